@@ -1,0 +1,51 @@
+# make demo | test | lint | bench | nightly | clean.  Needs Python 3.11 or newer; everything else goes into $(VENV).
+# Another interpreter: make PYTHON=python3.12 test.  Arguments for pytest: make test ARGS="-k mixture -x".
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip install -q
+export MPLBACKEND ?= Agg
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help demo test lint bench nightly clean
+.NOTPARALLEL:
+
+help:
+	@sed -n '1,2s/^# //p' Makefile
+
+demo: $(VENV)/.installed-plot
+	$(PY) examples/demo.py
+
+test: $(VENV)/.installed-dev
+	$(PY) -m pytest -q -n 2 $(ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+
+bench: $(VENV)/.installed-dev
+	$(PY) -m benchmarks $(ARGS)
+
+nightly: $(VENV)/.installed-dev
+	$(PY) -m pytest -q -n 2 -m nightly $(ARGS)
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is missing or older than 3.11: make PYTHON=/path/to/a/newer/python"; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) || \
+	  { echo "$(PYTHON) cannot create a venv; some systems package that apart (python3-venv)"; exit 1; }
+	@touch $@
+
+$(VENV)/.installed-plot: pyproject.toml | $(VENV)/.created
+	$(PIP) -e '.[plot]'
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/.created
+	$(PIP) -e '.[test,dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache examples/output
+	find sklearn_dpmix tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,6 @@
+"""Small public data and simulators of the papers' settings."""
+
+from ._rand_hie import load_rand_hie
+from ._simulate import make_three_normals, three_normals_density
+
+__all__ = ["load_rand_hie", "make_three_normals", "three_normals_density"]

@@ -1,0 +1,7 @@
+"""Mixture kernels: the density of a record in a cluster, and the base measure of the cluster's parameters."""
+
+from ._base import Kernel
+from ._convolved import ConvolvedNormalKernel
+from ._normal import NormalKernel
+
+__all__ = ["ConvolvedNormalKernel", "Kernel", "NormalKernel"]

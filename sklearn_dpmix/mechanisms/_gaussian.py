@@ -1,0 +1,170 @@
+"""Gaussian noise: approximate or concentrated privacy from L2 sensitivity (Balle & Wang 2018; Bun & Steinke 2016)."""
+
+import warnings
+from math import inf, log, pi
+
+import numpy as np
+from scipy.special import ndtr
+
+from .._compiled import compiled
+from ..privacy import PrivacyGuarantee, gaussian_delta, gaussian_scale
+from ._additive import AdditiveMechanism, calibrate
+
+HALF_LOG_2PI = 0.5 * log(2.0 * pi)
+
+
+class GaussianMechanism(AdditiveMechanism):
+    """Release z = clamp(y) + N(0, η²), independently for each feature (or a query's value + Gaussian noise).
+
+    Records in ``bounds`` differ by at most Δ₂ = √Σ(hi - lo)² in L2.
+
+    Parameters
+    ----------
+    epsilon : float or array of shape (n_records,), optional
+        With ``delta``: (ε, δ)-DP.  An array gives every record its own channel, chosen without looking at the data.
+    delta : float, optional
+        In (0, 1); goes with ``epsilon``.
+    bounds : pair (lo, hi) or array of shape (n_features, 2), optional
+        Public bounds of the records; one pair holds for each feature.
+    query : object of ``sklearn_dpmix.queries``, optional
+        What is released in place of the records: has ``value(X)`` and ``sensitivity(2)``.
+    scale : float or array of shape (n_records,), optional
+        The standard deviation η itself, in units of the records.
+    rho : float or array, optional
+        Zero-concentrated privacy: η = Δ₂/√(2ρ).
+    calibration : {"analytic", "classical"}, default="analytic"
+        How η follows from (ε, δ): the exact one (Balle & Wang), or √(2 ln(1.25/δ))Δ₂/ε, proved for ε < 1 only.  Beyond,
+        ``guarantee()`` gives the analytic δ of the classical noise, and ``privatize`` warns.
+    clamp : bool, default=True
+        As in :class:`LaplaceMechanism`.
+
+    Raises
+    ------
+    ValueError
+        On use, where not exactly one of ``epsilon``, ``rho``, ``scale`` is given, ``delta`` is missing, or bounds are reversed.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.mechanisms import GaussianMechanism
+    >>> mechanism = GaussianMechanism(epsilon=1.0, delta=1e-5, bounds=(0, 1))
+    >>> round(mechanism.noise_scale, 4)
+    3.7306
+    >>> GaussianMechanism(rho=0.5, bounds=(0, 1)).noise_scale
+    1.0
+    """
+
+    piece_shape = "quadratic"
+    kurtosis = 3.0
+
+    def __init__(
+        self,
+        epsilon=None,
+        delta=None,
+        *,
+        bounds=None,
+        query=None,
+        scale=None,
+        rho=None,
+        calibration="analytic",
+        clamp=True,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.query = query
+        self.scale = scale
+        self.rho = rho
+        self.calibration = calibration
+        self.clamp = clamp
+
+    def sensitivity(self, n_features=None):
+        """L2 sensitivity Δ₂ of what is released, under replacement; None where nothing bounds it."""
+        if self.query is not None:
+            return float(self.query.sensitivity(2))
+        bounds = self.bounds_for(n_features)
+        return None if bounds is None else float(np.sqrt(np.sum((bounds[:, 1] - bounds[:, 0]) ** 2)))
+
+    def noise_scale_for(self, n_features):
+        if self.calibration not in ("analytic", "classical"):
+            raise ValueError(f'calibration must be "analytic" or "classical", got {self.calibration!r}')
+        if (self.epsilon is None) != (self.delta is None):
+            raise ValueError(
+                f"epsilon and delta go together, got epsilon={self.epsilon!r}, delta={self.delta!r}: Gaussian noise has no "
+                "pure epsilon; give both, or rho=, or scale="
+            )
+        if self.delta is not None and not (isinstance(self.delta, (int, float, np.number)) and 0 < self.delta < 1):
+            raise ValueError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
+        return calibrate(
+            self,
+            self.sensitivity(n_features),
+            epsilon=self._from_epsilon,
+            rho=lambda rho, delta_2: delta_2 / np.sqrt(2.0 * rho),
+        )
+
+    def _from_epsilon(self, epsilon, sensitivity):
+        if self.calibration == "classical":
+            return np.sqrt(2.0 * np.log(1.25 / self.delta)) * sensitivity / epsilon
+        distinct, inverse = np.unique(epsilon, return_inverse=True)
+        scales = np.array([gaussian_scale(float(e), self.delta, sensitivity) for e in distinct])[inverse]
+        return scales.reshape(np.shape(epsilon)) if np.ndim(epsilon) else float(scales.item())
+
+    def noise_variance(self, n_features=None):
+        return float(np.mean(np.square(self.noise_scale_for(n_features))))
+
+    def privatize(self, X, *, random_state=None, secure=False):
+        if self.epsilon is not None and self.calibration == "classical" and np.max(self.epsilon) >= 1:
+            warnings.warn(
+                f'calibration="classical" is proved for epsilon < 1 only, got epsilon={np.max(self.epsilon)}: the noise is '
+                f'({np.max(self.epsilon)}, {self.guarantee(np.shape(X)[-1]).delta:.3g})-DP; use calibration="analytic"',
+                UserWarning,
+                stacklevel=2,
+            )
+        return super().privatize(X, random_state=random_state, secure=secure)
+
+    def guarantee(self, n_features=None):
+        """Return the guarantee of one release: (ε, δ) where ε was given, and ρ always."""
+        sensitivity = self.sensitivity(n_features)
+        if sensitivity is None:
+            raise ValueError("guarantee() needs bounds=(lo, hi) or query=: scale alone says how much noise, not on what")
+        rho = 0.5 * float(sensitivity / np.min(self.noise_scale_for(n_features))) ** 2
+        inside = "" if self.clamp or self.query is not None else ", for records inside bounds"
+        epsilon = delta = None
+        if self.epsilon is not None:
+            epsilon = float(np.max(self.epsilon))
+            delta = float(self.delta) if self.calibration == "analytic" else gaussian_delta(epsilon, rho)
+        return PrivacyGuarantee(epsilon, delta, rho, "replace one record" + inside)
+
+    def tail_probability(self, distance, scale):
+        return ndtr(-np.asarray(distance) / scale)
+
+    def draw_noise(self, rng, scale, size):
+        return rng.normal(scale=scale, size=size)
+
+    def _secure_noise(self, scale):
+        from ._secure import secure_noise
+
+        return secure_noise("gaussian", scale)
+
+    @compiled
+    def log_noise(self, e, scale):
+        u = e / scale
+        return -0.5 * u * u - log(scale) - HALF_LOG_2PI
+
+    @compiled
+    def log_weight(self, kernel, Z, i, j, theta, k, y):
+        u = (Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i]
+        return -0.5 * u * u
+
+    @compiled
+    def n_pieces(self):
+        return 3
+
+    @compiled
+    def piece(self, Z, i, j, p):
+        """Flat below the bounds, quadratic around z, flat above."""
+        z, sd, lo, hi = Z[i, j], self.noise[i], self.low[j], self.high[j]
+        if p == 0:
+            return -inf, lo, lo, self.log_noise(z - lo, sd), 0.0, 0.0
+        if p == 2:
+            return hi, inf, hi, self.log_noise(z - hi, sd), 0.0, 0.0
+        return lo, hi, z, self.log_noise(0.0, sd), 0.0, 1.0 / (sd * sd)

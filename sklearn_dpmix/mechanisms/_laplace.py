@@ -1,0 +1,124 @@
+"""Laplace noise: pure differential privacy from L1 sensitivity (Dwork et al. 2006; Beraha et al., §2.1)."""
+
+from math import inf, log
+
+import numpy as np
+
+from .._compiled import compiled
+from ..privacy import PrivacyGuarantee
+from ._additive import AdditiveMechanism, calibrate
+
+
+class LaplaceMechanism(AdditiveMechanism):
+    """Release z = clamp(y) + Laplace(b), independently for each feature (or a query's value + Laplace).
+
+    The density of the noise e is exp(-|e|/b)/(2b), its variance 2b².  Records in ``bounds`` differ by at most Δ₁ = Σ(hi - lo)
+    in L1, and the density ratio is at most exp(Δ₁/b): ε = Δ₁/b.
+
+    Parameters
+    ----------
+    epsilon : float or array of shape (n_records,), optional
+        Privacy loss of a record: b = Δ₁/ε.  An array gives every record its own channel, chosen without looking at the data.
+    bounds : pair (lo, hi) or array of shape (n_features, 2), optional
+        Public bounds of the records; one pair holds for each feature, and Δ₁ adds up over features.
+    query : object of ``sklearn_dpmix.queries``, optional
+        What is released in place of the records: has ``value(X)`` and ``sensitivity(1)``.
+    scale : float or array of shape (n_records,), optional
+        b itself, in units of the records.
+    rho : float or array, optional
+        Zero-concentrated privacy: b = Δ₁/√(2ρ) (ERRATA; Bun & Steinke 2016).
+    clamp : bool, default=True
+        Move records outside the bounds to the bound before noise.  False: the bounds only calibrate, the guarantee is for
+        records inside them.
+
+    Raises
+    ------
+    ValueError
+        On use, where not exactly one of ``epsilon``, ``rho``, ``scale`` is given, or one is not positive, or bounds are reversed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> mechanism = LaplaceMechanism(epsilon=2.0, bounds=(-10, 10))
+    >>> mechanism.noise_scale
+    10.0
+    >>> mechanism.privatize(np.zeros((3, 1)), random_state=0).shape
+    (3, 1)
+    >>> mechanism.guarantee().epsilon
+    2.0
+    """
+
+    piece_shape = "linear"
+    kurtosis = 6.0
+
+    def __init__(self, epsilon=None, *, bounds=None, query=None, scale=None, rho=None, clamp=True):
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.query = query
+        self.scale = scale
+        self.rho = rho
+        self.clamp = clamp
+
+    def sensitivity(self, n_features=None):
+        """L1 sensitivity Δ₁ of what is released, under replacement; None where nothing bounds it."""
+        if self.query is not None:
+            return float(self.query.sensitivity(1))
+        bounds = self.bounds_for(n_features)
+        return None if bounds is None else float(np.sum(bounds[:, 1] - bounds[:, 0]))
+
+    def noise_scale_for(self, n_features):
+        return calibrate(
+            self,
+            self.sensitivity(n_features),
+            epsilon=lambda epsilon, delta_1: delta_1 / epsilon,
+            rho=lambda rho, delta_1: delta_1 / np.sqrt(2.0 * rho),
+        )
+
+    def noise_variance(self, n_features=None):
+        return float(np.mean(2.0 * np.square(self.noise_scale_for(n_features))))
+
+    def guarantee(self, n_features=None):
+        """Return the guarantee of one release; of the least protected record where each has its own channel."""
+        sensitivity = self.sensitivity(n_features)
+        if sensitivity is None:
+            raise ValueError("guarantee() needs bounds=(lo, hi) or query=: scale alone says how much noise, not on what")
+        epsilon = float(sensitivity / np.min(self.noise_scale_for(n_features)))
+        inside = "" if self.clamp or self.query is not None else ", for records inside bounds"
+        return PrivacyGuarantee(epsilon, 0.0, 0.5 * epsilon**2, "replace one record" + inside)
+
+    def tail_probability(self, distance, scale):
+        return 0.5 * np.exp(-np.asarray(distance) / scale)
+
+    def draw_noise(self, rng, scale, size):
+        return rng.laplace(scale=scale, size=size)
+
+    def _secure_noise(self, scale):
+        from ._secure import secure_noise
+
+        return secure_noise("laplace", scale)
+
+    @compiled
+    def log_noise(self, e, scale):
+        return -abs(e) / scale - log(2.0 * scale)
+
+    @compiled
+    def log_weight(self, kernel, Z, i, j, theta, k, y):
+        return -abs(Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i]
+
+    @compiled
+    def n_pieces(self):
+        return 4
+
+    @compiled
+    def piece(self, Z, i, j, p):
+        """Flat below the bounds, slope 1/b up to z, -1/b beyond, flat above the bounds."""
+        z, b, lo, hi = Z[i, j], self.noise[i], self.low[j], self.high[j]
+        if p == 0:
+            return -inf, lo, lo, self.log_noise(z - lo, b), 0.0, 0.0
+        if p == 3:
+            return hi, inf, hi, self.log_noise(z - hi, b), 0.0, 0.0
+        peak = min(max(z, lo), hi)
+        if p == 1:
+            return lo, peak, z, -log(2.0 * b), 1.0 / b, 0.0
+        return peak, hi, z, -log(2.0 * b), -1.0 / b, 0.0

@@ -1,0 +1,6 @@
+"""Priors on partitions."""
+
+from ._dirichlet import DirichletProcess
+from ._pitman_yor import PitmanYor
+
+__all__ = ["DirichletProcess", "PitmanYor"]

@@ -1,0 +1,79 @@
+"""Dirichlet process (Ferguson 1973), with a fixed concentration or a gamma prior on it (Escobar & West 1995)."""
+
+from math import log
+
+import numpy as np
+
+from .._compiled import Component, compiled, lower
+
+
+class DirichletProcess(Component):
+    """Dirichlet process prior on the mixing measure.
+
+    Parameters
+    ----------
+    concentration : float or None, default=1.0
+        α > 0: n records fall into about α·log(1 + n/α) clusters a priori.  None: give ``prior``.
+    prior : tuple (shape, rate), optional
+        Gamma prior on the concentration; only with ``concentration=None``.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.mixings import DirichletProcess
+    >>> DirichletProcess(concentration=None, prior=(2.0, 1.0))
+    DirichletProcess(concentration=None, prior=(2.0, 1.0))
+    """
+
+    def __init__(self, concentration=1.0, prior=None):
+        self.concentration = concentration
+        self.prior = prior
+
+    def _lower(self, **context):
+        if (self.concentration is None) == (self.prior is None):
+            raise ValueError(
+                f"give exactly one of concentration and prior, got concentration={self.concentration!r}, "
+                f"prior={self.prior!r}: DirichletProcess(concentration=1.0) or "
+                "DirichletProcess(concentration=None, prior=(shape, rate))"
+            )
+        if self.prior is None:
+            fixed, shape, rate = positive("concentration", self.concentration), 0.0, 0.0
+        else:
+            if np.shape(self.prior) != (2,):
+                raise ValueError(f"prior must be a pair (shape, rate) of a gamma law, got {self.prior!r}")
+            shape, rate = positive("prior shape", self.prior[0]), positive("prior rate", self.prior[1])
+            fixed = shape / rate
+        return lower(type(self), {"start": fixed, "prior_shape": shape, "prior_rate": rate, "discount": 0.0})
+
+    @property
+    def is_random(self):
+        """Whether the concentration has a prior, and so draws of its own."""
+        return self.prior is not None
+
+    @compiled
+    def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
+        """Cluster of record i given the others, by the Pólya urn; -1 for a new one.  O(1): copy a random other record."""
+        u = rng.random() * (concentration + alloc.size - 1)
+        if u < concentration:
+            return -1
+        other = min(int(u - concentration), alloc.size - 2)
+        return alloc[other + 1] if other >= i else alloc[other]
+
+    @compiled
+    def update_concentration(self, rng, concentration, n_clusters, n_records):
+        """Escobar & West (1995), eq. (13): exact given the number of clusters, through a beta variable."""
+        if self.prior_shape == 0.0:
+            return concentration
+        a = rng.standard_gamma(concentration + 1.0)
+        log_eta = log(a / (a + rng.standard_gamma(float(n_records))))
+        rate = self.prior_rate - log_eta
+        shape = self.prior_shape + n_clusters
+        if rng.random() * (shape - 1.0 + n_records * rate) >= shape - 1.0:
+            shape -= 1.0
+        return rng.standard_gamma(shape) / rate
+
+
+def positive(name, value):
+    """Return a mixing parameter as a float, or say what is wrong with it."""
+    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+    return float(value)

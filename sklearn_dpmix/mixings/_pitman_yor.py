@@ -1,0 +1,62 @@
+"""Pitman–Yor process: power-law cluster sizes (Pitman & Yor 1997)."""
+
+import numpy as np
+
+from .._compiled import Component, compiled, lower
+
+
+class PitmanYor(Component):
+    """Pitman–Yor prior on the mixing measure: a Dirichlet process whose small clusters are more numerous.
+
+    Parameters
+    ----------
+    concentration : float, default=1.0
+        α > -discount.
+    discount : float, default=0.25
+        In [0, 1); 0 is the Dirichlet process.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.mixings import PitmanYor
+    >>> PitmanYor(concentration=1.0, discount=0.5)
+    PitmanYor(discount=0.5)
+    """
+
+    is_random = False
+
+    def __init__(self, concentration=1.0, discount=0.25):
+        self.concentration = concentration
+        self.discount = discount
+
+    def _lower(self, **context):
+        numbers = all(
+            isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in (self.concentration, self.discount)
+        )
+        if not numbers or not 0 <= self.discount < 1:
+            raise ValueError(f"discount must be a number in [0, 1), got {self.discount!r}")
+        if not -self.discount < self.concentration < np.inf:
+            raise ValueError(f"concentration must be greater than -discount, got {self.concentration!r}")
+        return lower(type(self), {"start": float(self.concentration), "discount": float(self.discount)})
+
+    @compiled
+    def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
+        """Cluster of record i given the others, by the two-parameter urn; -1 for a new one.
+
+        A random other record's cluster is kept with probability (n_k - discount)/n_k, else all starts again: O(1).
+        """
+        n_others = alloc.size - 1
+        if n_others == 0:
+            return -1
+        fresh = concentration + self.discount * n_clusters
+        while True:
+            u = rng.random() * (fresh + n_others)
+            if u < fresh:
+                return -1
+            other = min(int(u - fresh), n_others - 1)
+            k = alloc[other + 1] if other >= i else alloc[other]
+            if rng.random() * counts[k] < counts[k] - self.discount:
+                return k
+
+    @compiled
+    def update_concentration(self, rng, concentration, n_clusters, n_records):
+        return concentration

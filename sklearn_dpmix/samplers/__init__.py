@@ -1,0 +1,1 @@
+from ._neal5 import Neal5

@@ -1,0 +1,83 @@
+"""What every mixture sampler is: needs that it declares, a start, and one compiled sweep."""
+
+import numpy as np
+
+from .._compiled import Component, entry, lower
+from ._run import run_block
+from ._state import CONCENTRATION, new_state, update_clusters
+
+__all__ = ["MixtureSampler", "check_count"]
+
+
+class MixtureSampler(Component):
+    """Base class of samplers of Dirichlet-process mixtures.
+
+    A subclass defines the compiled ``sweep(self, channel, kernel, mixing, Z, state, rng, warming_up) -> bool``: one sweep
+    that keeps the posterior invariant, changing the arrays of ``state`` in place.  It returns False when it ran out of
+    slots; it is then called again with a larger state and goes on at ``state.ints[CURSOR]``.
+    """
+
+    #: capabilities of the kernel that the sweep uses (``Kernel.CAPABILITIES``)
+    kernel_needs = ()
+    #: True where the sweep calls ``channel.log_marginal`` or ``channel.impute``
+    needs_marginal_channel = False
+    #: True where the sweep sees the release as noise-free records: no mechanism, or a kernel that absorbs the noise
+    needs_noise_free = False
+    #: auxiliary records kept for each record
+    n_auxiliary = 1
+    #: whether the sweep has an accept step on each record
+    has_acceptance = False
+
+    def _lower(self, **context):
+        return lower(type(self), {"n_aux": self.n_auxiliary})
+
+    def check(self):
+        """Raise ValueError where a parameter of the sampler is wrong."""
+
+    def init(self, values, Z, records, sizes, rng):
+        """Start a chain: records near the release's guess, a random number of clusters around random records.
+
+        Parameters
+        ----------
+        values : tuple (sampler, channel, kernel, mixing) of component values
+        Z : ndarray of shape (n, n_released)
+        records : ndarray of shape (n, n_features), a guess of the confidential records
+        sizes : (columns of theta, columns of stats)
+        rng : numpy.random.Generator
+        """
+        n, d = records.shape
+        state = new_state(n, self.n_auxiliary, d, *sizes)
+        state.records[:n] = records[:, None, :]
+        n_start = min(int(rng.integers(1, 11)), n)
+        spread = records.std(axis=0)
+        spread[spread == 0] = 1.0
+        best = np.full(n, np.inf)
+        for k, centre in enumerate(records[rng.choice(n, n_start, replace=False)]):
+            distance = (((records - centre) / spread) ** 2).sum(axis=1)
+            closer = distance < best
+            best[closer] = distance[closer]
+            state.alloc[closer] = k
+        occupied, state.alloc[:] = np.unique(state.alloc, return_inverse=True)
+        counts = np.bincount(state.alloc, minlength=len(occupied))
+        state.counts[: len(occupied)] = counts
+        state.ints[0] = state.ints[2] = len(occupied)
+        state.floats[CONCENTRATION] = values[3].start
+        return begin(*values, state, rng)
+
+    def advance(self, values, Z, state, rng, n_sweeps, n_warmup, thin):
+        """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
+        return run_block(*values, Z, state, rng, n_sweeps, n_warmup, thin)
+
+
+@entry
+def begin(sampler, channel, kernel, mixing, state, rng):
+    """Draw the clusters' parameters given the starting records."""
+    update_clusters(rng, sampler.n_aux, kernel, state)
+    return state
+
+
+def check_count(owner, name, value):
+    """Check a sampler's positive integer parameter."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{type(owner).__name__}: {name} must be a positive integer, got {value!r}")
+    return int(value)

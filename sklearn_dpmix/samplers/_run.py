@@ -1,0 +1,100 @@
+"""Advance a chain by a block of sweeps and record draws: the one compiled loop that all mixture samplers share."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._compiled import entry, helper
+from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, grow
+
+#: A draw's mixing measure is cut where less than this mass is left: one more atom (in densities: the base measure) has it.
+LEFTOVER = 1e-3
+MAX_ATOMS = 256
+
+
+class Draws(NamedTuple):
+    """Draws of the mixing measure, one after the other: draw t has ``n_atoms[t]`` rows of ``weights`` and ``theta``.
+
+    The first ``n_clusters[t]`` atoms are the occupied clusters, largest first; then atoms of the unseen part; the last atom
+    stands for what is left (mass below ``LEFTOVER``).  Weights of a draw sum to one.
+    """
+
+    n_clusters: np.ndarray
+    n_atoms: np.ndarray
+    concentration: np.ndarray
+    weights: np.ndarray
+    theta: np.ndarray
+
+
+@helper
+def draw_mixture(rng, kernel, mixing, state, weights, theta):
+    """Draw P given the partition and the clusters' parameters, written into ``weights``, ``theta``; return the atoms used.
+
+    Occupied weights and the rest are Dirichlet(n_1 - d, ..., n_K - d, α + dK); the rest is Pitman–Yor(α + dK, d) with base
+    measure G0, independent of all else (Pitman 1996, Theorem 20).
+    """
+    concentration, discount = state.floats[CONCENTRATION], mixing.discount
+    occupied = np.flatnonzero(state.counts[: state.ints[N_SLOTS]] > 0.0)
+    occupied = occupied[np.argsort(-state.counts[occupied])]
+    total = 0.0
+    for h in range(occupied.size):
+        weights[h] = rng.standard_gamma(state.counts[occupied[h]] - discount)
+        theta[h] = state.theta[occupied[h]]
+        total += weights[h]
+    mass = concentration + discount * occupied.size
+    rest = rng.standard_gamma(mass) if mass > 0.0 else 0.0
+    total += rest
+    for h in range(occupied.size):
+        weights[h] /= total
+    rest /= total
+    h = occupied.size
+    while rest > LEFTOVER and h < occupied.size + MAX_ATOMS:
+        # stick-breaking of the unseen part: Beta(1 - d, α + dK + d·(sticks so far + 1))
+        a = rng.standard_gamma(1.0 - discount)
+        b = rng.standard_gamma(mass + discount * (h - occupied.size + 1))
+        weights[h] = rest * a / (a + b)
+        rest -= weights[h]
+        kernel.draw_prior(rng, theta, h)
+        h += 1
+    weights[h] = max(rest, 0.0)
+    kernel.draw_prior(rng, theta, h)
+    return h + 1
+
+
+@entry
+def run_block(sampler, channel, kernel, mixing, Z, state, rng, n_sweeps, n_warmup, thin):
+    """Advance ``state`` by ``n_sweeps`` sweeps; record a draw after every ``thin`` sweeps beyond the warm-up.
+
+    Returns the state (its arrays may have grown) and the block's :class:`Draws`.  Where a block ends does not matter: all
+    that a sweep depends on is in ``state`` and ``rng``.
+    """
+    n_draws = max(state.ints[N_SWEEPS] + n_sweeps - n_warmup, 0) // thin - max(state.ints[N_SWEEPS] - n_warmup, 0) // thin
+    n_clusters, n_atoms = np.zeros(n_draws, np.int64), np.zeros(n_draws, np.int64)
+    concentration = np.zeros(n_draws)
+    weights = np.zeros(16 * n_draws + MAX_ATOMS)
+    theta = np.zeros((weights.size, state.theta.shape[1]))
+    t, used = 0, 0
+    for _ in range(n_sweeps):
+        warming_up = state.ints[N_SWEEPS] < n_warmup
+        while not sampler.sweep(channel, kernel, mixing, Z, state, rng, warming_up):
+            state = grow(state)
+        state.floats[CONCENTRATION] = mixing.update_concentration(
+            rng, state.floats[CONCENTRATION], state.ints[N_CLUSTERS], state.alloc.size
+        )
+        state.ints[N_SWEEPS] += 1
+        sweep = state.ints[N_SWEEPS] - n_warmup
+        if sweep > 0 and sweep % thin == 0:
+            needed = used + state.ints[N_CLUSTERS] + MAX_ATOMS + 1
+            if needed > weights.size:
+                bigger = np.zeros(2 * needed)
+                bigger[:used] = weights[:used]
+                weights = bigger
+                more = np.zeros((2 * needed, theta.shape[1]))
+                more[:used] = theta[:used]
+                theta = more
+            n_atoms[t] = draw_mixture(rng, kernel, mixing, state, weights[used:], theta[used:])
+            n_clusters[t] = state.ints[N_CLUSTERS]
+            concentration[t] = state.floats[CONCENTRATION]
+            used += n_atoms[t]
+            t += 1
+    return state, Draws(n_clusters, n_atoms, concentration, weights[:used].copy(), theta[:used].copy())

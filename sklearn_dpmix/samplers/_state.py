@@ -1,0 +1,163 @@
+"""The state of a mixture chain, and the few things that every sampler does to it.
+
+Clusters live in slots: row ``k`` of ``counts``, ``stats``, ``theta``.  A slot with count 0 is empty.  Slots from
+``ints[N_SLOTS]`` on were never used; empty ones below wait on the stack ``free``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._compiled import helper
+
+# ints
+N_SLOTS, N_FREE, N_CLUSTERS, CURSOR, N_SWEEPS = range(5)
+N_INTS = 5
+# floats
+CONCENTRATION, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT = range(4)
+N_FLOATS = 12  # the rest belongs to the sampler (tuned step sizes)
+
+
+class State(NamedTuple):
+    """All of a chain but its random generator: arrays that a sweep changes in place."""
+
+    alloc: np.ndarray  # (n,) int64: slot of each record's cluster
+    records: np.ndarray  # (n + 1, m, d): imputed confidential records, m auxiliaries each; the last row is scratch
+    counts: np.ndarray  # (capacity,): records in each slot, as floats
+    stats: np.ndarray  # (capacity, n_stats): sufficient statistics of the slot's records
+    theta: np.ndarray  # (capacity, n_params): cluster parameters
+    work: np.ndarray  # (capacity, 4): scratch, one row a slot
+    free: np.ndarray  # (capacity,) int64: stack of empty slots
+    ints: np.ndarray
+    floats: np.ndarray
+
+
+def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, capacity=32):
+    """Return a state with every record in slot 0 and nothing drawn yet."""
+    counts = np.zeros(capacity)
+    counts[0] = n_records
+    ints = np.zeros(N_INTS, dtype=np.int64)
+    ints[N_SLOTS] = ints[N_CLUSTERS] = 1
+    floats = np.zeros(N_FLOATS)
+    return State(
+        alloc=np.zeros(n_records, dtype=np.int64),
+        records=np.zeros((n_records + 1, n_auxiliary, n_features)),
+        counts=counts,
+        stats=np.zeros((capacity, n_stats)),
+        theta=np.zeros((capacity, n_params)),
+        work=np.zeros((capacity, 4)),
+        free=np.zeros(capacity, dtype=np.int64),
+        ints=ints,
+        floats=floats,
+    )
+
+
+def copy_state(state):
+    """Return an independent copy."""
+    return State(*(part.copy() for part in state))
+
+
+@helper
+def _grown(part, capacity):
+    bigger = np.zeros((capacity, part.shape[1]))
+    bigger[: part.shape[0]] = part
+    return bigger
+
+
+@helper
+def grow(state):
+    """Return the state with twice the slots."""
+    capacity = 2 * state.counts.size
+    counts = np.zeros(capacity)
+    counts[: state.counts.size] = state.counts
+    free = np.zeros(capacity, dtype=np.int64)
+    free[: state.free.size] = state.free
+    return State(
+        state.alloc,
+        state.records,
+        counts,
+        _grown(state.stats, capacity),
+        _grown(state.theta, capacity),
+        _grown(state.work, capacity),
+        free,
+        state.ints,
+        state.floats,
+    )
+
+
+@helper
+def take_slot(state):
+    """Return an empty slot, or -1 if there is no room; it is not taken until :func:`occupy`."""
+    if state.ints[N_FREE] > 0:
+        return state.free[state.ints[N_FREE] - 1]
+    if state.ints[N_SLOTS] < state.counts.size:
+        return state.ints[N_SLOTS]
+    return -1
+
+
+@helper
+def occupy(state):
+    """Mark the slot that :func:`take_slot` returned as used."""
+    if state.ints[N_FREE] > 0:
+        state.ints[N_FREE] -= 1
+    else:
+        state.ints[N_SLOTS] += 1
+    state.ints[N_CLUSTERS] += 1
+
+
+@helper
+def vacate(state, k):
+    """Give an emptied slot back."""
+    state.free[state.ints[N_FREE]] = k
+    state.ints[N_FREE] += 1
+    state.ints[N_CLUSTERS] -= 1
+
+
+@helper
+def compact(state):
+    """Move the occupied slots to the front, in order; the rest is free.  O(records)."""
+    n_slots = state.ints[N_SLOTS]
+    if state.ints[N_CLUSTERS] == n_slots:
+        return
+    kept = 0
+    for k in range(n_slots):
+        if state.counts[k] > 0.0:
+            state.free[k] = kept  # the stack is emptied below: it can hold the new places meanwhile
+            if kept < k:
+                state.counts[kept] = state.counts[k]
+                state.theta[kept] = state.theta[k]
+                state.stats[kept] = state.stats[k]
+                state.counts[k] = 0.0
+            kept += 1
+    for i in range(state.alloc.size):
+        state.alloc[i] = state.free[state.alloc[i]]
+    state.ints[N_SLOTS] = kept
+    state.ints[N_FREE] = 0
+
+
+@helper
+def recompute_stats(m, kernel, state):
+    """Sufficient statistics of all clusters from the records: O(records), and no drift."""
+    state.stats[: state.ints[N_SLOTS]] = 0.0
+    for i in range(state.alloc.size):
+        k = state.alloc[i]
+        for a in range(m):
+            for j in range(kernel.n_features):
+                kernel.add(state.stats, k, j, state.records[i, a, j], 1.0)
+
+
+@helper
+def update_clusters(rng, m, kernel, state):
+    """θ_k given the records in k (Beraha et al., Algorithm 1 line 14: all m auxiliaries count), for each cluster."""
+    recompute_stats(m, kernel, state)
+    for k in range(state.ints[N_SLOTS]):
+        if state.counts[k] > 0.0:
+            kernel.update_params(rng, state.theta, k, state.stats, m * state.counts[k])
+
+
+@helper
+def note_acceptance(state, n_proposed, n_accepted, lowest):
+    """Count a sweep's proposals; remember the smallest log acceptance probability seen (Proposition 1 bounds it)."""
+    state.floats[PROPOSED] += n_proposed
+    state.floats[ACCEPTED] += n_accepted
+    state.floats[LOG_MIN_ACCEPT] = min(state.floats[LOG_MIN_ACCEPT], lowest)

@@ -1,0 +1,116 @@
+"""The packaged data are what their note says, and the simulators follow the law they state."""
+
+import hashlib
+import re
+from importlib.resources import files
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from sklearn_dpmix.datasets import load_rand_hie, make_three_normals, three_normals_density
+from sklearn_dpmix.datasets._simulate import MEANS, _truncated_normal_quantile
+
+ALPHA = 1e-6  # level of every statistical test here; each owns its seed
+N = 50_000
+
+
+def three_normals_cdf(x):
+    """The mixture's distribution function from scipy.stats, independent of the package's formulas."""
+    return np.mean([stats.truncnorm(-10 - m, 10 - m, loc=m).cdf(x) for m in (-5.0, 0.0, 5.0)], axis=0)
+
+
+def provenance_entry(row):
+    """The number or digest that PROVENANCE.md gives in the table row of this name."""
+    note = files("sklearn_dpmix.datasets").joinpath("PROVENANCE.md").read_text(encoding="utf-8")
+    return re.search(rf"^\| {row} \| `?([^`|,]*)", note, re.MULTILINE)[1].strip()
+
+
+def test_rand_hie_file_is_the_one_in_the_note():
+    """Catches a regenerated or damaged data file, or a note that was not brought along."""
+    packed = files("sklearn_dpmix.datasets").joinpath("rand_hie.csv.gz").read_bytes()
+    assert hashlib.sha256(packed).hexdigest() == provenance_entry("sha256 of the file")
+    assert packed[4:8] == bytes(4), "the gzip header must carry no time"
+
+
+def test_rand_hie_values_are_those_in_the_note():
+    """Catches a loader that drops the first or last row, reads another type, or rounds."""
+    disea = load_rand_hie()
+    assert disea.shape == (20190,)
+    assert disea.dtype == np.float64
+    assert provenance_entry("rows") == "20190"
+    assert provenance_entry("range") == f"{disea.min():.0f} to {disea.max()}" == "0 to 58.6"
+    assert np.unique(disea).size == 31
+    assert np.isin([13.73189, 11.84267, 9.967326, 10.57626], disea).all()
+    # the sum of the source's column, read with pandas
+    assert disea.sum() == pytest.approx(227026.292316, abs=1e-6)
+
+
+def test_rand_hie_is_the_callers_to_change():
+    """Catches a cache that hands the same array to everyone."""
+    load_rand_hie()[:] = -1
+    assert load_rand_hie().min() == 0
+
+
+def test_three_normals_have_the_stated_law():
+    """Catches a wrong mean, variance or weight: the Kolmogorov-Smirnov test at 50,000 records sees 2 % in the cdf."""
+    X, _ = make_three_normals(N, random_state=1)
+    assert stats.kstest(X[:, 0], three_normals_cdf).pvalue > ALPHA
+
+
+@pytest.mark.parametrize("broken", ["variance", "weights", "mean"])
+def test_the_law_test_rejects_a_broken_twin(broken):
+    """The test above would be worth nothing if these passed it."""
+    rng = np.random.default_rng(2)
+    labels = rng.choice(3, size=N, p=[0.36, 0.32, 0.32] if broken == "weights" else [1 / 3] * 3)
+    x = rng.normal(MEANS[labels] + 0.1 * (broken == "mean"), 1.2 if broken == "variance" else 1.0)
+    assert stats.kstest(x, three_normals_cdf).pvalue < ALPHA
+
+
+def test_three_normals_labels_name_the_component():
+    """Catches labels that are shuffled against the records, and unequal weights."""
+    X, labels = make_three_normals(N, random_state=3)
+    assert stats.chisquare(np.bincount(labels, minlength=3)).pvalue > ALPHA
+    for k, mean in enumerate((-5.0, 0.0, 5.0)):
+        assert stats.kstest(X[labels == k, 0], stats.norm(mean).cdf).pvalue > ALPHA
+
+
+def test_three_normals_are_truncated_to_the_bounds():
+    """Catches a missing truncation, which 50,000 draws would not show: it takes off 3e-7 of a component."""
+    u = np.array([0.0, 1e-9, 0.25, 0.5, 1 - 1e-9, 1.0])
+    for mean in (-5.0, 0.0, 5.0):
+        exact = stats.truncnorm(-10 - mean, 10 - mean, loc=mean).ppf(u)
+        np.testing.assert_allclose(_truncated_normal_quantile(u, mean), exact, atol=1e-6)
+        assert _truncated_normal_quantile(0.0, mean) >= -10
+        assert _truncated_normal_quantile(1.0, mean) <= 10
+
+
+def test_three_normals_density_is_the_derivative_of_the_law():
+    """Catches a wrong normalisation: mass over every interval of a grid against the independent cdf."""
+    grid = np.linspace(-10, 10, 41)
+    mass = [integrate.quad(three_normals_density, a, b, epsabs=1e-13)[0] for a, b in pairwise(grid)]
+    np.testing.assert_allclose(mass, np.diff(three_normals_cdf(grid)), rtol=1e-9, atol=1e-13)
+
+
+def test_three_normals_density_keeps_shapes_and_ends_at_the_bounds():
+    assert three_normals_density(np.zeros((4, 1))).shape == (4, 1)
+    assert three_normals_density(0.0).shape == ()
+    inside, outside = three_normals_density([[-10.0, 10.0], [-10.001, 10.001]])
+    assert (inside > 0).all()
+    assert (outside == 0).all()
+    assert np.isnan(three_normals_density(np.nan))
+
+
+def test_make_three_normals_repeats_with_a_seed_and_only_then():
+    X, labels = make_three_normals(50, random_state=7)
+    X_again, labels_again = make_three_normals(50, random_state=np.random.default_rng(7))
+    np.testing.assert_array_equal(X, X_again)
+    np.testing.assert_array_equal(labels, labels_again)
+    assert (make_three_normals(50)[0] != make_three_normals(50)[0]).all()
+
+
+@pytest.mark.parametrize("n_records", [0, -1, 2.5, True, "10", None])
+def test_make_three_normals_refuses_a_wrong_number_of_records(n_records):
+    with pytest.raises(ValueError, match="n_records must be an integer of at least 1"):
+        make_three_normals(n_records)
