@@ -84,11 +84,20 @@ def lower(owner, fields):
     fields : dict of str to number or ndarray
         What the compiled methods read as ``self.<name>``.
     """
+    fields = {name: _frozen(field) for name, field in fields.items()}
     methods = {name: getattr(owner, name) for name in _compiled_names(owner)}
     value = type(f"{owner.__name__}Value", (Value,), methods)(owner, fields)
     field_types = tuple((name, _field_type(field)) for name, field in fields.items())
     value._numba_type = _register(owner, _class_digest(owner))(field_types)
     return value
+
+
+def _frozen(field):
+    """Arrays read-only, so that their type is the same whether or not a worker process mapped them from memory."""
+    if isinstance(field, np.ndarray):
+        field = np.ascontiguousarray(field).view(np.ndarray)
+        field.flags.writeable = False
+    return field
 
 
 def _field_type(field):

@@ -107,6 +107,7 @@ def test_make_three_normals_repeats_with_a_seed_and_only_then():
     X_again, labels_again = make_three_normals(50, random_state=np.random.default_rng(7))
     np.testing.assert_array_equal(X, X_again)
     np.testing.assert_array_equal(labels, labels_again)
+    make_three_normals(50, random_state=np.random.RandomState(7))  # scikit-learn's own kind is taken too
     assert (make_three_normals(50)[0] != make_three_normals(50)[0]).all()
 
 

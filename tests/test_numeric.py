@@ -6,6 +6,7 @@ Checks that compare take the function as an argument, and are shown to reject a 
 import importlib.util
 import math
 import re
+import zlib
 
 import mpmath
 import numba
@@ -48,8 +49,8 @@ def exact_log_interval(a, b):
 
 def exact_log_gamma_p(a, x):
     """Power series, whose terms are all positive; Legendre's continued fraction far above the transition."""
-    with mpmath.workdps(30):
-        far = x > a + 40 * math.sqrt(a) + 100
+    with mpmath.workdps(40):
+        far = x > a + 10 * math.sqrt(a) + 20
         a, x = mpmath.mpf(a), mpmath.mpf(x)
         front = a * mpmath.log(x) - x - mpmath.loggamma(a + 1)
         if far:
@@ -59,7 +60,7 @@ def exact_log_gamma_p(a, x):
             return mpmath.log1p(-mpmath.exp(front) * a / (x + 1 - a + fraction))
         total = term = mpmath.mpf(1)
         n = a
-        while term > total * 1e-25:
+        while term > total * 1e-35:
             n += 1
             term *= x / n
             total += term
@@ -179,9 +180,10 @@ def fill(out, draw, rng, a, b):
         out[i] = draw(rng, a, b)
 
 
-def sample(draw, a, b, seed=0, n=N_DRAWS):
+def sample(draw, a, b, n=N_DRAWS):
+    """Draws under a seed of the interval's own: fixed, yet the regimes do not share their luck."""
     out = np.empty(n)
-    fill(out, draw, np.random.default_rng(seed), a, b)
+    fill(out, draw, np.random.default_rng(zlib.crc32(repr((float(a), float(b))).encode())), a, b)
     return out
 
 
@@ -309,9 +311,8 @@ def normal_not_reflected(rng, a, b):
 @pytest.mark.parametrize(
     "twin, regime",
     [
-        (normal_clipped, "wide"),
+        (normal_clipped, "half, two ends"),
         (normal_without_acceptance, "tail"),
-        (normal_without_acceptance, "tail, two ends"),
         (normal_of_wrong_rate, "tail"),
         (normal_uniform, "narrow"),
         (normal_uniform, "about zero"),
@@ -351,7 +352,7 @@ def gamma_of_wrong_shape(rng, a, upper):
         (gamma_power, "below the mode"),
         (gamma_without_acceptance, "below the mode"),
         (gamma_without_acceptance, "small shape"),
-        (gamma_of_wrong_shape, "far below"),
+        (gamma_of_wrong_shape, "exponential"),
     ],
 )
 def test_broken_gamma_is_rejected(twin, regime):
@@ -458,7 +459,7 @@ def test_exp_bounded_limits():
 def test_exp_bounded_is_vectorised():
     """Catches a branch, a call or an exception in the exponential: the loop would stay scalar, and slow."""
 
-    def vectorised(function):
+    def vectorised(function, instruction):
         @njit
         def loop(out, a, h, m, y):
             for k in range(out.shape[0]):
@@ -466,16 +467,22 @@ def test_exp_bounded_is_vectorised():
 
         arrays = [np.zeros(16) for _ in range(4)]
         loop(*arrays, 0.5)
-        return re.search(r"<\d+ x double> @llvm\.fmuladd|f(add|mul) <\d+ x double>", loop.inspect_llvm(loop.signatures[0]))
+        return re.search(instruction, loop.inspect_llvm(loop.signatures[0])) is not None
 
     @njit
     def squared(x):
         return x * x
 
-    if not vectorised(squared):
+    @njit
+    def checked(x):
+        if x > 0.0:
+            raise ValueError("positive")
+        return exp_bounded(x)
+
+    if not vectorised(squared, r"fmul <\d+ x double>"):
         pytest.skip("no loop is vectorised for this processor")
-    assert vectorised(exp_bounded)
-    assert not vectorised(math.exp)
+    assert vectorised(exp_bounded, r"@llvm\.fmuladd\.v\d+f64\(")
+    assert not vectorised(checked, r"@llvm\.fmuladd\.v\d+f64\(")
 
 
 # ---------------------------------------------------------------- plain Python

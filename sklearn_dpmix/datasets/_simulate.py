@@ -7,6 +7,8 @@ from numbers import Integral
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from .._random import as_generator
+
 MEANS = np.array([-5.0, 0.0, 5.0])
 BOUNDS = (-10.0, 10.0)
 
@@ -20,7 +22,7 @@ def make_three_normals(n_records=1000, *, random_state=None):
     ----------
     n_records : int, default=1000
         How many records to draw, at least 1. The paper has 50, 200, 500 and 1000.
-    random_state : None, int, SeedSequence or numpy.random.Generator, default=None
+    random_state : None, int, SeedSequence, Generator or RandomState, default=None
         Where the draws come from; None takes fresh entropy.
 
     Returns
@@ -50,7 +52,7 @@ def make_three_normals(n_records=1000, *, random_state=None):
     """
     if isinstance(n_records, bool) or not isinstance(n_records, Integral) or n_records < 1:
         raise ValueError(f"n_records must be an integer of at least 1, got {n_records!r}.")
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     labels = rng.integers(MEANS.size, size=n_records)
     X = _truncated_normal_quantile(rng.random(n_records), MEANS[labels])
     return X[:, np.newaxis], labels

@@ -101,6 +101,11 @@ class GaussianMechanism(AdditiveMechanism):
             rho=lambda rho, delta_2: delta_2 / np.sqrt(2.0 * rho),
         )
 
+    @property
+    def is_absorbable(self):
+        """Whether a normal kernel can absorb the noise (paper §3.3): nothing clamped, one noise scale."""
+        return self.is_local and (self.bounds is None or not self.clamp) and np.size(self.noise_scale) == 1
+
     def _from_epsilon(self, epsilon, sensitivity):
         if self.calibration == "classical":
             return np.sqrt(2.0 * np.log(1.25 / self.delta)) * sensitivity / epsilon

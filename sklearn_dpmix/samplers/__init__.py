@@ -1,1 +1,10 @@
+"""Samplers of mixture posteriors, one class an algorithm."""
+
+from ._auto import Auto
+from ._base import MixtureSampler
+from ._collapsed import Neal2, Neal3
+from ._conditional import Conditional, Slice
 from ._neal5 import Neal5
+from ._neal8 import Neal8
+
+__all__ = ["Auto", "Conditional", "MixtureSampler", "Neal2", "Neal3", "Neal5", "Neal8", "Slice"]

@@ -23,16 +23,22 @@ class MixtureSampler(Component):
     needs_marginal_channel = False
     #: True where the sweep sees the release as noise-free records: no mechanism, or a kernel that absorbs the noise
     needs_noise_free = False
-    #: auxiliary records kept for each record
-    n_auxiliary = 1
+    #: imputed records kept for each record
+    n_imputed = 1
+    #: whether the sweep keeps a slice level for each record
+    needs_levels = False
     #: whether the sweep has an accept step on each record
     has_acceptance = False
 
     def _lower(self, **context):
-        return lower(type(self), {"n_aux": self.n_auxiliary})
+        return lower(type(self), {"n_aux": 1})
 
     def check(self):
         """Raise ValueError where a parameter of the sampler is wrong."""
+
+    def resolve(self, mechanism, kernel):
+        """Return the sampler to run for these parts: ``self``, but for ``Auto``."""
+        return self
 
     def init(self, values, Z, records, sizes, rng):
         """Start a chain: records near the release's guess, a random number of clusters around random records.
@@ -46,7 +52,7 @@ class MixtureSampler(Component):
         rng : numpy.random.Generator
         """
         n, d = records.shape
-        state = new_state(n, self.n_auxiliary, d, *sizes)
+        state = new_state(n, self.n_imputed, d, *sizes, levels=self.needs_levels)
         state.records[:n] = records[:, None, :]
         n_start = min(int(rng.integers(1, 11)), n)
         spread = records.std(axis=0)

@@ -10,7 +10,7 @@ Beraha et al., §3.2, after Kalli, Griffin & Walker (2011).  One sweep, given th
 
 from math import exp, inf
 
-from .._compiled import compiled, helper, lower
+from .._compiled import compiled, helper
 from ._base import MixtureSampler
 from ._state import (
     CONCENTRATION,
@@ -46,6 +46,7 @@ class Slice(MixtureSampler):
     """
 
     has_acceptance = True
+    needs_levels = True
 
     @compiled
     def log_allocation(self, channel, kernel, Z, i, records, theta, k):
@@ -112,22 +113,84 @@ class Conditional(Slice):
 
 @helper
 def draw_occupied_weights(rng, mixing, state):
-    """Step 1, and the lowest slice level of step 2."""
+    """Step 1, and the slice levels of step 2."""
     n_clusters = state.ints[N_CLUSTERS]
-    mass = state.floats[CONCENTRATION] + mixing.discount * n_clusters
-    rest = rng.standard_gamma(mass)
+    rest = rng.standard_gamma(state.floats[CONCENTRATION] + mixing.discount * n_clusters)
     total = rest
     for k in range(n_clusters):
         state.work[k, WEIGHT] = rng.standard_gamma(state.counts[k] - mixing.discount)
         total += state.work[k, WEIGHT]
     for k in range(n_clusters):
         state.work[k, WEIGHT] /= total
-    state.floats[REST] = rest / total
-    # min_i u_i: the smallest of n_k uniforms on (0, w_k), for each k, is w_k (1 - (1-v)^(1/n_k)); the rest of the u_i
-    # are drawn record by record below, so draw them all here once from the slice levels' own stream
     lowest = inf
     for i in range(state.alloc.size):
-        level = rng.random() * state.work[state.alloc[i], WEIGHT]
-        state.records[i, 0, 0] = state.records[i, 0, 0]
-        lowest = min(lowest, level)
+        state.levels[i] = rng.random() * state.work[state.alloc[i], WEIGHT]
+        lowest = min(lowest, state.levels[i])
+    state.floats[REST] = rest / total
     state.floats[LOWEST] = lowest
+    state.ints[CURSOR] = 1
+
+
+@helper
+def extend_sticks(rng, kernel, mixing, state):
+    """Step 2: atoms of the unseen part of P until less than the lowest level is left.  False when out of slots."""
+    n_clusters = state.ints[N_CLUSTERS]
+    while state.floats[REST] > state.floats[LOWEST]:
+        k = state.ints[N_SLOTS]
+        if k == state.counts.size:
+            return False
+        a = rng.standard_gamma(1.0 - mixing.discount)
+        b = rng.standard_gamma(state.floats[CONCENTRATION] + mixing.discount * (k + 1))
+        state.work[k, WEIGHT] = state.floats[REST] * a / (a + b)
+        state.floats[REST] *= b / (a + b)
+        kernel.draw_prior(rng, state.theta, k)
+        state.ints[N_SLOTS] += 1
+    state.ints[CURSOR] = 0
+    return True
+
+
+@helper
+def allocate(sampler, rng, channel, kernel, Z, state):
+    """Step 3: c_i, then y_i, record by record; the records are independent given P."""
+    work, n_slots = state.work, state.ints[N_SLOTS]
+    state.counts[:n_slots] = 0.0
+    lowest, n_accepted = 0.0, 0
+    for i in range(state.alloc.size):
+        top = -inf
+        for k in range(n_slots):
+            work[k, LOG_LIKELIHOOD] = -inf
+            if work[k, WEIGHT] > state.levels[i]:
+                work[k, LOG_LIKELIHOOD] = sampler.log_allocation(channel, kernel, Z, i, state.records, state.theta, k)
+                top = max(top, work[k, LOG_LIKELIHOOD])
+        k = draw_by_log_weight(rng, work, n_slots, top, state.alloc[i])
+        state.alloc[i] = k
+        state.counts[k] += 1.0
+        low, accepted = sampler.update_record(rng, channel, kernel, Z, i, state.records, state.theta, k)
+        lowest = min(lowest, low)
+        n_accepted += accepted
+    n_clusters = 0
+    for k in range(n_slots):
+        n_clusters += state.counts[k] > 0.0
+    state.ints[N_CLUSTERS] = n_clusters
+    state.ints[N_FREE] = 0
+    note_acceptance(state, state.alloc.size * kernel.n_features, n_accepted, lowest)
+
+
+@helper
+def draw_by_log_weight(rng, work, n_slots, top, current):
+    """Draw a slot with probability proportional to exp(work[k, 1]); stay where no weight is finite."""
+    if top == -inf:
+        return current
+    total = 0.0
+    for k in range(n_slots):
+        total += exp(work[k, LOG_LIKELIHOOD] - top)
+    u = rng.random() * total
+    chosen = current
+    for k in range(n_slots):
+        weight = exp(work[k, LOG_LIKELIHOOD] - top)
+        if weight > 0.0:
+            chosen = k
+            u -= weight
+            if u < 0.0:
+                break
+    return chosen

@@ -46,6 +46,10 @@ class Neal5(MixtureSampler):
     def check(self):
         check_count(self, "n_auxiliary", self.n_auxiliary)
 
+    @property
+    def n_imputed(self):
+        return self.n_auxiliary
+
     def _lower(self, **context):
         return lower(type(self), {"n_aux": int(self.n_auxiliary)})
 

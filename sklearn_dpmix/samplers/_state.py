@@ -23,6 +23,7 @@ class State(NamedTuple):
 
     alloc: np.ndarray  # (n,) int64: slot of each record's cluster
     records: np.ndarray  # (n + 1, m, d): imputed confidential records, m auxiliaries each; the last row is scratch
+    levels: np.ndarray  # (n,) or empty: slice level of each record
     counts: np.ndarray  # (capacity,): records in each slot, as floats
     stats: np.ndarray  # (capacity, n_stats): sufficient statistics of the slot's records
     theta: np.ndarray  # (capacity, n_params): cluster parameters
@@ -32,7 +33,7 @@ class State(NamedTuple):
     floats: np.ndarray
 
 
-def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, capacity=32):
+def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=False, capacity=32):
     """Return a state with every record in slot 0 and nothing drawn yet."""
     counts = np.zeros(capacity)
     counts[0] = n_records
@@ -42,6 +43,7 @@ def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, capacity=32
     return State(
         alloc=np.zeros(n_records, dtype=np.int64),
         records=np.zeros((n_records + 1, n_auxiliary, n_features)),
+        levels=np.zeros(n_records if levels else 0),
         counts=counts,
         stats=np.zeros((capacity, n_stats)),
         theta=np.zeros((capacity, n_params)),
@@ -75,6 +77,7 @@ def grow(state):
     return State(
         state.alloc,
         state.records,
+        state.levels,
         counts,
         _grown(state.stats, capacity),
         _grown(state.theta, capacity),

@@ -1,0 +1,87 @@
+"""A chain is a value: it can be advanced, copied, sent to another process, kept and resumed.
+
+Nothing of a chain lives anywhere else, and a sweep depends on nothing else; so results do not depend on where a block of
+sweeps ends, on ``n_jobs`` or on the joblib backend.
+"""
+
+import time
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+
+BLOCK_SECONDS = 0.2
+
+
+class Chain(NamedTuple):
+    """State of a sampler and of its random generator."""
+
+    state: tuple
+    rng_state: dict
+
+    def advance(self, step, n_sweeps):
+        """Return (the chain ``n_sweeps`` further, the draws of the block); ``self`` is left as it is."""
+        rng = np.random.Generator(np.random.PCG64())
+        rng.bit_generator.state = self.rng_state
+        state, draws = step(type(self.state)(*(np.array(part) for part in self.state)), rng, n_sweeps)
+        return Chain(state, rng.bit_generator.state), draws
+
+
+def start_chains(seed_sequence, n_chains, init):
+    """Start ``n_chains`` chains, each from a child of the seed sequence; ``init(rng)`` returns a state."""
+    chains = []
+    for child in seed_sequence.spawn(n_chains):
+        rng = np.random.Generator(np.random.PCG64(child))
+        state = init(rng)
+        chains.append(Chain(state, rng.bit_generator.state))
+    return chains
+
+
+def run_chains(chains, step, n_sweeps, *, n_jobs=None, progress=None):
+    """Advance all chains by ``n_sweeps`` in blocks of about ``BLOCK_SECONDS``.
+
+    Parameters
+    ----------
+    chains : list of Chain
+    step : callable (state, rng, n_sweeps) -> (state, draws)
+        Picklable; changes the state's arrays in place.
+    n_sweeps : int
+    n_jobs : int or None
+        As in joblib; threads unless a ``joblib.parallel_config`` says otherwise.
+    progress : callable (n_done), optional
+        Called after each block.
+
+    Returns
+    -------
+    chains : list of Chain
+    blocks : list of list of draws, one list a chain
+    n_done : int
+        Less than ``n_sweeps`` after Ctrl-C, which keeps all finished blocks and warns.
+    """
+    blocks = [[] for _ in chains]
+    n_done, size = 0, 1
+    with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
+        try:
+            while n_done < n_sweeps:
+                size = min(size, n_sweeps - n_done)
+                started = time.perf_counter()
+                advanced = parallel(delayed(Chain.advance)(chain, step, size) for chain in chains)
+                seconds = time.perf_counter() - started
+                chains = [chain for chain, _ in advanced]
+                for kept, (_, draws) in zip(blocks, advanced, strict=True):
+                    kept.append(draws)
+                n_done += size
+                if progress is not None:
+                    progress(n_done)
+                # the first block also loads compiled code: it only sets the scale
+                size = max(1, min(20 * size, int(size * BLOCK_SECONDS / max(seconds, 1e-6)), n_sweeps))
+        except KeyboardInterrupt:
+            if n_done == 0:
+                raise
+            warnings.warn(
+                f"interrupted: kept {n_done} of {n_sweeps} sweeps of each chain",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+    return chains, blocks, n_done
