@@ -1,12 +1,11 @@
 """A chain is a value: it can be advanced, copied, sent to another process, kept and resumed.
 
-Nothing of a chain lives anywhere else, and a sweep depends on nothing else; so results do not depend on where a block of
-sweeps ends, on ``n_jobs`` or on the joblib backend.
+Nothing of a chain lives anywhere else, and a sweep depends on nothing else; so results do not depend on where a block
+of sweeps ends, on ``n_jobs`` or on the joblib backend.
 """
 
 import time
-import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -15,10 +14,10 @@ BLOCK_SECONDS = 0.2
 
 
 class Chain(NamedTuple):
-    """State of a sampler and of its random generator."""
+    """State of a sampler (a NamedTuple of arrays) and of its random generator."""
 
-    state: tuple
-    rng_state: dict
+    state: Any
+    rng_state: Any
 
     def advance(self, step, n_sweeps):
         """Return (the chain ``n_sweeps`` further, the draws of the block); ``self`` is left as it is."""
@@ -57,31 +56,24 @@ def run_chains(chains, step, n_sweeps, *, n_jobs=None, progress=None):
     chains : list of Chain
     blocks : list of list of draws, one list a chain
     n_done : int
-        Less than ``n_sweeps`` after Ctrl-C, which keeps all finished blocks and warns.
+        Less than ``n_sweeps`` after Ctrl-C, which keeps the blocks that all chains finished.
     """
-    blocks = [[] for _ in chains]
-    n_done, size = 0, 1
-    with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
-        try:
-            while n_done < n_sweeps:
-                size = min(size, n_sweeps - n_done)
+    blocks, size = [], 1
+    reached = chains, 0, 0  # chains, sweeps, blocks: one name, so that an interruption never finds it half updated
+    try:
+        with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
+            while reached[1] < n_sweeps:
+                size = min(size, n_sweeps - reached[1])
                 started = time.perf_counter()
-                advanced = parallel(delayed(Chain.advance)(chain, step, size) for chain in chains)
+                advanced = parallel(delayed(Chain.advance)(chain, step, size) for chain in reached[0])
                 seconds = time.perf_counter() - started
-                chains = [chain for chain, _ in advanced]
-                for kept, (_, draws) in zip(blocks, advanced, strict=True):
-                    kept.append(draws)
-                n_done += size
+                blocks.append([draws for _, draws in advanced])
+                reached = [chain for chain, _ in advanced], reached[1] + size, len(blocks)
                 if progress is not None:
-                    progress(n_done)
+                    progress(reached[1])
                 # the first block also loads compiled code: it only sets the scale
-                size = max(1, min(20 * size, int(size * BLOCK_SECONDS / max(seconds, 1e-6)), n_sweeps))
-        except KeyboardInterrupt:
-            if n_done == 0:
-                raise
-            warnings.warn(
-                f"interrupted: kept {n_done} of {n_sweeps} sweeps of each chain",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-    return chains, blocks, n_done
+                size = max(1, min(20 * size, int(size * BLOCK_SECONDS / max(seconds, 1e-6))))
+    except KeyboardInterrupt:
+        pass
+    chains, n_done, n_blocks = reached
+    return chains, [list(kept) for kept in zip(*blocks[:n_blocks], strict=True)] or [[] for _ in chains], n_done

@@ -1,48 +1,153 @@
-"""A clustering of releases from draws of the mixture: one representative draw, and the maximum rule."""
+"""What draws of a mixture say of releases: their density g(z), and the clusters that they come from."""
+
+from math import inf, log
+from typing import NamedTuple
 
 import numpy as np
 
-from ._draws import classify, classify_by_records
+from ._compiled import entry, helper
+from ._mixture import in_chunks, log_sum_in
 
-N_CANDIDATES = 50
-N_RECORDS = 1000
+N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on
+N_SCORED, N_PREDICTIVE = 500, 10_000  # draws averaged in g(z); records drawn where g has no closed form
 
 
-class Classifier:
-    """Put releases into the clusters of a representative draw.
+class Clustering(NamedTuple):
+    """The occupied clusters of one representative draw, and the label of each."""
 
-    The representative is the draw whose classification likelihood Σ_i max_k log(w_k g(z_i | θ_k)) is largest, among
-    ``N_CANDIDATES`` draws and on ``N_RECORDS`` releases, both evenly spaced; so the cost is O(n) whatever the number of
-    draws.  Splitting one cluster into two that overlap lowers that likelihood, so spurious splits are not chosen.
-    """
+    log_weights: np.ndarray
+    theta: np.ndarray
+    label: np.ndarray
+    has_marginal: bool
 
-    def __init__(self, draws, kernel, has_marginal):
-        self.draws, self.kernel, self.has_marginal = draws, kernel, has_marginal
-        self.draw = None
+    def predict(self, channel, kernel, Z):
+        """The label of each release: that of the cluster with the largest w_k g(z | θ_k)."""
+        return self.label[self.classify(channel, kernel, Z, np.arange(len(Z)))[0]]
 
-    def __call__(self, channel, Z, rows, t):
-        """Labels (positions in draw t) of the releases in ``rows``, and their classification likelihood."""
-        start, k = self.draws.start[t], self.draws.n_clusters[t]
-        labels = np.zeros(len(rows), dtype=np.int64)
-        atoms = slice(start, start + k)
-        parts = (channel, self.kernel, self.draws.weights[atoms], self.draws.theta[atoms], Z, rows, labels)
+    def classify(self, channel, kernel, Z, rows):
+        """(The cluster of each release of ``rows``, their classification likelihood)."""
+        clusters = np.zeros(len(rows), dtype=np.int64)
+        parts = channel, kernel, self.log_weights, self.theta, Z, rows, clusters
         score = classify(*parts) if self.has_marginal else classify_by_records(*parts, np.random.default_rng(0))
-        return labels, score
+        return clusters, score
 
-    def choose(self, channel, Z):
-        """Choose the representative on the training release; return its labels, consecutive from 0."""
-        rows = np.arange(len(Z))
-        subset = np.unique(np.linspace(0, len(Z) - 1, min(N_RECORDS, len(Z))).astype(np.int64))
-        candidates = self.draws.every(N_CANDIDATES)
-        self.draw = int(max(candidates, key=lambda t: self(channel, Z, subset, t)[1]))
-        labels, _ = self(channel, Z, rows, self.draw)
-        self.used, labels = np.unique(labels, return_inverse=True)
-        return labels
 
-    def predict(self, channel, Z):
-        """Labels of new releases: those of the training release, and beyond them clusters that it left empty."""
-        labels, _ = self(channel, Z, np.arange(len(Z)), self.draw)
-        order = np.concatenate([self.used, np.setdiff1d(np.arange(self.draws.n_clusters[self.draw]), self.used)])
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        return rank[labels]
+def choose_clustering(draws, channel, kernel, Z, has_marginal):
+    """Choose a representative draw on the training release; return (its :class:`Clustering`, the release's labels).
+
+    It is the draw whose classification likelihood Σ_i max_k log(w_k g(z_i | θ_k)) is largest, among ``N_CANDIDATES``
+    draws and on ``N_RECORDS`` releases, both evenly spaced; so the cost is O(n) whatever the number of draws.
+    Splitting one cluster into two that overlap lowers that likelihood, so spurious splits are not chosen.  The labels
+    of the training release are consecutive from 0; clusters that it left empty come after them.
+    """
+    subset = np.unique(np.linspace(0, len(Z) - 1, min(N_RECORDS, len(Z))).astype(np.int64))
+    candidates = [
+        Clustering(*atoms, np.arange(len(atoms[0])), has_marginal)
+        for atoms in map(draws.occupied, draws.every(N_CANDIDATES))
+    ]
+    best = max(candidates, key=lambda clustering: clustering.classify(channel, kernel, Z, subset)[1])
+    clusters, _ = best.classify(channel, kernel, Z, np.arange(len(Z)))
+    is_empty = ~np.isin(best.label, clusters)
+    label = np.empty_like(best.label)
+    label[np.argsort(is_empty, kind="stable")] = best.label
+    return best._replace(label=label), label[clusters]
+
+
+def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None):
+    """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y."""
+    if has_marginal:
+        chosen = draws.every(N_SCORED)
+
+        def score(rows):
+            return mean_marginal(channel, kernel, *draws.atoms, chosen, Z, rows)
+    else:
+        records = draws.sample(kernel, np.random.default_rng(0), N_PREDICTIVE, kernel.n_features)
+
+        def score(rows):
+            return mean_channel(channel, kernel, Z, rows, records)
+
+    return np.concatenate(in_chunks(score, np.arange(len(Z)), 256, n_jobs))
+
+
+# --- compiled
+# -----------------------------------------------------------------------------------------------------------
+
+
+@helper
+def log_marginal(channel, kernel, Z, i, theta, h):
+    """log g(z_i | θ_h), a sum over features."""
+    total = 0.0
+    for j in range(kernel.n_features):
+        total += channel.log_marginal(kernel, Z, i, j, theta, h)
+    return total
+
+
+@helper
+def log_mean_channel(channel, kernel, Z, i, records):
+    """Log of the mean of q(z_i | y) over ``records``."""
+    top, total = -inf, 0.0
+    for s in range(records.shape[0]):
+        value = 0.0
+        for j in range(kernel.n_features):
+            value += channel.log_channel(Z, i, j, records[s, j])
+        top, total = log_sum_in(top, total, value)
+    return top + log(total / records.shape[0]) if total > 0.0 else -inf
+
+
+@entry
+def mean_marginal(channel, kernel, start, log_weights, theta, chosen, Z, rows):
+    """log of the mean over the ``chosen`` draws of g(z) for the releases ``rows``, in closed form."""
+    result = np.empty(rows.size)
+    for r in range(rows.size):
+        top, total = -inf, 0.0
+        for t in chosen:
+            for h in range(start[t], start[t + 1]):
+                if log_weights[h] > -inf:
+                    value = log_weights[h] + log_marginal(channel, kernel, Z, rows[r], theta, h)
+                    top, total = log_sum_in(top, total, value)
+        result[r] = top + log(total / chosen.size) if total > 0.0 else -inf
+    return result
+
+
+@entry
+def mean_channel(channel, kernel, Z, rows, records):
+    """The same where g has no closed form, from posterior predictive records."""
+    result = np.empty(rows.size)
+    for r in range(rows.size):
+        result[r] = log_mean_channel(channel, kernel, Z, rows[r], records)
+    return result
+
+
+@entry
+def classify(channel, kernel, log_weights, theta, Z, rows, labels):
+    """Put each release of ``rows`` in the cluster with the largest w_k g(z | θ_k); return the sum of their logs."""
+    score = 0.0
+    for r in range(rows.size):
+        best = -inf
+        for h in range(log_weights.size):
+            value = log_weights[h] + log_marginal(channel, kernel, Z, rows[r], theta, h)
+            if value > best:
+                best = value
+                labels[r] = h
+        score += best
+    return score
+
+
+@entry
+def classify_by_records(channel, kernel, log_weights, theta, Z, rows, labels, rng):
+    """The same where g has no closed form: estimated by 200 records drawn from each cluster's kernel."""
+    records = np.empty((log_weights.size, 200, kernel.n_features))
+    for h in range(log_weights.size):
+        for s in range(records.shape[1]):
+            for j in range(kernel.n_features):
+                records[h, s, j] = kernel.draw(rng, theta, h, j)
+    score = 0.0
+    for r in range(rows.size):
+        best = -inf
+        for h in range(log_weights.size):
+            value = log_weights[h] + log_mean_channel(channel, kernel, Z, rows[r], records[h])
+            if value > best:
+                best = value
+                labels[r] = h
+        score += best
+    return score

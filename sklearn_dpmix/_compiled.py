@@ -1,19 +1,22 @@
 """Components as numba values: ``component.method(...)`` inside compiled code, dispatched by type.
 
 A :class:`Component` is a scikit-learn object.  Its methods marked ``@compiled`` are plain Python, and compiled code can
-call them on the component's *value*: what :func:`lower` makes of it, a handful of numbers and arrays.  Dispatch is on the
-type of the value, so it costs nothing at run time, misses no disk cache, and pickles.
+call them on the component's *value*: what :func:`lower` makes of it, a handful of numbers and arrays.  Dispatch is on
+the type of the value, so it costs nothing at run time, misses no disk cache, and pickles.
 
-The disk cache must never lie.  numba keys a cached function by the file it stands in and by the types of its arguments; it
-does not see that a callee in another file changed.  So the type of a value carries a digest of everything its class's
-compiled methods can reach (:func:`reachable_digest`), and every function that is cached (``entry``) takes a component.
+The disk cache must never lie.  numba keys a cached function by the file it stands in and by the types of its arguments;
+it does not see that a callee in another file changed.  So the type of a value carries a digest of the package's sources
+and of everything that its class's compiled methods can reach (:class:`Reach`), and a cached function (:func:`entry`)
+takes a component's value as its first argument.
 """
 
+import enum
 import hashlib
 import inspect
 import pathlib
 import pickle
 import sys
+import threading
 import types as pytypes
 import uuid
 from functools import cache
@@ -22,6 +25,9 @@ import numba
 import numpy as np
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.caching import FunctionCache
+from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     NativeValue,
@@ -39,8 +45,39 @@ __all__ = ["Component", "Value", "compiled", "entry", "helper", "lower"]
 
 #: Compiled into its callers, never cached by itself.
 helper = njit(nogil=True, error_model="numpy")
-#: A cached function called from Python.  Its first argument must be a component's value: that keeps the cache honest.
-entry = njit(nogil=True, cache=True, error_model="numpy")
+
+
+def entry(function):
+    """Compile a function that Python calls, and keep it on disk.  Its first argument is a component's value."""
+    dispatcher = helper(function)
+    if dispatcher is not function:  # it is, under NUMBA_DISABLE_JIT=1
+        try:
+            dispatcher._cache = _Cache(function)
+        except RuntimeError:  # no folder that can be written: compile anew in every process
+            pass
+    return dispatcher
+
+
+class _Cache(FunctionCache):
+    """numba's cache, but honest.
+
+    Without a component's digest in the signature nothing is kept.  And what is read is compared with what was asked
+    for: two processes that add an entry at the same time, or one that is killed meanwhile, can leave an index that
+    names another entry's code.
+    """
+
+    def load_overload(self, sig, target_context):
+        if not isinstance(sig[0], ComponentType):
+            return None
+        found = super().load_overload(sig, target_context)
+        if found is not None and tuple(found.signature.args) != tuple(sig):
+            self.flush()
+            return None
+        return found
+
+    def save_overload(self, sig, data):
+        if isinstance(sig[0], ComponentType):
+            super().save_overload(sig, data)
 
 
 def compiled(method):
@@ -52,9 +89,12 @@ def compiled(method):
 class Component(BaseEstimator):
     """A scikit-learn object whose ``@compiled`` methods compiled code can call."""
 
-    def _lower(self, **context):
-        """Return the component's :class:`Value`; by default its numeric parameters, as floats and float arrays."""
-        fields = {}
+    def _lower(self, *, n_features=None, **context):
+        """Return the component's :class:`Value`: its numeric parameters as floats and float arrays, and ``n_features``.
+
+        Override it where compiled methods want something else as ``self.<name>``.
+        """
+        fields = {} if n_features is None else {"n_features": n_features}
         for name, value in self.get_params(deep=False).items():
             if isinstance(value, (bool, int, float, np.number)):
                 fields[name] = float(value)
@@ -85,10 +125,10 @@ def lower(owner, fields):
         What the compiled methods read as ``self.<name>``.
     """
     fields = {name: _frozen(field) for name, field in fields.items()}
-    methods = {name: getattr(owner, name) for name in _compiled_names(owner)}
+    methods = _compiled_methods(owner)
     value = type(f"{owner.__name__}Value", (Value,), methods)(owner, fields)
     field_types = tuple((name, _field_type(field)) for name, field in fields.items())
-    value._numba_type = _register(owner, _class_digest(owner))(field_types)
+    value._numba_type = _register(owner, methods)(field_types)
     return value
 
 
@@ -101,12 +141,24 @@ def _frozen(field):
 
 
 def _field_type(field):
-    """Numba type of a field.  The integer 1 is a compile-time constant: loops over one feature, one auxiliary vanish."""
+    """Numba type of a field.  The integer 1 is a compile-time constant: loops over one feature vanish."""
     return types.literal(1) if type(field) is int and field == 1 else numba.typeof(field)
 
 
-def _compiled_names(owner):
-    return sorted(n for n in dir(owner) if getattr(inspect.getattr_static(owner, n), "_is_compiled", False))
+def _compiled_methods(owner):
+    """The compiled methods of a class by name, its bases' included."""
+    methods = {}
+    for name in sorted({name for base in owner.__mro__ for name, member in vars(base).items() if _is_compiled(member)}):
+        methods[name] = inspect.getattr_static(owner, name)
+        if not _is_compiled(methods[name]):
+            raise TypeError(
+                f"{owner.__qualname__}.{name} overrides a compiled method, so it must be one: mark it with @compiled"
+            )
+    return methods
+
+
+def _is_compiled(member):
+    return getattr(member, "_is_compiled", False)
 
 
 # --- what a cached function depends on ------------------------------------------------------------------------------
@@ -115,103 +167,153 @@ _PACKAGE = __name__.partition(".")[0]
 _PINNED = {"numpy", "numba", "math", "builtins", _PACKAGE}  # by version, or by the digest of the package's sources
 
 
-@cache
 def _package_digest():
-    sources = sorted(pathlib.Path(__file__).parent.rglob("*.py"))
-    versions = f"{numba.__version__} {np.__version__} {sys.version}".encode()
-    return hashlib.sha1(versions + b"".join(path.read_bytes() for path in sources)).hexdigest()
+    """Digest of the versions below us and of the package's sources."""
+    digest = hashlib.sha1(f"{numba.__version__} {np.__version__} {sys.version}".encode())
+    folder = pathlib.Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        source = path.read_bytes()
+        digest.update(f"{path.relative_to(folder)} {len(source)} ".encode() + source)
+    return digest.digest()
 
 
-def _class_digest(owner):
-    methods = [inspect.getattr_static(owner, name) for name in _compiled_names(owner)]
-    return reachable_digest(*(m for m in methods if _root(m.__module__) != _PACKAGE))
+_PACKAGE_DIGEST = _package_digest()  # on import: a later edit of a file does not change the code that this process runs
 
 
-def reachable_digest(*functions):
-    """Digest of the package and of all that ``functions`` can reach: callees, globals, closures, in whatever file.
+class Reach:
+    """Digest of the package and of all that functions can reach: callees, globals, closures, in whatever file.
 
     It is taken from byte code and constants, not from files, so that it also works in a notebook and is the same in a
-    worker process that got the functions by pickling.
+    worker process that got the functions by pickling.  Functions of ``_PINNED`` packages count by name.
     """
-    digest, seen = hashlib.sha1(_package_digest().encode()), set()
-    for function in functions:
-        _visit(function, digest, seen)
-    return digest.hexdigest()[:16]
 
+    def __init__(self):
+        self.digest = hashlib.sha1(_PACKAGE_DIGEST)
+        self.seen = {}  # id -> (number, object); it keeps the object, so that no id comes twice
 
-def _root(module_name):
-    return (module_name or "").partition(".")[0]
+    def hexdigest(self):
+        return self.digest.hexdigest()[:16]
 
+    def note(self, *parts):
+        self.digest.update(repr(parts).encode())
 
-def _visit(obj, digest, seen):
-    obj = getattr(obj, "py_func", None) or getattr(getattr(obj, "_dispatcher", None), "py_func", obj)
-    if id(obj) in seen:
-        return
-    seen.add(id(obj))
-    if isinstance(obj, pytypes.FunctionType):
-        digest.update(f"def {obj.__qualname__}".encode())
-        if _root(obj.__module__) not in _PINNED:
-            _visit_code(obj.__code__, obj, digest, seen)
-            for part in (obj.__defaults__, obj.__kwdefaults__):
-                _visit(part, digest, seen)
-    elif isinstance(obj, type):
-        digest.update(f"class {obj.__module__}.{obj.__qualname__}".encode())
-        if _root(obj.__module__) not in _PINNED:
-            for name, member in sorted(vars(obj).items()):
-                if isinstance(member, pytypes.FunctionType):
-                    digest.update(name.encode())
-                    _visit(member, digest, seen)
-    elif isinstance(obj, np.ndarray):
-        digest.update(f"{obj.dtype.str}{obj.shape}".encode() + np.ascontiguousarray(obj).tobytes())
-    elif isinstance(obj, (tuple, list, frozenset)):
-        digest.update(f"{type(obj).__name__}{len(obj)}".encode())
-        for item in sorted(obj, key=repr) if isinstance(obj, frozenset) else obj:
-            seen.discard(id(item))
-            _visit(item, digest, seen)
-    elif obj is None or isinstance(obj, (bool, int, float, complex, str, bytes, np.generic)):
-        digest.update(f"{type(obj).__name__} {obj!r}".encode())
-    elif isinstance(obj, pytypes.BuiltinFunctionType):
-        digest.update(f"builtin {obj.__qualname__}".encode())
-    elif isinstance(obj, pytypes.ModuleType):
-        digest.update(f"module {obj.__name__}".encode())
-    else:
-        try:
-            digest.update(pickle.dumps(obj))
-        except Exception:  # cannot be named reliably: never share a cache entry
-            digest.update(uuid.uuid4().bytes)
-
-
-def _visit_code(code, function, digest, seen):
-    digest.update(code.co_code)
-    digest.update(repr((code.co_names, code.co_varnames, code.co_freevars, code.co_argcount)).encode())
-    for constant in code.co_consts:
-        if isinstance(constant, pytypes.CodeType):
-            _visit_code(constant, function, digest, seen)
-        elif constant != function.__doc__:
-            seen.discard(id(constant))
-            _visit(constant, digest, seen)
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    modules = []
-    for name in (*code.co_names, *code.co_freevars):
-        if name in cells:
-            found = cells[name].cell_contents
-        elif name in function.__globals__:
-            found = function.__globals__[name]
+    def visit(self, obj):
+        """Add what ``obj``, a thing that compiled code names, means to it."""
+        obj = getattr(obj, "_dispatcher", getattr(obj, "_defn", obj))  # of a vectorized function, of an intrinsic
+        if isinstance(obj, Dispatcher):
+            self.note("jit", sorted(obj.targetoptions.items()), obj.locals)  # how it is compiled counts too
+            obj = obj.py_func
+        if isinstance(obj, (pytypes.FunctionType, type)):
+            number, _ = self.seen.get(id(obj), (None, None))
+            self.note("def", len(self.seen) if number is None else number)
+            if number is None:
+                self.seen[id(obj)] = len(self.seen), obj
+                self.visit_definition(obj)
+        elif isinstance(obj, pytypes.BuiltinFunctionType):
+            self.note("builtin", obj.__module__, obj.__qualname__)
+        elif isinstance(obj, pytypes.ModuleType):
+            self.note("module", obj.__name__)
+        elif isinstance(obj, types.Type):
+            self.note("numba type", str(obj))
+        elif isinstance(obj, np.ndarray):
+            self.note("array", obj.dtype.str, obj.shape, np.ascontiguousarray(obj).tobytes())
+        elif isinstance(obj, enum.Enum):
+            self.note("enum")
+            self.visit(type(obj))
+            self.visit(obj.value)
+        elif isinstance(obj, (tuple, list, dict, set, frozenset)):
+            self.visit_container(obj)
+        elif obj is None or isinstance(obj, (bool, int, float, complex, str, bytes, np.generic)):
+            self.note(type(obj).__qualname__, obj)
         else:
-            continue
-        digest.update(name.encode())
-        _visit_named(found, code.co_names, digest, seen, modules)
+            self.note(_by_pickle(obj))
+
+    def visit_container(self, obj):
+        self.note(type(obj).__qualname__, len(obj))
+        if isinstance(obj, tuple) and type(obj) is not tuple:
+            self.visit(type(obj))  # a named tuple: which name is which item
+        items = [part for pair in obj.items() for part in pair] if isinstance(obj, dict) else obj
+        for item in sorted(items, key=repr) if isinstance(obj, (set, frozenset)) else items:
+            self.visit(item)
+
+    def visit_definition(self, obj):
+        """Add a function or a class on first sight."""
+        module = obj.__module__ if isinstance(obj, type) else obj.__globals__.get("__name__")  # no wraps() hides it
+        if _is_pinned(module):
+            self.note("pinned", module, obj.__qualname__)
+        elif isinstance(obj, type):
+            for base in obj.__bases__:
+                self.visit(base)
+            for name, member in sorted(vars(obj).items()):
+                is_data = not name.startswith("__") and isinstance(member, _DATA)
+                if is_data or isinstance(member, pytypes.FunctionType):
+                    self.note("member", name)
+                    self.visit(member)
+        else:
+            self.visit_code(obj.__code__, obj)
+            for part in (obj.__defaults__, obj.__kwdefaults__, *_overloads(obj)):
+                self.visit(part)
+
+    def visit_code(self, code, function):
+        arguments = code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount, code.co_flags
+        self.note(code.co_code, arguments, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        for constant in code.co_consts:
+            if isinstance(constant, pytypes.CodeType):
+                self.visit_code(constant, function)
+            elif constant != function.__doc__:
+                self.visit(constant)
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        modules = []
+        for name in (*code.co_names, *code.co_freevars):
+            if name in cells:
+                self.note("cell", name)
+                self.visit_named(_contents(cells[name]), code.co_names, modules)
+            elif name in function.__globals__:
+                self.note("global", name)
+                self.visit_named(function.__globals__[name], code.co_names, modules)
+
+    def visit_named(self, found, names, modules):
+        """Visit a global; through a module, everything of it that the code could mean by ``module.name``."""
+        self.visit(found)
+        if isinstance(found, pytypes.ModuleType) and found not in modules and not _is_pinned(found.__name__):
+            modules.append(found)
+            for name in names:
+                if hasattr(found, name):
+                    self.note("attribute", name)
+                    self.visit_named(getattr(found, name), names, modules)
 
 
-def _visit_named(found, names, digest, seen, modules):
-    """Visit a global; through a module, everything of it that the code could mean by ``module.name``."""
-    _visit(found, digest, seen)
-    if isinstance(found, pytypes.ModuleType) and _root(found.__name__) not in _PINNED and found not in modules:
-        modules.append(found)
-        for name in names:
-            if hasattr(found, name):
-                digest.update(name.encode())
-                _visit_named(getattr(found, name), names, digest, seen, modules)
+_DATA = (bool, int, float, complex, str, bytes, tuple, list, dict, np.generic, np.ndarray)
+
+
+def _is_pinned(module_name):
+    return (module_name or "").partition(".")[0] in _PINNED
+
+
+def _overloads(function):
+    """What compiled code runs in place of a plain function (``@overload``, ``@register_jitable``)."""
+    context = cpu_target.typing_context
+    context.refresh()
+    found = context._lookup_global(function)
+    return [part._overload_func for part in getattr(found, "templates", ()) if hasattr(part, "_overload_func")]
+
+
+def _contents(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+_unnamed: dict[int, tuple[bytes, object]] = {}  # by id; it keeps the object
+
+
+def _by_pickle(obj):
+    """Bytes that stand for an object; where it has none, a mark that no other process has."""
+    try:
+        return pickle.dumps(obj)
+    except Exception:
+        return _unnamed.setdefault(id(obj), (uuid.uuid4().bytes, obj))[0]
 
 
 # --- the numba side -------------------------------------------------------------------------------------------------
@@ -230,8 +332,16 @@ class ComponentType(types.Type):
         return _component_type, (self.owner, self.digest, self.fields)
 
 
-@cache
+_lock = threading.RLock()  # two threads may be the first to use a component
+
+
 def _type_class(owner_name, digest):
+    with _lock:
+        return _new_type_class(owner_name, digest)
+
+
+@cache
+def _new_type_class(owner_name, digest):
     """The type class of a component; without its methods, so that a cache index naming it can always be read."""
     cls = type("ComponentType", (ComponentType,), {"owner": owner_name, "digest": digest})
 
@@ -247,16 +357,19 @@ def _component_type(owner_name, digest, fields):
     return _type_class(owner_name, digest)(fields)
 
 
-_registered = set()
+_registered: set[type] = set()
 
 
-def _register(owner, digest):
-    """Make the compiled methods of ``owner`` known to numba, once for each digest."""
-    cls = _type_class(f"{owner.__module__}.{owner.__qualname__}", digest)
-    if cls not in _registered:
-        _registered.add(cls)
-        for name in _compiled_names(owner):
-            _overload(cls, name, inspect.getattr_static(owner, name))
+def _register(owner, methods):
+    """Make the compiled methods of ``owner`` known to numba, once for each digest; return the type class."""
+    reach = Reach()
+    reach.visit(methods)
+    with _lock:
+        cls = _type_class(f"{owner.__module__}.{owner.__qualname__}", reach.hexdigest())
+        if cls not in _registered:
+            for name, method in methods.items():
+                _overload(cls, name, method)
+            _registered.add(cls)
     return cls
 
 

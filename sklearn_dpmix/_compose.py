@@ -1,10 +1,12 @@
 """Does this sampler have what it needs from these components?  One sentence when not, before anything compiles."""
 
 from .kernels import ConvolvedNormalKernel, Kernel, NormalKernel
-from .mixings import DirichletProcess
+from .mechanisms import RecordChannel
+from .mixings import DirichletProcess, PitmanYor
 from .samplers import Auto, Conditional, MixtureSampler, Neal2, Neal3, Neal5, Neal8, Slice
 
 KERNELS = {"normal": NormalKernel, "convolved_normal": ConvolvedNormalKernel}
+MIXINGS = {"dirichlet_process": DirichletProcess, "pitman_yor": PitmanYor}
 SAMPLERS = {
     "auto": Auto,
     "conditional": Conditional,
@@ -17,37 +19,77 @@ SAMPLERS = {
 _KERNEL_METHODS = ("draw_prior", "add", "update_params", "log_likelihood", "draw", "cdf", "mean", "variance")
 
 
-def resolve(name, value, registry, base):
-    """Return a component from an instance or its lower-case name."""
+def resolve(name, value, registry, base, methods):
+    """Return a component from an object or its lower-case name; ``methods`` are the compiled methods it must have."""
     if isinstance(value, str):
         if value not in registry:
-            raise ValueError(f"{name} must be one of {sorted(registry)} or an object of {base.__name__}, got {value!r}")
+            raise ValueError(f"{name} must be one of {sorted(registry)} or such an object, got {value!r}")
         return registry[value]()
+    if isinstance(value, type):
+        raise TypeError(f"{name} must be an object, got the class {value.__name__}: pass {name}={value.__name__}(...)")
     if not isinstance(value, base):
-        raise TypeError(
-            f"{name} must be one of {sorted(registry)} or an object of {base.__name__}, got {value!r}"
-            + ("; pass an instance, with parentheses" if isinstance(value, type) else "")
-        )
+        raise TypeError(f"{name} must be one of {sorted(registry)} or an object of {base.__name__}, got {value!r}")
+    missing = [method for method in methods if not hasattr(value, method)]
+    if missing:
+        raise TypeError(f"{name} {type(value).__name__} lacks the compiled method(s) {', '.join(missing)}")
     return value
 
 
-def resolve_components(kernel, mixing, sampler):
-    """Return (kernel, mixing, sampler) as objects."""
+def resolve_components(mechanism, kernel, mixing, sampler, n_records):
+    """Return (kernel, mixing, sampler) as objects that fit together, defaults and names resolved.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Where one of them is not what it should be, or does not go with the others.
+    """
+    check_mechanism(mechanism, n_records)
     mixing = DirichletProcess() if mixing is None else mixing
-    for method in ("propose_cluster", "update_concentration"):
-        if not hasattr(mixing, method):
-            raise TypeError(
-                f"mixing must be DirichletProcess(...), PitmanYor(...) or an object with {method}, got {mixing!r}"
+    kernel = resolve("kernel", kernel, KERNELS, Kernel, _KERNEL_METHODS)
+    mixing = resolve("mixing", mixing, MIXINGS, object, ("propose_cluster", "update_concentration", "_lower"))
+    sampler = resolve("sampler", sampler, SAMPLERS, MixtureSampler, ())
+    return kernel, mixing, check_composition(mechanism, kernel, sampler)
+
+
+def check_mechanism(mechanism, n_records):
+    """Check that the mechanism is one, that its parameters are right, and that it releases records one by one."""
+    if mechanism is None:
+        return
+    if isinstance(mechanism, type):
+        raise TypeError(
+            f"mechanism must be an object, got the class {mechanism.__name__}: pass {mechanism.__name__}(...)"
+        )
+    if not getattr(mechanism, "is_local", True):
+        if n_records is None:
+            raise ValueError(
+                f"mechanism={mechanism!r} releases a statistic of all records: n_records must say how many they were, "
+                "got n_records=None"
             )
-    return (
-        resolve("kernel", kernel, KERNELS, Kernel),
-        mixing,
-        resolve("sampler", sampler, SAMPLERS, MixtureSampler),
-    )
+        raise ValueError(
+            f"PrivateDPMixture has no sampler for mechanism={mechanism!r}: it takes mechanisms that release records "
+            "one by one, with bounds= or scale= in place of query="
+        )
+    if not hasattr(mechanism, "log_channel"):
+        raise TypeError(
+            f"mechanism must be None or a mechanism object such as LaplaceMechanism(epsilon=1.0, bounds=(0, 1)), got "
+            f"{mechanism!r}, which lacks the compiled method log_channel(self, Z, i, j, y)"
+        )
+    if not isinstance(mechanism, RecordChannel):
+        raise TypeError(f"mechanism {type(mechanism).__name__} must derive from sklearn_dpmix.mechanisms.RecordChannel")
+    if hasattr(mechanism, "check"):
+        mechanism.check()
+
+
+def check_n_records(n_records, n):
+    """A local release has one row a record."""
+    if n_records is not None and n_records != n:
+        raise ValueError(
+            f"n_records={n_records}, but the release has {n} records: leave n_records out for a local mechanism"
+        )
 
 
 def check_composition(mechanism, kernel, sampler):
-    """Raise ValueError or TypeError where the parts do not fit together; return the sampler to run.
+    """Raise ValueError where the parts do not fit together; return the sampler to run.
 
     Parameters
     ----------
@@ -55,14 +97,11 @@ def check_composition(mechanism, kernel, sampler):
     kernel : Kernel
     sampler : MixtureSampler
     """
-    missing = [name for name in _KERNEL_METHODS if not hasattr(kernel, name)]
-    if missing:
-        raise TypeError(f"kernel {type(kernel).__name__} lacks the compiled method(s) {', '.join(missing)}")
-    if mechanism is not None and not hasattr(mechanism, "log_channel"):
-        raise TypeError(f"mechanism {type(mechanism).__name__} lacks the compiled method log_channel(self, Z, i, j, y)")
     sampler.check()
     sampler = sampler.resolve(mechanism, kernel)
     who = type(sampler).__name__
+    if not hasattr(sampler, "sweep"):
+        raise TypeError(f"sampler {who} lacks the compiled method sweep")
     if kernel.absorbs_noise and not getattr(mechanism, "is_absorbable", False):
         raise ValueError(
             f"kernel {type(kernel).__name__} needs an unclamped Gaussian channel with one noise scale, such as "
@@ -77,21 +116,21 @@ def check_composition(mechanism, kernel, sampler):
             )
         if sampler.needs_marginal_channel and not has_marginal(mechanism, kernel):
             raise ValueError(
-                f"sampler {who} integrates the confidential records out, but {type(kernel).__name__} has no closed form for the "
-                f"channel of {type(mechanism).__name__} (piece_shape={mechanism.piece_shape!r}, the kernel's tilts="
-                f'{sorted(kernel.tilts)}); use sampler="neal5" or "slice"'
+                f"sampler {who} integrates the confidential records out, but {type(kernel).__name__} has no closed "
+                f"form for the channel of {type(mechanism).__name__} (piece_shape={mechanism.piece_shape!r}, the "
+                f"kernel's tilts={sorted(kernel.tilts)}); use sampler='neal5' or 'slice'"
             )
     for capability in sampler.kernel_needs:
         if not kernel.can(capability):
             raise ValueError(
-                f"sampler {who} needs the kernel's compiled method(s) {', '.join(kernel.CAPABILITIES[capability])}, which "
-                f'{type(kernel).__name__} does not offer; use sampler="neal5" or "slice"'
+                f"sampler {who} needs the kernel's compiled method(s) {', '.join(kernel.CAPABILITIES[capability])}, "
+                f'which {type(kernel).__name__} does not offer; use sampler="neal5" or "slice"'
             )
     return sampler
 
 
 def has_marginal(mechanism, kernel):
-    """Whether g(z | θ) is closed-form: the kernel integrates the channel's pieces, or there is no noise to integrate."""
+    """Whether g(z | θ) is closed-form: the kernel integrates the channel's pieces, or there is no noise."""
     if mechanism is None or kernel.absorbs_noise:
         return True
     return mechanism.piece_shape in kernel.tilts and kernel.can("marginal")

@@ -77,6 +77,36 @@ def log_ndtr(x):
 
 
 @njit(nogil=True)
+def log_interval_ratio(a, w):
+    """Logarithm of the standard normal probability of ``[a, a + w]`` over the density at `a`.
+
+    Parameters
+    ----------
+    a : float
+        At least 20, unless the interval is narrow, ``w * max(1, |a|, |a + w|) < 0.1``.
+    w : float
+        Positive, possibly infinite.
+
+    Returns
+    -------
+    float
+        ``log((Phi(a + w) - Phi(a)) / phi(a))``.
+    """
+    h = 0.5 * w
+    if w * max(1.0, a + w, -a) < 0.1:
+        m = (a + h) * h
+        p = m * m
+        q = h * h
+        s = (p - q) / 6.0 + (p * (p - 6.0 * q) + 3.0 * q * q) / 120.0
+        s += (p * (p * (p - 15.0 * q) + 45.0 * q * q) - 15.0 * q * q * q) / 5040.0
+        return math.log(w * (1.0 + s)) - 0.5 * (a * w + q)
+    ratio = math.exp(-w * (a + h))
+    if ratio > 0.0:
+        ratio *= _mills_tail(a + w)
+    return math.log(_mills_tail(a) - ratio)
+
+
+@njit(nogil=True)
 def log_ndtr_interval(a, b):
     """Logarithm of the standard normal probability of an interval.
 
@@ -99,24 +129,13 @@ def log_ndtr_interval(a, b):
     if b <= 0.0:
         a, b = -b, -a
     w = b - a
-    if w * max(1.0, b, -a) < 0.1:
-        h = 0.5 * w
-        m = 0.5 * (a + b) * h
-        p = m * m
-        q = h * h
-        s = (p - q) / 6.0 + (p * (p - 6.0 * q) + 3.0 * q * q) / 120.0
-        s += (p * (p * (p - 15.0 * q) + 45.0 * q * q) - 15.0 * q * q * q) / 5040.0
-        return math.log(w * (1.0 + s)) - (0.5 * (a * b + q) + _LOG_SQRT_2PI)
+    if w * max(1.0, b, -a) < 0.1 or a >= _TAIL:
+        return log_interval_ratio(a, w) - (0.5 * a * a + _LOG_SQRT_2PI)
     if a < 0.0:
         if w > 1.0:
             return math.log1p(-0.5 * (math.erfc(-_SQRT_HALF * a) + math.erfc(_SQRT_HALF * b)))
         return math.log(0.5 * (math.erf(_SQRT_HALF * b) - math.erf(_SQRT_HALF * a)))
-    if a < _TAIL:
-        return math.log(0.5 * (math.erfc(_SQRT_HALF * a) - math.erfc(_SQRT_HALF * b)))
-    ratio = math.exp(-0.5 * w * (a + b))
-    if ratio > 0.0:
-        ratio *= _mills_tail(b)
-    return math.log(_mills_tail(a) - ratio) - (0.5 * a * a + _LOG_SQRT_2PI)
+    return math.log(0.5 * (math.erfc(_SQRT_HALF * a) - math.erfc(_SQRT_HALF * b)))
 
 
 @njit(nogil=True)

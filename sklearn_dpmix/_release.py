@@ -1,8 +1,9 @@
-"""What can be said of a release before any sampling: moments of the records behind it, and signs that something is wrong."""
-
-import warnings
+"""What a release says before any sampling: moments of the records behind it, and signs that something is wrong."""
 
 import numpy as np
+from scipy.special import gammainc
+
+DOUBT = 1e-6  # probability below which an honest release is doubted
 
 
 class Release:
@@ -13,9 +14,14 @@ class Release:
         self.mechanism = mechanism
 
     def noise_variance(self):
-        """Variance of the noise on a feature, 0 where it is unknown."""
+        """Mean variance of the noise on a feature, 0 where it is unknown."""
         noise = getattr(self.mechanism, "noise_variance", None)
         return (noise(self.Z.shape[1]) if noise is not None else None) or 0.0
+
+    def noise_scale(self):
+        """Scale of the noise, (n, 1)."""
+        scale = np.atleast_1d(self.mechanism.noise_scale_for(self.Z.shape[1]))
+        return np.broadcast_to(scale, (len(self.Z),))[:, None]
 
     def bounds(self):
         """Bounds of the confidential records, (n_features, 2), or None."""
@@ -26,12 +32,13 @@ class Release:
         """Mean and variance of the confidential records by feature, the noise variance taken off.
 
         The variance is kept above a thousandth of the release's own and, given bounds, between (range/20)² and
-        (range/2)²; the mean is moved into the bounds.
+        (range/2)²; the mean is moved into the bounds.  Where the release does not vary (one record, constant records),
+        its own variance is taken to be the noise's, or 1 without noise.
         """
         mean, variance = self.Z.mean(axis=0), self.Z.var(axis=0)
-        floor = np.maximum(1e-3 * variance, np.finfo(float).tiny)
-        floor = np.where(variance > 0, floor, 1.0)
-        centred = np.maximum(variance - self.noise_variance(), floor)
+        rounding = 8.0 * np.finfo(float).eps * np.abs(self.Z).max(axis=0)
+        variance = np.where(variance > rounding**2, variance, 1e3 * (self.noise_variance() or 1.0))
+        centred = np.maximum(variance - self.noise_variance(), 1e-3 * variance)
         bounds = self.bounds()
         if bounds is not None:
             width = bounds[:, 1] - bounds[:, 0]
@@ -48,48 +55,54 @@ class Release:
         shrink = np.sqrt(variance) / np.where(spread > 0, spread, 1.0)
         return mean + (self.Z - self.Z.mean(axis=0)) * np.minimum(shrink, 1.0)
 
-    def warn_if_implausible(self):
-        """Warn where the release cannot well have come from this mechanism."""
+    def doubts(self):
+        """What makes it improbable that the release came from this mechanism, as sentences."""
         if self.noise_variance() > 0:
-            self._warn_if_less_than_noise()
-            self._warn_if_out_of_reach()
+            yield from self._less_than_noise()
+            yield from self._out_of_reach()
 
-    def _warn_if_less_than_noise(self):
-        """A release varies at least as its noise does: Var Z = Var Y + Var noise (the records being independent of it)."""
-        n, noise = len(self.Z), self.noise_variance()
-        if n < 10:
+    def _less_than_noise(self):
+        """A release varies at least as its noise does.
+
+        Whatever the records are, its sum of squares about the mean is stochastically larger than the noise's own
+        (Anderson 1955: the noise is symmetric and unimodal), whose law is about a gamma with the same mean and
+        variance.  The lower tail of that gamma is exact for Gaussian noise, and heavier than the truth for Laplace
+        noise or unequal scales.
+        """
+        kurtosis = getattr(self.mechanism, "kurtosis", None)
+        n, n_features = self.Z.shape
+        if kurtosis is None or n < 2:
             return
-        kurtosis = getattr(self.mechanism, "kurtosis", 3.0)
-        lowest = noise * max(1.0 - 5.0 * np.sqrt((kurtosis - 1.0) / n), 0.05)
-        variance = self.Z.var(axis=0, ddof=1)
-        worst = int(np.argmin(variance))
-        if variance[worst] < lowest:
-            warnings.warn(
-                f"feature {worst} of the release has standard deviation {np.sqrt(variance[worst]):.4g}, less than the noise "
-                f"of {self.mechanism!r} alone ({np.sqrt(noise):.4g}): was the release rescaled, or is this another mechanism's? "
-                "Fit the release as it was published; rescale through the mechanism's bounds or scale",
-                UserWarning,
-                stacklevel=4,
+        relative = self.noise_scale() ** 2
+        evenness = relative.mean() ** 2 / np.mean(relative**2)
+        shape = (n - 1) * evenness / (kurtosis - 1.0)
+        ratio = self.Z.var(axis=0, ddof=1) / self.noise_variance()
+        worst = int(np.argmin(ratio))
+        probability = n_features * float(gammainc(shape, shape * ratio[worst]))
+        if probability < DOUBT:
+            noise = np.sqrt(self.noise_variance())
+            yield (
+                f"feature {worst} of the release has standard deviation {np.sqrt(ratio[worst]) * noise:.4g}, less than "
+                f"the noise of {self.mechanism!r} alone ({noise:.4g}; so little has probability {probability:.2g}): "
+                "was the release rescaled, or is this another mechanism's? Fit the release as it was published; to "
+                "rescale, use the mechanism's bounds or scale"
             )
 
-    def _warn_if_out_of_reach(self):
+    def _out_of_reach(self):
         """Records lie in the bounds: a release far outside them is improbable, by the noise's tail."""
         bounds = self.bounds()
         if bounds is None or not getattr(self.mechanism, "clamp", True):
             return
         outside = np.maximum(np.maximum(bounds[:, 0] - self.Z, self.Z - bounds[:, 1]), 0.0)
-        scale = np.broadcast_to(np.atleast_1d(self.mechanism.noise_scale_for(self.Z.shape[1])), (len(self.Z),))
-        tail = self.mechanism.tail_probability(outside, scale[:, None])
+        tail = self.mechanism.tail_probability(outside, self.noise_scale())
         if tail is None:
             return
         tail = np.where(outside > 0, tail, 1.0)
         record, feature = np.unravel_index(np.argmin(tail), tail.shape)
         probability = min(1.0, float(tail[record, feature]) * self.Z.size)
-        if probability < 1e-6:
-            warnings.warn(
+        if probability < DOUBT:
+            yield (
                 f"record {record} of the release has {self.Z[record, feature]:.6g} in feature {feature}, which "
-                f"{self.mechanism!r} makes improbable: among {self.Z.size} values one so far outside the bounds has tail "
-                f"probability {probability:.2g}; was the release made with other bounds or another epsilon?",
-                UserWarning,
-                stacklevel=4,
+                f"{self.mechanism!r} makes improbable: among {self.Z.size} values one so far outside the bounds has "
+                f"tail probability {probability:.2g}; was the release made with other bounds or another epsilon?"
             )

@@ -1,11 +1,12 @@
 """Privacy guarantees and conversions between them."""
 
 from dataclasses import dataclass
-from math import exp, expm1, inf, log, sqrt
+from functools import lru_cache
+from math import exp, inf, log, pi, sqrt
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
+from scipy.special import erfcx, ndtr
 
 __all__ = [
     "PrivacyGuarantee",
@@ -64,6 +65,13 @@ def zcdp_to_approx_dp(rho, delta):
 def approx_dp_to_zcdp(epsilon, delta):
     """Return the largest ρ whose conversion by :func:`zcdp_to_approx_dp` fits (ε, δ): a budget, not an implication.
 
+    ρ = (√(ln 1/δ + ε) - √(ln 1/δ))².
+
+    Parameters
+    ----------
+    epsilon : float, at least 0
+    delta : float in (0, 1)
+
     Examples
     --------
     >>> from sklearn_dpmix.privacy import approx_dp_to_zcdp, zcdp_to_approx_dp
@@ -80,7 +88,9 @@ def approx_dp_to_zcdp(epsilon, delta):
 def gaussian_delta(epsilon, mu):
     """Return the exact δ at ε of a Gaussian privacy-loss distribution N(μ, 2μ) (Balle & Wang 2018, Theorem 8).
 
-    Gaussian noise of standard deviation σ on a query of L2 sensitivity Δ has μ = Δ²/(2σ²).
+    Gaussian noise of standard deviation σ on a query of L2 sensitivity Δ has μ = Δ²/(2σ²).  With s = √(2μ) = Δ/σ and
+    x = ε/s - s/2 it is δ = Φ(-x) - e^ε Φ(-x-s) = φ(x)·(R(x) - R(x+s)), R the Mills ratio (1-Φ)/φ: the relative error
+    is below 1e-11 for all ε and μ in [1e-24, 1e4].
 
     Parameters
     ----------
@@ -99,13 +109,24 @@ def gaussian_delta(epsilon, mu):
     _check_number("mu", mu, 0, closed=True)
     if mu == 0:
         return 0.0
-    spread = sqrt(2.0 * mu)
-    first, second = log_ndtr((mu - epsilon) / spread), epsilon + log_ndtr(-(mu + epsilon) / spread)
-    return float(exp(first) * -expm1(min(second - first, 0.0)))
+    s = sqrt(2.0 * mu)
+    x = epsilon / s - 0.5 * s
+    density = exp(-0.5 * x * x) / sqrt(2.0 * pi)
+    if s >= 1e-3:
+        return density * (_mills(x) - _mills(x + s)) if x > 0 else float(ndtr(-x)) - density * _mills(x + s)
+    # Taylor in s, else the two ratios cancel; m_k = ∫ v^k exp(-xv - v²/2) dv over v > 0, so that R' = -m_1
+    m_0 = _mills(x)
+    m_1 = 1.0 - x * m_0
+    m_2 = m_0 - x * m_1
+    m_3 = 2.0 * m_1 - x * m_2
+    m_4 = 3.0 * m_2 - x * m_3
+    return density * s * (m_1 - s / 2 * (m_2 - s / 3 * (m_3 - s / 4 * m_4)))
 
 
 def gaussian_scale(epsilon, delta, sensitivity=1.0):
     """Return the smallest Gaussian standard deviation that is (ε, δ)-DP (Balle & Wang 2018, Algorithm 1).
+
+    Rounded up by about 1e-12 of itself, so that rounding is never paid for in privacy.
 
     Parameters
     ----------
@@ -123,24 +144,35 @@ def gaussian_scale(epsilon, delta, sensitivity=1.0):
     """
     _check_number("epsilon", epsilon, 0)
     _check_delta(delta)
+    _check_number("sensitivity", sensitivity, 0)
+    return sensitivity * _unit_scale(float(epsilon), float(delta))
 
+
+@lru_cache(maxsize=100_000)  # records with their own epsilon ask for many, and again on each use
+def _unit_scale(epsilon, delta):
     def excess(log_mu):
         value = gaussian_delta(epsilon, exp(log_mu))
-        return log(value) - log(delta) if value > 0 else -inf
+        return log(value) - log(delta) if value > 0 else -1e3
 
-    low, high = -60.0, 1.0
+    low = high = log(epsilon)
     while excess(high) < 0:
         high += 1.0
-    while excess(0.5 * (low + high)) == -inf:
-        low = 0.5 * (low + high)
-    log_mu = brentq(lambda t: max(excess(t), -1e3), low, high, xtol=1e-13, rtol=1e-14)
-    return sensitivity / sqrt(2.0 * exp(log_mu))
+    while excess(low) > 0:
+        low -= 1.0
+    log_mu = brentq(excess, low, high, xtol=1e-13, rtol=1e-15)
+    return (1.0 + 1e-12) / sqrt(2.0 * exp(log_mu))
+
+
+def _mills(x):
+    """(1 - Φ(x))/φ(x)."""
+    return sqrt(0.5 * pi) * float(erfcx(sqrt(0.5) * x))
 
 
 def _check_number(name, value, low, closed=False):
     good = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if not good or not (low <= value if closed else low < value) or not value < inf:
-        raise ValueError(f"{name} must be a finite number {'at least' if closed else 'greater than'} {low}, got {value!r}")
+        bound = f"at least {low}" if closed else f"greater than {low}"
+        raise ValueError(f"{name} must be a finite number {bound}, got {value!r}")
 
 
 def _check_delta(delta):

@@ -1,31 +1,31 @@
-"""What estimators that run chains share: seeds, warm start, progress, summaries."""
+"""What estimators that run chains share: seeds, warm start, interruption, convergence, summaries."""
 
 import sys
 import warnings
+from contextlib import contextmanager
 from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import hash as joblib_hash
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
-
-try:  # scikit-learn >= 1.9
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:
-
-    class CallbackSupportMixin:
-        """No callbacks before scikit-learn 1.9: use ``verbose=1``."""
-
-    def with_callbacks(method):
-        return method
-
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .._chains import run_chains, start_chains
-from .._draws import convergence
+from .._draws import convergence, join, summarise, to_datatree
 from .._random import as_seed_sequence
+from ._progress import CallbackSupportMixin, Progress
 
-N_TICKS = 100
 R_HAT_LIMIT, ESS_LIMIT = 1.05, 100
+
+
+class Run(NamedTuple):
+    """What a warm start needs of the last fit."""
+
+    signature: dict[str, Any]
+    chains: list
+    n_done: int  # sweeps of each chain
 
 
 class ChainEstimator(CallbackSupportMixin, BaseEstimator):
@@ -42,95 +42,147 @@ class ChainEstimator(CallbackSupportMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
     #: parameters that may change between calls with ``warm_start=True``
-    _FREE = frozenset({"n_draws", "n_jobs", "verbose", "warm_start", "random_state"})
+    _FREE = frozenset({"n_draws", "n_jobs", "verbose", "warm_start"})
 
-    def _run(self, data, init, step):
-        """Run (or, warm, go on with) the chains; return (chains, blocks of draws by chain, sweeps done by each)."""
+    @contextmanager
+    def _refit(self):
+        """Take the attributes of an earlier fit off and yield them; put them back where the new fit fails."""
+        earlier = self._take_fit()
+        try:
+            yield earlier
+        except BaseException:
+            self._take_fit()
+            vars(self).update(earlier)
+            raise
+
+    def _take_fit(self):
+        names = [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]
+        return {name: self.__dict__.pop(name) for name in names}
+
+    def _check_input(self, X, name, *, reset=False):
+        """Return records as a read-only (n, n_features) array of floats; the caller's own array stays as it is."""
+        array = check_array(X, dtype=np.float64, order="C", input_name=name, estimator=self)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        array = array.view()
+        array.flags.writeable = False
+        return array
+
+    def _run(self, data, init, step, earlier=None, earlier_draws=None):
+        """Run the chains, or go on with those of the ``earlier`` fit; set ``n_iter_``.
+
+        Parameters
+        ----------
+        data : what must not have changed for a warm start
+        init, step : as in ``start_chains``, ``run_chains``
+        earlier : Run, optional
+        earlier_draws : list of draws, one a chain, optional
+
+        Returns
+        -------
+        run : Run
+        draws : list of draws, one a chain
+        """
         signature = self._signature(data)
         total = self.n_warmup + self.n_draws * self.thin
-        chains, done, earlier = None, 0, None
-        if self.warm_start and hasattr(self, "_chains"):
-            self._check_same(signature, total)
-            chains, done, earlier = self._chains, self._n_done, self._blocks
-        if chains is None:
+        if self.warm_start and earlier is not None:
+            self._check_same(signature, total, earlier)
+            chains, done, blocks = earlier.chains, earlier.n_done, [[draws] for draws in earlier_draws]
+        else:
             chains = start_chains(as_seed_sequence(self.random_state), self.n_chains, init)
+            done, blocks = 0, [[] for _ in chains]
         with Progress(self, done, total) as progress:
-            chains, blocks, n_new = run_chains(chains, step, total - done, n_jobs=self.n_jobs, progress=progress)
-        if earlier is not None:
-            blocks = [before + after for before, after in zip(earlier, blocks, strict=True)]
-        if done + n_new < self.n_warmup + self.thin:
+            chains, new_blocks, n_new = run_chains(chains, step, total - done, n_jobs=self.n_jobs, progress=progress)
+        self.n_iter_ = done + n_new
+        if self.n_iter_ < self.n_warmup + self.thin:
             raise KeyboardInterrupt("interrupted during the warm-up: there are no draws to keep")
-        return signature, chains, blocks, done + n_new
+        draws = [join(before + after) for before, after in zip(blocks, new_blocks, strict=True)]
+        return Run(signature, chains, self.n_iter_), draws
 
     def _signature(self, data):
-        """What must stay the same for a warm start."""
-        params = {name: joblib_hash(value) for name, value in self.get_params().items() if name not in self._FREE}
-        return {**params, "the data": joblib_hash(data)}
+        """What must stay the same for a warm start, by name."""
+        signature = {"the data": joblib_hash(data)}
+        for name, value in self.get_params().items():
+            if name == "random_state" and not isinstance(value, (Integral, type(None))):
+                value = type(value)  # a generator moves on with every fit
+            if (
+                name not in self._FREE
+            ):  # of a component here only the class: its parameters come under names of their own
+                signature[name] = joblib_hash(type(value) if hasattr(value, "get_params") else value)
+        return signature
 
-    def _check_same(self, signature, total):
-        changed = [name for name in signature if signature[name] != self._signature_.get(name)]
-        changed += [name for name in self._signature_ if name not in signature]
+    def _check_same(self, signature, total, earlier):
+        names = sorted(signature.keys() | earlier.signature.keys())
+        changed = [name for name in names if signature.get(name) != earlier.signature.get(name)]
+        changed = [name for name in changed if name.rpartition("__")[0] not in changed]
         if changed:
             raise ValueError(
-                f"warm_start=True goes on with the chains of the last fit, but {', '.join(sorted(set(changed)))} changed: "
+                f"warm_start=True goes on with the chains of the last fit, but {', '.join(changed)} changed: "
                 "set it back, or fit with warm_start=False"
             )
-        if total < self._n_done:
+        if total < earlier.n_done:
             raise ValueError(
                 f"warm_start=True cannot take draws back: n_draws={self.n_draws}, but the last fit already has "
-                f"{(self._n_done - self.n_warmup) // self.thin}; fit with warm_start=False"
+                f"{(earlier.n_done - self.n_warmup) // self.thin}; fit with warm_start=False"
             )
 
-    def _summarise(self, monitors):
-        """Set ``r_hat_`` and ``ess_``; warn once where the chains have not mixed."""
+    def _monitor(self, monitors):
+        """Set ``r_hat_`` and ``ess_`` of the monitored quantities, and keep them for the summaries."""
+        self._monitors_ = monitors
         self.r_hat_, self.ess_ = convergence(monitors)
-        r_hat = {name: value for name, value in self.r_hat_.items() if np.isfinite(value)}
-        ess = {name: value for name, value in self.ess_.items() if np.isfinite(value)}
+
+    def _warn_about_chains(self):
+        """Warn where the chains were interrupted, and once where they have not mixed."""
+        if self.n_iter_ < self.n_warmup + self.n_draws * self.thin:
+            n_kept = (self.n_iter_ - self.n_warmup) // self.thin
+            warn_user(
+                f"interrupted: kept {n_kept} of n_draws={self.n_draws} draws of each chain; warm_start=True goes on",
+                RuntimeWarning,
+            )
+        r_hat = {name: value for name, value in self.r_hat_.items() if not np.isnan(value)}
+        ess = {name: self.ess_[name] for name in r_hat}
         if not r_hat:
             return
         worst, fewest = max(r_hat, key=r_hat.get), min(ess, key=ess.get)
         if r_hat[worst] > R_HAT_LIMIT or ess[fewest] < ESS_LIMIT:
-            warnings.warn(
-                f"the chains have not mixed: worst R-hat {r_hat[worst]:.3f} ({worst}, should be below {R_HAT_LIMIT}), smallest "
-                f"effective sample size {ess[fewest]:.0f} ({fewest}, should be above {ESS_LIMIT}); increase n_draws "
-                f"(now {self.n_draws}; warm_start=True goes on) and n_warmup (now {self.n_warmup})",
+            warn_user(
+                f"the chains have not mixed: worst R-hat {r_hat[worst]:.3f} ({worst}, should be below {R_HAT_LIMIT}), "
+                f"smallest effective sample size {ess[fewest]:.0f} ({fewest}, should be above {ESS_LIMIT}); increase "
+                f"n_draws (now {self.n_draws}; warm_start=True goes on) and n_warmup (now {self.n_warmup})",
                 RuntimeWarning,
-                stacklevel=3,
             )
 
+    def summary(self):
+        """Mean, sd, 95 % interval, R-hat and effective sample size of the monitored quantities.
 
-class Progress:
-    """Progress of a fit: scikit-learn's callbacks where there are some, tqdm with ``verbose``."""
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for each quantity of ``r_hat_``, columns "mean", "sd", "2.5%", "97.5%", "r_hat", "ess".  Without
+            pandas: a dict of rows that prints as the same table.
+        """
+        check_is_fitted(self)
+        return summarise(self._monitors_, self.r_hat_, self.ess_)
 
-    def __init__(self, estimator, done, total):
-        self.estimator, self.done, self.total = estimator, done, total
-        self.ticks, self.bar, self.context = 0, None, None
+    def to_datatree(self):
+        """The draws of the monitored quantities for ArviZ.
 
-    def __enter__(self):
-        if hasattr(self.estimator, "_skl_callbacks") or hasattr(self.estimator, "_parent_callback_ctx"):
-            self.n_ticks = max(min(N_TICKS, self.total - self.done), 1)
-            self.context = self.estimator._init_callback_context(max_subtasks=self.n_ticks)
-            self.context.call_on_fit_task_begin(estimator=self.estimator)
-        if self.estimator.verbose:
-            from tqdm import tqdm
+        Returns
+        -------
+        tree : xarray.DataTree
+            With the group "posterior", dimensions (chain, draw).
 
-            self.bar = tqdm(
-                total=self.total, initial=self.done, unit="sweep", desc=type(self.estimator).__name__, file=sys.stderr
-            )
-        return self
+        Raises
+        ------
+        ImportError
+            Without the optional extra ``[arviz]``.
+        """
+        check_is_fitted(self)
+        return to_datatree(self._monitors_)
 
-    def __call__(self, n_done):
-        if self.bar is not None:
-            self.bar.update(self.done + n_done - self.bar.n)
-        if self.context is not None:
-            reached = n_done * self.n_ticks // max(self.total - self.done, 1)
-            for _ in range(self.ticks, reached):
-                step = self.context.subcontext(task_name="sweeps").call_on_fit_task_begin(estimator=self.estimator)
-                step.call_on_fit_task_end(estimator=self.estimator)
-            self.ticks = reached
 
-    def __exit__(self, *exception):
-        if self.bar is not None:
-            self.bar.close()
-        if self.context is not None and exception[0] is None:
-            self.context.call_on_fit_task_end(estimator=self.estimator)
+def warn_user(message, category):
+    """Warn at the line, outside this package and scikit-learn, that called us."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in ("sklearn_dpmix", "sklearn"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -8,12 +8,13 @@ from .._compiled import Component, compiled
 class Kernel(Component):
     """Base class of mixture kernels f(y | θ) with their base measure G0(dθ).
 
-    The parameters of cluster ``k`` are the row ``theta[k]`` of an array, its sufficient statistics the row ``stats[k]``;
-    compiled methods get the whole array and ``k``.  Features are independent given θ, and ``j`` names one.
+    The parameters of cluster ``k`` are the row ``theta[k]`` of an array, its sufficient statistics the row
+    ``stats[k]``; compiled methods get the whole array and ``k``.  Features are independent given θ, and ``j`` names
+    one.
 
     Every kernel defines :meth:`sizes` and the compiled methods
 
-    ==================================================  ===================================================================
+    ==================================================  ==============================================================
     ``draw_prior(rng, theta, k)``                        θ_k ~ G0, written into ``theta[k]``
     ``add(stats, k, j, y, sign)``                        add (``sign`` 1) or take off (-1) a record's feature
     ``update_params(rng, theta, k, stats, n)``           a move of θ_k that keeps its law given n records exact
@@ -21,7 +22,7 @@ class Kernel(Component):
     ``draw(rng, theta, k, j)``                           y ~ f(· | θ_k)
     ``cdf(theta, k, j, y)``                              P(Y <= y | θ_k)
     ``mean(theta, k, j)``, ``variance(theta, k, j)``     of Y given θ_k
-    ==================================================  ===================================================================
+    ==================================================  ==============================================================
 
     and, as far as it can, those behind a capability: :meth:`can`.
     """
@@ -30,7 +31,8 @@ class Kernel(Component):
     CAPABILITIES = {
         "marginal": ("log_tilted_mass", "draw_tilted"),
         "predictive": ("log_predictive", "update_params"),
-        "residuals": ("residual", "from_residual", "perturb", "log_prior"),
+        "relative": ("peak", "log_relative"),
+        "residuals": ("residual", "from_residual", "perturb", "log_perturb", "prior_spread", "log_prior"),
     }
     #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}
     tilts = frozenset()
@@ -46,12 +48,12 @@ class Kernel(Component):
         raise TypeError(f"{type(self).__name__} must define sizes(n_features)")
 
     def resolve(self, release):
-        """Return the kernel with every default filled in from the release (see ``NormalKernel``); ``self`` if none is open."""
+        """Return the kernel with its open parameters filled in from the release (see ``NormalKernel``)."""
         return self
 
     @compiled
     def log_density(self, theta, k, j, y):
-        """Log density of a confidential record's feature; differs from the likelihood where the kernel absorbs the noise."""
+        """Log density of a confidential feature: not the likelihood where the kernel absorbs the noise."""
         return self.log_likelihood(theta, k, j, y)
 
     @compiled
@@ -72,7 +74,7 @@ def per_feature(name, value, n_features, low=-np.inf):
         raise ValueError(f"{name} must be a number or an array of shape (n_features,), got {value!r}") from None
     if array.shape not in ((), (1,), (n_features,)):
         raise ValueError(
-            f"{name} has shape {array.shape}, but the records have {n_features} feature(s): give one number, or one a feature"
+            f"{name} has shape {array.shape}, but the records have {n_features} feature(s): give one, or one each"
         )
     if not np.all(np.isfinite(array)) or not np.all(array > low):
         bound = "finite" if low == -np.inf else f"finite and greater than {low:g}"

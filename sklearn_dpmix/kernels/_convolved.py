@@ -12,13 +12,14 @@ class ConvolvedNormalKernel(NormalKernel):
 
     A record is N(μ, σ²) and its release N(μ, τ²) with τ² = σ² + η².  The base measure is put on τ²: N(μ | mean,
     τ²/mean_precision) · IG(τ² | shape, scale), restricted to τ² ≥ η² and normalised.  So clusters can be integrated out
-    (``sampler="neal2"``, ``"neal3"``), and the prior of the records moves with η: the same numbers mean different priors at
-    different ε.  Needs an unclamped Gaussian channel with one noise scale.
+    (``sampler="neal2"``, ``"neal3"``), and the prior of the records moves with η: the same numbers mean different
+    priors at different ε.  Needs an unclamped Gaussian channel with one noise scale.
 
     Parameters
     ----------
     mean, mean_precision, shape, scale
-        As in :class:`NormalKernel`, on the total variance τ².  ``scale=None`` takes the release's variance, noise included.
+        As in :class:`NormalKernel`, on the total variance τ².  ``scale=None`` takes the release's variance, noise
+        included.
 
     References
     ----------
@@ -35,7 +36,7 @@ class ConvolvedNormalKernel(NormalKernel):
     absorbs_noise = True
 
     def can(self, capability):
-        return capability == "predictive"
+        return capability in ("predictive", "relative")
 
     def _default_scale(self, variance, shape, precision, release):
         return super()._default_scale(variance + release.noise_variance(), shape, precision, release)

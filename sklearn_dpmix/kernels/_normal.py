@@ -5,10 +5,12 @@ from math import erfc, exp, inf, lgamma, log, pi, sqrt
 import numpy as np
 
 from .._compiled import compiled, lower
-from .._numeric import draw_truncated_normal, log_ndtr_interval
+from .._numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
 from ._base import Kernel, per_feature
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
+FAR = 20.0  # standard deviations from a tilt's peak: from there on log_interval_ratio is accurate
+INV_SQRT_2PI = 1.0 / sqrt(2.0 * pi)
 
 
 class NormalKernel(Kernel):
@@ -25,12 +27,12 @@ class NormalKernel(Kernel):
     shape : float or array of shape (n_features,), default=3.0
         Shape of the inverse gamma on σ².  Positive.
     scale : float or array of shape (n_features,), optional
-        Scale of the inverse gamma on σ², in squared units of the records.  None: such that a record drawn from the prior has
-        the variance v of the release with the noise variance taken off, scale = v·(shape-1)/(1+1/mean_precision), where
-        v is kept between (range/20)² and (range/2)² of the bounds, if there are any, and above a thousandth of the
-        release's own variance.  The default uses the data twice, once for the prior (empirical Bayes); the two open
-        parameters move by O(n^-1/2), so that it matters for small n only.  Pass numbers for a prior of your own.
-        Needs ``shape > 1`` when None.
+        Scale of the inverse gamma on σ², in squared units of the records.  None: such that a record drawn from the
+        prior has the variance v of the release with the noise variance taken off, scale =
+        v·(shape-1)/(1+1/mean_precision), where v is kept between (range/20)² and (range/2)² of the bounds, if there
+        are any, and above a thousandth of the release's own variance.  The default uses the data twice, once for the
+        prior (empirical Bayes); the two open parameters move by O(n^-1/2), so that it matters for small n only.  Pass
+        numbers for a prior of your own. Needs ``shape > 1`` when None.
 
     References
     ----------
@@ -63,7 +65,7 @@ class NormalKernel(Kernel):
         shape = per_feature("shape", self.shape, len(centre), 0.0)
         precision = per_feature("mean_precision", self.mean_precision, len(centre), 0.0)
         if self.scale is None and np.any(shape <= 1):
-            raise ValueError(f"shape must be greater than 1 when scale is None, got shape={self.shape!r}: pass scale as well")
+            raise ValueError(f"shape must be greater than 1 when scale is None, got {self.shape!r}: pass scale too")
         return type(self)(
             mean=centre if self.mean is None else self.mean,
             mean_precision=self.mean_precision,
@@ -86,7 +88,8 @@ class NormalKernel(Kernel):
     def _lower(self, *, n_features, **context):
         return lower(type(self), self._hyperparameters(n_features))
 
-    # --- base measure and conjugate update; statistics are Σ(y - mean), Σ(y - mean)², which no offset spoils -----------
+    # --- base measure and conjugate update; statistics are Σ(y - mean), Σ(y - mean)², which no offset spoils
+    # -----------
 
     @compiled
     def add(self, stats, k, j, y, sign):
@@ -156,6 +159,17 @@ class NormalKernel(Kernel):
         return -0.5 * e * e - theta[k, 4 * j + 3] - HALF_LOG_2PI
 
     @compiled
+    def peak(self, theta, k, j):
+        """Largest density of feature j in cluster k."""
+        return theta[k, 4 * j + 2] * INV_SQRT_2PI
+
+    @compiled
+    def log_relative(self, theta, k, j, y):
+        """Log likelihood relative to :meth:`peak`: at most 0."""
+        e = (y - theta[k, 4 * j]) * theta[k, 4 * j + 2]
+        return -0.5 * e * e
+
+    @compiled
     def draw(self, rng, theta, k, j):
         return theta[k, 4 * j] + theta[k, 4 * j + 1] * rng.standard_normal()
 
@@ -178,10 +192,9 @@ class NormalKernel(Kernel):
         """(mean, sd, log mass) of exp(tilt)·N(μ, σ²) on the line."""
         mean, sd = theta[k, 4 * j], theta[k, 4 * j + 1]
         u = mean - anchor
-        pull = slope - curvature * u  # the tilt's slope at μ
         shrink = 1.0 / (1.0 + curvature * sd * sd)
-        step = sd * sd * shrink * pull
-        log_mass = slope * u - 0.5 * curvature * u * u + 0.5 * pull * step + 0.5 * log(shrink)
+        step = sd * sd * shrink * (slope - curvature * u)
+        log_mass = shrink * (slope * u + 0.5 * (slope * slope * sd * sd - curvature * u * u)) + 0.5 * log(shrink)
         return mean + step, sd * sqrt(shrink), log_mass
 
     @compiled
@@ -190,7 +203,14 @@ class NormalKernel(Kernel):
         mean, sd, log_mass = self.tilted_normal(theta, k, j, anchor, slope, curvature)
         if lo == -inf and hi == inf:
             return log_mass
-        return log_mass + log_ndtr_interval((lo - mean) / sd, (hi - mean) / sd)
+        below, above = (lo - mean) / sd, (mean - hi) / sd
+        if below < FAR and above < FAR:
+            return log_mass + log_ndtr_interval(below, -above)
+        # far in a tail log_mass and the tail's logarithm would cancel: take the integrand at the nearer end instead
+        end, far = (lo, below) if below > above else (hi, above)
+        u, e = end - anchor, (end - theta[k, 4 * j]) * theta[k, 4 * j + 2]
+        log_end = slope * u - 0.5 * curvature * u * u - 0.5 * e * e - theta[k, 4 * j + 3] - HALF_LOG_2PI
+        return log_end + log(sd) + log_interval_ratio(far, (hi - lo) / sd)
 
     @compiled
     def draw_tilted(self, rng, theta, k, j, lo, hi, anchor, slope, curvature):
@@ -209,18 +229,28 @@ class NormalKernel(Kernel):
         return theta[k, 4 * j] + theta[k, 4 * j + 1] * e
 
     @compiled
-    def perturb(self, rng, theta, k, to, j, step):
-        """Symmetric step in (μ/σ-scale-free μ, log σ): write the proposal for feature ``j`` into ``theta[to]``."""
-        sd = theta[k, 4 * j + 1] * exp(step * rng.standard_normal())
-        self.set_params(theta, to, j, theta[k, 4 * j] + step * rng.standard_normal(), sd)
+    def perturb(self, rng, theta, k, to, j, mean_step, scale_step):
+        """Symmetric step in (μ, log σ): the proposal for feature ``j`` of cluster k is written into ``theta[to]``."""
+        sd = theta[k, 4 * j + 1] * exp(scale_step * rng.standard_normal())
+        self.set_params(theta, to, j, theta[k, 4 * j] + mean_step * rng.standard_normal(), sd)
+
+    @compiled
+    def log_perturb(self, theta, k, to, j, mean_step, scale_step):
+        """Log density, in (μ, log σ), of :meth:`perturb` going from row k to row ``to``."""
+        u = (theta[to, 4 * j] - theta[k, 4 * j]) / mean_step
+        v = (theta[to, 4 * j + 3] - theta[k, 4 * j + 3]) / scale_step
+        return -0.5 * (u * u + v * v) - log(mean_step * scale_step) - 2.0 * HALF_LOG_2PI
+
+    @compiled
+    def prior_spread(self, j):
+        """A typical distance between the means of two clusters."""
+        return sqrt(self.prior_scale[j] / (self.precision[j] * self.prior_shape[j]))
 
     @compiled
     def log_prior(self, theta, k, j):
-        """Log density of G0 for feature ``j`` in the coordinates (μ, log σ), up to a constant."""
+        """Log density of G0 for feature ``j`` in the coordinates (μ, log σ)."""
+        shape, scale, precision = self.prior_shape[j], self.prior_scale[j], self.precision[j]
         u = theta[k, 4 * j] - self.prior_mean[j]
-        log_sd = theta[k, 4 * j + 3]
-        inverse_variance = theta[k, 4 * j + 2] ** 2
-        quadratic = 0.5 * self.precision[j] * u * u + self.prior_scale[j]
-        return -(2.0 * self.prior_shape[j] + 1.0) * log_sd - quadratic * inverse_variance
-
-
+        quadratic = (0.5 * precision * u * u + scale) * theta[k, 4 * j + 2] ** 2
+        constant = 0.5 * log(precision) - HALF_LOG_2PI + log(2.0) + shape * log(scale) - lgamma(shape)
+        return constant - (2.0 * shape + 1.0) * theta[k, 4 * j + 3] - quadratic

@@ -6,32 +6,47 @@ from sklearn.utils import check_array
 from .._compiled import compiled, entry, lower
 from .._random import as_generator
 from ._channel import RecordChannel
+from ._parameters import check_bounds, positive_array
+from ._secure import secure_release
 
 
 class AdditiveMechanism(RecordChannel):
     """Base class of mechanisms that add independent noise.
 
-    A subclass stores its parameters, defines ``noise_scale`` (or has a parameter ``scale``), the compiled
+    A subclass stores its parameters, has a parameter ``scale`` (or defines :meth:`noise_scale_for`), the compiled
     ``log_noise(self, e, scale)``, the log density of noise ``e``, and ``draw_noise(self, rng, scale, size)``.  That is
-    enough for every sampler that needs no closed-form marginal::
+    enough for every sampler that needs no closed-form marginal.  Attributes ``bounds`` (with ``clamp``) and ``query``
+    are used where the subclass has them.
 
-        class CauchyMechanism(AdditiveMechanism):
-            def __init__(self, scale=1.0):
-                self.scale = scale
-
-            @compiled
-            def log_noise(self, e, scale):
-                return -log(pi * scale * (1.0 + (e / scale) ** 2))
-
-            def draw_noise(self, rng, scale, size):
-                return scale * rng.standard_cauchy(size)
-
-    Attributes ``bounds`` (with ``clamp``) and ``query`` are used where the subclass has them.
+    Examples
+    --------
+    >>> from math import log, pi
+    >>> import numpy as np
+    >>> from sklearn_dpmix.mechanisms import AdditiveMechanism, compiled
+    >>> class CauchyMechanism(AdditiveMechanism):
+    ...     def __init__(self, scale=1.0, *, bounds=None):
+    ...         self.scale = scale
+    ...         self.bounds = bounds
+    ...
+    ...     @compiled
+    ...     def log_noise(self, e, scale):
+    ...         return -log(pi * scale * (1.0 + (e / scale) ** 2))
+    ...
+    ...     def draw_noise(self, rng, scale, size):
+    ...         return scale * rng.standard_cauchy(size)
+    >>> mechanism = CauchyMechanism(scale=0.5, bounds=(0, 1))
+    >>> Z = mechanism.privatize(np.full((3, 1), 0.5), random_state=0)
+    >>> mechanism.log_density(np.ones((1, 1)), np.ones((1, 1))).round(4)
+    array([-0.4516])
     """
 
     bounds = None
     clamp = True
     query = None
+    #: 1 or 2: the norm of the sensitivity that calibrates the noise; None where the class gives no guarantee
+    norm: int | None = None
+    #: "laplace" or "gaussian": what ``secure=True`` asks of OpenDP; None where it has no such noise
+    secure_noise: str | None = None
 
     @property
     def is_local(self):
@@ -40,7 +55,10 @@ class AdditiveMechanism(RecordChannel):
 
     @property
     def noise_scale(self):
-        """Scale of the noise; an array of shape (n_records,) where each record has its own."""
+        """Scale of the noise; an array of shape (n_records,) where each record has its own.
+
+        One pair of bounds counts for one feature: with several features, ask ``noise_scale_for(n_features)``.
+        """
         return self.noise_scale_for(None)
 
     def noise_scale_for(self, n_features):
@@ -52,7 +70,7 @@ class AdditiveMechanism(RecordChannel):
         return None
 
     def tail_probability(self, distance, scale):
-        """P(noise > distance); None where it is unknown."""
+        """P(noise > distance), distance at least 0; None where it is unknown."""
         return None
 
     def check(self, n_features=None):
@@ -62,7 +80,40 @@ class AdditiveMechanism(RecordChannel):
 
     def bounds_for(self, n_features):
         """Return ``bounds`` as an array of shape (n_features, 2), or None."""
-        return None if self.bounds is None else check_bounds(self.bounds, n_features)
+        if not isinstance(self.clamp, (bool, np.bool_)):
+            raise ValueError(f"clamp must be True or False, got {self.clamp!r}")
+        if self.bounds is None:
+            return None
+        if self.query is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes bounds= (records are released) or query= (a statistic of them is), not "
+                f"both: got bounds={self.bounds!r} and query={self.query!r}; a query has bounds of its own"
+            )
+        return check_bounds(self.bounds, n_features)
+
+    def sensitivity(self, n_features=None):
+        """Return how far one record can move what is released, under replacement; None where nothing bounds it.
+
+        In the norm that the mechanism needs: records inside bounds differ by at most Σ(hi - lo) in L1, √Σ(hi - lo)² in
+        L2, and two opposite corners do.
+        """
+        bounds = self.bounds_for(n_features)
+        if self.query is not None:
+            return float(self.query.sensitivity(self.norm))
+        return None if bounds is None else float(np.linalg.norm(bounds[:, 1] - bounds[:, 0], self.norm))
+
+    def _loss(self, n_features):
+        """Sensitivity in units of the noise scale, of the least protected record."""
+        sensitivity = self.sensitivity(n_features)
+        if sensitivity is None:
+            raise ValueError(
+                f"{type(self).__name__}.guarantee() needs bounds=(lo, hi) or query=: scale={self.scale!r} alone says "
+                "how much noise, not on what"
+            )
+        return sensitivity / float(np.min(self.noise_scale_for(n_features)))
+
+    def _neighbours(self):
+        return "replace one record" + ("" if self.clamp or not self.is_local else ", for records inside bounds")
 
     def privatize(self, X, *, random_state=None, secure=False):
         """Release records (or the query's value) with noise.
@@ -74,8 +125,9 @@ class AdditiveMechanism(RecordChannel):
         random_state : int, Generator, RandomState or None
             For simulation.  A seed that made noise is a secret: who knows it can take the noise off.
         secure : bool, default=False
-            Draw the noise with OpenDP (extra ``[secure]``), which resists floating-point attacks and takes no seed.  NumPy
-            noise is for simulation.
+            Let OpenDP (extra ``[secure]``) add the noise, which resists floating-point attacks and takes no seed; about
+            30 µs a number.  It does not hide how long the draw took, nor rounding inside a query.  NumPy noise is for
+            simulation.
 
         Returns
         -------
@@ -85,54 +137,77 @@ class AdditiveMechanism(RecordChannel):
         ------
         ValueError
             For records that are not finite, do not fit the bounds or the per-record parameters, or for a bad parameter.
+        ImportError
+            For ``secure=True`` without OpenDP.
         """
         X = check_array(X, dtype=np.float64, input_name="X", estimator=type(self).__name__)
+        if secure and self.secure_noise is None:
+            raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
         if secure and random_state is not None:
-            raise ValueError("secure=True draws from the operating system and takes no random_state; pass random_state=None")
+            raise ValueError(
+                "secure=True draws from the operating system and takes no seed, got "
+                f"random_state={random_state!r}: pass random_state=None"
+            )
         value = self._value(X)
-        scale = self._scales(len(value) if self.is_local else None, X.shape[1])
+        scale = self._scales(len(value), X.shape[1])
         scale = np.broadcast_to(scale.reshape(-1, *(1,) * (value.ndim - 1)), value.shape)
         if secure:
-            return value + self._secure_noise(scale)
+            return secure_release(self.secure_noise, value, scale)
         return value + self.draw_noise(as_generator(random_state), scale, value.shape)
 
     def _value(self, X):
+        """What is released, before noise."""
+        bounds = self.bounds_for(X.shape[1])
         if not self.is_local:
             return np.atleast_1d(np.asarray(self.query.value(X), dtype=np.float64))
-        bounds = self.bounds_for(X.shape[1])
         return X if bounds is None or not self.clamp else np.clip(X, bounds[:, 0], bounds[:, 1])
 
-    def _secure_noise(self, scale):
-        raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
-
     def _scales(self, n_records, n_features):
-        """Noise scale as an array that fits ``n_records``."""
+        """Noise scales, of shape (1,) or (n_records,)."""
         scale = np.atleast_1d(self.noise_scale_for(n_features))
-        if scale.shape not in ((1,), (n_records,)):
-            raise ValueError(
-                f"{type(self).__name__} has its own noise for each of {len(scale)} records (epsilon, rho or scale of shape "
-                f"{scale.shape}), but there are {n_records} records: give one value, or one a record"
-            )
-        return scale
+        if scale.shape == (1,) or (self.is_local and scale.shape == (n_records,)):
+            return scale
+        there = f"there are {n_records} records: give one number, or one a record"
+        raise ValueError(
+            f"{type(self).__name__} has its own noise for each of {len(scale)} records (epsilon, rho or scale of shape "
+            f"{scale.shape}), but {there if self.is_local else 'a query makes one release: give one number'}"
+        )
 
     def log_density(self, Z, X):
         """Log density of a release given the confidential records, summed over features.
 
         Parameters
         ----------
-        Z, X : array-like of shape (n_records, n_features)
+        Z : array-like of shape (n_records, n_features)
+            Released records; under a query, releases of shape (n_releases, n_statistics) of the same records.
+        X : array-like of shape (n_records, n_features)
+            Confidential records.
 
         Returns
         -------
-        log_density : ndarray of shape (n_records,)
+        log_density : ndarray of shape (n_records,), one for each row of ``Z``
+
+        Examples
+        --------
+        >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+        >>> LaplaceMechanism(scale=1.0).log_density([[1.5]], [[1.0]]).round(4)
+        array([-1.1931])
         """
-        Z = check_array(Z, dtype=np.float64, input_name="Z")
-        X = check_array(X, dtype=np.float64, input_name="X")
-        if Z.shape != X.shape:
-            raise ValueError(f"Z and X must have the same shape, got {Z.shape} and {X.shape}")
-        return _log_density(self._lower(n_records=len(Z), n_features=Z.shape[1]), Z, X)
+        Z = check_array(Z, dtype=np.float64, order="C", input_name="Z", estimator=type(self).__name__)
+        X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=type(self).__name__)
+        value = self._value(X)
+        if not self.is_local:
+            value = np.tile(value, (len(Z), 1))
+        if Z.shape != value.shape:
+            raise ValueError(f"Z must have the shape of what is released of X, {value.shape}, got {Z.shape}")
+        return _log_density(self._lower(n_records=len(Z), n_features=Z.shape[1]), Z, value)
 
     def _lower(self, *, n_records, n_features, **context):
+        if not hasattr(self, "log_noise"):
+            raise TypeError(
+                f"{type(self).__name__} must define the compiled method log_noise(self, e, scale), the log density of "
+                "the noise: def log_noise under the decorator @compiled"
+            )
         bounds = self.bounds_for(n_features)
         if bounds is None or not self.clamp:
             bounds = np.tile([-np.inf, np.inf], (n_features, 1))
@@ -145,10 +220,6 @@ class AdditiveMechanism(RecordChannel):
         """log q(z_ij | y): the noise's log density at z - clamp(y)."""
         return self.log_noise(Z[i, j] - min(max(y, self.low[j]), self.high[j]), self.noise[i])
 
-    @compiled
-    def log_noise(self, e, scale):
-        return 0.0
-
 
 @entry
 def _log_density(channel, Z, X):
@@ -157,51 +228,3 @@ def _log_density(channel, Z, X):
         for j in range(Z.shape[1]):
             result[i] += channel.log_channel(Z, i, j, X[i, j])
     return result
-
-
-def check_bounds(bounds, n_features):
-    """Return bounds as an array of shape (n_features, 2), or say what is wrong with them."""
-    try:
-        array = np.asarray(bounds, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"bounds must be a pair (lo, hi) or one pair a feature, got {bounds!r}") from None
-    if array.shape == (2,):
-        array = np.tile(array, (n_features or 1, 1))
-    if array.ndim != 2 or array.shape[1] != 2 or array.shape[0] == 0:
-        raise ValueError(f"bounds must be a pair (lo, hi) or one pair a feature (shape (n_features, 2)), got {bounds!r}")
-    if n_features is not None and len(array) != n_features:
-        raise ValueError(f"bounds has {len(array)} pair(s), but the records have {n_features} feature(s)")
-    if not np.all(np.isfinite(array)) or not np.all(array[:, 0] < array[:, 1]):
-        raise ValueError(f"bounds must be finite with lo < hi, got {bounds!r}: bounds=(lo, hi)")
-    return array
-
-
-def positive_array(name, value, advice=""):
-    """Return a positive number, or one a record, as a float or an array of shape (n_records,)."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.asarray(np.nan)
-    if isinstance(value, (bool, str)) or array.ndim > 1 or array.size == 0 or not np.all((array > 0) & np.isfinite(array)):
-        raise ValueError(f"{name} must be positive and finite, a number or an array of shape (n_records,), got {value!r}{advice}")
-    return array if array.ndim else float(array)
-
-
-def calibrate(mechanism, sensitivity, **rules):
-    """Return the noise scale from the one of ``epsilon``, ``rho``, ``scale`` that is given.
-
-    ``rules`` maps a parameter's name to a function of (its value, the sensitivity); ``scale`` is taken as it is.
-    """
-    given = [name for name in ("epsilon", "rho", "scale") if getattr(mechanism, name) is not None]
-    if len(given) != 1:
-        values = ", ".join(f"{name}={getattr(mechanism, name)!r}" for name in ("epsilon", "rho", "scale"))
-        raise ValueError(f"{type(mechanism).__name__} takes exactly one of epsilon, rho and scale, got {values}")
-    value = positive_array(given[0], getattr(mechanism, given[0]))
-    if given[0] == "scale":
-        return value
-    if sensitivity is None:
-        raise ValueError(
-            f"{type(mechanism).__name__} with {given[0]}={value!r} needs bounds=(lo, hi) or query= to know how much noise that "
-            "is; if you know the noise itself, pass scale="
-        )
-    return rules[given[0]](value, sensitivity)

@@ -12,19 +12,43 @@ from .._compiled import Component, compiled, lower
 class RecordChannel(Component):
     """Base class of local mechanisms as samplers see them.
 
-    A subclass defines the compiled ``log_channel(self, Z, i, j, y)``, the log density (or mass) of feature ``j`` of release
-    ``i`` given the confidential value ``y``; that is all ``"neal5"`` and ``"slice"`` need.  Where the channel, as a function
-    of ``y``, is piecewise log-quadratic, it also sets :attr:`piece_shape` and defines ``n_pieces(self)`` and
-    ``piece(self, Z, i, j, p)`` -> ``(lo, hi, anchor, value, slope, curvature)``, meaning that on ``lo <= y <= hi``
+    A subclass defines the compiled ``log_channel(self, Z, i, j, y)``, the log density (or mass) of feature ``j`` of
+    release ``i`` given the confidential value ``y``; that is all ``"neal5"`` and ``"slice"`` need.  Where the channel,
+    as a function of ``y``, is piecewise log-quadratic, it also sets :attr:`piece_shape` and defines ``n_pieces(self)``
+    and ``piece(self, Z, i, j, p)`` -> ``(lo, hi, anchor, value, slope, curvature)``, meaning that on ``lo <= y <= hi``
 
         log q(z | y) = value + slope (y - anchor) - curvature (y - anchor)² / 2.
 
-    Pieces cover the line and may be empty.  With a kernel that can integrate such a tilt (DESIGN 2.2), the marginal density
-    g(z | θ) is then closed-form and y | z, θ is drawn exactly.
+    Pieces cover the line and may be empty.  With a kernel that can integrate such a tilt (DESIGN 2.2), the marginal
+    density g(z | θ) is then closed-form and y | z, θ is drawn exactly.
+
+    Examples
+    --------
+    >>> from math import exp, log
+    >>> import numpy as np
+    >>> from sklearn_dpmix.mechanisms import RecordChannel, compiled
+    >>> class OneBitMechanism(RecordChannel):  # of records in [-1, 1], +1 or -1 with mean y·tanh(ε/2): ε-DP
+    ...     def __init__(self, epsilon):
+    ...         self.epsilon = epsilon
+    ...
+    ...     def privatize(self, X, *, random_state=None):
+    ...         mean = np.clip(X, -1, 1) * np.tanh(0.5 * self.epsilon)
+    ...         return np.where(np.random.default_rng(random_state).random(X.shape) < 0.5 * (1 + mean), 1.0, -1.0)
+    ...
+    ...     @compiled
+    ...     def log_channel(self, Z, i, j, y):
+    ...         tanh = 1.0 - 2.0 / (exp(self.epsilon) + 1.0)
+    ...         return log(0.5 + 0.5 * Z[i, j] * min(max(y, -1.0), 1.0) * tanh)
+    >>> OneBitMechanism(1.0).privatize(np.zeros((2, 1)), random_state=0)
+    array([[-1.],
+           [ 1.]])
     """
 
     #: ``None`` (no pieces), ``"flat"``, ``"linear"`` or ``"quadratic"``: the hardest tilt among the pieces.
-    piece_shape = None
+    piece_shape: str | None = None
+
+    def check(self, n_features=None):
+        """Raise ValueError where a parameter is wrong."""
 
     @compiled
     def propose(self, rng, kernel, Z, i, j, theta, k):
@@ -37,18 +61,37 @@ class RecordChannel(Component):
         return self.log_channel(Z, i, j, y)
 
     @compiled
+    def can_reverse(self):
+        """Whether ``draw_reverse`` proposes records near the release: a cheap move where the noise is small."""
+        return False
+
+    @compiled
+    def draw_reverse(self, rng, Z, i, j):
+        """Draw y from a density r(y | z) that is close to q(z | y) as a function of y."""
+        return Z[i, j]
+
+    @compiled
+    def log_reverse(self, Z, i, j, y):
+        """log r(y | z), up to a constant."""
+        return 0.0
+
+    @compiled
+    def log_piece_mass(self, kernel, Z, i, j, theta, k, p):
+        """log ∫ q(z | y) f(y | θ) dy over piece p."""
+        lo, hi, anchor, value, slope, curvature = self.piece(Z, i, j, p)
+        return value + kernel.log_tilted_mass(theta, k, j, lo, hi, anchor, slope, curvature) if lo < hi else -inf
+
+    @compiled
     def log_marginal(self, kernel, Z, i, j, theta, k):
         """log g(z | θ) = log ∫ q(z | y) f(y | θ) dy (Beraha et al., eq. 5), in closed form piece by piece."""
         top, total = -inf, 0.0
         for p in range(self.n_pieces()):
-            lo, hi, anchor, value, slope, curvature = self.piece(Z, i, j, p)
-            if lo < hi:
-                mass = value + kernel.log_tilted_mass(theta, k, j, lo, hi, anchor, slope, curvature)
-                if mass > top:
-                    total = total * exp(top - mass) + 1.0
-                    top = mass
-                elif mass > -inf:
-                    total += exp(mass - top)
+            mass = self.log_piece_mass(kernel, Z, i, j, theta, k, p)
+            if mass > top:
+                total = total * exp(top - mass) + 1.0
+                top = mass
+            elif mass > -inf:
+                total += exp(mass - top)
         return top + log(total) if total > 0.0 else -inf
 
     @compiled
@@ -56,22 +99,24 @@ class RecordChannel(Component):
         """Draw y from its exact conditional, proportional to q(z | y) f(y | θ): a piece by its mass, then y within."""
         top, total, chosen = -inf, 0.0, 0
         for p in range(self.n_pieces()):
-            lo, hi, anchor, value, slope, curvature = self.piece(Z, i, j, p)
-            if lo < hi:
-                mass = value + kernel.log_tilted_mass(theta, k, j, lo, hi, anchor, slope, curvature)
+            mass = self.log_piece_mass(kernel, Z, i, j, theta, k, p)
+            if mass > -inf:
                 if mass > top:
-                    total = total * exp(top - mass)
+                    total *= exp(top - mass)
                     top = mass
-                share = exp(mass - top) if mass > -inf else 0.0
+                share = exp(mass - top)
                 total += share
                 if rng.random() * total < share:
                     chosen = p
-        lo, hi, anchor, value, slope, curvature = self.piece(Z, i, j, chosen)
+        lo, hi, anchor, _, slope, curvature = self.piece(Z, i, j, chosen)
         return kernel.draw_tilted(rng, theta, k, j, lo, hi, anchor, slope, curvature)
 
 
 class NoNoise(RecordChannel):
-    """The channel of ``mechanism=None``: z is y.  Its "marginal" is the kernel itself, so samplers become ordinary ones."""
+    """The channel of ``mechanism=None``: z is y.
+
+    Its "marginal" is the kernel itself, so that samplers become the ordinary ones.
+    """
 
     piece_shape = "flat"
 

@@ -8,7 +8,8 @@ from scipy.special import ndtr
 
 from .._compiled import compiled
 from ..privacy import PrivacyGuarantee, gaussian_delta, gaussian_scale
-from ._additive import AdditiveMechanism, calibrate
+from ._additive import AdditiveMechanism
+from ._parameters import calibrate
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 
@@ -41,7 +42,13 @@ class GaussianMechanism(AdditiveMechanism):
     Raises
     ------
     ValueError
-        On use, where not exactly one of ``epsilon``, ``rho``, ``scale`` is given, ``delta`` is missing, or bounds are reversed.
+        On use, where not exactly one of ``epsilon``, ``rho``, ``scale`` is given, ``delta`` is missing, or bounds are
+        reversed.
+
+    References
+    ----------
+    Balle, Wang (2018), Theorem 8 and Algorithm 1; Dwork, Roth (2014), Theorem A.1 (``"classical"``); Bun, Steinke
+    (2016), Proposition 1.6 (ρ = Δ₂²/(2η²)).
 
     Examples
     --------
@@ -53,6 +60,8 @@ class GaussianMechanism(AdditiveMechanism):
     1.0
     """
 
+    norm = 2
+    secure_noise = "gaussian"
     piece_shape = "quadratic"
     kurtosis = 3.0
 
@@ -77,23 +86,16 @@ class GaussianMechanism(AdditiveMechanism):
         self.calibration = calibration
         self.clamp = clamp
 
-    def sensitivity(self, n_features=None):
-        """L2 sensitivity Δ₂ of what is released, under replacement; None where nothing bounds it."""
-        if self.query is not None:
-            return float(self.query.sensitivity(2))
-        bounds = self.bounds_for(n_features)
-        return None if bounds is None else float(np.sqrt(np.sum((bounds[:, 1] - bounds[:, 0]) ** 2)))
-
     def noise_scale_for(self, n_features):
         if self.calibration not in ("analytic", "classical"):
             raise ValueError(f'calibration must be "analytic" or "classical", got {self.calibration!r}')
         if (self.epsilon is None) != (self.delta is None):
             raise ValueError(
-                f"epsilon and delta go together, got epsilon={self.epsilon!r}, delta={self.delta!r}: Gaussian noise has no "
-                "pure epsilon; give both, or rho=, or scale="
+                f"epsilon and delta go together, got epsilon={self.epsilon!r}, delta={self.delta!r}: Gaussian noise "
+                "has no pure epsilon; give both, or rho=, or scale="
             )
         if self.delta is not None and not (isinstance(self.delta, (int, float, np.number)) and 0 < self.delta < 1):
-            raise ValueError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
+            raise ValueError(f"delta must be a number strictly between 0 and 1, got delta={self.delta!r}")
         return calibrate(
             self,
             self.sensitivity(n_features),
@@ -117,38 +119,47 @@ class GaussianMechanism(AdditiveMechanism):
         return float(np.mean(np.square(self.noise_scale_for(n_features))))
 
     def privatize(self, X, *, random_state=None, secure=False):
+        release = super().privatize(X, random_state=random_state, secure=secure)
         if self.epsilon is not None and self.calibration == "classical" and np.max(self.epsilon) >= 1:
+            guarantee = self.guarantee(np.shape(X)[1])
             warnings.warn(
-                f'calibration="classical" is proved for epsilon < 1 only, got epsilon={np.max(self.epsilon)}: the noise is '
-                f'({np.max(self.epsilon)}, {self.guarantee(np.shape(X)[-1]).delta:.3g})-DP; use calibration="analytic"',
+                f'calibration="classical" is proved for epsilon < 1 only, got epsilon={guarantee.epsilon:g}: the noise '
+                f'is ({guarantee.epsilon:g}, {guarantee.delta:.3g})-DP; use calibration="analytic"',
                 UserWarning,
                 stacklevel=2,
             )
-        return super().privatize(X, random_state=random_state, secure=secure)
+        return release
+
+    privatize.__doc__ = AdditiveMechanism.privatize.__doc__
 
     def guarantee(self, n_features=None):
-        """Return the guarantee of one release: (ε, δ) where ε was given, and ρ always."""
-        sensitivity = self.sensitivity(n_features)
-        if sensitivity is None:
-            raise ValueError("guarantee() needs bounds=(lo, hi) or query=: scale alone says how much noise, not on what")
-        rho = 0.5 * float(sensitivity / np.min(self.noise_scale_for(n_features))) ** 2
-        inside = "" if self.clamp or self.query is not None else ", for records inside bounds"
-        epsilon = delta = None
-        if self.epsilon is not None:
-            epsilon = float(np.max(self.epsilon))
-            delta = float(self.delta) if self.calibration == "analytic" else gaussian_delta(epsilon, rho)
-        return PrivacyGuarantee(epsilon, delta, rho, "replace one record" + inside)
+        """Return the guarantee of one release: (ε, δ) where ε was given, and ρ always.
+
+        Of the least protected record where each has its own channel; δ is the one of the noise in force, also where
+        ``calibration="classical"`` promised another.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Needed where one pair of bounds stands for several features and the noise was given as ``scale``.
+
+        Raises
+        ------
+        ValueError
+            With ``scale`` alone: what it is noise *on* is then unknown.
+        """
+        rho = 0.5 * self._loss(n_features) ** 2
+        if self.epsilon is None:
+            return PrivacyGuarantee(None, None, rho, self._neighbours())
+        epsilon = float(np.max(self.epsilon))
+        delta = float(self.delta) if self.calibration == "analytic" else gaussian_delta(epsilon, rho)
+        return PrivacyGuarantee(epsilon, delta, rho, self._neighbours())
 
     def tail_probability(self, distance, scale):
         return ndtr(-np.asarray(distance) / scale)
 
     def draw_noise(self, rng, scale, size):
         return rng.normal(scale=scale, size=size)
-
-    def _secure_noise(self, scale):
-        from ._secure import secure_noise
-
-        return secure_noise("gaussian", scale)
 
     @compiled
     def log_noise(self, e, scale):
@@ -158,6 +169,19 @@ class GaussianMechanism(AdditiveMechanism):
     @compiled
     def log_weight(self, kernel, Z, i, j, theta, k, y):
         u = (Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i]
+        return -0.5 * u * u
+
+    @compiled
+    def can_reverse(self):
+        return True
+
+    @compiled
+    def draw_reverse(self, rng, Z, i, j):
+        return Z[i, j] + self.noise[i] * rng.standard_normal()
+
+    @compiled
+    def log_reverse(self, Z, i, j, y):
+        u = (Z[i, j] - y) * self.rate[i]
         return -0.5 * u * u
 
     @compiled

@@ -6,19 +6,21 @@ import numpy as np
 
 from .._compiled import compiled
 from ..privacy import PrivacyGuarantee
-from ._additive import AdditiveMechanism, calibrate
+from ._additive import AdditiveMechanism
+from ._parameters import calibrate
 
 
 class LaplaceMechanism(AdditiveMechanism):
     """Release z = clamp(y) + Laplace(b), independently for each feature (or a query's value + Laplace).
 
-    The density of the noise e is exp(-|e|/b)/(2b), its variance 2b².  Records in ``bounds`` differ by at most Δ₁ = Σ(hi - lo)
-    in L1, and the density ratio is at most exp(Δ₁/b): ε = Δ₁/b.
+    The density of the noise e is exp(-|e|/b)/(2b), its variance 2b².  Records in ``bounds`` differ by at most
+    Δ₁ = Σ(hi - lo) in L1, and the density ratio is at most exp(Δ₁/b): ε = Δ₁/b.
 
     Parameters
     ----------
     epsilon : float or array of shape (n_records,), optional
-        Privacy loss of a record: b = Δ₁/ε.  An array gives every record its own channel, chosen without looking at the data.
+        Privacy loss of a record: b = Δ₁/ε.  An array gives every record its own channel, chosen without looking at the
+        data.
     bounds : pair (lo, hi) or array of shape (n_features, 2), optional
         Public bounds of the records; one pair holds for each feature, and Δ₁ adds up over features.
     query : object of ``sklearn_dpmix.queries``, optional
@@ -28,13 +30,19 @@ class LaplaceMechanism(AdditiveMechanism):
     rho : float or array, optional
         Zero-concentrated privacy: b = Δ₁/√(2ρ) (ERRATA; Bun & Steinke 2016).
     clamp : bool, default=True
-        Move records outside the bounds to the bound before noise.  False: the bounds only calibrate, the guarantee is for
-        records inside them.
+        Move records outside the bounds to the bound before noise.  False: the bounds only calibrate, the guarantee is
+        for records inside them.
 
     Raises
     ------
     ValueError
-        On use, where not exactly one of ``epsilon``, ``rho``, ``scale`` is given, or one is not positive, or bounds are reversed.
+        On use, where not exactly one of ``epsilon``, ``rho``, ``scale`` is given, or one is not positive, or bounds are
+        reversed.
+
+    References
+    ----------
+    Dwork, McSherry, Nissim, Smith (2006); Beraha, Favaro, Rao, §2.1.  Its ρ of zero-concentrated privacy is ε²/2 (Bun &
+    Steinke 2016, Proposition 1.4).
 
     Examples
     --------
@@ -49,6 +57,8 @@ class LaplaceMechanism(AdditiveMechanism):
     2.0
     """
 
+    norm = 1
+    secure_noise = "laplace"
     piece_shape = "linear"
     kurtosis = 6.0
 
@@ -59,13 +69,6 @@ class LaplaceMechanism(AdditiveMechanism):
         self.scale = scale
         self.rho = rho
         self.clamp = clamp
-
-    def sensitivity(self, n_features=None):
-        """L1 sensitivity Δ₁ of what is released, under replacement; None where nothing bounds it."""
-        if self.query is not None:
-            return float(self.query.sensitivity(1))
-        bounds = self.bounds_for(n_features)
-        return None if bounds is None else float(np.sum(bounds[:, 1] - bounds[:, 0]))
 
     def noise_scale_for(self, n_features):
         return calibrate(
@@ -79,24 +82,27 @@ class LaplaceMechanism(AdditiveMechanism):
         return float(np.mean(2.0 * np.square(self.noise_scale_for(n_features))))
 
     def guarantee(self, n_features=None):
-        """Return the guarantee of one release; of the least protected record where each has its own channel."""
-        sensitivity = self.sensitivity(n_features)
-        if sensitivity is None:
-            raise ValueError("guarantee() needs bounds=(lo, hi) or query=: scale alone says how much noise, not on what")
-        epsilon = float(sensitivity / np.min(self.noise_scale_for(n_features)))
-        inside = "" if self.clamp or self.query is not None else ", for records inside bounds"
-        return PrivacyGuarantee(epsilon, 0.0, 0.5 * epsilon**2, "replace one record" + inside)
+        """Return the guarantee of one release; of the least protected record where each has its own channel.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Needed where one pair of bounds stands for several features and the noise was given as ``scale``.
+
+        Raises
+        ------
+        ValueError
+            With ``scale`` alone: what it is noise *on* is then unknown.
+        """
+        loss = self._loss(n_features)
+        epsilon = loss if self.epsilon is None else float(np.max(self.epsilon))
+        return PrivacyGuarantee(epsilon, 0.0, 0.5 * epsilon**2, self._neighbours())
 
     def tail_probability(self, distance, scale):
         return 0.5 * np.exp(-np.asarray(distance) / scale)
 
     def draw_noise(self, rng, scale, size):
         return rng.laplace(scale=scale, size=size)
-
-    def _secure_noise(self, scale):
-        from ._secure import secure_noise
-
-        return secure_noise("laplace", scale)
 
     @compiled
     def log_noise(self, e, scale):
@@ -105,6 +111,19 @@ class LaplaceMechanism(AdditiveMechanism):
     @compiled
     def log_weight(self, kernel, Z, i, j, theta, k, y):
         return -abs(Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i]
+
+    @compiled
+    def can_reverse(self):
+        return True
+
+    @compiled
+    def draw_reverse(self, rng, Z, i, j):
+        e = rng.standard_exponential() * self.noise[i]
+        return Z[i, j] + e if rng.random() < 0.5 else Z[i, j] - e
+
+    @compiled
+    def log_reverse(self, Z, i, j, y):
+        return -abs(Z[i, j] - y) * self.rate[i]
 
     @compiled
     def n_pieces(self):

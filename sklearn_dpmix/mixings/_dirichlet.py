@@ -51,7 +51,7 @@ class DirichletProcess(Component):
 
     @compiled
     def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
-        """Cluster of record i given the others, by the Pólya urn; -1 for a new one.  O(1): copy a random other record."""
+        """Cluster of record i given the others, by the Pólya urn; -1 for a new one.  O(1): a random other's."""
         u = rng.random() * (concentration + alloc.size - 1)
         if u < concentration:
             return -1

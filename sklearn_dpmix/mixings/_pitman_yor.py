@@ -30,7 +30,8 @@ class PitmanYor(Component):
 
     def _lower(self, **context):
         numbers = all(
-            isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in (self.concentration, self.discount)
+            isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in (self.concentration,
+            self.discount)
         )
         if not numbers or not 0 <= self.discount < 1:
             raise ValueError(f"discount must be a number in [0, 1), got {self.discount!r}")

@@ -4,7 +4,20 @@ from ._auto import Auto
 from ._base import MixtureSampler
 from ._collapsed import Neal2, Neal3
 from ._conditional import Conditional, Slice
+from ._interweaved import Interweaved
 from ._neal5 import Neal5
 from ._neal8 import Neal8
+from ._reuse import ReUse
 
-__all__ = ["Auto", "Conditional", "MixtureSampler", "Neal2", "Neal3", "Neal5", "Neal8", "Slice"]
+__all__ = [
+    "Auto",
+    "Conditional",
+    "Interweaved",
+    "MixtureSampler",
+    "Neal2",
+    "Neal3",
+    "Neal5",
+    "Neal8",
+    "ReUse",
+    "Slice",
+]

@@ -12,9 +12,9 @@ __all__ = ["MixtureSampler", "check_count"]
 class MixtureSampler(Component):
     """Base class of samplers of Dirichlet-process mixtures.
 
-    A subclass defines the compiled ``sweep(self, channel, kernel, mixing, Z, state, rng, warming_up) -> bool``: one sweep
-    that keeps the posterior invariant, changing the arrays of ``state`` in place.  It returns False when it ran out of
-    slots; it is then called again with a larger state and goes on at ``state.ints[CURSOR]``.
+    A subclass defines the compiled ``sweep(self, channel, kernel, mixing, Z, state, rng, warming_up) -> bool``: one
+    sweep that keeps the posterior invariant, changing the arrays of ``state`` in place.  It returns False when it ran
+    out of slots; it is then called again with a larger state and goes on at ``state.ints[CURSOR]``.
     """
 
     #: capabilities of the kernel that the sweep uses (``Kernel.CAPABILITIES``)
@@ -27,6 +27,8 @@ class MixtureSampler(Component):
     n_imputed = 1
     #: whether the sweep keeps a slice level for each record
     needs_levels = False
+    #: whether the sweep sorts records by cluster
+    needs_order = False
     #: whether the sweep has an accept step on each record
     has_acceptance = False
 
@@ -52,7 +54,7 @@ class MixtureSampler(Component):
         rng : numpy.random.Generator
         """
         n, d = records.shape
-        state = new_state(n, self.n_imputed, d, *sizes, levels=self.needs_levels)
+        state = new_state(n, self.n_imputed, d, *sizes, levels=self.needs_levels, order=self.needs_order)
         state.records[:n] = records[:, None, :]
         n_start = min(int(rng.integers(1, 11)), n)
         spread = records.std(axis=0)

@@ -1,7 +1,7 @@
 """Neal 2 and Neal 3: Gibbs over clusters with a conjugate base measure (Neal 2000; Beraha et al., §3.3).
 
-Both see noise-free "records": the records themselves without a mechanism, or a release whose Gaussian noise the kernel has
-absorbed (``ConvolvedNormalKernel``, the τ² trick).
+Both see noise-free "records": the records themselves without a mechanism, or a release whose Gaussian noise the
+kernel has absorbed (``ConvolvedNormalKernel``, the τ² trick).
 """
 
 from math import exp, inf
@@ -82,7 +82,8 @@ def add_record(kernel, state, Z, i, k, sign):
         kernel.add(state.stats, k, j, Z[i, j], sign)
     state.counts[k] += sign
     if state.counts[k] == 0.0:
-        state.stats[k] = 0.0
+        for s in range(state.stats.shape[1]):
+            state.stats[k, s] = 0.0
 
 
 @helper
@@ -99,7 +100,8 @@ def collapsed_sweep(sampler, kernel, mixing, Z, state, rng):
         if state.counts[k] == 0.0:
             vacate(state, k)
             empty = k
-        state.stats[empty] = 0.0
+        for s in range(state.stats.shape[1]):
+            state.stats[empty, s] = 0.0
         fresh = state.floats[CONCENTRATION] + mixing.discount * state.ints[N_CLUSTERS]
         top, total, chosen = -inf, 0.0, empty
         for c in range(state.ints[N_SLOTS] + 1):

@@ -2,8 +2,8 @@
 
 Beraha et al., §3.2, after Kalli, Griffin & Walker (2011).  One sweep, given the partition and the clusters' parameters:
 
-1. P: occupied weights Dirichlet(n_k - d, α + dK); the rest of P is a Pitman–Yor measure with base measure G0 (Pitman 1996).
-   This is the law of P given the partition, free of stick labels, so that clusters need no label moves to mix.
+1. P: occupied weights Dirichlet(n_k - d, α + dK); the rest of P is a Pitman–Yor measure with base measure G0 (Pitman
+   1996). This is the law of P given the partition, free of stick labels, so that clusters need no label moves to mix.
 2. u_i ~ U(0, w_{c_i}), and sticks of the rest until less than min u is left: atoms with w_k > u_i are then all known.
 3. c_i among the atoms with w_k > u_i, by the likelihood; y_i given c_i; θ_k given the records in k.
 """
@@ -23,7 +23,7 @@ from ._state import (
     update_clusters,
 )
 
-# columns of ``state.work``
+# rows of ``state.work``
 WEIGHT, LOG_LIKELIHOOD = 0, 1
 # floats of this sampler: what is left of P beyond the atoms in slots, and the slice's lowest level
 REST, LOWEST = 4, 5
@@ -57,7 +57,7 @@ class Slice(MixtureSampler):
 
     @compiled
     def update_record(self, rng, channel, kernel, Z, i, records, theta, k):
-        """Each feature by its own Metropolis step; returns (the lowest log acceptance ratio, how many were accepted)."""
+        """Each feature by its own Metropolis step; returns (lowest log acceptance ratio, number accepted)."""
         lowest, accepted = 0.0, 0
         for j in range(kernel.n_features):
             y = records[i, 0, j]
@@ -118,13 +118,13 @@ def draw_occupied_weights(rng, mixing, state):
     rest = rng.standard_gamma(state.floats[CONCENTRATION] + mixing.discount * n_clusters)
     total = rest
     for k in range(n_clusters):
-        state.work[k, WEIGHT] = rng.standard_gamma(state.counts[k] - mixing.discount)
-        total += state.work[k, WEIGHT]
+        state.work[WEIGHT, k] = rng.standard_gamma(state.counts[k] - mixing.discount)
+        total += state.work[WEIGHT, k]
     for k in range(n_clusters):
-        state.work[k, WEIGHT] /= total
+        state.work[WEIGHT, k] /= total
     lowest = inf
     for i in range(state.alloc.size):
-        state.levels[i] = rng.random() * state.work[state.alloc[i], WEIGHT]
+        state.levels[i] = rng.random() * state.work[WEIGHT, state.alloc[i]]
         lowest = min(lowest, state.levels[i])
     state.floats[REST] = rest / total
     state.floats[LOWEST] = lowest
@@ -134,14 +134,13 @@ def draw_occupied_weights(rng, mixing, state):
 @helper
 def extend_sticks(rng, kernel, mixing, state):
     """Step 2: atoms of the unseen part of P until less than the lowest level is left.  False when out of slots."""
-    n_clusters = state.ints[N_CLUSTERS]
     while state.floats[REST] > state.floats[LOWEST]:
         k = state.ints[N_SLOTS]
         if k == state.counts.size:
             return False
         a = rng.standard_gamma(1.0 - mixing.discount)
         b = rng.standard_gamma(state.floats[CONCENTRATION] + mixing.discount * (k + 1))
-        state.work[k, WEIGHT] = state.floats[REST] * a / (a + b)
+        state.work[WEIGHT, k] = state.floats[REST] * a / (a + b)
         state.floats[REST] *= b / (a + b)
         kernel.draw_prior(rng, state.theta, k)
         state.ints[N_SLOTS] += 1
@@ -158,10 +157,10 @@ def allocate(sampler, rng, channel, kernel, Z, state):
     for i in range(state.alloc.size):
         top = -inf
         for k in range(n_slots):
-            work[k, LOG_LIKELIHOOD] = -inf
-            if work[k, WEIGHT] > state.levels[i]:
-                work[k, LOG_LIKELIHOOD] = sampler.log_allocation(channel, kernel, Z, i, state.records, state.theta, k)
-                top = max(top, work[k, LOG_LIKELIHOOD])
+            work[LOG_LIKELIHOOD, k] = -inf
+            if work[WEIGHT, k] > state.levels[i]:
+                work[LOG_LIKELIHOOD, k] = sampler.log_allocation(channel, kernel, Z, i, state.records, state.theta, k)
+                top = max(top, work[LOG_LIKELIHOOD, k])
         k = draw_by_log_weight(rng, work, n_slots, top, state.alloc[i])
         state.alloc[i] = k
         state.counts[k] += 1.0
@@ -178,16 +177,16 @@ def allocate(sampler, rng, channel, kernel, Z, state):
 
 @helper
 def draw_by_log_weight(rng, work, n_slots, top, current):
-    """Draw a slot with probability proportional to exp(work[k, 1]); stay where no weight is finite."""
+    """Draw a slot with probability proportional to exp(work[1, k]); stay where no weight is finite."""
     if top == -inf:
         return current
     total = 0.0
     for k in range(n_slots):
-        total += exp(work[k, LOG_LIKELIHOOD] - top)
+        total += exp(work[LOG_LIKELIHOOD, k] - top)
     u = rng.random() * total
     chosen = current
     for k in range(n_slots):
-        weight = exp(work[k, LOG_LIKELIHOOD] - top)
+        weight = exp(work[LOG_LIKELIHOOD, k] - top)
         if weight > 0.0:
             chosen = k
             u -= weight

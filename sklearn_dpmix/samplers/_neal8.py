@@ -1,14 +1,14 @@
 """Neal 8 on the closed-form marginal channel: Gibbs over clusters with auxiliary parameters (Neal 2000, Algorithm 8).
 
-The confidential records are integrated out of the allocations (g(z | θ) in place of f(y | θ)) and drawn exactly, for the
-update of θ only (DESIGN 2.2).
+The confidential records are integrated out of the allocations (g(z | θ) in place of f(y | θ)) and drawn exactly, for
+the update of θ only (DESIGN 2.2).
 """
 
 from math import exp, inf
 
 from .._compiled import compiled, helper, lower
 from ._base import MixtureSampler, check_count
-from ._state import CONCENTRATION, CURSOR, N_CLUSTERS, N_SLOTS, occupy, take_slot, update_clusters, vacate
+from ._state import CONCENTRATION, CURSOR, N_CLUSTERS, N_SLOTS, copy_params, occupy, take_slot, update_clusters, vacate
 
 
 class Neal8(MixtureSampler):
@@ -73,10 +73,10 @@ def impute_records(rng, channel, kernel, Z, state):
 def gibbs_sweep(n_candidates, channel, kernel, mixing, Z, state, rng):
     """c_i given all other clusters, record by record.  False when out of slots (resumes at the cursor).
 
-    Every candidate needs a slot of its own; candidates wait in the first empty ones, and all but the chosen are forgotten.
-    Where record i is alone, its own parameters are the first candidate.
+    Every candidate needs a slot of its own; candidates wait in the first empty ones, and all but the chosen are
+    forgotten. Where record i is alone, its own parameters are the first candidate.
     """
-    alloc, counts, theta, work = state.alloc, state.counts, state.theta, state.work
+    alloc, counts, theta = state.alloc, state.counts, state.theta
     concentration = state.floats[CONCENTRATION]
     n, stop = alloc.size, alloc.size
     for i in range(state.ints[CURSOR], n):
@@ -122,7 +122,7 @@ def settle(state, i, k, chosen):
     """Move record i (taken off cluster k) to ``chosen``; a candidate beyond the used slots gets a slot of its own."""
     if chosen >= state.ints[N_SLOTS]:
         to = take_slot(state)
-        state.theta[to] = state.theta[chosen]
+        copy_params(state.theta, chosen, to)
         occupy(state)
         chosen = to
     if state.counts[k] == 0.0 and chosen != k:

@@ -11,11 +11,11 @@ import numpy as np
 from .._compiled import helper
 
 # ints
-N_SLOTS, N_FREE, N_CLUSTERS, CURSOR, N_SWEEPS = range(5)
-N_INTS = 5
+N_SLOTS, N_FREE, N_CLUSTERS, CURSOR, N_SWEEPS, STAGE = range(6)
+N_INTS = 6
 # floats
 CONCENTRATION, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT = range(4)
-N_FLOATS = 12  # the rest belongs to the sampler (tuned step sizes)
+N_FLOATS = 96  # those from 4 on belong to the sampler (tuned step sizes)
 
 
 class State(NamedTuple):
@@ -26,14 +26,15 @@ class State(NamedTuple):
     levels: np.ndarray  # (n,) or empty: slice level of each record
     counts: np.ndarray  # (capacity,): records in each slot, as floats
     stats: np.ndarray  # (capacity, n_stats): sufficient statistics of the slot's records
-    theta: np.ndarray  # (capacity, n_params): cluster parameters
-    work: np.ndarray  # (capacity, 4): scratch, one row a slot
+    theta: np.ndarray  # (capacity, n_params), column-major: cluster parameters; loops over clusters run along memory
+    work: np.ndarray  # (6, capacity): scratch, one column a slot
+    order: np.ndarray  # (n,) int64 or empty: records sorted by cluster
     free: np.ndarray  # (capacity,) int64: stack of empty slots
     ints: np.ndarray
     floats: np.ndarray
 
 
-def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=False, capacity=32):
+def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=False, order=False, capacity=32):
     """Return a state with every record in slot 0 and nothing drawn yet."""
     counts = np.zeros(capacity)
     counts[0] = n_records
@@ -46,8 +47,9 @@ def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=F
         levels=np.zeros(n_records if levels else 0),
         counts=counts,
         stats=np.zeros((capacity, n_stats)),
-        theta=np.zeros((capacity, n_params)),
-        work=np.zeros((capacity, 4)),
+        theta=np.zeros((n_params, capacity)).T,
+        work=np.zeros((6, capacity)),
+        order=np.zeros(n_records if order else 0, dtype=np.int64),
         free=np.zeros(capacity, dtype=np.int64),
         ints=ints,
         floats=floats,
@@ -60,32 +62,53 @@ def copy_state(state):
 
 
 @helper
-def _grown(part, capacity):
-    bigger = np.zeros((capacity, part.shape[1]))
-    bigger[: part.shape[0]] = part
+def enlarge(part, n_rows):
+    """Copy a matrix into one with more rows (element by element: slice assignment takes seconds to compile)."""
+    bigger = np.zeros((n_rows, part.shape[1]))
+    for r in range(part.shape[0]):
+        for c in range(part.shape[1]):
+            bigger[r, c] = part[r, c]
+    return bigger
+
+
+@helper
+def enlarge_columns(part, n_columns):
+    """The same with more columns."""
+    bigger = np.zeros((part.shape[0], n_columns))
+    for r in range(part.shape[0]):
+        for c in range(part.shape[1]):
+            bigger[r, c] = part[r, c]
     return bigger
 
 
 @helper
 def grow(state):
     """Return the state with twice the slots."""
-    capacity = 2 * state.counts.size
-    counts = np.zeros(capacity)
-    counts[: state.counts.size] = state.counts
-    free = np.zeros(capacity, dtype=np.int64)
-    free[: state.free.size] = state.free
+    n_slots = state.counts.size
+    counts, free = np.zeros(2 * n_slots), np.zeros(2 * n_slots, dtype=np.int64)
+    for k in range(n_slots):
+        counts[k] = state.counts[k]
+        free[k] = state.free[k]
     return State(
         state.alloc,
         state.records,
         state.levels,
         counts,
-        _grown(state.stats, capacity),
-        _grown(state.theta, capacity),
-        _grown(state.work, capacity),
+        enlarge(state.stats, 2 * n_slots),
+        enlarge_columns(state.theta.T, 2 * n_slots).T,
+        enlarge_columns(state.work, 2 * n_slots),
+        state.order,
         free,
         state.ints,
         state.floats,
     )
+
+
+@helper
+def copy_params(theta, source, to):
+    """Copy a cluster's parameters to another slot."""
+    for p in range(theta.shape[1]):
+        theta[to, p] = theta[source, p]
 
 
 @helper
@@ -128,8 +151,8 @@ def compact(state):
             state.free[k] = kept  # the stack is emptied below: it can hold the new places meanwhile
             if kept < k:
                 state.counts[kept] = state.counts[k]
-                state.theta[kept] = state.theta[k]
-                state.stats[kept] = state.stats[k]
+                copy_params(state.theta, k, kept)
+                copy_params(state.stats, k, kept)
                 state.counts[k] = 0.0
             kept += 1
     for i in range(state.alloc.size):
@@ -141,7 +164,7 @@ def compact(state):
 @helper
 def recompute_stats(m, kernel, state):
     """Sufficient statistics of all clusters from the records: O(records), and no drift."""
-    state.stats[: state.ints[N_SLOTS]] = 0.0
+    state.stats[:] = 0.0
     for i in range(state.alloc.size):
         k = state.alloc[i]
         for a in range(m):

@@ -1,0 +1,73 @@
+"""Checks of mechanisms' parameters, and the calibration that the ones with a sensitivity share."""
+
+import numpy as np
+
+
+def numbers(value):
+    """Return ``value`` as a float array, or None where it is not made of numbers (text and bool are not)."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "iuf" or (array.dtype == object and not isinstance(value, (str, bool))):
+            return array.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    return None
+
+
+def check_bounds(bounds, n_features):
+    """Return bounds as an array of shape (n_features, 2), or say what is wrong with them."""
+    array = numbers(bounds)
+    if array is not None and array.shape == (2,):
+        array = np.tile(array, (n_features or 1, 1))
+    if array is None or array.ndim != 2 or array.shape[1] != 2 or array.shape[0] == 0:
+        raise ValueError(
+            f"bounds must be a pair (lo, hi) or one pair a feature (shape (n_features, 2)), got bounds={bounds!r}"
+        )
+    if n_features is not None and len(array) != n_features:
+        raise ValueError(
+            f"bounds={bounds!r} has {len(array)} pair(s), but the records have {n_features} feature(s): give one pair "
+            "(lo, hi), or one a feature"
+        )
+    with np.errstate(over="ignore"):
+        if not np.all(np.isfinite(array[:, 1] - array[:, 0])) or not np.all(array[:, 0] < array[:, 1]):
+            raise ValueError(f"bounds must be finite with lo < hi, got bounds={bounds!r}")
+    return array
+
+
+def positive_array(name, value):
+    """Return a positive number, or one a record, as a float or an array of shape (n_records,)."""
+    array = numbers(value)
+    if array is None or array.ndim > 1 or array.size == 0 or not np.all((array > 0) & np.isfinite(array)):
+        raise ValueError(
+            f"{name} must be positive and finite, a number or an array of shape (n_records,), got {name}={value!r}"
+        )
+    return array if array.ndim else float(array)
+
+
+def calibrate(mechanism, sensitivity, **rules):
+    """Return the noise scale from the one of ``epsilon``, ``rho``, ``scale`` that is given.
+
+    ``rules`` maps a parameter's name to a function of (its value, the sensitivity); ``scale`` is taken as it is.
+    """
+    who = type(mechanism).__name__
+    given = [name for name in ("epsilon", "rho", "scale") if getattr(mechanism, name) is not None]
+    if len(given) != 1:
+        values = ", ".join(f"{name}={getattr(mechanism, name)!r}" for name in ("epsilon", "rho", "scale"))
+        raise ValueError(f"{who} takes exactly one of epsilon, rho and scale, got {values}")
+    name = given[0]
+    value = positive_array(name, getattr(mechanism, name))
+    if name == "scale":
+        return value
+    if sensitivity is None:
+        raise ValueError(
+            f"{who} with {name}={value!r} needs bounds=(lo, hi) or query= to know how much noise that is; if you know "
+            "the noise itself, pass scale="
+        )
+    with np.errstate(over="ignore", divide="ignore"):
+        scale = rules[name](value, sensitivity)
+    if not np.all((scale > 0) & np.isfinite(scale)):
+        raise ValueError(
+            f"{who} with {name}={value!r} and sensitivity {sensitivity!r} has noise beyond floating point: "
+            f"{name} must be nearer 1"
+        )
+    return scale if np.ndim(scale) else float(scale)

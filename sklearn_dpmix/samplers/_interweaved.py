@@ -1,0 +1,116 @@
+"""Imputed records moved cheaply and in several ways: the sampler behind ``sampler="auto"`` under noise.
+
+One sweep: (1) either the urn pass of private Neal 5 (memberships and records together, good where the noise is large)
+or a Gibbs pass over memberships and a move of every record (good where it is small); (2) the clusters' parameters
+given the records; (3) a non-centred move of the parameters; (4) non-centred splits and merges.  Each leaves the
+posterior invariant.  The share of urn passes and the step sizes are tuned in the warm-up only.
+"""
+
+from math import exp
+
+from .._compiled import compiled, helper, lower
+from ._base import MixtureSampler
+from ._neal5 import urn_sweep
+from ._noncentred import noncentred_move
+from ._reuse import reuse_pass
+from ._split_merge import split_merge
+from ._state import ACCEPTED, N_SLOTS, PROPOSED, STAGE, compact, update_clusters
+
+URN_RATE = 4  # float: running acceptance rate of the urn pass
+URN, GIBBS, CLUSTERS = 1, 2, 3  # stages of a sweep; 0 is its beginning
+REVERSE_SHARE = 0.8
+
+
+class Interweaved(MixtureSampler):
+    """Urn and Gibbs passes over imputed records, interwoven with non-centred moves, splits and merges.
+
+    Exact for every channel whose density can be evaluated; the kernel needs residuals (``Kernel.CAPABILITIES``).
+
+    Parameters
+    ----------
+    n_split_merge : int, default=10
+        Attempts to split or merge clusters in each sweep; 0 leaves that out.
+
+    References
+    ----------
+    Beraha et al., Algorithm 1, for the urn pass; Favaro & Teh (2013) for the Gibbs pass; Yu & Meng (2011) for
+    interweaving.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.samplers import Interweaved
+    >>> Interweaved(n_split_merge=20)
+    Interweaved(n_split_merge=20)
+    """
+
+    kernel_needs = ("relative", "residuals")
+    has_acceptance = True
+    needs_order = True
+
+    def __init__(self, n_split_merge=10):
+        self.n_split_merge = n_split_merge
+
+    def check(self):
+        if not isinstance(self.n_split_merge, int) or isinstance(self.n_split_merge, bool) or self.n_split_merge < 0:
+            raise ValueError(f"Interweaved: n_split_merge must be a non-negative integer, got {self.n_split_merge!r}")
+
+    def _lower(self, **context):
+        return lower(type(self), {"n_aux": 1, "n_tries": float(self.n_split_merge)})
+
+    @compiled
+    def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
+        ints = state.ints
+        if ints[STAGE] == 0:
+            ints[STAGE] = URN if rng.random() < urn_share(state) else GIBBS
+        if ints[STAGE] == URN:
+            accepted, proposed = state.floats[ACCEPTED], state.floats[PROPOSED]
+            if not urn_sweep(self.n_aux, channel, kernel, mixing, Z, state, rng):
+                return False
+            if warming_up:
+                rate = (state.floats[ACCEPTED] - accepted) / (state.floats[PROPOSED] - proposed)
+                old = state.floats[URN_RATE]
+                state.floats[URN_RATE] = rate if old == 0.0 else old + 0.05 * (rate - old)
+            compact(state)
+            ints[STAGE] = CLUSTERS
+        if ints[STAGE] == GIBBS:
+            if not reuse_pass(rng, kernel, mixing, state):
+                return False
+            update_records(rng, channel, kernel, Z, state)
+            ints[STAGE] = CLUSTERS
+        if state.counts.size < 2 * ints[N_SLOTS] + int(self.n_tries):
+            return False
+        update_clusters(rng, self.n_aux, kernel, state)
+        noncentred_move(rng, channel, kernel, Z, state, 1 if rng.random() < 0.5 else 0, warming_up)
+        if self.n_tries > 0.0:
+            split_merge(rng, int(self.n_tries), channel, kernel, mixing, Z, state)
+        ints[STAGE] = 0
+        return True
+
+
+@helper
+def urn_share(state):
+    """Probability of an urn pass: near 1 where about a third of its proposals is accepted, near 0 where few are."""
+    rate = state.floats[URN_RATE]
+    return 0.5 if rate == 0.0 else min(max((rate / 0.35) ** 2, 0.05), 0.95)
+
+
+@helper
+def update_records(rng, channel, kernel, Z, state):
+    """A Metropolis move of every y_i given its cluster: proposed from the kernel, or around the release."""
+    records, theta = state.records, state.theta
+    reverse = channel.can_reverse() and rng.random() < REVERSE_SHARE
+    for i in range(state.alloc.size):
+        k = state.alloc[i]
+        for j in range(kernel.n_features):
+            y = records[i, 0, j]
+            if reverse:
+                proposal = channel.draw_reverse(rng, Z, i, j)
+                gain = kernel.log_likelihood(theta, k, j, proposal) - kernel.log_likelihood(theta, k, j, y)
+                gain += channel.log_reverse(Z, i, j, y) - channel.log_reverse(Z, i, j, proposal)
+            else:
+                proposal = channel.propose(rng, kernel, Z, i, j, theta, k)
+                gain = 0.0
+            gain += channel.log_weight(kernel, Z, i, j, theta, k, proposal)
+            gain -= channel.log_weight(kernel, Z, i, j, theta, k, y)
+            if gain >= 0.0 or rng.random() < exp(gain):
+                records[i, 0, j] = proposal

@@ -1,0 +1,442 @@
+"""Chains as values: the draws depend on the seed and the data only, whatever runs, stops or resumes the chains."""
+
+import copy
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from sklearn_dpmix import PrivateDPMixture, _chains
+from sklearn_dpmix._chains import run_chains, start_chains
+from sklearn_dpmix.datasets import make_three_normals
+from sklearn_dpmix.mechanisms import LaplaceMechanism
+from sklearn_dpmix.mixings import DirichletProcess
+
+pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+
+MECHANISM = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))
+RELEASE = MECHANISM.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
+DRAWS = ("n_clusters_draws_", "weights_draws_", "labels_", "acceptance_rate_", "min_acceptance_", "n_iter_", "r_hat_", "ess_")
+
+
+def mixture(**params):
+    params = {"n_chains": 2, "n_warmup": 20, "n_draws": 30, "random_state": 0, **params}
+    return PrivateDPMixture(params.pop("mechanism", MECHANISM), **params)
+
+
+def assert_same_fit(one, other):
+    """Every fitted attribute and every prediction is the same to the last bit."""
+    for name in DRAWS:
+        np.testing.assert_equal(getattr(one, name, None), getattr(other, name, None), err_msg=name)
+    for left, right in zip(one._run_.chains, other._run_.chains, strict=True):
+        assert left.rng_state == right.rng_state
+        for name in ("alloc", "records"):
+            np.testing.assert_array_equal(getattr(left.state, name), getattr(right.state, name))
+    np.testing.assert_array_equal(one.score_samples(RELEASE), other.score_samples(RELEASE))
+    np.testing.assert_array_equal(one.predict(RELEASE), other.predict(RELEASE))
+
+
+# --- the draws depend on the seed and the data only ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_jobs", [2, -1])
+def test_draws_do_not_depend_on_n_jobs(n_jobs):
+    """Catches chains that share a generator, or a state array that two threads write."""
+    assert_same_fit(mixture(n_jobs=n_jobs, n_chains=3).fit(RELEASE), mixture(n_chains=3).fit(RELEASE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_draws_do_not_depend_on_the_joblib_backend(backend):
+    """Catches a chain that does not survive pickling, and draws written to a copy in another process."""
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        fitted = mixture().fit(RELEASE)
+    assert_same_fit(fitted, mixture().fit(RELEASE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [False, True])
+def test_draws_do_not_depend_on_dask(processes):
+    """Catches a value that dask cannot send to a worker, or that a worker numbs to another compiled type."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        fitted = mixture().fit(RELEASE)
+    assert_same_fit(fitted, mixture().fit(RELEASE))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9])
+def test_draws_do_not_depend_on_the_block_size(monkeypatch, seconds):
+    """Catches a sweep that does something at the start of a block (a refresh, a tuning step, a drawn weight)."""
+    reference = mixture().fit(RELEASE)
+    monkeypatch.setattr(_chains, "BLOCK_SECONDS", seconds)
+    assert_same_fit(mixture().fit(RELEASE), reference)
+
+
+@pytest.mark.parametrize("make", [int, np.random.default_rng, np.random.RandomState])
+def test_random_state_of_any_kind_reproduces(make):
+    """Catches a seed that is not used, or used for one of the chains only."""
+    one, other = (mixture(random_state=make(7)).fit(RELEASE) for _ in range(2))
+    assert_same_fit(one, other)
+    assert not np.array_equal(one.n_clusters_draws_, mixture(random_state=make(8)).fit(RELEASE).n_clusters_draws_)
+    assert not np.array_equal(one.n_clusters_draws_[0], one.n_clusters_draws_[1])
+
+
+def test_generator_moves_on_and_no_seed_is_fresh():
+    """Catches two fits with one generator that give the same draws, and a None that is a fixed seed."""
+    generator = np.random.default_rng(0)
+    one, other = (mixture(random_state=generator).fit(RELEASE) for _ in range(2))
+    assert not np.array_equal(one.n_clusters_draws_, other.n_clusters_draws_)
+    one, other = (mixture(random_state=None).fit(RELEASE) for _ in range(2))
+    assert not np.array_equal(one.n_clusters_draws_, other.n_clusters_draws_)
+
+
+def test_fit_leaves_numpys_global_generator_alone():
+    """Catches a sampler that draws from, or seeds, the global generator."""
+    before = np.random.get_state()[1].copy()
+    mixture().fit(RELEASE)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+
+
+def test_n_draws_thin_and_n_iter_count_sweeps():
+    """Catches thinning that keeps n_draws/thin draws, or that keeps the first of each stretch instead of the last."""
+    every = mixture(n_draws=30).fit(RELEASE)
+    third = mixture(n_draws=10, thin=3).fit(RELEASE)
+    assert every.n_iter_ == third.n_iter_ == 50
+    assert third.n_clusters_draws_.shape == (2, 10)
+    np.testing.assert_array_equal(third.n_clusters_draws_, every.n_clusters_draws_[:, 2::3])
+    without_warmup = mixture(n_warmup=0, n_draws=50).fit(RELEASE)
+    if not every.sampler_.has_acceptance:  # a sampler may tune its steps in the warm-up
+        np.testing.assert_array_equal(every.n_clusters_draws_, without_warmup.n_clusters_draws_[:, 20:])
+    assert without_warmup.n_clusters_draws_.shape == (2, 50)
+
+
+# --- warm start ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("thin", [1, 3])
+def test_warm_start_is_one_longer_run(thin):
+    """Catches a warm start that starts a new chain, drops the earlier draws or warms up again."""
+    warm = mixture(n_draws=10, thin=thin, warm_start=True).fit(RELEASE)
+    for n_draws in (17, 17, 40):
+        warm.set_params(n_draws=n_draws, n_jobs=2).fit(RELEASE)
+        assert warm.n_clusters_draws_.shape == (2, n_draws)
+    assert_same_fit(warm, mixture(n_draws=40, thin=thin).fit(RELEASE))
+
+
+def test_warm_start_on_a_pickled_copy():
+    """Catches state that lives outside the estimator."""
+    warm = pickle.loads(pickle.dumps(mixture(n_draws=10).fit(RELEASE)))
+    assert_same_fit(warm.set_params(n_draws=30, warm_start=True).fit(RELEASE), mixture(n_draws=30).fit(RELEASE))
+
+
+@pytest.mark.parametrize(
+    ("change", "named", "not_named"),
+    [
+        ({"mechanism__epsilon": 3.0}, "mechanism__epsilon", "mechanism,"),
+        ({"mechanism": None}, "mechanism changed", "mechanism__epsilon"),
+        ({"mixing": DirichletProcess(2.0)}, "mixing", "mixing__"),
+        ({"n_warmup": 21, "thin": 2}, "n_warmup, thin", "n_draws"),
+        ({"n_chains": 3}, "n_chains", "n_draws"),
+        ({"random_state": 1}, "random_state", "n_draws"),
+        ({"n_draws": 29}, "n_draws=29", "n_chains"),
+    ],
+)
+def test_warm_start_names_what_changed_and_keeps_the_fit(change, named, not_named):
+    """Catches a warm start that goes on under another model, and one that loses the last fit when it refuses."""
+    warm = mixture(mechanism=clone(MECHANISM), warm_start=True).fit(RELEASE)
+    warm.set_params(**change)
+    before = dict(vars(warm))
+    with pytest.raises(ValueError, match="warm_start") as error:
+        warm.fit(RELEASE)
+    assert named in str(error.value)
+    assert not_named not in str(error.value)
+    assert vars(warm) == before
+
+
+def test_warm_start_notices_other_data():
+    """Catches chains that go on with records of another release."""
+    warm = mixture(warm_start=True).fit(RELEASE)
+    other = RELEASE.copy()
+    other[0] += 1e-9
+    with pytest.raises(ValueError, match="the data changed"):
+        warm.fit(other)
+    assert_same_fit(warm.fit(RELEASE.tolist()), mixture().fit(RELEASE))
+
+
+def test_cold_start_forgets_the_last_fit():
+    """Catches attributes of an earlier fit with other parts that stay behind."""
+    fitted = mixture(mixing=DirichletProcess(None, prior=(1.0, 1.0))).fit(RELEASE)
+    assert fitted.concentration_draws_.shape == (2, 30)
+    fitted.set_params(mixing=None, sampler="conditional", n_draws=5).fit(RELEASE)
+    assert not hasattr(fitted, "concentration_draws_")
+    assert not hasattr(fitted, "acceptance_rate_")
+    assert fitted.n_clusters_draws_.shape == (2, 5)
+
+
+# --- interruption ----------------------------------------------------------------------------------------------------
+
+
+class Interrupt:
+    """A progress callback that raises KeyboardInterrupt at a number of sweeps."""
+
+    def __init__(self, at):
+        self.at = at
+
+    def __call__(self, n_done):
+        if n_done >= self.at:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def interrupt_at(monkeypatch):
+    """Make the next fit stop after some sweeps; single sweeps are blocks."""
+    from sklearn_dpmix.estimators import _progress
+
+    def arm(at):
+        monkeypatch.setattr(_chains, "BLOCK_SECONDS", 0.0)
+        monkeypatch.setattr(_progress.Progress, "__call__", lambda self, n_done: Interrupt(at)(n_done))
+        return monkeypatch.undo
+
+    return arm
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_interrupt_keeps_what_was_drawn_and_warm_start_goes_on(interrupt_at, n_jobs):
+    """Catches draws lost on Ctrl-C, chains of unequal length, and a resumed run that is not the uninterrupted one."""
+    disarm = interrupt_at(33)
+    with pytest.warns(RuntimeWarning, match="interrupted: kept 13 of n_draws=30 draws") as caught:
+        partial = mixture(n_jobs=n_jobs).fit(RELEASE)
+    disarm()
+    assert caught[0].filename == __file__
+    assert partial.n_iter_ == 33
+    assert partial.n_clusters_draws_.shape == (2, 13)
+    assert_same_fit(partial, mixture(n_draws=13).fit(RELEASE))
+    assert_same_fit(partial.set_params(warm_start=True).fit(RELEASE), mixture().fit(RELEASE))
+
+
+def test_interrupt_in_the_warm_up_raises_and_keeps_the_last_fit(interrupt_at):
+    """Catches a fitted estimator with no draws."""
+    fitted = mixture().fit(RELEASE)
+    before = dict(vars(fitted))
+    interrupt_at(20)
+    with pytest.raises(KeyboardInterrupt, match="warm-up"):
+        fitted.fit(RELEASE)
+    assert vars(fitted) == before
+    with pytest.raises(KeyboardInterrupt):
+        (unfitted := mixture()).fit(RELEASE)
+    with pytest.raises(NotFittedError):
+        unfitted.predict(RELEASE)
+
+
+def test_interrupt_anywhere_leaves_whole_blocks():
+    """Catches a block whose chains moved on but whose draws were not kept (or the reverse)."""
+
+    def step(state, rng, n_sweeps):
+        calls.append(None)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        start = int(state[0][0])
+        state[0][0] += n_sweeps
+        return state, [*range(start, start + n_sweeps)]
+
+    for at in range(1, 40):
+        calls = []
+        chains = start_chains(np.random.SeedSequence(0), 3, lambda rng: (np.zeros(1),))
+        chains = [chain._replace(state=_State(*chain.state)) for chain in chains]
+        ended, blocks, n_done = run_chains(chains, step, 1000)
+        for chain, kept in zip(ended, blocks, strict=True):
+            assert chain.state.count[0] == n_done
+            assert sum(kept, []) == [*range(n_done)]
+        assert chains[0].state.count[0] == 0
+
+
+class _State(tuple):
+    """A state of one array, made like a NamedTuple."""
+
+    def __new__(cls, count):
+        return super().__new__(cls, (count,))
+
+    count = property(lambda self: self[0])
+
+
+SCRIPT = """
+    import signal, sys, threading, os, time, warnings
+    import numpy as np, joblib
+    from sklearn_dpmix import PrivateDPMixture, _chains
+    from sklearn_dpmix.datasets import make_three_normals
+    from sklearn_dpmix.mechanisms import LaplaceMechanism
+    mechanism = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))
+    Z = mechanism.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
+    _chains.BLOCK_SECONDS = 0.02
+    model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=0, n_draws=10, random_state=0, n_jobs=2)
+    model.fit(Z)  # load the compiled code
+    threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), signal.SIGINT)).start()
+    with joblib.parallel_config(backend=sys.argv[1]), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.set_params(n_draws=10_000_000).fit(Z)
+    assert any("interrupted: kept" in str(w.message) for w in caught), [str(w.message) for w in caught]
+    n_kept = model.n_clusters_draws_.shape[1]
+    assert model.n_clusters_draws_.shape[0] == 2 and model.n_iter_ == n_kept > 10, model.n_clusters_draws_.shape
+    model.set_params(n_draws=n_kept + 50, warm_start=True).fit(Z)
+    longer = PrivateDPMixture(mechanism, n_chains=2, n_warmup=0, n_draws=n_kept + 50, random_state=0).fit(Z)
+    np.testing.assert_array_equal(model.n_clusters_draws_, longer.n_clusters_draws_)
+    np.testing.assert_array_equal(model.weights_draws_, longer.weights_draws_)
+    print("resumed after", n_kept)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backend", "seconds"), [("threading", 0.5), ("threading", 0.77), ("loky", 3.0)])
+def test_sigint_keeps_what_was_drawn(backend, seconds):
+    """Catches a real Ctrl-C that kills the run, tears a block, or leaves worker threads that hang the process."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT), backend, str(seconds)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "resumed after" in done.stdout
+
+
+# --- copies ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("duplicate", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy, copy.copy])
+def test_copies_predict_the_same(duplicate):
+    """Catches fitted state (a compiled value, a lambda, a lock) that does not survive a copy."""
+    fitted = mixture().fit(RELEASE)
+    assert_same_fit(duplicate(fitted), fitted)
+
+
+def test_set_params_does_not_change_what_was_fitted():
+    """Catches predictions that read a parameter, and not the part that was in force when the estimator was fitted."""
+    fitted = mixture(mechanism=clone(MECHANISM), mixing=DirichletProcess()).fit(RELEASE)
+    before = fitted.score_samples(RELEASE), fitted.score_release(RELEASE), fitted.predict(RELEASE)
+    fitted.set_params(mechanism__epsilon=0.1, mixing__concentration=9.0)
+    fitted.set_params(kernel="convolved_normal", sampler="neal2")
+    for left, right in zip(before, (fitted.score_samples(RELEASE), fitted.score_release(RELEASE), fitted.predict(RELEASE))):
+        np.testing.assert_array_equal(left, right)
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+
+def test_verbose_shows_a_bar_on_stderr(capsys):
+    """Catches a bar that counts blocks in place of sweeps, or that writes to stdout."""
+    mixture(verbose=1).fit(RELEASE)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "PrivateDPMixture" in captured.err
+    assert "50/50" in captured.err
+    mixture().fit(RELEASE)
+    assert capsys.readouterr().err == ""
+
+
+class Recorder:
+    """A scikit-learn callback that counts what it is called for."""
+
+    max_propagation_depth = None
+
+    def __init__(self):
+        self.begun, self.ended, self.open = [], [], 0
+
+    def setup(self, estimator, context):
+        self.open += 1
+
+    def on_fit_task_begin(self, estimator, context):
+        self.begun.append((context.task_name, context.max_subtasks))
+
+    def on_fit_task_end(self, estimator, context):
+        self.ended.append((context.task_name, context.max_subtasks))
+
+    def teardown(self, estimator, context):
+        self.open -= 1
+
+
+def test_callbacks_follow_the_sweeps():
+    """Catches a callback that is not set up or torn down, and ticks that do not add up to the announced number."""
+    pytest.importorskip("sklearn.callback")
+    recorder = Recorder()
+    mixture().set_callbacks(recorder).fit(RELEASE)
+    assert recorder.open == 0
+    assert sorted(recorder.begun) == sorted(recorder.ended)
+    assert recorder.begun[0] == ("fit", 50)
+    assert recorder.begun.count(("sweeps", 0)) == 50
+    recorder = Recorder()
+    with pytest.raises(ValueError, match="NaN"):
+        mixture().set_callbacks(recorder).fit([[np.nan]])
+    assert recorder.open == 0
+
+
+def test_interrupt_from_a_callback_keeps_the_draws(monkeypatch):
+    """Catches a callback whose KeyboardInterrupt is taken for an error of the fit."""
+    pytest.importorskip("sklearn.callback")
+    monkeypatch.setattr(_chains, "BLOCK_SECONDS", 0.0)
+
+    class Stop(Recorder):
+        def on_fit_task_end(self, estimator, context):
+            super().on_fit_task_end(estimator, context)
+            if len(self.ended) == 40:
+                raise KeyboardInterrupt
+
+    with pytest.warns(RuntimeWarning, match="interrupted: kept 20"):
+        partial = mixture().set_callbacks(stop := Stop()).fit(RELEASE)
+    assert stop.open == 0
+    assert_same_fit(partial, mixture(n_draws=20).fit(RELEASE))
+
+
+def test_progress_bar_of_scikit_learn(capsys):
+    """Catches a task tree that scikit-learn's own callback does not understand."""
+    callback = pytest.importorskip("sklearn.callback")
+    pytest.importorskip("rich")
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+
+    mixture().set_callbacks(callback.ProgressBar()).fit(RELEASE)
+    assert "PrivateDPMixture - fit" in capsys.readouterr().out
+    pipeline = make_pipeline(mixture()).set_callbacks(callback.ProgressBar(max_propagation_depth=None))
+    assert "PrivateDPMixture - fit" in (pipeline.fit(RELEASE), capsys.readouterr().out)[1]
+    search = GridSearchCV(
+        mixture(mixing=DirichletProcess()),
+        {"mixing__concentration": [0.5, 2.0]},
+        scoring=lambda model, Z, y=None: model.score_release(Z),
+        cv=2,
+    )
+    search.set_callbacks(callback.ProgressBar(max_propagation_depth=None)).fit(RELEASE)
+    assert "GridSearchCV - fit" in capsys.readouterr().out
+
+
+def test_draws_stay_when_warnings_are_errors(interrupt_at):
+    """Catches draws that are thrown away because a warning about them was turned into an error."""
+    interrupt_at(33)
+    model = mixture()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="interrupted"):
+            model.fit(RELEASE)
+    assert model.n_clusters_draws_.shape == (2, 13)
+
+
+def test_sigint_is_not_blocked():
+    """Catches a fit that leaves another handler of SIGINT behind."""
+    before = signal.getsignal(signal.SIGINT)
+    mixture().fit(RELEASE)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert os.getpid()
