@@ -1,7 +1,7 @@
-"""The yardstick: private Neal 5 for one model (Laplace, one feature, normal kernel, m = 1), every call written out by hand.
+"""The yardstick: private Neal 5 for one model (Laplace, one feature, normal kernel, m = 1), all calls written out.
 
-It shares no code with the package.  It is as fast as we know how to write the same algorithm: per-record work is one urn
-draw, one normal, one exponential at most; statistics are summed once a sweep.
+It shares no code with the package.  It is as fast as we know how to write the same algorithm: per-record work is one
+urn draw, one normal, one exponential at most; statistics are summed once a sweep.
 """
 
 from math import exp, log, sqrt

@@ -141,7 +141,14 @@ def _frozen(field):
 
 
 def _field_type(field):
-    """Numba type of a field.  The integer 1 is a compile-time constant: loops over one feature vanish."""
+    """Numba type of a field.
+
+    The integer 1 is a compile-time constant: loops over one feature vanish.  An array of floats with one axis is a bare
+    pointer, to be indexed only (its length is another field): as an array it would be reference-counted in every loop
+    that calls a method, and such a loop is never vectorised.
+    """
+    if isinstance(field, np.ndarray) and field.ndim == 1 and field.dtype == np.float64:
+        return types.CPointer(types.float64)
     return types.literal(1) if type(field) is int and field == 1 else numba.typeof(field)
 
 
@@ -398,12 +405,20 @@ def _getattr(context, builder, typ, val, attr):
     return numba.core.imputils.impl_ret_borrowed(context, builder, dict(typ.fields)[attr], field)
 
 
+_FLOATS = types.Array(types.float64, 1, "C", readonly=True)
+
+
 @unbox(ComponentType)
 def _unbox(typ, obj, c):
     struct = cgutils.create_struct_proxy(typ)(c.context, c.builder)
     for name, field_type in typ.fields:
         field = c.pyapi.object_getattr_string(obj, name)
-        setattr(struct, name, c.unbox(types.unliteral(field_type), field).value)
+        if isinstance(field_type, types.CPointer):  # the value, alive as long as the call, owns the memory
+            array = c.unbox(_FLOATS, field).value
+            setattr(struct, name, c.context.make_array(_FLOATS)(c.context, c.builder, array).data)
+            c.context.nrt.decref(c.builder, _FLOATS, array)
+        else:
+            setattr(struct, name, c.unbox(types.unliteral(field_type), field).value)
         c.pyapi.decref(field)
     return NativeValue(struct._getvalue(), is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
 

@@ -3,17 +3,19 @@
 from .kernels import ConvolvedNormalKernel, Kernel, NormalKernel
 from .mechanisms import RecordChannel
 from .mixings import DirichletProcess, PitmanYor
-from .samplers import Auto, Conditional, MixtureSampler, Neal2, Neal3, Neal5, Neal8, Slice
+from .samplers import Auto, Conditional, Interweaved, MixtureSampler, Neal2, Neal3, Neal5, Neal8, ReUse, Slice
 
 KERNELS = {"normal": NormalKernel, "convolved_normal": ConvolvedNormalKernel}
 MIXINGS = {"dirichlet_process": DirichletProcess, "pitman_yor": PitmanYor}
 SAMPLERS = {
     "auto": Auto,
     "conditional": Conditional,
+    "interweaved": Interweaved,
     "neal2": Neal2,
     "neal3": Neal3,
     "neal5": Neal5,
     "neal8": Neal8,
+    "reuse": ReUse,
     "slice": Slice,
 }
 _KERNEL_METHODS = ("draw_prior", "add", "update_params", "log_likelihood", "draw", "cdf", "mean", "variance")

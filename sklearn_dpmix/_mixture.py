@@ -178,7 +178,8 @@ def mixture_density(kernel, start, log_weights, theta, X, table, column):
         size = min(POINTS, X.shape[0] - a)
         for p in range(size):
             base[p] = exp_bounded(min(log_base(kernel, X, a + p), 709.0)) if kernel.has_base_predictive() else 0.0
-            x[:, p] = X[a + p]
+            for j in range(kernel.n_features):
+                x[j, p] = X[a + p, j]
         for t in range(start.size - 1):
             rest = exp_bounded(log_weights[start[t + 1] - 1])
             for p in range(size):
@@ -201,7 +202,8 @@ def mixture_log_predictive(kernel, start, log_weights, theta, X):
         size = min(POINTS, X.shape[0] - a)
         for p in range(size):
             sums[p] = rest * exp(log_base(kernel, X, a + p)) if kernel.has_base_predictive() else 0.0
-            x[:, p] = X[a + p]
+            for j in range(kernel.n_features):
+                x[j, p] = X[a + p, j]
         for t in range(n_draws):
             add_density(kernel, start[t], n_explicit(kernel, start, t), log_weights, theta, x, size, values, sums)
         for p in range(size):

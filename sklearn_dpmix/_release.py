@@ -99,7 +99,7 @@ class Release:
             return
         tail = np.where(outside > 0, tail, 1.0)
         record, feature = np.unravel_index(np.argmin(tail), tail.shape)
-        probability = min(1.0, float(tail[record, feature]) * self.Z.size)
+        probability = min(1.0, 2.0 * float(tail[record, feature]) * self.Z.size)  # on either side
         if probability < DOUBT:
             yield (
                 f"record {record} of the release has {self.Z[record, feature]:.6g} in feature {feature}, which "

@@ -64,7 +64,7 @@ class SumQuery:
 # ---------------------------------------------------------------- integrals
 
 
-def panels(*points, n_nodes=20):
+def panels(*points, n_nodes=12):
     """Nodes and log weights of Gauss-Legendre on each panel between the sorted points."""
     edges = np.unique(np.concatenate([np.ravel(p) for p in points]))
     nodes, weights = np.polynomial.legendre.leggauss(n_nodes)
@@ -74,14 +74,13 @@ def panels(*points, n_nodes=20):
 
 def joint_panels(z, noise, low, high, mean, sd):
     """Panels on which q(z | y) f(y | θ) is smooth, fine near its peaks, and beyond which nothing is left."""
-    centred = np.linspace(-45, 45, 361)
     shrunk = (mean * noise**2 + z * sd**2) / (noise**2 + sd**2)
-    centres = [mean, z, shrunk, mean + sd**2 / noise, mean - sd**2 / noise]
-    points = [c + w * centred for c in centres for w in (sd, noise, min(sd, noise))]
     ends = [e for e in (low, high) if np.isfinite(e)]
-    near = [e + w * np.linspace(-0.5, 0.5, 201) for e in ends for w in (sd, noise)]
-    grid = np.linspace(min(mean, z) - 45 * sd, max(mean, z) + 45 * sd, 801)
-    keep = np.concatenate([*points, *near, grid, ends, [z]])
+    centres = np.array([mean, z, shrunk, mean + sd**2 / noise, mean - sd**2 / noise, *ends])
+    steps = np.concatenate([np.linspace(0, 45, 91), np.geomspace(1e-9, 0.5, 60)])
+    near = [centres[:, None] + sign * width * steps for width in (sd, noise) for sign in (-1, 1)]
+    between = np.linspace(min(mean, z) - 45 * sd, max(mean, z) + 45 * sd, 801)
+    keep = np.concatenate([np.ravel(near), between, ends, [z]])
     reach = 45 * sd
     return panels(keep[(keep >= mean - reach) & (keep <= mean + reach)])
 

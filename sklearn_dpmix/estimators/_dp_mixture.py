@@ -46,7 +46,8 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
     mixing : DirichletProcess or PitmanYor, optional
         Prior on the partition.  None: a Dirichlet process with concentration 1.
     sampler : str or sampler object, default="auto"
-        "auto", "neal5", "slice", "conditional", "neal8", or, on noise-free records, "neal2" and "neal3".  All exact.
+        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "interweaved", "neal5", "slice", "conditional", "neal8",
+        "reuse", or, on noise-free records, "neal2" and "neal3".  All are exact.
     n_records : int, optional
         Number of confidential records, for a mechanism that releases a statistic of all of them.
     n_chains : int, default=4
@@ -213,7 +214,8 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
     def _set_acceptance(self):
         if self.sampler_.has_acceptance:
             floats = np.array([chain.state.floats for chain in self._run_.chains])
-            self.acceptance_rate_ = float(floats[:, ACCEPTED].sum() / floats[:, PROPOSED].sum())
+            n_proposed = floats[:, PROPOSED].sum()
+            self.acceptance_rate_ = float(floats[:, ACCEPTED].sum() / n_proposed) if n_proposed else np.nan
             self.min_acceptance_ = float(np.exp(floats[:, LOG_MIN_ACCEPT].min()))
 
     def _monitors(self, Z):

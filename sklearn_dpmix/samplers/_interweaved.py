@@ -11,9 +11,9 @@ from math import exp
 from .._compiled import compiled, helper, lower
 from ._base import MixtureSampler
 from ._neal5 import urn_sweep
-from ._noncentred import noncentred_move
+from ._noncentred import noncentred_moves
 from ._reuse import reuse_pass
-from ._split_merge import split_merge
+from ._split_merge import sort_records, split_merge
 from ._state import ACCEPTED, N_SLOTS, PROPOSED, STAGE, compact, update_clusters
 
 URN_RATE = 4  # float: running acceptance rate of the urn pass
@@ -28,7 +28,7 @@ class Interweaved(MixtureSampler):
 
     Parameters
     ----------
-    n_split_merge : int, default=10
+    n_split_merge : int, default=20
         Attempts to split or merge clusters in each sweep; 0 leaves that out.
 
     References
@@ -39,15 +39,15 @@ class Interweaved(MixtureSampler):
     Examples
     --------
     >>> from sklearn_dpmix.samplers import Interweaved
-    >>> Interweaved(n_split_merge=20)
-    Interweaved(n_split_merge=20)
+    >>> Interweaved(n_split_merge=50)
+    Interweaved(n_split_merge=50)
     """
 
     kernel_needs = ("relative", "residuals")
     has_acceptance = True
     needs_order = True
 
-    def __init__(self, n_split_merge=10):
+    def __init__(self, n_split_merge=20):
         self.n_split_merge = n_split_merge
 
     def check(self):
@@ -77,12 +77,12 @@ class Interweaved(MixtureSampler):
                 return False
             update_records(rng, channel, kernel, Z, state)
             ints[STAGE] = CLUSTERS
-        if state.counts.size < 2 * ints[N_SLOTS] + int(self.n_tries):
+        if state.counts.size < ints[N_SLOTS] + int(self.n_tries) + 1:
             return False
         update_clusters(rng, self.n_aux, kernel, state)
-        noncentred_move(rng, channel, kernel, Z, state, 1 if rng.random() < 0.5 else 0, warming_up)
-        if self.n_tries > 0.0:
-            split_merge(rng, int(self.n_tries), channel, kernel, mixing, Z, state)
+        sort_records(state)
+        noncentred_moves(rng, channel, kernel, Z, state, warming_up)
+        split_merge(rng, int(self.n_tries), channel, kernel, mixing, Z, state)
         ints[STAGE] = 0
         return True
 

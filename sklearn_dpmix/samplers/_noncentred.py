@@ -11,7 +11,6 @@ from .._compiled import helper
 from ._state import N_SLOTS, copy_params
 
 TARGET = 0.35
-GAIN, ACCEPT = 0, 1  # rows of ``state.work``
 # floats: how often each step was tuned; log step of the mean, then of the scale, for clusters of 2^b..2^(b+1) records
 N_BINS = 32
 TUNED, STEPS = 8, 16
@@ -42,45 +41,30 @@ def move_record(kernel, i, theta, k, to, records):
 
 
 @helper
-def noncentred_move(rng, channel, kernel, Z, state, which, tune):
-    """Move the means (``which`` 0) or the scales (1) of all clusters, each accepted on its own.
+def noncentred_moves(rng, channel, kernel, Z, state, tune):
+    """Move the means, then the scales, of each cluster; needs ``order`` sorted by cluster, and a spare slot.
 
-    Proposals stand in rows ``N_SLOTS + k`` of ``theta``, which must have room.  Step sizes are tuned (``tune``, in the
-    warm-up only) to one acceptance rate, by the octave of the cluster's size.
+    Step sizes are tuned (``tune``, in the warm-up only) to one acceptance rate, by the octave of the cluster's size.
     """
-    alloc, theta, work, records = state.alloc, state.theta, state.work, state.records
-    n_slots = state.ints[N_SLOTS]
-    steps = STEPS + N_BINS * which
-    for k in range(n_slots):
-        if state.counts[k] > 0.0:
-            step = exp(state.floats[steps + size_bin(state.counts[k])])
-            gain = 0.0
+    theta, records, order, spare = state.theta, state.records, state.order, state.ints[N_SLOTS]
+    first = 0
+    for k in range(spare):
+        last = first + int(state.counts[k])
+        for scales in range(2):
+            at = STEPS + N_BINS * scales + size_bin(state.counts[k])
+            step, gain = exp(state.floats[at]), 0.0
             for j in range(kernel.n_features):
-                spread = kernel.prior_spread(j)
-                kernel.perturb(rng, theta, k, n_slots + k, j, step * spread * (1 - which), step * which)
-                gain += kernel.log_prior(theta, n_slots + k, j) - kernel.log_prior(theta, k, j)
-            work[GAIN, k] = gain
-    for i in range(alloc.size):
-        k = alloc[i]
-        work[GAIN, k] += log_weight_gain(channel, kernel, Z, i, theta, k, n_slots + k, records)
-    any_accepted = False
-    for k in range(n_slots):
-        work[ACCEPT, k] = 0.0
-        if state.counts[k] > 0.0:
-            probability = exp(min(work[GAIN, k], 0.0))
+                kernel.perturb(rng, theta, k, spare, j, step * kernel.prior_spread(j) * (1 - scales), step * scales)
+                gain += kernel.log_prior(theta, spare, j) - kernel.log_prior(theta, k, j)
+            for r in range(first, last):
+                gain += log_weight_gain(channel, kernel, Z, order[r], theta, k, spare, records)
+            probability = exp(min(gain, 0.0))
             if rng.random() < probability:
-                work[ACCEPT, k] = 1.0
-                any_accepted = True
+                for r in range(first, last):
+                    move_record(kernel, order[r], theta, k, spare, records)
+                copy_params(theta, spare, k)
             if tune:
-                state.floats[TUNED + which] += 1.0
-                rate = max(0.02, (1.0 + 0.1 * state.floats[TUNED + which]) ** -0.6)
-                b = steps + size_bin(state.counts[k])
-                state.floats[b] = min(max(state.floats[b] + rate * (probability - TARGET), -20.0), 3.0)
-    if any_accepted:
-        for i in range(alloc.size):
-            k = alloc[i]
-            if work[ACCEPT, k] > 0.0:
-                move_record(kernel, i, theta, k, n_slots + k, records)
-        for k in range(n_slots):
-            if work[ACCEPT, k] > 0.0:
-                copy_params(theta, n_slots + k, k)
+                state.floats[TUNED + scales] += 1.0
+                rate = max(0.02, (1.0 + 0.1 * state.floats[TUNED + scales]) ** -0.6)
+                state.floats[at] = min(max(state.floats[at] + rate * (probability - TARGET), -20.0), 3.0)
+        first = last

@@ -158,8 +158,10 @@ def try_merge(rng, channel, kernel, mixing, Z, state, near):
 
 @helper
 def split_merge(rng, n_tries, channel, kernel, mixing, Z, state):
-    """``n_tries`` attempts, split or merge, far or near, each by a coin; needs that many spare slots."""
-    sort_records(state)
+    """``n_tries`` attempts, split or merge, far or near, each by a coin.
+
+    Needs that many spare slots, and ``order`` sorted by cluster.
+    """
     for _ in range(n_tries):
         near = rng.random() < 0.5
         if rng.random() < 0.5:
