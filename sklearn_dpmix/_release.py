@@ -34,11 +34,23 @@ class Release:
         The variance is kept above a thousandth of the release's own and, given bounds, between (range/20)² and
         (range/2)²; the mean is moved into the bounds.  Where the release does not vary (one record, constant records),
         its own variance is taken to be the noise's, or 1 without noise.
+
+        Raises
+        ------
+        ValueError
+            Where squares of the records overflow.
         """
-        mean, variance = self.Z.mean(axis=0), self.Z.var(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, variance = self.Z.mean(axis=0), self.Z.var(axis=0)
+        if not np.all(np.isfinite(variance)):
+            raise ValueError(
+                f"Z has values as large as {np.abs(self.Z).max():.3g}, whose squares overflow: use another unit, in the "
+                "records and in the mechanism"
+            )
         rounding = 8.0 * np.finfo(float).eps * np.abs(self.Z).max(axis=0)
-        variance = np.where(variance > rounding**2, variance, 1e3 * (self.noise_variance() or 1.0))
-        centred = np.maximum(variance - self.noise_variance(), 1e-3 * variance)
+        noise = self.noise_variance()
+        floor = np.where(variance > rounding**2, 1e-3 * variance, noise or 1.0)
+        centred = np.maximum(variance - noise, floor)
         bounds = self.bounds()
         if bounds is not None:
             width = bounds[:, 1] - bounds[:, 0]

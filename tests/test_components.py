@@ -224,7 +224,7 @@ OWN_KERNEL = """
 """
 
 
-def posterior_by_importance(z, epsilon, x, *, sd=0.5, spread=2.0, size=400_000, seed=0):
+def posterior_by_importance(z, epsilon, x, *, sd=0.5, spread=2.0, size=1_000_000, seed=0):
     """The same posterior by brute force: draw partition, means and records from the prior, weigh by the channel.
 
     Returns the probabilities of 0..n clusters and the predictive density at x, each with its standard error.

@@ -1,5 +1,6 @@
 """What PrivateDPMixture takes and refuses: containers, bad input and parameters, doubtful releases, extreme records."""
 
+import re
 import warnings
 from fractions import Fraction
 
@@ -191,7 +192,8 @@ laplace, gaussian = LaplaceMechanism, GaussianMechanism
 def bad_parameters():
     """(the parameters, the error, patterns that the message must have: name, value, remedy)."""
     for value in (-1.0, 0.0, np.nan, np.inf, "1", [[1.0]]):
-        yield {"mechanism": laplace(value, bounds=(-10, 10))}, ValueError, ["epsilon", "positive", repr(value)]
+        patterns = ["epsilon", "positive", re.escape(repr(value))]
+        yield {"mechanism": laplace(value, bounds=(-10, 10))}, ValueError, patterns
     yield {"mechanism": laplace(1.0, bounds=(10, -10))}, ValueError, ["bounds", r"\(10, -10\)", "lo < hi"]
     yield {"mechanism": laplace(1.0, bounds=[(0, 1), (0, 1)])}, ValueError, ["bounds", "2", "1 feature"]
     yield {"mechanism": laplace()}, ValueError, ["exactly one of epsilon, rho and scale"]
@@ -235,7 +237,7 @@ def bad_parameters():
     yield {"mixing": PitmanYor(discount=1.0)}, ValueError, ["discount", "1.0", r"\[0, 1\)"]
 
 
-@pytest.mark.parametrize(("params", "error", "patterns"), bad_parameters(), ids=lambda value: str(value)[:50])
+@pytest.mark.parametrize(("params", "error", "patterns"), list(bad_parameters()), ids=lambda value: str(value)[:50])
 def test_bad_parameters_are_refused_before_anything_starts(no_chains, params, error, patterns):
     """Catches a bad parameter that a chain meets after minutes, and a message without name, value or remedy."""
     with pytest.raises((ValueError, TypeError)) as raised:
@@ -258,7 +260,7 @@ def test_bad_arguments_of_predictions_are_refused(fitted):
             fitted.sample(n_samples)
     for method in (fitted.predict, fitted.score_release):
         for epsilon in (-1.0, np.nan, np.ones(59), np.ones((60, 1)), "1"):
-            with pytest.raises(ValueError, match="epsilon|records"):
+            with pytest.raises(ValueError, match=r"epsilon|records"):
                 method(RELEASE, epsilon=epsilon)
 
 
@@ -272,7 +274,7 @@ def test_per_record_epsilon_does_not_fit_other_records():
     """Catches new records that get the noise of training records."""
     model = mixture(LaplaceMechanism(np.full(60, 20.0), bounds=(-10, 10))).fit(RELEASE)
     np.testing.assert_array_equal(model.predict(RELEASE), model.labels_)
-    with pytest.raises(ValueError, match="60 records .* 10 records"):
+    with pytest.raises(ValueError, match=r"60 records .* 10 records"):
         model.predict(RELEASE[:10])
     np.testing.assert_array_equal(model.predict(RELEASE[:10], epsilon=20.0), model.labels_[:10])
 
@@ -312,7 +314,7 @@ def test_a_failed_fit_leaves_the_last_one_as_it_was(params, Z):
     model = mixture(clone(MECHANISM)).fit(frames.DataFrame({"income": RELEASE[:, 0]}))
     model.set_params(**params)
     before = dict(vars(model))
-    with pytest.raises(ValueError, match=""):
+    with pytest.raises(ValueError):
         model.fit(Z)
     assert vars(model) == before
     assert model.n_features_in_ == 1
@@ -368,7 +370,7 @@ CHANNELS = {
 @pytest.mark.parametrize("channel", CHANNELS)
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 100])
 def test_honest_releases_are_not_doubted(monkeypatch, channel, n):
-    """Catches a threshold that holds for large n or equal scales only: at doubt 1 % at most 1 % (each way) may be doubted.
+    """Catches a threshold that holds for large n or equal scales only: at doubt 1 %, at most 1 % (each way) is doubted.
 
     Constant records are the worst case: all that varies is the noise.
     """
@@ -396,26 +398,36 @@ def test_doubt_has_power():
 # --- extreme records -------------------------------------------------------------------------------------------------
 
 
+def test_records_whose_squares_overflow_are_refused(no_chains):
+    """Catches infinite statistics in a chain."""
+    with pytest.raises(ValueError, match=r"Z has values as large as 1e\+300, .* another unit"):
+        mixture(None).fit([[1e300], [-1e300]])
+
+
 def fit_quietly(model, Z):
     """Fit, with every floating-point accident an error."""
     with warnings.catch_warnings(), np.errstate(divide="raise", invalid="raise", over="raise"):
         warnings.filterwarnings("error", category=RuntimeWarning)
         warnings.filterwarnings("ignore", message="the chains have not mixed")
+        warnings.filterwarnings("ignore", message=".* less than the noise")  # constant records are no honest release
         return model.fit(Z)
 
 
 @pytest.mark.parametrize("mechanism", [None, MECHANISM], ids=["no noise", "laplace"])
 @pytest.mark.parametrize(
     "Z",
-    [[[0.3]], [[0.3], [-4.0]], [[0.1]] * 7, [[0.0]] * 3, [[9.0]] * 6 + [[9.0000001]], [[1e300], [-1e300]]],
-    ids=["one", "two", "constant", "zero", "almost constant", "huge"],
+    [[[0.3]], [[0.3], [-4.0]], [[0.1]] * 7, [[0.0]] * 3, [[9.0]] * 6 + [[9.0000001]]],
+    ids=["one", "two", "constant", "zero", "almost constant"],
 )
 def test_few_and_constant_records_fit(mechanism, Z):
     """Catches a division by a variance of zero, an urn without other records, an overflow in a sum of squares."""
-    if mechanism is not None and np.abs(Z).max() > 10:
-        pytest.skip("no honest release")
     model = fit_quietly(mixture(mechanism, n_draws=20, n_chains=2), Z)
-    for values in (model.score_samples(Z), model.moment_draws().mean, model.quantile_draws([0.1, 0.9]), model.sample(5)):
+    for values in (
+        model.score_samples(Z),
+        model.moment_draws().mean,
+        model.quantile_draws([0.1, 0.9]),
+        model.sample(5),
+    ):
         assert np.all(np.isfinite(values))
     assert model.labels_[0] == 0
     assert np.isfinite(model.score_release(Z))

@@ -4,7 +4,7 @@ import sys
 import warnings
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import hash as joblib_hash
@@ -31,7 +31,7 @@ class Run(NamedTuple):
 class ChainEstimator(CallbackSupportMixin, BaseEstimator):
     """Base class of estimators that run Markov chains."""
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_chains": [Interval(Integral, 1, None, closed="left")],
         "n_warmup": [Interval(Integral, 0, None, closed="left")],
         "n_draws": [Interval(Integral, 1, None, closed="left")],
@@ -100,15 +100,8 @@ class ChainEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _signature(self, data):
         """What must stay the same for a warm start, by name."""
-        signature = {"the data": joblib_hash(data)}
-        for name, value in self.get_params().items():
-            if name == "random_state" and not isinstance(value, (Integral, type(None))):
-                value = type(value)  # a generator moves on with every fit
-            if (
-                name not in self._FREE
-            ):  # of a component here only the class: its parameters come under names of their own
-                signature[name] = joblib_hash(type(value) if hasattr(value, "get_params") else value)
-        return signature
+        params = {name: value for name, value in self.get_params().items() if name not in self._FREE}
+        return {"the data": fingerprint(data), **{name: fingerprint(value) for name, value in params.items()}}
 
     def _check_same(self, signature, total, earlier):
         names = sorted(signature.keys() | earlier.signature.keys())
@@ -178,6 +171,20 @@ class ChainEstimator(CallbackSupportMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return to_datatree(self._monitors_)
+
+
+def fingerprint(value):
+    """What tells one value of a parameter from another.
+
+    Of a component only the class: its parameters come under names of their own.  Of a generator, which moves on with
+    every fit, the class too.
+    """
+    if hasattr(value, "get_params") or isinstance(value, (np.random.Generator, np.random.RandomState)):
+        return f"{type(value).__module__}.{type(value).__qualname__}"
+    try:
+        return joblib_hash(value)
+    except Exception:  # it cannot be pickled: the same object is the same
+        return id(value)
 
 
 def warn_user(message, category):

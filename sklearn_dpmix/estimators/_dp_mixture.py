@@ -3,7 +3,7 @@
 from copy import deepcopy
 from functools import partial
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import ClusterMixin, DensityMixin, _fit_context
@@ -46,8 +46,8 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
     mixing : DirichletProcess or PitmanYor, optional
         Prior on the partition.  None: a Dirichlet process with concentration 1.
     sampler : str or sampler object, default="auto"
-        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "interweaved", "neal5", "slice", "conditional", "neal8",
-        "reuse", or, on noise-free records, "neal2" and "neal3".  All are exact.
+        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "interweaved", "neal5", "slice", "conditional",
+        "neal8" or, on noise-free records, "reuse", "neal2" and "neal3".  All are exact.
     n_records : int, optional
         Number of confidential records, for a mechanism that releases a statistic of all of them.
     n_chains : int, default=4
@@ -106,7 +106,7 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
     True
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
         "kernel": "no_validation",

@@ -2,6 +2,8 @@
 
 from math import exp, log
 
+from sklearn.base import clone
+
 from .._compiled import compiled, helper, lower
 from ._base import MixtureSampler, check_count
 from ._state import (
@@ -25,7 +27,8 @@ class Neal5(MixtureSampler):
     ----------
     n_auxiliary : int, default=1
         Auxiliary records m a record.  More of them make the estimate of g steadier at m times the cost; the target of
-        record i is (1/m) Σ_j q(z_i | ỹ_ij) Π_j f(ỹ_ij | θ), so that all m count in the update of θ (ERRATA).
+        record i is (1/m) Σ_j q(z_i | ỹ_ij) Π_j f(ỹ_ij | θ), so that all m count in the update of θ (ERRATA).  Noise-free
+        records have none: m = 1 there.
 
     References
     ----------
@@ -45,6 +48,12 @@ class Neal5(MixtureSampler):
 
     def check(self):
         check_count(self, "n_auxiliary", self.n_auxiliary)
+
+    def resolve(self, mechanism, kernel):
+        """Without noise m = 1: the target's Π_j f(ỹ_ij | θ) would count a record, which its copies all equal, m times."""
+        if mechanism is None or kernel.absorbs_noise:
+            return clone(self).set_params(n_auxiliary=1)
+        return self
 
     @property
     def n_imputed(self):
@@ -70,17 +79,17 @@ def urn_sweep(m, channel, kernel, mixing, Z, state, rng):
     n_accepted, lowest = 0, 0.0
     start, stop = state.ints[CURSOR], n
     for i in range(start, n):
+        empty = take_slot(state)  # before the proposal: to stop because of what was proposed would prefer old clusters
+        if empty < 0:
+            stop = i
+            break
         k = alloc[i]
         counts[k] -= 1.0
         alone = counts[k] == 0.0
         to = mixing.propose_cluster(rng, concentration, n_clusters - 1 if alone else n_clusters, alloc, counts, i)
         fresh = to < 0
         if fresh:
-            to = take_slot(state)
-            if to < 0:
-                counts[k] += 1.0
-                stop = i
-                break
+            to = empty
             kernel.draw_prior(rng, theta, to)
         for a in range(m):
             for j in range(d):

@@ -89,7 +89,8 @@ def gibbs_sweep(n_candidates, channel, kernel, mixing, Z, state, rng):
         if counts[k] == 0.0:
             n_clusters -= 1
         n_slots = state.ints[N_SLOTS]
-        share = (concentration + mixing.discount * n_clusters) / n_candidates
+        # without other clusters a new one is certain, though a negative concentration would weigh it below 0
+        share = (concentration + mixing.discount * n_clusters) / n_candidates if n_clusters > 0 else 1.0
         top, total, chosen = -inf, 0.0, k
         for c in range(n_slots + n_candidates):
             if c < n_slots:
