@@ -59,18 +59,17 @@ def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None):
         chosen = draws.every(N_SCORED)
 
         def score(rows):
-            return mean_marginal(channel, kernel, *draws.atoms, chosen, Z, rows)
+            return mean_marginal(channel, kernel, *draws.atoms, chosen, Z, rows.start, rows.stop)
     else:
         records = draws.sample(kernel, np.random.default_rng(0), N_PREDICTIVE, kernel.n_features)
 
         def score(rows):
-            return mean_channel(channel, kernel, Z, rows, records)
+            return mean_channel(channel, kernel, Z, rows.start, rows.stop, records)
 
-    return np.concatenate(in_chunks(score, np.arange(len(Z)), 256, n_jobs))
+    return np.concatenate(in_chunks(score, len(Z), 256, n_jobs))
 
 
-# --- compiled
-# -----------------------------------------------------------------------------------------------------------
+# --- compiled --------------------------------------------------------------------------------------------------------
 
 
 @helper
@@ -95,26 +94,26 @@ def log_mean_channel(channel, kernel, Z, i, records):
 
 
 @entry
-def mean_marginal(channel, kernel, start, log_weights, theta, chosen, Z, rows):
-    """log of the mean over the ``chosen`` draws of g(z) for the releases ``rows``, in closed form."""
-    result = np.empty(rows.size)
-    for r in range(rows.size):
+def mean_marginal(channel, kernel, start, log_weights, theta, chosen, Z, first, last):
+    """Log of the mean over the ``chosen`` draws of g(z) for the releases ``first:last``, in closed form."""
+    result = np.empty(last - first)
+    for i in range(first, last):
         top, total = -inf, 0.0
         for t in chosen:
             for h in range(start[t], start[t + 1]):
                 if log_weights[h] > -inf:
-                    value = log_weights[h] + log_marginal(channel, kernel, Z, rows[r], theta, h)
+                    value = log_weights[h] + log_marginal(channel, kernel, Z, i, theta, h)
                     top, total = log_sum_in(top, total, value)
-        result[r] = top + log(total / chosen.size) if total > 0.0 else -inf
+        result[i - first] = top + log(total / chosen.size) if total > 0.0 else -inf
     return result
 
 
 @entry
-def mean_channel(channel, kernel, Z, rows, records):
+def mean_channel(channel, kernel, Z, first, last, records):
     """The same where g has no closed form, from posterior predictive records."""
-    result = np.empty(rows.size)
-    for r in range(rows.size):
-        result[r] = log_mean_channel(channel, kernel, Z, rows[r], records)
+    result = np.empty(last - first)
+    for i in range(first, last):
+        result[i - first] = log_mean_channel(channel, kernel, Z, i, records)
     return result
 
 

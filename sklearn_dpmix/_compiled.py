@@ -16,7 +16,6 @@ import inspect
 import pathlib
 import pickle
 import sys
-import threading
 import types as pytypes
 import uuid
 from functools import cache
@@ -26,6 +25,7 @@ import numpy as np
 from numba import njit, types
 from numba.core import cgutils
 from numba.core.caching import FunctionCache
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import AttributeTemplate
@@ -127,7 +127,7 @@ def lower(owner, fields):
     fields = {name: _frozen(field) for name, field in fields.items()}
     methods = _compiled_methods(owner)
     value = type(f"{owner.__name__}Value", (Value,), methods)(owner, fields)
-    field_types = tuple((name, _field_type(field)) for name, field in fields.items())
+    field_types = tuple((name, _field_type(owner, field)) for name, field in fields.items())
     value._numba_type = _register(owner, methods)(field_types)
     return value
 
@@ -140,14 +140,15 @@ def _frozen(field):
     return field
 
 
-def _field_type(field):
+def _field_type(owner, field):
     """Numba type of a field.
 
-    The integer 1 is a compile-time constant: loops over one feature vanish.  An array of floats with one axis is a bare
-    pointer, to be indexed only (its length is another field): as an array it would be reference-counted in every loop
-    that calls a method, and such a loop is never vectorised.
+    The integer 1 is a compile-time constant: loops over one feature vanish.  In the package's own classes an array of
+    floats with one axis is a bare pointer, which only positive indices go with: as an array it would be
+    reference-counted in every loop that calls a method, and such a loop is never vectorised.  A user's class may do
+    with its arrays what arrays do.
     """
-    if isinstance(field, np.ndarray) and field.ndim == 1 and field.dtype == np.float64:
+    if isinstance(field, np.ndarray) and field.ndim == 1 and field.dtype == np.float64 and _is_pinned(owner.__module__):
         return types.CPointer(types.float64)
     return types.literal(1) if type(field) is int and field == 1 else numba.typeof(field)
 
@@ -339,16 +340,13 @@ class ComponentType(types.Type):
         return _component_type, (self.owner, self.digest, self.fields)
 
 
-_lock = threading.RLock()  # two threads may be the first to use a component
-
-
-def _type_class(owner_name, digest):
-    with _lock:
-        return _new_type_class(owner_name, digest)
+@global_compiler_lock
+def _component_type(owner_name, digest, fields):
+    return _type_class(owner_name, digest)(fields)
 
 
 @cache
-def _new_type_class(owner_name, digest):
+def _type_class(owner_name, digest):
     """The type class of a component; without its methods, so that a cache index naming it can always be read."""
     cls = type("ComponentType", (ComponentType,), {"owner": owner_name, "digest": digest})
 
@@ -360,23 +358,19 @@ def _new_type_class(owner_name, digest):
     return cls
 
 
-def _component_type(owner_name, digest, fields):
-    return _type_class(owner_name, digest)(fields)
-
-
 _registered: set[type] = set()
 
 
+@global_compiler_lock  # numba's own; two threads may be the first to use a component
 def _register(owner, methods):
     """Make the compiled methods of ``owner`` known to numba, once for each digest; return the type class."""
     reach = Reach()
     reach.visit(methods)
-    with _lock:
-        cls = _type_class(f"{owner.__module__}.{owner.__qualname__}", reach.hexdigest())
-        if cls not in _registered:
-            for name, method in methods.items():
-                _overload(cls, name, method)
-            _registered.add(cls)
+    cls = _type_class(f"{owner.__module__}.{owner.__qualname__}", reach.hexdigest())
+    if cls not in _registered:
+        for name, method in methods.items():
+            _overload(cls, name, method)
+        _registered.add(cls)
     return cls
 
 
@@ -385,7 +379,8 @@ def _overload(cls, name, method):
         return method
 
     resolve.__signature__ = inspect.signature(method)
-    overload_method(cls, name)(resolve)
+    # a call that is not inlined counts the references to all arrays of the values that it passes
+    overload_method(cls, name, jit_options={"forceinline": True})(resolve)
 
 
 @infer_getattr

@@ -50,7 +50,7 @@ def resolve_components(mechanism, kernel, mixing, sampler, n_records):
     kernel = resolve("kernel", kernel, KERNELS, Kernel, _KERNEL_METHODS)
     mixing = resolve("mixing", mixing, MIXINGS, object, ("propose_cluster", "update_concentration", "_lower"))
     sampler = resolve("sampler", sampler, SAMPLERS, MixtureSampler, ())
-    return kernel, mixing, check_composition(mechanism, kernel, sampler)
+    return kernel, mixing, check_composition(mechanism, kernel, mixing, sampler)
 
 
 def check_mechanism(mechanism, n_records):
@@ -90,13 +90,14 @@ def check_n_records(n_records, n):
         )
 
 
-def check_composition(mechanism, kernel, sampler):
+def check_composition(mechanism, kernel, mixing, sampler):
     """Raise ValueError where the parts do not fit together; return the sampler to run.
 
     Parameters
     ----------
     mechanism : RecordChannel or None
     kernel : Kernel
+    mixing : DirichletProcess, PitmanYor
     sampler : MixtureSampler
     """
     sampler.check()
@@ -122,6 +123,11 @@ def check_composition(mechanism, kernel, sampler):
                 f"form for the channel of {type(mechanism).__name__} (piece_shape={mechanism.piece_shape!r}, the "
                 f"kernel's tilts={sorted(kernel.tilts)}); use sampler='neal5' or 'slice'"
             )
+    if getattr(mixing, "discount", 0) > sampler.max_discount:
+        raise ValueError(
+            f"sampler {who} takes a discount of at most {sampler.max_discount}, got mixing={mixing!r}: the atoms that it "
+            'must draw grow too many beyond; use sampler="auto", "neal5" or "neal8"'
+        )
     for capability in sampler.kernel_needs:
         if not kernel.can(capability):
             raise ValueError(

@@ -32,21 +32,11 @@ class MixtureDraws:
 
     def chains(self):
         """The draws chain by chain, as views."""
-        views = []
-        for c in range(self.n_chains):
-            rows = slice(c * self.n_draws, (c + 1) * self.n_draws)
-            atoms = slice(self.start[rows.start], self.start[rows.stop])
-            flat = self.flat
-            views.append(
-                Draws(
-                    flat.n_clusters[rows],
-                    flat.n_atoms[rows],
-                    flat.concentration[rows],
-                    flat.weights[atoms],
-                    flat.theta[atoms],
-                )
-            )
-        return views
+        cuts = self.n_draws * np.arange(1, self.n_chains)
+        n_clusters, n_atoms, concentration, weights, theta = self.flat
+        parts = [np.split(part, cuts) for part in (n_clusters, n_atoms, concentration)]
+        parts += [np.split(part, self.start[cuts]) for part in (weights, theta)]
+        return [Draws(*chain) for chain in zip(*parts, strict=True)]
 
     def by_chain(self, values):
         """Reshape (n_chains * n_draws, ...) to (n_chains, n_draws, ...)."""
@@ -73,9 +63,11 @@ class MixtureDraws:
 
     def log_predictive(self, kernel, X, n_jobs=None):
         """(n_points,) logs of the density of confidential records, averaged over all draws."""
-        return np.concatenate(
-            in_chunks(lambda x: mixture_log_predictive(kernel, *self.atoms, x), X, 4 * POINTS, n_jobs)
-        )
+
+        def log_predictive(rows):
+            return mixture_log_predictive(kernel, *self.atoms, X[rows])
+
+        return np.concatenate(in_chunks(log_predictive, len(X), 4 * POINTS, n_jobs))
 
     def density(self, kernel, X, n_jobs=None):
         """(n_chains, n_draws, n_points) densities of confidential records."""
@@ -85,22 +77,19 @@ class MixtureDraws:
         """(n_chains, n_draws, n_points) probabilities that every feature is at most X."""
         return self._table(mixture_cdf, kernel, X, n_jobs)
 
-    def _table(self, function, kernel, X, n_jobs):
+    def _table(self, add_to, kernel, X, n_jobs):
         table = np.zeros((self.n_chains * self.n_draws, len(X)))
-        columns = np.arange(len(X))
-        in_chunks(lambda c: function(kernel, *self.atoms, X[c[0] : c[-1] + 1], table, c[0]), columns, POINTS, n_jobs)
+        in_chunks(lambda rows: add_to(kernel, *self.atoms, X[rows], table, rows.start), len(X), POINTS, n_jobs)
         return self.by_chain(table)
 
     def density_quantiles(self, kernel, X, q, n_jobs=None):
         """(n_q, n_points) pointwise quantiles of the density, a few points at a time."""
-        size = max(1, CHUNK // (self.n_chains * self.n_draws))
+        n_draws = self.n_chains * self.n_draws
 
-        def quantiles(x):
-            table = np.zeros((self.n_chains * self.n_draws, len(x)))
-            mixture_density(kernel, *self.atoms, x, table, 0)
-            return np.quantile(table, q, axis=0)
+        def quantiles(rows):
+            return np.quantile(self.density(kernel, X[rows]).reshape(n_draws, -1), q, axis=0)
 
-        return np.concatenate(in_chunks(quantiles, X, size, n_jobs), axis=1)
+        return np.concatenate(in_chunks(quantiles, len(X), max(1, CHUNK // n_draws), n_jobs), axis=1)
 
     def quantile(self, kernel, j, q):
         """(n_chains, n_draws, n_q) quantiles of feature j."""
@@ -116,16 +105,15 @@ class MixtureDraws:
         return mixture_sample(kernel, self.start, self.flat.weights, self.flat.theta, n, n_features, rng)
 
 
-def in_chunks(function, rows, size, n_jobs):
-    """``function`` of ``size`` rows at a time, in ``n_jobs`` threads, on which the chunks do not depend: a list."""
-    chunks = [rows[first : first + size] for first in range(0, len(rows), size)]
-    if len(chunks) == 1:
-        return [function(chunks[0])]
-    return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(function)(chunk) for chunk in chunks)
+def in_chunks(function, n_rows, size, n_jobs):
+    """``function`` of slices of ``size`` rows, in ``n_jobs`` threads, on which the slices do not depend: a list."""
+    slices = [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
+    if len(slices) == 1:
+        return [function(slices[0])]
+    return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(function)(rows) for rows in slices)
 
 
-# --- compiled: densities
-# -----------------------------------------------------------------------------------------------
+# --- compiled: densities ---------------------------------------------------------------------------------------------
 
 
 @helper
@@ -171,7 +159,7 @@ def n_explicit(kernel, start, t):
 
 @entry
 def mixture_density(kernel, start, log_weights, theta, X, table, column):
-    """Density of each draw at each row of X, added to ``table[:, column:]``."""
+    """Density of each draw at each row of X, written to ``table[:, column:]``."""
     x, values, sums = np.empty((X.shape[1], POINTS)), np.empty(POINTS), np.empty(POINTS)
     base = np.empty(POINTS)
     for a in range(0, X.shape[0], POINTS):
@@ -186,7 +174,7 @@ def mixture_density(kernel, start, log_weights, theta, X, table, column):
                 sums[p] = rest * base[p]
             add_density(kernel, start[t], n_explicit(kernel, start, t), log_weights, theta, x, size, values, sums)
             for p in range(size):
-                table[t, column + a + p] += sums[p]
+                table[t, column + a + p] = sums[p]
 
 
 @entry
@@ -230,8 +218,7 @@ def log_predictive_at(kernel, start, log_weights, theta, X, p):
     return top + log(total / (start.size - 1)) if total > 0.0 else -inf
 
 
-# --- compiled: probabilities, moments, samples
-# ---------------------------------------------------------------------------
+# --- compiled: probabilities, moments, samples -----------------------------------------------------------------------
 
 
 @entry

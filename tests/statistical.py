@@ -1,8 +1,9 @@
 """Statements about Monte Carlo draws, with tolerances from the effective sample size: never a hand-set atol.
 
-Each check fails with :class:`Disagreement` where the draws contradict what is expected, at level ``alpha`` for each number
-that it compares, and with :class:`TooFewDraws` where they cannot tell: constant draws, or too few effective ones.  So no
-check passes because it saw nothing, and the test of a broken twin can ask for a disagreement and not for just any failure.
+Each check fails with :class:`Disagreement` where the draws contradict what is expected, at level ``alpha`` for each
+number that it compares, and with :class:`TooFewDraws` where they cannot tell: constant draws, too few effective ones.
+So no check passes because it saw nothing, and the test of a broken twin can ask for a disagreement, not for any
+failure.
 """
 
 import numpy as np
@@ -23,7 +24,7 @@ class TooFewDraws(AssertionError):
 
 
 def effective_sample_size(draws, min_ess=MIN_ESS, what="draws"):
-    """Smaller of the bulk and the mean's effective sample size of draws of shape (n_chains, n_draws), at most their number.
+    """Smaller of the bulk and the mean's effective sample size of draws (n_chains, n_draws), at most their number.
 
     Chains that disagree have a small one, so that its lower limit is a check of convergence as well.
     """
@@ -50,7 +51,7 @@ def _columns(draws, n):
 def _judge(what, found, expected, error, alpha, note):
     z = (found - expected) / error
     if not abs(z) <= stats.norm.isf(alpha / 2):
-        raise Disagreement(f"{what}: {found:.6g}, expected {expected:.6g}: {z:+.1f} standard errors of {error:.2g} ({note})")
+        raise Disagreement(f"{what}: {found:.5g}, expected {expected:.5g}: {z:+.1f} standard errors ({note})")
 
 
 def assert_mean_close(draws, expected, *, alpha=ALPHA, min_ess=MIN_ESS, what="mean"):
@@ -103,7 +104,7 @@ def assert_means_agree(draws, others, *, alpha=ALPHA, min_ess=MIN_ESS, what="mea
 
 
 def ranks(truth, draws, rng):
-    """Ranks of true values among draws, ties broken at random; uniform on 0, ..., n_draws where draws and truth are exchangeable.
+    """Ranks of true values among draws, ties broken at random: uniform on 0..n_draws where all are exchangeable.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ def ranks(truth, draws, rng):
 
 
 def assert_ranks_uniform(truth, draws, rng, *, n_bins=20, alpha=ALPHA, max_autocorrelation=0.15, what="ranks"):
-    """Simulation-based calibration: the ranks of the truth among thinned posterior draws are uniform, by chi-square and by KS.
+    """Simulation-based calibration: ranks of the truth among posterior draws are uniform, by chi-square and by KS.
 
     Draws must be thinned until neighbours are nearly uncorrelated: the ranks of a correlated chain are not uniform.
     """
@@ -136,4 +137,4 @@ def assert_ranks_uniform(truth, draws, rng, *, n_bins=20, alpha=ALPHA, max_autoc
     p_chi_square = stats.chisquare(counts).pvalue
     p_ks = stats.kstest((rank + rng.random(n_replicates)) / (n_draws + 1), "uniform").pvalue
     if not min(p_chi_square, p_ks) >= alpha:
-        raise Disagreement(f"{what}: not uniform, p = {p_chi_square:.1e} (chi-square), {p_ks:.1e} (KS), counts {counts.tolist()}")
+        raise Disagreement(f"{what}: p = {p_chi_square:.1e} (chi-square), {p_ks:.1e} (KS), counts {counts.tolist()}")

@@ -88,12 +88,23 @@ def test_draws_do_not_depend_on_dask(processes):
     assert_same_fit(fitted, mixture().fit(RELEASE))
 
 
-@pytest.mark.parametrize("seconds", [0.0, 1e9])
-def test_draws_do_not_depend_on_the_block_size(monkeypatch, seconds):
-    """Catches a sweep that does something at the start of a block (a refresh, a tuning step, a drawn weight)."""
-    reference = mixture().fit(RELEASE)
-    monkeypatch.setattr(_chains, "BLOCK_SECONDS", seconds)
-    assert_same_fit(mixture().fit(RELEASE), reference)
+@pytest.mark.parametrize(
+    "sampler",
+    ["auto", *(pytest.param(name, marks=pytest.mark.slow) for name in ("neal5", "slice", "conditional", "neal8"))],
+)
+def test_draws_do_not_depend_on_where_blocks_end(monkeypatch, sampler):
+    """Catches a sweep that does something at the start of a block (a refresh, a tuning step, a drawn weight).
+
+    With so many clusters that the state grows on the way.
+    """
+    params = {"sampler": sampler, "mixing": DirichletProcess(40.0)}
+    monkeypatch.setattr(_chains, "BLOCK_SECONDS", 1e9)
+    reference = mixture(**params).fit(RELEASE)
+    assert reference.n_clusters_draws_.max() > 32
+    monkeypatch.setattr(_chains, "BLOCK_SECONDS", 0.0)
+    assert_same_fit(mixture(**params).fit(RELEASE), reference)
+    warm = mixture(**params, n_draws=11).fit(RELEASE)
+    assert_same_fit(warm.set_params(n_draws=30, warm_start=True).fit(RELEASE), reference)
 
 
 @pytest.mark.parametrize("make", [int, np.random.default_rng, np.random.RandomState])
@@ -292,6 +303,7 @@ SCRIPT = """
 
     mechanism = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))
     Z = mechanism.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with SIGINT ignored
     _chains.BLOCK_SECONDS = 0.02
     timer = threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), signal.SIGINT))
     Progress.__call__ = lambda self, n_done: timer.ident or timer.start()  # from the first block on

@@ -456,7 +456,7 @@ def test_import_takes_little_longer_than_scikit_learn_and_numba():
 
 @pytest.mark.slow
 def test_first_fit_of_a_process_takes_a_second():
-    """Catches a function that misses the disk cache (compiled anew in every process), and heavy work before the chains."""
+    """Catches a function that misses the disk cache (compiled anew in every process), and slow work around chains."""
     script = """
         import time, numpy as np
         from sklearn_dpmix import PrivateDPMixture

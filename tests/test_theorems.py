@@ -13,7 +13,7 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import Neal5
 
-# --- acceptance ---------------------------------------------------------------------------------------------------------
+# --- acceptance -------------------------------------------------------------------------------------------------------
 
 WIDE = {"mean": 0.0, "mean_precision": 0.1, "shape": 3.0, "scale": 8.0}  # records beyond either bound are common
 ACCEPTING = {"neal5": "neal5", "neal5 of 3": Neal5(n_auxiliary=3), "slice": "slice"}
@@ -29,14 +29,14 @@ def smallest_acceptance(mechanism, Z, sampler, n_draws=20_000):
 def assert_bound_holds_and_is_met(acceptance, epsilon, slack=0.02):
     """At least exp(-ε), and close to it: a channel that is more private than it says would also keep the bound."""
     if not acceptance >= np.exp(-epsilon) * (1 - 1e-9):
-        raise Disagreement(f"an acceptance probability of {acceptance:.4g} is below exp(-{epsilon}) = {np.exp(-epsilon):.4g}")
-    assert acceptance <= np.exp(-epsilon * (1 - slack)), f"never met: {acceptance:.4g}, exp(-{epsilon}) = {np.exp(-epsilon):.4g}"
+        raise Disagreement(f"acceptance {acceptance:.4g} is below exp(-{epsilon}) = {np.exp(-epsilon):.4g}")
+    assert acceptance <= np.exp(-epsilon * (1 - slack)), f"{acceptance:.4g}, far from {np.exp(-epsilon):.4g}"
 
 
 @pytest.mark.parametrize("sampler", ACCEPTING)
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_acceptance_is_at_least_exp_minus_epsilon(sampler, epsilon):
-    """Proposition 1 for a clamping Laplace channel.  Catches a channel density that does not clamp, or noise of another scale.
+    """Proposition 1, clamping Laplace channel.  Catches a density that does not clamp, or noise of another scale.
 
     The worst case is attained: a release at one bound, its record there, and a proposal beyond the other bound.
     """
@@ -50,7 +50,7 @@ def test_acceptance_is_at_least_exp_minus_epsilon(sampler, epsilon):
 @pytest.mark.parametrize("sampler", ["neal5", "slice"])
 @pytest.mark.parametrize("tight", range(3))
 def test_acceptance_bound_is_that_of_each_record(sampler, tight):
-    """With one ε a record the bound of record i is exp(-ε_i): all others have next to none, so the smallest is record i's.
+    """With one ε a record its bound is exp(-ε_i): all others have next to none, so the smallest is that record's.
 
     Catches noise of the wrong record (an index slip), or one noise for all.
     """
@@ -67,7 +67,10 @@ def test_acceptance_bound_is_that_of_each_record(sampler, tight):
 
 @pytest.mark.parametrize(("sampler", "share"), [("neal5", 1.0), ("slice", 0.75)])
 def test_one_feature_update_has_the_features_share_of_epsilon(sampler, share):
-    """Two features: Neal 5 moves both at once and can meet exp(-ε); the slice sampler moves one, which has (hi-lo)/Δ of it."""
+    """Two features: Neal 5 moves both at once, down to exp(-ε); the slice sampler moves one, with (hi-lo)/Δ of ε.
+
+    Catches a feature's bounds or noise taken for another's.
+    """
     epsilon = 2.0
     mechanism = LaplaceMechanism(epsilon=epsilon, bounds=[(-1.0, 2.0), (0.0, 1.0)])
     Z = np.array([[-1.5, -0.2], [2.3, 1.4], [-1.2, 1.1]])
@@ -91,7 +94,7 @@ def test_acceptance_bound_fails_without_clamping(sampler):
         assert_bound_holds_and_is_met(acceptance, 1.0)
 
 
-# --- limits of epsilon ----------------------------------------------------------------------------------------------------
+# --- limits of epsilon ------------------------------------------------------------------------------------------------
 
 PRIOR = {"mean": 0.4, "mean_precision": 0.3, "shape": 2.5, "scale": 1.7}
 BOUNDS = (-8.0, 10.0)
@@ -131,7 +134,14 @@ def check_prior(mechanism, sampler, mixing, pmf):
     """The posterior given a release that says nothing is the prior: the urn, and a Student t."""
     Z, x = release(len(pmf) - 1), np.array([-4.0, -1.0, 0.4, 1.5, 6.0])
     model = PrivateDPMixture(
-        mechanism, kernel=NormalKernel(**PRIOR), mixing=mixing, sampler=sampler, n_warmup=200, n_draws=6000, thin=2, random_state=3
+        mechanism,
+        kernel=NormalKernel(**PRIOR),
+        mixing=mixing,
+        sampler=sampler,
+        n_warmup=200,
+        n_draws=6000,
+        thin=2,
+        random_state=3,
     )
     model.fit(Z)
     assert_pmf_close(model.n_clusters_draws_, pmf)
@@ -148,7 +158,7 @@ def mechanism_of(noise, epsilon):
 @pytest.mark.parametrize("sampler", ALL)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_small_epsilon_gives_the_prior(sampler, noise):
-    """Catches a sampler whose moves do not keep the prior: wrong urn or stick weights, a θ update that is not conjugate to G0."""
+    """Catches a sampler that does not keep the prior: wrong urn or stick weights, a θ update that does not fit G0."""
     mixing = DirichletProcess(1.5)
     check_prior(mechanism_of(noise, 1e-6), sampler, mixing, n_clusters_prior(12, 1.5))
 
@@ -164,7 +174,7 @@ def test_small_epsilon_gives_the_prior_of_other_mixings(sampler):
 
 @pytest.mark.slow
 def test_informative_release_does_not_give_the_prior():
-    """The broken twin: at ε = 3 the release says something, and the check sees it; and so it does a wrong concentration."""
+    """The broken twin: at ε = 3 the release says something, and the check sees it; so it does a wrong concentration."""
     with pytest.raises(Disagreement):
         check_prior(mechanism_of("laplace", 3.0), "neal5", DirichletProcess(1.5), n_clusters_prior(12, 1.5))
     with pytest.raises(Disagreement):
@@ -177,7 +187,12 @@ def check_noise_free(noise, epsilon, sampler):
     x = np.linspace(-5.0, 7.0, 6)[:, None]
     truth = oracle.exact_posterior(Z, x=x, concentration=1.0, **PRIOR)
     model = PrivateDPMixture(
-        mechanism_of(noise, epsilon), kernel=NormalKernel(**PRIOR), sampler=sampler, n_warmup=500, n_draws=12_000, random_state=4
+        mechanism_of(noise, epsilon),
+        kernel=NormalKernel(**PRIOR),
+        sampler=sampler,
+        n_warmup=500,
+        n_draws=12_000,
+        random_state=4,
     )
     model.fit(Z)
     assert_pmf_close(model.n_clusters_draws_, truth.n_clusters_pmf)
@@ -191,7 +206,7 @@ def check_noise_free(noise, epsilon, sampler):
 def test_large_epsilon_gives_the_noise_free_posterior(sampler, noise, epsilon):
     """Catches cancellation in the marginal kernel or in the exact draws of records when the noise is tiny.
 
-    (``neal5`` and ``slice`` propose records from the kernel: next to none is accepted there, which is why others exist.)
+    (``neal5`` and ``slice`` propose records from the kernel: next to none is accepted there.)
     """
     check_noise_free(noise, epsilon, sampler)
 

@@ -126,7 +126,7 @@ class AdditiveMechanism(RecordChannel):
             For simulation.  A seed that made noise is a secret: who knows it can take the noise off.
         secure : bool, default=False
             Let OpenDP (extra ``[secure]``) add the noise, which resists floating-point attacks and takes no seed; about
-            30 µs a number.  It does not hide how long the draw took, nor rounding inside a query.  NumPy noise is for
+            50 µs a number.  It does not hide how long the draw took, nor rounding inside a query.  NumPy noise is for
             simulation.
 
         Returns

@@ -29,6 +29,8 @@ class MixtureSampler(Component):
     needs_levels = False
     #: whether the sweep sorts records by cluster
     needs_order = False
+    #: largest Pitman–Yor discount that the sweep can take
+    max_discount = 1.0
     #: whether the sweep has an accept step on each record
     has_acceptance = False
 

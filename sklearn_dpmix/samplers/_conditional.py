@@ -4,12 +4,14 @@ Beraha et al., §3.2, after Kalli, Griffin & Walker (2011).  One sweep, given th
 
 1. P: occupied weights Dirichlet(n_k - d, α + dK); the rest of P is a Pitman–Yor measure with base measure G0 (Pitman
    1996). This is the law of P given the partition, free of stick labels, so that clusters need no label moves to mix.
-2. u_i ~ U(0, ξ_{c_i}), with ξ_k = w_k for an occupied cluster, and ξ = R / r² for the r-th atom of the rest, whose mass
-   is R; so only atoms with ξ_k > min u are needed, and a heavy tail of weights (Pitman–Yor) costs no endless search.
-3. c_i among the atoms with ξ_k > u_i, by (w_k / ξ_k) times the likelihood; y_i given c_i; θ_k given the records in k.
+2. u_i ~ U(0, w_{c_i}), and sticks of the rest until less than min u is left: atoms with w_k > u_i are then all known.
+3. c_i among the atoms with w_k > u_i, by the likelihood; y_i given c_i; θ_k given the records in k.
+
+The slice level may depend on P only: levels by place in the list would depend on which atoms were occupied before.  So
+a heavy tail of weights (Pitman–Yor with a large discount) needs more sticks than memory holds: ``max_discount``.
 """
 
-from math import exp, inf, log
+from math import exp, inf
 
 from .._compiled import compiled, helper
 from ._base import MixtureSampler
@@ -25,9 +27,9 @@ from ._state import (
 )
 
 # rows of ``state.work``
-SLICE, LOG_CHANCE, BOUND, LOG_RATIO = 0, 1, 2, 3
-# floats of this sampler: mass of the rest of P, what is left of it beyond the atoms in slots, and the lowest level
-REST, LEFT, LOWEST = 4, 5, 6
+WEIGHT, LOG_LIKELIHOOD, BOUND = 0, 1, 2
+# floats of this sampler: what is left of P beyond the atoms in slots, and the slice's lowest level
+REST, LOWEST = 4, 5
 
 
 class Slice(MixtureSampler):
@@ -48,6 +50,7 @@ class Slice(MixtureSampler):
 
     has_acceptance = True
     needs_levels = True
+    max_discount = 0.35
 
     @compiled
     def log_allocation(self, channel, kernel, Z, i, records, theta, k):
@@ -119,40 +122,34 @@ def draw_occupied_weights(rng, mixing, state):
     rest = rng.standard_gamma(state.floats[CONCENTRATION] + mixing.discount * n_clusters)
     total = rest
     for k in range(n_clusters):
-        state.work[SLICE, k] = rng.standard_gamma(state.counts[k] - mixing.discount)
-        total += state.work[SLICE, k]
+        state.work[WEIGHT, k] = rng.standard_gamma(state.counts[k] - mixing.discount)
+        total += state.work[WEIGHT, k]
     for k in range(n_clusters):
-        state.work[SLICE, k] /= total
-        state.work[LOG_RATIO, k] = 0.0
+        state.work[WEIGHT, k] /= total
     lowest = inf
     for i in range(state.alloc.size):
-        state.levels[i] = rng.random() * state.work[SLICE, state.alloc[i]]
+        state.levels[i] = rng.random() * state.work[WEIGHT, state.alloc[i]]
         lowest = min(lowest, state.levels[i])
-    state.floats[REST] = state.floats[LEFT] = rest / total
+    state.floats[REST] = rest / total
     state.floats[LOWEST] = lowest
     state.ints[CURSOR] = 1
 
 
 @helper
 def extend_sticks(rng, kernel, mixing, state):
-    """Step 2: atoms of the unseen part of P, as many as some record may see.  False when out of slots."""
-    while True:
+    """Step 2: atoms of the unseen part of P until less than the lowest level is left.  False when out of slots."""
+    while state.floats[REST] > state.floats[LOWEST]:
         k = state.ints[N_SLOTS]
-        r = float(k - state.ints[N_CLUSTERS] + 1)
-        level = state.floats[REST] / (r * r)
-        if level <= state.floats[LOWEST]:
-            state.ints[CURSOR] = 0
-            return True
         if k == state.counts.size:
             return False
         a = rng.standard_gamma(1.0 - mixing.discount)
         b = rng.standard_gamma(state.floats[CONCENTRATION] + mixing.discount * (k + 1))
-        weight = state.floats[LEFT] * a / (a + b)
-        state.floats[LEFT] *= b / (a + b)
-        state.work[SLICE, k] = level
-        state.work[LOG_RATIO, k] = log(weight / level) if weight > 0.0 else -inf
+        state.work[WEIGHT, k] = state.floats[REST] * a / (a + b)
+        state.floats[REST] *= b / (a + b)
         kernel.draw_prior(rng, state.theta, k)
         state.ints[N_SLOTS] += 1
+    state.ints[CURSOR] = 0
+    return True
 
 
 @helper
@@ -161,19 +158,18 @@ def allocate(sampler, rng, channel, kernel, Z, state):
     work, n_slots = state.work, state.ints[N_SLOTS]
     state.counts[:n_slots] = 0.0
     largest = 0.0
-    for k in range(n_slots - 1, -1, -1):  # largest ξ from here on: a record looks no further than it needs
-        largest = max(largest, work[SLICE, k])
+    for k in range(n_slots - 1, -1, -1):  # largest weight from here on: a record looks no further than it needs
+        largest = max(largest, work[WEIGHT, k])
         work[BOUND, k] = largest
     lowest, n_accepted = 0.0, 0
     for i in range(state.alloc.size):
         top, n_seen = -inf, 0
         while n_seen < n_slots and work[BOUND, n_seen] > state.levels[i]:
             k = n_seen
-            work[LOG_CHANCE, k] = -inf
-            if work[SLICE, k] > state.levels[i]:
-                work[LOG_CHANCE, k] = sampler.log_allocation(channel, kernel, Z, i, state.records, state.theta, k)
-                work[LOG_CHANCE, k] += work[LOG_RATIO, k]
-                top = max(top, work[LOG_CHANCE, k])
+            work[LOG_LIKELIHOOD, k] = -inf
+            if work[WEIGHT, k] > state.levels[i]:
+                work[LOG_LIKELIHOOD, k] = sampler.log_allocation(channel, kernel, Z, i, state.records, state.theta, k)
+                top = max(top, work[LOG_LIKELIHOOD, k])
             n_seen += 1
         k = draw_by_log_weight(rng, work, n_seen, top, state.alloc[i])
         state.alloc[i] = k
@@ -196,11 +192,11 @@ def draw_by_log_weight(rng, work, n_slots, top, current):
         return current
     total = 0.0
     for k in range(n_slots):
-        total += exp(work[LOG_CHANCE, k] - top)
+        total += exp(work[LOG_LIKELIHOOD, k] - top)
     u = rng.random() * total
     chosen = current
     for k in range(n_slots):
-        weight = exp(work[LOG_CHANCE, k] - top)
+        weight = exp(work[LOG_LIKELIHOOD, k] - top)
         if weight > 0.0:
             chosen = k
             u -= weight

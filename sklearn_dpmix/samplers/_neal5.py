@@ -27,8 +27,8 @@ class Neal5(MixtureSampler):
     ----------
     n_auxiliary : int, default=1
         Auxiliary records m a record.  More of them make the estimate of g steadier at m times the cost; the target of
-        record i is (1/m) Σ_j q(z_i | ỹ_ij) Π_j f(ỹ_ij | θ), so that all m count in the update of θ (ERRATA).  Noise-free
-        records have none: m = 1 there.
+        record i is (1/m) Σ_j q(z_i | ỹ_ij) Π_j f(ỹ_ij | θ), so that all m count in the update of θ (ERRATA).
+        Noise-free records have none: there m is 1.
 
     References
     ----------
@@ -50,7 +50,7 @@ class Neal5(MixtureSampler):
         check_count(self, "n_auxiliary", self.n_auxiliary)
 
     def resolve(self, mechanism, kernel):
-        """Without noise m = 1: the target's Π_j f(ỹ_ij | θ) would count a record, which its copies all equal, m times."""
+        """Without noise m is 1: with m copies of a record, Π_j f(ỹ_ij | θ) would count it m times."""
         if mechanism is None or kernel.absorbs_noise:
             return clone(self).set_params(n_auxiliary=1)
         return self

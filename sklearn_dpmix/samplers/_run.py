@@ -11,6 +11,7 @@ from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, enlarge, grow
 #: has it.
 LEFTOVER = 1e-3
 MAX_ATOMS = 256
+MAX_SLOTS = 2**20
 
 
 class Draws(NamedTuple):
@@ -90,6 +91,11 @@ def run_block(sampler, channel, kernel, mixing, Z, state, rng, n_sweeps, n_warmu
     for _ in range(n_sweeps):
         warming_up = state.ints[N_SWEEPS] < n_warmup
         while not sampler.sweep(channel, kernel, mixing, Z, state, rng, warming_up):
+            if state.counts.size >= MAX_SLOTS:
+                raise MemoryError(
+                    "the sampler needs more than a million clusters at once: use a smaller discount or concentration, "
+                    'or sampler="auto" in place of "slice" or "conditional"'
+                )
             state = grow(state)
         state.floats[CONCENTRATION] = mixing.update_concentration(
             rng, state.floats[CONCENTRATION], state.ints[N_CLUSTERS], state.alloc.size
