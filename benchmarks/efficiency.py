@@ -41,7 +41,7 @@ def hand_fused(epsilon, n_sweeps, n_chains=4, n_warmup=2000):
 
 
 def auto_against_neal5(n_sweeps=40_000, everything=False):
-    """Rows (ε, sampler, µs a sweep, draws/s of clusters and of log f(0), their ratios to Neal 5, that of the smaller)."""
+    """Rows (ε, sampler, µs a sweep, draws/s of clusters, of log f(0), their ratios to Neal 5, that of the smaller)."""
     others = {"slice": (Slice(), 10_000), "conditional": (Conditional(), 1000), "neal8": (Neal8(), 1000)}
     rows = []
     for epsilon in (2.0, 10.0, 50.0):

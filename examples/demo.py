@@ -1,8 +1,8 @@
 """Chronic disease in the RAND Health Insurance Experiment, seen through Laplace noise of three strengths.
 
 Each of 20,190 person-years releases its chronic-disease index, a share in percent, with ε-differential privacy of its
-own (a person who is in five of them is protected at 5 ε); the analyst sees the releases only.  Prints a table and leaves
-a picture in examples/output/demo.png.  Run it with ``make demo``.
+own (a person who is in five of them is protected at 5 ε); the analyst sees the releases only.  Prints a table and
+leaves a picture in examples/output/demo.png.  Run it with ``make demo``.
 """
 
 import pathlib

@@ -125,8 +125,8 @@ def check_composition(mechanism, kernel, mixing, sampler):
             )
     if getattr(mixing, "discount", 0) > sampler.max_discount:
         raise ValueError(
-            f"sampler {who} takes a discount of at most {sampler.max_discount}, got mixing={mixing!r}: the atoms that it "
-            'must draw grow too many beyond; use sampler="auto", "neal5" or "neal8"'
+            f"sampler {who} takes a discount of at most {sampler.max_discount}, got mixing={mixing!r}: beyond, it must "
+            'draw too many atoms; use sampler="auto", "neal5" or "neal8"'
         )
     for capability in sampler.kernel_needs:
         if not kernel.can(capability):

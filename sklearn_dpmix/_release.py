@@ -44,7 +44,7 @@ class Release:
             mean, variance = self.Z.mean(axis=0), self.Z.var(axis=0)
         if not np.all(np.isfinite(variance)):
             raise ValueError(
-                f"Z has values as large as {np.abs(self.Z).max():.3g}, whose squares overflow: use another unit, in the "
+                f"Z has values as large as {np.abs(self.Z).max():.3g}, whose squares overflow: use another unit, in "
                 "records and in the mechanism"
             )
         rounding = 8.0 * np.finfo(float).eps * np.abs(self.Z).max(axis=0)

@@ -35,7 +35,7 @@ class Kernel(Component):
         "residuals": ("residual", "from_residual", "perturb", "log_perturb", "prior_spread", "log_prior"),
     }
     #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}
-    tilts = frozenset()
+    tilts: frozenset[str] = frozenset()
     #: True where the kernel's likelihood is that of the *release*, the noise included (paper §3.3)
     absorbs_noise = False
 

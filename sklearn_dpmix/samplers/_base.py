@@ -18,7 +18,7 @@ class MixtureSampler(Component):
     """
 
     #: capabilities of the kernel that the sweep uses (``Kernel.CAPABILITIES``)
-    kernel_needs = ()
+    kernel_needs: tuple[str, ...] = ()
     #: True where the sweep calls ``channel.log_marginal`` or ``channel.impute``
     needs_marginal_channel = False
     #: True where the sweep sees the release as noise-free records: no mechanism, or a kernel that absorbs the noise
