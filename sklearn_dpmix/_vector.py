@@ -74,4 +74,4 @@ def _exp_bounded_compiled(x):
     return 0.0 if x < -708.0 else p * _power_of_two(t)
 
 
-exp_bounded = _exp_bounded_python if numba.config.DISABLE_JIT else _exp_bounded_compiled
+exp_bounded = _exp_bounded_python if numba.config.DISABLE_JIT else _exp_bounded_compiled  # type: ignore[attr-defined]
