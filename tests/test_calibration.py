@@ -25,7 +25,7 @@ N_DRAWS = 99
 PRIOR = {"mean": 0.5, "mean_precision": 0.4, "shape": 3.0, "scale": 2.0}
 CONCENTRATION = 1.2
 POINTS = np.array([[0.0], [2.0]])
-MECHANISMS = {"laplace": LaplaceMechanism(scale=0.8, bounds=(-4.0, 4.0)), "gaussian": GaussianMechanism(scale=1.0)}
+MECHANISMS = {"laplace": LaplaceMechanism(scale=0.8, bounds=(-1.0, 2.0)), "gaussian": GaussianMechanism(scale=1.0)}
 # sampler: (object, sweeps a draw)
 SAMPLERS = {"neal5": (Neal5(), 30), "slice": (Slice(), 30), "auto": (Auto(), 10)}
 
@@ -91,7 +91,7 @@ def test_ranks_of_the_truth_are_uniform(sampler, noise):
 @pytest.mark.parametrize(
     ("noise", "fitted_with"),
     [
-        ("laplace", LaplaceMechanism(scale=0.4, bounds=(-4.0, 4.0))),
+        ("laplace", LaplaceMechanism(scale=0.4, bounds=(-1.0, 2.0))),
         ("laplace", LaplaceMechanism(scale=0.8)),
         ("gaussian", GaussianMechanism(scale=1.4)),
     ],

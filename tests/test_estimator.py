@@ -446,7 +446,7 @@ def test_import_leaves_heavy_modules_for_later():
     assert not heavy & (ours - base)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # a timed test: the figures are in docs/benchmarks.md
 def test_import_takes_little_longer_than_scikit_learn_and_numba():
     """Catches slow work on import (digests, compilation, a heavy module): at most 1.3 times what we build on."""
     script = "import time; import {}; print(time.process_time())"
@@ -454,7 +454,7 @@ def test_import_takes_little_longer_than_scikit_learn_and_numba():
     assert times["sklearn_dpmix"] <= 1.3 * times[BASE]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # a timed test: the figures are in docs/benchmarks.md
 def test_first_fit_of_a_process_takes_a_second():
     """Catches a function that misses the disk cache (compiled anew in every process), and slow work around chains."""
     script = """

@@ -140,7 +140,7 @@ def check_prior(mechanism, sampler, mixing, pmf):
         sampler=sampler,
         n_warmup=200,
         n_draws=6000,
-        thin=2,
+        thin=4,
         random_state=3,
     )
     model.fit(Z)
@@ -168,7 +168,7 @@ def test_small_epsilon_gives_the_prior(sampler, noise):
 def test_small_epsilon_gives_the_prior_of_other_mixings(sampler):
     """Catches a discount that is forgotten somewhere, a wrong Escobar–West update."""
     channel = mechanism_of("laplace", 1e-6)
-    check_prior(channel, sampler, PitmanYor(0.5, 0.4), n_clusters_prior(12, 0.5, 0.4))
+    check_prior(channel, sampler, PitmanYor(0.5, 0.3), n_clusters_prior(12, 0.5, 0.3))
     check_prior(channel, sampler, DirichletProcess(None, prior=(2.0, 1.0)), gamma_mixture(12, 2.0, 1.0))
 
 

@@ -47,7 +47,7 @@ def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=F
         levels=np.zeros(n_records if levels else 0),
         counts=counts,
         stats=np.zeros((capacity, n_stats)),
-        theta=np.zeros((n_params, capacity)).T,
+        theta=np.zeros((max(n_params, 2), capacity)).T,  # one column would be row-major as well: another type
         work=np.zeros((6, capacity)),
         order=np.zeros(n_records if order else 0, dtype=np.int64),
         free=np.zeros(capacity, dtype=np.int64),
