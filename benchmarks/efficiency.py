@@ -23,7 +23,7 @@ def package(sampler, epsilon, n_sweeps, n_chains=4, n_warmup=2000):
         spent, draws = chain.run(n_sweeps, n_warmup)
         seconds += spent
         clusters.append(draws.n_clusters)
-        log_density.append(np.log(MixtureDraws([draws]).density(chain.kernel, np.zeros((1, 1)))[:, 0]))
+        log_density.append(np.log(MixtureDraws([draws]).density(chain.kernel, np.zeros((1, 1)))).ravel())
     return effective(clusters, log_density) / seconds, seconds / n_chains / n_sweeps * 1e6
 
 

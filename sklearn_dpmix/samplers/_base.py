@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .._compiled import Component, entry, lower
+from .._compiled import Component, lower
 from ._run import run_block
-from ._state import CONCENTRATION, new_state, update_clusters
+from ._state import CONCENTRATION, new_state
 
 __all__ = ["MixtureSampler", "check_count"]
 
@@ -72,18 +72,11 @@ class MixtureSampler(Component):
         state.counts[: len(occupied)] = counts
         state.ints[0] = state.ints[2] = len(occupied)
         state.floats[CONCENTRATION] = values[3].start
-        return begin(*values, state, rng)
+        return state
 
     def advance(self, values, Z, state, rng, n_sweeps, n_warmup, thin):
         """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
         return run_block(*values, Z, state, rng, n_sweeps, n_warmup, thin)
-
-
-@entry
-def begin(sampler, channel, kernel, mixing, state, rng):
-    """Draw the clusters' parameters given the starting records."""
-    update_clusters(rng, sampler.n_aux, kernel, state)
-    return state
 
 
 def check_count(owner, name, value):

@@ -10,6 +10,8 @@ from ._state import (
     CONCENTRATION,
     CURSOR,
     N_CLUSTERS,
+    N_FREE,
+    N_SLOTS,
     note_acceptance,
     occupy,
     take_slot,
@@ -77,10 +79,10 @@ def urn_sweep(m, channel, kernel, mixing, Z, state, rng):
     concentration, n_clusters = state.floats[CONCENTRATION], state.ints[N_CLUSTERS]
     n, d = alloc.size, kernel.n_features
     n_accepted, lowest = 0, 0.0
+    room = counts.size - state.ints[N_SLOTS] + state.ints[N_FREE]
     start, stop = state.ints[CURSOR], n
     for i in range(start, n):
-        empty = take_slot(state)  # before the proposal: to stop because of what was proposed would prefer old clusters
-        if empty < 0:
+        if room == 0:  # before the proposal: to stop because of what was proposed would prefer old clusters
             stop = i
             break
         k = alloc[i]
@@ -89,7 +91,7 @@ def urn_sweep(m, channel, kernel, mixing, Z, state, rng):
         to = mixing.propose_cluster(rng, concentration, n_clusters - 1 if alone else n_clusters, alloc, counts, i)
         fresh = to < 0
         if fresh:
-            to = empty
+            to = take_slot(state)
             kernel.draw_prior(rng, theta, to)
         for a in range(m):
             for j in range(d):
@@ -100,8 +102,10 @@ def urn_sweep(m, channel, kernel, mixing, Z, state, rng):
         if gain >= 0.0 or rng.random() < exp(gain):
             if fresh:
                 occupy(state)
+                room -= 1
             if alone:
                 vacate(state, k)
+                room += 1
             n_clusters = state.ints[N_CLUSTERS]
             for a in range(m):
                 for j in range(d):

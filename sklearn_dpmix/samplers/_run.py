@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import entry, helper
-from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, enlarge, grow
+from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, enlarge, grow, update_clusters
 
 #: A draw's mixing measure is cut where less than this mass is left: one more atom (in densities: the base measure)
 #: has it.
@@ -88,6 +88,8 @@ def run_block(sampler, channel, kernel, mixing, Z, state, rng, n_sweeps, n_warmu
     weights = np.zeros(16 * n_draws + MAX_ATOMS)
     theta = np.zeros((weights.size, state.theta.shape[1]))
     t, used = 0, 0
+    if state.ints[N_SWEEPS] == 0:
+        update_clusters(rng, sampler.n_aux, kernel, state)  # given the starting records
     for _ in range(n_sweeps):
         warming_up = state.ints[N_SWEEPS] < n_warmup
         while not sampler.sweep(channel, kernel, mixing, Z, state, rng, warming_up):
