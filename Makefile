@@ -1,4 +1,4 @@
-# make demo | test | lint | bench | nightly | clean.  Needs Python 3.11 or newer; everything else goes into $(VENV).
+# make demo | test | test-oldest | lint | bench | nightly | clean.  Needs Python 3.11 or newer; everything else goes into $(VENV).
 # Another interpreter: make PYTHON=python3.12 test.  Arguments for pytest: make test ARGS="-k mixture -x".
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,7 +9,7 @@ PIP := $(PY) -m pip install -q
 export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test lint bench nightly clean
+.PHONY: help demo test test-oldest lint bench nightly clean
 .NOTPARALLEL:
 
 help:
@@ -20,6 +20,11 @@ demo: $(VENV)/.installed-plot
 
 test: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -n 2 $(ARGS)
+
+# scikit-learn's checks of the estimators on the oldest scikit-learn that pyproject.toml allows
+test-oldest:
+	$(MAKE) VENV=$(VENV)-oldest $(VENV)-oldest/.installed-oldest
+	$(VENV)-oldest/bin/python -m pytest -q -n 2 -p no:doctest tests/test_scikit_learn.py
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
@@ -46,6 +51,10 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/.created
 	$(PIP) -e '.[test,dev]'
 	@touch $@
 
+$(VENV)/.installed-oldest: pyproject.toml | $(VENV)/.created
+	$(PIP) -e . 'scikit-learn==1.6.*' pytest pytest-xdist
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache examples/output
+	rm -rf $(VENV) $(VENV)-oldest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache examples/output
 	find sklearn_dpmix tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -78,7 +78,7 @@ OWN_LAPLACE = """
     from sklearn_dpmix import PrivateDPMixture
     from sklearn_dpmix.kernels import NormalKernel
     from sklearn_dpmix.mechanisms import AdditiveMechanism, compiled
-    from sklearn_dpmix.samplers._run import run_block
+    from sklearn_dpmix.samplers._run import run
 
     class OwnLaplace(AdditiveMechanism):
         def __init__(self, scale=1.0, *, bounds=None):
@@ -102,7 +102,7 @@ OWN_LAPLACE = """
         with parallel_config(backend):
             model.fit([[-3.1], [-0.9], [0.2], [2.9]])
         np.savez(out, clusters=model.n_clusters_draws_, density=model.density_draws([[-2.0], [0.0], [2.5]]))
-        stats = getattr(run_block, "stats", None)
+        stats = getattr(run, "stats", None)
         print(json.dumps({
             "hits": sum(stats.cache_hits.values()) if stats else 0,
             "misses": sum(stats.cache_misses.values()) if stats else 0,

@@ -14,7 +14,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.datasets import make_three_normals
@@ -56,13 +55,6 @@ def two_features():
 
 
 # --- scikit-learn ----------------------------------------------------------------------------------------------------
-
-
-@quietly
-@parametrize_with_checks([PrivateDPMixture(), PrivateDPMixture(n_chains=1, n_warmup=20, n_draws=30)])
-def test_scikit_learns_checks(estimator, check):
-    """Catches a departure from scikit-learn's conventions; none is expected to fail."""
-    check(estimator)
 
 
 def test_tags_and_parameters():

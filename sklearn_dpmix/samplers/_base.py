@@ -76,7 +76,7 @@ class MixtureSampler(Component):
 
     def advance(self, values, Z, state, rng, n_sweeps, n_warmup, thin):
         """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
-        return run_block(*values, Z, state, rng, n_sweeps, n_warmup, thin)
+        return run_block(values, Z, state, rng, n_sweeps, n_warmup, thin)
 
 
 def check_count(owner, name, value):

@@ -5,13 +5,14 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import entry, helper
-from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, enlarge, grow, update_clusters
+from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, NOT_BEGUN, STAGE, grow, twice, update_clusters
 
 #: A draw's mixing measure is cut where less than this mass is left: one more atom (in densities: the base measure)
 #: has it.
 LEFTOVER = 1e-3
 MAX_ATOMS = 256
 MAX_SLOTS = 2**20
+DONE, NO_SLOTS, NO_ROOM = range(3)  # why ``run`` stops
 
 
 class Draws(NamedTuple):
@@ -29,8 +30,8 @@ class Draws(NamedTuple):
 
 
 @helper
-def draw_mixture(rng, kernel, mixing, state, weights, theta):
-    """Draw P given the partition and its parameters into ``weights``, ``theta``; return the number of atoms.
+def draw_mixture(rng, kernel, mixing, state, weights, theta, start):
+    """Draw P given the partition and its parameters into rows from ``start`` on; return the number of atoms.
 
     Occupied weights and the rest are Dirichlet(n_1 - d, ..., n_K - d, α + dK); the rest is Pitman–Yor(α + dK, d) with
     base measure G0, independent of all else (Pitman 1996, Theorem 20).
@@ -38,7 +39,7 @@ def draw_mixture(rng, kernel, mixing, state, weights, theta):
     concentration, discount = state.floats[CONCENTRATION], mixing.discount
     n_clusters, total = state.ints[N_CLUSTERS], 0.0
     last, at = np.inf, -1  # the clusters in order: by count downwards, ties by slot upwards
-    for h in range(n_clusters):
+    for h in range(start, start + n_clusters):
         last, at = next_largest(state.counts, state.ints[N_SLOTS], last, at)
         weights[h] = rng.standard_gamma(last - discount)
         for p in range(theta.shape[1]):
@@ -47,21 +48,21 @@ def draw_mixture(rng, kernel, mixing, state, weights, theta):
     mass = concentration + discount * n_clusters
     rest = rng.standard_gamma(mass) if mass > 0.0 else 0.0
     total += rest
-    for h in range(n_clusters):
+    for h in range(start, start + n_clusters):
         weights[h] /= total
     rest /= total
-    h = n_clusters
-    while rest > LEFTOVER and h < n_clusters + MAX_ATOMS:
+    first = h = start + n_clusters
+    while rest > LEFTOVER and h < first + MAX_ATOMS:
         # stick-breaking of the unseen part: Beta(1 - d, α + dK + d·(sticks so far + 1))
         a = rng.standard_gamma(1.0 - discount)
-        b = rng.standard_gamma(mass + discount * (h - n_clusters + 1))
+        b = rng.standard_gamma(mass + discount * (h - first + 1))
         weights[h] = rest * a / (a + b)
         rest -= weights[h]
         kernel.draw_prior(rng, theta, h)
         h += 1
     weights[h] = max(rest, 0.0)
     kernel.draw_prior(rng, theta, h)
-    return h + 1
+    return h + 1 - start
 
 
 @helper
@@ -75,43 +76,56 @@ def next_largest(counts, n_slots, last, at):
 
 
 @entry
-def run_block(sampler, channel, kernel, mixing, Z, state, rng, n_sweeps, n_warmup, thin):
-    """Advance ``state`` by ``n_sweeps`` sweeps; record a draw after every ``thin`` sweeps beyond the warm-up.
+def run(sampler, channel, kernel, mixing, Z, state, rng, until, n_warmup, thin, draws, filled):
+    """Sweep up to sweep ``until`` and record a draw after every ``thin`` sweeps beyond the warm-up; return why it stops.
 
-    Returns the state (its arrays may have grown) and the block's :class:`Draws`.  Where a block ends does not matter:
-    all that a sweep depends on is in ``state`` and ``rng``.
+    ``filled`` holds the draws and the atoms recorded.  Arrays are made outside: growing them here would take seconds to
+    compile.
     """
-    before, after = max(state.ints[N_SWEEPS] - n_warmup, 0), max(state.ints[N_SWEEPS] + n_sweeps - n_warmup, 0)
-    n_draws = after // thin - before // thin
-    n_clusters, n_atoms = np.zeros(n_draws, np.int64), np.zeros(n_draws, np.int64)
-    concentration = np.zeros(n_draws)
-    weights = np.zeros(16 * n_draws + MAX_ATOMS)
-    theta = np.zeros((weights.size, state.theta.shape[1]))
-    t, used = 0, 0
-    if state.ints[N_SWEEPS] == 0:
+    ints = state.ints
+    if ints[STAGE] == NOT_BEGUN:
         update_clusters(rng, sampler.n_aux, kernel, state)  # given the starting records
-    for _ in range(n_sweeps):
-        warming_up = state.ints[N_SWEEPS] < n_warmup
-        while not sampler.sweep(channel, kernel, mixing, Z, state, rng, warming_up):
-            if state.counts.size >= MAX_SLOTS:
-                raise MemoryError(
-                    "the sampler needs more than a million clusters at once: use a smaller discount or concentration, "
-                    'or sampler="auto" in place of "slice" or "conditional"'
-                )
-            state = grow(state)
+        ints[STAGE] = 0
+    while ints[N_SWEEPS] < until:
+        sweep = ints[N_SWEEPS] + 1 - n_warmup
+        records_draw = sweep > 0 and sweep % thin == 0
+        if records_draw and draws.weights.size < filled[1] + state.counts.size + MAX_ATOMS + 1:
+            return NO_ROOM
+        if not sampler.sweep(channel, kernel, mixing, Z, state, rng, sweep <= 0):
+            return NO_SLOTS
         state.floats[CONCENTRATION] = mixing.update_concentration(
-            rng, state.floats[CONCENTRATION], state.ints[N_CLUSTERS], state.alloc.size
+            rng, state.floats[CONCENTRATION], ints[N_CLUSTERS], state.alloc.size
         )
-        state.ints[N_SWEEPS] += 1
-        sweep = state.ints[N_SWEEPS] - n_warmup
-        if sweep > 0 and sweep % thin == 0:
-            needed = used + state.ints[N_CLUSTERS] + MAX_ATOMS + 1
-            if needed > weights.size:
-                weights = enlarge(weights.reshape(-1, 1), 2 * needed).ravel()
-                theta = enlarge(theta, 2 * needed)
-            n_atoms[t] = draw_mixture(rng, kernel, mixing, state, weights[used:], theta[used:])
-            n_clusters[t] = state.ints[N_CLUSTERS]
-            concentration[t] = state.floats[CONCENTRATION]
-            used += n_atoms[t]
-            t += 1
-    return state, Draws(n_clusters, n_atoms, concentration, weights[:used].copy(), theta[:used].copy())
+        ints[N_SWEEPS] += 1
+        if records_draw:
+            t, used = filled[0], filled[1]
+            draws.n_clusters[t] = ints[N_CLUSTERS]
+            draws.concentration[t] = state.floats[CONCENTRATION]
+            draws.n_atoms[t] = draw_mixture(rng, kernel, mixing, state, draws.weights, draws.theta, used)
+            filled[0] += 1
+            filled[1] += draws.n_atoms[t]
+    return DONE
+
+
+def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin):
+    """Advance ``state`` by ``n_sweeps`` sweeps; return it (its arrays may have grown) and the block's :class:`Draws`.
+
+    Where a block ends does not matter: all that a sweep depends on is in ``state`` and ``rng``.
+    """
+    done = int(state.ints[N_SWEEPS])
+    n_draws = max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
+    n_rows, n_params = 16 * n_draws + MAX_ATOMS, state.theta.shape[1]
+    counts = np.zeros((2, n_draws), np.int64)
+    draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, n_params)))
+    filled = np.zeros(2, np.int64)
+    while (stop := run(*values, Z, state, rng, done + n_sweeps, n_warmup, thin, draws, filled)) != DONE:
+        if stop == NO_ROOM:
+            draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
+        elif state.counts.size < MAX_SLOTS:
+            state = grow(state)
+        else:
+            raise MemoryError(
+                "the sampler needs more than a million clusters at once: use a smaller discount or concentration, "
+                'or sampler="auto" in place of "slice" or "conditional"'
+            )
+    return state, draws._replace(weights=draws.weights[: filled[1]].copy(), theta=draws.theta[: filled[1]].copy())

@@ -13,6 +13,7 @@ from .._compiled import helper
 # ints
 N_SLOTS, N_FREE, N_CLUSTERS, CURSOR, N_SWEEPS, STAGE = range(6)
 N_INTS = 6
+NOT_BEGUN = -1  # the STAGE of a chain whose parameters are not drawn yet; else 0 between sweeps
 # floats
 CONCENTRATION, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT = range(4)
 N_FLOATS = 96  # those from 4 on belong to the sampler (tuned step sizes)
@@ -40,6 +41,7 @@ def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=F
     counts[0] = n_records
     ints = np.zeros(N_INTS, dtype=np.int64)
     ints[N_SLOTS] = ints[N_CLUSTERS] = 1
+    ints[STAGE] = NOT_BEGUN
     floats = np.zeros(N_FLOATS)
     return State(
         alloc=np.zeros(n_records, dtype=np.int64),
@@ -61,46 +63,19 @@ def copy_state(state):
     return State(*(part.copy() for part in state))
 
 
-@helper
-def enlarge(part, n_rows):
-    """Copy a matrix into one with more rows (element by element: slice assignment takes seconds to compile)."""
-    bigger = np.zeros((n_rows, part.shape[1]))
-    for r in range(part.shape[0]):
-        for c in range(part.shape[1]):
-            bigger[r, c] = part[r, c]
-    return bigger
+def twice(part, axis=0):
+    """Return the array with as many zeros behind it."""
+    return np.concatenate([part, np.zeros_like(part)], axis=axis)
 
 
-@helper
-def enlarge_columns(part, n_columns):
-    """The same with more columns."""
-    bigger = np.zeros((part.shape[0], n_columns))
-    for r in range(part.shape[0]):
-        for c in range(part.shape[1]):
-            bigger[r, c] = part[r, c]
-    return bigger
-
-
-@helper
 def grow(state):
     """Return the state with twice the slots."""
-    n_slots = state.counts.size
-    counts, free = np.zeros(2 * n_slots), np.zeros(2 * n_slots, dtype=np.int64)
-    for k in range(n_slots):
-        counts[k] = state.counts[k]
-        free[k] = state.free[k]
-    return State(
-        state.alloc,
-        state.records,
-        state.levels,
-        counts,
-        enlarge(state.stats, 2 * n_slots),
-        enlarge_columns(state.theta.T, 2 * n_slots).T,
-        enlarge_columns(state.work, 2 * n_slots),
-        state.order,
-        free,
-        state.ints,
-        state.floats,
+    return state._replace(
+        counts=twice(state.counts),
+        stats=twice(state.stats),
+        theta=twice(state.theta.T, axis=1).T,
+        work=twice(state.work, axis=1),
+        free=twice(state.free),
     )
 
 
