@@ -24,7 +24,7 @@ test: $(VENV)/.installed-dev
 # scikit-learn's checks of the estimators on the oldest scikit-learn that pyproject.toml allows
 test-oldest:
 	$(MAKE) VENV=$(VENV)-oldest $(VENV)-oldest/.installed-oldest
-	$(VENV)-oldest/bin/python -m pytest -q -n 2 -p no:doctest tests/test_scikit_learn.py
+	$(VENV)-oldest/bin/python -m pytest -q -n 2 tests/test_scikit_learn.py
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
