@@ -27,7 +27,7 @@ class Clustering(NamedTuple):
     def classify(self, channel, kernel, Z, rows):
         """(The cluster of each release of ``rows``, their classification likelihood)."""
         clusters = np.zeros(len(rows), dtype=np.int64)
-        parts = channel, kernel, self.log_weights, self.theta, Z, rows, clusters
+        parts = channel, kernel, self.log_weights, with_cache(channel, kernel, self.theta), Z, rows, clusters
         score = classify(*parts) if self.has_marginal else classify_by_records(*parts, np.random.default_rng(0))
         return clusters, score
 
@@ -56,10 +56,11 @@ def choose_clustering(draws, channel, kernel, Z, has_marginal):
 def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None):
     """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y."""
     if has_marginal:
-        chosen = draws.every(N_SCORED)
+        start, log_weights, theta = draws.atoms_of(draws.every(N_SCORED))
+        theta = with_cache(channel, kernel, theta)
 
         def score(rows):
-            return mean_marginal(channel, kernel, *draws.atoms, chosen, Z, rows.start, rows.stop)
+            return mean_marginal(channel, kernel, start, log_weights, theta, Z, rows.start, rows.stop)
     else:
         records = draws.sample(kernel, np.random.default_rng(0), N_PREDICTIVE, kernel.n_features)
 
@@ -67,6 +68,21 @@ def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None):
             return mean_channel(channel, kernel, Z, rows.start, rows.stop, records)
 
     return np.concatenate(in_chunks(score, len(Z), 256, n_jobs))
+
+
+def with_cache(channel, kernel, theta):
+    """``theta`` with the columns that the channel keeps for itself."""
+    n_cached = int(getattr(channel, "n_cached", 0))
+    if n_cached:
+        theta = np.hstack([theta, np.zeros((len(theta), n_cached))])
+        fill_cache(channel, kernel, theta)
+    return theta
+
+
+@entry
+def fill_cache(channel, kernel, theta):
+    for h in range(theta.shape[0]):
+        channel.cache(kernel, theta, h)
 
 
 # --- compiled --------------------------------------------------------------------------------------------------------
@@ -94,17 +110,15 @@ def log_mean_channel(channel, kernel, Z, i, records):
 
 
 @entry
-def mean_marginal(channel, kernel, start, log_weights, theta, chosen, Z, first, last):
-    """Log of the mean over the ``chosen`` draws of g(z) for the releases ``first:last``, in closed form."""
+def mean_marginal(channel, kernel, start, log_weights, theta, Z, first, last):
+    """Log of the mean over draws of g(z) for the releases ``first:last``, in closed form."""
     result = np.empty(last - first)
     for i in range(first, last):
         top, total = -inf, 0.0
-        for t in chosen:
-            for h in range(start[t], start[t + 1]):
-                if log_weights[h] > -inf:
-                    value = log_weights[h] + log_marginal(channel, kernel, Z, i, theta, h)
-                    top, total = log_sum_in(top, total, value)
-        result[i - first] = top + log(total / chosen.size) if total > 0.0 else -inf
+        for h in range(log_weights.size):
+            if log_weights[h] > -inf:
+                top, total = log_sum_in(top, total, log_weights[h] + log_marginal(channel, kernel, Z, i, theta, h))
+        result[i - first] = top + log(total / (start.size - 1)) if total > 0.0 else -inf
     return result
 
 

@@ -392,7 +392,8 @@ def _overload(cls, name, method):
 
     resolve.__signature__ = inspect.signature(method)
     # a call that is not inlined counts the references to all arrays of the values that it passes
-    overload_method(cls, name, jit_options={"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})(resolve)
+    options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    overload_method(cls, name, jit_options=options)(resolve)
 
 
 @infer_getattr

@@ -1,11 +1,17 @@
 """Does this sampler have what it needs from these components?  One sentence when not, before anything compiles."""
 
-from .kernels import ConvolvedNormalKernel, Kernel, NormalKernel
+from .kernels import BetaKernel, CategoricalKernel, ConvolvedNormalKernel, Kernel, NormalKernel
 from .mechanisms import RecordChannel
 from .mixings import DirichletProcess, PitmanYor
 from .samplers import Auto, Conditional, Interweaved, MixtureSampler, Neal2, Neal3, Neal5, Neal8, ReUse, Slice
+from .samplers._auto import has_marginal
 
-KERNELS = {"normal": NormalKernel, "convolved_normal": ConvolvedNormalKernel}
+KERNELS = {
+    "beta": BetaKernel,
+    "categorical": CategoricalKernel,
+    "convolved_normal": ConvolvedNormalKernel,
+    "normal": NormalKernel,
+}
 MIXINGS = {"dirichlet_process": DirichletProcess, "pitman_yor": PitmanYor}
 SAMPLERS = {
     "auto": Auto,
@@ -62,6 +68,11 @@ def check_mechanism(mechanism, n_records):
             f"mechanism must be an object, got the class {mechanism.__name__}: pass {mechanism.__name__}(...)"
         )
     if not getattr(mechanism, "is_local", True):
+        if getattr(mechanism, "is_histogram", False):
+            mechanism.check()
+            if n_records not in (None, mechanism.n_records):
+                raise ValueError(f"n_records={n_records!r}, but mechanism={mechanism!r} says another number of records")
+            return
         if n_records is None:
             raise ValueError(
                 f"mechanism={mechanism!r} releases a statistic of all records: n_records must say how many they were, "
@@ -82,9 +93,9 @@ def check_mechanism(mechanism, n_records):
         mechanism.check()
 
 
-def check_n_records(n_records, n):
+def check_n_records(mechanism, n_records, n):
     """A local release has one row a record."""
-    if n_records is not None and n_records != n:
+    if getattr(mechanism, "is_local", True) and n_records is not None and n_records != n:
         raise ValueError(
             f"n_records={n_records}, but the release has {n} records: leave n_records out for a local mechanism"
         )
@@ -109,6 +120,11 @@ def check_composition(mechanism, kernel, mixing, sampler):
         raise ValueError(
             f"kernel {type(kernel).__name__} needs an unclamped Gaussian channel with one noise scale, such as "
             f"GaussianMechanism(scale=...) or GaussianMechanism(..., clamp=False), got mechanism={mechanism!r}"
+        )
+    if getattr(mechanism, "is_histogram", False) and not sampler.takes_histograms:
+        raise ValueError(
+            f"sampler {who} takes releases of single records, but mechanism={mechanism!r} releases a histogram of all: "
+            'use sampler="auto", "conditional", "neal5" or "slice"'
         )
     if mechanism is not None and not kernel.absorbs_noise:
         if sampler.needs_noise_free:
@@ -135,10 +151,3 @@ def check_composition(mechanism, kernel, mixing, sampler):
                 f'which {type(kernel).__name__} does not offer; use sampler="neal5" or "slice"'
             )
     return sampler
-
-
-def has_marginal(mechanism, kernel):
-    """Whether g(z | θ) is closed-form: the kernel integrates the channel's pieces, or there is no noise."""
-    if mechanism is None or kernel.absorbs_noise:
-        return True
-    return mechanism.piece_shape in kernel.tilts and kernel.can("marginal")

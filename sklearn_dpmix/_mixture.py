@@ -47,6 +47,12 @@ class MixtureDraws:
         rows = slice(self.start[t], self.start[t] + self.flat.n_clusters[t])
         return self.log_weights[rows], self.flat.theta[rows]
 
+    def atoms_of(self, chosen):
+        """(start, log weights, theta) of some draws only, all their atoms."""
+        rows = np.concatenate([np.arange(self.start[t], self.start[t + 1]) for t in chosen])
+        start = np.concatenate([[0], np.cumsum(self.flat.n_atoms[chosen])])
+        return start, self.log_weights[rows], self.flat.theta[rows]
+
     def occupied_weights(self):
         """Weights of occupied clusters, largest cluster first, padded with 0: (n_chains, n_draws, most clusters)."""
         draw = np.repeat(np.arange(len(self.flat.n_atoms)), self.flat.n_atoms)

@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.special import gammainc
 
+from .mechanisms._channel import n_confidential
+
 DOUBT = 1e-6  # probability below which an honest release is doubted
 
 
@@ -12,21 +14,22 @@ class Release:
     def __init__(self, Z, mechanism):
         self.Z = Z
         self.mechanism = mechanism
+        self.n_features = n_confidential(mechanism, Z)
 
     def noise_variance(self):
         """Mean variance of the noise on a feature, 0 where it is unknown."""
         noise = getattr(self.mechanism, "noise_variance", None)
-        return (noise(self.Z.shape[1]) if noise is not None else None) or 0.0
+        return (noise(self.n_features) if noise is not None else None) or 0.0
 
     def noise_scale(self):
         """Scale of the noise, (n, 1)."""
-        scale = np.atleast_1d(self.mechanism.noise_scale_for(self.Z.shape[1]))
+        scale = np.atleast_1d(self.mechanism.noise_scale_for(self.n_features))
         return np.broadcast_to(scale, (len(self.Z),))[:, None]
 
     def bounds(self):
         """Bounds of the confidential records, (n_features, 2), or None."""
         bounds_for = getattr(self.mechanism, "bounds_for", None)
-        return bounds_for(self.Z.shape[1]) if bounds_for is not None else None
+        return bounds_for(self.n_features) if bounds_for is not None else None
 
     def moments(self):
         """Mean and variance of the confidential records by feature, the noise variance taken off.
@@ -40,6 +43,8 @@ class Release:
         ValueError
             Where squares of the records overflow.
         """
+        if hasattr(self.mechanism, "moments"):
+            return self.mechanism.moments(self.Z)
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance = self.Z.mean(axis=0), self.Z.var(axis=0)
         if not np.all(np.isfinite(variance)):
@@ -62,6 +67,8 @@ class Release:
         """Records near which a chain may start: the release, shrunk to the variance of the confidential records."""
         if self.mechanism is None:
             return self.Z
+        if hasattr(self.mechanism, "guess"):
+            return self.mechanism.guess(self.Z)
         mean, variance = self.moments()
         spread = self.Z.std(axis=0)
         shrink = np.sqrt(variance) / np.where(spread > 0, spread, 1.0)
@@ -90,6 +97,8 @@ class Release:
         shape = (n - 1) * evenness / (kurtosis - 1.0)
         ratio = self.Z.var(axis=0, ddof=1) / self.noise_variance()
         worst = int(np.argmin(ratio))
+        if ratio[worst] == 0.0 and hasattr(self.mechanism, "check_release"):
+            return  # integers may well be all the same
         probability = n_features * float(gammainc(shape, shape * ratio[worst]))
         if probability < DOUBT:
             noise = np.sqrt(self.noise_variance())

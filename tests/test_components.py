@@ -731,9 +731,11 @@ LAYERS = {
     "_numeric": set(),
     "_vector": set(),
     "_random": set(),
+    "_parameters": set(),
+    "_beta": {"_compiled"},
     "privacy": set(),
-    "mechanisms": {"_compiled", "_numeric", "_vector", "_random", "privacy"},
-    "kernels": {"_compiled", "_numeric", "_vector"},
+    "mechanisms": {"_compiled", "_numeric", "_vector", "_random", "_parameters", "privacy"},
+    "kernels": {"_compiled", "_numeric", "_beta", "_vector", "_parameters"},
     "mixings": {"_compiled", "_numeric", "_vector"},
     "samplers": {"_compiled", "_numeric", "_vector"},
 }

@@ -1,5 +1,6 @@
 """Estimators: validation, ``fit``, prediction from draws; no maths."""
 
+from ._deconvolution import DeconvolutionKDE
 from ._dp_mixture import PrivateDPMixture
 
-__all__ = ["PrivateDPMixture"]
+__all__ = ["DeconvolutionKDE", "PrivateDPMixture"]

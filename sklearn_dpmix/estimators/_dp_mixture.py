@@ -8,14 +8,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import ClusterMixin, DensityMixin, _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._cluster import choose_clustering, release_log_density
 from .._compose import check_n_records, has_marginal, resolve_components
 from .._mixture import MixtureDraws
 from .._random import as_generator
 from .._release import Release
-from ..mechanisms import NoNoise
+from ..mechanisms._channel import NoNoise, check_release, encode
 from ..samplers._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from ._chain_estimator import ChainEstimator, warn_user
 from ._progress import with_callbacks
@@ -26,6 +27,11 @@ class Moments(NamedTuple):
 
     mean: np.ndarray
     variance: np.ndarray
+
+
+def is_local(estimator):
+    """Whether records are released one by one: only then do they have labels, and new ones a density."""
+    return getattr(estimator.mechanism, "is_local", True)
 
 
 class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
@@ -75,7 +81,8 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
     concentration_draws_ : ndarray, (n_chains, n_draws)
         Only where the concentration has a prior.
     labels_ : ndarray of int, (n,)
-        Cluster of each record, consecutive from 0: the largest w_k·g(z | θ_k) in a representative draw.
+        Cluster of each record, consecutive from 0: the largest w_k·g(z | θ_k) in a representative draw.  Only where
+        records were released one by one.
     mechanism_, kernel_, mixing_, sampler_ : the components in force, defaults filled in
     r_hat_, ess_ : dict of str to float
         Split R-hat and bulk effective sample size of the number of clusters, the mixture's moments and its log density
@@ -156,7 +163,8 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
         Parameters
         ----------
         Z : array-like of shape (n, n_features)
-            Privatised records, as they were published: a step that rescales them would break the noise model.
+            Privatised records, as they were published: a step that rescales them would break the noise model.  Under a
+            mechanism that releases a histogram of all records: its release, of shape (n_released,) or (n_released, 1).
         y : ignored
 
         Returns
@@ -171,12 +179,17 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
         """
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
         with self._refit() as earlier:
+            if not is_local(self) and np.ndim(Z) == 1:
+                Z = np.reshape(Z, (-1, 1))  # one release of all records: a column
             Z = self._check_input(Z, "Z", reset=True)
-            check_n_records(self.n_records, len(Z))
+            check_n_records(self.mechanism, self.n_records, len(Z))
+            check_release(self.mechanism, Z)
             # copies: what is fitted does not change with set_params
             self.mechanism_, kernel, self.mixing_, self.sampler_ = deepcopy((self.mechanism, *parts))
             release = Release(Z, self.mechanism_)
+            self._n_features_ = release.n_features
             self.kernel_ = kernel.resolve(release)
+            Z = encode(self.mechanism_, Z)
             values = (
                 self.sampler_._lower(),
                 self._channel(self.mechanism_, len(Z)),
@@ -185,20 +198,23 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
             )
             for doubt in release.doubts():
                 warn_user(doubt, UserWarning)
-            self._sample(values, release, earlier)
+            self._sample(values, Z, release, earlier)
             self._set_draws()
             self._set_acceptance()
             _, channel, kernel, _ = values
-            self._clustering_, self.labels_ = choose_clustering(self._draws_, channel, kernel, Z, self._has_marginal())
-            self._monitor(self._monitors(Z))
+            if is_local(self):
+                self._clustering_, self.labels_ = choose_clustering(
+                    self._draws_, channel, kernel, Z, self._has_marginal()
+                )
+            self._monitor(self._monitors(release.guess()))
         self._warn_about_chains()
         return self
 
-    def _sample(self, values, release, earlier):
+    def _sample(self, values, Z, release, earlier):
         """Run the chains: set ``n_iter_`` and the draws."""
-        sampler, Z = self.sampler_, release.Z
+        sampler = self.sampler_
         guess = Z if self.kernel_.absorbs_noise else release.guess()
-        init = partial(sampler.init, values, Z, guess, self.kernel_.sizes(Z.shape[1]))
+        init = partial(sampler.init, values, Z, guess, self.kernel_.sizes(self._n_features_))
         step = partial(_advance, sampler, values, Z, n_warmup=self.n_warmup, thin=self.thin)
         earlier_draws = earlier["_draws_"].chains() if "_draws_" in earlier else None
         self._run_, draws = self._run(Z, init, step, earlier.get("_run_"), earlier_draws)
@@ -218,28 +234,28 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
             self.acceptance_rate_ = float(floats[:, ACCEPTED].sum() / n_proposed) if n_proposed else np.nan
             self.min_acceptance_ = float(np.exp(floats[:, LOG_MIN_ACCEPT].min()))
 
-    def _monitors(self, Z):
+    def _monitors(self, records):
         """What convergence is judged by: free of labels."""
         monitors = {"n_clusters": self.n_clusters_draws_}
         if self.mixing_.is_random:
             monitors["concentration"] = self.concentration_draws_
         mean, variance = self.moment_draws()
         for name, values in {"mean": mean, "log_variance": np.log(variance)}.items():
-            monitors[name] = values[..., 0] if Z.shape[1] == 1 else values
-        at_centre = self._draws_.density(self._kernel(), np.median(Z, axis=0, keepdims=True))[..., 0]
+            monitors[name] = values[..., 0] if self._n_features_ == 1 else values
+        at_centre = self._draws_.density(self._kernel(), np.median(records, axis=0, keepdims=True))[..., 0]
         monitors["log_density"] = np.log(at_centre + np.finfo(float).tiny)
         return monitors
 
     # --- parts as compiled code sees them ----------------------------------------------------------------------------
 
     def _kernel(self):
-        scale = self.mechanism_.noise_scale_for(self.n_features_in_) if self.kernel_.absorbs_noise else None
-        return self.kernel_._lower(n_features=self.n_features_in_, noise_scale=scale)
+        scale = self.mechanism_.noise_scale_for(self._n_features_) if self.kernel_.absorbs_noise else None
+        return self.kernel_._lower(n_features=self._n_features_, noise_scale=scale)
 
     def _channel(self, mechanism, n_records):
         if mechanism is None or self.kernel_.absorbs_noise:
             return NoNoise()._lower()
-        return mechanism._lower(n_records=n_records, n_features=self.n_features_in_)
+        return mechanism._lower(n_records=n_records, n_features=self._n_features_)
 
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)
@@ -248,7 +264,12 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
 
     def _points(self, X):
         check_is_fitted(self)
-        return self._check_input(X, "X")
+        if self._n_features_ == self.n_features_in_:
+            return self._check_input(X, "X")
+        X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
+        if X.shape[1] != self._n_features_:
+            raise ValueError(f"X has {X.shape[1]} features, but confidential records have {self._n_features_}")
+        return X
 
     def density_draws(self, X):
         """Draws of the density of confidential records.
@@ -331,13 +352,13 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
             probabilities = np.array([np.nan])
         if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
             raise ValueError(f"q must be probabilities strictly between 0 and 1, got {q!r}: 0.5 for the median")
-        parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self.n_features_in_)]
-        return parts[0] if self.n_features_in_ == 1 else np.stack(parts, axis=-1)
+        parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self._n_features_)]
+        return parts[0] if self._n_features_ == 1 else np.stack(parts, axis=-1)
 
     def moment_draws(self):
         """Draws of the population's ``(mean, variance)``, each (n_chains, n_draws, n_features)."""
         check_is_fitted(self)
-        return Moments(*self._draws_.moments(self._kernel(), self.n_features_in_))
+        return Moments(*self._draws_.moments(self._kernel(), self._n_features_))
 
     def sample(self, n_samples=1, random_state=None):
         """Records from the posterior predictive: synthetic confidential records.
@@ -354,7 +375,7 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
         check_is_fitted(self)
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}")
-        return self._draws_.sample(self._kernel(), as_generator(random_state), int(n_samples), self.n_features_in_)
+        return self._draws_.sample(self._kernel(), as_generator(random_state), int(n_samples), self._n_features_)
 
     # --- privatised records ------------------------------------------------------------------------------------------
 
@@ -374,8 +395,15 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
                     "release: leave epsilon out, or use NormalKernel"
                 )
             mechanism = type(mechanism)(**{**mechanism.get_params(deep=False), "epsilon": epsilon})
-        return Z, self._channel(mechanism, len(Z))
+        check_release(mechanism, Z)
+        return encode(mechanism, Z), self._channel(mechanism, len(Z))
 
+    @available_if(is_local)
+    def fit_predict(self, Z, y=None):
+        """Fit and return ``labels_``."""
+        return self.fit(Z).labels_
+
+    @available_if(is_local)
     def predict(self, Z, epsilon=None):
         """Cluster of new privatised records, as ``labels_`` numbers them.
 
@@ -393,6 +421,7 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
         Z, channel = self._new_release(Z, epsilon)
         return self._clustering_.predict(channel, self._kernel(), Z)
 
+    @available_if(is_local)
     def score_release(self, Z, y=None, epsilon=None):
         """Mean log density of new privatised records, log g(z): what cross-validation should maximise.
 

@@ -1,7 +1,9 @@
 """Mixture kernels: the density of a record in a cluster, and the base measure of the cluster's parameters."""
 
 from ._base import Kernel
+from ._beta import BetaKernel
+from ._categorical import CategoricalKernel
 from ._convolved import ConvolvedNormalKernel
 from ._normal import NormalKernel
 
-__all__ = ["ConvolvedNormalKernel", "Kernel", "NormalKernel"]
+__all__ = ["BetaKernel", "CategoricalKernel", "ConvolvedNormalKernel", "Kernel", "NormalKernel"]

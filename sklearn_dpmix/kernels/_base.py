@@ -57,6 +57,17 @@ class Kernel(Component):
         return self.log_likelihood(theta, k, j, y)
 
     @compiled
+    def target_acceptance(self):
+        """Acceptance rate that :meth:`move_params` is tuned to in the warm-up; 0 for kernels that have no step."""
+        return 0.0
+
+    @compiled
+    def move_params(self, rng, theta, k, stats, n, step):
+        """``update_params`` with a step size, for kernels that need one; returns the acceptance probability."""
+        self.update_params(rng, theta, k, stats, n)
+        return 1.0
+
+    @compiled
     def has_base_predictive(self):
         """Whether ``log_base_predictive(j, y)``, the density of y under a fresh θ, is closed-form."""
         return False

@@ -4,9 +4,9 @@ import numpy as np
 from sklearn.utils import check_array
 
 from .._compiled import compiled, entry, lower
+from .._parameters import check_bounds, positive_array
 from .._random import as_generator
 from ._channel import RecordChannel
-from ._parameters import check_bounds, positive_array
 from ._secure import secure_release
 
 

@@ -46,6 +46,8 @@ class RecordChannel(Component):
 
     #: ``None`` (no pieces), ``"flat"``, ``"linear"`` or ``"quadratic"``: the hardest tilt among the pieces.
     piece_shape: str | None = None
+    #: whether a kernel's masses of the pieces are kept with its parameters, so that ``log_marginal`` is cheap
+    keeps_masses = False
 
     def check(self, n_features=None):
         """Raise ValueError where a parameter is wrong."""
@@ -59,6 +61,18 @@ class RecordChannel(Component):
     def log_weight(self, kernel, Z, i, j, theta, k, y):
         """Log importance weight of a proposed y, up to a constant: the channel's density (Beraha et al., eq. 8)."""
         return self.log_channel(Z, i, j, y)
+
+    @compiled
+    def cache(self, kernel, theta, k):
+        """Write what ``log_marginal`` and ``impute`` need of θ_k into its spare columns; called when θ_k changed."""
+
+    @compiled
+    def take_off(self, Z, records, i):
+        """Called before record i is moved, where the channel of a record depends on the others."""
+
+    @compiled
+    def put_on(self, Z, records, i):
+        """Called after record i was moved."""
 
     @compiled
     def can_reverse(self):
@@ -110,6 +124,25 @@ class RecordChannel(Component):
                     chosen = p
         lo, hi, anchor, _, slope, curvature = self.piece(Z, i, j, chosen)
         return kernel.draw_tilted(rng, theta, k, j, lo, hi, anchor, slope, curvature)
+
+
+def check_release(mechanism, Z):
+    """Check a release by the mechanism's own rules, if it has any."""
+    if hasattr(mechanism, "check_release"):
+        mechanism.check_release(Z)
+
+
+def n_confidential(mechanism, Z):
+    """Number of features of the confidential records behind a release."""
+    return mechanism.n_features(Z.shape[1]) if hasattr(mechanism, "n_features") else Z.shape[1]
+
+
+def encode(mechanism, Z):
+    """The release as samplers see it: a read-only array."""
+    if hasattr(mechanism, "encode"):
+        Z = mechanism.encode(Z)
+        Z.flags.writeable = False
+    return Z
 
 
 class NoNoise(RecordChannel):

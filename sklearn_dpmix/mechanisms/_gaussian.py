@@ -7,9 +7,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._compiled import compiled
+from .._parameters import calibrate
 from ..privacy import PrivacyGuarantee, gaussian_delta, gaussian_scale
 from ._additive import AdditiveMechanism
-from ._parameters import calibrate
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 

@@ -5,9 +5,9 @@ from math import inf, log
 import numpy as np
 
 from .._compiled import compiled
+from .._parameters import calibrate
 from ..privacy import PrivacyGuarantee
 from ._additive import AdditiveMechanism
-from ._parameters import calibrate
 
 
 class LaplaceMechanism(AdditiveMechanism):

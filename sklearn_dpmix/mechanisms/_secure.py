@@ -23,11 +23,11 @@ def secure_release(noise, value, scale):
 
     Parameters
     ----------
-    noise : {"laplace", "gaussian"}
+    noise : {"laplace", "gaussian", "discrete laplace", "discrete gaussian"}
     value : ndarray of float
-        Finite.
+        Finite; integers below 2^53 in magnitude where the noise is discrete.
     scale : float or ndarray that broadcasts to ``value``
-        Laplace's b or the Gaussian's standard deviation, of each entry.
+        Laplace's b or the Gaussian's standard deviation (the discrete one's parameter σ), of each entry.
 
     Returns
     -------
@@ -39,10 +39,12 @@ def secure_release(noise, value, scale):
         Without OpenDP.
     """
     flat = np.ravel(value)
+    if noise.startswith("discrete"):
+        flat = flat.astype(np.int64)
     scales, group, counts = np.unique(
         np.broadcast_to(scale, np.shape(value)).ravel(), return_inverse=True, return_counts=True
     )
-    release = np.empty_like(flat)
+    release = np.empty(flat.shape)
     ends = np.cumsum(counts)[:-1]
     for rows, one in zip(np.split(np.argsort(group, kind="stable"), ends), scales, strict=True):
         release[rows] = measurement(noise, one)(flat[rows].tolist())
@@ -50,7 +52,7 @@ def secure_release(noise, value, scale):
 
 
 def measurement(noise, scale):
-    """Return OpenDP's measurement that adds ``noise`` of ``scale`` (and ``MARGIN``) to a list of finite floats."""
+    """Return OpenDP's measurement that adds ``noise`` of ``scale`` (and ``MARGIN``) to a list of floats or integers."""
     try:
         import opendp.prelude as dp
     except ImportError:
@@ -59,6 +61,7 @@ def measurement(noise, scale):
     make, distance = {
         "laplace": (dp.m.make_laplace, dp.l1_distance),
         "gaussian": (dp.m.make_gaussian, dp.l2_distance),
-    }[noise]
-    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    }[noise.removeprefix("discrete ")]
+    atom = dp.atom_domain(T=dp.i64) if noise.startswith("discrete") else dp.atom_domain(T=float, nan=False)
+    domain = dp.vector_domain(atom)
     return make(domain, distance(T=float), scale=float(scale) * (1.0 + MARGIN))

@@ -1,6 +1,7 @@
 """``sampler="auto"``: the fastest exact sampler that we know for the parts at hand (measured in ``benchmarks``)."""
 
 from ._base import MixtureSampler
+from ._conditional import Conditional
 from ._interweaved import Interweaved
 from ._neal5 import Neal5
 from ._neal8 import Neal8
@@ -11,7 +12,8 @@ class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones:
-    ``Interweaved``, or ``Neal5``.
+    ``Conditional`` where the channel keeps masses of bins, else ``Interweaved``; where the kernel lacks what that
+    needs, ``Conditional`` if g is closed-form, or ``Neal5``.
 
     Examples
     --------
@@ -24,4 +26,17 @@ class Auto(MixtureSampler):
     def resolve(self, mechanism, kernel):
         if mechanism is None or kernel.absorbs_noise:
             return ReUse() if kernel.can("relative") else Neal8()
-        return Interweaved() if all(kernel.can(need) for need in Interweaved.kernel_needs) else Neal5()
+        if has_marginal(mechanism, kernel) and (mechanism.keeps_masses or not can_interweave(kernel)):
+            return Conditional()
+        return Interweaved() if can_interweave(kernel) else Neal5()
+
+
+def can_interweave(kernel):
+    return all(kernel.can(need) for need in Interweaved.kernel_needs)
+
+
+def has_marginal(mechanism, kernel):
+    """Whether g(z | θ) is closed-form: the kernel integrates the channel's pieces, or there is no noise."""
+    if mechanism is None or kernel.absorbs_noise:
+        return True
+    return mechanism.piece_shape in kernel.tilts and kernel.can("marginal")

@@ -29,6 +29,8 @@ class MixtureSampler(Component):
     needs_levels = False
     #: whether the sweep sorts records by cluster
     needs_order = False
+    #: whether the sweep can do with a release of all records (``HistogramMechanism``)
+    takes_histograms = False
     #: largest Pitman–Yor discount that the sweep can take
     max_discount = 1.0
     #: whether the sweep has an accept step on each record
@@ -56,7 +58,8 @@ class MixtureSampler(Component):
         rng : numpy.random.Generator
         """
         n, d = records.shape
-        state = new_state(n, self.n_imputed, d, *sizes, levels=self.needs_levels, order=self.needs_order)
+        n_params = sizes[0] + int(getattr(values[1], "n_cached", 0))
+        state = new_state(n, self.n_imputed, d, n_params, sizes[1], levels=self.needs_levels, order=self.needs_order)
         state.records[:n] = records[:, None, :]
         n_start = min(int(rng.integers(1, 11)), n)
         spread = records.std(axis=0)
@@ -72,11 +75,27 @@ class MixtureSampler(Component):
         state.counts[: len(occupied)] = counts
         state.ints[0] = state.ints[2] = len(occupied)
         state.floats[CONCENTRATION] = values[3].start
-        return state
+        return state._replace(table=start_table(values[1], Z, records)) if self.is_global(values[1]) else state
+
+    @staticmethod
+    def is_global(channel):
+        """Whether the channel of a record depends on the others."""
+        return hasattr(channel, "log_one_more")
 
     def advance(self, values, Z, state, rng, n_sweeps, n_warmup, thin):
         """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
+        Z = state.table if state.table.size else Z
         return run_block(values, Z, state, rng, n_sweeps, n_warmup, thin)
+
+
+def start_table(channel, Z, records):
+    """The channel's table with the starting records put in."""
+    table = Z.copy()
+    for y in records[:, 0]:
+        table[1, channel.bin(y)] += 1.0
+    for b in range(table.shape[1] - 1):
+        channel.count(table, b, 0.0)
+    return table
 
 
 def check_count(owner, name, value):

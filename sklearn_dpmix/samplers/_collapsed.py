@@ -44,7 +44,7 @@ class Neal3(MixtureSampler):
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         if not collapsed_sweep(self, kernel, mixing, Z, state, rng):
             return False
-        update_clusters(rng, self.n_aux, kernel, state)
+        update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
         return True
 
 

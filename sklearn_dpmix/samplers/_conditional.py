@@ -49,6 +49,7 @@ class Slice(MixtureSampler):
     """
 
     has_acceptance = True
+    takes_histograms = True
     needs_levels = True
     max_discount = 0.35
 
@@ -79,10 +80,10 @@ class Slice(MixtureSampler):
         if state.ints[CURSOR] == 0:
             compact(state)
             draw_occupied_weights(rng, mixing, state)
-        if not extend_sticks(rng, kernel, mixing, state):
+        if not extend_sticks(rng, channel, kernel, mixing, state):
             return False
         allocate(self, rng, channel, kernel, Z, state)
-        update_clusters(rng, self.n_aux, kernel, state)
+        update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
         return True
 
 
@@ -136,7 +137,7 @@ def draw_occupied_weights(rng, mixing, state):
 
 
 @helper
-def extend_sticks(rng, kernel, mixing, state):
+def extend_sticks(rng, channel, kernel, mixing, state):
     """Step 2: atoms of the unseen part of P until less than the lowest level is left.  False when out of slots."""
     while state.floats[REST] > state.floats[LOWEST]:
         k = state.ints[N_SLOTS]
@@ -147,6 +148,7 @@ def extend_sticks(rng, kernel, mixing, state):
         state.work[WEIGHT, k] = state.floats[REST] * a / (a + b)
         state.floats[REST] *= b / (a + b)
         kernel.draw_prior(rng, state.theta, k)
+        channel.cache(kernel, state.theta, k)
         state.ints[N_SLOTS] += 1
     state.ints[CURSOR] = 0
     return True
@@ -163,6 +165,7 @@ def allocate(sampler, rng, channel, kernel, Z, state):
         work[BOUND, k] = largest
     lowest, n_accepted = 0.0, 0
     for i in range(state.alloc.size):
+        channel.take_off(Z, state.records, i)
         top, n_seen = -inf, 0
         while n_seen < n_slots and work[BOUND, n_seen] > state.levels[i]:
             k = n_seen
@@ -175,6 +178,7 @@ def allocate(sampler, rng, channel, kernel, Z, state):
         state.alloc[i] = k
         state.counts[k] += 1.0
         low, accepted = sampler.update_record(rng, channel, kernel, Z, i, state.records, state.theta, k)
+        channel.put_on(Z, state.records, i)
         lowest = min(lowest, low)
         n_accepted += accepted
     n_clusters = 0

@@ -79,7 +79,7 @@ class Interweaved(MixtureSampler):
             ints[STAGE] = CLUSTERS
         if state.counts.size < ints[N_SLOTS] + int(self.n_tries) + 1:
             return False
-        update_clusters(rng, self.n_aux, kernel, state)
+        update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
         sort_records(state)
         noncentred_moves(rng, channel, kernel, Z, state, warming_up)
         split_merge(rng, int(self.n_tries), channel, kernel, mixing, Z, state)

@@ -44,6 +44,7 @@ class Neal5(MixtureSampler):
     """
 
     has_acceptance = True
+    takes_histograms = True
 
     def __init__(self, n_auxiliary=1):
         self.n_auxiliary = n_auxiliary
@@ -52,8 +53,11 @@ class Neal5(MixtureSampler):
         check_count(self, "n_auxiliary", self.n_auxiliary)
 
     def resolve(self, mechanism, kernel):
-        """Without noise m is 1: with m copies of a record, Π_j f(ỹ_ij | θ) would count it m times."""
-        if mechanism is None or kernel.absorbs_noise:
+        """Without noise m is 1: with m copies of a record, Π_j f(ỹ_ij | θ) would count it m times.
+
+        Under a release of all records too: there no estimate of one record's g is independent of the others'.
+        """
+        if mechanism is None or kernel.absorbs_noise or getattr(mechanism, "is_histogram", False):
             return clone(self).set_params(n_auxiliary=1)
         return self
 
@@ -68,7 +72,7 @@ class Neal5(MixtureSampler):
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         if not urn_sweep(self.n_aux, channel, kernel, mixing, Z, state, rng):
             return False
-        update_clusters(rng, self.n_aux, kernel, state)
+        update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
         return True
 
 
@@ -93,6 +97,7 @@ def urn_sweep(m, channel, kernel, mixing, Z, state, rng):
         if fresh:
             to = take_slot(state)
             kernel.draw_prior(rng, theta, to)
+        channel.take_off(Z, records, i)
         for a in range(m):
             for j in range(d):
                 records[n, a, j] = channel.propose(rng, kernel, Z, i, j, theta, to)
@@ -115,6 +120,7 @@ def urn_sweep(m, channel, kernel, mixing, Z, state, rng):
             n_accepted += 1
         else:
             counts[k] += 1.0
+        channel.put_on(Z, records, i)
     note_acceptance(state, stop - start, n_accepted, lowest)
     state.ints[CURSOR] = stop % n
     return stop == n

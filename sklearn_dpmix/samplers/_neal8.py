@@ -48,7 +48,7 @@ class Neal8(MixtureSampler):
         if not gibbs_sweep(self.n_candidates, channel, kernel, mixing, Z, state, rng):
             return False
         impute_records(rng, channel, kernel, Z, state)
-        update_clusters(rng, 1, kernel, state)
+        update_clusters(rng, 1, channel, kernel, state, warming_up)
         return True
 
 
@@ -105,6 +105,7 @@ def gibbs_sweep(n_candidates, channel, kernel, mixing, Z, state, rng):
                     candidate = k
                 else:
                     kernel.draw_prior(rng, theta, c)
+                    channel.cache(kernel, theta, c)
             value = log_marginal(channel, kernel, Z, i, theta, candidate)
             if value > top:
                 total *= exp(top - value)

@@ -5,21 +5,14 @@ only: Σ_i [log q(z_i | y_i') - log q(z_i | y_i)] + log G0(θ') - log G0(θ), in
 symmetric.
 """
 
-from math import exp, log
+from math import exp
 
 from .._compiled import helper
-from ._state import N_SLOTS, copy_params
+from ._state import N_BINS, N_SLOTS, copy_params, size_bin, tune_step
 
 TARGET = 0.35
 # floats: how often each step was tuned; log step of the mean, then of the scale, for clusters of 2^b..2^(b+1) records
-N_BINS = 32
 TUNED, STEPS = 8, 16
-
-
-@helper
-def size_bin(count):
-    """Octave of a cluster's size."""
-    return min(int(log(count) * 1.4426950408889634), N_BINS - 1)
 
 
 @helper
@@ -64,7 +57,5 @@ def noncentred_moves(rng, channel, kernel, Z, state, tune):
                     move_record(kernel, order[r], theta, k, spare, records)
                 copy_params(theta, spare, k)
             if tune:
-                state.floats[TUNED + scales] += 1.0
-                rate = max(0.02, (1.0 + 0.1 * state.floats[TUNED + scales]) ** -0.6)
-                state.floats[at] = min(max(state.floats[at] + rate * (probability - TARGET), -20.0), 3.0)
+                tune_step(state.floats, TUNED + scales, at, probability, TARGET)
         first = last

@@ -40,7 +40,7 @@ class ReUse(MixtureSampler):
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         if not reuse_pass(rng, kernel, mixing, state):
             return False
-        update_clusters(rng, self.n_aux, kernel, state)
+        update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
         return True
 
 

@@ -77,14 +77,16 @@ def next_largest(counts, n_slots, last, at):
 
 @entry
 def run(sampler, channel, kernel, mixing, Z, state, rng, until, n_warmup, thin, draws, filled):
-    """Sweep up to sweep ``until`` and record a draw after every ``thin`` sweeps beyond the warm-up; return why it stops.
+    """Sweep up to sweep ``until``; record a draw after every ``thin`` sweeps beyond the warm-up.  Return why it stops.
 
     ``filled`` holds the draws and the atoms recorded.  Arrays are made outside: growing them here would take seconds to
     compile.
     """
     ints = state.ints
     if ints[STAGE] == NOT_BEGUN:
-        update_clusters(rng, sampler.n_aux, kernel, state)  # given the starting records
+        for k in range(ints[N_CLUSTERS]):
+            kernel.draw_prior(rng, state.theta, k)
+        update_clusters(rng, sampler.n_aux, channel, kernel, state, False)  # given the starting records
         ints[STAGE] = 0
     while ints[N_SWEEPS] < until:
         sweep = ints[N_SWEEPS] + 1 - n_warmup
@@ -114,7 +116,7 @@ def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin):
     """
     done = int(state.ints[N_SWEEPS])
     n_draws = max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
-    n_rows, n_params = 16 * n_draws + MAX_ATOMS, state.theta.shape[1]
+    n_rows, n_params = 16 * n_draws + MAX_ATOMS, state.theta.shape[1] - int(getattr(values[1], "n_cached", 0))
     counts = np.zeros((2, n_draws), np.int64)
     draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, n_params)))
     filled = np.zeros(2, np.int64)

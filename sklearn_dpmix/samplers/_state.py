@@ -4,6 +4,7 @@ Clusters live in slots: row ``k`` of ``counts``, ``stats``, ``theta``.  A slot w
 ``ints[N_SLOTS]`` on were never used; empty ones below wait on the stack ``free``.
 """
 
+from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,11 @@ N_INTS = 6
 NOT_BEGUN = -1  # the STAGE of a chain whose parameters are not drawn yet; else 0 between sweeps
 # floats
 CONCENTRATION, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT = range(4)
-N_FLOATS = 96  # those from 4 on belong to the sampler (tuned step sizes)
+# floats from 4 on belong to the sampler (tuned step sizes), the last ones to the kernel's own move: how often it was
+# tuned; its log step for clusters of 2^b..2^(b+1) records
+N_BINS = 32
+KERNEL_TUNED, KERNEL_STEPS = 96, 97
+N_FLOATS = KERNEL_STEPS + N_BINS
 
 
 class State(NamedTuple):
@@ -30,6 +35,7 @@ class State(NamedTuple):
     theta: np.ndarray  # (capacity, n_params), column-major: cluster parameters; loops over clusters run along memory
     work: np.ndarray  # (6, capacity): scratch, one column a slot
     order: np.ndarray  # (n,) int64 or empty: records sorted by cluster
+    table: np.ndarray  # what a channel of all records keeps (``mechanisms._histogram``), or empty
     free: np.ndarray  # (capacity,) int64: stack of empty slots
     ints: np.ndarray
     floats: np.ndarray
@@ -52,6 +58,7 @@ def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=F
         theta=np.zeros((max(n_params, 2), capacity)).T,  # one column would be row-major as well: another type
         work=np.zeros((6, capacity)),
         order=np.zeros(n_records if order else 0, dtype=np.int64),
+        table=np.zeros((0, 0)),
         free=np.zeros(capacity, dtype=np.int64),
         ints=ints,
         floats=floats,
@@ -148,12 +155,31 @@ def recompute_stats(m, kernel, state):
 
 
 @helper
-def update_clusters(rng, m, kernel, state):
+def size_bin(count):
+    """Octave of a cluster's size."""
+    return min(int(log(count) * 1.4426950408889634), N_BINS - 1)
+
+
+@helper
+def tune_step(floats, tuned, at, probability, target):
+    """Stochastic approximation of the log step ``floats[at]`` towards the acceptance rate ``target``."""
+    floats[tuned] += 1.0
+    rate = max(0.02, (1.0 + 0.1 * floats[tuned]) ** -0.6)
+    floats[at] = min(max(floats[at] + rate * (probability - target), -20.0), 3.0)
+
+
+@helper
+def update_clusters(rng, m, channel, kernel, state, tune):
     """θ_k given the records in k (Beraha et al., Algorithm 1 line 14: all m auxiliaries count), for each cluster."""
     recompute_stats(m, kernel, state)
+    floats, target = state.floats, kernel.target_acceptance()
     for k in range(state.ints[N_SLOTS]):
         if state.counts[k] > 0.0:
-            kernel.update_params(rng, state.theta, k, state.stats, m * state.counts[k])
+            at = KERNEL_STEPS + size_bin(state.counts[k])
+            probability = kernel.move_params(rng, state.theta, k, state.stats, m * state.counts[k], exp(floats[at]))
+            if tune and target > 0.0:
+                tune_step(floats, KERNEL_TUNED, at, probability, target)
+            channel.cache(kernel, state.theta, k)
 
 
 @helper

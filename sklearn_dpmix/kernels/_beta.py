@@ -1,0 +1,249 @@
+"""Beta kernel on bounded records, with independent gamma priors on its two shapes (Beraha et al., §4.2)."""
+
+from math import exp, inf, log, sqrt
+
+import numpy as np
+from scipy.stats import gamma
+
+from .._beta import digamma, draw_beta, draw_beta_interval, log_beta, log_beta_cdf, log_beta_interval, trigamma
+from .._compiled import compiled, helper, lower
+from .._parameters import check_bounds
+from ._base import Kernel
+
+LEAST, MOST = 1e-3, 1e6  # support of the priors
+JUMPS = 0.2  # share of updates that begin with an independence move
+FREEDOM = 5.0  # degrees of freedom of its proposal
+TARGET = 0.574  # acceptance rate that a Langevin move should have (Roberts & Rosenthal 1998)
+
+
+class BetaKernel(Kernel):
+    """Records on an interval, Beta(a, b) after mapping it to [0, 1], with a, b ~ Gamma(shape, rate) independently.
+
+    One feature.  The parameters of a cluster move by the Metropolis-adjusted Langevin algorithm on (log a, log b),
+    preconditioned by the Fisher information at the current point (Girolami & Calderhead 2011, the simplified
+    manifold version); its step is tuned in the warm-up only, by the octave of the cluster's size.  One update in five
+    begins with an independence move from a Student t at the mode, which finds the bulk from anywhere.
+
+    Parameters
+    ----------
+    shape, rate : float, default=2.0
+        Of the gamma priors on a and b, which are restricted to [0.001, 1,000,000].  Positive.
+    bounds : pair (lo, hi), optional
+        The interval.  None: the mechanism's bounds, or (0, 1) without.
+
+    References
+    ----------
+    Beraha, Favaro, Rao, §4.2 (Gamma(2, 2) on both; Langevin step 0.05).
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.kernels import BetaKernel
+    >>> BetaKernel(shape=2.0, rate=1.0)
+    BetaKernel(rate=1.0)
+    """
+
+    tilts = frozenset({"flat"})
+
+    def __init__(self, shape=2.0, rate=2.0, *, bounds=None):
+        self.shape = shape
+        self.rate = rate
+        self.bounds = bounds
+
+    def sizes(self, n_features):
+        if n_features != 1:
+            raise ValueError(f"BetaKernel takes records of one feature, but these have {n_features}")
+        return 4, 2  # a, b, log of the normalising constant, spare; Σ log x, Σ log(1 - x)
+
+    def resolve(self, release):
+        """Fill in the bounds, and check noise-free records against them."""
+        for name in ("shape", "rate"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not 0 < value < inf:
+                raise ValueError(f"{name} must be a positive number, got {name}={value!r}")
+        if np.diff(gamma.cdf([LEAST, MOST], self.shape, scale=1.0 / self.rate)).item() < 0.01:
+            raise ValueError(
+                f"shape={self.shape!r}, rate={self.rate!r} put nearly all of the prior on a and b outside "
+                f"[{LEAST:g}, {MOST:g}]: their prior mean is shape/rate"
+            )
+        self.sizes(release.n_features)
+        known = release.bounds()
+        bounds = self.bounds if self.bounds is not None else (0.0, 1.0) if known is None else tuple(known[0].tolist())
+        lo, hi = check_bounds(bounds, 1)[0]
+        if release.mechanism is None and not np.all((release.Z > lo) & (release.Z < hi)):
+            worst = release.Z[np.argmax(np.maximum(lo - release.Z, release.Z - hi))].item()
+            raise ValueError(
+                f"BetaKernel needs records strictly inside its bounds={bounds!r}, got {worst:g}: pass wider bounds"
+            )
+        return type(self)(shape=self.shape, rate=self.rate, bounds=bounds)
+
+    def _lower(self, *, n_features, **context):
+        lo, hi = check_bounds(self.bounds if self.bounds is not None else (0.0, 1.0), 1)[0]
+        fields = {"n_features": 1, "low": lo, "width": hi - lo, "log_width": float(np.log(hi - lo))}
+        return lower(type(self), fields | {"prior_shape": float(self.shape), "prior_rate": float(self.rate)})
+
+    # --- parameters --------------------------------------------------------------------------------------------------
+
+    @compiled
+    def set_params(self, theta, k, a, b):
+        theta[k, 0], theta[k, 1] = a, b
+        theta[k, 2] = -log_beta(a, b) - self.log_width
+
+    @compiled
+    def draw_prior(self, rng, theta, k):
+        self.set_params(theta, k, self.draw_shape(rng), self.draw_shape(rng))
+
+    @compiled
+    def draw_shape(self, rng):
+        while True:
+            a = rng.standard_gamma(self.prior_shape) / self.prior_rate
+            if LEAST <= a <= MOST:
+                return a
+
+    @compiled
+    def unit(self, y):
+        """The record on [0, 1], strictly inside: at the ends the density is 0 or infinite."""
+        return min(max((y - self.low) / self.width, 1e-300), 1.0 - 1.1102230246251565e-16)
+
+    @compiled
+    def add(self, stats, k, j, y, sign):
+        x = self.unit(y)
+        stats[k, 0] += sign * log(x)
+        stats[k, 1] += sign * log(1.0 - x)
+
+    @compiled
+    def target_acceptance(self):
+        return TARGET
+
+    @compiled
+    def update_params(self, rng, theta, k, stats, n):
+        self.move_params(rng, theta, k, stats, n, 1.0)
+
+    @compiled
+    def move_params(self, rng, theta, k, stats, n, step):
+        a, b, s, t = theta[k, 0], theta[k, 1], stats[k, 0], stats[k, 1]
+        if rng.random() < JUMPS:
+            a, b = jump(rng, a, b, s, t, n, self.prior_shape, self.prior_rate)
+        a, b, probability = langevin_move(rng, a, b, s, t, n, self.prior_shape, self.prior_rate, step)
+        self.set_params(theta, k, a, b)
+        return probability
+
+    # --- the record given θ ------------------------------------------------------------------------------------------
+
+    @compiled
+    def log_likelihood(self, theta, k, j, y):
+        x = (y - self.low) / self.width
+        if x <= 0.0 or x >= 1.0:
+            return -inf
+        return (theta[k, 0] - 1.0) * log(x) + (theta[k, 1] - 1.0) * log(1.0 - x) + theta[k, 2]
+
+    @compiled
+    def draw(self, rng, theta, k, j):
+        return self.low + self.width * draw_beta(rng, theta[k, 0], theta[k, 1])
+
+    @compiled
+    def cdf(self, theta, k, j, y):
+        x = min(max((y - self.low) / self.width, 0.0), 1.0)
+        return exp(log_beta_cdf(theta[k, 0], theta[k, 1], x))
+
+    @compiled
+    def mean(self, theta, k, j):
+        return self.low + self.width * theta[k, 0] / (theta[k, 0] + theta[k, 1])
+
+    @compiled
+    def variance(self, theta, k, j):
+        a, b = theta[k, 0], theta[k, 1]
+        return self.width * self.width * a * b / ((a + b) * (a + b) * (a + b + 1.0))
+
+    @compiled
+    def log_tilted_mass(self, theta, k, j, lo, hi, anchor, slope, curvature):
+        lo, hi = max((lo - self.low) / self.width, 0.0), min((hi - self.low) / self.width, 1.0)
+        return log_beta_interval(theta[k, 0], theta[k, 1], lo, hi) if lo < hi else -inf
+
+    @compiled
+    def draw_tilted(self, rng, theta, k, j, lo, hi, anchor, slope, curvature):
+        lo, hi = max((lo - self.low) / self.width, 0.0), min((hi - self.low) / self.width, 1.0)
+        return self.low + self.width * draw_beta_interval(rng, theta[k, 0], theta[k, 1], lo, hi)
+
+
+@helper
+def log_posterior(a, b, s, t, n, shape, rate):
+    """Log density of (log a, log b) given n records with Σ log x = s, Σ log(1 - x) = t; the logs' Jacobian included."""
+    return a * s + b * t - n * log_beta(a, b) + shape * (log(a) + log(b)) - rate * (a + b)
+
+
+@helper
+def drift(a, b, s, t, n, shape, rate, step):
+    """Mean shift of the Langevin proposal, and the Cholesky factor of its covariance: step² times the inverse of
+    G = Fisher information of n records in (log a, log b), plus ``shape``, the priors' expected curvature."""
+    both, curve = digamma(a + b), trigamma(a + b)
+    grad_a = a * (n * (both - digamma(a)) + s - rate) + shape
+    grad_b = b * (n * (both - digamma(b)) + t - rate) + shape
+    g_aa = n * a * a * (trigamma(a) - curve) + shape
+    g_bb = n * b * b * (trigamma(b) - curve) + shape
+    g_ab = -n * a * b * curve
+    det = g_aa * g_bb - g_ab * g_ab
+    half = 0.5 * step * step / det
+    shift_a, shift_b = half * (g_bb * grad_a - g_ab * grad_b), half * (g_aa * grad_b - g_ab * grad_a)
+    l_aa = step * sqrt(g_bb / det)
+    l_ba = -step * g_ab / sqrt(g_bb * det)
+    l_bb = step / sqrt(g_bb)
+    return shift_a, shift_b, l_aa, l_ba, l_bb
+
+
+@helper
+def log_proposal(u, v, l_aa, l_ba, l_bb):
+    """Log density, up to a constant, of a step (u, v) from the proposal's mean."""
+    e = u / l_aa
+    f = (v - l_ba * e) / l_bb
+    return -0.5 * (e * e + f * f) - log(l_aa * l_bb)
+
+
+@helper
+def log_student(u, v, l_aa, l_ba, l_bb):
+    """Log density, up to a constant, of a bivariate t with Cholesky factor l, at (u, v) from its centre."""
+    e = u / l_aa
+    f = (v - l_ba * e) / l_bb
+    return -(0.5 * FREEDOM + 1.0) * log(1.0 + (e * e + f * f) / FREEDOM)
+
+
+@helper
+def jump(rng, a, b, s, t, n, shape, rate):
+    """An independence move from a bivariate t at the mode, found by Fisher scoring from (1, 1): (a, b) after it."""
+    mode_a, mode_b = 1.0, 1.0
+    l_aa, l_ba, l_bb = 1.0, 0.0, 1.0
+    for _ in range(30):  # the proposal is a function of the statistics alone, wherever this ends
+        shift_a, shift_b, l_aa, l_ba, l_bb = drift(mode_a, mode_b, s, t, n, shape, rate, 1.0)
+        mode_a = min(max(mode_a * exp(min(max(2.0 * shift_a, -1.5), 1.5)), LEAST), MOST)
+        mode_b = min(max(mode_b * exp(min(max(2.0 * shift_b, -1.5), 1.5)), LEAST), MOST)
+        if abs(shift_a) + abs(shift_b) < 1e-3 * (l_aa + l_bb):
+            break
+    stretch = sqrt(FREEDOM / (2.0 * rng.standard_gamma(0.5 * FREEDOM)))
+    e, f = stretch * rng.standard_normal(), stretch * rng.standard_normal()
+    u, v = l_aa * e, l_ba * e + l_bb * f
+    if not (-20.0 < u < 20.0 and -20.0 < v < 20.0):
+        return a, b
+    new_a, new_b = mode_a * exp(u), mode_b * exp(v)
+    if not (LEAST <= new_a <= MOST and LEAST <= new_b <= MOST):
+        return a, b
+    gain = log_posterior(new_a, new_b, s, t, n, shape, rate) - log_posterior(a, b, s, t, n, shape, rate)
+    gain += log_student(log(a / mode_a), log(b / mode_b), l_aa, l_ba, l_bb) - log_student(u, v, l_aa, l_ba, l_bb)
+    return (new_a, new_b) if rng.random() < exp(min(gain, 0.0)) else (a, b)
+
+
+@helper
+def langevin_move(rng, a, b, s, t, n, shape, rate, step):
+    """One Metropolis-adjusted Langevin move; returns (a, b, acceptance probability)."""
+    shift_a, shift_b, l_aa, l_ba, l_bb = drift(a, b, s, t, n, shape, rate, step)
+    e, f = rng.standard_normal(), rng.standard_normal()
+    u, v = shift_a + l_aa * e, shift_b + l_ba * e + l_bb * f
+    if not (-20.0 < u < 20.0 and -20.0 < v < 20.0):
+        return a, b, 0.0
+    new_a, new_b = a * exp(u), b * exp(v)
+    if not (LEAST <= new_a <= MOST and LEAST <= new_b <= MOST):
+        return a, b, 0.0
+    gain = log_posterior(new_a, new_b, s, t, n, shape, rate) - log_posterior(a, b, s, t, n, shape, rate)
+    gain -= log_proposal(u - shift_a, v - shift_b, l_aa, l_ba, l_bb)
+    shift_a, shift_b, l_aa, l_ba, l_bb = drift(new_a, new_b, s, t, n, shape, rate, step)
+    gain += log_proposal(-u - shift_a, -v - shift_b, l_aa, l_ba, l_bb)
+    probability = exp(min(gain, 0.0))
+    return (new_a, new_b, probability) if rng.random() < probability else (a, b, probability)

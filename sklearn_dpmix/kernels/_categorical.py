@@ -1,0 +1,181 @@
+"""Categorical kernel with a Dirichlet base measure: latent classes of discrete records."""
+
+from math import floor, inf, log
+
+import numpy as np
+
+from .._compiled import compiled, lower
+from ._base import Kernel
+
+
+class CategoricalKernel(Kernel):
+    """Categories 0..K-1 with probabilities π ~ Dirichlet(alpha, ..., alpha); a product over features.
+
+    "Densities" of records are probabilities of categories; what is not an integer in 0..K-1 has probability 0.
+
+    Parameters
+    ----------
+    n_categories : int, optional
+        K, the same for each feature.  None: the mechanism's, or one more than the largest category without one.
+    alpha : float, default=1.0
+        Parameter of the symmetric Dirichlet base measure.  Positive.
+
+    References
+    ----------
+    Beraha, Favaro, Rao, §2.1 (randomised response); Dunson & Xing (2009) for mixtures of products of multinomials.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.kernels import CategoricalKernel
+    >>> CategoricalKernel(n_categories=4, alpha=0.5)
+    CategoricalKernel(alpha=0.5, n_categories=4)
+    """
+
+    tilts = frozenset({"flat"})
+
+    def __init__(self, n_categories=None, alpha=1.0):
+        self.n_categories = n_categories
+        self.alpha = alpha
+
+    def resolve(self, release):
+        """Fill in ``n_categories``, and check that the release has no others."""
+        n_categories = self.n_categories
+        known = getattr(release.mechanism, "n_categories", None)
+        if n_categories is None:
+            n_categories = int(release.Z.max()) + 1 if known is None else known
+        if not isinstance(n_categories, (int, np.integer)) or isinstance(n_categories, bool) or n_categories < 1:
+            raise ValueError(f"n_categories must be a positive integer, got n_categories={n_categories!r}")
+        if known is not None and n_categories != known:
+            raise ValueError(
+                f"n_categories={n_categories}, but mechanism={release.mechanism!r} has {known}: leave the kernel's out"
+            )
+        if not isinstance(self.alpha, (int, float, np.number)) or not 0 < self.alpha < inf:
+            raise ValueError(f"alpha must be a positive number, got alpha={self.alpha!r}")
+        if release.mechanism is None:
+            Z = release.Z
+            if np.any((Z != np.floor(Z)) | (Z < 0) | (Z >= n_categories)):
+                raise ValueError(
+                    f"Z must hold categories, integers from 0 to {n_categories - 1}, for CategoricalKernel; got values "
+                    f"in [{Z.min():g}, {Z.max():g}]: encode them, e.g. by scikit-learn's OrdinalEncoder"
+                )
+        return type(self)(n_categories=int(n_categories), alpha=self.alpha)
+
+    def sizes(self, n_features):
+        return self.n_categories * n_features, self.n_categories * n_features
+
+    def _lower(self, *, n_features, **context):
+        fields = {"n_features": n_features, "size": self.n_categories, "concentration": float(self.alpha)}
+        return lower(type(self), fields | {"log_uniform": -np.log(self.n_categories)})
+
+    @compiled
+    def draw_prior(self, rng, theta, k):
+        for j in range(self.n_features):
+            for c in range(self.size):
+                theta[k, self.size * j + c] = rng.standard_gamma(self.concentration)
+            self.normalise(rng, theta, k, j)
+
+    @compiled
+    def normalise(self, rng, theta, k, j):
+        """Divide by the sum; where a tiny concentration made all gammas underflow, one category has everything."""
+        total = 0.0
+        for c in range(self.size):
+            total += theta[k, self.size * j + c]
+        if total == 0.0:
+            theta[k, self.size * j + min(int(rng.random() * self.size), self.size - 1)] = total = 1.0
+        for c in range(self.size):
+            theta[k, self.size * j + c] /= total
+
+    @compiled
+    def add(self, stats, k, j, y, sign):
+        stats[k, self.size * j + int(y)] += sign
+
+    @compiled
+    def update_params(self, rng, theta, k, stats, n):
+        for j in range(self.n_features):
+            for c in range(self.size * j, self.size * (j + 1)):
+                theta[k, c] = rng.standard_gamma(self.concentration + max(stats[k, c], 0.0))
+            self.normalise(rng, theta, k, j)
+
+    @compiled
+    def log_predictive(self, stats, k, n, j, y):
+        """log p(y | the n records in ``stats[k]``), Dirichlet–multinomial."""
+        count = stats[k, self.size * j + int(y)]
+        return log((self.concentration + count) / (self.concentration * self.size + n))
+
+    @compiled
+    def has_base_predictive(self):
+        return True
+
+    @compiled
+    def log_base_predictive(self, j, y):
+        return self.log_uniform if y == floor(y) and 0.0 <= y < self.size else -inf
+
+    @compiled
+    def log_likelihood(self, theta, k, j, y):
+        if y != floor(y) or y < 0.0 or y >= self.size:
+            return -inf
+        p = theta[k, self.size * j + int(y)]
+        return log(p) if p > 0.0 else -inf
+
+    @compiled
+    def peak(self, theta, k, j):
+        return 1.0
+
+    @compiled
+    def log_relative(self, theta, k, j, y):
+        p = theta[k, self.size * j + int(y)]
+        return log(p) if p > 0.0 else -inf
+
+    @compiled
+    def draw(self, rng, theta, k, j):
+        return self.draw_tilted(rng, theta, k, j, -inf, inf, 0.0, 0.0, 0.0)
+
+    @compiled
+    def cdf(self, theta, k, j, y):
+        total = 0.0
+        for c in range(self.first_above(-inf), self.first_above(y)):
+            total += theta[k, self.size * j + c]
+        return min(total, 1.0)
+
+    @compiled
+    def mean(self, theta, k, j):
+        total = 0.0
+        for c in range(self.size):
+            total += c * theta[k, self.size * j + c]
+        return total
+
+    @compiled
+    def variance(self, theta, k, j):
+        mean, total = self.mean(theta, k, j), 0.0
+        for c in range(self.size):
+            total += (c - mean) ** 2 * theta[k, self.size * j + c]
+        return total
+
+    # --- flat tilts: the categories in (lo, hi) ----------------------------------------------------------------------
+
+    @compiled
+    def first_above(self, y):
+        """The first category greater than y, ``size`` where there is none."""
+        return int(floor(min(max(y, -1.0), self.size - 1.0))) + 1
+
+    @compiled
+    def log_tilted_mass(self, theta, k, j, lo, hi, anchor, slope, curvature):
+        total = 0.0
+        for c in range(self.first_above(lo), self.first_above(hi)):
+            total += theta[k, self.size * j + c]
+        return log(total) if total > 0.0 else -inf
+
+    @compiled
+    def draw_tilted(self, rng, theta, k, j, lo, hi, anchor, slope, curvature):
+        first, last = self.first_above(lo), self.first_above(hi)
+        total = 0.0
+        for c in range(first, last):
+            total += theta[k, self.size * j + c]
+        u, chosen = rng.random() * total, first
+        for c in range(first, last):
+            if theta[k, self.size * j + c] > 0.0:
+                chosen = c
+                u -= theta[k, self.size * j + c]
+                if u < 0.0:
+                    break
+        return float(chosen)

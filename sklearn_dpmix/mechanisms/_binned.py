@@ -1,0 +1,191 @@
+"""Channels that are flat on equal bins of one bounded feature, such as Haar coefficients: exact draws by bins.
+
+Such a release says of a record only how likely each bin makes it, so it is replaced by a table: ``Z[i, b]`` is
+q(z_i | bin b) over its largest value, whose logarithm is ``Z[i, n_bins]``.  A kernel's mass in each bin is kept in
+spare columns of ``theta``; then g(z | θ) = Σ_b q(z | b) ∫_b f(y | θ) dy costs ``n_bins`` products (DESIGN 2.2).
+"""
+
+from math import exp, inf, log
+
+import numpy as np
+from sklearn.utils import check_array
+
+from .._compiled import compiled, lower
+from .._parameters import check_bounds
+from ._channel import RecordChannel
+
+TINY = 1e-280  # sums below it are taken again in logarithms
+
+
+class BinnedChannel(RecordChannel):
+    """Base class of mechanisms whose release depends on the bin of one bounded feature only.
+
+    A subclass has the attribute ``bounds``, defines ``n_bins`` (a property) and ``log_bins(Z)``, the (n, n_bins) log
+    density of each release given each bin.  Records
+    outside the bounds are moved to the bound.
+    """
+
+    piece_shape = "flat"
+    keeps_masses = True
+    clamp = True
+
+    def bounds_for(self, n_features):
+        return check_bounds(self.bounds, 1)
+
+    def n_features(self, n_released):
+        """Confidential features behind ``n_released`` columns of a release."""
+        return 1
+
+    def bin_of(self, X):
+        """Bin of each record: half-open, but the last holds its upper end too, and clamped records go to the ends."""
+        lo, hi = self.bounds_for(1)[0]
+        width = (hi - lo) / self.n_bins
+        return np.clip((np.clip(X, lo, hi) - lo) / width, 0, self.n_bins - 1).astype(int)
+
+    def centres(self):
+        """Centres of the bins."""
+        lo, hi = self.bounds_for(1)[0]
+        return lo + (hi - lo) * (np.arange(self.n_bins) + 0.5) / self.n_bins
+
+    def encode(self, Z):
+        """The release as samplers see it: a table (n, n_bins + 1)."""
+        log_q = self.log_bins(Z)
+        top = log_q.max(axis=1, keepdims=True)
+        return np.hstack([np.exp(log_q - top), top])
+
+    def bin_probabilities(self, Z):
+        """Maximum-likelihood probabilities of the bins given the release, roughly: 200 steps of EM."""
+        table = self.encode(Z)[:, :-1]
+        p = np.full(self.n_bins, 1.0 / self.n_bins)
+        for _ in range(200):
+            p *= (table / (table @ p)[:, None]).mean(axis=0)
+            p /= p.sum()
+        return p
+
+    def moments(self, Z):
+        """Mean and variance of the confidential records, from :meth:`bin_probabilities`."""
+        p, centres = self.bin_probabilities(Z), self.centres()
+        mean = p @ centres
+        within = (centres[1] - centres[0]) ** 2 / 12.0 if self.n_bins > 1 else 0.0
+        return np.array([mean]), np.array([p @ (centres - mean) ** 2 + within])
+
+    def guess(self, Z):
+        """(n, 1) records near which a chain may start: the most probable bin's centre."""
+        best = np.argmax(self.encode(Z)[:, :-1] * self.bin_probabilities(Z), axis=1)
+        return self.centres()[best][:, None]
+
+    def log_density(self, Z, X):
+        """Log density of each release given its confidential record.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n_records, n_released)
+        X : array-like of shape (n_records, 1)
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_records,)
+        """
+        Z = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__)
+        X = self._check_records(X)
+        if len(Z) != len(X):
+            raise ValueError(f"Z has {len(Z)} releases, but X has {len(X)} records")
+        return self.log_bins(Z)[np.arange(len(Z)), self.bin_of(X[:, 0])]
+
+    def _check_records(self, X):
+        X = check_array(X, dtype=np.float64, input_name="X", estimator=type(self).__name__)
+        if X.shape[1] != 1:
+            raise ValueError(f"{type(self).__name__} releases one feature, but X has {X.shape[1]}")
+        return X
+
+    def _lower(self, **context):
+        lo, hi = self.bounds_for(1)[0]
+        n_bins = int(self.n_bins)
+        return lower(
+            type(self),
+            {"n_cached": float(n_bins), "last_bin": n_bins - 1, "low": lo, "width": (hi - lo) / n_bins},
+        )
+
+    # --- compiled ----------------------------------------------------------------------------------------------------
+
+    @compiled
+    def row(self, i):
+        """Row of the table that record i has."""
+        return i
+
+    @compiled
+    def bin(self, y):
+        return int(min(max((y - self.low) / self.width, 0.0), float(self.last_bin)))
+
+    @compiled
+    def edges(self, b):
+        """Records that are in bin b: those beyond the bounds are in the first and the last."""
+        lo = self.low + b * self.width if b > 0 else -inf
+        return lo, self.low + (b + 1) * self.width if b < self.last_bin else inf
+
+    @compiled
+    def log_channel(self, Z, i, j, y):
+        q = Z[self.row(i), self.bin(y)]
+        return (log(q) if q > 0.0 else -inf) + Z[self.row(i), self.last_bin + 1]
+
+    @compiled
+    def cache(self, kernel, theta, k):
+        """Mass of the kernel in each bin."""
+        first = theta.shape[1] - self.last_bin - 1
+        for b in range(self.last_bin + 1):
+            lo, hi = self.edges(b)
+            theta[k, first + b] = exp(kernel.log_tilted_mass(theta, k, 0, lo, hi, 0.0, 0.0, 0.0))
+
+    @compiled
+    def log_marginal(self, kernel, Z, i, j, theta, k):
+        first, row, total = theta.shape[1] - self.last_bin - 1, self.row(i), 0.0
+        for b in range(self.last_bin + 1):
+            total += Z[row, b] * theta[k, first + b]
+        if total > TINY:
+            return log(total) + Z[row, self.last_bin + 1]
+        top, total = -inf, 0.0
+        for b in range(self.last_bin + 1):
+            value = self.log_bin_mass(kernel, Z, row, theta, k, b)
+            if value > top:
+                total = total * exp(top - value) + 1.0
+                top = value
+            elif value > -inf:
+                total += exp(value - top)
+        return top + log(total) + Z[row, self.last_bin + 1] if total > 0.0 else -inf
+
+    @compiled
+    def log_bin_mass(self, kernel, Z, row, theta, k, b):
+        """log of (q(z | bin b) over its largest value times the kernel's mass in b), without underflow."""
+        lo, hi = self.edges(b)
+        q = Z[row, b]
+        return log(q) + kernel.log_tilted_mass(theta, k, 0, lo, hi, 0.0, 0.0, 0.0) if q > 0.0 else -inf
+
+    @compiled
+    def impute(self, rng, kernel, Z, i, j, theta, k):
+        """Draw y exactly: its bin, then the kernel within."""
+        first, row, total = theta.shape[1] - self.last_bin - 1, self.row(i), 0.0
+        for b in range(self.last_bin + 1):
+            total += Z[row, b] * theta[k, first + b]
+        chosen = 0
+        if total > TINY:
+            u = rng.random() * total
+            for b in range(self.last_bin + 1):
+                mass = Z[row, b] * theta[k, first + b]
+                if mass > 0.0:
+                    chosen = b
+                    u -= mass
+                    if u < 0.0:
+                        break
+        else:
+            top, total = -inf, 0.0
+            for b in range(self.last_bin + 1):
+                value = self.log_bin_mass(kernel, Z, row, theta, k, b)
+                if value > -inf:
+                    if value > top:
+                        total *= exp(top - value)
+                        top = value
+                    total += exp(value - top)
+                    if rng.random() * total < exp(value - top):
+                        chosen = b
+        lo, hi = self.edges(chosen)
+        return kernel.draw_tilted(rng, theta, k, 0, lo, hi, 0.0, 0.0, 0.0)

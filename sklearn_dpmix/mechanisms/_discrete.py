@@ -1,0 +1,219 @@
+"""Integer noise on integers: what the discrete mechanisms share.
+
+The release is z = clamp(y) + e for integer records y (or a query's integer value) and integer noise e.  There is no
+floating-point hole to attack (Mironov 2012): every release is an integer whatever the record was.
+
+Samplers see the confidential y as a real number whose rounding, half up, was released.  As a function of y the channel
+is then flat on unit cells, so that with bounds it has finitely many pieces (see :class:`RecordChannel`).
+"""
+
+from math import floor, inf
+
+import numpy as np
+from sklearn.utils import check_array
+
+from .._compiled import compiled, lower
+from ._additive import AdditiveMechanism
+
+#: Integers below it in magnitude are exact as floats.
+EXACT = 2.0**53
+#: Largest magnitude of what noise goes on, and largest noise scale: noise that takes a release from the one to
+#: ``EXACT`` has probability e^-128, so no release is ever refused, which would say something about the record.
+LARGEST_VALUE, LARGEST_SCALE = 2.0**52, 2.0**45
+#: Smallest noise scale: its square does not underflow; any below 0.01 is no noise at all in double precision.
+SMALLEST_SCALE = 2.0**-500
+#: Beyond so many cells, an integral over all of them costs more than the samplers that need none take.
+MAX_CELLS = 1024
+
+
+class IntegerMechanism(AdditiveMechanism):
+    """Base class of mechanisms that add integer noise.
+
+    The law of the noise is P(e) = exp(s(e) - c), with a shape s that is symmetric and falls in |e|.  A subclass defines
+    the compiled ``log_shape(self, e, rate)``, that is s(e) at scale 1/rate; ``draw_integer(self, rng, scale)``; and
+    ``log_noise`` and ``draw_noise``; in Python ``log_sum(scale)``, that is c, and ``_noise_moments(scale)``, the second
+    and the fourth moment of the noise, each an array of the shape of ``scale``.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.mechanisms._discrete_laplace import DiscreteLaplaceMechanism
+    >>> mechanism = DiscreteLaplaceMechanism(scale=1.0, bounds=(0, 3))
+    >>> mechanism.log_density([[2]], [[2]]).round(4)
+    array([-0.7719])
+    >>> mechanism._lower(n_records=1, n_features=1).n_pieces()
+    4
+    """
+
+    #: name of the mechanism for records that are not integers
+    continuous = ""
+
+    @property
+    def piece_shape(self):
+        """``"flat"`` where bounds make the cells few (``MAX_CELLS`` a feature), else None."""
+        if self.bounds is None or not self.clamp:
+            return None
+        return "flat" if np.max(np.diff(self.bounds_for(None))) < MAX_CELLS else None
+
+    @property
+    def kurtosis(self):
+        """Kurtosis of the noise, or None where its variance is below 1: noise that is mostly zeros is not judged by it.
+
+        Where each record has its own noise, it is the one with which the variance of the sum of squares is right, as
+        if each variance were the square of the scale.
+        """
+        scale = np.atleast_1d(self.noise_scale_for(None))
+        second, fourth = self._noise_moments(scale)
+        if np.mean(second) < 1:
+            return None
+        relative = np.mean(fourth - second**2) / np.mean(second) ** 2
+        return float(1.0 + relative * np.mean(scale**2) ** 2 / np.mean(scale**4))
+
+    def noise_variance(self, n_features=None):
+        """Mean variance of the noise on one feature, over records."""
+        return float(np.mean(self._noise_moments(np.atleast_1d(self.noise_scale_for(n_features)))[0]))
+
+    def bounds_for(self, n_features):
+        """Return ``bounds`` as an array of integers (floats) of shape (n_features, 2), or None."""
+        bounds = super().bounds_for(n_features)
+        if bounds is not None and not np.all((np.floor(bounds) == bounds) & (np.abs(bounds) <= LARGEST_VALUE)):
+            raise ValueError(
+                f"bounds must be integers within ±2**52 for {type(self).__name__}, got bounds={self.bounds!r}: round "
+                f"them outwards, or use {self.continuous} for records that are not integers"
+            )
+        return bounds
+
+    def _in_range(self, scale):
+        """``scale`` again; raise ValueError where it is out of range."""
+        if np.max(scale) > LARGEST_SCALE or np.min(scale) < SMALLEST_SCALE:
+            name = next(name for name in ("epsilon", "rho", "scale") if getattr(self, name) is not None)
+            raise ValueError(
+                f"{type(self).__name__} with {name}={getattr(self, name)!r} has noise of scale {np.max(scale):.3g}; it "
+                "must be between 2**-500 and 2**45, for floats to hold what is released: use another unit, or "
+                f"{self.continuous}"
+            )
+        return scale
+
+    def check_release(self, Z):
+        """Raise ValueError where a release holds what this mechanism cannot have released.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n_records, n_features)
+            Releases: integers of magnitude below 2**53, as floats or as integers.
+        """
+        Z = np.asarray(Z, dtype=np.float64)
+        who = type(self).__name__
+        self._check_integers(
+            "Z", Z, f"{who} releases integers only; pass the release as it was published, or {self.continuous}"
+        )
+        self._check_size("Z", Z, EXACT - 1, "2**53 - 1")
+
+    def _value(self, X):
+        remedy = f"{type(self).__name__} adds noise to integers; round first, or use {self.continuous}"
+        if self.is_local:  # before clamping, which would hide what is beyond the bounds
+            self._check_integers("X", X, remedy)
+        value = super()._value(X)
+        name = "X" if self.is_local else "query.value(X)"
+        self._check_integers(name, value, remedy)
+        self._check_size(name, value, LARGEST_VALUE, "2**52")
+        return value
+
+    @staticmethod
+    def _check_integers(name, values, remedy):
+        wrong = np.argwhere(~(np.floor(values) == values))
+        if len(wrong):
+            first = tuple(wrong[0].tolist())
+            raise ValueError(f"{name} must hold integers, got {float(values[first])!r} at position {first}: {remedy}")
+
+    @staticmethod
+    def _check_size(name, values, largest, words):
+        wrong = np.argwhere(np.abs(values) > largest)
+        if len(wrong):
+            first = tuple(wrong[0].tolist())
+            raise ValueError(
+                f"{name} must be at most {words} in magnitude, got {float(values[first])!r} at position {first}: above "
+                "2**53 floats skip integers, and noise needs room; use another unit"
+            )
+
+    def log_density(self, Z, X):
+        """Log probability of a release given the confidential records, summed over features.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n_records, n_features)
+            Released integers; under a query, releases of shape (n_releases, n_statistics) of the same records.
+        X : array-like of shape (n_records, n_features)
+            Confidential records: integers, under bounds or none.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_records,), one for each row of ``Z``
+
+        Raises
+        ------
+        ValueError
+            For a release or a record that is not an integer.
+        """
+        Z = check_array(Z, dtype=np.float64, order="C", input_name="Z", estimator=type(self).__name__)
+        self.check_release(Z)
+        return super().log_density(Z, X)
+
+    def _lower(self, *, n_records, n_features, **context):
+        bounds = self.bounds_for(n_features)
+        if bounds is None or not self.clamp:
+            bounds = np.tile([-inf, inf], (n_features, 1))
+        cells = np.max(bounds[:, 1] - bounds[:, 0]) + 1.0
+        scale = np.broadcast_to(self._scales(n_records, n_features), (n_records,)).astype(np.float64)
+        distinct, inverse = np.unique(scale, return_inverse=True)
+        fields = {
+            "noise": scale,
+            "rate": 1.0 / scale,
+            "log_total": np.asarray(self.log_sum(distinct))[inverse],
+            "low": bounds[:, 0].copy(),
+            "high": bounds[:, 1].copy(),
+            "cells": int(cells) if cells < inf else 0,
+        }
+        return lower(type(self), fields)
+
+    # --- compiled ----------------------------------------------------------------------------------------------------
+
+    @compiled
+    def noise_of(self, Z, i, j, y):
+        """What the noise was if the record was y: z minus the integer next to clamp(y), half up."""
+        return Z[i, j] - floor(min(max(y, self.low[j]), self.high[j]) + 0.5)
+
+    @compiled
+    def log_channel(self, Z, i, j, y):
+        """log q(z_ij | y), a log probability."""
+        return self.log_shape(self.noise_of(Z, i, j, y), self.rate[i]) - self.log_total[i]
+
+    @compiled
+    def log_weight(self, kernel, Z, i, j, theta, k, y):
+        return self.log_shape(self.noise_of(Z, i, j, y), self.rate[i])
+
+    @compiled
+    def can_reverse(self):
+        return True
+
+    @compiled
+    def draw_reverse(self, rng, Z, i, j):
+        """Anywhere in the cell of z plus noise: as a density of y it is the unclamped channel itself."""
+        return Z[i, j] + self.draw_integer(rng, self.noise[i]) + rng.random() - 0.5
+
+    @compiled
+    def log_reverse(self, Z, i, j, y):
+        return self.log_shape(Z[i, j] - floor(y + 0.5), self.rate[i])
+
+    @compiled
+    def n_pieces(self):
+        """Of the feature with most cells; pieces beyond a feature's own are empty."""
+        return self.cells
+
+    @compiled
+    def piece(self, Z, i, j, p):
+        """The cell of the integer lo + p; the first and the last go on to infinity."""
+        c = self.low[j] + p
+        if c > self.high[j]:
+            return inf, inf, self.high[j], -inf, 0.0, 0.0
+        value = self.log_shape(Z[i, j] - c, self.rate[i]) - self.log_total[i]
+        return c - 0.5 if p > 0 else -inf, c + 0.5 if c < self.high[j] else inf, c, value, 0.0, 0.0
