@@ -1,6 +1,6 @@
 """What draws of a mixture say of releases: their density g(z), and the clusters that they come from."""
 
-from math import inf, log
+from math import exp, inf, log
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +70,17 @@ def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None):
     return np.concatenate(in_chunks(score, len(Z), 256, n_jobs))
 
 
+def draw_partitions(draws, channel, kernel, Z, n_partitions, rng):
+    """(n_partitions, n) draws of the partition given the release: c_i ~ w_k g(z_i | θ_k), independent given P.
+
+    Exact but for the last atom of each draw, which stands for the unseen rest of P (mass below 0.001).
+    """
+    start, log_weights, theta = draws.atoms_of(draws.every(n_partitions))
+    labels = np.empty((len(start) - 1, len(Z)), dtype=np.int64)
+    draw_labels(channel, kernel, start, log_weights, with_cache(channel, kernel, theta), Z, labels, rng)
+    return labels
+
+
 def with_cache(channel, kernel, theta):
     """``theta`` with the columns that the channel keeps for itself."""
     n_cached = int(getattr(channel, "n_cached", 0))
@@ -129,6 +140,21 @@ def mean_channel(channel, kernel, Z, first, last, records):
     for i in range(first, last):
         result[i - first] = log_mean_channel(channel, kernel, Z, i, records)
     return result
+
+
+@entry
+def draw_labels(channel, kernel, start, log_weights, theta, Z, labels, rng):
+    """Draw each record's atom in each draw, numbered within the draw."""
+    for t in range(labels.shape[0]):
+        for i in range(labels.shape[1]):
+            top, total = -inf, 0.0
+            labels[t, i] = 0
+            for h in range(start[t], start[t + 1]):
+                if log_weights[h] > -inf:
+                    value = log_weights[h] + log_marginal(channel, kernel, Z, i, theta, h)
+                    top, total = log_sum_in(top, total, value)
+                    if rng.random() * total < exp(value - top):
+                        labels[t, i] = h - start[t]
 
 
 @entry

@@ -12,6 +12,7 @@ from .samplers._run import Draws
 __all__ = ["MixtureDraws"]
 
 POINTS = 512  # points of an inner loop: their partial sums stay in the processor's first cache
+N_PRIOR = 5000  # clusters drawn from the base measure where it has no closed-form density
 CHUNK = 2_000_000  # numbers of a temporary (n_draws, n_points) table
 
 
@@ -100,6 +101,20 @@ class MixtureDraws:
     def quantile(self, kernel, j, q):
         """(n_chains, n_draws, n_q) quantiles of feature j."""
         return self.by_chain(mixture_quantile(kernel, self.start, self.flat.weights, self.flat.theta, j, q))
+
+    def distance_from_prior(self, kernel, rng, n, n_features):
+        """Hellinger distance between the posterior's and the prior's mean density, from n posterior records.
+
+        H² = 1 - ∫ √(p q) = 1 - E_p √(q/p), whose variance is at most H² (2 - H²).
+        """
+        X = self.sample(kernel, rng, n, n_features)
+        n_atoms = 1 if kernel.has_base_predictive() else N_PRIOR
+        start, log_weights = np.array([0, n_atoms]), np.full(n_atoms, -log(n_atoms))
+        theta = np.zeros((n_atoms, self.flat.theta.shape[1]))
+        draw_prior_atoms(kernel, theta, rng)
+        log_prior = mixture_log_predictive(kernel, start, log_weights, theta, X)
+        ratio = np.exp(0.5 * (log_prior - self.log_predictive(kernel, X)))
+        return float(np.sqrt(max(0.0, 1.0 - ratio.mean())))
 
     def moments(self, kernel, n_features):
         """Means and variances, each (n_chains, n_draws, n_features)."""
@@ -301,6 +316,12 @@ def draw_atom(rng, start, weights):
         if u < 0.0:
             return h
     return start[t + 1] - 1
+
+
+@entry
+def draw_prior_atoms(kernel, theta, rng):
+    for h in range(theta.shape[0]):
+        kernel.draw_prior(rng, theta, h)
 
 
 @entry

@@ -733,6 +733,7 @@ LAYERS = {
     "_random": set(),
     "_parameters": set(),
     "_beta": {"_compiled"},
+    "_partition": {"_compiled"},
     "privacy": set(),
     "mechanisms": {"_compiled", "_numeric", "_vector", "_random", "_parameters", "privacy"},
     "kernels": {"_compiled", "_numeric", "_beta", "_vector", "_parameters"},

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.integrate import trapezoid
 from scipy.stats import kstest
 from sklearn.base import clone, is_clusterer
@@ -20,6 +21,7 @@ from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.estimators._chain_estimator import ESS_LIMIT
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.metrics import hellinger_distance
 from sklearn_dpmix.mixings import DirichletProcess
 
 MECHANISM = LaplaceMechanism(epsilon=50.0, bounds=(-10, 10))
@@ -479,3 +481,34 @@ def test_a_million_records_fit_in_a_gigabyte():
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
     """)
     assert float(peak) <= 1.0
+
+
+def test_informativeness_is_the_distance_of_the_mean_densities():
+    """Catches a distance from another prior, a square left out, and a release that says nothing called informative."""
+    x = np.linspace(-300, 300, 200_001)
+    prior = stats.t.pdf(x, 6, 0.0, np.sqrt(11.0))  # of N(0, 10 σ²) · IG(3, 3): a Student t
+    for epsilon in (0.05, 50.0):
+        mechanism = LaplaceMechanism(epsilon, bounds=(-10, 10))
+        model = fit(mechanism, mechanism.privatize(RECORDS, random_state=1), kernel=NormalKernel(0.0, 0.1, 3.0, 3.0))
+        exact = hellinger_distance(prior, np.exp(model.score_samples(x[:, None])), x)
+        error = 4.9 / np.sqrt(20_000)  # of the square, at α = 1e-6: its variance is at most H² (2 - H²) / n
+        assert abs(model.informativeness(random_state=0) ** 2 - exact**2) < error * exact * np.sqrt(2.0)
+    assert exact > 0.2
+
+
+def test_point_partition_and_similarity():
+    """Catches labels of other records, draws that ignore the release, a loss that is not passed on."""
+    model = fit(MECHANISM, RELEASE, kernel=NormalKernel(0.0, 0.1, 3.0, 3.0), n_warmup=1000)
+    together = model.similarity(random_state=0)
+    assert together.shape == (300, 300)
+    np.testing.assert_allclose(np.diag(together), 1.0)
+    same = COMPONENTS[:, None] == COMPONENTS
+    assert together[same].mean() > together[~same].mean() + 0.3
+    for loss in ("vi", "binder"):
+        labels = model.point_partition(loss, random_state=0)
+        assert set(labels) == set(range(labels.max() + 1))
+        assert adjusted_rand_score(COMPONENTS, labels) > 0.5
+    with pytest.raises(ValueError, match="loss"):
+        model.point_partition("rand")
+    with pytest.raises(ValueError, match="n_partitions must be"):
+        model.similarity(n_partitions=0)

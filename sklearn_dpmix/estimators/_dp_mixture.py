@@ -11,9 +11,10 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from .._cluster import choose_clustering, release_log_density
+from .._cluster import choose_clustering, draw_partitions, release_log_density
 from .._compose import check_n_records, has_marginal, resolve_components
 from .._mixture import MixtureDraws
+from .._partition import point_partition, similarity
 from .._random import as_generator
 from .._release import Release
 from ..mechanisms._channel import NoNoise, check_release, encode
@@ -27,6 +28,9 @@ class Moments(NamedTuple):
 
     mean: np.ndarray
     variance: np.ndarray
+
+
+MAX_PARTITION = 5000  # records whose partitions are compared: similarities take 8 bytes a pair
 
 
 def is_local(estimator):
@@ -202,6 +206,7 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
             self._set_draws()
             self._set_acceptance()
             _, channel, kernel, _ = values
+            self._Z_ = Z
             if is_local(self):
                 self._clustering_, self.labels_ = choose_clustering(
                     self._draws_, channel, kernel, Z, self._has_marginal()
@@ -377,6 +382,29 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
             raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}")
         return self._draws_.sample(self._kernel(), as_generator(random_state), int(n_samples), self._n_features_)
 
+    def informativeness(self, n_samples=20_000, random_state=None):
+        """Hellinger distance between the posterior's and the prior's mean density: is this release informative?
+
+        Near 0 the release has said next to nothing, and the posterior is the prior's picture; the paper recommends it
+        as a check (§4.1, Figure 1).  Under an empirical-Bayes kernel the "prior" has already seen the release: pass a
+        kernel with numbers.
+
+        Parameters
+        ----------
+        n_samples : int, default=20000
+            Posterior records in the Monte Carlo estimate, whose square has a standard error of at most n_samples^-1/2.
+        random_state : int, Generator, RandomState or None
+
+        Returns
+        -------
+        distance : float in [0, 1]
+        """
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 2:
+            raise ValueError(f"n_samples must be an integer of at least 2, got {n_samples!r}")
+        rng = as_generator(random_state)
+        return self._draws_.distance_from_prior(self._kernel(), rng, int(n_samples), self._n_features_)
+
     # --- privatised records ------------------------------------------------------------------------------------------
 
     def _new_release(self, Z, epsilon):
@@ -441,6 +469,64 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
         Z, channel = self._new_release(Z, epsilon)
         values = release_log_density(self._draws_, channel, self._kernel(), Z, self._has_marginal(), self.n_jobs)
         return float(np.mean(values))
+
+    def _partitions(self, n_partitions, random_state):
+        check_is_fitted(self)
+        if not self._has_marginal():
+            raise ValueError(
+                f"partitions are drawn by g(z | θ), which has no closed form for kernel={self.kernel_!r} under "
+                f"mechanism={self.mechanism_!r}: use labels_"
+            )
+        if len(self._Z_) > MAX_PARTITION:
+            raise ValueError(
+                f"partitions are compared for at most {MAX_PARTITION} records, but there are {len(self._Z_)}: use "
+                "labels_, or fit a subsample"
+            )
+        if not isinstance(n_partitions, Integral) or n_partitions < 1:
+            raise ValueError(f"n_partitions must be a positive integer, got {n_partitions!r}")
+        channel, rng = self._channel(self.mechanism_, len(self._Z_)), as_generator(random_state)
+        return draw_partitions(self._draws_, channel, self._kernel(), self._Z_, int(n_partitions), rng), rng
+
+    @available_if(is_local)
+    def point_partition(self, loss="vi", *, n_partitions=500, n_starts=8, random_state=None):
+        """The partition of the records that has the least posterior expected loss, by a greedy search.
+
+        Parameters
+        ----------
+        loss : {"vi", "binder"}, default="vi"
+            Variation of information, or the share of pairs on which two partitions disagree.
+        n_partitions : int, default=500
+            Posterior draws of the partition, evenly spaced, that the expectation is over.
+        n_starts : int, default=8
+            Starts of the search.
+        random_state : int, Generator, RandomState or None
+
+        Returns
+        -------
+        labels : ndarray of int, (n,)
+            Consecutive from 0, largest cluster first.
+
+        Raises
+        ------
+        ValueError
+            For more than 5000 records, or where g(z | θ) has no closed form.
+
+        References
+        ----------
+        Wade & Ghahramani (2018); Dahl, Johnson, Müller (2022) for the search.
+        """
+        partitions, rng = self._partitions(n_partitions, random_state)
+        return point_partition(partitions, loss, n_starts=n_starts, rng=rng)[0]
+
+    @available_if(is_local)
+    def similarity(self, *, n_partitions=500, random_state=None):
+        """Posterior probability that two records are in one cluster: (n, n), for at most 5000 records.
+
+        Parameters
+        ----------
+        n_partitions, random_state : as in :meth:`point_partition`
+        """
+        return similarity(self._partitions(n_partitions, random_state)[0])
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,0 +1,393 @@
+"""Samplers against the exact posterior of n <= 4 records under binned, histogram, category and Laplace channels.
+
+The normal kernel under additive noise is in ``test_exact.py``; here are beta and categorical kernels, and the channels
+that are no additive noise on a record, against ``grid_oracle.py``.  One test is one sampler on one pair of mechanism
+and kernel, and goes through several cases that share what is compiled.  What is compared: the probabilities of the
+number of clusters, and the posterior predictive density of a confidential record at a few points.
+
+Then the same comparison with wrong oracles, one plausible mistake each, which must fail (:class:`Disagreement`).
+"""
+
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from typing import NamedTuple
+
+import grid_oracle as oracle
+import numpy as np
+import pytest
+from statistical import Disagreement, assert_mean_close, assert_pmf_close
+
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, NormalKernel
+from sklearn_dpmix.mechanisms import (
+    HaarWaveletMechanism,
+    LaplaceMechanism,
+    PerturbedHistogramMechanism,
+    RandomizedResponseMechanism,
+    SmoothedHistogramMechanism,
+)
+from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
+
+N_DRAWS = 6_000  # of each of four chains
+THIN = {"neal5": 8, "slice": 5, "conditional": 3, "neal8": 2, "auto": 3}
+PRIOR = (2.0, 0.2)  # of a and b: clusters of standard deviation 0.1 or so
+NORMAL = {"mean": 0.4, "mean_precision": 0.3, "shape": 2.5, "scale": 0.1}  # for bounds (0, 1): a third is outside
+
+
+class Case(NamedTuple):
+    """What is fitted; ``exact(**changes)`` is its posterior, and a wrong one where a twin changes something."""
+
+    mechanism: object
+    kernel: object
+    mixing: object
+    Z: np.ndarray
+    x: np.ndarray
+    exact: Callable
+    twins: dict
+
+
+def points(bounds=(0.0, 1.0)):
+    return bounds[0] + (bounds[1] - bounds[0]) * np.array([0.04, 0.27, 0.5, 0.71, 0.95])
+
+
+def mixing_of(concentration, discount):
+    return PitmanYor(concentration, discount) if discount else DirichletProcess(concentration)
+
+
+def mixing_twins(alpha, discount):
+    twins = {"another concentration": {"alpha": alpha + 2.0}}
+    return {**twins, "another discount": {"discount": 0.5 * (discount + 1.0)}} if discount else twins
+
+
+@cache
+def beta_grid(prior, bounds=(0.0, 1.0), step=0.08):
+    return oracle.BetaGrid(*prior, bounds, step)
+
+
+@cache
+def log_laplace(z, scale, prior, bounds):
+    return beta_grid(prior, bounds, 0.12).log_laplace(z, scale)
+
+
+def haar_beta(bins, resolution, epsilon, calibration="exact", bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0):
+    """Releases near the coefficients of the given bins."""
+    psi, x = oracle.haar_coefficients(resolution), points(bounds)
+    Z = psi[list(bins)] + 0.4 * np.sin(np.arange(1, len(bins) * psi.shape[1] + 1)).reshape(len(bins), -1)
+
+    def exact(Z=Z, psi=psi, epsilon=epsilon, calibration=calibration, prior=prior, alpha=alpha, discount=discount):
+        grid = beta_grid(prior, bounds)
+        log_g = oracle.binned_log_g(grid, oracle.log_haar(Z, psi, epsilon, calibration))
+        return oracle.local_posterior(grid, log_g, x, alpha, discount)
+
+    twins = {
+        "half the epsilon": {"epsilon": epsilon / 2},
+        "the other calibration": {"calibration": "butucea" if calibration == "exact" else "exact"},
+        "coefficients from the finest to the coarsest": {"Z": Z[:, ::-1]},
+        "negative on the first half": {"psi": -psi},
+        **mixing_twins(alpha, discount),
+        "another base measure": {"prior": (prior[0], 2 * prior[1])},
+    }
+    mechanism = HaarWaveletMechanism(epsilon, resolution, bounds=bounds, calibration=calibration)
+    return Case(mechanism, BetaKernel(*prior), mixing_of(alpha, discount), Z, x, exact, twins)
+
+
+class Truncated(oracle.NormalGrid):
+    """Wrong: records outside the bounds are forgotten, not moved to the bound."""
+
+    def edges(self, n_bins):
+        return np.linspace(*self.bounds, n_bins + 1)
+
+
+class HalfOpen(oracle.NormalGrid):
+    """Wrong: the last interval of each level is half-open, so that a record on the upper bound is in none."""
+
+    def edges(self, n_bins):
+        return np.array([-np.inf, *np.linspace(*self.bounds, n_bins)[1:], np.inf])
+
+
+def haar_normal(bins, resolution, epsilon, calibration="exact", bounds=(0.0, 1.0), alpha=1.0, discount=0.0):
+    width = bounds[1] - bounds[0]
+    hyper = {**NORMAL, "mean": bounds[0] + NORMAL["mean"] * width, "scale": NORMAL["scale"] * width**2}
+    psi, x = oracle.haar_coefficients(resolution), points((bounds[0] - 0.3 * width, bounds[1] + 0.3 * width))
+    Z = psi[list(bins)] + 0.4 * np.sin(np.arange(1, len(bins) * psi.shape[1] + 1)).reshape(len(bins), -1)
+
+    def exact(psi=psi, epsilon=epsilon, alpha=alpha, discount=discount, kind=oracle.NormalGrid):
+        grid = kind(**hyper, bounds=bounds)
+        log_g = oracle.binned_log_g(grid, oracle.log_haar(Z, psi, epsilon, calibration))
+        return oracle.local_posterior(grid, log_g, x, alpha, discount)
+
+    twins = {
+        "half the epsilon": {"epsilon": epsilon / 2},
+        **mixing_twins(alpha, discount),
+        "truncated, not clamped": {"kind": Truncated},
+        "a record on the upper bound has no coefficients": {"kind": HalfOpen, "psi": np.vstack([psi, 0 * psi[0]])},
+    }
+    mechanism = HaarWaveletMechanism(epsilon, resolution, bounds=bounds, calibration=calibration)
+    return Case(mechanism, NormalKernel(**hyper), mixing_of(alpha, discount), Z, x, exact, twins)
+
+
+def without_bin_width(z, counts, epsilon, bounds=(0.0, 1.0)):
+    """The density of a smoothed histogram as the paper's (12) prints it."""
+    n, m = counts.sum(), len(counts)
+    delta = m / (m + n * np.expm1(epsilon / len(z)))
+    unit = (np.asarray(z) - bounds[0]) / (bounds[1] - bounds[0])
+    return np.log((1 - delta) * counts[(unit * m).astype(int)] / n + delta)
+
+
+def histogram(mechanism, log_density, z, n, n_bins, epsilon, bounds, prior, alpha, discount, twins):
+    x = points(bounds)
+
+    def exact(epsilon=epsilon, alpha=alpha, discount=discount, log_density=log_density, again=()):
+        def log_q(bins):
+            counts = np.bincount([*bins, *(bins[i] for i in again)], minlength=n_bins)
+            return log_density(z, counts, epsilon).sum()
+
+        return oracle.histogram_posterior(beta_grid(prior, bounds), log_q, n, n_bins, x, alpha, discount)
+
+    twins = {
+        "half the epsilon": {"epsilon": epsilon / 2},
+        **mixing_twins(alpha, discount),
+        "two records counted twice": {"again": (0, 1)},
+        **twins,
+    }
+    return Case(mechanism, BetaKernel(*prior), mixing_of(alpha, discount), np.array(z), x, exact, twins)
+
+
+def smoothed(z, n, n_bins, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0):
+    def log_density(z, counts, epsilon):
+        return oracle.log_smoothed_histogram(z, counts, epsilon, bounds)
+
+    twins = {
+        "no bin width": {"log_density": lambda *args: without_bin_width(*args, bounds)},
+        "epsilon for each draw": {"epsilon": epsilon * len(z)},
+    }
+    mechanism = SmoothedHistogramMechanism(epsilon, n_bins, len(z), n_records=n, bounds=bounds)
+    return histogram(mechanism, log_density, z, n, n_bins, epsilon, bounds, prior, alpha, discount, twins)
+
+
+def perturbed(z, n, epsilon, noise, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0):
+    def log_density(z, counts, epsilon):
+        return oracle.log_perturbed_histogram(z, counts, epsilon, noise)
+
+    twins = {
+        "sensitivity 1": {"epsilon": 2 * epsilon},
+        "bins from the upper bound down": {"log_density": lambda z, *args: log_density(z[::-1], *args)},
+    }
+    mechanism = PerturbedHistogramMechanism(epsilon, len(z), n_records=n, bounds=bounds, noise=noise)
+    return histogram(mechanism, log_density, z, n, len(z), epsilon, bounds, prior, alpha, discount, twins)
+
+
+def lie_may_be_true(Z, epsilon, n_categories):
+    """Randomised response whose lie is any category, the true one included."""
+    e = np.exp(np.broadcast_to(epsilon, len(Z))[:, None, None] / Z.shape[1])
+    keep = e / (e + n_categories - 1)
+    return np.log(keep * (Z[..., None] == np.arange(n_categories)) + (1 - keep) / n_categories)
+
+
+def categories(Z, epsilon, n_categories, base, alpha=1.0, discount=0.0):
+    """``epsilon=None``: no noise."""
+    Z = np.array(Z, dtype=float).reshape(len(Z), -1)
+    d = Z.shape[1]
+    x = np.array(list(product(range(n_categories), repeat=d)))[:: 1 if d == 1 else 2]
+
+    def exact(epsilon=epsilon, base=base, alpha=alpha, discount=discount, channel=oracle.log_randomized_response):
+        return oracle.categorical_posterior(channel(Z, epsilon, n_categories), base, x, alpha, discount)
+
+    twins = {"another base measure": {"base": 4 * base}, **mixing_twins(alpha, discount)}
+    if epsilon is not None:
+        twins["half the epsilon"] = {"epsilon": np.asarray(epsilon) / 2}
+        twins["a lie may be true"] = {"channel": lie_may_be_true}
+    if epsilon is not None and d > 1:
+        twins["epsilon for each feature"] = {"epsilon": np.asarray(epsilon) * d}
+    mechanism = None if epsilon is None else RandomizedResponseMechanism(epsilon, n_categories)
+    kernel = CategoricalKernel(n_categories, base)
+    return Case(mechanism, kernel, mixing_of(alpha, discount), Z, x, exact, twins)
+
+
+def laplace(Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0):
+    Z, x = np.array(Z)[:, None], points(bounds)
+
+    def exact(epsilon=epsilon, alpha=alpha, discount=discount, prior=prior):
+        log_g = np.array([log_laplace(z, (bounds[1] - bounds[0]) / epsilon, prior, bounds) for z in Z[:, 0]])
+        return oracle.local_posterior(beta_grid(prior, bounds, 0.12), log_g, x, alpha, discount)
+
+    twins = {
+        "half the epsilon": {"epsilon": epsilon / 2},
+        **mixing_twins(alpha, discount),
+        "another base measure": {"prior": (prior[0], 2 * prior[1])},
+        "twice the epsilon": {"epsilon": 2 * epsilon},
+    }
+    mechanism = LaplaceMechanism(epsilon, bounds=bounds)
+    return Case(mechanism, BetaKernel(*prior), mixing_of(alpha, discount), Z, x, exact, twins)
+
+
+def without_noise(Z, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0):
+    Z, x = np.array(Z)[:, None], points(bounds)
+
+    def exact(alpha=alpha, discount=discount, prior=prior):
+        grid = beta_grid(prior, bounds)
+        return oracle.local_posterior(grid, np.array([grid.log_density(y) for y in Z[:, 0]]), x, alpha, discount)
+
+    twins = {
+        **mixing_twins(alpha, discount),
+        "another base measure": {"prior": (prior[0], 2 * prior[1])},
+    }
+    return Case(None, BetaKernel(*prior, bounds=bounds), mixing_of(alpha, discount), Z, x, exact, twins)
+
+
+FAMILIES = {
+    "haar-beta": {
+        "four": haar_beta((1, 1, 5, 7), 2, 9.0),
+        "three, calibration of Butucea": haar_beta((0, 3, 3), 1, 200.0, "butucea", alpha=0.6),
+        "two, on other bounds": haar_beta((2, 1), 1, 10.0, bounds=(-1.0, 3.0), prior=(3.0, 1.0), alpha=2.0),
+        "one": haar_beta((1,), 0, 8.0, alpha=0.5),
+    },
+    "haar-normal": {
+        "four": haar_normal((0, 2, 7, 7), 2, 9.0),
+        "three, other bounds, calibration of Butucea": haar_normal((3, 0, 3), 1, 200.0, "butucea", (-1.0, 3.0)),
+        "one": haar_normal((1,), 0, 8.0, alpha=0.5),
+    },
+    "smoothed-beta": {
+        "three": smoothed((0.07, 0.11, 0.2, 0.55, 0.81, 0.97), 3, 4, 12.0),
+        "two, on other bounds": smoothed((-0.8, 0.1, 2.2, 2.9), 2, 3, 10.0, (-1.0, 3.0), (3.0, 1.0), 2.0),
+    },
+    "perturbed-beta": {
+        "three": perturbed((2.3, -0.4, 0.1, 0.8), 3, 4.0, "laplace"),
+        "three, integers": perturbed((0, 2, 2, -1), 3, 3.0, "discrete_laplace", alpha=0.6),
+        "two, on other bounds": perturbed((0.4, 0.3, 1.6), 2, 5.0, "laplace", (-1.0, 3.0), (3.0, 1.0), 2.0),
+    },
+    "categories": {
+        "four": categories((0, 0, 2, 0), 1.6, 3, 0.3),
+        "three, own epsilon each": categories((1, 3, 1), np.array([4.0, 2.0, 1.0]), 4, 0.5, alpha=2.0),
+        "one": categories((1,), 2.0, 2, 0.7, alpha=0.5),
+    },
+    "two-categories": {
+        "four": categories(((0, 1), (0, 1), (0, 1), (1, 0)), 3.0, 3, 0.4),
+        "two, own epsilon each": categories(((0, 1), (1, 1)), np.array([6.0, 3.0]), 2, 0.5, alpha=2.0),
+    },
+    "laplace-beta": {
+        "four, two outside the bounds": laplace((-0.3, 0.1, 0.5, 1.2), 4.0),
+        "three": laplace((0.15, 0.22, 0.9), 8.0, prior=(3.0, 1.0), alpha=0.6),
+        "two, on other bounds": laplace((-0.5, 2.6), 10.0, (-1.0, 3.0), alpha=2.0),
+    },
+    "beta": {
+        "four": without_noise((0.1, 0.14, 0.6, 0.93)),
+        "three, on other bounds": without_noise((-0.4, 0.9, 2.7), (-1.0, 3.0), (3.0, 1.0), 2.0),
+        "one": without_noise((0.2,), alpha=0.5),
+    },
+    "noise-free categories": {
+        "four": categories((0, 0, 2, 0), None, 3, 0.4),
+        "three pairs": categories(((0, 1), (0, 1), (2, 0)), None, 3, 0.5, alpha=2.0),
+    },
+    "haar-beta, Pitman-Yor": {"three": haar_beta((1, 1, 7), 2, 9.0, alpha=-0.1, discount=0.3)},
+    "categories, Pitman-Yor": {"three": categories((0, 0, 0), 1.6, 3, 0.3, discount=0.5)},
+}
+LOCAL, GLOBAL = ("neal5", "slice", "conditional", "neal8", "auto"), ("neal5", "slice", "conditional", "auto")
+COMBINATIONS = [
+    *product(("haar-beta", "haar-normal", "categories"), LOCAL),
+    *product(("two-categories",), ("neal5", "conditional", "auto")),
+    *product(("smoothed-beta", "perturbed-beta"), GLOBAL),
+    *product(("laplace-beta",), ("neal5", "slice", "auto")),
+    *product(("beta", "noise-free categories"), ("neal5", "slice", "neal8", "auto")),
+    ("haar-beta, Pitman-Yor", "conditional"),
+    ("categories, Pitman-Yor", "neal5"),
+]
+
+
+@cache
+def exact(family, name):
+    return FAMILIES[family][name].exact()
+
+
+def fit(case, sampler, seed):
+    model = PrivateDPMixture(
+        case.mechanism,
+        kernel=case.kernel,
+        mixing=case.mixing,
+        sampler=sampler,
+        n_chains=4,
+        n_warmup=500,
+        n_draws=N_DRAWS,
+        thin=THIN[sampler],
+        random_state=seed,
+    )
+    model.fit(case.Z)
+    return model.n_clusters_draws_, model.density_draws(np.array(case.x, dtype=float).reshape(len(case.x), -1))
+
+
+def compare(n_clusters, densities, truth, where):
+    """The check of this file; one record has one cluster for sure."""
+    if len(truth.n_clusters_pmf) > 2:
+        assert_pmf_close(n_clusters, truth.n_clusters_pmf, what=f"{where}: number of clusters")
+    assert_mean_close(densities, truth.predictive, what=f"{where}: predictive density")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "sampler"), COMBINATIONS)
+def test_posterior_is_exact(family, sampler):
+    """Catches a wrong target of any sampler on these channels and kernels: the twins below are a list of reasons."""
+    for seed, name in enumerate(FAMILIES[family]):
+        compare(*fit(FAMILIES[family][name], sampler, seed), exact(family, name), f"{family}, {sampler}, {name}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_wrong_twins_are_rejected(family):
+    """Catches a comparison without power: a wrong channel, order, count or prior must disagree with the draws.
+
+    The twins are of the first case of each family, with draws that agree with the right oracle.
+    """
+    name = next(iter(FAMILIES[family]))
+    case = FAMILIES[family][name]
+    sampler = next(sampler for other, sampler in reversed(COMBINATIONS) if other == family)
+    draws = fit(case, sampler, 0)
+    compare(*draws, exact(family, name), f"{family}, {name}")
+    for twin, changes in case.twins.items():
+        try:
+            compare(*draws, case.exact(**changes), f"{family}, {name}, {twin}")
+        except Disagreement:
+            continue
+        pytest.fail(f"{family}: the draws agree with a wrong oracle, {twin!r}")
+
+
+# --- the channels themselves ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calibration", ["exact", "butucea"])
+@pytest.mark.parametrize("resolution", [0, 1, 3])
+def test_haar_channel(resolution, calibration):
+    """Catches a wrong order or sign of coefficients, scale, bin at its own end, and records that are not clamped."""
+    n_bins = 2 ** (resolution + 1)
+    psi = oracle.haar_coefficients(resolution)
+    mechanism = HaarWaveletMechanism(7.0, resolution, bounds=(-1.0, 3.0), calibration=calibration)
+    bins = np.array([*range(n_bins), *range(n_bins), 0, n_bins - 1, n_bins - 1])
+    y = np.array([*(np.arange(n_bins) / n_bins), *((np.arange(n_bins) + 0.9) / n_bins), -0.5, 1.0, 1.5]) * 4.0 - 1.0
+    Z = psi[bins] + np.sin(np.arange(1, bins.size * psi.shape[1] + 1)).reshape(bins.size, -1)
+    expected = oracle.log_haar(Z, psi, 7.0, calibration)[np.arange(bins.size), bins]
+    np.testing.assert_allclose(mechanism.log_density(Z, y[:, None]), expected, rtol=1e-12)
+
+
+def test_histogram_channels():
+    """Catches a density without bin width, a wrong smoothing or scale, and records that are in the wrong bin."""
+    records = np.array([-1.7, -0.9, 0.0, 0.3, 2.0, 2.4, 3.0, 3.3])  # of four bins on (-1, 3)
+    counts = np.array([2, 2, 0, 4])
+    for epsilon in (0.5, 9.0):
+        z = np.array([-0.95, 0.4, 1.5, 2.9, 2.2])
+        mechanism = SmoothedHistogramMechanism(epsilon, 4, 5, n_records=8, bounds=(-1.0, 3.0))
+        expected = oracle.log_smoothed_histogram(z, counts, epsilon, (-1.0, 3.0))
+        np.testing.assert_allclose(mechanism.log_density(z, records[:, None]), expected, rtol=1e-12)
+        for noise, z in (("laplace", np.array([2.4, 0.1, -1.2, 3.9])), ("discrete_laplace", np.array([2, 3, -1, 7]))):
+            mechanism = PerturbedHistogramMechanism(epsilon, 4, n_records=8, bounds=(-1.0, 3.0), noise=noise)
+            expected = oracle.log_perturbed_histogram(z, counts, epsilon, noise)
+            np.testing.assert_allclose(mechanism.log_density(z, records[:, None]), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_randomised_response_channel(d):
+    """Catches a wrong probability of the truth, and a budget that features do not share."""
+    Z, Y = (np.array(list(product(range(3), repeat=2 * d))).reshape(-1, 2, d)[:, i] for i in (0, 1))
+    for epsilon in (1.3, np.linspace(0.1, 3.0, len(Z))):
+        log_q = oracle.log_randomized_response(Z, epsilon, 3)
+        expected = np.take_along_axis(log_q, Y[..., None], axis=2).sum(axis=(1, 2))
+        np.testing.assert_allclose(RandomizedResponseMechanism(epsilon, 3).log_density(Z, Y), expected, rtol=1e-12)
