@@ -1,12 +1,12 @@
 """Wavelet coefficients or Laplace noise on the record?  The study of Beraha, Favaro & Rao, §4.2, and its calibration.
 
-250 records from an equal mixture of Beta(5, 50), Beta(50, 50) and Beta(50, 5); Beta kernels with Gamma(2, 2) priors, the
-second number read as a scale: read as a rate, the prior all but forbids a shape of 50, and even the posterior from the
-records themselves misses the three modes (Hellinger distance 0.37 here, against 0.15).
-Each record is released as noisy Haar coefficients up to level J, with the exact calibration and with that of Butucea et
-al. (2020) which the paper uses, or with Laplace noise.  Prints a table (Hellinger distance of the posterior mean density
-from the truth, effective draws of the number of clusters a second by the exact sampler and by the paper's) and leaves a
-picture in examples/output/study_wavelets.png.  About two minutes; ``--full`` is the paper's grid and chain length.
+250 records from an equal mixture of Beta(5, 50), Beta(50, 50) and Beta(50, 5); Beta kernels with Gamma(2, 2) priors,
+the second number read as a scale: read as a rate, the prior all but forbids a shape of 50, and even the posterior from
+the records themselves misses the three modes (Hellinger distance 0.37 here, against 0.15).  Each record is released as
+noisy Haar coefficients up to level J, with the exact calibration and with that of Butucea et al. (2020) which the paper
+uses, or with Laplace noise.  Prints a table (Hellinger distance of the posterior mean density from the truth, effective
+draws of the number of clusters a second by the exact sampler and by the paper's) and leaves a picture in
+examples/output/study_wavelets.png.  Under a minute; ``--full`` is the paper's grid and chain length.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Does this sampler have what it needs from these components?  One sentence when not, before anything compiles."""
 
-from .kernels import BetaKernel, CategoricalKernel, ConvolvedNormalKernel, Kernel, NormalKernel
+from .kernels import BetaKernel, CategoricalKernel, ConvolvedNormalKernel, Kernel, NormalKernel, TruncatedNormalKernel
 from .mechanisms import RecordChannel
 from .mixings import DirichletProcess, PitmanYor
 from .samplers import Auto, Conditional, Interweaved, MixtureSampler, Neal2, Neal3, Neal5, Neal8, ReUse, Slice
@@ -11,6 +11,7 @@ KERNELS = {
     "categorical": CategoricalKernel,
     "convolved_normal": ConvolvedNormalKernel,
     "normal": NormalKernel,
+    "truncated_normal": TruncatedNormalKernel,
 }
 MIXINGS = {"dirichlet_process": DirichletProcess, "pitman_yor": PitmanYor}
 SAMPLERS = {
@@ -112,7 +113,7 @@ def check_composition(mechanism, kernel, mixing, sampler):
     sampler : MixtureSampler
     """
     sampler.check()
-    sampler = sampler.resolve(mechanism, kernel)
+    sampler = sampler.resolve(mechanism, kernel, mixing)
     who = type(sampler).__name__
     if not hasattr(sampler, "sweep"):
         raise TypeError(f"sampler {who} lacks the compiled method sweep")

@@ -14,7 +14,7 @@ from itertools import combinations, combinations_with_replacement, pairwise, pro
 
 import numpy as np
 from oracle import ExactPosterior, _check, _integrate, log_normal
-from scipy.special import betainc, betaln, gammainc, gammainccinv, gammaincinv, gammaln, ndtr, xlog1py, xlogy
+from scipy.special import betainc, betaln, gammainc, gammainccinv, gammaincinv, gammaln, log_ndtr, ndtr, xlog1py, xlogy
 
 LOW, TAIL = 1e-10, 1e-15  # prior mass that a grid leaves out: towards a = b = 0, and elsewhere
 BETA_RANGE = (1e-3, 1e6)  # the package restricts a and b to it, which the oracle ignores: refused where it matters
@@ -179,6 +179,31 @@ class NormalGrid:
         flip = low > 0  # the smaller tail does not cancel
         with np.errstate(divide="ignore"):
             return np.log(np.where(flip, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low)))
+
+
+class TruncatedNormalGrid(NormalGrid):
+    """The same law of (mu, sigma^2); records are N(mu, sigma^2) truncated to the bounds."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        low, high = ((bound - self.mu) / self.sigma for bound in self.bounds)
+        low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)  # the smaller tail does not cancel
+        self.log_inside = log_ndtr(high) + np.log1p(-np.exp(log_ndtr(low) - log_ndtr(high)))
+
+    def log_density(self, x):
+        inside = self.bounds[0] <= x <= self.bounds[1]
+        return super().log_density(x) - self.log_inside if inside else np.full(self.mu.shape, -np.inf)
+
+    def log_laplace(self, z, scale):
+        """Log density of a release y + Laplace(scale): Gauss–Legendre on panels as narrow as the narrowest kernel."""
+        cuts = np.linspace(*self.bounds, 81)
+        cuts = np.unique([*cuts, z]) if self.bounds[0] < z < self.bounds[1] else cuts
+        nodes, weights = np.polynomial.legendre.leggauss(6)
+        total = np.zeros(self.mu.shape)
+        for low, high in pairwise(cuts):
+            for node, weight in zip(low + 0.5 * (high - low) * (1 + nodes), 0.5 * (high - low) * weights, strict=True):
+                total += weight * np.exp(self.log_density(node) - np.abs(z - node) / scale)
+        return np.log(total / (2 * scale))
 
 
 # --- posteriors -------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from sklearn_dpmix.mechanisms import (
     RandomizedResponseMechanism,
     SmoothedHistogramMechanism,
 )
+from sklearn_dpmix.mixings import PitmanYor
 
 ALPHA = 1e-6
 RECORDS = np.array([[0.05], [0.3], [0.62], [0.99], [1.0], [-3.0], [7.0]])
@@ -238,3 +239,11 @@ def test_a_release_of_all_records_has_no_labels():
         assert not hasattr(model, name)
     assert np.all(np.isfinite(model.score_samples([[0.2], [0.9]])))
     assert model.sample(3, random_state=0).shape == (3, 1)
+
+
+@pytest.mark.parametrize("mechanism", [HaarWaveletMechanism(5.0, 1), HISTOGRAM])
+def test_auto_takes_any_discount(mechanism):
+    """Catches "auto" that ends at a sampler which refuses the mixing, and advises "auto"."""
+    Z = mechanism.privatize(np.full((10, 1), 0.3), random_state=0)
+    model = fit(mechanism, Z, kernel="beta", mixing=PitmanYor(1.0, 0.6), random_state=0)
+    assert np.all(np.isfinite(model.score_samples([[0.5]])))

@@ -258,7 +258,7 @@ class FirstAuxiliaryOnly(Neal5):
 class CopiesOfNoiseFreeRecords(Neal5):
     """m auxiliaries also without noise, where they are m copies of the record (as the package once did)."""
 
-    def resolve(self, mechanism, kernel):
+    def resolve(self, mechanism, kernel, mixing=None):
         return self
 
 

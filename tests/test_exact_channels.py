@@ -19,7 +19,7 @@ import pytest
 from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, NormalKernel
+from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import (
     HaarWaveletMechanism,
     LaplaceMechanism,
@@ -222,6 +222,29 @@ def laplace(Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0)
     return Case(mechanism, BetaKernel(*prior), mixing_of(alpha, discount), Z, x, exact, twins)
 
 
+def truncated(Z, epsilon, bounds=(0.0, 1.0), alpha=1.0):
+    """``epsilon=None``: no noise."""
+    Z, x = np.array(Z)[:, None], points(bounds)
+    scale = None if epsilon is None else (bounds[1] - bounds[0]) / epsilon
+
+    def exact(kind=oracle.TruncatedNormalGrid, alpha=alpha, scale=scale):
+        grid = kind(**NORMAL, bounds=bounds)
+        log_g = [grid.log_density(z) if scale is None else log_truncated(grid, z, scale) for z in Z[:, 0]]
+        return oracle.local_posterior(grid, np.array(log_g), x, alpha)
+
+    twins = {"not truncated": {"kind": oracle.NormalGrid}, **mixing_twins(alpha, 0.0)}
+    if epsilon is not None:
+        twins["half the epsilon"] = {"scale": 2 * scale}
+    mechanism = None if epsilon is None else LaplaceMechanism(epsilon, bounds=bounds)
+    kernel = TruncatedNormalKernel(**NORMAL, bounds=bounds)
+    return Case(mechanism, kernel, mixing_of(alpha, 0.0), Z, x, exact, twins)
+
+
+def log_truncated(grid, z, scale):
+    """Of the twin too, whose records may be anywhere: the noise is then of a normal record."""
+    return oracle.TruncatedNormalGrid.log_laplace(grid, z, scale)
+
+
 def without_noise(Z, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0):
     Z, x = np.array(Z)[:, None], points(bounds)
 
@@ -271,6 +294,11 @@ FAMILIES = {
         "three": laplace((0.15, 0.22, 0.9), 8.0, prior=(3.0, 1.0), alpha=0.6),
         "two, on other bounds": laplace((-0.5, 2.6), 10.0, (-1.0, 3.0), alpha=2.0),
     },
+    "laplace-truncated": {
+        "three": truncated((-0.1, 0.2, 0.8), 6.0),
+        "two": truncated((0.1, 0.15), 3.0, alpha=2.0),
+    },
+    "truncated": {"four": truncated((0.02, 0.1, 0.4, 0.97), None), "one": truncated((0.9,), None, alpha=0.5)},
     "beta": {
         "four": without_noise((0.1, 0.14, 0.6, 0.93)),
         "three, on other bounds": without_noise((-0.4, 0.9, 2.7), (-1.0, 3.0), (3.0, 1.0), 2.0),
@@ -289,6 +317,8 @@ COMBINATIONS = [
     *product(("two-categories",), ("neal5", "conditional", "auto")),
     *product(("smoothed-beta", "perturbed-beta"), GLOBAL),
     *product(("laplace-beta",), ("neal5", "slice", "auto")),
+    *product(("laplace-truncated",), ("neal5", "conditional", "neal8")),
+    *product(("truncated",), ("neal5", "auto")),
     *product(("beta", "noise-free categories"), ("neal5", "slice", "neal8", "auto")),
     ("haar-beta, Pitman-Yor", "conditional"),
     ("categories, Pitman-Yor", "neal5"),

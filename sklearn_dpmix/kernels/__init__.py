@@ -5,5 +5,6 @@ from ._beta import BetaKernel
 from ._categorical import CategoricalKernel
 from ._convolved import ConvolvedNormalKernel
 from ._normal import NormalKernel
+from ._truncated_normal import TruncatedNormalKernel
 
-__all__ = ["BetaKernel", "CategoricalKernel", "ConvolvedNormalKernel", "Kernel", "NormalKernel"]
+__all__ = ["BetaKernel", "CategoricalKernel", "ConvolvedNormalKernel", "Kernel", "NormalKernel", "TruncatedNormalKernel"]

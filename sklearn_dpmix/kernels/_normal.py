@@ -199,6 +199,10 @@ class NormalKernel(Kernel):
 
     @compiled
     def log_tilted_mass(self, theta, k, j, lo, hi, anchor, slope, curvature):
+        return self.log_normal_mass(theta, k, j, lo, hi, anchor, slope, curvature)
+
+    @compiled
+    def log_normal_mass(self, theta, k, j, lo, hi, anchor, slope, curvature):
         """log ∫_lo^hi exp(slope (y-anchor) - curvature (y-anchor)²/2) f(y | θ_k) dy."""
         mean, sd, log_mass = self.tilted_normal(theta, k, j, anchor, slope, curvature)
         if lo == -inf and hi == inf:
@@ -209,7 +213,7 @@ class NormalKernel(Kernel):
         # far in a tail log_mass and the tail's logarithm would cancel: take the integrand at the nearer end instead
         end, far = (lo, below) if below > above else (hi, above)
         u, e = end - anchor, (end - theta[k, 4 * j]) * theta[k, 4 * j + 2]
-        log_end = slope * u - 0.5 * curvature * u * u - 0.5 * e * e - theta[k, 4 * j + 3] - HALF_LOG_2PI
+        log_end = slope * u - 0.5 * curvature * u * u - 0.5 * e * e + log(theta[k, 4 * j + 2]) - HALF_LOG_2PI
         return log_end + log(sd) + log_interval_ratio(far, (hi - lo) / sd)
 
     @compiled

@@ -13,7 +13,8 @@ class Auto(MixtureSampler):
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones:
     ``Conditional`` where the channel keeps masses of bins, else ``Interweaved``; where the kernel lacks what that
-    needs, ``Conditional`` if g is closed-form, or ``Neal5``.
+    needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes
+    that ``Neal8``, or ``Neal5`` on a histogram.
 
     Examples
     --------
@@ -23,11 +24,13 @@ class Auto(MixtureSampler):
     ReUse()
     """
 
-    def resolve(self, mechanism, kernel):
+    def resolve(self, mechanism, kernel, mixing=None):
         if mechanism is None or kernel.absorbs_noise:
             return ReUse() if kernel.can("relative") else Neal8()
         if has_marginal(mechanism, kernel) and (mechanism.keeps_masses or not can_interweave(kernel)):
-            return Conditional()
+            if getattr(mixing, "discount", 0) <= Conditional.max_discount:
+                return Conditional()
+            return Neal5() if getattr(mechanism, "is_histogram", False) else Neal8()
         return Interweaved() if can_interweave(kernel) else Neal5()
 
 

@@ -42,7 +42,7 @@ class MixtureSampler(Component):
     def check(self):
         """Raise ValueError where a parameter of the sampler is wrong."""
 
-    def resolve(self, mechanism, kernel):
+    def resolve(self, mechanism, kernel, mixing=None):
         """Return the sampler to run for these parts: ``self``, but for ``Auto``."""
         return self
 

@@ -52,7 +52,7 @@ class Neal5(MixtureSampler):
     def check(self):
         check_count(self, "n_auxiliary", self.n_auxiliary)
 
-    def resolve(self, mechanism, kernel):
+    def resolve(self, mechanism, kernel, mixing=None):
         """Without noise m is 1: with m copies of a record, Π_j f(ỹ_ij | θ) would count it m times.
 
         Under a release of all records too: there no estimate of one record's g is independent of the others'.

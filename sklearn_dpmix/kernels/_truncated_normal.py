@@ -1,0 +1,200 @@
+"""Normal kernel truncated to public bounds: no mass where no record can be."""
+
+from math import exp, inf, log, sqrt
+
+import numpy as np
+
+from .._compiled import compiled, helper
+from .._numeric import draw_truncated_normal, log_ndtr_interval
+from .._parameters import check_bounds
+from ._normal import NormalKernel
+
+JUMPS = 0.3  # share of updates that begin with a draw from the posterior without truncation
+NODES, WEIGHTS = (tuple(part.tolist()) for part in np.polynomial.legendre.leggauss(48))
+
+
+class TruncatedNormalKernel(NormalKernel):
+    """Records on an interval: N(μ, σ²) truncated to it, with the base measure of :class:`NormalKernel` on (μ, σ²).
+
+    With several features a product, each truncated to its own bounds.  μ and σ² are those of the normal law before
+    truncation; they move by Metropolis steps: a draw from the conjugate posterior that ignores truncation, and a random
+    walk on (μ, log σ) whose step is tuned in the warm-up only, by the octave of the cluster's size.
+
+    Parameters
+    ----------
+    mean, mean_precision, shape, scale : as in :class:`NormalKernel`
+    bounds : pair (lo, hi) or array of shape (n_features, 2), optional
+        The interval.  None: the mechanism's bounds.
+
+    Raises
+    ------
+    ValueError
+        On fit, without bounds of its own or of the mechanism, and for noise-free records outside them.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.kernels import TruncatedNormalKernel
+    >>> TruncatedNormalKernel(bounds=(0, 1))
+    TruncatedNormalKernel(bounds=(0, 1))
+    """
+
+    def __init__(self, mean=None, mean_precision=0.1, shape=3.0, scale=None, *, bounds=None):
+        super().__init__(mean, mean_precision, shape, scale)
+        self.bounds = bounds
+
+    def can(self, capability):
+        """Neither conjugate, nor with residuals that stay inside the bounds when parameters move."""
+        return capability not in ("predictive", "residuals") and super().can(capability)
+
+    def resolve(self, release):
+        bounds = self.bounds if self.bounds is not None else release.bounds()
+        if bounds is None:
+            raise ValueError(
+                f"TruncatedNormalKernel needs bounds, of its own or the mechanism's; got bounds=None and "
+                f"mechanism={release.mechanism!r}: pass TruncatedNormalKernel(bounds=(lo, hi))"
+            )
+        low, high = check_bounds(bounds, release.n_features).T
+        if release.mechanism is None and not np.all((release.Z >= low) & (release.Z <= high)):
+            raise ValueError(
+                f"Z has values from {release.Z.min():g} to {release.Z.max():g}, outside the kernel's "
+                f"bounds={bounds!r}: pass wider bounds"
+            )
+        normal = NormalKernel(self.mean, self.mean_precision, self.shape, self.scale).resolve(release)
+        return type(self)(**normal.get_params(), bounds=np.column_stack([low, high]))
+
+    def _hyperparameters(self, n_features):
+        low, high = check_bounds(self.bounds, n_features).T
+        return super()._hyperparameters(n_features) | {"low": low.copy(), "high": high.copy()}
+
+    @compiled
+    def set_params(self, theta, k, j, mean, sd):
+        """The fourth column is log σ plus the log mass inside the bounds: so the likelihood is the parent's."""
+        theta[k, 4 * j] = mean
+        theta[k, 4 * j + 1] = sd
+        theta[k, 4 * j + 2] = 1.0 / sd
+        theta[k, 4 * j + 3] = log(sd) + log_ndtr_interval((self.low[j] - mean) / sd, (self.high[j] - mean) / sd)
+
+    @compiled
+    def log_inside(self, theta, k, j):
+        """Log mass of the untruncated law inside the bounds."""
+        return theta[k, 4 * j + 3] + log(theta[k, 4 * j + 2])
+
+    # --- parameters --------------------------------------------------------------------------------------------------
+
+    @compiled
+    def has_base_predictive(self):
+        return False
+
+    @compiled
+    def target_acceptance(self):
+        return 0.35
+
+    @compiled
+    def update_params(self, rng, theta, k, stats, n):
+        self.move_params(rng, theta, k, stats, n, 1.0)
+
+    @compiled
+    def move_params(self, rng, theta, k, stats, n, step):
+        total = 0.0
+        for j in range(self.n_features):
+            precision, shift, shape, scale = self.posterior(stats, k, j, n)
+            centre = self.prior_mean[j] + shift
+            if rng.random() < JUMPS:
+                mean, sd, inside = theta[k, 4 * j], theta[k, 4 * j + 1], self.log_inside(theta, k, j)
+                new_sd = sqrt(scale / rng.standard_gamma(shape))
+                self.set_params(theta, k, j, centre + new_sd / sqrt(precision) * rng.standard_normal(), new_sd)
+                if not rng.random() < exp(min(n * (inside - self.log_inside(theta, k, j)), 0.0)):
+                    self.set_params(theta, k, j, mean, sd)
+            mean, sd = theta[k, 4 * j], theta[k, 4 * j + 1]
+            before = log_joint(mean, sd, centre, precision, shape, scale) - n * self.log_inside(theta, k, j)
+            width = step / sqrt(n + 1.0)
+            # a step in μ that does not scale with σ, which moves too, would be another one on the way back
+            new_sd = sd * exp(width * rng.standard_normal())
+            new_mean = mean + width * self.step_scale(j) * rng.standard_normal()
+            self.set_params(theta, k, j, new_mean, new_sd)
+            after = log_joint(new_mean, new_sd, centre, precision, shape, scale) - n * self.log_inside(theta, k, j)
+            probability = exp(min(after - before, 0.0))
+            if not rng.random() < probability:
+                self.set_params(theta, k, j, mean, sd)
+                probability = probability if probability >= 0.0 else 0.0
+            total += probability
+        return total / self.n_features
+
+    @compiled
+    def step_scale(self, j):
+        """A typical σ."""
+        return sqrt(self.prior_scale[j] / self.prior_shape[j])
+
+    # --- the record given θ ------------------------------------------------------------------------------------------
+
+    @compiled
+    def log_likelihood(self, theta, k, j, y):
+        if y < self.low[j] or y > self.high[j]:
+            return -inf
+        e = (y - theta[k, 4 * j]) * theta[k, 4 * j + 2]
+        return -0.5 * e * e - theta[k, 4 * j + 3] - 0.9189385332046727
+
+    @compiled
+    def peak(self, theta, k, j):
+        y = min(max(theta[k, 4 * j], self.low[j]), self.high[j])
+        return exp(self.log_likelihood(theta, k, j, y))
+
+    @compiled
+    def log_relative(self, theta, k, j, y):
+        top = min(max(theta[k, 4 * j], self.low[j]), self.high[j])
+        return self.log_likelihood(theta, k, j, y) - self.log_likelihood(theta, k, j, top)
+
+    @compiled
+    def draw(self, rng, theta, k, j):
+        return self.draw_tilted(rng, theta, k, j, self.low[j], self.high[j], 0.0, 0.0, 0.0)
+
+    @compiled
+    def cdf(self, theta, k, j, y):
+        if y <= self.low[j]:
+            return 0.0
+        return min(exp(self.log_tilted_mass(theta, k, j, self.low[j], y, 0.0, 0.0, 0.0)), 1.0)
+
+    @compiled
+    def log_tilted_mass(self, theta, k, j, lo, hi, anchor, slope, curvature):
+        lo, hi = max(lo, self.low[j]), min(hi, self.high[j])
+        if lo >= hi:
+            return -inf
+        mass = self.log_normal_mass(theta, k, j, lo, hi, anchor, slope, curvature)
+        return mass - self.log_inside(theta, k, j)
+
+    @compiled
+    def draw_tilted(self, rng, theta, k, j, lo, hi, anchor, slope, curvature):
+        lo, hi = max(lo, self.low[j]), min(hi, self.high[j])
+        mean, sd, _ = self.tilted_normal(theta, k, j, anchor, slope, curvature)
+        y = mean + sd * draw_truncated_normal(rng, (lo - mean) / sd, (hi - mean) / sd)
+        return min(max(y, lo), hi)
+
+    @compiled
+    def moment(self, theta, k, j, centre, power):
+        """∫ (y - centre)^power f(y | θ) dy, by Gauss–Legendre where the mass is."""
+        mean, sd, low, high = theta[k, 4 * j], theta[k, 4 * j + 1], self.low[j], self.high[j]
+        top = min(max(mean, low), high)
+        reach = 9.0 * sd if top == mean else 40.0 * min(sd, sd * sd / abs(top - mean))
+        first, last = max(low, top - reach), min(high, top + reach)
+        half, total, mass = 0.5 * (last - first), 0.0, 0.0
+        for i in range(len(NODES)):
+            y = first + half * (1.0 + NODES[i])
+            f = WEIGHTS[i] * exp(self.log_relative(theta, k, j, y))
+            total += f * (y - centre) ** power
+            mass += f
+        return total / mass
+
+    @compiled
+    def mean(self, theta, k, j):
+        return self.moment(theta, k, j, 0.0, 1)
+
+    @compiled
+    def variance(self, theta, k, j):
+        return self.moment(theta, k, j, self.mean(theta, k, j), 2)
+
+
+@helper
+def log_joint(mean, sd, centre, precision, shape, scale):
+    """Log density of (μ, log σ) given the records without truncation, up to a constant."""
+    u = (mean - centre) / sd
+    return -(2.0 * shape + 1.0) * log(sd) - 0.5 * precision * u * u - scale / (sd * sd)
