@@ -251,7 +251,7 @@ class FirstAuxiliaryOnly(Neal5):
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         if not urn_sweep(self.n_aux, channel, kernel, mixing, Z, state, rng):
             return False
-        update_clusters(rng, 1, kernel, state)
+        update_clusters(rng, 1, channel, kernel, state, warming_up)
         return True
 
 
@@ -297,11 +297,11 @@ class WithoutIndicator(Slice):
         if state.ints[CURSOR] == 0:
             compact(state)
             draw_occupied_weights(rng, mixing, state)
-        if not extend_sticks(rng, kernel, mixing, state):
+        if not extend_sticks(rng, channel, kernel, mixing, state):
             return False
         state.levels[:] = -1.0
         allocate(self, rng, channel, kernel, Z, state)
-        update_clusters(rng, self.n_aux, kernel, state)
+        update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
         return True
 
 
@@ -314,12 +314,12 @@ class SticksOfTheWholeUrn(Slice):
             compact(state)
             draw_occupied_weights(rng, mixing, state)
         state.floats[CONCENTRATION] += state.ints[N_CLUSTERS]
-        enough = extend_sticks(rng, kernel, mixing, state)
+        enough = extend_sticks(rng, channel, kernel, mixing, state)
         state.floats[CONCENTRATION] -= state.ints[N_CLUSTERS]
         if not enough:
             return False
         allocate(self, rng, channel, kernel, Z, state)
-        update_clusters(rng, self.n_aux, kernel, state)
+        update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
         return True
 
 
@@ -345,7 +345,7 @@ class ForgetsSingletons(Neal8):
         if not gibbs_sweep(self.n_candidates, channel, kernel, mixing, Z, state, rng):
             return False
         impute_records(rng, channel, kernel, Z, state)
-        update_clusters(rng, 1, kernel, state)
+        update_clusters(rng, 1, channel, kernel, state, warming_up)
         return True
 
 
@@ -360,7 +360,7 @@ class WholeMassEachCandidate(Neal8):
         if not enough:
             return False
         impute_records(rng, channel, kernel, Z, state)
-        update_clusters(rng, 1, kernel, state)
+        update_clusters(rng, 1, channel, kernel, state, warming_up)
         return True
 
 
@@ -374,7 +374,7 @@ class WholeMassEachOfThePool(ReUse):
         state.floats[CONCENTRATION] /= POOL
         if not enough:
             return False
-        update_clusters(rng, self.n_aux, kernel, state)
+        update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
         return True
 
 
@@ -386,7 +386,7 @@ class SplitsTooOften(Interweaved):
         if not urn_sweep(1, channel, kernel, mixing, Z, state, rng):
             return False
         compact(state)
-        update_clusters(rng, 1, kernel, state)
+        update_clusters(rng, 1, channel, kernel, state, warming_up)
         sort_records(state)
         state.floats[CONCENTRATION] *= 2.0
         split_merge(rng, 4, channel, kernel, mixing, Z, state)

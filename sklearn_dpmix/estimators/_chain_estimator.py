@@ -190,6 +190,8 @@ def fingerprint(value):
 def warn_user(message, category):
     """Warn at the line, outside this package and scikit-learn, that called us."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in ("sklearn_dpmix", "sklearn"):
+    while frame.f_back is not None:  # code that was run by exec() may have no __name__
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("sklearn_dpmix", "sklearn"):
+            break
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

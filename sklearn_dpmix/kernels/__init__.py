@@ -7,4 +7,11 @@ from ._convolved import ConvolvedNormalKernel
 from ._normal import NormalKernel
 from ._truncated_normal import TruncatedNormalKernel
 
-__all__ = ["BetaKernel", "CategoricalKernel", "ConvolvedNormalKernel", "Kernel", "NormalKernel", "TruncatedNormalKernel"]
+__all__ = [
+    "BetaKernel",
+    "CategoricalKernel",
+    "ConvolvedNormalKernel",
+    "Kernel",
+    "NormalKernel",
+    "TruncatedNormalKernel",
+]

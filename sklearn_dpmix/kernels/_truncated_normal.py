@@ -108,7 +108,6 @@ class TruncatedNormalKernel(NormalKernel):
             mean, sd = theta[k, 4 * j], theta[k, 4 * j + 1]
             before = log_joint(mean, sd, centre, precision, shape, scale) - n * self.log_inside(theta, k, j)
             width = step / sqrt(n + 1.0)
-            # a step in μ that does not scale with σ, which moves too, would be another one on the way back
             new_sd = sd * exp(width * rng.standard_normal())
             new_mean = mean + width * self.step_scale(j) * rng.standard_normal()
             self.set_params(theta, k, j, new_mean, new_sd)
@@ -116,13 +115,12 @@ class TruncatedNormalKernel(NormalKernel):
             probability = exp(min(after - before, 0.0))
             if not rng.random() < probability:
                 self.set_params(theta, k, j, mean, sd)
-                probability = probability if probability >= 0.0 else 0.0
             total += probability
         return total / self.n_features
 
     @compiled
     def step_scale(self, j):
-        """A typical σ."""
+        """A typical σ: were it σ itself, which moves too, the way back would have another step."""
         return sqrt(self.prior_scale[j] / self.prior_shape[j])
 
     # --- the record given θ ------------------------------------------------------------------------------------------

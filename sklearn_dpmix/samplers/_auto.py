@@ -13,8 +13,8 @@ class Auto(MixtureSampler):
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones:
     ``Conditional`` where the channel keeps masses of bins, else ``Interweaved``; where the kernel lacks what that
-    needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes
-    that ``Neal8``, or ``Neal5`` on a histogram.
+    needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can
+    take makes that ``Neal8``, or ``Neal5`` on a histogram.
 
     Examples
     --------

@@ -84,8 +84,9 @@ def run(sampler, channel, kernel, mixing, Z, state, rng, until, n_warmup, thin, 
     """
     ints = state.ints
     if ints[STAGE] == NOT_BEGUN:
-        for k in range(ints[N_CLUSTERS]):
-            kernel.draw_prior(rng, state.theta, k)
+        if kernel.target_acceptance() > 0.0:  # else the update forgets where it starts
+            for k in range(ints[N_CLUSTERS]):
+                kernel.draw_prior(rng, state.theta, k)
         update_clusters(rng, sampler.n_aux, channel, kernel, state, False)  # given the starting records
         ints[STAGE] = 0
     while ints[N_SWEEPS] < until:
