@@ -494,7 +494,8 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
         Parameters
         ----------
         loss : {"vi", "binder"}, default="vi"
-            Variation of information, or the share of pairs on which two partitions disagree.
+            Variation of information, or the share of pairs on which two partitions disagree.  Where noise leaves
+            memberships in doubt, the first prefers few clusters and the second leaves doubtful records alone.
         n_partitions : int, default=500
             Posterior draws of the partition, evenly spaced, that the expectation is over.
         n_starts : int, default=8
