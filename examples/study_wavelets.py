@@ -9,16 +9,11 @@ draws of the number of clusters a second by the exact sampler and by the paper's
 examples/output/study_wavelets.png.  Under a minute; ``--full`` is the paper's grid and chain length.
 """
 
-import argparse
-import pathlib
-import time
-import warnings
-
 import matplotlib.pyplot as plt
 import numpy as np
+from _study import fit, full_grid, save
 from scipy import stats
 
-from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import BetaKernel
 from sklearn_dpmix.mechanisms import HaarWaveletMechanism, LaplaceMechanism
 from sklearn_dpmix.metrics import hellinger_distance
@@ -26,7 +21,6 @@ from sklearn_dpmix.metrics import hellinger_distance
 SHAPES = ((5, 50), (50, 50), (50, 5))
 GRID = np.linspace(0.001, 0.999, 400)
 TRUTH = np.mean([stats.beta.pdf(GRID, a, b) for a, b in SHAPES], axis=0)
-OUTPUT = pathlib.Path(__file__).parent / "output" / "study_wavelets.png"
 STYLES = {2: ("#0072B2", ":"), 4: ("#D55E00", "-"), 6: ("#009E73", "--")}  # Okabe-Ito
 
 
@@ -37,30 +31,17 @@ def records():
     return rng.beta(a, b)[:, None]
 
 
-def fit(mechanism, X, sampler, n_sweeps):
+def study(mechanism, X, sampler, n_sweeps):
     """Posterior by one sampler: (model, effective draws of the number of clusters a second)."""
     Z = mechanism.privatize(X, random_state=7)
-    model = PrivateDPMixture(
-        mechanism,
-        kernel=BetaKernel(shape=2.0, rate=0.5),
-        sampler=sampler,
-        n_chains=2,
-        n_warmup=n_sweeps,
-        n_draws=n_sweeps,
-        n_jobs=2,
-        random_state=0,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # the paper's own sampler does not mix where ε is large
-        started = time.perf_counter()
-        model.fit(Z)
-    return model, model.ess_["n_clusters"] / (time.perf_counter() - started)
+    model, seconds = fit(mechanism, BetaKernel(shape=2.0, rate=0.5), sampler, Z, n_sweeps)
+    return model, model.ess_["n_clusters"] / seconds
 
 
 def show(axis, name, mechanism, X, n_sweeps, color, style, label):
     """One mechanism: a line of the table and a line of the panel."""
-    exact, exact_speed = fit(mechanism, X, "auto", n_sweeps)
-    paper, paper_speed = fit(mechanism, X, "neal5", n_sweeps)
+    exact, exact_speed = study(mechanism, X, "auto", n_sweeps)
+    paper, paper_speed = study(mechanism, X, "neal5", n_sweeps)
     density = np.exp(exact.score_samples(GRID[:, None]))
     distance = hellinger_distance(density, TRUTH, GRID)
     row = f"{name:<28}{distance:10.3f}{paper.acceptance_rate_:12.3f}{exact_speed:12.1f}{paper_speed:12.1f}"
@@ -69,15 +50,13 @@ def show(axis, name, mechanism, X, n_sweeps, color, style, label):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--full", action="store_true", help="the paper's ε and chain length (an hour or more)")
-    full = parser.parse_args().full
+    full = full_grid(__doc__, "an hour or more")
     epsilons = (2.0, 10.0, 50.0, 100.0, 250.0) if full else (10.0, 50.0, 250.0)
     n_sweeps = 50_000 if full else 1000
     X = records()
-    fit(HaarWaveletMechanism(10.0, 2), X, "auto", 10)  # compiles, so that times below are of sampling
+    study(HaarWaveletMechanism(10.0, 2), X, "auto", 10)  # compiles, so that times below are of sampling
     for mechanism in (HaarWaveletMechanism(10.0, 2), LaplaceMechanism(10.0, bounds=(0, 1))):
-        fit(mechanism, X, "neal5", 10)
+        study(mechanism, X, "neal5", 10)
     print(f"{'':<28}{'Hellinger':>10}{'acceptance':>12}{'ESS/s auto':>12}{'ESS/s neal5':>12}")
     figure, axes = plt.subplots(3, len(epsilons), figsize=(3.4 * len(epsilons), 8), sharex=True, layout="constrained")
     for column, epsilon in enumerate(epsilons):
@@ -98,9 +77,7 @@ def main():
     for axis in axes[:, 0]:
         axis.set_ylabel("density")
         axis.legend(frameon=False, fontsize=8)
-    OUTPUT.parent.mkdir(exist_ok=True)
-    figure.savefig(OUTPUT, dpi=110)
-    print(f"picture: {OUTPUT.relative_to(pathlib.Path.cwd()) if OUTPUT.is_relative_to(pathlib.Path.cwd()) else OUTPUT}")
+    save(figure, "study_wavelets.png")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import numpy as np
 
 from ._compiled import entry, helper
 from ._mixture import in_chunks, log_sum_in
+from .samplers._neal8 import log_marginal
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on
 N_SCORED, N_PREDICTIVE = 500, 10_000  # draws averaged in g(z); records drawn where g has no closed form
@@ -97,15 +98,6 @@ def fill_cache(channel, kernel, theta):
 
 
 # --- compiled --------------------------------------------------------------------------------------------------------
-
-
-@helper
-def log_marginal(channel, kernel, Z, i, theta, h):
-    """log g(z_i | θ_h), a sum over features."""
-    total = 0.0
-    for j in range(kernel.n_features):
-        total += channel.log_marginal(kernel, Z, i, j, theta, h)
-    return total
 
 
 @helper

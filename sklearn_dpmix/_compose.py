@@ -68,12 +68,7 @@ def check_mechanism(mechanism, n_records):
         raise TypeError(
             f"mechanism must be an object, got the class {mechanism.__name__}: pass {mechanism.__name__}(...)"
         )
-    if not getattr(mechanism, "is_local", True):
-        if getattr(mechanism, "is_histogram", False):
-            mechanism.check()
-            if n_records not in (None, mechanism.n_records):
-                raise ValueError(f"n_records={n_records!r}, but mechanism={mechanism!r} says another number of records")
-            return
+    if not getattr(mechanism, "is_local", True) and not getattr(mechanism, "is_histogram", False):
         if n_records is None:
             raise ValueError(
                 f"mechanism={mechanism!r} releases a statistic of all records: n_records must say how many they were, "
@@ -90,13 +85,14 @@ def check_mechanism(mechanism, n_records):
         )
     if not isinstance(mechanism, RecordChannel):
         raise TypeError(f"mechanism {type(mechanism).__name__} must derive from sklearn_dpmix.mechanisms.RecordChannel")
-    if hasattr(mechanism, "check"):
-        mechanism.check()
+    mechanism.check()
+    if mechanism.is_histogram and n_records not in (None, mechanism.n_records):
+        raise ValueError(f"n_records={n_records!r}, but mechanism={mechanism!r} says another number of records")
 
 
 def check_n_records(mechanism, n_records, n):
     """A local release has one row a record."""
-    if getattr(mechanism, "is_local", True) and n_records is not None and n_records != n:
+    if (mechanism is None or mechanism.is_local) and n_records is not None and n_records != n:
         raise ValueError(
             f"n_records={n_records}, but the release has {n} records: leave n_records out for a local mechanism"
         )
@@ -122,7 +118,7 @@ def check_composition(mechanism, kernel, mixing, sampler):
             f"kernel {type(kernel).__name__} needs an unclamped Gaussian channel with one noise scale, such as "
             f"GaussianMechanism(scale=...) or GaussianMechanism(..., clamp=False), got mechanism={mechanism!r}"
         )
-    if getattr(mechanism, "is_histogram", False) and not sampler.takes_histograms:
+    if mechanism is not None and mechanism.is_histogram and not sampler.takes_histograms:
         raise ValueError(
             f"sampler {who} takes releases of single records, but mechanism={mechanism!r} releases a histogram of all: "
             'use sampler="auto", "conditional", "neal5" or "slice"'

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import gammainc
 
-from .mechanisms._channel import n_confidential
+from .mechanisms import NoNoise
 
 DOUBT = 1e-6  # probability below which an honest release is doubted
 
@@ -14,12 +14,12 @@ class Release:
     def __init__(self, Z, mechanism):
         self.Z = Z
         self.mechanism = mechanism
-        self.n_features = n_confidential(mechanism, Z)
+        self.channel = NoNoise() if mechanism is None else mechanism
+        self.n_features = self.channel.n_features(Z.shape[1])
 
     def noise_variance(self):
         """Mean variance of the noise on a feature, 0 where it is unknown."""
-        noise = getattr(self.mechanism, "noise_variance", None)
-        return (noise(self.n_features) if noise is not None else None) or 0.0
+        return self.channel.noise_variance(self.n_features) or 0.0
 
     def noise_scale(self):
         """Scale of the noise, (n, 1)."""
@@ -28,8 +28,7 @@ class Release:
 
     def bounds(self):
         """Bounds of the confidential records, (n_features, 2), or None."""
-        bounds_for = getattr(self.mechanism, "bounds_for", None)
-        return bounds_for(self.n_features) if bounds_for is not None else None
+        return self.channel.bounds_for(self.n_features)
 
     def moments(self):
         """Mean and variance of the confidential records by feature, the noise variance taken off.
@@ -43,8 +42,9 @@ class Release:
         ValueError
             Where squares of the records overflow.
         """
-        if hasattr(self.mechanism, "moments"):
-            return self.mechanism.moments(self.Z)
+        known = self.channel.moments(self.Z)
+        if known is not None:
+            return known
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance = self.Z.mean(axis=0), self.Z.var(axis=0)
         if not np.all(np.isfinite(variance)):
@@ -67,8 +67,9 @@ class Release:
         """Records near which a chain may start: the release, shrunk to the variance of the confidential records."""
         if self.mechanism is None:
             return self.Z
-        if hasattr(self.mechanism, "guess"):
-            return self.mechanism.guess(self.Z)
+        known = self.channel.guess(self.Z)
+        if known is not None:
+            return known
         mean, variance = self.moments()
         spread = self.Z.std(axis=0)
         shrink = np.sqrt(variance) / np.where(spread > 0, spread, 1.0)
@@ -88,7 +89,7 @@ class Release:
         variance.  The lower tail of that gamma is exact for Gaussian noise, and heavier than the truth for Laplace
         noise or unequal scales.
         """
-        kurtosis = getattr(self.mechanism, "kurtosis", None)
+        kurtosis = self.channel.kurtosis
         n, n_features = self.Z.shape
         if kurtosis is None or n < 2:
             return
@@ -97,7 +98,7 @@ class Release:
         shape = (n - 1) * evenness / (kurtosis - 1.0)
         ratio = self.Z.var(axis=0, ddof=1) / self.noise_variance()
         worst = int(np.argmin(ratio))
-        if ratio[worst] == 0.0 and hasattr(self.mechanism, "check_release"):
+        if ratio[worst] == 0.0 and self.channel.is_discrete:
             return  # integers may well be all the same
         probability = n_features * float(gammainc(shape, shape * ratio[worst]))
         if probability < DOUBT:

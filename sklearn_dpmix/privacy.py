@@ -42,6 +42,11 @@ class PrivacyGuarantee:
     rho: float
     neighbours: str = "replace one record"
 
+    @classmethod
+    def pure(cls, epsilon, neighbours="replace one record"):
+        """ε-DP, which is ε²/2-zCDP (Bun & Steinke 2016, Proposition 1.4)."""
+        return cls(epsilon, 0.0, 0.5 * epsilon**2, neighbours)
+
 
 def zcdp_to_approx_dp(rho, delta):
     """Return an ε such that ρ-zCDP implies (ε, δ)-DP: ε = ρ + 2√(ρ ln 1/δ) (Bun & Steinke 2016, Prop. 1.3).

@@ -21,7 +21,6 @@ from sklearn_dpmix.mechanisms import (
     RandomizedResponseMechanism,
     SmoothedHistogramMechanism,
 )
-from sklearn_dpmix.mechanisms._channel import encode
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Conditional, Neal5, Neal8, Slice
 
@@ -91,7 +90,7 @@ def posterior(model, mechanism, sampler, thin, Z, rng):
         model.kernel._lower(n_features=1),
         DirichletProcess(CONCENTRATION)._lower(),
     )
-    table = np.ascontiguousarray(encode(mechanism, Z))
+    table = np.ascontiguousarray(mechanism.encode(Z))
     table.flags.writeable = False
     state = sampler.init(values, table, release.guess(), model.kernel.sizes(1), rng)
     n_warmup = 15 * thin

@@ -17,7 +17,7 @@ from .._mixture import MixtureDraws
 from .._partition import point_partition, similarity
 from .._random import as_generator
 from .._release import Release
-from ..mechanisms._channel import NoNoise, check_release, encode
+from ..mechanisms import NoNoise
 from ..samplers._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from ._chain_estimator import ChainEstimator, warn_user
 from ._progress import with_callbacks
@@ -187,13 +187,14 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
                 Z = np.reshape(Z, (-1, 1))  # one release of all records: a column
             Z = self._check_input(Z, "Z", reset=True)
             check_n_records(self.mechanism, self.n_records, len(Z))
-            check_release(self.mechanism, Z)
+            mechanism = NoNoise() if self.mechanism is None else self.mechanism
+            mechanism.check_release(Z)
             # copies: what is fitted does not change with set_params
             self.mechanism_, kernel, self.mixing_, self.sampler_ = deepcopy((self.mechanism, *parts))
             release = Release(Z, self.mechanism_)
             self._n_features_ = release.n_features
             self.kernel_ = kernel.resolve(release)
-            Z = encode(self.mechanism_, Z)
+            Z = mechanism.encode(Z)
             values = (
                 self.sampler_._lower(),
                 self._channel(self.mechanism_, len(Z)),
@@ -423,8 +424,9 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
                     "release: leave epsilon out, or use NormalKernel"
                 )
             mechanism = type(mechanism)(**{**mechanism.get_params(deep=False), "epsilon": epsilon})
-        check_release(mechanism, Z)
-        return encode(mechanism, Z), self._channel(mechanism, len(Z))
+        channel = NoNoise() if mechanism is None else mechanism
+        channel.check_release(Z)
+        return channel.encode(Z), self._channel(mechanism, len(Z))
 
     @available_if(is_local)
     def fit_predict(self, Z, y=None):

@@ -65,10 +65,6 @@ class AdditiveMechanism(RecordChannel):
         """Scale of the noise on records of ``n_features`` (bounds given as one pair count once a feature)."""
         return positive_array("scale", self.scale)
 
-    def noise_variance(self, n_features=None):
-        """Mean variance of the noise on one feature, over records; None where it is unknown."""
-        return None
-
     def tail_probability(self, distance, scale):
         """P(noise > distance), distance at least 0; None where it is unknown."""
         return None

@@ -33,7 +33,6 @@ class BinnedChannel(RecordChannel):
         return check_bounds(self.bounds, 1)
 
     def n_features(self, n_released):
-        """Confidential features behind ``n_released`` columns of a release."""
         return 1
 
     def bin_of(self, X):
@@ -48,10 +47,12 @@ class BinnedChannel(RecordChannel):
         return lo + (hi - lo) * (np.arange(self.n_bins) + 0.5) / self.n_bins
 
     def encode(self, Z):
-        """The release as samplers see it: a table (n, n_bins + 1)."""
+        """The table (n, n_bins + 1) that samplers see."""
         log_q = self.log_bins(Z)
         top = log_q.max(axis=1, keepdims=True)
-        return np.hstack([np.exp(log_q - top), top])
+        table = np.hstack([np.exp(log_q - top), top])
+        table.flags.writeable = False
+        return table
 
     def bin_probabilities(self, Z):
         """Maximum-likelihood probabilities of the bins given the release, roughly: 200 steps of EM."""
@@ -129,6 +130,19 @@ class BinnedChannel(RecordChannel):
         return (log(q) if q > 0.0 else -inf) + Z[self.row(i), self.last_bin + 1]
 
     @compiled
+    def n_pieces(self):
+        return self.last_bin + 1
+
+    @compiled
+    def piece(self, Z, i, j, p):
+        lo, hi = self.edges(p)
+        q = Z[self.row(i), p]
+        return lo, hi, 0.0, (log(q) if q > 0.0 else -inf) + Z[self.row(i), self.last_bin + 1], 0.0, 0.0
+
+    # where the kept masses underflow, the same in logarithms
+    log_marginal_by_pieces, impute_by_pieces = RecordChannel.log_marginal, RecordChannel.impute
+
+    @compiled
     def cache(self, kernel, theta, k):
         """Mass of the kernel in each bin."""
         first = theta.shape[1] - self.last_bin - 1
@@ -143,22 +157,7 @@ class BinnedChannel(RecordChannel):
             total += Z[row, b] * theta[k, first + b]
         if total > TINY:
             return log(total) + Z[row, self.last_bin + 1]
-        top, total = -inf, 0.0
-        for b in range(self.last_bin + 1):
-            value = self.log_bin_mass(kernel, Z, row, theta, k, b)
-            if value > top:
-                total = total * exp(top - value) + 1.0
-                top = value
-            elif value > -inf:
-                total += exp(value - top)
-        return top + log(total) + Z[row, self.last_bin + 1] if total > 0.0 else -inf
-
-    @compiled
-    def log_bin_mass(self, kernel, Z, row, theta, k, b):
-        """log of (q(z | bin b) over its largest value times the kernel's mass in b), without underflow."""
-        lo, hi = self.edges(b)
-        q = Z[row, b]
-        return log(q) + kernel.log_tilted_mass(theta, k, 0, lo, hi, 0.0, 0.0, 0.0) if q > 0.0 else -inf
+        return self.log_marginal_by_pieces(kernel, Z, i, j, theta, k)
 
     @compiled
     def impute(self, rng, kernel, Z, i, j, theta, k):
@@ -166,26 +165,15 @@ class BinnedChannel(RecordChannel):
         first, row, total = theta.shape[1] - self.last_bin - 1, self.row(i), 0.0
         for b in range(self.last_bin + 1):
             total += Z[row, b] * theta[k, first + b]
-        chosen = 0
-        if total > TINY:
-            u = rng.random() * total
-            for b in range(self.last_bin + 1):
-                mass = Z[row, b] * theta[k, first + b]
-                if mass > 0.0:
-                    chosen = b
-                    u -= mass
-                    if u < 0.0:
-                        break
-        else:
-            top, total = -inf, 0.0
-            for b in range(self.last_bin + 1):
-                value = self.log_bin_mass(kernel, Z, row, theta, k, b)
-                if value > -inf:
-                    if value > top:
-                        total *= exp(top - value)
-                        top = value
-                    total += exp(value - top)
-                    if rng.random() * total < exp(value - top):
-                        chosen = b
+        if not total > TINY:
+            return self.impute_by_pieces(rng, kernel, Z, i, j, theta, k)
+        chosen, u = 0, rng.random() * total
+        for b in range(self.last_bin + 1):
+            mass = Z[row, b] * theta[k, first + b]
+            if mass > 0.0:
+                chosen = b
+                u -= mass
+                if u < 0.0:
+                    break
         lo, hi = self.edges(chosen)
         return kernel.draw_tilted(rng, theta, k, 0, lo, hi, 0.0, 0.0, 0.0)

@@ -49,8 +49,44 @@ class RecordChannel(Component):
     #: whether a kernel's masses of the pieces are kept with its parameters, so that ``log_marginal`` is cheap
     keeps_masses = False
 
+    #: whether records are released one by one (local privacy), and not one statistic of all
+    is_local = True
+    #: whether that statistic is a histogram (``HistogramMechanism``)
+    is_histogram = False
+    #: whether releases are integers
+    is_discrete = False
+    #: kurtosis of additive noise, where it is known
+    kurtosis: float | None = None
+
     def check(self, n_features=None):
         """Raise ValueError where a parameter is wrong."""
+
+    def check_release(self, Z):
+        """Raise ValueError where Z cannot be a release of this mechanism."""
+
+    def n_features(self, n_released):
+        """Confidential features behind ``n_released`` columns of a release."""
+        return n_released
+
+    def encode(self, Z):
+        """The release as samplers see it: a read-only array."""
+        return Z
+
+    def bounds_for(self, n_features):
+        """Bounds of the confidential records, (n_features, 2), or None."""
+        return None
+
+    def noise_variance(self, n_features=None):
+        """Mean variance of additive noise on one feature, over records; None where it is unknown."""
+        return None
+
+    def moments(self, Z):
+        """Mean and variance of the confidential records by feature; None: those of the release, less the noise's."""
+        return None
+
+    def guess(self, Z):
+        """(n, n_features) records near which a chain may start; None: the release, shrunk to its moments."""
+        return None
 
     @compiled
     def propose(self, rng, kernel, Z, i, j, theta, k):
@@ -124,25 +160,6 @@ class RecordChannel(Component):
                     chosen = p
         lo, hi, anchor, _, slope, curvature = self.piece(Z, i, j, chosen)
         return kernel.draw_tilted(rng, theta, k, j, lo, hi, anchor, slope, curvature)
-
-
-def check_release(mechanism, Z):
-    """Check a release by the mechanism's own rules, if it has any."""
-    if hasattr(mechanism, "check_release"):
-        mechanism.check_release(Z)
-
-
-def n_confidential(mechanism, Z):
-    """Number of features of the confidential records behind a release."""
-    return mechanism.n_features(Z.shape[1]) if hasattr(mechanism, "n_features") else Z.shape[1]
-
-
-def encode(mechanism, Z):
-    """The release as samplers see it: a read-only array."""
-    if hasattr(mechanism, "encode"):
-        Z = mechanism.encode(Z)
-        Z.flags.writeable = False
-    return Z
 
 
 class NoNoise(RecordChannel):

@@ -44,6 +44,7 @@ class IntegerMechanism(AdditiveMechanism):
     4
     """
 
+    is_discrete = True
     #: name of the mechanism for records that are not integers
     continuous = ""
 
@@ -82,8 +83,8 @@ class IntegerMechanism(AdditiveMechanism):
             )
         return bounds
 
-    def _in_range(self, scale):
-        """``scale`` again; raise ValueError where it is out of range."""
+    def noise_scale_for(self, n_features):
+        scale = super().noise_scale_for(n_features)
         if np.max(scale) > LARGEST_SCALE or np.min(scale) < SMALLEST_SCALE:
             name = next(name for name in ("epsilon", "rho", "scale") if getattr(self, name) is not None)
             raise ValueError(

@@ -8,8 +8,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
 from .._compiled import compiled, helper
-from .._parameters import calibrate
-from ..privacy import PrivacyGuarantee, gaussian_scale
+from ..privacy import gaussian_scale
+from ._calibrated import GaussianCalibrated
 from ._discrete import IntegerMechanism
 from ._discrete_laplace import draw_discrete_laplace
 from ._gaussian import HALF_LOG_2PI
@@ -22,7 +22,7 @@ N_TERMS = 1000
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
-class DiscreteGaussianMechanism(IntegerMechanism):
+class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
     """Release z = clamp(y) + e for integer y, P(e) proportional to exp(-e²/(2σ²)), independently by feature.
 
     Records in ``bounds`` differ by at most Δ₂ = √Σ(hi - lo)² in L2, and a release is Δ₂²/(2σ²)-zCDP.  σ is a parameter:
@@ -86,62 +86,15 @@ class DiscreteGaussianMechanism(IntegerMechanism):
     PrivacyGuarantee(epsilon=None, delta=None, rho=0.5, neighbours='replace one record')
     """
 
-    norm = 2
+    calibrations = ("analytic",)
     secure_noise = "discrete gaussian"
     continuous = "GaussianMechanism"
 
-    def __init__(
-        self,
-        epsilon=None,
-        delta=None,
-        *,
-        bounds=None,
-        query=None,
-        scale=None,
-        rho=None,
-        calibration="analytic",
-        clamp=True,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.query = query
-        self.scale = scale
-        self.rho = rho
-        self.calibration = calibration
-        self.clamp = clamp
-
-    def noise_scale_for(self, n_features):
-        if self.calibration != "analytic":
-            raise ValueError(
-                'calibration must be "analytic" for DiscreteGaussianMechanism, no other being proved for its law, got '
-                f"{self.calibration!r}"
-            )
-        if (self.epsilon is None) != (self.delta is None):
-            raise ValueError(
-                f"epsilon and delta go together, got epsilon={self.epsilon!r}, delta={self.delta!r}: discrete Gaussian "
-                "noise has no pure epsilon; give both, or rho=, or scale="
-            )
-        if self.delta is not None and not (isinstance(self.delta, (int, float, np.number)) and 0 < self.delta < 1):
-            raise ValueError(f"delta must be a number strictly between 0 and 1, got delta={self.delta!r}")
-        return self._in_range(
-            calibrate(
-                self,
-                self.sensitivity(n_features),
-                epsilon=lambda epsilon, delta_2: self._from_epsilon(epsilon, delta_2, n_features),
-                rho=lambda rho, delta_2: delta_2 / np.sqrt(2.0 * rho),
-            )
-        )
-
-    def _from_epsilon(self, epsilon, sensitivity, n_features):
+    def _scale_of(self, epsilon, sensitivity, n_features):
         shift = floor(sensitivity * (1.0 + 1e-9))  # integers differ by integers; what a query rounded is no excuse
-        exact = shift > 0 and self._one_number(sensitivity, n_features)
-        distinct, inverse = np.unique(epsilon, return_inverse=True)
-        delta = float(self.delta)
-        scales = np.array(
-            [_exact_scale(e, delta, shift) if exact else sensitivity * _unit_scale(e, delta) for e in distinct.tolist()]
-        )[inverse]
-        return scales.reshape(np.shape(epsilon)) if np.ndim(epsilon) else float(scales.item())
+        if shift > 0 and self._one_number(sensitivity, n_features):
+            return _exact_scale(epsilon, float(self.delta), shift)
+        return sensitivity * _unit_scale(epsilon, float(self.delta))
 
     def _one_number(self, sensitivity, n_features):
         """Whether two neighbours' values differ in one coordinate only, so that Theorem 7 applies."""
@@ -149,27 +102,6 @@ class DiscreteGaussianMechanism(IntegerMechanism):
             return len(self.bounds_for(n_features)) == 1
         # integer vectors shorter than √2 have one coordinate that is not zero
         return sensitivity < 1.4 or getattr(self.query, "n_statistics", None) == 1
-
-    def guarantee(self, n_features=None):
-        """Return the guarantee of one release: (ε, δ) where ε was given, and ρ always.
-
-        Of the least protected record where each has its own channel.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Needed where one pair of bounds stands for several features.  Without it ρ is that of one feature, which is
-            the larger where (ε, δ) was given.
-
-        Raises
-        ------
-        ValueError
-            With ``scale`` alone: what it is noise *on* is then unknown.
-        """
-        rho = 0.5 * self._loss(n_features) ** 2
-        if self.epsilon is None:
-            return PrivacyGuarantee(None, None, rho, self._neighbours())
-        return PrivacyGuarantee(float(np.max(self.epsilon)), float(self.delta), rho, self._neighbours())
 
     def tail_probability(self, distance, scale):
         """P(e > distance), to 1e-9 of itself as far as 30 σ."""

@@ -5,12 +5,11 @@ from math import floor, log, tanh
 import numpy as np
 
 from .._compiled import compiled
-from .._parameters import calibrate
-from ..privacy import PrivacyGuarantee
+from ._calibrated import LaplaceCalibrated
 from ._discrete import IntegerMechanism
 
 
-class DiscreteLaplaceMechanism(IntegerMechanism):
+class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
     """Release z = clamp(y) + e for integer y, P(e) = (1-r)/(1+r) r^|e| with r = exp(-1/b), independently by feature.
 
     Records in ``bounds`` differ by at most Δ₁ = Σ(hi - lo) in L1, an integer, and the ratio of probabilities is at most
@@ -63,44 +62,8 @@ class DiscreteLaplaceMechanism(IntegerMechanism):
     PrivacyGuarantee(epsilon=2.0, delta=0.0, rho=2.0, neighbours='replace one record')
     """
 
-    norm = 1
     secure_noise = "discrete laplace"
     continuous = "LaplaceMechanism"
-
-    def __init__(self, epsilon=None, *, bounds=None, query=None, scale=None, rho=None, clamp=True):
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.query = query
-        self.scale = scale
-        self.rho = rho
-        self.clamp = clamp
-
-    def noise_scale_for(self, n_features):
-        return self._in_range(
-            calibrate(
-                self,
-                self.sensitivity(n_features),
-                epsilon=lambda epsilon, delta_1: delta_1 / epsilon,
-                rho=lambda rho, delta_1: delta_1 / np.sqrt(2.0 * rho),
-            )
-        )
-
-    def guarantee(self, n_features=None):
-        """Return the guarantee of one release; of the least protected record where each has its own channel.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Needed where one pair of bounds stands for several features and the noise was given as ``scale``.
-
-        Raises
-        ------
-        ValueError
-            With ``scale`` alone: what it is noise *on* is then unknown.
-        """
-        loss = self._loss(n_features)
-        epsilon = loss if self.epsilon is None else float(np.max(self.epsilon))
-        return PrivacyGuarantee(epsilon, 0.0, 0.5 * epsilon**2, self._neighbours())
 
     def tail_probability(self, distance, scale):
         """P(e > distance) = r^(⌊distance⌋ + 1)/(1 + r)."""

@@ -7,14 +7,14 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._compiled import compiled
-from .._parameters import calibrate
-from ..privacy import PrivacyGuarantee, gaussian_delta, gaussian_scale
+from ..privacy import gaussian_delta, gaussian_scale
 from ._additive import AdditiveMechanism
+from ._calibrated import GaussianCalibrated
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 
 
-class GaussianMechanism(AdditiveMechanism):
+class GaussianMechanism(GaussianCalibrated):
     """Release z = clamp(y) + N(0, η²), independently for each feature (or a query's value + Gaussian noise).
 
     Records in ``bounds`` differ by at most Δ₂ = √Σ(hi - lo)² in L2.
@@ -60,60 +60,23 @@ class GaussianMechanism(AdditiveMechanism):
     1.0
     """
 
-    norm = 2
+    calibrations = ("analytic", "classical")
     secure_noise = "gaussian"
     piece_shape = "quadratic"
     kurtosis = 3.0
-
-    def __init__(
-        self,
-        epsilon=None,
-        delta=None,
-        *,
-        bounds=None,
-        query=None,
-        scale=None,
-        rho=None,
-        calibration="analytic",
-        clamp=True,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.query = query
-        self.scale = scale
-        self.rho = rho
-        self.calibration = calibration
-        self.clamp = clamp
-
-    def noise_scale_for(self, n_features):
-        if self.calibration not in ("analytic", "classical"):
-            raise ValueError(f'calibration must be "analytic" or "classical", got {self.calibration!r}')
-        if (self.epsilon is None) != (self.delta is None):
-            raise ValueError(
-                f"epsilon and delta go together, got epsilon={self.epsilon!r}, delta={self.delta!r}: Gaussian noise "
-                "has no pure epsilon; give both, or rho=, or scale="
-            )
-        if self.delta is not None and not (isinstance(self.delta, (int, float, np.number)) and 0 < self.delta < 1):
-            raise ValueError(f"delta must be a number strictly between 0 and 1, got delta={self.delta!r}")
-        return calibrate(
-            self,
-            self.sensitivity(n_features),
-            epsilon=self._from_epsilon,
-            rho=lambda rho, delta_2: delta_2 / np.sqrt(2.0 * rho),
-        )
 
     @property
     def is_absorbable(self):
         """Whether a normal kernel can absorb the noise (paper §3.3): nothing clamped, one noise scale."""
         return self.is_local and (self.bounds is None or not self.clamp) and np.size(self.noise_scale) == 1
 
-    def _from_epsilon(self, epsilon, sensitivity):
+    def _scale_of(self, epsilon, sensitivity, n_features):
         if self.calibration == "classical":
             return np.sqrt(2.0 * np.log(1.25 / self.delta)) * sensitivity / epsilon
-        distinct, inverse = np.unique(epsilon, return_inverse=True)
-        scales = np.array([gaussian_scale(float(e), self.delta, sensitivity) for e in distinct])[inverse]
-        return scales.reshape(np.shape(epsilon)) if np.ndim(epsilon) else float(scales.item())
+        return gaussian_scale(epsilon, self.delta, sensitivity)
+
+    def delta_of(self, epsilon, rho):
+        return float(self.delta) if self.calibration == "analytic" else gaussian_delta(epsilon, rho)
 
     def noise_variance(self, n_features=None):
         return float(np.mean(np.square(self.noise_scale_for(n_features))))
@@ -131,29 +94,6 @@ class GaussianMechanism(AdditiveMechanism):
         return release
 
     privatize.__doc__ = AdditiveMechanism.privatize.__doc__
-
-    def guarantee(self, n_features=None):
-        """Return the guarantee of one release: (ε, δ) where ε was given, and ρ always.
-
-        Of the least protected record where each has its own channel; δ is the one of the noise in force, also where
-        ``calibration="classical"`` promised another.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Needed where one pair of bounds stands for several features and the noise was given as ``scale``.
-
-        Raises
-        ------
-        ValueError
-            With ``scale`` alone: what it is noise *on* is then unknown.
-        """
-        rho = 0.5 * self._loss(n_features) ** 2
-        if self.epsilon is None:
-            return PrivacyGuarantee(None, None, rho, self._neighbours())
-        epsilon = float(np.max(self.epsilon))
-        delta = float(self.delta) if self.calibration == "analytic" else gaussian_delta(epsilon, rho)
-        return PrivacyGuarantee(epsilon, delta, rho, self._neighbours())
 
     def tail_probability(self, distance, scale):
         return ndtr(-np.asarray(distance) / scale)

@@ -101,7 +101,7 @@ class HaarWaveletMechanism(BinnedChannel):
     def guarantee(self, n_features=None):
         """Return the guarantee of one record's release: the ε that the noise in force buys."""
         epsilon = self.sensitivity() / self.noise_scale_for(1)
-        return PrivacyGuarantee(epsilon, 0.0, 0.5 * epsilon**2, "replace one record")
+        return PrivacyGuarantee.pure(epsilon)
 
     def coefficients(self):
         """(n_bins, 2^(J+1) - 1) coefficients of a record in each bin."""

@@ -28,9 +28,6 @@ class HistogramMechanism(BinnedChannel):
     is_local = False
     is_histogram = True
 
-    def n_features(self, n_released):
-        return 1
-
     def check(self, n_features=None):
         self.bounds_for(1)
         self.positive_integer("n_bins")
@@ -177,7 +174,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         self.check()
         delta = self.smoothing_
         epsilon = self.n_released * float(np.log1p((1.0 - delta) * self.n_bins / (delta * self.n_records)))
-        return PrivacyGuarantee(epsilon, 0.0, 0.5 * epsilon**2, "replace one record")
+        return PrivacyGuarantee.pure(epsilon)
 
     def densities(self, X):
         """Smoothed density on each bin, with respect to the uniform law on the bounds."""
@@ -306,7 +303,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
         """Return the guarantee of the whole release."""
         self.check()
         epsilon = float(self.epsilon)
-        return PrivacyGuarantee(epsilon, 0.0, 0.5 * epsilon**2, "replace one record")
+        return PrivacyGuarantee.pure(epsilon)
 
     def privatize(self, X, *, random_state=None, secure=False):
         """Release noisy counts.

@@ -5,12 +5,10 @@ from math import inf, log
 import numpy as np
 
 from .._compiled import compiled
-from .._parameters import calibrate
-from ..privacy import PrivacyGuarantee
-from ._additive import AdditiveMechanism
+from ._calibrated import LaplaceCalibrated
 
 
-class LaplaceMechanism(AdditiveMechanism):
+class LaplaceMechanism(LaplaceCalibrated):
     """Release z = clamp(y) + Laplace(b), independently for each feature (or a query's value + Laplace).
 
     The density of the noise e is exp(-|e|/b)/(2b), its variance 2b².  Records in ``bounds`` differ by at most
@@ -57,46 +55,12 @@ class LaplaceMechanism(AdditiveMechanism):
     2.0
     """
 
-    norm = 1
     secure_noise = "laplace"
     piece_shape = "linear"
     kurtosis = 6.0
 
-    def __init__(self, epsilon=None, *, bounds=None, query=None, scale=None, rho=None, clamp=True):
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.query = query
-        self.scale = scale
-        self.rho = rho
-        self.clamp = clamp
-
-    def noise_scale_for(self, n_features):
-        return calibrate(
-            self,
-            self.sensitivity(n_features),
-            epsilon=lambda epsilon, delta_1: delta_1 / epsilon,
-            rho=lambda rho, delta_1: delta_1 / np.sqrt(2.0 * rho),
-        )
-
     def noise_variance(self, n_features=None):
         return float(np.mean(2.0 * np.square(self.noise_scale_for(n_features))))
-
-    def guarantee(self, n_features=None):
-        """Return the guarantee of one release; of the least protected record where each has its own channel.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Needed where one pair of bounds stands for several features and the noise was given as ``scale``.
-
-        Raises
-        ------
-        ValueError
-            With ``scale`` alone: what it is noise *on* is then unknown.
-        """
-        loss = self._loss(n_features)
-        epsilon = loss if self.epsilon is None else float(np.max(self.epsilon))
-        return PrivacyGuarantee(epsilon, 0.0, 0.5 * epsilon**2, self._neighbours())
 
     def tail_probability(self, distance, scale):
         return 0.5 * np.exp(-np.asarray(distance) / scale)

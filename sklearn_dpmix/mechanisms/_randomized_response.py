@@ -78,7 +78,7 @@ class RandomizedResponseMechanism(RecordChannel):
     def guarantee(self, n_features=None):
         """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
         epsilon = float(np.max(positive_array("epsilon", self.epsilon)))
-        return PrivacyGuarantee(epsilon, 0.0, 0.5 * epsilon**2, "replace one record")
+        return PrivacyGuarantee.pure(epsilon)
 
     def _check_categories(self, X, name):
         X = check_array(X, dtype=np.float64, input_name=name, estimator=type(self).__name__)

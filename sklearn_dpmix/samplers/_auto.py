@@ -30,7 +30,7 @@ class Auto(MixtureSampler):
         if has_marginal(mechanism, kernel) and (mechanism.keeps_masses or not can_interweave(kernel)):
             if getattr(mixing, "discount", 0) <= Conditional.max_discount:
                 return Conditional()
-            return Neal5() if getattr(mechanism, "is_histogram", False) else Neal8()
+            return Neal5() if mechanism.is_histogram else Neal8()
         return Interweaved() if can_interweave(kernel) else Neal5()
 
 

@@ -15,6 +15,7 @@ from math import exp, inf
 
 from .._compiled import compiled, helper
 from ._base import MixtureSampler
+from ._neal8 import log_marginal
 from ._state import (
     CONCENTRATION,
     CURSOR,
@@ -104,10 +105,7 @@ class Conditional(Slice):
 
     @compiled
     def log_allocation(self, channel, kernel, Z, i, records, theta, k):
-        total = 0.0
-        for j in range(kernel.n_features):
-            total += channel.log_marginal(kernel, Z, i, j, theta, k)
-        return total
+        return log_marginal(channel, kernel, Z, i, theta, k)
 
     @compiled
     def update_record(self, rng, channel, kernel, Z, i, records, theta, k):

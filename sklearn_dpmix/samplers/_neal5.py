@@ -57,7 +57,7 @@ class Neal5(MixtureSampler):
 
         Under a release of all records too: there no estimate of one record's g is independent of the others'.
         """
-        if mechanism is None or kernel.absorbs_noise or getattr(mechanism, "is_histogram", False):
+        if mechanism is None or kernel.absorbs_noise or mechanism.is_histogram:
             return clone(self).set_params(n_auxiliary=1)
         return self
 

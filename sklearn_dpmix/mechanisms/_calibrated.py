@@ -1,0 +1,128 @@
+"""How much noise a budget asks for, and what noise guarantees: what the continuous and the discrete laws share."""
+
+import numpy as np
+
+from .._parameters import calibrate
+from ..privacy import PrivacyGuarantee
+from ._additive import AdditiveMechanism
+
+
+class LaplaceCalibrated(AdditiveMechanism):
+    """Parameters and guarantee of two-sided exponential noise, on the line or on integers: ε = Δ₁/b."""
+
+    norm = 1
+
+    def __init__(self, epsilon=None, *, bounds=None, query=None, scale=None, rho=None, clamp=True):
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.query = query
+        self.scale = scale
+        self.rho = rho
+        self.clamp = clamp
+
+    def noise_scale_for(self, n_features):
+        return calibrate(
+            self,
+            self.sensitivity(n_features),
+            epsilon=lambda epsilon, delta_1: delta_1 / epsilon,
+            rho=lambda rho, delta_1: delta_1 / np.sqrt(2.0 * rho),
+        )
+
+    def guarantee(self, n_features=None):
+        """Return the guarantee of one release; of the least protected record where each has its own channel.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Needed where one pair of bounds stands for several features and the noise was given as ``scale``.
+
+        Raises
+        ------
+        ValueError
+            With ``scale`` alone: what it is noise *on* is then unknown.
+        """
+        loss = self._loss(n_features)
+        return PrivacyGuarantee.pure(loss if self.epsilon is None else float(np.max(self.epsilon)), self._neighbours())
+
+
+class GaussianCalibrated(AdditiveMechanism):
+    """Parameters and guarantee of Gaussian noise, on the line or on integers: ρ = Δ₂²/(2σ²), and (ε, δ).
+
+    A subclass defines ``calibrations``, the names that it knows, and ``_scale_of(epsilon, sensitivity, n_features)``,
+    the noise scale for one ε.
+    """
+
+    norm = 2
+    calibrations: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        epsilon=None,
+        delta=None,
+        *,
+        bounds=None,
+        query=None,
+        scale=None,
+        rho=None,
+        calibration="analytic",
+        clamp=True,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.query = query
+        self.scale = scale
+        self.rho = rho
+        self.calibration = calibration
+        self.clamp = clamp
+
+    def noise_scale_for(self, n_features):
+        if self.calibration not in self.calibrations:
+            known = " or ".join(f'"{name}"' for name in self.calibrations)
+            raise ValueError(
+                f"calibration must be {known}, got {self.calibration!r}: no other is proved for the noise of "
+                f"{type(self).__name__}"
+            )
+        if (self.epsilon is None) != (self.delta is None):
+            raise ValueError(
+                f"epsilon and delta go together, got epsilon={self.epsilon!r}, delta={self.delta!r}: Gaussian noise "
+                "has no pure epsilon; give both, or rho=, or scale="
+            )
+        if self.delta is not None and not (isinstance(self.delta, (int, float, np.number)) and 0 < self.delta < 1):
+            raise ValueError(f"delta must be a number strictly between 0 and 1, got delta={self.delta!r}")
+        return calibrate(
+            self,
+            self.sensitivity(n_features),
+            epsilon=lambda epsilon, delta_2: self._from_epsilon(epsilon, delta_2, n_features),
+            rho=lambda rho, delta_2: delta_2 / np.sqrt(2.0 * rho),
+        )
+
+    def _from_epsilon(self, epsilon, sensitivity, n_features):
+        distinct, inverse = np.unique(epsilon, return_inverse=True)
+        scales = np.array([self._scale_of(one, sensitivity, n_features) for one in distinct.tolist()])[inverse]
+        return scales.reshape(np.shape(epsilon)) if np.ndim(epsilon) else float(scales.item())
+
+    def delta_of(self, epsilon, rho):
+        """δ of the noise in force, at ε."""
+        return float(self.delta)
+
+    def guarantee(self, n_features=None):
+        """Return the guarantee of one release: (ε, δ) where ε was given, and ρ always.
+
+        Of the least protected record where each has its own channel; δ is the one of the noise in force.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Needed where one pair of bounds stands for several features.
+
+        Raises
+        ------
+        ValueError
+            With ``scale`` alone: what it is noise *on* is then unknown.
+        """
+        rho = 0.5 * self._loss(n_features) ** 2
+        if self.epsilon is None:
+            return PrivacyGuarantee(None, None, rho, self._neighbours())
+        epsilon = float(np.max(self.epsilon))
+        return PrivacyGuarantee(epsilon, self.delta_of(epsilon, rho), rho, self._neighbours())
