@@ -44,6 +44,23 @@ def positive_array(name, value):
     return array if array.ndim else float(array)
 
 
+def positive_number(name, value):
+    """Return one positive number as a float."""
+    number = positive_array(name, value)
+    if np.ndim(number):
+        raise ValueError(f"{name} must be one number for the whole release, got {name}={value!r}")
+    return number
+
+
+def refuse_seed(secure, random_state):
+    """Raise ValueError for a seed together with ``secure=True``."""
+    if secure and random_state is not None:
+        raise ValueError(
+            f"secure=True draws from the operating system and takes no seed, got random_state={random_state!r}: pass "
+            "random_state=None"
+        )
+
+
 def calibrate(mechanism, sensitivity, **rules):
     """Return the noise scale from the one of ``epsilon``, ``rho``, ``scale`` that is given.
 

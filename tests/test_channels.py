@@ -164,6 +164,10 @@ def test_secure_counts_and_coefficients():
     pytest.importorskip("opendp")
     counts = PerturbedHistogramMechanism(1e6, 2, n_records=3).privatize([[0.1], [0.2], [0.9]], secure=True)
     np.testing.assert_allclose(counts, [2, 1], atol=1e-3)
+    integers = PerturbedHistogramMechanism(50.0, 2, n_records=3, noise="discrete_laplace")
+    assert np.array_equal(integers.privatize([[0.1], [0.2], [0.9]], secure=True), [2, 1])
+    with pytest.raises(ValueError, match="takes no seed, got random_state=0"):
+        integers.privatize([[0.1], [0.2], [0.9]], secure=True, random_state=0)
     Z = HaarWaveletMechanism(1e6, 1).privatize([[0.1]], secure=True)
     np.testing.assert_allclose(Z, [[1, np.sqrt(2), 0]], atol=1e-3)
 

@@ -10,8 +10,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sklearn_dpmix import _partition
+from sklearn_dpmix import _partition, _partition_loss
 from sklearn_dpmix._partition import expected_loss, point_partition, similarity
+from sklearn_dpmix._partition_search import enter_labelled
 
 LOSSES = ("binder", "vi")
 
@@ -170,7 +171,7 @@ def test_costs_are_changes_of_the_loss(loss):
     labels = np.array([0, 0, 1, 1, 1, 2, 2, 3, 0])
     order, room = np.arange(9), (np.zeros(9, np.int64), kind.table(rows, 9), np.empty(9))
     state = _partition.State(labels.copy(), order, *room)
-    _partition.enter_labelled(model, state)
+    enter_labelled(model, state)
 
     def change(new):
         return factor * (expected_loss(new, draws, loss) - expected_loss(labels, draws, loss))
@@ -285,7 +286,7 @@ def test_similarity(monkeypatch):
     draws[:, 1] = draws[:, 0]
     expected = (draws[:, :, None] == draws[:, None, :]).mean(axis=0)
     for n_bytes in (1, 100, 2**18):
-        monkeypatch.setattr(_partition, "N_BYTES", n_bytes)
+        monkeypatch.setattr(_partition_loss, "N_BYTES", n_bytes)
         found = similarity(draws)
         assert found.dtype == np.float64
         np.testing.assert_array_equal(found, expected)

@@ -2,14 +2,14 @@
 
 from copy import deepcopy
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClusterMixin, DensityMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .._cluster import choose_clustering, draw_partitions, release_log_density
 from .._compose import check_n_records, has_marginal, resolve_components
@@ -20,15 +20,8 @@ from .._release import Release
 from ..mechanisms import NoNoise
 from ..samplers._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from ._chain_estimator import ChainEstimator, warn_user
+from ._population import PopulationMixin
 from ._progress import with_callbacks
-
-
-class Moments(NamedTuple):
-    """Draws of the population's mean and variance, each (n_chains, n_draws, n_features)."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-
 
 MAX_PARTITION = 5000  # records whose partitions are compared: similarities take 8 bytes a pair
 
@@ -38,7 +31,7 @@ def is_local(estimator):
     return getattr(estimator.mechanism, "is_local", True)
 
 
-class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
+class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimator):
     """Density and clusters of a population from records that were privatised one by one.
 
     The confidential records are a mixture of kernels under a Dirichlet-process (or Pitman–Yor) prior, and each went
@@ -265,146 +258,6 @@ class PrivateDPMixture(ClusterMixin, DensityMixin, ChainEstimator):
 
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)
-
-    # --- confidential records ----------------------------------------------------------------------------------------
-
-    def _points(self, X):
-        check_is_fitted(self)
-        if self._n_features_ == self.n_features_in_:
-            return self._check_input(X, "X")
-        X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
-        if X.shape[1] != self._n_features_:
-            raise ValueError(f"X has {X.shape[1]} features, but confidential records have {self._n_features_}")
-        return X
-
-    def density_draws(self, X):
-        """Draws of the density of confidential records.
-
-        Each draw is a random density, the unseen part of the mixture drawn with it (what is left of it below a mass of
-        0.001 is put to the base measure's own density).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_points, n_features)
-
-        Returns
-        -------
-        densities : ndarray of shape (n_chains, n_draws, n_points)
-        """
-        X = self._points(X)
-        return self._draws_.density(self._kernel(), X, self.n_jobs)
-
-    def density_interval(self, X, level=0.95):
-        """Pointwise posterior interval of the density at X, in little memory.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_points, n_features)
-        level : float in (0, 1), default=0.95
-
-        Returns
-        -------
-        lower, upper : ndarrays of shape (n_points,)
-        """
-        X = self._points(X)
-        if not isinstance(level, Real) or not 0 < level < 1:
-            raise ValueError(
-                f"level must be a number strictly between 0 and 1, got {level!r}: 0.95 for a 95 % interval"
-            )
-        lower, upper = self._draws_.density_quantiles(
-            self._kernel(), X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], self.n_jobs
-        )
-        return lower, upper
-
-    def score_samples(self, X):
-        """Log posterior predictive density of confidential records: the log of the mean density draw.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_points, n_features)
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_points,)
-        """
-        X = self._points(X)
-        return self._draws_.log_predictive(self._kernel(), X, self.n_jobs)
-
-    def score(self, X, y=None):
-        """Mean of :meth:`score_samples`."""
-        return float(np.mean(self.score_samples(X)))
-
-    def cdf_draws(self, X):
-        """Draws of P(every feature of a confidential record is at most X): (n_chains, n_draws, n_points)."""
-        X = self._points(X)
-        return self._draws_.cdf(self._kernel(), X, self.n_jobs)
-
-    def quantile_draws(self, q):
-        """Draws of the quantiles of confidential records.
-
-        Parameters
-        ----------
-        q : float or array-like of shape (n_q,), in (0, 1)
-
-        Returns
-        -------
-        quantiles : ndarray of shape (n_chains, n_draws, n_q); with several features (n_chains, n_draws, n_q,
-        n_features)
-        """
-        check_is_fitted(self)
-        try:
-            probabilities = np.atleast_1d(np.asarray(q, dtype=np.float64))
-        except (TypeError, ValueError):
-            probabilities = np.array([np.nan])
-        if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
-            raise ValueError(f"q must be probabilities strictly between 0 and 1, got {q!r}: 0.5 for the median")
-        parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self._n_features_)]
-        return parts[0] if self._n_features_ == 1 else np.stack(parts, axis=-1)
-
-    def moment_draws(self):
-        """Draws of the population's ``(mean, variance)``, each (n_chains, n_draws, n_features)."""
-        check_is_fitted(self)
-        return Moments(*self._draws_.moments(self._kernel(), self._n_features_))
-
-    def sample(self, n_samples=1, random_state=None):
-        """Records from the posterior predictive: synthetic confidential records.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, Generator, RandomState or None
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        if not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}")
-        return self._draws_.sample(self._kernel(), as_generator(random_state), int(n_samples), self._n_features_)
-
-    def informativeness(self, n_samples=20_000, random_state=None):
-        """Hellinger distance between the posterior's and the prior's mean density: is this release informative?
-
-        Near 0 the release has said next to nothing, and the posterior is the prior's picture; the paper recommends it
-        as a check (§4.1, Figure 1).  Under an empirical-Bayes kernel the "prior" has already seen the release: pass a
-        kernel with numbers.
-
-        Parameters
-        ----------
-        n_samples : int, default=20000
-            Posterior records in the Monte Carlo estimate, whose square has a standard error of at most n_samples^-1/2.
-        random_state : int, Generator, RandomState or None
-
-        Returns
-        -------
-        distance : float in [0, 1]
-        """
-        check_is_fitted(self)
-        if not isinstance(n_samples, Integral) or n_samples < 2:
-            raise ValueError(f"n_samples must be an integer of at least 2, got {n_samples!r}")
-        rng = as_generator(random_state)
-        return self._draws_.distance_from_prior(self._kernel(), rng, int(n_samples), self._n_features_)
 
     # --- privatised records ------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from .._compiled import compiled, entry, lower
-from .._parameters import check_bounds, positive_array
+from .._parameters import check_bounds, positive_array, refuse_seed
 from .._random import as_generator
 from ._channel import RecordChannel
 from ._secure import secure_release
@@ -139,11 +139,7 @@ class AdditiveMechanism(RecordChannel):
         X = check_array(X, dtype=np.float64, input_name="X", estimator=type(self).__name__)
         if secure and self.secure_noise is None:
             raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
-        if secure and random_state is not None:
-            raise ValueError(
-                "secure=True draws from the operating system and takes no seed, got "
-                f"random_state={random_state!r}: pass random_state=None"
-            )
+        refuse_seed(secure, random_state)
         value = self._value(X)
         scale = self._scales(len(value), X.shape[1])
         scale = np.broadcast_to(scale.reshape(-1, *(1,) * (value.ndim - 1)), value.shape)

@@ -5,10 +5,11 @@ from math import sqrt
 import numpy as np
 from sklearn.utils import check_array
 
-from .._parameters import positive_array
+from .._parameters import positive_number, refuse_seed
 from .._random import as_generator
 from ..privacy import PrivacyGuarantee
 from ._binned import BinnedChannel
+from ._secure import secure_release
 
 MAX_RESOLUTION = 20
 
@@ -89,9 +90,7 @@ class HaarWaveletMechanism(BinnedChannel):
         return 2.0 * (2.0 ** ((self._resolution() + 1) / 2) - 1.0) / (sqrt(2.0) - 1.0)
 
     def noise_scale_for(self, n_features):
-        epsilon = positive_array("epsilon", self.epsilon)
-        if np.ndim(epsilon):
-            raise ValueError(f"HaarWaveletMechanism takes one epsilon for all records, got epsilon={self.epsilon!r}")
+        epsilon = positive_number("epsilon", self.epsilon)
         if self.calibration == "exact":
             return self.sensitivity() / epsilon
         if self.calibration == "butucea":
@@ -128,11 +127,8 @@ class HaarWaveletMechanism(BinnedChannel):
         -------
         Z : ndarray of shape (n_records, 2^(J+1) - 1)
         """
-        from ._secure import secure_release
-
         value = self.coefficients()[self.bin_of(self._check_records(X)[:, 0])]
-        if secure and random_state is not None:
-            raise ValueError(f"secure=True takes no seed, got random_state={random_state!r}: pass random_state=None")
+        refuse_seed(secure, random_state)
         if secure:
             return secure_release("laplace", value, self.noise_scale)
         return value + as_generator(random_state).laplace(scale=self.noise_scale, size=value.shape)

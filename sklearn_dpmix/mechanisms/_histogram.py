@@ -10,10 +10,12 @@ from math import exp, log
 import numpy as np
 
 from .._compiled import compiled, lower
-from .._parameters import numbers, positive_array
+from .._parameters import numbers, positive_number, refuse_seed
 from .._random import as_generator
 from ..privacy import PrivacyGuarantee
 from ._binned import BinnedChannel
+from ._discrete_laplace import draw_discrete_laplace
+from ._secure import secure_release
 
 WEIGHT, COUNT, RELEASED = range(3)
 
@@ -161,9 +163,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
             if value is None or value.ndim or not 0 < value < 1:
                 raise ValueError(f"smoothing must be strictly between 0 and 1, got smoothing={self.smoothing!r}")
             return float(value)
-        epsilon = positive_array("epsilon", self.epsilon)
-        if np.ndim(epsilon):
-            raise ValueError(f"epsilon must be one number for the whole release, got epsilon={self.epsilon!r}")
+        epsilon = positive_number("epsilon", self.epsilon)
         m, n, k = (self.positive_integer(name) for name in ("n_bins", "n_records", "n_released"))
         if epsilon / k > 700:
             raise ValueError(f"epsilon={self.epsilon!r} for {k} draw(s) leaves no smoothing at all in floating point")
@@ -294,10 +294,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
     @property
     def noise_scale(self):
         """Scale b of the noise: exp(-|e|/b) up to a constant."""
-        epsilon = positive_array("epsilon", self.epsilon)
-        if np.ndim(epsilon):
-            raise ValueError(f"epsilon must be one number for the whole release, got epsilon={self.epsilon!r}")
-        return 2.0 / epsilon
+        return 2.0 / positive_number("epsilon", self.epsilon)
 
     def guarantee(self, n_features=None):
         """Return the guarantee of the whole release."""
@@ -314,25 +311,21 @@ class PerturbedHistogramMechanism(HistogramMechanism):
         random_state : int, Generator, RandomState or None
             For simulation.  A seed that made noise is a secret.
         secure : bool, default=False
-            Let OpenDP (extra ``[secure]``) add the noise; ``noise="laplace"`` only.
+            Let OpenDP (extra ``[secure]``) add the noise.
 
         Returns
         -------
         Z : ndarray of shape (n_bins,)
         """
-        from ._secure import secure_release
-
         self.check()
         counts = self.counts(X)
-        if secure and (random_state is not None or self.noise != "laplace"):
-            raise ValueError('secure=True takes no seed and noise="laplace": pass random_state=None')
+        refuse_seed(secure, random_state)
         if secure:
-            return secure_release("laplace", counts, self.noise_scale)
+            return secure_release(self.noise.replace("_", " "), counts, self.noise_scale)
         rng = as_generator(random_state)
         if self.noise == "laplace":
             return counts + rng.laplace(scale=self.noise_scale, size=self.n_bins)
-        p = -np.expm1(-1.0 / self.noise_scale)
-        return counts + rng.geometric(p, size=self.n_bins) - rng.geometric(p, size=self.n_bins)
+        return counts + draw_discrete_laplace(rng, self.noise_scale, self.n_bins)
 
     def check_release(self, Z):
         """Raise ValueError where Z cannot be a release of this mechanism."""

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from .._compiled import compiled, lower
-from .._parameters import positive_array
+from .._parameters import positive_array, refuse_seed
 from .._random import as_generator
 from ..privacy import PrivacyGuarantee
 from ._channel import RecordChannel
@@ -114,8 +114,7 @@ class RandomizedResponseMechanism(RecordChannel):
         Z : ndarray of shape (n_records, n_features)
         """
         X = self._check_categories(X, "X")
-        if secure and random_state is not None:
-            raise ValueError(f"secure=True takes no seed, got random_state={random_state!r}: pass random_state=None")
+        refuse_seed(secure, random_state)
         log_keep, _ = self.log_probabilities(*X.shape)
         keep = np.exp(log_keep)[:, None]
         if secure:
