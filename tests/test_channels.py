@@ -71,6 +71,25 @@ def test_haar_log_density_and_its_bound():
     assert np.ptp(mechanism.log_bins(far)) <= 2.0 + 1e-12
 
 
+def test_a_bin_that_the_release_all_but_excludes():
+    """Catches an underflow of the table, or of its sums, near the largest ε, and one that goes unnoticed beyond."""
+    mechanism, kernel = HaarWaveletMechanism(680.0, 0), NormalKernel(0.5, 0.1, 3.0, 0.1)._lower(n_features=1)
+    Z = np.array([[1.0]])  # the coefficient of the first bin, exactly
+    channel, table = mechanism._lower(n_records=1, n_features=1), mechanism.encode(Z)
+    theta = np.zeros((1, 6))
+    kernel.set_params(theta, 0, 0, 30.0, 0.5)  # all of its mass is in the second bin
+    channel.cache(kernel, theta, 0)
+    assert channel.log_marginal(kernel, table, 0, 0, theta, 0) == pytest.approx(mechanism.log_bins(Z)[0, 1])
+    assert channel.impute(np.random.default_rng(0), kernel, table, 0, 0, theta, 0) > 0.5
+    for beyond, release in (
+        (HaarWaveletMechanism(800.0, 0), Z),
+        (SmoothedHistogramMechanism(None, 4, 3, n_records=9, smoothing=1e-150), [0.1, 0.2, 0.3]),
+        (PerturbedHistogramMechanism(800.0, 3, n_records=9), [1.0, 2.0, 6.0]),
+    ):
+        with pytest.raises(ValueError, match="beyond floating point"):
+            fit(beyond, release)
+
+
 def test_randomized_response_law_and_guarantee():
     """Catches a keep probability without K, a wrong split over features, a biased other category."""
     X = np.repeat([[0, 3], [2, 1]], 20_000, axis=0)

@@ -14,7 +14,7 @@ from .._compiled import compiled, lower
 from .._parameters import check_bounds
 from ._channel import RecordChannel
 
-TINY = 1e-280  # sums below it are taken again in logarithms
+MOST_LOSS = 700.0  # beyond, the ratio of two densities is no longer a floating-point number
 
 
 class BinnedChannel(RecordChannel):
@@ -50,9 +50,18 @@ class BinnedChannel(RecordChannel):
         """The table (n, n_bins + 1) that samplers see."""
         log_q = self.log_bins(Z)
         top = log_q.max(axis=1, keepdims=True)
+        self.check_loss(float(np.max(top - log_q)))
         table = np.hstack([np.exp(log_q - top), top])
         table.flags.writeable = False
         return table
+
+    def check_loss(self, loss):
+        """Raise ValueError where releases tell bins apart beyond what the table can hold."""
+        if loss > MOST_LOSS:
+            raise ValueError(
+                f"{self!r} makes one bin e^{loss:.0f} times as likely as another, beyond floating point (e^700): such "
+                "noise hides nothing; use a smaller epsilon"
+            )
 
     def bin_probabilities(self, Z):
         """Maximum-likelihood probabilities of the bins given the release, roughly: 200 steps of EM."""
@@ -102,10 +111,12 @@ class BinnedChannel(RecordChannel):
     def _lower(self, **context):
         lo, hi = self.bounds_for(1)[0]
         n_bins = int(self.n_bins)
-        return lower(
-            type(self),
-            {"n_cached": float(n_bins), "last_bin": n_bins - 1, "low": lo, "width": (hi - lo) / n_bins},
-        )
+        fields = {"n_cached": float(n_bins), "last_bin": n_bins - 1, "low": lo, "width": (hi - lo) / n_bins}
+        return lower(type(self), fields | self._fields())
+
+    def _fields(self):
+        """What else compiled methods want as ``self.<name>``."""
+        return {}
 
     # --- compiled ----------------------------------------------------------------------------------------------------
 
@@ -130,19 +141,6 @@ class BinnedChannel(RecordChannel):
         return (log(q) if q > 0.0 else -inf) + Z[self.row(i), self.last_bin + 1]
 
     @compiled
-    def n_pieces(self):
-        return self.last_bin + 1
-
-    @compiled
-    def piece(self, Z, i, j, p):
-        lo, hi = self.edges(p)
-        q = Z[self.row(i), p]
-        return lo, hi, 0.0, (log(q) if q > 0.0 else -inf) + Z[self.row(i), self.last_bin + 1], 0.0, 0.0
-
-    # where the kept masses underflow, the same in logarithms
-    log_marginal_by_pieces, impute_by_pieces = RecordChannel.log_marginal, RecordChannel.impute
-
-    @compiled
     def cache(self, kernel, theta, k):
         """Mass of the kernel in each bin."""
         first = theta.shape[1] - self.last_bin - 1
@@ -155,9 +153,7 @@ class BinnedChannel(RecordChannel):
         first, row, total = theta.shape[1] - self.last_bin - 1, self.row(i), 0.0
         for b in range(self.last_bin + 1):
             total += Z[row, b] * theta[k, first + b]
-        if total > TINY:
-            return log(total) + Z[row, self.last_bin + 1]
-        return self.log_marginal_by_pieces(kernel, Z, i, j, theta, k)
+        return log(total) + Z[row, self.last_bin + 1] if total > 0.0 else -inf
 
     @compiled
     def impute(self, rng, kernel, Z, i, j, theta, k):
@@ -165,8 +161,6 @@ class BinnedChannel(RecordChannel):
         first, row, total = theta.shape[1] - self.last_bin - 1, self.row(i), 0.0
         for b in range(self.last_bin + 1):
             total += Z[row, b] * theta[k, first + b]
-        if not total > TINY:
-            return self.impute_by_pieces(rng, kernel, Z, i, j, theta, k)
         chosen, u = 0, rng.random() * total
         for b in range(self.last_bin + 1):
             mass = Z[row, b] * theta[k, first + b]

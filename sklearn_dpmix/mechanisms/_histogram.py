@@ -9,7 +9,7 @@ from math import exp, log
 
 import numpy as np
 
-from .._compiled import compiled, lower
+from .._compiled import compiled
 from .._parameters import numbers, positive_number, refuse_seed
 from .._random import as_generator
 from ..privacy import PrivacyGuarantee
@@ -51,6 +51,7 @@ class HistogramMechanism(BinnedChannel):
 
     def encode(self, Z):
         """The table that a chain starts from."""
+        self.check_loss(self.guarantee().epsilon)
         table = np.zeros((3, self.n_bins + 1))
         table[RELEASED, :-1] = self.released(Z)
         return table
@@ -71,12 +72,6 @@ class HistogramMechanism(BinnedChannel):
         bins = np.searchsorted(np.cumsum(self.proportions(Z)), levels)
         return self.centres()[np.minimum(bins, self.n_bins - 1)][:, None]
 
-    def _lower(self, **context):
-        lo, hi = self.bounds_for(1)[0]
-        n_bins = int(self.n_bins)
-        fields = {"n_cached": float(n_bins), "last_bin": n_bins - 1, "low": lo, "width": (hi - lo) / n_bins}
-        return lower(type(self), fields | self._fields())
-
     @compiled
     def row(self, i):
         return 0
@@ -93,7 +88,7 @@ class HistogramMechanism(BinnedChannel):
     def count(self, table, b, change):
         """One record more or less in bin b, in O(1)."""
         table[1, b] += change
-        table[0, b] = exp(min(self.log_one_more(table, b), 700.0))
+        table[0, b] = exp(self.log_one_more(table, b))
 
 
 class SmoothedHistogramMechanism(HistogramMechanism):
