@@ -2,7 +2,7 @@
 
 from .kernels import BetaKernel, CategoricalKernel, ConvolvedNormalKernel, Kernel, NormalKernel, TruncatedNormalKernel
 from .mechanisms import RecordChannel
-from .mixings import DirichletProcess, PitmanYor
+from .mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from .samplers import Auto, Conditional, Interweaved, MixtureSampler, Neal2, Neal3, Neal5, Neal8, ReUse, Slice
 from .samplers._auto import has_marginal
 
@@ -13,7 +13,11 @@ KERNELS = {
     "normal": NormalKernel,
     "truncated_normal": TruncatedNormalKernel,
 }
-MIXINGS = {"dirichlet_process": DirichletProcess, "pitman_yor": PitmanYor}
+MIXINGS = {
+    "dirichlet_process": DirichletProcess,
+    "mixture_of_finite_mixtures": MixtureOfFiniteMixtures,
+    "pitman_yor": PitmanYor,
+}
 SAMPLERS = {
     "auto": Auto,
     "conditional": Conditional,
@@ -55,7 +59,7 @@ def resolve_components(mechanism, kernel, mixing, sampler, n_records):
     check_mechanism(mechanism, n_records)
     mixing = DirichletProcess() if mixing is None else mixing
     kernel = resolve("kernel", kernel, KERNELS, Kernel, _KERNEL_METHODS)
-    mixing = resolve("mixing", mixing, MIXINGS, object, ("propose_cluster", "update_concentration", "_lower"))
+    mixing = resolve("mixing", mixing, MIXINGS, object, ("fresh_weight", "propose_cluster", "update_concentration"))
     sampler = resolve("sampler", sampler, SAMPLERS, MixtureSampler, ())
     return kernel, mixing, check_composition(mechanism, kernel, mixing, sampler)
 

@@ -228,8 +228,20 @@ def _concentration_nodes(concentration, prior, n):
     return np.exp(log_node) / rate, log_weight
 
 
+def log_finite_eppf(n, n_clusters, gamma, prior):
+    """log V_n(t) of Miller & Harrison (2018), eq. (5); ``prior`` of 1, 2, ... components, or p of a geometric one."""
+    k = np.arange(1, 5001 if np.ndim(prior) == 0 else len(prior) + 1)
+    p = prior * (1 - prior) ** (k - 1.0) if np.ndim(prior) == 0 else np.array(prior) / np.sum(prior)
+    k, p = k[k >= n_clusters], p[k >= n_clusters]
+    falling = np.prod(k[:, None] - np.arange(n_clusters), axis=1)
+    rising = np.prod(gamma * k[:, None] + np.arange(n), axis=1)
+    with np.errstate(divide="ignore"):
+        return np.log(np.sum(p * falling / rising))
+
+
 def exact_posterior(Z, *, noise=None, noise_scale=None, bounds=None, mean, mean_precision, shape, scale,
-                    concentration=1.0, concentration_prior=None, discount=0.0, x=None, kernel="normal"):  # fmt: skip
+                    concentration=1.0, concentration_prior=None, discount=0.0, components=None, x=None,
+                    kernel="normal"):  # fmt: skip
     """Exact posterior of a mixture of product normals, given privatised records.
 
     Parameters
@@ -248,6 +260,9 @@ def exact_posterior(Z, *, noise=None, noise_scale=None, bounds=None, mean, mean_
         Pitman-Yor parameters; discount 0 is the Dirichlet process.
     concentration_prior : None or (shape, rate)
         Gamma prior of the concentration, in place of `concentration`; only with discount 0.
+    components : None or (gamma, prior)
+        A finite mixture in place of the above: Dirichlet(gamma, ...) weights of a number of components with that prior,
+        see `log_finite_eppf`.
     x : array-like of shape (n_points, d), optional
         Where to evaluate the predictive density of a new confidential record.
     kernel : {"normal", "convolved"}
@@ -288,14 +303,20 @@ def exact_posterior(Z, *, noise=None, noise_scale=None, bounds=None, mean, mean_
         log_m, density = log_m + table[0], density * table[1]
 
     alpha, log_alpha_weight = _concentration_nodes(concentration, concentration_prior, n)
+    if components is not None:
+        discount = -components[0]
+        v, v_next = ([log_finite_eppf(m, t, *components) for t in range(n + 2)] for m in (n, n + 1))
     member, partitions = _subsets(n), set_partitions(n)
     log_post = np.empty((len(partitions), len(alpha)))
     seen = np.empty((len(partitions), len(x)))
     for row, partition in enumerate(partitions):
         sizes = member[partition].sum(axis=1)
-        log_eppf = sum(np.log(alpha + k * discount) for k in range(1, len(sizes)))
-        log_eppf = log_eppf - sum(np.log(alpha + i) for i in range(1, n))
-        log_eppf = log_eppf + np.sum(gammaln(sizes - discount) - gammaln(1 - discount))
+        if components is None:
+            log_eppf = sum(np.log(alpha + k * discount) for k in range(1, len(sizes)))
+            log_eppf = log_eppf - sum(np.log(alpha + i) for i in range(1, n))
+            log_eppf = log_eppf + np.sum(gammaln(sizes - discount) - gammaln(1 - discount))
+        else:
+            log_eppf = v[len(sizes)] + np.sum(gammaln(sizes - discount) - gammaln(-discount))
         log_post[row] = log_eppf + log_alpha_weight + log_m[partition].sum()
         seen[row] = (sizes - discount) @ density[partition]
     post = np.exp(log_post - log_post.max())
@@ -305,6 +326,9 @@ def exact_posterior(Z, *, noise=None, noise_scale=None, bounds=None, mean, mean_
     for row, partition in enumerate(partitions):
         pmf[len(partition)] += post[row].sum()
         together += post[row].sum() * sum(np.outer(member[mask], member[mask]) for mask in partition)
-        predictive += np.sum(post[row] / (alpha + n)) * seen[row]
-        predictive += np.sum(post[row] * (alpha + len(partition) * discount) / (alpha + n)) * density[0]
+        t = len(partition)
+        old, fresh = 1 / (alpha + n), (alpha + t * discount) / (alpha + n)
+        if components is not None and post[row] > 0:
+            old, fresh = np.exp(v_next[t] - v[t]), -discount * np.exp(v_next[t + 1] - v[t])
+        predictive += np.sum(post[row] * old) * seen[row] + np.sum(post[row] * fresh) * density[0]
     return ExactPosterior(pmf, predictive, together)

@@ -27,7 +27,7 @@ from sklearn_dpmix._compiled import ComponentType, Reach, Value, compiled, entry
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import AdditiveMechanism, GaussianMechanism, LaplaceMechanism, NoNoise, RecordChannel
 from sklearn_dpmix.mechanisms._additive import _log_density
-from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import Neal5
 
 PACKAGE = pathlib.Path(sklearn_dpmix.__file__).parent
@@ -638,6 +638,7 @@ def components():
         ConvolvedNormalKernel(**kernel),
         DirichletProcess(2.0),
         PitmanYor(1.0, 0.5),
+        MixtureOfFiniteMixtures(0.5, [0.5, 0.5]),
         Neal5(n_auxiliary=3),
     ):
         yield pytest.param(component, component._lower(**context), id=type(component).__name__)

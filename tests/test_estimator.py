@@ -22,7 +22,7 @@ from sklearn_dpmix.estimators._chain_estimator import ESS_LIMIT
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.metrics import hellinger_distance
-from sklearn_dpmix.mixings import DirichletProcess
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
 
 MECHANISM = LaplaceMechanism(epsilon=50.0, bounds=(-10, 10))
 RECORDS, COMPONENTS = make_three_normals(300, random_state=0)
@@ -512,3 +512,15 @@ def test_point_partition_and_similarity():
         model.point_partition("rand")
     with pytest.raises(ValueError, match="n_partitions must be"):
         model.similarity(n_partitions=0)
+
+
+def test_a_finite_mixture_reports_its_components():
+    """Catches M below the number of occupied components, and weights that leave mass to components that are not."""
+    model = fit(MECHANISM, RELEASE, mixing=MixtureOfFiniteMixtures(1.0, [0.0, 0.5, 0.5]))
+    assert set(np.unique(model.n_components_draws_)) <= {2.0, 3.0}
+    assert np.all(model.n_components_draws_ >= model.n_clusters_draws_)
+    unseen = 1 - model.weights_draws_.sum(axis=2)
+    is_full = model.n_clusters_draws_ == model.n_components_draws_
+    assert is_full.any()
+    np.testing.assert_allclose(unseen[is_full], 0, atol=1e-12)
+    assert "n_components" in model.r_hat_

@@ -20,7 +20,7 @@ from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.estimators import _chain_estimator
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RecordChannel
-from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import MixtureSampler, Neal5
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
@@ -235,6 +235,9 @@ def bad_parameters():
     yield {"mixing": 2.0}, TypeError, ["mixing", "2.0|float"]
     yield {"mixing": DirichletProcess(concentration=-1.0)}, ValueError, ["concentration", "-1.0", "positive"]
     yield {"mixing": PitmanYor(discount=1.0)}, ValueError, ["discount", "1.0", r"\[0, 1\)"]
+    yield {"mixing": MixtureOfFiniteMixtures(0.0)}, ValueError, ["concentration", "0.0", "positive"]
+    yield {"mixing": MixtureOfFiniteMixtures(prior=1.5)}, ValueError, ["prior", "1.5", r"\(0, 1\)"]
+    yield {"mixing": MixtureOfFiniteMixtures(prior=[0.0, 0.0])}, ValueError, ["prior", "from 1", r"\[0.0, 0.0\]"]
 
 
 @pytest.mark.parametrize(("params", "error", "patterns"), list(bad_parameters()), ids=lambda value: str(value)[:50])

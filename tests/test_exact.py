@@ -21,7 +21,7 @@ from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import Conditional, Interweaved, Neal2, Neal3, Neal5, Neal8, ReUse, Slice
 from sklearn_dpmix.samplers._conditional import allocate, draw_occupied_weights, extend_sticks
 from sklearn_dpmix.samplers._interweaved import URN_RATE
@@ -87,6 +87,17 @@ CASES = {
         "discount 0": Case((-0.9, 0.4, 0.7, 1.8), 0.5, (0.0, 1.0), mixing=PitmanYor(2.0, 0.0)),
         "one record": Case((2.5,), 1.2, (-2.0, 2.0), "heavy", PitmanYor(-0.1, 0.3)),
     },
+    ("finite", 1): {
+        "clamped": Case(FIVE, 1.0, (-2.0, 3.0), mixing=MixtureOfFiniteMixtures(1.0, 0.3)),
+        "small weights": Case(SKEWED, 1.5, mixing=MixtureOfFiniteMixtures(0.2, 0.1)),
+        "at most three": Case(
+            (-0.9, 0.4, 0.7, 1.8), 0.5, (0.0, 1.0), mixing=MixtureOfFiniteMixtures(2.0, (0.2, 0.3, 0.5))
+        ),
+    },
+    ("finite without noise", 1): {
+        "five": Case(FIVE, mixing=MixtureOfFiniteMixtures(1.0, 0.1)),
+        "two or three": Case(SKEWED, mixing=MixtureOfFiniteMixtures(0.3, (0.0, 1.0, 2.0))),
+    },
     ("pitman-yor without noise", 1): {
         "five": Case(FIVE, mixing=PitmanYor(1.0, 0.25)),
         "negative concentration": Case(SKEWED, mixing=PitmanYor(-0.2, 0.5)),
@@ -117,12 +128,21 @@ COMBINATIONS = [
     *((sampler, "none", d) for d in (1, 2) for sampler in SAMPLERS),
     *((sampler, "pitman-yor", 1) for sampler in ("neal5", "slice", "conditional", "neal8", "auto")),
     *((sampler, "pitman-yor without noise", 1) for sampler in ("neal2", "neal3")),
+    *((sampler, "finite", 1) for sampler in ("neal5", "conditional", "neal8", "auto")),
+    *((sampler, "finite without noise", 1) for sampler in ("neal2", "neal3", "slice", "auto")),
     *((sampler, "convolved", 1) for sampler in SAMPLERS),
     *((sampler, "convolved", 2) for sampler in ("neal2", "neal3")),
 ]
 
 
-NOISE = {"none": None, "pitman-yor without noise": None, "pitman-yor": "laplace", "convolved": "gaussian"}
+NOISE = {
+    "none": None,
+    "pitman-yor": "laplace",
+    "pitman-yor without noise": None,
+    "finite": "laplace",
+    "finite without noise": None,
+    "convolved": "gaussian",
+}
 
 
 def noise_of(channel):
@@ -141,7 +161,9 @@ def points(case):
 def exact(channel, d, name):
     case = CASES[channel, d][name]
     mixing = case.mixing
-    if isinstance(mixing, PitmanYor):
+    if isinstance(mixing, MixtureOfFiniteMixtures):
+        partition = {"components": (mixing.concentration, mixing.prior)}
+    elif isinstance(mixing, PitmanYor):
         partition = {"concentration": mixing.concentration, "discount": mixing.discount}
     elif mixing.prior is not None:
         partition = {"concentration_prior": mixing.prior}
@@ -287,6 +309,30 @@ class UrnWithoutDiscount(PitmanYor):
             return -1
         other = int(rng.random() * (alloc.size - 1))
         return alloc[other + 1] if other >= i else alloc[other]
+
+
+class UrnOfComponents(MixtureOfFiniteMixtures):
+    """Components are chosen by n_k without γ, as in a Dirichlet process."""
+
+    @compiled
+    def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
+        n_others = alloc.size - 1
+        u = rng.random() * (self.fresh_weight(concentration, n_clusters) + n_others)
+        if u >= n_others:
+            return -1
+        other = min(int(u), n_others - 1)
+        return alloc[other + 1] if other >= i else alloc[other]
+
+
+class ComponentsWithoutTheirNumber(MixtureOfFiniteMixtures):
+    """M given the clusters without M!/(M - t)!, the ways of naming them."""
+
+    @compiled
+    def update_concentration(self, rng, concentration, n_clusters, n_records):
+        gamma = -self.discount
+        a = rng.standard_gamma(gamma * concentration)
+        log_z = self.log_fail + gamma * log(a / (a + rng.standard_gamma(float(n_records))))
+        return n_clusters + float(int(log(1.0 - rng.random()) / log_z))  # geometric
 
 
 class WithoutIndicator(Slice):
@@ -552,6 +598,8 @@ TWINS = [
     ("neal8", "laplace", 1, "clamped", {"sampler": WholeMassEachCandidate()}),
     ("neal8", "laplace", 1, "clamped", {"laplace": LaplaceWithoutFlatPieces}),
     ("neal8", "gaussian", 1, "own noise each", {"gaussian": GaussianPieceOfWrongCurvature}),
+    ("neal5", "finite", 1, "clamped", {"mixing": UrnOfComponents}),
+    ("neal3", "finite without noise", 1, "five", {"mixing": ComponentsWithoutTheirNumber}),
     ("auto", "none", 1, "five", {"sampler": WholeMassEachOfThePool()}),
     ("auto", "laplace", 1, "clamped", {"sampler": SplitsTooOften()}),
     ("auto", "laplace", 1, "little noise", {"laplace": ReverseProposalNotCorrected}),

@@ -77,6 +77,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         Mixture weights of the occupied clusters, largest cluster first, padded with 0; what is missing to 1 is unseen.
     concentration_draws_ : ndarray, (n_chains, n_draws)
         Only where the concentration has a prior.
+    n_components_draws_ : ndarray, (n_chains, n_draws)
+        Components of the population, those without records included; only for ``MixtureOfFiniteMixtures``.
     labels_ : ndarray of int, (n,)
         Cluster of each record, consecutive from 0: the largest w_k·g(z | θ_k) in a representative draw.  Only where
         records were released one by one.
@@ -223,8 +225,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         draws = self._draws_
         self.n_clusters_draws_ = draws.by_chain(draws.flat.n_clusters)
         self.weights_draws_ = draws.occupied_weights()
-        if self.mixing_.is_random:
-            self.concentration_draws_ = draws.by_chain(draws.flat.concentration)
+        if self.mixing_.random_part:
+            setattr(self, f"{self.mixing_.random_part}_draws_", draws.by_chain(draws.flat.concentration))
 
     def _set_acceptance(self):
         if self.sampler_.has_acceptance:
@@ -236,8 +238,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     def _monitors(self, records):
         """What convergence is judged by: free of labels."""
         monitors = {"n_clusters": self.n_clusters_draws_}
-        if self.mixing_.is_random:
-            monitors["concentration"] = self.concentration_draws_
+        if self.mixing_.random_part:
+            monitors[self.mixing_.random_part] = getattr(self, f"{self.mixing_.random_part}_draws_")
         mean, variance = self.moment_draws()
         for name, values in {"mean": mean, "log_variance": np.log(variance)}.items():
             monitors[name] = values[..., 0] if self._n_features_ == 1 else values

@@ -45,9 +45,14 @@ class DirichletProcess(Component):
         return lower(type(self), {"start": fixed, "prior_shape": shape, "prior_rate": rate, "discount": 0.0})
 
     @property
-    def is_random(self):
-        """Whether the concentration has a prior, and so draws of its own."""
-        return self.prior is not None
+    def random_part(self):
+        """What has draws of its own beside the partition, by name; None where the concentration is fixed."""
+        return None if self.prior is None else "concentration"
+
+    @compiled
+    def fresh_weight(self, concentration, n_clusters):
+        """Weight of a new cluster in the urn, where an old one has that of its records less ``discount``."""
+        return concentration
 
     @compiled
     def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):

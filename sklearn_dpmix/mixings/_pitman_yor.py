@@ -22,7 +22,7 @@ class PitmanYor(Component):
     PitmanYor(discount=0.5)
     """
 
-    is_random = False
+    random_part = None
 
     def __init__(self, concentration=1.0, discount=0.25):
         self.concentration = concentration
@@ -40,6 +40,10 @@ class PitmanYor(Component):
         return lower(type(self), {"start": float(self.concentration), "discount": float(self.discount)})
 
     @compiled
+    def fresh_weight(self, concentration, n_clusters):
+        return concentration + self.discount * n_clusters
+
+    @compiled
     def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
         """Cluster of record i given the others, by the two-parameter urn; -1 for a new one.
 
@@ -48,7 +52,7 @@ class PitmanYor(Component):
         n_others = alloc.size - 1
         if n_others == 0:
             return -1
-        fresh = concentration + self.discount * n_clusters
+        fresh = self.fresh_weight(concentration, n_clusters)
         while True:
             u = rng.random() * (fresh + n_others)
             if u < fresh:

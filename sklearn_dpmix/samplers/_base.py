@@ -61,7 +61,7 @@ class MixtureSampler(Component):
         n_params = sizes[0] + int(getattr(values[1], "n_cached", 0))
         state = new_state(n, self.n_imputed, d, n_params, sizes[1], levels=self.needs_levels, order=self.needs_order)
         state.records[:n] = records[:, None, :]
-        n_start = min(int(rng.integers(1, 11)), n)
+        n_start = int(min(rng.integers(1, 11), n, getattr(values[3], "most_clusters", n)))
         spread = records.std(axis=0)
         spread[spread == 0] = 1.0
         best = np.full(n, np.inf)

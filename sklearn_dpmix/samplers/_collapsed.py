@@ -102,7 +102,7 @@ def collapsed_sweep(sampler, kernel, mixing, Z, state, rng):
             empty = k
         for s in range(state.stats.shape[1]):
             state.stats[empty, s] = 0.0
-        fresh = state.floats[CONCENTRATION] + mixing.discount * state.ints[N_CLUSTERS]
+        fresh = mixing.fresh_weight(state.floats[CONCENTRATION], state.ints[N_CLUSTERS])
         top, total, chosen = -inf, 0.0, empty
         for c in range(state.ints[N_SLOTS] + 1):
             if c < state.ints[N_SLOTS]:

@@ -118,7 +118,7 @@ class Conditional(Slice):
 def draw_occupied_weights(rng, mixing, state):
     """Step 1, and the slice levels of step 2."""
     n_clusters = state.ints[N_CLUSTERS]
-    rest = rng.standard_gamma(state.floats[CONCENTRATION] + mixing.discount * n_clusters)
+    rest = rng.standard_gamma(mixing.fresh_weight(state.floats[CONCENTRATION], n_clusters))
     total = rest
     for k in range(n_clusters):
         state.work[WEIGHT, k] = rng.standard_gamma(state.counts[k] - mixing.discount)
@@ -142,7 +142,7 @@ def extend_sticks(rng, channel, kernel, mixing, state):
         if k == state.counts.size:
             return False
         a = rng.standard_gamma(1.0 - mixing.discount)
-        b = rng.standard_gamma(state.floats[CONCENTRATION] + mixing.discount * (k + 1))
+        b = rng.standard_gamma(mixing.fresh_weight(state.floats[CONCENTRATION], k + 1))
         state.work[WEIGHT, k] = state.floats[REST] * a / (a + b)
         state.floats[REST] *= b / (a + b)
         kernel.draw_prior(rng, state.theta, k)

@@ -65,12 +65,12 @@ def reuse_pass(rng, kernel, mixing, state):
     n_free = state.ints[N_FREE]
     work[MASS] = 0.0
     for k in range(n_slots):
-        work[MASS, k] = max(counts[k] - discount, 0.0)
+        work[MASS, k] = counts[k] - discount if counts[k] > 0.0 else 0.0
         work[PEAK, k] = peak(kernel, theta, k) if counts[k] > 0.0 else 0.0
     for p in range(POOL):
         pool[p] = n_slots
         n_slots += 1
-    share = (concentration + discount * n_clusters) / POOL
+    share = mixing.fresh_weight(concentration, n_clusters) / POOL
     for p in range(POOL):
         kernel.draw_prior(rng, theta, pool[p])
         work[MASS, pool[p]] = share
@@ -87,7 +87,7 @@ def reuse_pass(rng, kernel, mixing, state):
             work[MASS, pool[p]] = 0.0
             pool[p] = k
             n_clusters -= 1
-            share = (concentration + discount * n_clusters) / POOL
+            share = mixing.fresh_weight(concentration, n_clusters) / POOL
             for q in range(POOL):
                 work[MASS, pool[q]] = share
         padded = (n_slots + 7) // 8 * 8  # whole vectors; slots beyond have mass 0
@@ -117,7 +117,7 @@ def reuse_pass(rng, kernel, mixing, state):
         counts[chosen] += 1.0
         if counts[chosen] == 1.0:
             n_clusters += 1
-            share = (concentration + discount * n_clusters) / POOL
+            share = mixing.fresh_weight(concentration, n_clusters) / POOL
             for p in range(POOL):
                 if pool[p] == chosen:
                     if n_free > 0:

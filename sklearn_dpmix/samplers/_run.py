@@ -33,8 +33,9 @@ class Draws(NamedTuple):
 def draw_mixture(rng, kernel, mixing, state, weights, theta, start):
     """Draw P given the partition and its parameters into rows from ``start`` on; return the number of atoms.
 
-    Occupied weights and the rest are Dirichlet(n_1 - d, ..., n_K - d, α + dK); the rest is Pitman–Yor(α + dK, d) with
-    base measure G0, independent of all else (Pitman 1996, Theorem 20).
+    Occupied weights and the rest are Dirichlet(n_1 - d, ..., n_K - d, w_K), w_K = α + dK a new cluster's weight; the
+    rest is Pitman–Yor(w_K, d) with base measure G0, independent of all else (Pitman 1996, Theorem 20).  A finite
+    mixture's ends where w is 0.
     """
     concentration, discount = state.floats[CONCENTRATION], mixing.discount
     n_clusters, total = state.ints[N_CLUSTERS], 0.0
@@ -45,7 +46,7 @@ def draw_mixture(rng, kernel, mixing, state, weights, theta, start):
         for p in range(theta.shape[1]):
             theta[h, p] = state.theta[at, p]
         total += weights[h]
-    mass = concentration + discount * n_clusters
+    mass = mixing.fresh_weight(concentration, n_clusters)
     rest = rng.standard_gamma(mass) if mass > 0.0 else 0.0
     total += rest
     for h in range(start, start + n_clusters):
@@ -53,9 +54,9 @@ def draw_mixture(rng, kernel, mixing, state, weights, theta, start):
     rest /= total
     first = h = start + n_clusters
     while rest > LEFTOVER and h < first + MAX_ATOMS:
-        # stick-breaking of the unseen part: Beta(1 - d, α + dK + d·(sticks so far + 1))
+        # stick-breaking of the unseen part: Beta(1 - d, w of the clusters and sticks so far and this one)
         a = rng.standard_gamma(1.0 - discount)
-        b = rng.standard_gamma(mass + discount * (h - first + 1))
+        b = rng.standard_gamma(mixing.fresh_weight(concentration, h + 1 - start))
         weights[h] = rest * a / (a + b)
         rest -= weights[h]
         kernel.draw_prior(rng, theta, h)

@@ -61,14 +61,14 @@ def draw_part(rng, n):
 
 
 @helper
-def log_split_prior(concentration, discount, n_clusters, n1, n2):
+def log_split_prior(mixing, concentration, n_clusters, n1, n2):
     """Log ratio p(partition with n1, n2 apart) / p(together), n_clusters before, plus that of the sizes' proposals.
 
-    The urn's factor is (α + dK) Γ(n1 - d) Γ(n2 - d) / (Γ(n - d) Γ(1 - d)); the subset is chosen with probability
-    n / (n1 n2 2 H_{n-1}) / C(n, n2); a split picks one of K clusters, the merge back one of (K + 1) K pairs.
+    The urn's factor is w Γ(n1 - d) Γ(n2 - d) / (Γ(n - d) Γ(1 - d)), w a new cluster's weight; the subset is chosen with
+    probability n / (n1 n2 2 H_{n-1}) / C(n, n2); a split picks one of K clusters, the merge back one of (K + 1) K pairs.
     """
-    n = n1 + n2
-    urn = log(concentration + discount * n_clusters) + lgamma(n1 - discount) + lgamma(n2 - discount)
+    n, discount = n1 + n2, mixing.discount
+    urn = log(mixing.fresh_weight(concentration, n_clusters)) + lgamma(n1 - discount) + lgamma(n2 - discount)
     urn -= lgamma(n - discount) + lgamma(1.0 - discount)
     subsets = lgamma(n + 1.0) - lgamma(n1 + 1.0) - lgamma(n2 + 1.0)
     size = log(n / (n1 * n2 * 2.0 * harmonic(int(n - 1))))
@@ -111,7 +111,7 @@ def try_split(rng, channel, kernel, mixing, Z, state, near):
     else:
         kernel.draw_prior(rng, theta, new)
     concentration, n_clusters = state.floats[CONCENTRATION], state.ints[N_CLUSTERS]
-    gain = log_split_prior(concentration, mixing.discount, n_clusters, float(n - part), float(part))
+    gain = log_split_prior(mixing, concentration, n_clusters, float(n - part), float(part))
     gain += log_new_params(kernel, theta, k, new, near)
     for r in range(part):  # a random subset, moved to the end of the cluster's stretch of ``order``
         last = first + n - 1 - r
@@ -140,7 +140,7 @@ def try_merge(rng, channel, kernel, mixing, Z, state, near):
     theta, order, first = state.theta, state.order, stretch(state, gone)
     n_gone = int(state.counts[gone])
     gain = -log_split_prior(
-        state.floats[CONCENTRATION], mixing.discount, state.ints[N_CLUSTERS] - 1, state.counts[k], state.counts[gone]
+        mixing, state.floats[CONCENTRATION], state.ints[N_CLUSTERS] - 1, state.counts[k], state.counts[gone]
     )
     gain -= log_new_params(kernel, theta, k, gone, near)
     for r in range(first, first + n_gone):
