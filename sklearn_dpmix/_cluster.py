@@ -7,7 +7,6 @@ import numpy as np
 
 from ._compiled import entry, helper
 from ._mixture import in_chunks, log_sum_in
-from .samplers._neal8 import log_marginal
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on
 N_SCORED, N_PREDICTIVE = 500, 10_000  # draws averaged in g(z); records drawn where g has no closed form
@@ -120,7 +119,8 @@ def mean_marginal(channel, kernel, start, log_weights, theta, Z, first, last):
         top, total = -inf, 0.0
         for h in range(log_weights.size):
             if log_weights[h] > -inf:
-                top, total = log_sum_in(top, total, log_weights[h] + log_marginal(channel, kernel, Z, i, theta, h))
+                value = log_weights[h] + kernel.log_marginal_record(channel, Z, i, theta, h)
+                top, total = log_sum_in(top, total, value)
         result[i - first] = top + log(total / (start.size - 1)) if total > 0.0 else -inf
     return result
 
@@ -143,7 +143,7 @@ def draw_labels(channel, kernel, start, log_weights, theta, Z, labels, rng):
             labels[t, i] = 0
             for h in range(start[t], start[t + 1]):
                 if log_weights[h] > -inf:
-                    value = log_weights[h] + log_marginal(channel, kernel, Z, i, theta, h)
+                    value = log_weights[h] + kernel.log_marginal_record(channel, Z, i, theta, h)
                     top, total = log_sum_in(top, total, value)
                     if rng.random() * total < exp(value - top):
                         labels[t, i] = h - start[t]
@@ -156,7 +156,7 @@ def classify(channel, kernel, log_weights, theta, Z, rows, labels):
     for r in range(rows.size):
         best = -inf
         for h in range(log_weights.size):
-            value = log_weights[h] + log_marginal(channel, kernel, Z, rows[r], theta, h)
+            value = log_weights[h] + kernel.log_marginal_record(channel, Z, rows[r], theta, h)
             if value > best:
                 best = value
                 labels[r] = h
@@ -170,8 +170,7 @@ def classify_by_records(channel, kernel, log_weights, theta, Z, rows, labels, rn
     records = np.empty((log_weights.size, 200, kernel.n_features))
     for h in range(log_weights.size):
         for s in range(records.shape[1]):
-            for j in range(kernel.n_features):
-                records[h, s, j] = kernel.draw(rng, theta, h, j)
+            kernel.draw_record(rng, theta, h, records, h, s)
     score = 0.0
     for r in range(rows.size):
         best = -inf

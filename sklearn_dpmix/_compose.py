@@ -1,15 +1,36 @@
 """Does this sampler have what it needs from these components?  One sentence when not, before anything compiles."""
 
-from .kernels import BetaKernel, CategoricalKernel, ConvolvedNormalKernel, Kernel, NormalKernel, TruncatedNormalKernel
+from .kernels import (
+    BetaKernel,
+    CategoricalKernel,
+    ConvolvedNormalKernel,
+    Kernel,
+    MultivariateNormalKernel,
+    NormalKernel,
+    TruncatedNormalKernel,
+)
 from .mechanisms import RecordChannel
 from .mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
-from .samplers import Auto, Conditional, Interweaved, MixtureSampler, Neal2, Neal3, Neal5, Neal8, ReUse, Slice
-from .samplers._auto import has_marginal
+from .samplers import (
+    Auto,
+    Conditional,
+    Imputed,
+    Interweaved,
+    MixtureSampler,
+    Neal2,
+    Neal3,
+    Neal5,
+    Neal8,
+    ReUse,
+    Slice,
+)
+from .samplers._auto import has_conditional, has_marginal
 
 KERNELS = {
     "beta": BetaKernel,
     "categorical": CategoricalKernel,
     "convolved_normal": ConvolvedNormalKernel,
+    "multivariate_normal": MultivariateNormalKernel,
     "normal": NormalKernel,
     "truncated_normal": TruncatedNormalKernel,
 }
@@ -21,6 +42,7 @@ MIXINGS = {
 SAMPLERS = {
     "auto": Auto,
     "conditional": Conditional,
+    "imputed": Imputed,
     "interweaved": Interweaved,
     "neal2": Neal2,
     "neal3": Neal3,
@@ -140,6 +162,19 @@ def check_composition(mechanism, kernel, mixing, sampler):
                 f"form for the channel of {type(mechanism).__name__} (piece_shape={mechanism.piece_shape!r}, the "
                 f"kernel's tilts={sorted(kernel.tilts)}); use sampler='neal5' or 'slice'"
             )
+        if sampler.needs_conditional_channel and not has_conditional(mechanism, kernel):
+            raise ValueError(
+                f"sampler {who} draws each feature given the others, but {type(kernel).__name__} has no closed form for"
+                f" that under {type(mechanism).__name__} (piece_shape={mechanism.piece_shape!r}, the kernel's "
+                f"conditional_tilts={sorted(kernel.conditional_tilts)}); use sampler='auto' or 'neal5'"
+            )
+    noise = "none" if mechanism is None else "noise"
+    if not kernel.is_product and noise not in sampler.takes_correlated:
+        with_what = "without a mechanism" if mechanism is None else "under a mechanism"
+        raise ValueError(
+            f"sampler {who} does not take {type(kernel).__name__}, whose features are correlated, {with_what}: use "
+            f'sampler="auto"'
+        )
     if getattr(mixing, "discount", 0) > sampler.max_discount:
         raise ValueError(
             f"sampler {who} takes a discount of at most {sampler.max_discount}, got mixing={mixing!r}: beyond, it must "

@@ -123,7 +123,7 @@ class MixtureDraws:
 
     def sample(self, kernel, rng, n, n_features):
         """n records from the posterior predictive: a draw at random for each."""
-        return mixture_sample(kernel, self.start, self.flat.weights, self.flat.theta, n, n_features, rng)
+        return mixture_sample(kernel, self.start, self.flat.weights, self.flat.theta, n, n_features, rng)[:, 0]
 
 
 def in_chunks(function, n_rows, size, n_jobs):
@@ -150,11 +150,7 @@ def log_sum_in(top, total, value):
 @helper
 def log_base(kernel, X, p):
     """Log density of point p under the base measure; 0 where that is not closed-form."""
-    value = 0.0
-    if kernel.has_base_predictive():
-        for j in range(kernel.n_features):
-            value += kernel.log_base_predictive(j, X[p, j])
-    return value
+    return kernel.log_base_record(X, p) if kernel.has_base_predictive() else 0.0
 
 
 @helper
@@ -165,9 +161,7 @@ def add_density(kernel, first, last, log_weights, theta, x, size, values, sums):
         if log_weight > -inf:
             for p in range(size):
                 values[p] = log_weight
-            for j in range(kernel.n_features):
-                for p in range(size):
-                    values[p] += kernel.log_density(theta, h, j, x[j, p])
+            kernel.log_points(theta, h, x, size, values)
             for p in range(size):
                 sums[p] += exp_bounded(min(values[p], 709.0))
 
@@ -227,15 +221,17 @@ def mixture_log_predictive(kernel, start, log_weights, theta, X):
 def log_predictive_at(kernel, start, log_weights, theta, X, p):
     """The same for one point far from everything, without underflow."""
     top, total, base = -inf, 0.0, log_base(kernel, X, p)
+    x, values = np.empty((X.shape[1], 1)), np.empty(1)
+    for j in range(kernel.n_features):
+        x[j, 0] = X[p, j]
     for t in range(start.size - 1):
         for h in range(start[t], start[t + 1]):
-            value = log_weights[h]
+            values[0] = log_weights[h]
             if h == n_explicit(kernel, start, t):
-                value += base
+                values[0] += base
             else:
-                for j in range(kernel.n_features):
-                    value += kernel.log_density(theta, h, j, X[p, j])
-            top, total = log_sum_in(top, total, value)
+                kernel.log_points(theta, h, x, 1, values)
+            top, total = log_sum_in(top, total, values[0])
     return top + log(total / (start.size - 1)) if total > 0.0 else -inf
 
 
@@ -326,9 +322,7 @@ def draw_prior_atoms(kernel, theta, rng):
 
 @entry
 def mixture_sample(kernel, start, weights, theta, n, n_features, rng):
-    records = np.empty((n, n_features))
+    records = np.empty((n, 1, n_features))
     for i in range(n):
-        h = draw_atom(rng, start, weights)
-        for j in range(n_features):
-            records[i, j] = kernel.draw(rng, theta, h, j)
+        kernel.draw_record(rng, theta, draw_atom(rng, start, weights), records, i, 0)
     return records

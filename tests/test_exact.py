@@ -444,11 +444,8 @@ class RecordStillInItsCluster(Neal3):
     """The record is taken off its cluster's sums and not off its count."""
 
     @compiled
-    def log_existing(self, kernel, Z, i, state, k):
-        total = 0.0
-        for j in range(kernel.n_features):
-            total += kernel.log_predictive(state.stats, k, state.counts[k] + 1.0, j, Z[i, j])
-        return total
+    def log_existing(self, kernel, i, state, k):
+        return kernel.log_predictive_record(state.stats, k, state.counts[k] + 1.0, state.records, i)
 
 
 class NewClustersFromThePrior(Neal2):

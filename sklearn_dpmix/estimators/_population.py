@@ -88,6 +88,11 @@ class PopulationMixin:
     def cdf_draws(self, X):
         """Draws of P(every feature of a confidential record is at most X): (n_chains, n_draws, n_points)."""
         X = self._points(X)
+        if self._n_features_ > 1 and not self.kernel_.is_product:
+            raise ValueError(
+                f"cdf_draws needs features that are independent within a cluster, which those of {self.kernel_!r} are "
+                "not: count how many of sample(n) are at most X"
+            )
         return self._draws_.cdf(self._kernel(), X, self.n_jobs)
 
     def quantile_draws(self, q):

@@ -4,6 +4,7 @@ from ._base import Kernel
 from ._beta import BetaKernel
 from ._categorical import CategoricalKernel
 from ._convolved import ConvolvedNormalKernel
+from ._multivariate_normal import MultivariateNormalKernel
 from ._normal import NormalKernel
 from ._truncated_normal import TruncatedNormalKernel
 
@@ -12,6 +13,7 @@ __all__ = [
     "CategoricalKernel",
     "ConvolvedNormalKernel",
     "Kernel",
+    "MultivariateNormalKernel",
     "NormalKernel",
     "TruncatedNormalKernel",
 ]

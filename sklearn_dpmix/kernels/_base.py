@@ -10,7 +10,8 @@ class Kernel(Component):
 
     The parameters of cluster ``k`` are the row ``theta[k]`` of an array, its sufficient statistics the row
     ``stats[k]``; compiled methods get the whole array and ``k``.  Features are independent given θ, and ``j`` names
-    one.
+    one; a kernel whose features are not (``is_product = False``) defines the methods on whole records,
+    ``<what>_record``, and means the features' marginal laws by the others.
 
     Every kernel defines :meth:`sizes` and the compiled methods
 
@@ -32,10 +33,15 @@ class Kernel(Component):
         "marginal": ("log_tilted_mass", "draw_tilted"),
         "predictive": ("log_predictive", "update_params"),
         "relative": ("peak", "log_relative"),
+        "conditional": ("condition",),
         "residuals": ("residual", "from_residual", "perturb", "log_perturb", "prior_spread", "log_prior"),
     }
     #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}
     tilts: frozenset[str] = frozenset()
+    #: tilts of one feature given the others, drawn after ``condition``
+    conditional_tilts: frozenset[str] = frozenset()
+    #: whether features are independent given θ
+    is_product = True
     #: True where the kernel's likelihood is that of the *release*, the noise included (paper §3.3)
     absorbs_noise = False
 
@@ -56,6 +62,69 @@ class Kernel(Component):
         """Log density of a confidential feature: not the likelihood where the kernel absorbs the noise."""
         return self.log_likelihood(theta, k, j, y)
 
+    # --- whole records: ``records`` has shape (n, auxiliaries, n_features) ----------------------------------------
+
+    @compiled
+    def add_record(self, stats, k, records, i, a, sign):
+        for j in range(self.n_features):
+            self.add(stats, k, j, records[i, a, j], sign)
+
+    @compiled
+    def draw_record(self, rng, theta, k, records, i, a):
+        for j in range(self.n_features):
+            records[i, a, j] = self.draw(rng, theta, k, j)
+
+    @compiled
+    def propose_record(self, rng, channel, Z, i, theta, k, records, row, a):
+        """Draw a proposal of record i into ``records[row, a]``."""
+        for j in range(self.n_features):
+            records[row, a, j] = channel.propose(rng, self, Z, i, j, theta, k)
+
+    @compiled
+    def log_record(self, theta, k, records, i):
+        total = 0.0
+        for j in range(self.n_features):
+            total += self.log_likelihood(theta, k, j, records[i, 0, j])
+        return total
+
+    @compiled
+    def log_predictive_record(self, stats, k, n, records, i):
+        total = 0.0
+        for j in range(self.n_features):
+            total += self.log_predictive(stats, k, n, j, records[i, 0, j])
+        return total
+
+    @compiled
+    def peak_record(self, theta, k):
+        product = 1.0
+        for j in range(self.n_features):
+            product *= self.peak(theta, k, j)
+        return product
+
+    @compiled
+    def log_relative_record(self, theta, k, records, i):
+        total = 0.0
+        for j in range(self.n_features):
+            total += self.log_relative(theta, k, j, records[i, 0, j])
+        return total
+
+    @compiled
+    def log_marginal_record(self, channel, Z, i, theta, k):
+        """log g(z_i | θ_k)."""
+        total = 0.0
+        for j in range(self.n_features):
+            total += channel.log_marginal(self, Z, i, j, theta, k)
+        return total
+
+    @compiled
+    def log_points(self, theta, k, x, size, values):
+        """Add the log density of the records x[:, p], p < size, to ``values``: loops along memory, which vectorise."""
+        for j in range(self.n_features):
+            for p in range(size):
+                values[p] += self.log_density(theta, k, j, x[j, p])
+
+    # --- steps and base measure ------------------------------------------------------------------------------------
+
     @compiled
     def target_acceptance(self):
         """Acceptance rate that :meth:`move_params` is tuned to in the warm-up; 0 for kernels that have no step."""
@@ -75,6 +144,13 @@ class Kernel(Component):
     @compiled
     def log_base_predictive(self, j, y):
         return 0.0
+
+    @compiled
+    def log_base_record(self, X, i):
+        total = 0.0
+        for j in range(self.n_features):
+            total += self.log_base_predictive(j, X[i, j])
+        return total
 
 
 def per_feature(name, value, n_features, low=-np.inf):

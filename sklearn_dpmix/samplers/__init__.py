@@ -4,6 +4,7 @@ from ._auto import Auto
 from ._base import MixtureSampler
 from ._collapsed import Neal2, Neal3
 from ._conditional import Conditional, Slice
+from ._imputed import Imputed
 from ._interweaved import Interweaved
 from ._neal5 import Neal5
 from ._neal8 import Neal8
@@ -12,6 +13,7 @@ from ._reuse import ReUse
 __all__ = [
     "Auto",
     "Conditional",
+    "Imputed",
     "Interweaved",
     "MixtureSampler",
     "Neal2",

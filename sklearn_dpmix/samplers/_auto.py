@@ -2,6 +2,7 @@
 
 from ._base import MixtureSampler
 from ._conditional import Conditional
+from ._imputed import Imputed
 from ._interweaved import Interweaved
 from ._neal5 import Neal5
 from ._neal8 import Neal8
@@ -12,9 +13,9 @@ class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones:
-    ``Conditional`` where the channel keeps masses of bins, else ``Interweaved``; where the kernel lacks what that
-    needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can
-    take makes that ``Neal8``, or ``Neal5`` on a histogram.
+    ``Conditional`` where the channel keeps masses of bins, else ``Interweaved``, or ``Imputed`` where features are
+    correlated; where the kernel lacks what that needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor
+    discount beyond what ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a histogram.
 
     Examples
     --------
@@ -31,7 +32,9 @@ class Auto(MixtureSampler):
             if getattr(mixing, "discount", 0) <= Conditional.max_discount:
                 return Conditional()
             return Neal5() if mechanism.is_histogram else Neal8()
-        return Interweaved() if can_interweave(kernel) else Neal5()
+        if can_interweave(kernel):
+            return Interweaved()
+        return Imputed() if has_conditional(mechanism, kernel) else Neal5()
 
 
 def can_interweave(kernel):
@@ -43,3 +46,8 @@ def has_marginal(mechanism, kernel):
     if mechanism is None or kernel.absorbs_noise:
         return True
     return mechanism.piece_shape in kernel.tilts and kernel.can("marginal")
+
+
+def has_conditional(mechanism, kernel):
+    """Whether a feature is drawn exactly given the others."""
+    return mechanism.piece_shape in kernel.conditional_tilts and kernel.can("conditional")

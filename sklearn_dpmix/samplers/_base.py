@@ -21,6 +21,10 @@ class MixtureSampler(Component):
     kernel_needs: tuple[str, ...] = ()
     #: True where the sweep calls ``channel.log_marginal`` or ``channel.impute``
     needs_marginal_channel = False
+    #: True where it does so for one feature given the others
+    needs_conditional_channel = False
+    #: where it takes kernels with features that are correlated given θ: "none" (without noise), "noise"
+    takes_correlated = frozenset({"none"})
     #: True where the sweep sees the release as noise-free records: no mechanism, or a kernel that absorbs the noise
     needs_noise_free = False
     #: imputed records kept for each record

@@ -29,12 +29,9 @@ class Neal3(MixtureSampler):
     needs_noise_free = True
 
     @compiled
-    def log_existing(self, kernel, Z, i, state, k):
+    def log_existing(self, kernel, i, state, k):
         """Log density of record i in cluster k, which does not hold it."""
-        total = 0.0
-        for j in range(kernel.n_features):
-            total += kernel.log_predictive(state.stats, k, state.counts[k], j, Z[i, j])
-        return total
+        return kernel.log_predictive_record(state.stats, k, state.counts[k], state.records, i)
 
     @compiled
     def start_cluster(self, rng, kernel, state, k):
@@ -42,7 +39,7 @@ class Neal3(MixtureSampler):
 
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
-        if not collapsed_sweep(self, kernel, mixing, Z, state, rng):
+        if not collapsed_sweep(self, kernel, mixing, state, rng):
             return False
         update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
         return True
@@ -63,11 +60,8 @@ class Neal2(Neal3):
     """
 
     @compiled
-    def log_existing(self, kernel, Z, i, state, k):
-        total = 0.0
-        for j in range(kernel.n_features):
-            total += kernel.log_likelihood(state.theta, k, j, Z[i, j])
-        return total
+    def log_existing(self, kernel, i, state, k):
+        return kernel.log_record(state.theta, k, state.records, i)
 
     @compiled
     def start_cluster(self, rng, kernel, state, k):
@@ -76,10 +70,9 @@ class Neal2(Neal3):
 
 
 @helper
-def add_record(kernel, state, Z, i, k, sign):
+def add_record(kernel, state, i, k, sign):
     """Put record i into cluster k's statistics (sign 1), or take it off (-1)."""
-    for j in range(kernel.n_features):
-        kernel.add(state.stats, k, j, Z[i, j], sign)
+    kernel.add_record(state.stats, k, state.records, i, 0, sign)
     state.counts[k] += sign
     if state.counts[k] == 0.0:
         for s in range(state.stats.shape[1]):
@@ -87,7 +80,7 @@ def add_record(kernel, state, Z, i, k, sign):
 
 
 @helper
-def collapsed_sweep(sampler, kernel, mixing, Z, state, rng):
+def collapsed_sweep(sampler, kernel, mixing, state, rng):
     """c_i given all other clusters, record by record.  False when out of slots (resumes at the cursor)."""
     n, stop = state.alloc.size, state.alloc.size
     for i in range(state.ints[CURSOR], n):
@@ -96,7 +89,7 @@ def collapsed_sweep(sampler, kernel, mixing, Z, state, rng):
             stop = i
             break
         k = state.alloc[i]
-        add_record(kernel, state, Z, i, k, -1.0)
+        add_record(kernel, state, i, k, -1.0)
         if state.counts[k] == 0.0:
             vacate(state, k)
             empty = k
@@ -109,12 +102,10 @@ def collapsed_sweep(sampler, kernel, mixing, Z, state, rng):
                 if state.counts[c] == 0.0:
                     continue
                 weight = state.counts[c] - mixing.discount
-                value = sampler.log_existing(kernel, Z, i, state, c)
+                value = sampler.log_existing(kernel, i, state, c)
             else:
                 c = empty
-                weight, value = fresh, 0.0
-                for j in range(kernel.n_features):
-                    value += kernel.log_predictive(state.stats, empty, 0.0, j, Z[i, j])
+                weight, value = fresh, kernel.log_predictive_record(state.stats, empty, 0.0, state.records, i)
             if value > top:
                 total *= exp(top - value)
                 top = value
@@ -122,7 +113,7 @@ def collapsed_sweep(sampler, kernel, mixing, Z, state, rng):
             total += mass
             if rng.random() * total < mass:
                 chosen = c
-        add_record(kernel, state, Z, i, chosen, 1.0)
+        add_record(kernel, state, i, chosen, 1.0)
         if chosen == empty:
             occupy(state)
             sampler.start_cluster(rng, kernel, state, chosen)

@@ -15,7 +15,6 @@ from math import exp, inf
 
 from .._compiled import compiled, helper
 from ._base import MixtureSampler
-from ._neal8 import log_marginal
 from ._state import (
     CONCENTRATION,
     CURSOR,
@@ -56,10 +55,7 @@ class Slice(MixtureSampler):
 
     @compiled
     def log_allocation(self, channel, kernel, Z, i, records, theta, k):
-        total = 0.0
-        for j in range(kernel.n_features):
-            total += kernel.log_likelihood(theta, k, j, records[i, 0, j])
-        return total
+        return kernel.log_record(theta, k, records, i)
 
     @compiled
     def update_record(self, rng, channel, kernel, Z, i, records, theta, k):
@@ -105,7 +101,7 @@ class Conditional(Slice):
 
     @compiled
     def log_allocation(self, channel, kernel, Z, i, records, theta, k):
-        return log_marginal(channel, kernel, Z, i, theta, k)
+        return kernel.log_marginal_record(channel, Z, i, theta, k)
 
     @compiled
     def update_record(self, rng, channel, kernel, Z, i, records, theta, k):

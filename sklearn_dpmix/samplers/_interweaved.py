@@ -17,7 +17,7 @@ from ._split_merge import sort_records, split_merge
 from ._state import ACCEPTED, N_SLOTS, PROPOSED, STAGE, compact, update_clusters
 
 URN_RATE = 4  # float: running acceptance rate of the urn pass
-URN, GIBBS, CLUSTERS = 1, 2, 3  # stages of a sweep; 0 is its beginning
+URN, GIBBS, AFTER_URN, AFTER_GIBBS = 1, 2, 3, 4  # stages of a sweep; 0 is its beginning
 REVERSE_SHARE = 0.8
 
 
@@ -46,6 +46,7 @@ class Interweaved(MixtureSampler):
     kernel_needs = ("relative", "residuals")
     has_acceptance = True
     needs_order = True
+    takes_correlated = frozenset()
 
     def __init__(self, n_split_merge=20):
         self.n_split_merge = n_split_merge
@@ -60,23 +61,11 @@ class Interweaved(MixtureSampler):
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         ints = state.ints
-        if ints[STAGE] == 0:
-            ints[STAGE] = URN if rng.random() < urn_share(state) else GIBBS
-        if ints[STAGE] == URN:
-            accepted, proposed = state.floats[ACCEPTED], state.floats[PROPOSED]
-            if not urn_sweep(self.n_aux, channel, kernel, mixing, Z, state, rng):
-                return False
-            if warming_up:
-                rate = (state.floats[ACCEPTED] - accepted) / (state.floats[PROPOSED] - proposed)
-                old = state.floats[URN_RATE]
-                state.floats[URN_RATE] = rate if old == 0.0 else old + 0.05 * (rate - old)
-            compact(state)
-            ints[STAGE] = CLUSTERS
-        if ints[STAGE] == GIBBS:
-            if not reuse_pass(rng, kernel, mixing, state):
-                return False
+        if not urn_or_gibbs(self.n_aux, channel, kernel, mixing, Z, state, rng, warming_up):
+            return False
+        if ints[STAGE] == AFTER_GIBBS:
             update_records(rng, channel, kernel, Z, state)
-            ints[STAGE] = CLUSTERS
+            ints[STAGE] = AFTER_URN
         if state.counts.size < ints[N_SLOTS] + int(self.n_tries) + 1:
             return False
         update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
@@ -85,6 +74,29 @@ class Interweaved(MixtureSampler):
         split_merge(rng, int(self.n_tries), channel, kernel, mixing, Z, state)
         ints[STAGE] = 0
         return True
+
+
+@helper
+def urn_or_gibbs(m, channel, kernel, mixing, Z, state, rng, warming_up):
+    """Memberships, by the urn pass (with the records) or by a Gibbs pass given them.  False when out of slots."""
+    ints = state.ints
+    if ints[STAGE] == 0:
+        ints[STAGE] = URN if rng.random() < urn_share(state) else GIBBS
+    if ints[STAGE] == URN:
+        accepted, proposed = state.floats[ACCEPTED], state.floats[PROPOSED]
+        if not urn_sweep(m, channel, kernel, mixing, Z, state, rng):
+            return False
+        if warming_up:
+            rate = (state.floats[ACCEPTED] - accepted) / (state.floats[PROPOSED] - proposed)
+            old = state.floats[URN_RATE]
+            state.floats[URN_RATE] = rate if old == 0.0 else old + 0.05 * (rate - old)
+        compact(state)
+        ints[STAGE] = AFTER_URN
+    if ints[STAGE] == GIBBS:
+        if not reuse_pass(rng, kernel, mixing, state):
+            return False
+        ints[STAGE] = AFTER_GIBBS
+    return True
 
 
 @helper

@@ -45,6 +45,7 @@ class Neal5(MixtureSampler):
 
     has_acceptance = True
     takes_histograms = True
+    takes_correlated = frozenset({"noise"})
 
     def __init__(self, n_auxiliary=1):
         self.n_auxiliary = n_auxiliary
@@ -99,8 +100,7 @@ def urn_sweep(m, channel, kernel, mixing, Z, state, rng):
             kernel.draw_prior(rng, theta, to)
         channel.take_off(Z, records, i)
         for a in range(m):
-            for j in range(d):
-                records[n, a, j] = channel.propose(rng, kernel, Z, i, j, theta, to)
+            kernel.propose_record(rng, channel, Z, i, theta, to, records, n, a)
         gain = log_estimate(m, channel, kernel, Z, i, theta, to, records, n)
         gain -= log_estimate(m, channel, kernel, Z, i, theta, k, records, i)
         lowest = min(lowest, gain)

@@ -53,15 +53,6 @@ class Neal8(MixtureSampler):
 
 
 @helper
-def log_marginal(channel, kernel, Z, i, theta, k):
-    """log g(z_i | θ_k), a sum over features."""
-    total = 0.0
-    for j in range(kernel.n_features):
-        total += channel.log_marginal(kernel, Z, i, j, theta, k)
-    return total
-
-
-@helper
 def impute_records(rng, channel, kernel, Z, state):
     """y_i from its exact conditional, every record."""
     for i in range(state.alloc.size):
@@ -106,7 +97,7 @@ def gibbs_sweep(n_candidates, channel, kernel, mixing, Z, state, rng):
                 else:
                     kernel.draw_prior(rng, theta, c)
                     channel.cache(kernel, theta, c)
-            value = log_marginal(channel, kernel, Z, i, theta, candidate)
+            value = kernel.log_marginal_record(channel, Z, i, theta, candidate)
             if value > top:
                 total *= exp(top - value)
                 top = value

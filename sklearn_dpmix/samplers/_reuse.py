@@ -45,15 +45,6 @@ class ReUse(MixtureSampler):
 
 
 @helper
-def peak(kernel, theta, k):
-    """Largest value of the density f(· | θ_k)."""
-    product = 1.0
-    for j in range(kernel.n_features):
-        product *= kernel.peak(theta, k, j)
-    return product
-
-
-@helper
 def reuse_pass(rng, kernel, mixing, state):
     """c_i given all other clusters and y_i, record by record.  False when out of slots (resumes at the cursor)."""
     if state.ints[N_SLOTS] + POOL + 1 > state.counts.size:
@@ -66,7 +57,7 @@ def reuse_pass(rng, kernel, mixing, state):
     work[MASS] = 0.0
     for k in range(n_slots):
         work[MASS, k] = counts[k] - discount if counts[k] > 0.0 else 0.0
-        work[PEAK, k] = peak(kernel, theta, k) if counts[k] > 0.0 else 0.0
+        work[PEAK, k] = kernel.peak_record(theta, k) if counts[k] > 0.0 else 0.0
     for p in range(POOL):
         pool[p] = n_slots
         n_slots += 1
@@ -74,7 +65,7 @@ def reuse_pass(rng, kernel, mixing, state):
     for p in range(POOL):
         kernel.draw_prior(rng, theta, pool[p])
         work[MASS, pool[p]] = share
-        work[PEAK, pool[p]] = peak(kernel, theta, pool[p])
+        work[PEAK, pool[p]] = kernel.peak_record(theta, pool[p])
     stop = alloc.size
     for i in range(state.ints[CURSOR], alloc.size):
         k = alloc[i]
@@ -92,9 +83,7 @@ def reuse_pass(rng, kernel, mixing, state):
                 work[MASS, pool[q]] = share
         padded = (n_slots + 7) // 8 * 8  # whole vectors; slots beyond have mass 0
         for c in range(padded):
-            relative = 0.0
-            for j in range(kernel.n_features):
-                relative += kernel.log_relative(theta, c, j, records[i, 0, j])
+            relative = kernel.log_relative_record(theta, c, records, i)
             work[CHANCE, c] = work[MASS, c] * work[PEAK, c] * exp_bounded(relative)
         even, odd, more, rest = 0.0, 0.0, 0.0, 0.0  # four sums: the additions need not wait for each other
         for c in range(0, padded, 4):
@@ -127,7 +116,7 @@ def reuse_pass(rng, kernel, mixing, state):
                         pool[p] = n_slots
                         n_slots += 1
                     kernel.draw_prior(rng, theta, pool[p])
-                    work[PEAK, pool[p]] = peak(kernel, theta, pool[p])
+                    work[PEAK, pool[p]] = kernel.peak_record(theta, pool[p])
                 work[MASS, pool[p]] = share
         work[MASS, chosen] = counts[chosen] - discount
         if n_slots == counts.size and n_free == 0:
@@ -147,9 +136,7 @@ def rescue(kernel, theta, work, records, i, n_slots):
     for c in range(n_slots):
         work[CHANCE, c] = -inf
         if work[MASS, c] > 0.0:
-            work[CHANCE, c] = log(work[MASS, c])
-            for j in range(kernel.n_features):
-                work[CHANCE, c] += kernel.log_likelihood(theta, c, j, records[i, 0, j])
+            work[CHANCE, c] = log(work[MASS, c]) + kernel.log_record(theta, c, records, i)
             top = max(top, work[CHANCE, c])
     total = 0.0
     for c in range(n_slots):

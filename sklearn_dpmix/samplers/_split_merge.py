@@ -65,7 +65,7 @@ def log_split_prior(mixing, concentration, n_clusters, n1, n2):
     """Log ratio p(partition with n1, n2 apart) / p(together), n_clusters before, plus that of the sizes' proposals.
 
     The urn's factor is w Γ(n1 - d) Γ(n2 - d) / (Γ(n - d) Γ(1 - d)), w a new cluster's weight; the subset is chosen with
-    probability n / (n1 n2 2 H_{n-1}) / C(n, n2); a split picks one of K clusters, the merge back one of (K + 1) K pairs.
+    probability n / (n1 n2 2 H_{n-1}) / C(n, n2); a split picks one of K clusters, the merge back one of (K+1) K pairs.
     """
     n, discount = n1 + n2, mixing.discount
     urn = log(mixing.fresh_weight(concentration, n_clusters)) + lgamma(n1 - discount) + lgamma(n2 - discount)

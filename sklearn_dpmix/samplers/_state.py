@@ -150,8 +150,7 @@ def recompute_stats(m, kernel, state):
     for i in range(state.alloc.size):
         k = state.alloc[i]
         for a in range(m):
-            for j in range(kernel.n_features):
-                kernel.add(state.stats, k, j, state.records[i, a, j], 1.0)
+            kernel.add_record(state.stats, k, state.records, i, a, 1.0)
 
 
 @helper
