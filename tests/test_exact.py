@@ -22,9 +22,10 @@ from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
-from sklearn_dpmix.samplers import Conditional, Interweaved, Neal2, Neal3, Neal5, Neal8, ReUse, Slice
+from sklearn_dpmix.samplers import Conditional, Interweaved, JainNeal, Neal2, Neal3, Neal5, Neal8, ReUse, Slice
 from sklearn_dpmix.samplers._conditional import allocate, draw_occupied_weights, extend_sticks
 from sklearn_dpmix.samplers._interweaved import URN_RATE
+from sklearn_dpmix.samplers._jain_neal import split_or_merge
 from sklearn_dpmix.samplers._neal5 import urn_sweep
 from sklearn_dpmix.samplers._neal8 import gibbs_sweep, impute_records
 from sklearn_dpmix.samplers._reuse import POOL, reuse_pass
@@ -121,16 +122,20 @@ SAMPLERS = {
     "auto": ("auto", 3),
     "neal2": (Neal2(), 3),
     "neal3": (Neal3(), 3),
+    "split-merge on neal3": (JainNeal(Neal3(), n_attempts=2, n_scans=1), 2),
+    "split-merge on neal5": (JainNeal(Neal5(), n_attempts=4), 3),
 }
 SIX = ("neal5", "neal5 of 3", "slice", "conditional", "neal8", "auto")
 COMBINATIONS = [
     *((sampler, channel, d) for channel in ("laplace", "gaussian") for d in (1, 2) for sampler in SIX),
-    *((sampler, "none", d) for d in (1, 2) for sampler in SAMPLERS),
+    *((sampler, "none", d) for d in (1, 2) for sampler in (*SIX, "neal2", "neal3")),
     *((sampler, "pitman-yor", 1) for sampler in ("neal5", "slice", "conditional", "neal8", "auto")),
     *((sampler, "pitman-yor without noise", 1) for sampler in ("neal2", "neal3")),
     *((sampler, "finite", 1) for sampler in ("neal5", "conditional", "neal8", "auto")),
     *((sampler, "finite without noise", 1) for sampler in ("neal2", "neal3", "slice", "auto")),
-    *((sampler, "convolved", 1) for sampler in SAMPLERS),
+    *((sampler, "convolved", 1) for sampler in (*SIX, "neal2", "neal3")),
+    *(("split-merge on neal3", channel, 1) for channel in ("none", "finite without noise", "convolved")),
+    *(("split-merge on neal5", channel, d) for channel, d in (("laplace", 1), ("gaussian", 2), ("pitman-yor", 1))),
     *((sampler, "convolved", 2) for sampler in ("neal2", "neal3")),
 ]
 
@@ -440,6 +445,35 @@ class SplitsTooOften(Interweaved):
         return True
 
 
+class DoubledConcentration(JainNeal):
+    """Splits and merges under twice the concentration of the rest of the sweep."""
+
+    @compiled
+    def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
+        if not self.other.sweep(channel, kernel, mixing, Z, state, rng, warming_up):
+            return False
+        compact(state)
+        state.floats[CONCENTRATION] *= 2.0
+        for _ in range(4):
+            split_or_merge(rng, 3, kernel, mixing, state)
+        state.floats[CONCENTRATION] /= 2.0
+        update_clusters(rng, 1, channel, kernel, state, False)
+        return True
+
+
+class ParametersOfTheOldClusters(JainNeal):
+    """Records change clusters, and the clusters' parameters are not drawn anew."""
+
+    @compiled
+    def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
+        if not self.other.sweep(channel, kernel, mixing, Z, state, rng, warming_up):
+            return False
+        compact(state)
+        for _ in range(4):
+            split_or_merge(rng, 3, kernel, mixing, state)
+        return True
+
+
 class RecordStillInItsCluster(Neal3):
     """The record is taken off its cluster's sums and not off its count."""
 
@@ -596,6 +630,8 @@ TWINS = [
     ("neal8", "laplace", 1, "clamped", {"laplace": LaplaceWithoutFlatPieces}),
     ("neal8", "gaussian", 1, "own noise each", {"gaussian": GaussianPieceOfWrongCurvature}),
     ("neal5", "finite", 1, "clamped", {"mixing": UrnOfComponents}),
+    ("neal3", "none", 1, "five", {"sampler": DoubledConcentration(Neal3())}),
+    ("neal5", "laplace", 1, "clamped", {"sampler": ParametersOfTheOldClusters(Neal5())}),
     ("neal3", "finite without noise", 1, "five", {"mixing": ComponentsWithoutTheirNumber}),
     ("auto", "none", 1, "five", {"sampler": WholeMassEachOfThePool()}),
     ("auto", "laplace", 1, "clamped", {"sampler": SplitsTooOften()}),

@@ -6,6 +6,7 @@ from ._collapsed import Neal2, Neal3
 from ._conditional import Conditional, Slice
 from ._imputed import Imputed
 from ._interweaved import Interweaved
+from ._jain_neal import JainNeal
 from ._neal5 import Neal5
 from ._neal8 import Neal8
 from ._reuse import ReUse
@@ -15,6 +16,7 @@ __all__ = [
     "Conditional",
     "Imputed",
     "Interweaved",
+    "JainNeal",
     "MixtureSampler",
     "Neal2",
     "Neal3",
