@@ -1,5 +1,6 @@
 """The packaged data are what their note says, and the simulators follow the law they state."""
 
+import gzip
 import hashlib
 import re
 from importlib.resources import files
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sklearn_dpmix.datasets import load_rand_hie, make_three_normals, three_normals_density
+from sklearn_dpmix.datasets import load_rand_hie, load_rossi, make_three_normals, three_normals_density
 from sklearn_dpmix.datasets._simulate import MEANS, _truncated_normal_quantile
 
 ALPHA = 1e-6  # level of every statistical test here; each owns its seed
@@ -21,16 +22,19 @@ def three_normals_cdf(x):
     return np.mean([stats.truncnorm(-10 - m, 10 - m, loc=m).cdf(x) for m in (-5.0, 0.0, 5.0)], axis=0)
 
 
-def provenance_entry(row):
-    """The number or digest that PROVENANCE.md gives in the table row of this name."""
+def provenance_entry(file, row):
+    """The number or digest that PROVENANCE.md gives for a file, in the table row of this name."""
     note = files("sklearn_dpmix.datasets").joinpath("PROVENANCE.md").read_text(encoding="utf-8")
-    return re.search(rf"^\| {row} \| `?([^`|,]*)", note, re.MULTILINE)[1].strip()
+    section = note.partition(f"## {file}\n")[2].partition("\n## ")[0]
+    return re.search(rf"^\| {row} \| `?([^`|,]*)", section, re.MULTILINE)[1].strip()
 
 
-def test_rand_hie_file_is_the_one_in_the_note():
+@pytest.mark.parametrize("file", ["rand_hie.csv.gz", "rossi.csv.gz"])
+def test_the_file_is_the_one_in_the_note(file):
     """Catches a regenerated or damaged data file, or a note that was not brought along."""
-    packed = files("sklearn_dpmix.datasets").joinpath("rand_hie.csv.gz").read_bytes()
-    assert hashlib.sha256(packed).hexdigest() == provenance_entry("sha256 of the file")
+    packed = files("sklearn_dpmix.datasets").joinpath(file).read_bytes()
+    assert hashlib.sha256(packed).hexdigest() == provenance_entry(file, "sha256 of the file")
+    assert hashlib.sha256(gzip.decompress(packed)).hexdigest() == provenance_entry(file, "sha256 of the text in it")
     assert packed[4:8] == bytes(4), "the gzip header must carry no time"
 
 
@@ -39,18 +43,33 @@ def test_rand_hie_values_are_those_in_the_note():
     disea = load_rand_hie()
     assert disea.shape == (20190,)
     assert disea.dtype == np.float64
-    assert provenance_entry("rows") == "20190"
-    assert provenance_entry("range") == f"{disea.min():.0f} to {disea.max()}" == "0 to 58.6"
+    assert provenance_entry("rand_hie.csv.gz", "rows") == "20190"
+    assert provenance_entry("rand_hie.csv.gz", "range") == f"{disea.min():.0f} to {disea.max()}" == "0 to 58.6"
     assert np.unique(disea).size == 31
     assert np.isin([13.73189, 11.84267, 9.967326, 10.57626], disea).all()
     # the sum of the source's column, read with pandas
     assert disea.sum() == pytest.approx(227026.292316, abs=1e-6)
 
 
-def test_rand_hie_is_the_callers_to_change():
+def test_rossi_values_are_those_in_the_note():
+    """Catches a loader that drops the first or last row, reads another type, or takes in the censored men."""
+    weeks = load_rossi()
+    assert weeks.shape == (114,)
+    assert weeks.dtype == np.float64
+    assert provenance_entry("rossi.csv.gz", "rows") == "114"
+    assert provenance_entry("rossi.csv.gz", "range") == f"{weeks.min():.0f} to {weeks.max():.0f}" == "1 to 52"
+    assert np.unique(weeks).size == 49
+    # the source's own rows: its first and its last arrest, four in week 52, and their sum, read with pandas
+    assert weeks[0] == 20 and weeks[-1] == 12
+    assert np.sum(weeks == 52) == 4
+    assert weeks.sum() == 3273
+
+
+@pytest.mark.parametrize("load", [load_rand_hie, load_rossi])
+def test_data_are_the_callers_to_change(load):
     """Catches a cache that hands the same array to everyone."""
-    load_rand_hie()[:] = -1
-    assert load_rand_hie().min() == 0
+    load()[:] = -1
+    assert load().min() >= 0
 
 
 def test_three_normals_have_the_stated_law():

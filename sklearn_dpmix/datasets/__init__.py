@@ -1,6 +1,7 @@
 """Small public data and simulators of the papers' settings."""
 
 from ._rand_hie import load_rand_hie
+from ._rossi import load_rossi
 from ._simulate import make_three_normals, three_normals_density
 
-__all__ = ["load_rand_hie", "make_three_normals", "three_normals_density"]
+__all__ = ["load_rand_hie", "load_rossi", "make_three_normals", "three_normals_density"]
