@@ -14,7 +14,19 @@ from itertools import combinations, combinations_with_replacement, pairwise, pro
 
 import numpy as np
 from oracle import ExactPosterior, _check, _integrate, log_normal
-from scipy.special import betainc, betaln, gammainc, gammainccinv, gammaincinv, gammaln, log_ndtr, ndtr, xlog1py, xlogy
+from scipy.special import (
+    betainc,
+    betaln,
+    comb,
+    gammainc,
+    gammainccinv,
+    gammaincinv,
+    gammaln,
+    log_ndtr,
+    ndtr,
+    xlog1py,
+    xlogy,
+)
 
 LOW, TAIL = 1e-10, 1e-15  # prior mass that a grid leaves out: towards a = b = 0, and elsewhere
 BETA_RANGE = (1e-3, 1e6)  # the package restricts a and b to it, which the oracle ignores: refused where it matters
@@ -118,6 +130,17 @@ class BetaGrid:
         with np.errstate(divide="ignore"):
             return np.log(np.diff(cdf, axis=0))
 
+    def log_binomial(self, z, epsilon, n_trials):
+        """Log probability of z successes, of probability low + (high - low) u each, u the record on [0, 1].
+
+        Powers of low + (high - low) u and of low + (high - low) (1 - u) multiplied out: moments of u^i (1 - u)^j.
+        """
+        low, total, misses = 1 / (1 + np.exp(epsilon / n_trials)), 0.0, n_trials - z
+        for i, j in product(range(z + 1), range(misses + 1)):
+            weight = comb(z, i) * comb(misses, j) * low ** (n_trials - i - j) * (1 - 2 * low) ** (i + j)
+            total = total + weight * np.exp(betaln(self.a + i, self.b + j) - self.log_beta)
+        return np.log(comb(n_trials, z) * total)
+
     def log_laplace(self, z, scale, step=1 / 16):
         """Log density of a release y + Laplace(scale).
 
@@ -180,6 +203,18 @@ class NormalGrid:
         with np.errstate(divide="ignore"):
             return np.log(np.where(flip, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low)))
 
+    def log_binomial(self, z, epsilon, n_trials):
+        """Log probability of z successes, as of :meth:`BetaGrid.log_binomial`: records in the bounds, then on them."""
+        least, (low, high) = 1 / (1 + np.exp(epsilon / n_trials)), self.bounds
+
+        def log_q(y):
+            p = least + (1 - 2 * least) * (y - low) / (high - low)
+            return np.log(comb(n_trials, z)) + z * np.log(p) + (n_trials - z) * np.log(1 - p)
+
+        total = np.exp(log_release(self, log_q, []))
+        total += np.exp(log_q(low)) * ndtr((low - self.mu) / self.sigma)
+        return np.log(total + np.exp(log_q(high)) * ndtr((self.mu - high) / self.sigma))
+
 
 class TruncatedNormalGrid(NormalGrid):
     """The same law of (mu, sigma^2); records are N(mu, sigma^2) truncated to the bounds."""
@@ -195,15 +230,20 @@ class TruncatedNormalGrid(NormalGrid):
         return super().log_density(x) - self.log_inside if inside else np.full(self.mu.shape, -np.inf)
 
     def log_laplace(self, z, scale):
-        """Log density of a release y + Laplace(scale): Gauss–Legendre on panels as narrow as the narrowest kernel."""
-        cuts = np.linspace(*self.bounds, 81)
-        cuts = np.unique([*cuts, z]) if self.bounds[0] < z < self.bounds[1] else cuts
-        nodes, weights = np.polynomial.legendre.leggauss(6)
-        total = np.zeros(self.mu.shape)
-        for low, high in pairwise(cuts):
-            for node, weight in zip(low + 0.5 * (high - low) * (1 + nodes), 0.5 * (high - low) * weights, strict=True):
-                total += weight * np.exp(self.log_density(node) - np.abs(z - node) / scale)
-        return np.log(total / (2 * scale))
+        """Log density of a release y + Laplace(scale)."""
+        return log_release(self, lambda y: -abs(z - y) / scale - np.log(2 * scale), [z])
+
+
+def log_release(grid, log_q, kinks):
+    """Log of the integral of q(z | y) f(y) over records in the bounds, on panels as narrow as the narrowest kernel."""
+    low, high = grid.bounds
+    cuts = np.unique([*np.linspace(low, high, 81), *(kink for kink in kinks if low < kink < high)])
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    total = np.zeros(grid.mu.shape)
+    for low, high in pairwise(cuts):
+        for node, weight in zip(low + 0.5 * (high - low) * (1 + nodes), 0.5 * (high - low) * weights, strict=True):
+            total += weight * np.exp(grid.log_density(node) + log_q(node))
+    return np.log(total)
 
 
 # --- posteriors -------------------------------------------------------------------------------------------------------

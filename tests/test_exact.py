@@ -421,7 +421,7 @@ class WholeMassEachOfThePool(ReUse):
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         state.floats[CONCENTRATION] *= POOL
-        enough = reuse_pass(rng, kernel, mixing, state)
+        enough = reuse_pass(self, rng, channel, kernel, mixing, Z, state)
         state.floats[CONCENTRATION] /= POOL
         if not enough:
             return False

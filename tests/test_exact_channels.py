@@ -21,6 +21,7 @@ from statistical import Disagreement, assert_mean_close, assert_pmf_close
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import (
+    BinomialMechanism,
     HaarWaveletMechanism,
     LaplaceMechanism,
     PerturbedHistogramMechanism,
@@ -90,6 +91,26 @@ def haar_beta(bins, resolution, epsilon, calibration="exact", bounds=(0.0, 1.0),
     }
     mechanism = HaarWaveletMechanism(epsilon, resolution, bounds=bounds, calibration=calibration)
     return Case(mechanism, BetaKernel(*prior), mixing_of(alpha, discount), Z, x, exact, twins)
+
+
+def binomial_beta(Z, n_trials, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0):
+    Z, x = np.array(Z)[:, None], points(bounds)
+
+    def exact(Z=Z, n_trials=n_trials, epsilon=epsilon, prior=prior, alpha=alpha):
+        grid = beta_grid(prior, bounds)
+        log_g = np.array([grid.log_binomial(z, epsilon, n_trials) for z in Z[:, 0]])
+        return oracle.local_posterior(grid, log_g, x, alpha)
+
+    twins = {
+        "half the epsilon": {"epsilon": epsilon / 2},
+        "epsilon for each trial": {"epsilon": epsilon * n_trials},
+        "one trial more": {"n_trials": n_trials + 1},
+        "failures counted": {"Z": n_trials - Z},
+        **mixing_twins(alpha, 0.0),
+        "another base measure": {"prior": (prior[0], 2 * prior[1])},
+    }
+    mechanism = BinomialMechanism(epsilon, n_trials, bounds=bounds)
+    return Case(mechanism, BetaKernel(*prior), mixing_of(alpha, 0.0), Z, x, exact, twins)
 
 
 class Truncated(oracle.NormalGrid):
@@ -245,6 +266,24 @@ def log_truncated(grid, z, scale):
     return oracle.TruncatedNormalGrid.log_laplace(grid, z, scale)
 
 
+def binomial_normal(Z, n_trials, epsilon, bounds=(0.0, 1.0), alpha=1.0):
+    """A kernel without a closed form; records outside the bounds are moved to them."""
+    Z, x = np.array(Z)[:, None], points((bounds[0] - 0.3, bounds[1] + 0.3))
+
+    def exact(n_trials=n_trials, epsilon=epsilon, alpha=alpha, kind=oracle.NormalGrid):
+        grid = kind(**NORMAL, bounds=bounds)
+        log_g = np.array([grid.log_binomial(z, epsilon, n_trials) for z in Z[:, 0]])
+        return oracle.local_posterior(grid, log_g, x, alpha)
+
+    twins = {
+        "half the epsilon": {"epsilon": epsilon / 2},
+        **mixing_twins(alpha, 0.0),
+        "truncated, not clamped": {"kind": oracle.TruncatedNormalGrid},
+    }
+    mechanism = BinomialMechanism(epsilon, n_trials, bounds=bounds)
+    return Case(mechanism, NormalKernel(**NORMAL), mixing_of(alpha, 0.0), Z, x, exact, twins)
+
+
 def without_noise(Z, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0):
     Z, x = np.array(Z)[:, None], points(bounds)
 
@@ -266,6 +305,11 @@ FAMILIES = {
         "two, on other bounds": haar_beta((2, 1), 1, 10.0, bounds=(-1.0, 3.0), prior=(3.0, 1.0), alpha=2.0),
         "one": haar_beta((1,), 0, 8.0, alpha=0.5),
     },
+    "binomial-beta": {
+        "four": binomial_beta((0, 1, 1, 6), 6, 12.0),
+        "two, on other bounds": binomial_beta((0, 3), 4, 10.0, (-1.0, 3.0), (3.0, 1.0), 2.0),
+    },
+    "binomial-normal": {"three": binomial_normal((0, 1, 8), 8, 16.0)},
     "haar-normal": {
         "four": haar_normal((0, 2, 7, 7), 2, 9.0),
         "three, other bounds, calibration of Butucea": haar_normal((3, 0, 3), 1, 200.0, "butucea", (-1.0, 3.0)),
@@ -314,10 +358,12 @@ FAMILIES = {
 LOCAL, GLOBAL = ("neal5", "slice", "conditional", "neal8", "auto"), ("neal5", "slice", "conditional", "auto")
 COMBINATIONS = [
     *product(("haar-beta", "haar-normal", "categories"), LOCAL),
+    *product(("binomial-beta",), ("neal5", "slice", "neal8", "conditional")),
     *product(("two-categories",), ("neal5", "conditional", "auto")),
     *product(("smoothed-beta", "perturbed-beta"), GLOBAL),
     *product(("laplace-beta",), ("neal5", "slice", "auto")),
     *product(("laplace-truncated",), ("neal5", "conditional", "neal8")),
+    ("binomial-normal", "auto"),
     *product(("truncated",), ("neal5", "auto")),
     *product(("beta", "noise-free categories"), ("neal5", "slice", "neal8", "auto")),
     ("haar-beta, Pitman-Yor", "conditional"),

@@ -101,13 +101,18 @@ def laplace_weight(Y):
     return stats.laplace.logpdf(RELEASES, Y, 1 / 6.0).sum(axis=1)
 
 
+def binomial_weight(Y):
+    p = np.exp(1.5) / (1 + np.exp(1.5)) * Y + (1 - Y) / (1 + np.exp(1.5))
+    return stats.binom.logpmf(SUCCESSES, 4, p).sum(axis=1)
+
+
 def response_weight(Y):
     keep = np.exp(1.5) / (np.exp(1.5) + 2)
     return np.log(np.where(Y == ANSWERS, keep, (1 - keep) / 2)).sum(axis=1)
 
 
 SMOOTHED, COUNTS = np.array([0.1, 0.15, 0.7, 0.95]), np.array([1.6, -0.4, 1.2])
-RELEASES, ANSWERS = np.array([-0.2, 0.15, 0.8]), np.array([0, 0, 2])
+RELEASES, ANSWERS, SUCCESSES = np.array([-0.2, 0.15, 0.8]), np.array([0, 0, 2]), np.array([0, 3, 4])
 BETA, COARSE, WIDE = oracle.BetaGrid(*PRIOR), oracle.BetaGrid(*PRIOR, step=0.16), oracle.NormalGrid(**NORMAL)
 
 
@@ -151,6 +156,11 @@ CASES = {
         ),
     ),
     "laplace": (beta_draws, laplace_weight, laplace),
+    "binomial": (
+        beta_draws,
+        binomial_weight,
+        lambda *mixing: oracle.local_posterior(BETA, [BETA.log_binomial(z, 6.0, 4) for z in SUCCESSES], X, *mixing),
+    ),
     "categories": (
         categorical_draws,
         response_weight,

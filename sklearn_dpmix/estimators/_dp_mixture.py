@@ -256,7 +256,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     def _channel(self, mechanism, n_records):
         if mechanism is None or self.kernel_.absorbs_noise:
             return NoNoise()._lower()
-        return mechanism._lower(n_records=n_records, n_features=self._n_features_)
+        return mechanism._lower(n_records=n_records, n_features=self._n_features_, kernel=self.kernel_)
 
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)

@@ -42,7 +42,7 @@ class BetaKernel(Kernel):
     BetaKernel(rate=1.0)
     """
 
-    tilts = frozenset({"flat"})
+    tilts = frozenset({"flat", "binomial"})
 
     def __init__(self, shape=2.0, rate=2.0, *, bounds=None):
         self.shape = shape
@@ -69,6 +69,11 @@ class BetaKernel(Kernel):
         known = release.bounds()
         bounds = self.bounds if self.bounds is not None else (0.0, 1.0) if known is None else tuple(known[0].tolist())
         lo, hi = check_bounds(bounds, 1)[0]
+        if release.channel.piece_shape == "binomial" and not np.array_equal(known[0], (lo, hi)):
+            raise ValueError(
+                f"bounds={self.bounds!r} of BetaKernel are not those of mechanism={release.mechanism!r}, whose closed "
+                "form needs the same: leave the kernel's out"
+            )
         if release.mechanism is None and not np.all((release.Z > lo) & (release.Z < hi)):
             worst = release.Z[np.argmax(np.maximum(lo - release.Z, release.Z - hi))].item()
             raise ValueError(
@@ -163,6 +168,18 @@ class BetaKernel(Kernel):
     def draw_tilted(self, rng, theta, k, j, lo, hi, anchor, slope, curvature):
         lo, hi = max((lo - self.low) / self.width, 0.0), min((hi - self.low) / self.width, 1.0)
         return self.low + self.width * draw_beta_interval(rng, theta[k, 0], theta[k, 1], lo, hi)
+
+    # u^s (1 - u)^(n - s), u the record on [0, 1], turns Beta(a, b) into Beta(a + s, b + n - s)
+
+    @compiled
+    def log_binomial_mass(self, theta, k, j, n, s):
+        """log ∫ u^s (1 - u)^(n - s) f(y | θ) dy."""
+        return log_beta(theta[k, 0] + s, theta[k, 1] + (n - s)) + theta[k, 2] + self.log_width
+
+    @compiled
+    def draw_binomial(self, rng, theta, k, j, n, s):
+        """A record with density proportional to u^s (1 - u)^(n - s) f(y | θ)."""
+        return self.low + self.width * draw_beta(rng, theta[k, 0] + s, theta[k, 1] + (n - s))
 
 
 @helper

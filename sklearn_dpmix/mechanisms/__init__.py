@@ -3,6 +3,7 @@
 from .._compiled import compiled
 from ._additive import AdditiveMechanism
 from ._binned import BinnedChannel
+from ._binomial import BinomialMechanism
 from ._channel import NoNoise, RecordChannel
 from ._discrete_gaussian import DiscreteGaussianMechanism
 from ._discrete_laplace import DiscreteLaplaceMechanism
@@ -15,6 +16,7 @@ from ._randomized_response import RandomizedResponseMechanism
 __all__ = [
     "AdditiveMechanism",
     "BinnedChannel",
+    "BinomialMechanism",
     "DiscreteGaussianMechanism",
     "DiscreteLaplaceMechanism",
     "GaussianMechanism",

@@ -1,23 +1,21 @@
 """Channels that are flat on equal bins of one bounded feature, such as Haar coefficients: exact draws by bins.
 
 Such a release says of a record only how likely each bin makes it, so it is replaced by a table: ``Z[i, b]`` is
-q(z_i | bin b) over its largest value, whose logarithm is ``Z[i, n_bins]``.  A kernel's mass in each bin is kept in
-spare columns of ``theta``; then g(z | θ) = Σ_b q(z | b) ∫_b f(y | θ) dy costs ``n_bins`` products (DESIGN 2.2).
+q(z_i | bin b) over its largest value, whose logarithm is ``Z[i, n_bins]``.  The bins are the cells of a
+:class:`CellChannel`, so that g(z | θ) = Σ_b q(z | b) ∫_b f(y | θ) dy costs ``n_bins`` products.
 """
 
-from math import exp, inf, log
+from math import inf, log
 
 import numpy as np
 from sklearn.utils import check_array
 
 from .._compiled import compiled, lower
 from .._parameters import check_bounds
-from ._channel import RecordChannel
-
-MOST_LOSS = 700.0  # beyond, the ratio of two densities is no longer a floating-point number
+from ._cells import MOST_LOSS, CellChannel
 
 
-class BinnedChannel(RecordChannel):
+class BinnedChannel(CellChannel):
     """Base class of mechanisms whose release depends on the bin of one bounded feature only.
 
     A subclass has the attribute ``bounds``, defines ``n_bins`` (a property) and ``log_bins(Z)``, the (n, n_bins) log
@@ -26,7 +24,6 @@ class BinnedChannel(RecordChannel):
     """
 
     piece_shape = "flat"
-    keeps_masses = True
     clamp = True
 
     def bounds_for(self, n_features):
@@ -111,7 +108,7 @@ class BinnedChannel(RecordChannel):
     def _lower(self, **context):
         lo, hi = self.bounds_for(1)[0]
         n_bins = int(self.n_bins)
-        fields = {"n_cached": float(n_bins), "last_bin": n_bins - 1, "low": lo, "width": (hi - lo) / n_bins}
+        fields = {"n_cached": float(n_bins), "last_cell": n_bins - 1, "low": lo, "width": (hi - lo) / n_bins}
         return lower(type(self), fields | self._fields())
 
     def _fields(self):
@@ -127,47 +124,33 @@ class BinnedChannel(RecordChannel):
 
     @compiled
     def bin(self, y):
-        return int(min(max((y - self.low) / self.width, 0.0), float(self.last_bin)))
+        return int(min(max((y - self.low) / self.width, 0.0), float(self.last_cell)))
 
     @compiled
     def edges(self, b):
         """Records that are in bin b: those beyond the bounds are in the first and the last."""
         lo = self.low + b * self.width if b > 0 else -inf
-        return lo, self.low + (b + 1) * self.width if b < self.last_bin else inf
+        return lo, self.low + (b + 1) * self.width if b < self.last_cell else inf
+
+    @compiled
+    def weight(self, Z, i, b):
+        return Z[self.row(i), b]
+
+    @compiled
+    def log_scale(self, Z, i):
+        return Z[self.row(i), self.last_cell + 1]
 
     @compiled
     def log_channel(self, Z, i, j, y):
-        q = Z[self.row(i), self.bin(y)]
-        return (log(q) if q > 0.0 else -inf) + Z[self.row(i), self.last_bin + 1]
+        q = self.weight(Z, i, self.bin(y))
+        return (log(q) if q > 0.0 else -inf) + self.log_scale(Z, i)
 
     @compiled
-    def cache(self, kernel, theta, k):
-        """Mass of the kernel in each bin."""
-        first = theta.shape[1] - self.last_bin - 1
-        for b in range(self.last_bin + 1):
-            lo, hi = self.edges(b)
-            theta[k, first + b] = exp(kernel.log_tilted_mass(theta, k, 0, lo, hi, 0.0, 0.0, 0.0))
+    def log_mass(self, kernel, theta, k, b):
+        lo, hi = self.edges(b)
+        return kernel.log_tilted_mass(theta, k, 0, lo, hi, 0.0, 0.0, 0.0)
 
     @compiled
-    def log_marginal(self, kernel, Z, i, j, theta, k):
-        first, row, total = theta.shape[1] - self.last_bin - 1, self.row(i), 0.0
-        for b in range(self.last_bin + 1):
-            total += Z[row, b] * theta[k, first + b]
-        return log(total) + Z[row, self.last_bin + 1] if total > 0.0 else -inf
-
-    @compiled
-    def impute(self, rng, kernel, Z, i, j, theta, k):
-        """Draw y exactly: its bin, then the kernel within."""
-        first, row, total = theta.shape[1] - self.last_bin - 1, self.row(i), 0.0
-        for b in range(self.last_bin + 1):
-            total += Z[row, b] * theta[k, first + b]
-        chosen, u = 0, rng.random() * total
-        for b in range(self.last_bin + 1):
-            mass = Z[row, b] * theta[k, first + b]
-            if mass > 0.0:
-                chosen = b
-                u -= mass
-                if u < 0.0:
-                    break
-        lo, hi = self.edges(chosen)
+    def draw_within(self, rng, kernel, theta, k, b):
+        lo, hi = self.edges(b)
         return kernel.draw_tilted(rng, theta, k, 0, lo, hi, 0.0, 0.0, 0.0)

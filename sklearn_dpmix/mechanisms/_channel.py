@@ -44,7 +44,8 @@ class RecordChannel(Component):
            [ 1.]])
     """
 
-    #: ``None`` (no pieces), ``"flat"``, ``"linear"`` or ``"quadratic"``: the hardest tilt among the pieces.
+    #: ``None`` (no pieces), ``"flat"``, ``"linear"`` or ``"quadratic"``: the hardest tilt among the pieces; or
+    #: ``"binomial"``, of ``BinomialMechanism``, which needs the kernel's ``log_binomial_mass`` and ``draw_binomial``.
     piece_shape: str | None = None
     #: whether a kernel's masses of the pieces are kept with its parameters, so that ``log_marginal`` is cheap
     keeps_masses = False

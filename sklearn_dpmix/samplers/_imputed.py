@@ -5,12 +5,12 @@ is a tilted univariate normal (DESIGN 2.2).
 """
 
 from .._compiled import compiled, helper, lower
-from ._base import MixtureSampler
 from ._interweaved import urn_or_gibbs
+from ._reuse import ReUse
 from ._state import N_SLOTS, STAGE, update_clusters
 
 
-class Imputed(MixtureSampler):
+class Imputed(ReUse):
     """Urn or Gibbs passes over memberships and imputed records, then each feature exactly given the others.
 
     Exact; for kernels that know the law of a feature given the others, under a channel that tilts it in closed form.
@@ -27,6 +27,7 @@ class Imputed(MixtureSampler):
     """
 
     kernel_needs = ("relative", "conditional")
+    needs_noise_free = False
     needs_conditional_channel = True
     has_acceptance = True
     takes_correlated = frozenset({"noise"})
@@ -36,7 +37,7 @@ class Imputed(MixtureSampler):
 
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
-        if not urn_or_gibbs(self.n_aux, channel, kernel, mixing, Z, state, rng, warming_up):
+        if not urn_or_gibbs(self, channel, kernel, mixing, Z, state, rng, warming_up):
             return False
         if state.ints[N_SLOTS] == state.counts.size:
             return False

@@ -9,10 +9,9 @@ posterior invariant.  The share of urn passes and the step sizes are tuned in th
 from math import exp
 
 from .._compiled import compiled, helper, lower
-from ._base import MixtureSampler
 from ._neal5 import urn_sweep
 from ._noncentred import noncentred_moves
-from ._reuse import reuse_pass
+from ._reuse import ReUse, reuse_pass
 from ._split_merge import sort_records, split_merge
 from ._state import ACCEPTED, N_SLOTS, PROPOSED, STAGE, compact, update_clusters
 
@@ -21,7 +20,7 @@ URN, GIBBS, AFTER_URN, AFTER_GIBBS = 1, 2, 3, 4  # stages of a sweep; 0 is its b
 REVERSE_SHARE = 0.8
 
 
-class Interweaved(MixtureSampler):
+class Interweaved(ReUse):
     """Urn and Gibbs passes over imputed records, interwoven with non-centred moves, splits and merges.
 
     Exact for every channel whose density can be evaluated; the kernel needs residuals (``Kernel.CAPABILITIES``).
@@ -44,6 +43,7 @@ class Interweaved(MixtureSampler):
     """
 
     kernel_needs = ("relative", "residuals")
+    needs_noise_free = False
     has_acceptance = True
     needs_order = True
     takes_correlated = frozenset()
@@ -61,7 +61,7 @@ class Interweaved(MixtureSampler):
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         ints = state.ints
-        if not urn_or_gibbs(self.n_aux, channel, kernel, mixing, Z, state, rng, warming_up):
+        if not urn_or_gibbs(self, channel, kernel, mixing, Z, state, rng, warming_up):
             return False
         if ints[STAGE] == AFTER_GIBBS:
             update_records(rng, channel, kernel, Z, state)
@@ -77,14 +77,14 @@ class Interweaved(MixtureSampler):
 
 
 @helper
-def urn_or_gibbs(m, channel, kernel, mixing, Z, state, rng, warming_up):
+def urn_or_gibbs(sampler, channel, kernel, mixing, Z, state, rng, warming_up):
     """Memberships, by the urn pass (with the records) or by a Gibbs pass given them.  False when out of slots."""
     ints = state.ints
     if ints[STAGE] == 0:
         ints[STAGE] = URN if rng.random() < urn_share(state) else GIBBS
     if ints[STAGE] == URN:
         accepted, proposed = state.floats[ACCEPTED], state.floats[PROPOSED]
-        if not urn_sweep(m, channel, kernel, mixing, Z, state, rng):
+        if not urn_sweep(sampler.n_aux, channel, kernel, mixing, Z, state, rng):
             return False
         if warming_up:
             rate = (state.floats[ACCEPTED] - accepted) / (state.floats[PROPOSED] - proposed)
@@ -93,7 +93,7 @@ def urn_or_gibbs(m, channel, kernel, mixing, Z, state, rng, warming_up):
         compact(state)
         ints[STAGE] = AFTER_URN
     if ints[STAGE] == GIBBS:
-        if not reuse_pass(rng, kernel, mixing, state):
+        if not reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
             return False
         ints[STAGE] = AFTER_GIBBS
     return True

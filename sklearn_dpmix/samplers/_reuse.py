@@ -36,17 +36,44 @@ class ReUse(MixtureSampler):
     kernel_needs = ("relative",)
     needs_noise_free = True
 
+    # what reuse_pass asks of a sampler: here likelihoods of the records that the state keeps
+
+    @compiled
+    def prepare(self, channel, kernel, theta, work, k):
+        """Called for the clusters of the pass, and when a new one's parameters are drawn."""
+        work[PEAK, k] = kernel.peak_record(theta, k)
+
+    @compiled
+    def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):
+        """Write the chances of record i's clusters, up to a common factor, into ``work[CHANCE, :n_slots]``."""
+        for c in range(n_slots):
+            relative = kernel.log_relative_record(theta, c, records, i)
+            work[CHANCE, c] = work[MASS, c] * work[PEAK, c] * exp_bounded(relative)
+
+    @compiled
+    def rescue(self, channel, kernel, Z, i, records, theta, work, n_slots):
+        """The same for a record so far from every cluster that they all underflow; returns their sum."""
+        return rescue(kernel, theta, work, records, i, n_slots)
+
+    @compiled
+    def take_off(self, channel, Z, records, i):
+        """Called before record i is moved."""
+
+    @compiled
+    def put_on(self, rng, channel, kernel, Z, i, records, theta, k):
+        """Called after record i was put in cluster k."""
+
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
-        if not reuse_pass(rng, kernel, mixing, state):
+        if not reuse_pass(self, rng, channel, kernel, mixing, Z, state):
             return False
         update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
         return True
 
 
 @helper
-def reuse_pass(rng, kernel, mixing, state):
-    """c_i given all other clusters and y_i, record by record.  False when out of slots (resumes at the cursor)."""
+def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
+    """c_i given all other clusters, record by record.  False when out of slots (resumes at the cursor)."""
     if state.ints[N_SLOTS] + POOL + 1 > state.counts.size:
         return False
     alloc, records, counts, theta, work = state.alloc, state.records, state.counts, state.theta, state.work
@@ -56,8 +83,9 @@ def reuse_pass(rng, kernel, mixing, state):
     n_free = state.ints[N_FREE]
     work[MASS] = 0.0
     for k in range(n_slots):
-        work[MASS, k] = counts[k] - discount if counts[k] > 0.0 else 0.0
-        work[PEAK, k] = kernel.peak_record(theta, k) if counts[k] > 0.0 else 0.0
+        if counts[k] > 0.0:
+            work[MASS, k] = counts[k] - discount
+            sampler.prepare(channel, kernel, theta, work, k)
     for p in range(POOL):
         pool[p] = n_slots
         n_slots += 1
@@ -65,10 +93,11 @@ def reuse_pass(rng, kernel, mixing, state):
     for p in range(POOL):
         kernel.draw_prior(rng, theta, pool[p])
         work[MASS, pool[p]] = share
-        work[PEAK, pool[p]] = kernel.peak_record(theta, pool[p])
+        sampler.prepare(channel, kernel, theta, work, pool[p])
     stop = alloc.size
     for i in range(state.ints[CURSOR], alloc.size):
         k = alloc[i]
+        sampler.take_off(channel, Z, records, i)
         counts[k] -= 1.0
         work[MASS, k] = counts[k] - discount
         if counts[k] == 0.0:
@@ -82,9 +111,7 @@ def reuse_pass(rng, kernel, mixing, state):
             for q in range(POOL):
                 work[MASS, pool[q]] = share
         padded = (n_slots + 7) // 8 * 8  # whole vectors; slots beyond have mass 0
-        for c in range(padded):
-            relative = kernel.log_relative_record(theta, c, records, i)
-            work[CHANCE, c] = work[MASS, c] * work[PEAK, c] * exp_bounded(relative)
+        sampler.chances(channel, kernel, Z, i, records, theta, work, padded)
         even, odd, more, rest = 0.0, 0.0, 0.0, 0.0  # four sums: the additions need not wait for each other
         for c in range(0, padded, 4):
             even += work[CHANCE, c]
@@ -93,7 +120,7 @@ def reuse_pass(rng, kernel, mixing, state):
             rest += work[CHANCE, c + 3]
         total = (even + odd) + (more + rest)
         if total < 1e-250:
-            total = rescue(kernel, theta, work, records, i, n_slots)
+            total = sampler.rescue(channel, kernel, Z, i, records, theta, work, n_slots)
         u = rng.random() * total
         chosen = k
         for c in range(n_slots):
@@ -116,9 +143,10 @@ def reuse_pass(rng, kernel, mixing, state):
                         pool[p] = n_slots
                         n_slots += 1
                     kernel.draw_prior(rng, theta, pool[p])
-                    work[PEAK, pool[p]] = kernel.peak_record(theta, pool[p])
+                    sampler.prepare(channel, kernel, theta, work, pool[p])
                 work[MASS, pool[p]] = share
         work[MASS, chosen] = counts[chosen] - discount
+        sampler.put_on(rng, channel, kernel, Z, i, records, theta, chosen)
         if n_slots == counts.size and n_free == 0:
             stop = i + 1
             break
