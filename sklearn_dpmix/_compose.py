@@ -13,6 +13,7 @@ from .mechanisms import RecordChannel
 from .mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from .samplers import (
     Auto,
+    Cells,
     Conditional,
     Imputed,
     Interweaved,
@@ -42,6 +43,7 @@ MIXINGS = {
 }
 SAMPLERS = {
     "auto": Auto,
+    "cells": Cells,
     "conditional": Conditional,
     "imputed": Imputed,
     "interweaved": Interweaved,
@@ -146,10 +148,15 @@ def check_composition(mechanism, kernel, mixing, sampler):
             f"kernel {type(kernel).__name__} needs an unclamped Gaussian channel with one noise scale, such as "
             f"GaussianMechanism(scale=...) or GaussianMechanism(..., clamp=False), got mechanism={mechanism!r}"
         )
+    if sampler.needs_cells and not (mechanism is not None and mechanism.keeps_masses):
+        raise ValueError(
+            f"sampler {who} needs a channel of bins or other cells, such as HaarWaveletMechanism, got "
+            f'mechanism={mechanism!r}: use sampler="auto"'
+        )
     if mechanism is not None and mechanism.is_histogram and not sampler.takes_histograms:
         raise ValueError(
             f"sampler {who} takes releases of single records, but mechanism={mechanism!r} releases a histogram of all: "
-            'use sampler="auto", "conditional", "neal5" or "slice"'
+            'use sampler="auto" or "neal5"'
         )
     if mechanism is not None and not kernel.absorbs_noise:
         if sampler.needs_noise_free:
@@ -162,7 +169,7 @@ def check_composition(mechanism, kernel, mixing, sampler):
             raise ValueError(
                 f"sampler {who} integrates the confidential records out, but {type(kernel).__name__} has no closed "
                 f"form for the channel of {type(mechanism).__name__} (piece_shape={mechanism.piece_shape!r}, the "
-                f"kernel's tilts={sorted(kernel.tilts)}); use sampler='neal5' or 'slice'"
+                f"kernel's tilts={sorted(kernel.tilts)}); use sampler='auto' or 'neal5'"
             )
         if sampler.needs_conditional_channel and not has_conditional(mechanism, kernel):
             raise ValueError(

@@ -19,6 +19,7 @@ import pytest
 from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import (
     BinomialMechanism,
@@ -29,9 +30,15 @@ from sklearn_dpmix.mechanisms import (
     SmoothedHistogramMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
+from sklearn_dpmix.samplers import Bins, Cells
+from sklearn_dpmix.samplers._cells import draw_bin_of_kernel
+from sklearn_dpmix.samplers._noncentred import noncentred_moves
+from sklearn_dpmix.samplers._reuse import reuse_pass
+from sklearn_dpmix.samplers._split_merge import sort_records, split_merge
+from sklearn_dpmix.samplers._state import CONCENTRATION, N_SLOTS
 
 N_DRAWS = 6_000  # of each of four chains
-THIN = {"neal5": 8, "slice": 5, "conditional": 3, "neal8": 2, "auto": 3}
+THIN = {"neal5": 8, "slice": 5, "conditional": 3, "neal8": 2, "auto": 3, "cells": 1}  # cells: what auto is there
 PRIOR = (2.0, 0.2)  # of a and b: clusters of standard deviation 0.1 or so
 NORMAL = {"mean": 0.4, "mean_precision": 0.3, "shape": 2.5, "scale": 0.1}  # for bounds (0, 1): a third is outside
 
@@ -355,18 +362,18 @@ FAMILIES = {
     "haar-beta, Pitman-Yor": {"three": haar_beta((1, 1, 7), 2, 9.0, alpha=-0.1, discount=0.3)},
     "categories, Pitman-Yor": {"three": categories((0, 0, 0), 1.6, 3, 0.3, discount=0.5)},
 }
-LOCAL, GLOBAL = ("neal5", "slice", "conditional", "neal8", "auto"), ("neal5", "slice", "conditional", "auto")
+LOCAL = ("neal5", "slice", "conditional", "neal8", "auto")
 COMBINATIONS = [
-    *product(("haar-beta", "haar-normal", "categories"), LOCAL),
-    *product(("binomial-beta",), ("neal5", "slice", "neal8", "conditional")),
+    *product(("categories",), LOCAL),
+    *product(("haar-beta", "haar-normal", "binomial-beta"), ("neal5", "slice", "neal8", "cells", "conditional")),
     *product(("two-categories",), ("neal5", "conditional", "auto")),
-    *product(("smoothed-beta", "perturbed-beta"), GLOBAL),
+    *product(("smoothed-beta", "perturbed-beta"), ("neal5", "slice", "conditional", "cells")),
     *product(("laplace-beta",), ("neal5", "slice", "auto")),
     *product(("laplace-truncated",), ("neal5", "conditional", "neal8")),
     ("binomial-normal", "auto"),
     *product(("truncated",), ("neal5", "auto")),
     *product(("beta", "noise-free categories"), ("neal5", "slice", "neal8", "auto")),
-    ("haar-beta, Pitman-Yor", "conditional"),
+    *product(("haar-beta, Pitman-Yor",), ("conditional", "cells")),
     ("categories, Pitman-Yor", "neal5"),
 ]
 
@@ -385,7 +392,7 @@ def fit(case, sampler, seed):
         n_chains=4,
         n_warmup=500,
         n_draws=N_DRAWS,
-        thin=THIN[sampler],
+        thin=THIN.get(sampler, 1),
         random_state=seed,
     )
     model.fit(case.Z)
@@ -425,6 +432,85 @@ def test_wrong_twins_are_rejected(family):
         except Disagreement:
             continue
         pytest.fail(f"{family}: the draws agree with a wrong oracle, {twin!r}")
+
+
+# --- broken twins of the sampler that moves by g alone ---------------------------------------------------------------
+
+
+class PriorForgotten(BetaKernel):
+    """Moves of a cluster's parameters by the release alone."""
+
+    @compiled
+    def log_prior(self, theta, k, j):
+        return 0.0
+
+
+class SplitsTooOften(Cells):
+    """A factor 2 lost in the ratio of a split."""
+
+    def resolve(self, mechanism, kernel, mixing=None):
+        return self
+
+    @compiled
+    def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
+        if not reuse_pass(self, rng, channel, kernel, mixing, Z, state):
+            return False
+        if state.counts.size < state.ints[N_SLOTS] + 31:
+            return False
+        sort_records(state)
+        noncentred_moves(self, rng, channel, kernel, Z, state, warming_up)
+        state.floats[CONCENTRATION] *= 2.0
+        split_merge(self, rng, 30, channel, kernel, mixing, Z, state)
+        state.floats[CONCENTRATION] /= 2.0
+        return True
+
+
+class ReleaseForgotten(Bins):
+    """Bins drawn anew are kept whatever the release says."""
+
+    def resolve(self, mechanism, kernel, mixing=None):
+        return self
+
+    @compiled
+    def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+        for r in range(first, last):
+            levels[order[r]] = draw_bin_of_kernel(rng, channel, theta, to)
+            Z[1, channel.bin(records[order[r], 0, 0])] -= 1.0
+            Z[1, int(levels[order[r]])] += 1.0
+        return 0.0
+
+
+class BinsStay(Bins):
+    """The counts follow a rejected move."""
+
+    def resolve(self, mechanism, kernel, mixing=None):
+        return self
+
+    @compiled
+    def undo(self, channel, Z, order, first, last, records, levels):
+        for r in range(first, last):
+            records[order[r], 0, 0] = channel.centre(int(levels[order[r]]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "twin"),
+    [
+        ("haar-beta", PriorForgotten(*PRIOR)),
+        ("haar-beta", SplitsTooOften()),
+        ("smoothed-beta", PriorForgotten(*PRIOR)),
+        ("perturbed-beta", ReleaseForgotten()),
+        ("perturbed-beta", BinsStay()),
+    ],
+)
+def test_broken_samplers_are_rejected(family, twin):
+    """Catches a comparison that would not see a mistake in the moves by g."""
+    name = next(iter(FAMILIES[family]))
+    case = FAMILIES[family][name]
+    is_kernel = isinstance(twin, BetaKernel)
+    draws = fit(case._replace(kernel=twin) if is_kernel else case, "cells" if is_kernel else twin, 0)
+    with pytest.raises(Disagreement):
+        compare(*draws, exact(family, name), f"{family}, {name}")
 
 
 # --- the channels themselves ------------------------------------------------------------------------------------------

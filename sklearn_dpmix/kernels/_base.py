@@ -1,5 +1,7 @@
 """What a sampler asks of a mixture kernel."""
 
+from math import exp
+
 import numpy as np
 
 from .._compiled import Component, compiled
@@ -34,7 +36,8 @@ class Kernel(Component):
         "predictive": ("log_predictive", "update_params"),
         "relative": ("peak", "log_relative"),
         "conditional": ("condition",),
-        "residuals": ("residual", "from_residual", "perturb", "log_perturb", "prior_spread", "log_prior"),
+        "steps": ("perturb", "log_perturb", "prior_spread", "log_prior"),
+        "residuals": ("residual", "from_residual"),
     }
     #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}
     tilts: frozenset[str] = frozenset()
@@ -122,6 +125,12 @@ class Kernel(Component):
         for j in range(self.n_features):
             for p in range(size):
                 values[p] += self.log_density(theta, k, j, x[j, p])
+
+    @compiled
+    def bin_masses(self, channel, theta, k, first):
+        """Write the mass in each bin of a ``BinnedChannel`` into ``theta[k, first:]``."""
+        for b in range(channel.last_cell + 1):
+            theta[k, first + b] = exp(channel.log_mass(self, theta, k, b))
 
     # --- steps and base measure ------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Beta kernel on bounded records, with independent gamma priors on its two shapes (Beraha et al., §4.2)."""
 
-from math import exp, inf, log, sqrt
+from math import exp, inf, lgamma, log, pi, sqrt
 
 import numpy as np
 from scipy.stats import gamma
@@ -13,6 +13,7 @@ from ._base import Kernel
 LEAST, MOST = 1e-3, 1e6  # support of the priors
 JUMPS = 0.2  # share of updates that begin with an independence move
 FREEDOM = 5.0  # degrees of freedom of its proposal
+SQRT_HALF = sqrt(0.5)
 TARGET = 0.574  # acceptance rate that a Langevin move should have (Roberts & Rosenthal 1998)
 
 
@@ -83,8 +84,13 @@ class BetaKernel(Kernel):
 
     def _lower(self, *, n_features, **context):
         lo, hi = check_bounds(self.bounds if self.bounds is not None else (0.0, 1.0), 1)[0]
+        shape, rate = float(self.shape), float(self.rate)
+        inside = np.diff(gamma.cdf([LEAST, MOST], shape, scale=1.0 / rate)).item()
+        constant = shape * log(rate) - lgamma(shape) - log(inside)
         fields = {"n_features": 1, "low": lo, "width": hi - lo, "log_width": float(np.log(hi - lo))}
-        return lower(type(self), fields | {"prior_shape": float(self.shape), "prior_rate": float(self.rate)})
+        return lower(
+            type(self), fields | {"prior_shape": shape, "prior_rate": rate, "log_prior_constant": 2.0 * constant}
+        )
 
     # --- parameters --------------------------------------------------------------------------------------------------
 
@@ -165,9 +171,48 @@ class BetaKernel(Kernel):
         return log_beta_interval(theta[k, 0], theta[k, 1], lo, hi) if lo < hi else -inf
 
     @compiled
+    def bin_masses(self, channel, theta, k, first):
+        """All bins but the first and the last at once, where they divide the kernel's own interval."""
+        size = channel.last_cell + 1
+        divides = channel.low == self.low and abs(channel.width * size - self.width) < 1e-12 * self.width
+        if divides:
+            norm = theta[k, 2] + self.log_width
+            fill_inner_masses(theta, k, first, size, norm, channel.log_middle, channel.log_rest)
+        for b in range(size):
+            if not divides or b == 0 or b == size - 1 or theta[k, first + b] < 0.0:
+                theta[k, first + b] = exp(channel.log_mass(self, theta, k, b))
+
+    @compiled
     def draw_tilted(self, rng, theta, k, j, lo, hi, anchor, slope, curvature):
         lo, hi = max((lo - self.low) / self.width, 0.0), min((hi - self.low) / self.width, 1.0)
         return self.low + self.width * draw_beta_interval(rng, theta[k, 0], theta[k, 1], lo, hi)
+
+    # --- steps in (log a - log b)/√2 and (log a + log b)/√2: location and concentration ------------------------------
+
+    @compiled
+    def perturb(self, rng, theta, k, to, j, mean_step, scale_step):
+        u, v = mean_step * rng.standard_normal() * SQRT_HALF, scale_step * rng.standard_normal() * SQRT_HALF
+        # out of the support it is refused wherever it is
+        a = min(max(theta[k, 0] * exp(min(v + u, 50.0)), 0.5 * LEAST), 2.0 * MOST)
+        b = min(max(theta[k, 1] * exp(min(v - u, 50.0)), 0.5 * LEAST), 2.0 * MOST)
+        self.set_params(theta, to, a, b)
+
+    @compiled
+    def log_perturb(self, theta, k, to, j, mean_step, scale_step):
+        a, b = log(theta[to, 0] / theta[k, 0]), log(theta[to, 1] / theta[k, 1])
+        u, v = (a - b) * SQRT_HALF / mean_step, (a + b) * SQRT_HALF / scale_step
+        return -0.5 * (u * u + v * v) - log(2.0 * pi * mean_step * scale_step)
+
+    @compiled
+    def prior_spread(self, j):
+        return 1.0
+
+    @compiled
+    def log_prior(self, theta, k, j):
+        a, b = theta[k, 0], theta[k, 1]
+        if not (LEAST <= a <= MOST and LEAST <= b <= MOST):
+            return -inf
+        return self.log_prior_constant + self.prior_shape * (log(a) + log(b)) - self.prior_rate * (a + b)
 
     # u^s (1 - u)^(n - s), u the record on [0, 1], turns Beta(a, b) into Beta(a + s, b + n - s)
 
@@ -264,3 +309,44 @@ def langevin_move(rng, a, b, s, t, n, shape, rate, step):
     gain += log_proposal(-u - shift_a, -v - shift_b, l_aa, l_ba, l_bb)
     probability = exp(min(gain, 0.0))
     return (new_a, new_b, probability) if rng.random() < probability else (a, b, probability)
+
+
+@helper
+def fill_inner_masses(theta, k, first, size, norm, log_middle, log_rest):
+    """Masses of the inner of ``size`` equal bins of [0, 1]; -1 where the density varies too much within.
+
+    The Taylor series of the density about the middle of a bin, whose coefficients follow from the differential equation
+    x (1 - x) f' = ((a - 1) (1 - x) - (b - 1) x) f; for all bins together, so that the loops run along memory.  ``norm``
+    is the log of the normalising constant; ``log_middle`` and ``log_rest`` are log x and log(1 - x) at the middles.
+    """
+    a, b = theta[k, 0], theta[k, 1]
+    slope, curve, difference, product = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    term, before, total = np.ones(size), np.zeros(size), np.ones(size)
+    steepest, most_curved = 0.0, 0.0
+    for c in range(1, size - 1):
+        hx, hy = 1.0 / (2.0 * c + 1.0), 1.0 / (2.0 * (size - c) - 1.0)  # half a width over x, over 1 - x
+        slope[c] = (a - 1.0) * hx - (b - 1.0) * hy
+        curve[c] = (a + b - 2.0) * hx * hy
+        difference[c], product[c] = hx - hy, hx * hy
+        theta[k, first + c] = 0.0
+        if abs(slope[c]) > 10.0 or curve[c] > 4.0:
+            slope[c] = curve[c] = 0.0
+            theta[k, first + c] = -1.0
+        steepest, most_curved = max(steepest, abs(slope[c])), max(most_curved, abs(curve[c]))
+    n, bound, bound_before = 0.0, 1.0, 0.0  # of the terms of every bin: difference is at most 1/3, product 1/9
+    while bound + bound_before > 1e-17 and n < 400.0:
+        for c in range(1, size - 1):
+            last = (slope[c] - difference[c] * n) * term[c] - (curve[c] - product[c] * (n - 1.0)) * before[c]
+            last *= 1.0 / (n + 1.0)
+            before[c] = last
+            after = (slope[c] - difference[c] * (n + 1.0)) * last - (curve[c] - product[c] * n) * term[c]
+            term[c] = after * (1.0 / (n + 2.0))
+            total[c] += term[c] * (1.0 / (n + 3.0))
+        for m in (n, n + 1.0):
+            bigger = (steepest + m / 3.0) * bound + (most_curved + abs(m - 1.0) / 9.0) * bound_before
+            bound, bound_before = bigger / (m + 1.0), bound
+        n += 2.0
+    for c in range(1, size - 1):
+        if theta[k, first + c] == 0.0:
+            front = exp((a - 1.0) * log_middle[c] + (b - 1.0) * log_rest[c] + norm)
+            theta[k, first + c] = front * total[c] / size

@@ -320,6 +320,8 @@ def _matrix(value, d):
         matrix = float(matrix) * np.eye(d)
     if matrix.shape != (d, d):
         raise ValueError(f"scale must be a number or of shape ({d}, {d}) for {d} features, got shape {matrix.shape}")
-    if not np.all(np.isfinite(matrix)) or not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] <= 0:
+    rounding = 1e-12 * np.abs(matrix).max(initial=0.0)
+    is_symmetric = np.all(np.isfinite(matrix)) and np.all(np.abs(matrix - matrix.T) <= rounding)
+    if not is_symmetric or isinstance(value, bool) or np.linalg.eigvalsh(matrix)[0] <= 0:
         raise ValueError(f"scale must be a symmetric positive definite matrix or a positive number, got {value!r}")
     return matrix

@@ -43,8 +43,8 @@ class TruncatedNormalKernel(NormalKernel):
         self.bounds = bounds
 
     def can(self, capability):
-        """Neither conjugate, nor with residuals that stay inside the bounds when parameters move."""
-        return capability not in ("predictive", "residuals") and super().can(capability)
+        """Neither conjugate, nor with residuals that stay inside the bounds; its fourth column is not log σ."""
+        return capability not in ("predictive", "residuals", "steps") and super().can(capability)
 
     def resolve(self, release):
         bounds = self.bounds if self.bounds is not None else release.bounds()

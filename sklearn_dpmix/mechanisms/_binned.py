@@ -109,6 +109,8 @@ class BinnedChannel(CellChannel):
         lo, hi = self.bounds_for(1)[0]
         n_bins = int(self.n_bins)
         fields = {"n_cached": float(n_bins), "last_cell": n_bins - 1, "low": lo, "width": (hi - lo) / n_bins}
+        middles = (np.arange(n_bins) + 0.5) / n_bins  # on [0, 1]
+        fields |= {"log_middle": np.log(middles), "log_rest": np.log1p(-middles)}
         return lower(type(self), fields | self._fields())
 
     def _fields(self):
@@ -125,6 +127,10 @@ class BinnedChannel(CellChannel):
     @compiled
     def bin(self, y):
         return int(min(max((y - self.low) / self.width, 0.0), float(self.last_cell)))
+
+    @compiled
+    def centre(self, b):
+        return self.low + (b + 0.5) * self.width
 
     @compiled
     def edges(self, b):
@@ -144,6 +150,10 @@ class BinnedChannel(CellChannel):
     def log_channel(self, Z, i, j, y):
         q = self.weight(Z, i, self.bin(y))
         return (log(q) if q > 0.0 else -inf) + self.log_scale(Z, i)
+
+    @compiled
+    def cache(self, kernel, theta, k):
+        kernel.bin_masses(self, theta, k, theta.shape[1] - self.last_cell - 1)
 
     @compiled
     def log_mass(self, kernel, theta, k, b):

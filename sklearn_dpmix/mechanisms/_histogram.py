@@ -23,8 +23,9 @@ WEIGHT, COUNT, RELEASED = range(3)
 class HistogramMechanism(BinnedChannel):
     """Base class of mechanisms whose release depends on the counts of records in ``n_bins`` bins.
 
-    A subclass defines ``released(Z)``, what was released of each bin, the compiled ``log_one_more(self, table, b)``,
-    the log ratio of the release's density with one more record in bin b, and its constants by ``_fields()``.
+    A subclass defines ``released(Z)``, what was released of each bin, the compiled
+    ``log_released(self, table, b, count)``, the log density of that with so many records in bin b, up to a constant,
+    and its constants by ``_fields()``.
     """
 
     is_local = False
@@ -88,7 +89,8 @@ class HistogramMechanism(BinnedChannel):
     def count(self, table, b, change):
         """One record more or less in bin b, in O(1)."""
         table[1, b] += change
-        table[0, b] = exp(self.log_one_more(table, b))
+        now = table[1, b]
+        table[0, b] = exp(self.log_released(table, b, now + 1.0) - self.log_released(table, b, now))
 
 
 class SmoothedHistogramMechanism(HistogramMechanism):
@@ -234,10 +236,9 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         return {"gain": (1.0 - delta) * self.n_bins / self.n_records, "smoothing_in_force": delta}
 
     @compiled
-    def log_one_more(self, table, b):
+    def log_released(self, table, b, count):
         """Eq. (12): the draws in bin b have density gain·count + δ."""
-        now = self.gain * table[1, b] + self.smoothing_in_force
-        return table[2, b] * log((now + self.gain) / now)
+        return table[2, b] * log(self.gain * count + self.smoothing_in_force)
 
 
 class PerturbedHistogramMechanism(HistogramMechanism):
@@ -358,6 +359,5 @@ class PerturbedHistogramMechanism(HistogramMechanism):
         return {"rate": 1.0 / self.noise_scale}
 
     @compiled
-    def log_one_more(self, table, b):
-        e = table[2, b] - table[1, b]
-        return self.rate * (abs(e) - abs(e - 1.0))
+    def log_released(self, table, b, count):
+        return -self.rate * abs(table[2, b] - count)

@@ -2,6 +2,7 @@
 
 from ._auto import Auto
 from ._base import MixtureSampler
+from ._cells import Bins, Cells
 from ._collapsed import Neal2, Neal3
 from ._conditional import Conditional, Slice
 from ._imputed import Imputed
@@ -13,6 +14,8 @@ from ._reuse import ReUse
 
 __all__ = [
     "Auto",
+    "Bins",
+    "Cells",
     "Conditional",
     "Imputed",
     "Interweaved",

@@ -1,6 +1,7 @@
 """``sampler="auto"``: the fastest exact sampler that we know for the parts at hand (measured in ``benchmarks``)."""
 
 from ._base import MixtureSampler
+from ._cells import Cells
 from ._conditional import Conditional
 from ._imputed import Imputed
 from ._interweaved import Interweaved
@@ -12,10 +13,10 @@ from ._reuse import ReUse
 class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
-    Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones:
-    ``Conditional`` where the channel keeps masses of bins, else ``Interweaved``, or ``Imputed`` where features are
-    correlated; where the kernel lacks what that needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor
-    discount beyond what ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a histogram.
+    Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
+    where the channel has cells, else ``Interweaved``, or ``Imputed`` where features are correlated; where the kernel
+    lacks what that needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what
+    ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a histogram.
 
     Examples
     --------
@@ -28,6 +29,8 @@ class Auto(MixtureSampler):
     def resolve(self, mechanism, kernel, mixing=None):
         if mechanism is None or kernel.absorbs_noise:
             return ReUse() if kernel.can("relative") else Neal8()
+        if has_marginal(mechanism, kernel) and mechanism.keeps_masses and kernel.can("steps"):
+            return Cells().resolve(mechanism, kernel)
         if has_marginal(mechanism, kernel) and (mechanism.keeps_masses or not can_interweave(kernel)):
             if getattr(mixing, "discount", 0) <= Conditional.max_discount:
                 return Conditional()
@@ -49,5 +52,6 @@ def has_marginal(mechanism, kernel):
 
 
 def has_conditional(mechanism, kernel):
-    """Whether a feature is drawn exactly given the others."""
-    return mechanism.piece_shape in kernel.conditional_tilts and kernel.can("conditional")
+    """Whether a feature is drawn exactly given the others; kept masses are those of a feature's marginal law."""
+    can_tilt = mechanism.piece_shape in kernel.conditional_tilts and kernel.can("conditional")
+    return can_tilt and not mechanism.keeps_masses

@@ -21,7 +21,9 @@ class MixtureSampler(Component):
     kernel_needs: tuple[str, ...] = ()
     #: True where the sweep calls ``channel.log_marginal`` or ``channel.impute``
     needs_marginal_channel = False
-    #: True where it does so for one feature given the others
+    #: True where the channel must be one of cells (``mechanisms._cells``)
+    needs_cells = False
+    #: True where it draws one feature given the others exactly
     needs_conditional_channel = False
     #: where it takes kernels with features that are correlated given θ: "none" (without noise), "noise"
     takes_correlated = frozenset({"none"})
@@ -84,7 +86,7 @@ class MixtureSampler(Component):
     @staticmethod
     def is_global(channel):
         """Whether the channel of a record depends on the others."""
-        return hasattr(channel, "log_one_more")
+        return hasattr(channel, "log_released")
 
     def advance(self, values, Z, state, rng, n_sweeps, n_warmup, thin):
         """Advance a chain in place by ``n_sweeps``; return (state, draws)."""

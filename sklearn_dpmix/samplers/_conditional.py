@@ -22,6 +22,7 @@ from ._state import (
     N_FREE,
     N_SLOTS,
     compact,
+    fill_cache,
     note_acceptance,
     update_clusters,
 )
@@ -142,7 +143,7 @@ def extend_sticks(rng, channel, kernel, mixing, state):
         state.work[WEIGHT, k] = state.floats[REST] * a / (a + b)
         state.floats[REST] *= b / (a + b)
         kernel.draw_prior(rng, state.theta, k)
-        channel.cache(kernel, state.theta, k)
+        fill_cache(channel, kernel, state.theta, k)
         state.ints[N_SLOTS] += 1
     state.ints[CURSOR] = 0
     return True

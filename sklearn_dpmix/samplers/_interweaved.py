@@ -10,7 +10,7 @@ from math import exp
 
 from .._compiled import compiled, helper, lower
 from ._neal5 import urn_sweep
-from ._noncentred import noncentred_moves
+from ._noncentred import log_weight_gain, move_records, noncentred_moves
 from ._reuse import ReUse, reuse_pass
 from ._split_merge import sort_records, split_merge
 from ._state import ACCEPTED, N_SLOTS, PROPOSED, STAGE, compact, update_clusters
@@ -42,7 +42,7 @@ class Interweaved(ReUse):
     Interweaved(n_split_merge=50)
     """
 
-    kernel_needs = ("relative", "residuals")
+    kernel_needs = ("relative", "residuals", "steps")
     needs_noise_free = False
     has_acceptance = True
     needs_order = True
@@ -58,6 +58,20 @@ class Interweaved(ReUse):
     def _lower(self, **context):
         return lower(type(self), {"n_aux": 1, "n_tries": float(self.n_split_merge)})
 
+    # moves of parameters carry residuals along
+
+    @compiled
+    def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+        return log_weight_gain(channel, kernel, Z, order, first, last, theta, k, to, records)
+
+    @compiled
+    def keep(self, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+        move_records(kernel, order, first, last, theta, k, to, records)
+
+    @compiled
+    def undo(self, channel, Z, order, first, last, records, levels):
+        """Nothing was changed yet."""
+
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         ints = state.ints
@@ -70,8 +84,8 @@ class Interweaved(ReUse):
             return False
         update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
         sort_records(state)
-        noncentred_moves(rng, channel, kernel, Z, state, warming_up)
-        split_merge(rng, int(self.n_tries), channel, kernel, mixing, Z, state)
+        noncentred_moves(self, rng, channel, kernel, Z, state, warming_up)
+        split_merge(self, rng, int(self.n_tries), channel, kernel, mixing, Z, state)
         ints[STAGE] = 0
         return True
 

@@ -8,7 +8,18 @@ from math import exp, inf
 
 from .._compiled import compiled, helper, lower
 from ._base import MixtureSampler, check_count
-from ._state import CONCENTRATION, CURSOR, N_CLUSTERS, N_SLOTS, copy_params, occupy, take_slot, update_clusters, vacate
+from ._state import (
+    CONCENTRATION,
+    CURSOR,
+    N_CLUSTERS,
+    N_SLOTS,
+    copy_params,
+    fill_cache,
+    occupy,
+    take_slot,
+    update_clusters,
+    vacate,
+)
 
 
 class Neal8(MixtureSampler):
@@ -96,7 +107,7 @@ def gibbs_sweep(n_candidates, channel, kernel, mixing, Z, state, rng):
                     candidate = k
                 else:
                     kernel.draw_prior(rng, theta, c)
-                    channel.cache(kernel, theta, c)
+                    fill_cache(channel, kernel, theta, c)
             value = kernel.log_marginal_record(channel, Z, i, theta, candidate)
             if value > top:
                 total *= exp(top - value)

@@ -5,10 +5,10 @@ only: Σ_i [log q(z_i | y_i') - log q(z_i | y_i)] + log G0(θ') - log G0(θ), in
 symmetric.
 """
 
-from math import exp
+from math import exp, inf
 
 from .._compiled import helper
-from ._state import N_BINS, N_SLOTS, copy_params, size_bin, tune_step
+from ._state import N_BINS, N_SLOTS, copy_params, fill_cache, size_bin, tune_step
 
 TARGET = 0.35
 # floats: how often each step was tuned; log step of the mean, then of the scale, for clusters of 2^b..2^(b+1) records
@@ -16,30 +16,38 @@ TUNED, STEPS = 8, 16
 
 
 @helper
-def log_weight_gain(channel, kernel, Z, i, theta, k, to, records):
-    """Change of log q(z_i | y_i) when record i's residuals move from cluster parameters k to ``to``."""
-    gain = 0.0
-    for j in range(kernel.n_features):
-        y = records[i, 0, j]
-        moved = kernel.from_residual(theta, to, j, kernel.residual(theta, k, j, y))
-        gain += channel.log_weight(kernel, Z, i, j, theta, to, moved) - channel.log_weight(kernel, Z, i, j, theta, k, y)
-    return gain
+def log_weight_gain(channel, kernel, Z, order, first, last, theta, k, to, records):
+    """Change of Σ log q(z_i | y_i) when records' residuals move from cluster parameters k to ``to``."""
+    total = 0.0
+    for r in range(first, last):
+        i, gain = order[r], 0.0
+        for j in range(kernel.n_features):
+            y = records[i, 0, j]
+            moved = kernel.from_residual(theta, to, j, kernel.residual(theta, k, j, y))
+            gain += channel.log_weight(kernel, Z, i, j, theta, to, moved)
+            gain -= channel.log_weight(kernel, Z, i, j, theta, k, y)
+        total += gain
+    return total
 
 
 @helper
-def move_record(kernel, i, theta, k, to, records):
-    """Carry record i's residuals from cluster parameters k to ``to``."""
-    for j in range(kernel.n_features):
-        records[i, 0, j] = kernel.from_residual(theta, to, j, kernel.residual(theta, k, j, records[i, 0, j]))
+def move_records(kernel, order, first, last, theta, k, to, records):
+    """Carry records' residuals from cluster parameters k to ``to``."""
+    for r in range(first, last):
+        i = order[r]
+        for j in range(kernel.n_features):
+            records[i, 0, j] = kernel.from_residual(theta, to, j, kernel.residual(theta, k, j, records[i, 0, j]))
 
 
 @helper
-def noncentred_moves(rng, channel, kernel, Z, state, tune):
+def noncentred_moves(sampler, rng, channel, kernel, Z, state, tune):
     """Move the means, then the scales, of each cluster; needs ``order`` sorted by cluster, and a spare slot.
 
-    Step sizes are tuned (``tune``, in the warm-up only) to one acceptance rate, by the octave of the cluster's size.
+    What goes with the parameters is the sampler's: ``shift`` (records ``order[first:last]``, from one slot's parameters
+    to another's, giving the change of the target's logarithm), then ``keep`` or ``undo``.  Step sizes are tuned
+    (``tune``, in the warm-up only) to one acceptance rate, by the octave of the cluster's size.
     """
-    theta, records, order, spare = state.theta, state.records, state.order, state.ints[N_SLOTS]
+    theta, records, order, levels, spare = state.theta, state.records, state.order, state.levels, state.ints[N_SLOTS]
     first = 0
     for k in range(spare):
         last = first + int(state.counts[k])
@@ -49,13 +57,16 @@ def noncentred_moves(rng, channel, kernel, Z, state, tune):
             for j in range(kernel.n_features):
                 kernel.perturb(rng, theta, k, spare, j, step * kernel.prior_spread(j) * (1 - scales), step * scales)
                 gain += kernel.log_prior(theta, spare, j) - kernel.log_prior(theta, k, j)
-            for r in range(first, last):
-                gain += log_weight_gain(channel, kernel, Z, order[r], theta, k, spare, records)
+            is_possible = gain > -inf
+            if is_possible:
+                fill_cache(channel, kernel, theta, spare)
+                gain += sampler.shift(rng, channel, kernel, Z, order, first, last, theta, k, spare, records, levels)
             probability = exp(min(gain, 0.0))
             if rng.random() < probability:
-                for r in range(first, last):
-                    move_record(kernel, order[r], theta, k, spare, records)
+                sampler.keep(channel, kernel, Z, order, first, last, theta, k, spare, records, levels)
                 copy_params(theta, spare, k)
+            elif is_possible:
+                sampler.undo(channel, Z, order, first, last, records, levels)
             if tune:
                 tune_step(state.floats, TUNED + scales, at, probability, TARGET)
         first = last

@@ -39,7 +39,7 @@ class ReUse(MixtureSampler):
     # what reuse_pass asks of a sampler: here likelihoods of the records that the state keeps
 
     @compiled
-    def prepare(self, channel, kernel, theta, work, k):
+    def prepare(self, channel, kernel, theta, work, k, is_new):
         """Called for the clusters of the pass, and when a new one's parameters are drawn."""
         work[PEAK, k] = kernel.peak_record(theta, k)
 
@@ -85,7 +85,7 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
     for k in range(n_slots):
         if counts[k] > 0.0:
             work[MASS, k] = counts[k] - discount
-            sampler.prepare(channel, kernel, theta, work, k)
+            sampler.prepare(channel, kernel, theta, work, k, False)
     for p in range(POOL):
         pool[p] = n_slots
         n_slots += 1
@@ -93,7 +93,7 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
     for p in range(POOL):
         kernel.draw_prior(rng, theta, pool[p])
         work[MASS, pool[p]] = share
-        sampler.prepare(channel, kernel, theta, work, pool[p])
+        sampler.prepare(channel, kernel, theta, work, pool[p], True)
     stop = alloc.size
     for i in range(state.ints[CURSOR], alloc.size):
         k = alloc[i]
@@ -143,7 +143,7 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
                         pool[p] = n_slots
                         n_slots += 1
                     kernel.draw_prior(rng, theta, pool[p])
-                    sampler.prepare(channel, kernel, theta, work, pool[p])
+                    sampler.prepare(channel, kernel, theta, work, pool[p], True)
                 work[MASS, pool[p]] = share
         work[MASS, chosen] = counts[chosen] - discount
         sampler.put_on(rng, channel, kernel, Z, i, records, theta, chosen)

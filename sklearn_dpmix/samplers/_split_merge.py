@@ -1,17 +1,18 @@
-"""Non-centred split and merge of clusters: residuals stay, so that only the channel and the priors decide.
+"""Split and merge of clusters in one step, records carried along, so that only the channel and the priors decide.
+
+How records follow is the sampler's (``shift``, ``keep``, ``undo``): by their residuals, integrated out, or drawn anew.
 
 A split picks a cluster, a size for the new part with probability proportional to 1/n_1 + 1/n_2, and that many of its
-records at random; the new part gets parameters from the base measure or near the old ones, and its records follow
-with their residuals.  A merge picks an ordered pair of clusters and carries the second's records to the first's
-parameters.  Each is the other's reverse.  With sizes log-uniform, clusters of every size are born and die in one
-move, which single-record moves do in as many sweeps as the cluster has records.
+records at random; the new part gets parameters from the base measure or near the old ones.  A merge picks an ordered
+pair of clusters and carries the second's records to the first's parameters.  Each is the other's reverse.  With sizes
+log-uniform, clusters of every size are born and die in one move, which single-record moves do in as many sweeps as the
+cluster has records.
 """
 
 from math import exp, lgamma, log
 
 from .._compiled import helper
-from ._noncentred import log_weight_gain, move_record
-from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, compact, occupy, take_slot, vacate
+from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, compact, fill_cache, occupy, take_slot, vacate
 
 FIRST = 2  # row of ``state.work``
 NEAR = 0.3  # step of a near proposal, in prior spreads and in log σ
@@ -96,7 +97,7 @@ def draw_occupied(rng, state):
 
 
 @helper
-def try_split(rng, channel, kernel, mixing, Z, state, near):
+def try_split(sampler, rng, channel, kernel, mixing, Z, state, near):
     """Split a random cluster; ``near``: the new part's parameters near the old ones, else from the base measure."""
     k = draw_occupied(rng, state)
     n = int(state.counts[k])
@@ -110,6 +111,8 @@ def try_split(rng, channel, kernel, mixing, Z, state, near):
             kernel.perturb(rng, theta, k, new, j, NEAR * kernel.prior_spread(j), NEAR)
     else:
         kernel.draw_prior(rng, theta, new)
+    fill_cache(channel, kernel, theta, new)
+    records, levels = state.records, state.levels
     concentration, n_clusters = state.floats[CONCENTRATION], state.ints[N_CLUSTERS]
     gain = log_split_prior(mixing, concentration, n_clusters, float(n - part), float(part))
     gain += log_new_params(kernel, theta, k, new, near)
@@ -117,20 +120,22 @@ def try_split(rng, channel, kernel, mixing, Z, state, near):
         last = first + n - 1 - r
         other = first + min(int(rng.random() * (n - r)), n - r - 1)
         order[other], order[last] = order[last], order[other]
-        gain += log_weight_gain(channel, kernel, Z, order[last], theta, k, new, state.records)
+    start, end = first + n - part, first + n
+    gain += sampler.shift(rng, channel, kernel, Z, order, start, end, theta, k, new, records, levels)
     if gain < log(rng.random()):
+        sampler.undo(channel, Z, order, start, end, records, levels)
         return
     occupy(state)
     state.counts[k] -= part
     state.counts[new] = part
-    state.work[FIRST, new] = first + n - part
-    for r in range(first + n - part, first + n):
+    state.work[FIRST, new] = start
+    sampler.keep(channel, kernel, Z, order, start, end, theta, k, new, records, levels)
+    for r in range(start, end):
         state.alloc[order[r]] = new
-        move_record(kernel, order[r], theta, k, new, state.records)
 
 
 @helper
-def try_merge(rng, channel, kernel, mixing, Z, state, near):
+def try_merge(sampler, rng, channel, kernel, mixing, Z, state, near):
     """Merge a random cluster into another: the reverse of :func:`try_split` with the same ``near``."""
     if state.ints[N_CLUSTERS] < 2:
         return
@@ -138,18 +143,19 @@ def try_merge(rng, channel, kernel, mixing, Z, state, near):
     while gone == k:
         gone = draw_occupied(rng, state)
     theta, order, first = state.theta, state.order, stretch(state, gone)
-    n_gone = int(state.counts[gone])
+    n_gone, records, levels = int(state.counts[gone]), state.records, state.levels
     gain = -log_split_prior(
         mixing, state.floats[CONCENTRATION], state.ints[N_CLUSTERS] - 1, state.counts[k], state.counts[gone]
     )
     gain -= log_new_params(kernel, theta, k, gone, near)
-    for r in range(first, first + n_gone):
-        gain += log_weight_gain(channel, kernel, Z, order[r], theta, gone, k, state.records)
+    end = first + n_gone
+    gain += sampler.shift(rng, channel, kernel, Z, order, first, end, theta, gone, k, records, levels)
     if gain < log(rng.random()):
+        sampler.undo(channel, Z, order, first, end, records, levels)
         return
-    for r in range(first, first + n_gone):
+    sampler.keep(channel, kernel, Z, order, first, end, theta, gone, k, records, levels)
+    for r in range(first, end):
         state.alloc[order[r]] = k
-        move_record(kernel, order[r], theta, gone, k, state.records)
     state.counts[k] += n_gone
     state.counts[gone] = 0.0
     state.work[FIRST, k] = -1.0
@@ -157,7 +163,7 @@ def try_merge(rng, channel, kernel, mixing, Z, state, near):
 
 
 @helper
-def split_merge(rng, n_tries, channel, kernel, mixing, Z, state):
+def split_merge(sampler, rng, n_tries, channel, kernel, mixing, Z, state):
     """``n_tries`` attempts, split or merge, far or near, each by a coin.
 
     Needs that many spare slots, and ``order`` sorted by cluster.
@@ -165,7 +171,7 @@ def split_merge(rng, n_tries, channel, kernel, mixing, Z, state):
     for _ in range(n_tries):
         near = rng.random() < 0.5
         if rng.random() < 0.5:
-            try_split(rng, channel, kernel, mixing, Z, state, near)
+            try_split(sampler, rng, channel, kernel, mixing, Z, state, near)
         else:
-            try_merge(rng, channel, kernel, mixing, Z, state, near)
+            try_merge(sampler, rng, channel, kernel, mixing, Z, state, near)
     compact(state)

@@ -168,6 +168,12 @@ def tune_step(floats, tuned, at, probability, target):
 
 
 @helper
+def fill_cache(channel, kernel, theta, k):
+    """What the channel keeps of θ_k: a function of its own, or every place that calls it compiles it anew."""
+    channel.cache(kernel, theta, k)
+
+
+@helper
 def update_clusters(rng, m, channel, kernel, state, tune):
     """θ_k given the records in k (Beraha et al., Algorithm 1 line 14: all m auxiliaries count), for each cluster."""
     recompute_stats(m, kernel, state)
@@ -178,7 +184,7 @@ def update_clusters(rng, m, channel, kernel, state, tune):
             probability = kernel.move_params(rng, state.theta, k, state.stats, m * state.counts[k], exp(floats[at]))
             if tune and target > 0.0:
                 tune_step(floats, KERNEL_TUNED, at, probability, target)
-            channel.cache(kernel, state.theta, k)
+            fill_cache(channel, kernel, state.theta, k)
 
 
 @helper
