@@ -7,7 +7,7 @@ import argparse
 import pathlib
 import platform
 
-from . import efficiency, speed, startup
+from . import channels, efficiency, speed, startup
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
@@ -67,6 +67,30 @@ def main():
             ("ε", "sampler", "µs a sweep", "clusters /s", "log f(0) /s", "ratio", "ratio", "ratio of the smaller"),
             efficiency.auto_against_neal5(everything=options.all),
             ("{:g}", "{}", "{:.0f}", "{:.0f}", "{:.0f}", "{:.1f}", "{:.1f}", "{:.1f}"),
+        ),
+    )
+    section(
+        "Effective draws a second at n = 10,000, ε = 10",
+        table(
+            ("sampler", "µs a sweep", "clusters /s", "log f(0) /s", "ratio", "ratio"),
+            efficiency.many_records(),
+            ("{}", "{:.0f}", "{:.1f}", "{:.1f}", "{:.1f}", "{:.1f}"),
+        ),
+    )
+    section(
+        "Channels of bins and other cells: Beta kernel, n = 250, ε = 50",
+        "Data: section 4.2.  `auto` is `Cells` here, with the records integrated out; `neal5` and `slice` are the\n"
+        "paper's, `conditional` draws records exactly.\n\n"
+        + table(
+            ("channel", "sampler", "µs a sweep", "clusters /s", "log f(0.5) /s", "ratio to neal5", "ratio"),
+            channels.exact_against_paper(),
+            ("{}", "{}", "{:.0f}", "{:.0f}", "{:.0f}", "{:.1f}", "{:.1f}"),
+        ),
+    )
+    section(
+        "Beta kernel against the normal kernel (µs a sweep, n = 250)",
+        table(
+            ("sampler", "Beta", "normal", "ratio"), channels.beta_against_normal(), ("{}", "{:.0f}", "{:.0f}", "{:.1f}")
         ),
     )
     if not options.no_memory:

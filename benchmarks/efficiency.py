@@ -14,11 +14,11 @@ def effective(clusters, log_density):
     return np.array([array_stats.ess(np.asarray(v, float), chain_axis=0, draw_axis=1) for v in (clusters, log_density)])
 
 
-def package(sampler, epsilon, n_sweeps, n_chains=4, n_warmup=2000):
+def package(sampler, epsilon, n_sweeps, n_chains=4, n_warmup=2000, n=1000):
     """(effective draws a second of the number of clusters and of log f(0), microseconds a sweep)."""
     seconds, clusters, log_density = 0.0, [], []
     for seed in range(n_chains):
-        chain = PackageChain(sampler, 1000, epsilon, seed=seed)
+        chain = PackageChain(sampler, n, epsilon, seed=seed)
         chain.run(n_warmup, n_warmup)
         spent, draws = chain.run(n_sweeps, n_warmup)
         seconds += spent
@@ -38,6 +38,16 @@ def hand_fused(epsilon, n_sweeps, n_chains=4, n_warmup=2000):
         clusters.append(k)
         log_density.append(f)
     return effective(clusters, log_density) / seconds, seconds / n_chains / n_sweeps * 1e6
+
+
+def many_records(n_sweeps=15_000):
+    """Rows (sampler, µs a sweep, draws/s of clusters, of log f(0), their ratios to Neal 5) at n = 10,000, ε = 10."""
+    rows, reference = [], None
+    for name, sampler in {"neal5": Neal5(), "auto": Auto()}.items():
+        rates, micros = package(sampler, 10.0, n_sweeps, n_warmup=4000, n=10_000)
+        reference = rates if not rows else reference
+        rows.append((name, micros, *rates, *rates / reference))
+    return rows
 
 
 def auto_against_neal5(n_sweeps=40_000, everything=False):

@@ -294,6 +294,17 @@ def draw_beta_interval(rng, a, b, lo, hi):
         return math.nan
     if not lo < hi:
         return lo
+    width = hi - lo
+    if a >= 1.0 and b >= 1.0 and lo > 0.0 and hi < 1.0:  # the density is log-concave: its slope is steepest at an end
+        at_lo, at_hi = (a - 1.0) / lo - (b - 1.0) / (1.0 - lo), (a - 1.0) / hi - (b - 1.0) / (1.0 - hi)
+        if -1.0 < at_lo * width < 1.0 and -1.0 < at_hi * width < 1.0:  # it falls by less than e: from the uniform
+            top = min(max((a - 1.0) / (a + b - 2.0), lo), hi) if a + b > 2.0 else lo
+            rest = 1.0 - top
+            for _ in range(_TRIES):
+                value = lo + width * rng.random()
+                drop = (1.0 - a) * math.log(value / top) + (1.0 - b) * math.log((1.0 - value) / rest)
+                if rng.standard_exponential() >= drop:
+                    return min(max(value, lo), hi)
     n = a + b
     x, y = a / n, b / n
     left = right = 0.0  # logits from the highest point to the ends

@@ -16,7 +16,7 @@ from sklearn_dpmix._mixture import MixtureDraws
 from sklearn_dpmix._release import Release
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.mixings import DirichletProcess
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
 from sklearn_dpmix.samplers import Auto, Neal5, Slice
 
 N_RECORDS = 20
@@ -26,34 +26,47 @@ PRIOR = {"mean": 0.5, "mean_precision": 0.4, "shape": 3.0, "scale": 2.0}
 CONCENTRATION = 1.2
 POINTS = np.array([[0.0], [2.0]])
 MECHANISMS = {"laplace": LaplaceMechanism(scale=0.8, bounds=(-1.0, 2.0)), "gaussian": GaussianMechanism(scale=1.0)}
+MIXINGS = {"dirichlet": DirichletProcess(CONCENTRATION), "finite": MixtureOfFiniteMixtures(0.8, 0.3)}
 # sampler: (object, sweeps a draw)
-SAMPLERS = {"neal5": (Neal5(), 30), "slice": (Slice(), 30), "auto": (Auto(), 10)}
+SAMPLERS = {
+    "neal5": (Neal5(), 30),
+    "slice": (Slice(), 30),
+    "auto": (Auto(), 10),
+    "auto of finite mixtures": (Auto(), 30),
+}
 
 
-def draw_truth(rng):
-    """A mixture from the prior and records from it: (number of clusters, f_P at POINTS, mean of P, records)."""
+def draw_weights(rng, mixing):
+    """Weights of P's atoms."""
+    if isinstance(mixing, MixtureOfFiniteMixtures):
+        return rng.dirichlet(np.full(rng.geometric(mixing.prior), mixing.concentration))
     sticks = rng.beta(1.0, CONCENTRATION, size=200)  # what is left has mass (α/(1 + α))^200 on average
-    weights = sticks * np.cumprod(np.concatenate([[1.0], 1.0 - sticks[:-1]]))
-    sd = np.sqrt(PRIOR["scale"] / rng.gamma(PRIOR["shape"], size=200))
+    return sticks * np.cumprod(np.concatenate([[1.0], 1.0 - sticks[:-1]]))
+
+
+def draw_truth(rng, mixing):
+    """A mixture from the prior and records from it: (number of clusters, f_P at POINTS, mean of P, records)."""
+    weights = draw_weights(rng, mixing)
+    sd = np.sqrt(PRIOR["scale"] / rng.gamma(PRIOR["shape"], size=len(weights)))
     mean = rng.normal(PRIOR["mean"], sd / np.sqrt(PRIOR["mean_precision"]))
-    cluster = rng.choice(200, N_RECORDS, p=weights / weights.sum())
+    cluster = rng.choice(len(weights), N_RECORDS, p=weights / weights.sum())
     records = rng.normal(mean[cluster], sd[cluster])
     density = (weights * stats.norm.pdf(POINTS, mean, sd)).sum(axis=1)
     return len(np.unique(cluster)), density, weights @ mean, records[:, None]
 
 
 @cache
-def simulated():
+def simulated(mixing):
     rng = np.random.default_rng(11)
-    return [draw_truth(rng) for _ in range(N_REPLICATES)]
+    return [draw_truth(rng, MIXINGS[mixing]) for _ in range(N_REPLICATES)]
 
 
-def posterior(sampler, mechanism, Z, thin, rng):
+def posterior(sampler, mechanism, mixing, Z, thin, rng):
     """Draws of one chain: (number of clusters, f_P at POINTS, mean of P), each (N_DRAWS, ...)."""
     kernel = NormalKernel(**PRIOR)
     sampler = sampler.resolve(mechanism, kernel)
     channel = mechanism._lower(n_records=N_RECORDS, n_features=1)
-    values = sampler._lower(), channel, kernel._lower(n_features=1), DirichletProcess(CONCENTRATION)._lower()
+    values = sampler._lower(), channel, kernel._lower(n_features=1), mixing._lower()
     Z.flags.writeable = False
     state = sampler.init(values, Z, Release(Z, mechanism).guess(), kernel.sizes(1), rng)
     n_warmup = 10 * thin
@@ -63,15 +76,15 @@ def posterior(sampler, mechanism, Z, thin, rng):
     return draws.n_clusters, density[0], mean[0, :, 0]
 
 
-def check(setting, noise, fitted_with=None, fitted_sampler=None):
+def check(setting, noise, mixing="dirichlet", fitted_with=None, fitted_mixing=None):
     """Release every simulated data set through ``noise``, draw from each posterior, and look at the ranks."""
     mechanism = MECHANISMS[noise]
     sampler, thin = SAMPLERS[setting]
     rng = np.random.default_rng(12)
     truth, draws = [], []
-    for n_clusters, density, mean, records in simulated():
+    for n_clusters, density, mean, records in simulated(mixing):
         Z = mechanism.privatize(records, random_state=rng)
-        found = posterior(fitted_sampler or sampler, fitted_with or mechanism, Z, thin, rng)
+        found = posterior(sampler, fitted_with or mechanism, fitted_mixing or MIXINGS[mixing], Z, thin, rng)
         truth.append([n_clusters, *density, mean])
         draws.append(np.column_stack(found))
     truth, draws = np.array(truth, dtype=float), np.array(draws, dtype=float)
@@ -81,7 +94,7 @@ def check(setting, noise, fitted_with=None, fitted_sampler=None):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", MECHANISMS)
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", ["neal5", "slice", "auto"])
 def test_ranks_of_the_truth_are_uniform(sampler, noise):
     """Catches a mechanism whose noise is not what inference assumes, and a wrong posterior: its width above all."""
     check(sampler, noise)
@@ -99,4 +112,17 @@ def test_ranks_of_the_truth_are_uniform(sampler, noise):
 def test_wrong_noise_is_rejected(noise, fitted_with):
     """The broken twins: inference with half the noise; that knows nothing of the clamping; with √2 times the noise."""
     with pytest.raises(Disagreement):
-        check("auto", noise, fitted_with)
+        check("auto", noise, fitted_with=fitted_with)
+
+
+@pytest.mark.slow
+def test_ranks_under_a_finite_mixture():
+    """Catches a number of components that is not drawn given the partition."""
+    check("auto of finite mixtures", "laplace", "finite")
+
+
+@pytest.mark.nightly
+def test_another_number_of_components_is_rejected():
+    """The broken twin of the finite mixture."""
+    with pytest.raises(Disagreement):
+        check("auto of finite mixtures", "laplace", "finite", fitted_mixing=MixtureOfFiniteMixtures(0.8, 0.8))

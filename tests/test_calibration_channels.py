@@ -22,7 +22,7 @@ from sklearn_dpmix.mechanisms import (
     SmoothedHistogramMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers import Conditional, Neal5, Neal8, Slice
+from sklearn_dpmix.samplers import Bins, Cells, Conditional, Neal5, Neal8, Slice
 
 N_RECORDS = 15
 N_REPLICATES = 800
@@ -52,8 +52,10 @@ RESPONSE = RandomizedResponseMechanism(1.5, 3)
 LAPLACE = LaplaceMechanism(4.0, bounds=(0, 1))
 # (model, mechanism, sampler, sweeps a draw)
 SETTINGS = {
+    "haar, cells": (beta, HAAR, Cells(), 5),
     "haar, conditional": (beta, HAAR, Conditional(), 25),
     "haar, neal5": (beta, HAAR, Neal5(), 30),
+    "smoothed histogram, bins": (beta, SMOOTHED, Bins(), 5),
     "smoothed histogram, conditional": (beta, SMOOTHED, Conditional(), 25),
     "smoothed histogram, neal5": (beta, SMOOTHED, Neal5(), 30),
     "smoothed histogram, slice": (beta, SMOOTHED, Slice(), 30),
@@ -62,7 +64,14 @@ SETTINGS = {
     "randomised response, conditional": (categorical, RESPONSE, Conditional(), 25),
     "laplace and beta, neal5": (beta, LAPLACE, Neal5(), 30),
 }
-NIGHTLY = {"haar, neal5", "smoothed histogram, slice", "counts, conditional", "randomised response, neal8"}
+NIGHTLY = {
+    "haar, cells",
+    "haar, neal5",
+    "smoothed histogram, slice",
+    "smoothed histogram, conditional",
+    "counts, conditional",
+    "randomised response, neal8",
+}
 
 
 @cache

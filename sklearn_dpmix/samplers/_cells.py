@@ -11,25 +11,36 @@ import numpy as np
 
 from .._compiled import compiled, helper, lower
 from ._base import check_count
+from ._neal8 import impute_records
 from ._noncentred import TARGET, noncentred_moves
 from ._reuse import CHANCE, MASS, ReUse, reuse_pass
 from ._split_merge import sort_records, split_merge
-from ._state import KERNEL_STEPS, KERNEL_TUNED, N_SLOTS, STAGE, copy_params, fill_cache, size_bin, tune_step
+from ._state import (
+    KERNEL_STEPS,
+    KERNEL_TUNED,
+    N_SLOTS,
+    STAGE,
+    copy_params,
+    fill_cache,
+    size_bin,
+    tune_step,
+    update_clusters,
+)
 
 PASSED = 1  # stage: memberships are done
 
 
 class Cells(ReUse):
-    """Gibbs over clusters by g(z | θ), then random-walk moves of parameters, splits and merges, all by g.
+    """Gibbs over clusters, random-walk moves of parameters, splits and merges, all by g(z | θ).
 
     For Haar coefficients, binomial releases, and (as ``Bins``, which it resolves to) histograms of all records, with
     kernels that know steps of their parameters.  Exact.
 
     Parameters
     ----------
-    n_moves : int, default=2
+    n_moves : int, default=1
         Moves of each cluster's parameters in a sweep, each first in location, then in spread.
-    n_split_merge : int, default=30
+    n_split_merge : int, default=20
         Attempts to split or merge clusters in a sweep.
 
     References
@@ -51,7 +62,7 @@ class Cells(ReUse):
     takes_histograms = True
     takes_correlated = frozenset()
 
-    def __init__(self, n_moves=2, n_split_merge=30):
+    def __init__(self, n_moves=1, n_split_merge=20):
         self.n_moves = n_moves
         self.n_split_merge = n_split_merge
 
@@ -139,8 +150,10 @@ class Cells(ReUse):
         """Nothing was changed."""
 
     @compiled
-    def move_given_cells(self, rng, channel, kernel, state, tune):
-        """A further move of the parameters given the bins, where these are kept."""
+    def move_given_records(self, rng, channel, kernel, Z, state, tune):
+        """The kernel's own update of the parameters, given records drawn exactly: the better, the less noise."""
+        impute_records(rng, channel, kernel, Z, state)
+        update_clusters(rng, self.n_aux, channel, kernel, state, tune)
 
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
@@ -152,8 +165,8 @@ class Cells(ReUse):
         if state.counts.size < ints[N_SLOTS] + int(self.n_tries) + 1:
             return False
         sort_records(state)
+        self.move_given_records(rng, channel, kernel, Z, state, warming_up)
         for _ in range(int(self.n_rounds)):
-            self.move_given_cells(rng, channel, kernel, state, warming_up)
             noncentred_moves(self, rng, channel, kernel, Z, state, warming_up)
         split_merge(self, rng, int(self.n_tries), channel, kernel, mixing, Z, state)
         ints[STAGE] = 0
@@ -209,7 +222,7 @@ class Bins(Cells):
             Z[1, channel.bin(records[order[r], 0, 0])] += 1.0
 
     @compiled
-    def move_given_cells(self, rng, channel, kernel, state, tune):
+    def move_given_records(self, rng, channel, kernel, Z, state, tune):
         """Random-walk moves of θ_k given the bins of its records, tuned as the other moves are."""
         theta, order, first = state.theta, state.order, 0
         spare, at_mass = state.ints[N_SLOTS], theta.shape[1] - channel.last_cell - 1
