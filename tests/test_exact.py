@@ -440,7 +440,7 @@ class SplitsTooOften(Interweaved):
         update_clusters(rng, 1, channel, kernel, state, warming_up)
         sort_records(state)
         state.floats[CONCENTRATION] *= 2.0
-        split_merge(rng, 4, channel, kernel, mixing, Z, state)
+        split_merge(self, rng, 4, channel, kernel, mixing, Z, state)
         state.floats[CONCENTRATION] /= 2.0
         return True
 
