@@ -33,7 +33,7 @@ class ReUse(MixtureSampler):
     ReUse()
     """
 
-    kernel_needs = ("relative",)
+    kernel_needs: tuple[str, ...] = ("relative",)
     needs_noise_free = True
 
     # what reuse_pass asks of a sampler: here likelihoods of the records that the state keeps
