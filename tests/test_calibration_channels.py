@@ -67,6 +67,7 @@ SETTINGS = {
 NIGHTLY = {
     "haar, cells",
     "haar, neal5",
+    "smoothed histogram, bins",
     "smoothed histogram, slice",
     "smoothed histogram, conditional",
     "counts, conditional",

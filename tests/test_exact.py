@@ -134,7 +134,8 @@ COMBINATIONS = [
     *((sampler, "finite", 1) for sampler in ("neal5", "conditional", "neal8", "auto")),
     *((sampler, "finite without noise", 1) for sampler in ("neal2", "neal3", "slice", "auto")),
     *((sampler, "convolved", 1) for sampler in (*SIX, "neal2", "neal3")),
-    *(("split-merge on neal3", channel, 1) for channel in ("none", "finite without noise", "convolved")),
+    *(("split-merge on neal3", channel, 1) for channel in ("none", "finite without noise")),
+    pytest.param("split-merge on neal3", "convolved", 1, marks=pytest.mark.nightly),
     *(("split-merge on neal5", channel, d) for channel, d in (("laplace", 1), ("gaussian", 2), ("pitman-yor", 1))),
     *((sampler, "convolved", 2) for sampler in ("neal2", "neal3")),
 ]

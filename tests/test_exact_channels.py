@@ -497,8 +497,8 @@ class BinsStay(Bins):
     ("family", "twin"),
     [
         ("haar-beta", PriorForgotten(*PRIOR)),
-        ("haar-beta", SplitsTooOften()),
-        ("smoothed-beta", PriorForgotten(*PRIOR)),
+        pytest.param("haar-beta", SplitsTooOften(), marks=pytest.mark.nightly),
+        pytest.param("smoothed-beta", PriorForgotten(*PRIOR), marks=pytest.mark.nightly),
         ("perturbed-beta", ReleaseForgotten()),
         ("perturbed-beta", BinsStay()),
     ],
