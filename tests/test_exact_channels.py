@@ -363,9 +363,14 @@ FAMILIES = {
     "categories, Pitman-Yor": {"three": categories((0, 0, 0), 1.6, 3, 0.3, discount=0.5)},
 }
 LOCAL = ("neal5", "slice", "conditional", "neal8", "auto")
+NIGHTLY = {
+    *product(("haar-normal",), ("slice", "neal8", "conditional")),
+    *product(("binomial-beta",), ("slice", "neal8")),
+    ("categories", "neal8"),
+}
 COMBINATIONS = [
     *product(("categories",), LOCAL),
-    *product(("haar-beta", "haar-normal", "binomial-beta"), ("neal5", "slice", "neal8", "cells", "conditional")),
+    *product(("haar-beta", "haar-normal", "binomial-beta"), ("slice", "neal8", "conditional", "neal5", "cells")),
     *product(("two-categories",), ("neal5", "conditional", "auto")),
     *product(("smoothed-beta", "perturbed-beta"), ("neal5", "slice", "conditional", "cells")),
     *product(("laplace-beta",), ("neal5", "slice", "auto")),
@@ -407,7 +412,9 @@ def compare(n_clusters, densities, truth, where):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "sampler"), COMBINATIONS)
+@pytest.mark.parametrize(
+    ("family", "sampler"), [pytest.param(*c, marks=pytest.mark.nightly) if c in NIGHTLY else c for c in COMBINATIONS]
+)
 def test_posterior_is_exact(family, sampler):
     """Catches a wrong target of any sampler on these channels and kernels: the twins below are a list of reasons."""
     for seed, name in enumerate(FAMILIES[family]):
