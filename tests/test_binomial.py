@@ -19,7 +19,7 @@ from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix._release import Release
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel
 from sklearn_dpmix.mechanisms import BinomialMechanism
-from sklearn_dpmix.samplers import Auto, Conditional, Interweaved
+from sklearn_dpmix.samplers import Auto, Cells, Interweaved
 
 ALPHA = 1e-6
 FAR = 1e-20  # a twin is rejected by a margin
@@ -279,9 +279,9 @@ def fit(mechanism, Z, **params):
 def test_what_auto_does():
     """Catches a closed form that is not used, or used with a kernel that has none."""
     mechanism = BinomialMechanism(5.0, 3)
-    assert isinstance(Auto().resolve(mechanism, BetaKernel()), Conditional)
+    assert isinstance(Auto().resolve(mechanism, BetaKernel()), Cells)
     assert isinstance(Auto().resolve(mechanism, NormalKernel()), Interweaved)
-    with pytest.raises(ValueError, match=r"no closed form.*piece_shape='binomial'.*use sampler='neal5' or 'slice'"):
+    with pytest.raises(ValueError, match=r"no closed form.*piece_shape='binomial'.*use sampler='auto' or 'neal5'"):
         fit(mechanism, [[1.0]], kernel="normal", sampler="conditional")
 
 

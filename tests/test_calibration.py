@@ -115,7 +115,7 @@ def test_wrong_noise_is_rejected(noise, fitted_with):
         check("auto", noise, fitted_with=fitted_with)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ranks_under_a_finite_mixture():
     """Catches a number of components that is not drawn given the partition."""
     check("auto of finite mixtures", "laplace", "finite")
