@@ -22,8 +22,19 @@ from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
-from sklearn_dpmix.samplers import Conditional, Interweaved, JainNeal, Neal2, Neal3, Neal5, Neal8, ReUse, Slice
-from sklearn_dpmix.samplers._conditional import allocate, draw_occupied_weights, extend_sticks
+from sklearn_dpmix.samplers import (
+    Conditional,
+    Interweaved,
+    JainNeal,
+    Neal2,
+    Neal3,
+    Neal5,
+    Neal8,
+    ReUse,
+    Slice,
+    _conditional,
+    _in_blocks,
+)
 from sklearn_dpmix.samplers._interweaved import URN_RATE
 from sklearn_dpmix.samplers._jain_neal import split_or_merge
 from sklearn_dpmix.samplers._neal5 import urn_sweep
@@ -31,6 +42,7 @@ from sklearn_dpmix.samplers._neal8 import gibbs_sweep, impute_records
 from sklearn_dpmix.samplers._reuse import POOL, reuse_pass
 from sklearn_dpmix.samplers._split_merge import sort_records, split_merge
 from sklearn_dpmix.samplers._state import CONCENTRATION, CURSOR, N_CLUSTERS, N_SLOTS, compact, update_clusters
+from sklearn_dpmix.samplers._sticks import LOWEST, allocate, draw_occupied_weights, extend_sticks
 
 
 class Case(NamedTuple):
@@ -260,6 +272,52 @@ def test_both_passes_of_the_interweaved_sampler_are_exact(channel, d, pass_, rat
     monkeypatch.setattr(Interweaved, "init", init)
     for seed, name in enumerate(CASES[channel, d]):
         check("auto", channel, d, name, seed=seed, n_warmup=0)  # no warm-up: nothing is tuned
+
+
+@pytest.fixture
+def in_blocks_of_two(monkeypatch):
+    """Five records are three blocks, in one thread: a sweep takes as long as starting the others would."""
+    monkeypatch.setattr(_conditional, "BLOCKS_FROM", 1)
+    monkeypatch.setattr(_in_blocks, "BLOCK", 2)
+    monkeypatch.setattr(_in_blocks, "in_threads", lambda function, n: [function(b) for b in range(n)])
+    return monkeypatch
+
+
+BLOCKS_CASE = ("conditional", "laplace", 1, "clamped")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case",
+    [BLOCKS_CASE, pytest.param(("slice", "pitman-yor", 1, "clamped"), marks=pytest.mark.nightly)],
+    ids=lambda case: case[0],
+)
+def test_sweep_in_blocks_is_exact(case, in_blocks_of_two):
+    """Catches blocks whose counts, statistics or slice levels are lost or counted twice."""
+    check(*case)
+
+
+@pytest.mark.slow
+def test_broken_sweeps_in_blocks_are_rejected(in_blocks_of_two):
+    """Sticks down to the first block's lowest level only; a record that two blocks count."""
+
+    class FirstLevel(_in_blocks.RecordPasses):
+        def __call__(self, state, rng):
+            waited = super().__call__(state, rng)
+            state.floats[LOWEST] = state.levels[:2].min()
+            return waited
+
+    class CountedTwice(_in_blocks.RecordPasses):
+        def __call__(self, state, rng):
+            waited = super().__call__(state, rng)
+            if state.ints[CURSOR] == _in_blocks.CLUSTERS:
+                state.counts[state.alloc[0]] += 1.0
+            return waited
+
+    for twin in (FirstLevel, CountedTwice):
+        in_blocks_of_two.setattr(_in_blocks, "RecordPasses", twin)
+        with pytest.raises(Disagreement):
+            check(*BLOCKS_CASE)
 
 
 # --- broken twins: one plausible mistake each -------------------------------------------------------------------------

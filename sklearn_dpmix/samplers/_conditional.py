@@ -11,26 +11,13 @@ The slice level may depend on P only: levels by place in the list would depend o
 a heavy tail of weights (Pitman–Yor with a large discount) needs more sticks than memory holds: ``max_discount``.
 """
 
-from math import exp, inf
+from math import exp
 
-from .._compiled import compiled, helper
+from .._compiled import compiled
 from ._base import MixtureSampler
-from ._state import (
-    CONCENTRATION,
-    CURSOR,
-    N_CLUSTERS,
-    N_FREE,
-    N_SLOTS,
-    compact,
-    fill_cache,
-    note_acceptance,
-    update_clusters,
-)
-
-# rows of ``state.work``
-WEIGHT, LOG_LIKELIHOOD, BOUND = 0, 1, 2
-# floats of this sampler: what is left of P beyond the atoms in slots, and the slice's lowest level
-REST, LOWEST = 4, 5
+from ._in_blocks import BLOCKS_FROM, run_in_blocks
+from ._state import CURSOR, compact, update_clusters
+from ._sticks import allocate, draw_occupied_weights, extend_sticks
 
 
 class Slice(MixtureSampler):
@@ -73,6 +60,11 @@ class Slice(MixtureSampler):
                 accepted += 1
         return lowest, accepted
 
+    def advance(self, values, Z, state, rng, n_sweeps, n_warmup, thin):
+        if len(state.alloc) < BLOCKS_FROM or self.is_global(values[1]):
+            return super().advance(values, Z, state, rng, n_sweeps, n_warmup, thin)
+        return run_in_blocks(values, Z, state, rng, n_sweeps, n_warmup, thin)
+
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         if state.ints[CURSOR] == 0:
@@ -109,96 +101,3 @@ class Conditional(Slice):
         for j in range(kernel.n_features):
             records[i, 0, j] = channel.impute(rng, kernel, Z, i, j, theta, k)
         return 0.0, kernel.n_features
-
-
-@helper
-def draw_occupied_weights(rng, mixing, state):
-    """Step 1, and the slice levels of step 2."""
-    n_clusters = state.ints[N_CLUSTERS]
-    rest = rng.standard_gamma(mixing.fresh_weight(state.floats[CONCENTRATION], n_clusters))
-    total = rest
-    for k in range(n_clusters):
-        state.work[WEIGHT, k] = rng.standard_gamma(state.counts[k] - mixing.discount)
-        total += state.work[WEIGHT, k]
-    for k in range(n_clusters):
-        state.work[WEIGHT, k] /= total
-    lowest = inf
-    for i in range(state.alloc.size):
-        state.levels[i] = rng.random() * state.work[WEIGHT, state.alloc[i]]
-        lowest = min(lowest, state.levels[i])
-    state.floats[REST] = rest / total
-    state.floats[LOWEST] = lowest
-    state.ints[CURSOR] = 1
-
-
-@helper
-def extend_sticks(rng, channel, kernel, mixing, state):
-    """Step 2: atoms of the unseen part of P until less than the lowest level is left.  False when out of slots."""
-    while state.floats[REST] > state.floats[LOWEST]:
-        k = state.ints[N_SLOTS]
-        if k == state.counts.size:
-            return False
-        a = rng.standard_gamma(1.0 - mixing.discount)
-        b = rng.standard_gamma(mixing.fresh_weight(state.floats[CONCENTRATION], k + 1))
-        state.work[WEIGHT, k] = state.floats[REST] * a / (a + b)
-        state.floats[REST] *= b / (a + b)
-        kernel.draw_prior(rng, state.theta, k)
-        fill_cache(channel, kernel, state.theta, k)
-        state.ints[N_SLOTS] += 1
-    state.ints[CURSOR] = 0
-    return True
-
-
-@helper
-def allocate(sampler, rng, channel, kernel, Z, state):
-    """Step 3: c_i, then y_i, record by record; the records are independent given P."""
-    work, n_slots = state.work, state.ints[N_SLOTS]
-    state.counts[:n_slots] = 0.0
-    largest = 0.0
-    for k in range(n_slots - 1, -1, -1):  # largest weight from here on: a record looks no further than it needs
-        largest = max(largest, work[WEIGHT, k])
-        work[BOUND, k] = largest
-    lowest, n_accepted = 0.0, 0
-    for i in range(state.alloc.size):
-        channel.take_off(Z, state.records, i)
-        top, n_seen = -inf, 0
-        while n_seen < n_slots and work[BOUND, n_seen] > state.levels[i]:
-            k = n_seen
-            work[LOG_LIKELIHOOD, k] = -inf
-            if work[WEIGHT, k] > state.levels[i]:
-                work[LOG_LIKELIHOOD, k] = sampler.log_allocation(channel, kernel, Z, i, state.records, state.theta, k)
-                top = max(top, work[LOG_LIKELIHOOD, k])
-            n_seen += 1
-        k = draw_by_log_weight(rng, work, n_seen, top, state.alloc[i])
-        state.alloc[i] = k
-        state.counts[k] += 1.0
-        low, accepted = sampler.update_record(rng, channel, kernel, Z, i, state.records, state.theta, k)
-        channel.put_on(Z, state.records, i)
-        lowest = min(lowest, low)
-        n_accepted += accepted
-    n_clusters = 0
-    for k in range(n_slots):
-        n_clusters += state.counts[k] > 0.0
-    state.ints[N_CLUSTERS] = n_clusters
-    state.ints[N_FREE] = 0
-    note_acceptance(state, state.alloc.size * kernel.n_features, n_accepted, lowest)
-
-
-@helper
-def draw_by_log_weight(rng, work, n_slots, top, current):
-    """Draw a slot with probability proportional to exp(work[1, k]); stay where no weight is finite."""
-    if top == -inf:
-        return current
-    total = 0.0
-    for k in range(n_slots):
-        total += exp(work[LOG_LIKELIHOOD, k] - top)
-    u = rng.random() * total
-    chosen = current
-    for k in range(n_slots):
-        weight = exp(work[LOG_LIKELIHOOD, k] - top)
-        if weight > 0.0:
-            chosen = k
-            u -= weight
-            if u < 0.0:
-                break
-    return chosen

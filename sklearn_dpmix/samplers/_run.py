@@ -111,10 +111,11 @@ def run(sampler, channel, kernel, mixing, Z, state, rng, until, n_warmup, thin, 
     return DONE
 
 
-def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin):
+def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin, record_pass=None):
     """Advance ``state`` by ``n_sweeps`` sweeps; return it (its arrays may have grown) and the block's :class:`Draws`.
 
-    Where a block ends does not matter: all that a sweep depends on is in ``state`` and ``rng``.
+    Where a block ends does not matter: all that a sweep depends on is in ``state`` and ``rng``.  A sweep that stops for
+    something other than slots is helped by ``record_pass(state, rng)``, which returns whether that was it.
     """
     done = int(state.ints[N_SWEEPS])
     n_draws = max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
@@ -125,6 +126,8 @@ def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin):
     while (stop := run(*values, Z, state, rng, done + n_sweeps, n_warmup, thin, draws, filled)) != DONE:
         if stop == NO_ROOM:
             draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
+        elif record_pass is not None and record_pass(state, rng):
+            continue
         elif state.counts.size < MAX_SLOTS:
             state = grow(state)
         else:

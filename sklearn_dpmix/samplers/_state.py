@@ -177,6 +177,12 @@ def fill_cache(channel, kernel, theta, k):
 def update_clusters(rng, m, channel, kernel, state, tune):
     """θ_k given the records in k (Beraha et al., Algorithm 1 line 14: all m auxiliaries count), for each cluster."""
     recompute_stats(m, kernel, state)
+    move_clusters(rng, m, channel, kernel, state, tune)
+
+
+@helper
+def move_clusters(rng, m, channel, kernel, state, tune):
+    """θ_k given its sufficient statistics, for each cluster."""
     floats, target = state.floats, kernel.target_acceptance()
     for k in range(state.ints[N_SLOTS]):
         if state.counts[k] > 0.0:
