@@ -741,6 +741,8 @@ LAYERS = {
     "mechanisms": {"_compiled", "_numeric", "_vector", "_random", "_parameters", "privacy"},
     "kernels": {"_compiled", "_numeric", "_beta", "_vector", "_parameters"},
     "mixings": {"_compiled", "_numeric", "_vector"},
+    "models": {"_compiled"},
+    "queries": {"_parameters", "models"},
     "samplers": {"_compiled", "_numeric", "_vector"},
 }
 

@@ -109,7 +109,10 @@ class AdditiveMechanism(RecordChannel):
         return sensitivity / float(np.min(self.noise_scale_for(n_features)))
 
     def _neighbours(self):
-        return "replace one record" + ("" if self.clamp or not self.is_local else ", for records inside bounds")
+        if not self.is_local:
+            added = getattr(self.query, "neighbours", "replace") == "add_remove"
+            return "add or remove one record" if added else "replace one record"
+        return "replace one record" + ("" if self.clamp else ", for records inside bounds")
 
     def privatize(self, X, *, random_state=None, secure=False):
         """Release records (or the query's value) with noise.

@@ -17,9 +17,9 @@ from ._run import run_block
 from ._state import CURSOR, N_SLOTS, compact, move_clusters
 from ._sticks import (
     LOWEST,
+    WEIGHT,
     allocate_range,
     bound_weights,
-    draw_levels,
     draw_weights,
     extend_sticks,
     finish_allocation,
@@ -71,7 +71,7 @@ class RecordPasses:
         if state.ints[CURSOR] == LEVELS:
             seeds = np.random.SeedSequence(rng.integers(2**32, size=4).tolist()).spawn(len(blocks))
             self.rngs = [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
-            lows = in_threads(lambda b: levels(*self.parts, state, self.rngs[b], *blocks[b]), len(blocks))
+            lows = in_threads(lambda b: levels(state, self.rngs[b], *blocks[b]), len(blocks))
             state.floats[LOWEST] = min(lows)
             state.ints[CURSOR] = STICKS
         elif state.ints[CURSOR] == RECORDS:
@@ -84,16 +84,18 @@ class RecordPasses:
             state.counts[:n_slots] = counts.sum(axis=0)
             state.stats[:n_slots] = stats.sum(axis=0)
             accepted, lowest = zip(*found, strict=True)
-            finish(*self.parts[:3], state, sum(accepted), min(lowest))
+            finish_allocation(self.parts[2], state, sum(accepted), min(lowest))
             state.ints[CURSOR] = CLUSTERS
         else:
             return False
         return True
 
 
-@entry
-def levels(sampler, channel, kernel, Z, state, rng, first, last):
-    return draw_levels(rng, state, first, last)
+def levels(state, rng, first, last):
+    """Step 2 for a block; returns the lowest level."""
+    of_block = rng.random(last - first) * state.work[WEIGHT, state.alloc[first:last]]
+    state.levels[first:last] = of_block
+    return of_block.min()
 
 
 @entry
@@ -104,11 +106,6 @@ def records(sampler, channel, kernel, Z, state, rng, first, last, counts, stats)
     for i in range(first, last):
         kernel.add_record(stats, state.alloc[i], state.records, i, 0, 1.0)
     return n_accepted, lowest
-
-
-@entry
-def finish(sampler, channel, kernel, state, n_accepted, lowest):
-    finish_allocation(kernel, state, n_accepted, lowest)
 
 
 def in_threads(function, n):

@@ -18,7 +18,10 @@ REST, LOWEST = 4, 5
 def draw_occupied_weights(rng, mixing, state):
     """Step 1, and the slice levels of step 2."""
     draw_weights(rng, mixing, state)
-    state.floats[LOWEST] = draw_levels(rng, state, 0, state.alloc.size)
+    state.floats[LOWEST] = inf
+    for i in range(state.alloc.size):
+        state.levels[i] = rng.random() * state.work[WEIGHT, state.alloc[i]]
+        state.floats[LOWEST] = min(state.floats[LOWEST], state.levels[i])
     state.ints[CURSOR] = 1
 
 
@@ -34,16 +37,6 @@ def draw_weights(rng, mixing, state):
     for k in range(n_clusters):
         state.work[WEIGHT, k] /= total
     state.floats[REST] = rest / total
-
-
-@helper
-def draw_levels(rng, state, first, last):
-    """The slice levels of step 2 for a range of records; returns the lowest."""
-    lowest = inf
-    for i in range(first, last):
-        state.levels[i] = rng.random() * state.work[WEIGHT, state.alloc[i]]
-        lowest = min(lowest, state.levels[i])
-    return lowest
 
 
 @helper

@@ -1,0 +1,27 @@
+"""What the data are: exponential families, each with its sufficient statistic."""
+
+from ._base import Family
+from ._families import (
+    FAMILIES,
+    Bernoulli,
+    Beta,
+    Exponential,
+    Gamma,
+    Multinomial,
+    Normal,
+    Poisson,
+    resolve_family,
+)
+
+__all__ = [
+    "FAMILIES",
+    "Bernoulli",
+    "Beta",
+    "Exponential",
+    "Family",
+    "Gamma",
+    "Multinomial",
+    "Normal",
+    "Poisson",
+    "resolve_family",
+]

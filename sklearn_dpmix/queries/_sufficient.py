@@ -1,0 +1,155 @@
+"""The sum of an exponential family's sufficient statistics (Bernstein & Sheldon 2018, §2 and §3.3)."""
+
+import numpy as np
+
+from ..models import resolve_family
+from ._base import Query, as_records, named_bounds
+
+
+class SufficientStatistics(Query):
+    """Sum of the sufficient statistics t(x) of an exponential family, over records inside public bounds.
+
+    A record outside the bounds is moved to the bound (``outside="clamp"``), or contributes 0 (``"drop"``, the
+    truncation of Bernstein & Sheldon, §3.3).  These are different releases: inference must know which.
+
+    Sensitivity, with x, x' inside the bounds:
+
+    ==============  ===================  ===================================================
+    ``outside``     ``"add_remove"``     ``"replace"``
+    ==============  ===================  ===================================================
+    ``"clamp"``     max ‖t(x)‖           max ‖t(x) - t(x')‖
+    ``"drop"``      max ‖t(x)‖           the larger of both: a dropped record contributes 0
+    ==============  ===================  ===================================================
+
+    Both maxima are closed-form (``diameter`` and ``radius`` of the family) and attained.  They are joint over the
+    entries of t: the paper's supplement C sums the entries' ranges, which is at least as large.
+
+    Parameters
+    ----------
+    family : str or Family
+        ``"bernoulli"`` (or ``"binomial"``), ``"multinomial"`` (``"categorical"``), ``"poisson"``, ``"exponential"``,
+        ``"gamma"``, ``"normal"``, ``"beta"``, or an object of :mod:`sklearn_dpmix.models`.
+    bounds : pair (lo, hi), optional
+        Public bounds, in the records' unit; inside the family's support, and integers if records are.  Bernoulli and
+        multinomial records are bounded as they are and take none; the others have a sensitivity with bounds only.
+    outside : {"clamp", "drop"}, default="clamp"
+        What happens to a record outside the bounds.
+    neighbours : {"replace", "add_remove"}, default="replace"
+        What the guarantee is about.
+
+    Raises
+    ------
+    ValueError
+        On use, for a wrong parameter; for records outside the family's support; for the sensitivity without bounds.
+
+    References
+    ----------
+    Bernstein, Sheldon (2018), "Differentially private Bayesian inference for exponential families".
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.queries import SufficientStatistics
+    >>> query = SufficientStatistics("normal", bounds=(-1, 1))
+    >>> query.value([0.5, -0.5, 3.0])  # clamped: 3 counts as 1
+    array([1. , 1.5])
+    >>> query.sensitivity(norm=1)
+    2.25
+    >>> SufficientStatistics("exponential", bounds=(2, 5)).sensitivity()
+    3.0
+    >>> SufficientStatistics("exponential", bounds=(2, 5), outside="drop").sensitivity()
+    5.0
+    """
+
+    def __init__(self, family, bounds=None, *, outside="clamp", neighbours="replace"):
+        self.family = family
+        self.bounds = bounds
+        self.outside = outside
+        self.neighbours = neighbours
+
+    @property
+    def n_statistics(self):
+        return self._family().n_statistics
+
+    def statistic_names(self):
+        return [f"sum({label})" for label in self._family().labels]
+
+    def check(self):
+        super().check()
+        if not isinstance(self.outside, str) or self.outside not in ("clamp", "drop"):
+            raise ValueError(
+                'outside must be "clamp" (a record outside the bounds is moved to the bound) or "drop" (it contributes '
+                f"0), got outside={self.outside!r}"
+            )
+        self._bounds(self._family())
+
+    def _family(self):
+        """The family, with everything known that a release needs."""
+        family = resolve_family(self.family)
+        family.check()
+        if family.n_statistics is None:
+            raise ValueError(
+                f"family={self.family!r} must know its number of categories before anything is released: pass "
+                f"{type(family).__name__}(n_categories=...)"
+            )
+        return family
+
+    def _bounds(self, family):
+        """(lo, hi) on which t is bounded, or None."""
+        who = f"family {type(family).__name__}"
+        if self.bounds is None:
+            return family.support if family.is_bounded else None
+        if family.is_bounded:
+            raise ValueError(
+                f"{who} is bounded as it is and takes no bounds, got bounds={self.bounds!r}: leave them out"
+            )
+        pair = named_bounds("bounds", self.bounds, 1)[0]
+        lo, hi = family.support
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(family.statistics(np.clip(pair, lo, hi))).all()
+        if not finite or pair[0] < lo or pair[1] > hi:
+            raise ValueError(
+                f"bounds must be where the statistic of {who} is finite, inside its support from {lo:g} to {hi:g}, got "
+                f"bounds={self.bounds!r}: move them inside"
+            )
+        if family.is_integer and not np.all(pair == np.floor(pair)):
+            raise ValueError(f"bounds must be integers for {who}, as its records are, got bounds={self.bounds!r}")
+        return tuple(pair.tolist())
+
+    def contributions(self, records):
+        self.check()
+        family = self._family()
+        who = f"family {type(family).__name__}"
+        x = as_records(records, 1, "one number a record")[:, 0]
+        lo, hi = family.support
+        _refuse((x < lo) | (x > hi), x, f"inside the support of {who}, from {lo:g} to {hi:g}")
+        if family.is_integer:
+            _refuse(x != np.floor(x), x, f"integers for {who}")
+        bounds = self._bounds(family)
+        with np.errstate(over="ignore"):  # what is not finite is refused
+            statistics = family.statistics(x if bounds is None else np.clip(x, *bounds))
+        _refuse(~np.isfinite(statistics).all(axis=1), x, f"where the statistic of {who} is finite; give bounds")
+        if bounds is not None and self.outside == "drop":
+            statistics[(x < bounds[0]) | (x > bounds[1])] = 0.0
+        return statistics
+
+    def _reach(self, norm, relation):
+        family = self._family()
+        bounds = self._bounds(family)
+        if bounds is None:
+            raise ValueError(
+                f"bounds=None: one record can move the statistic of family {type(family).__name__} without limit; give "
+                "bounds=(lo, hi), public and inside the support"
+            )
+        radius, diameter = family.radius(*bounds, norm), family.diameter(*bounds, norm)
+        if relation == "add_remove":
+            return radius
+        return max(radius, diameter) if self.outside == "drop" and not family.is_bounded else diameter
+
+
+def _refuse(wrong, x, what):
+    """Raise ValueError where ``wrong`` is true of a record."""
+    if np.any(wrong):
+        first = int(np.argmax(wrong))
+        raise ValueError(
+            f"records must be {what}, got {float(x[first])} at position {first}: correct it or leave it out"
+        )
