@@ -1,0 +1,17 @@
+"""Distances between densities and between samples, and whether posteriors are calibrated."""
+
+from ._calibration import Coverage, coverage, posterior_ranks
+from ._density import hellinger_distance, integrated_squared_error
+from ._mmd import mmd
+from ._uniformity import RankUniformity, rank_uniformity
+
+__all__ = [
+    "Coverage",
+    "RankUniformity",
+    "coverage",
+    "hellinger_distance",
+    "integrated_squared_error",
+    "mmd",
+    "posterior_ranks",
+    "rank_uniformity",
+]
