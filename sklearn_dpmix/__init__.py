@@ -1,6 +1,6 @@
 """Infer a population from what a differential-privacy mechanism released."""
 
-from .estimators import DeconvolutionKDE, PrivateDPMixture
+from .estimators import DeconvolutionKDE, PrivateDPMixture, PrivateLinearRegressionDA
 
-__all__ = ["DeconvolutionKDE", "PrivateDPMixture"]
+__all__ = ["DeconvolutionKDE", "PrivateDPMixture", "PrivateLinearRegressionDA"]
 __version__ = "0.1.0.dev0"

@@ -2,5 +2,6 @@
 
 from ._deconvolution import DeconvolutionKDE
 from ._dp_mixture import PrivateDPMixture
+from ._regression import PrivateLinearRegressionDA
 
-__all__ = ["DeconvolutionKDE", "PrivateDPMixture"]
+__all__ = ["DeconvolutionKDE", "PrivateDPMixture", "PrivateLinearRegressionDA"]

@@ -12,6 +12,8 @@ from ._families import (
     Poisson,
     resolve_family,
 )
+from ._records import RecordModel
+from ._regression import GaussianPredictors, RegressionPrior
 
 __all__ = [
     "FAMILIES",
@@ -20,8 +22,11 @@ __all__ = [
     "Exponential",
     "Family",
     "Gamma",
+    "GaussianPredictors",
     "Multinomial",
     "Normal",
     "Poisson",
+    "RecordModel",
+    "RegressionPrior",
     "resolve_family",
 ]

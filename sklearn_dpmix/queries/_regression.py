@@ -146,10 +146,17 @@ class RegressionMoments(Query):
                 'sensitivity must be "joint" (exact) or "sum" (of the ranges of the entries), got '
                 f"sensitivity={self._rule!r}"
             )
-        self._bounds()
+        self.record_bounds()
 
-    def _bounds(self):
-        """(lo, hi), each of shape (p + 1,), the response last."""
+    def value_range(self, n_records):
+        """Return (lowest, highest) that each entry of the value can be, each of shape (n_statistics,)."""
+        p, squares = self.n_features, np.zeros(self.n_statistics, dtype=bool)
+        rows, columns = np.triu_indices(p)
+        squares[p + 1], squares[2 * p + 2 :] = True, rows == columns
+        return np.where(squares, 0.0, -float(n_records)), np.full(len(squares), float(n_records))
+
+    def record_bounds(self):
+        """Return (lo, hi), each of shape (n_features + 1,), the response last."""
         n_features = positive_integer("n_features", self.n_features)
         x_bounds = named_bounds("x_bounds", self.x_bounds, n_features)
         return np.vstack([x_bounds, named_bounds("y_bounds", self.y_bounds, 1)]).T
@@ -179,7 +186,7 @@ class RegressionMoments(Query):
                [ 1. ,  0.5]])
         """
         self.check()
-        lo, hi = self._bounds()
+        lo, hi = self.record_bounds()
         records = as_records(records, len(lo), "the predictors and then the response")
         return 2.0 * ((np.clip(records, lo, hi) - lo) / (hi - lo)) - 1.0
 
@@ -201,7 +208,7 @@ class RegressionMoments(Query):
         array([[ 5., -2.]])
         """
         self.check()
-        lo, hi = self._bounds()
+        lo, hi = self.record_bounds()
         scaled = as_records(scaled, len(lo), "the predictors and then the response")
         return lo + (hi - lo) * (0.5 * (scaled + 1.0))
 

@@ -1,0 +1,66 @@
+"""What estimators of a curator's statistics ask of their mechanism, and of its release."""
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from ._chain_estimator import warn_user
+
+#: A release less likely than that for any data is worth a warning.
+IMPOSSIBLE = 1e-6
+
+
+def check_curator(estimator, query_class):
+    """Return the query of the estimator's mechanism; raise where it is not one that the estimator understands."""
+    mechanism, who = estimator.mechanism, type(estimator).__name__
+    example = f"LaplaceMechanism(epsilon=1.0, query={query_class.__name__}(...))"
+    if isinstance(mechanism, type) or not hasattr(mechanism, "privatize"):
+        raise TypeError(f"{who}: mechanism must be an object such as {example} or None, got {mechanism!r}")
+    query = getattr(mechanism, "query", None)
+    if not isinstance(query, query_class):
+        raise ValueError(
+            f"{who} understands releases of {query_class.__name__} only, got mechanism={mechanism!r}: use a mechanism "
+            f"such as {example}"
+        )
+    query.check()
+    mechanism.check()
+    return query
+
+
+def check_release(estimator, S, query, n_records):
+    """Return a release as an array of shape (n_releases, n_statistics), or say what is wrong with it."""
+    who, k = type(estimator).__name__, query.n_statistics
+    S = check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
+    if S.ndim == 1 or (S.ndim == 2 and S.shape == (k, 1) and k > 1):
+        S = S.reshape(1, -1)
+    if S.ndim != 2 or S.shape[1] != k:
+        raise ValueError(
+            f"{who}: a release must have {k} numbers, {query.statistic_names()}, got shape {np.shape(S)}; for "
+            f"fit(X, y) on confidential records: {who} requires y to be passed, but the target y is None"
+        )
+    if n_records is None:
+        raise ValueError(f"{who}: n_records must say how many records are behind the release, got n_records=None")
+    if hasattr(estimator.mechanism, "check_release"):
+        estimator.mechanism.check_release(S)
+    return np.ascontiguousarray(S)
+
+
+def privatize_records(mechanism, records):
+    """Release the query's value of confidential records: (1, n_statistics).  Noise of fresh entropy, never a seed's."""
+    return mechanism.privatize(records).reshape(1, -1)
+
+
+def warn_if_impossible(mechanism, S, low, high, names):
+    """Warn where a release is further outside [low, high], what the query can be, than noise takes it."""
+    distance = np.maximum(np.maximum(low - S, S - high), 0.0)
+    probability = mechanism.tail_probability(distance, mechanism.noise_scale_for(S.shape[1]))
+    if probability is None:
+        return
+    probability = np.where(distance > 0, probability, 1.0)
+    row, j = np.unravel_index(np.argmin(probability), S.shape)
+    if probability[row, j] < IMPOSSIBLE:
+        warn_user(
+            f"the release has {names[j]} = {S[row, j]:g}, but no data give more than [{low[j]:g}, {high[j]:g}], and "
+            f"the noise of {mechanism!r} goes that far with probability {probability[row, j]:.1g} only: check the "
+            "mechanism's parameters, n_records and the order of the release",
+            UserWarning,
+        )

@@ -1,0 +1,262 @@
+"""Data augmentation for a release of sums over records (Ju, Awan, Gong & Rao 2022), interwoven with non-centred moves.
+
+The state has all confidential records.  One sweep:
+
+1. each record by a Metropolis step with the model as proposal (Ju et al., Algorithm 1): the model cancels, and what is
+   left is the noise's density at the release, for the sum with the old contribution taken off and the new one added;
+2. θ given the records: the model's own update, no privacy in it;
+3. non-centred moves, at will: hold each record's standardised residual fixed, propose θ', carry the records along.  The
+   residuals' law does not depend on θ, so that only the noise's density and the prior decide (Yu & Meng 2011).  Without
+   them θ moves by about 1/√n of its spread in a sweep, since n records hold it.
+
+The step of 3 is a factor of a covariance, adapted in the warm-up only (Vihola 2012).
+"""
+
+from math import exp, inf, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from .._compiled import Component, compiled, entry, helper
+
+# ints
+N_SWEEPS, N_ADAPTED, N_INTS = 0, 1, 2
+# floats
+ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, MOVES_ACCEPTED, MOVES_PROPOSED, N_FLOATS = 0, 1, 2, 3, 4, 5
+TARGET = 0.3  # acceptance rate that non-centred moves are adapted to
+
+
+class AugmentedState(NamedTuple):
+    """All of a chain but its random generator: arrays that a sweep changes in place."""
+
+    theta: np.ndarray  # (n_params,)
+    records: np.ndarray  # (n + 1, d): imputed confidential records; the last row is scratch
+    contributions: np.ndarray  # (n + 1, k): t(record) of each; the last row is scratch
+    total: np.ndarray  # (k,): their sum
+    steps: np.ndarray  # (n_blocks, m, m): lower factors of the non-centred proposals
+    reference: np.ndarray  # (n_params,): parameters met in the warm-up
+    work: np.ndarray  # (rows, columns): the model's scratch
+    ints: np.ndarray
+    floats: np.ndarray
+
+
+def start_augmentation(model, value, n_records, S, moments, rng):
+    """Start a chain: θ near what the release says, records drawn from the model."""
+    state = new_state(model, n_records, S.shape[1], model.start(moments, rng))
+    fill(value, state, rng)
+    return state
+
+
+def start_known_records(model, records, rng):
+    """Start a chain on records that are known."""
+    state = new_state(model, len(records), 0, model.start(None, rng))
+    state.records[:-1] = records
+    return state
+
+
+def new_state(model, n_records, n_statistics, theta):
+    """Return a state with nothing but θ in it."""
+    return AugmentedState(
+        theta=theta,
+        records=np.zeros((n_records + 1, model.n_columns)),
+        contributions=np.zeros((n_records + 1, n_statistics)),
+        total=np.zeros(n_statistics),
+        steps=model.first_steps(),
+        reference=theta.copy(),
+        work=np.zeros(model.work_shape(n_statistics)),
+        ints=np.zeros(N_INTS, dtype=np.int64),
+        floats=np.zeros(N_FLOATS),
+    )
+
+
+@entry
+def fill(model, state, rng):
+    """Draw all records given θ."""
+    for i in range(state.records.shape[0] - 1):
+        model.draw_record(rng, state.theta, state.records, i)
+        model.contribute(state.records, i, state.contributions, i)
+
+
+@helper
+def log_release(channel, S, total):
+    """Log density of all releases of the total, up to a constant."""
+    value = 0.0
+    for r in range(S.shape[0]):
+        for j in range(total.size):
+            value += channel.log_weight(channel, S, r, j, S, 0, total[j])
+    return value
+
+
+@helper
+def log_release_moved(channel, S, total, contributions, old, new):
+    """The same with one record's contribution replaced by another."""
+    value = 0.0
+    for r in range(S.shape[0]):
+        for j in range(total.size):
+            moved = total[j] - contributions[old, j] + contributions[new, j]
+            value += channel.log_weight(channel, S, r, j, S, 0, moved)
+    return value
+
+
+@helper
+def refresh_total(state):
+    """The total from all contributions: once a sweep, against drift."""
+    total, contributions = state.total, state.contributions
+    for j in range(total.size):
+        total[j] = 0.0
+    for i in range(contributions.shape[0] - 1):
+        for j in range(total.size):
+            total[j] += contributions[i, j]
+
+
+@helper
+def update_records(rng, model, channel, S, state):
+    """Step 1.  Returns the log density of the release."""
+    records, contributions, total, theta = state.records, state.contributions, state.total, state.theta
+    n = records.shape[0] - 1
+    current, lowest, n_accepted = log_release(channel, S, total), 0.0, 0
+    for i in range(n):
+        model.draw_record(rng, theta, records, n)
+        model.contribute(records, n, contributions, n)
+        proposed = log_release_moved(channel, S, total, contributions, i, n)
+        gain = proposed - current
+        lowest = min(lowest, gain)
+        if gain >= 0.0 or rng.random() < exp(gain):
+            for j in range(total.size):
+                total[j] += contributions[n, j] - contributions[i, j]
+                contributions[i, j] = contributions[n, j]
+            for j in range(records.shape[1]):
+                records[i, j] = records[n, j]
+            current = proposed
+            n_accepted += 1
+    state.floats[PROPOSED] += n
+    state.floats[ACCEPTED] += n_accepted
+    state.floats[LOG_MIN_ACCEPT] = min(state.floats[LOG_MIN_ACCEPT], lowest)
+    return current
+
+
+@helper
+def move_block(rng, model, channel, S, state, block, current, adapt):
+    """Step 3 for one block of parameters.  Returns the log density of the release."""
+    theta, records, contributions, work = state.theta, state.records, state.contributions, state.work
+    n, m, step = records.shape[0] - 1, model.block_size(block), state.steps[block]
+    old, direction, new_total, to = work[0], work[1], work[2], work[3]
+    model.get_block(theta, block, old)
+    for a in range(m):
+        direction[a] = rng.standard_normal()
+    for p in range(theta.size):
+        to[p] = theta[p]
+    for a in range(m - 1, -1, -1):  # from below, so that ``old`` may be overwritten by the proposal
+        for b in range(a + 1):
+            old[a] += step[a, b] * direction[b]
+    model.set_block(to, block, old)
+    gain = model.log_prior_block(to, block) - model.log_prior_block(theta, block)
+    proposed = current
+    if gain > -inf:
+        for j in range(state.total.size):
+            new_total[j] = 0.0
+        for i in range(n):
+            model.carry(theta, to, block, records, i, n)
+            model.contribute(records, n, contributions, n)
+            for j in range(state.total.size):
+                new_total[j] += contributions[n, j]
+        proposed = log_release(channel, S, new_total[: state.total.size])
+        gain += proposed - current
+    probability = exp(min(gain, 0.0))
+    state.floats[MOVES_PROPOSED] += 1.0
+    if adapt:
+        adapt_factor(step, direction, m, probability, state.ints)
+    if rng.random() >= probability:
+        return current
+    state.floats[MOVES_ACCEPTED] += 1.0
+    for i in range(n):
+        model.carry(theta, to, block, records, i, i)
+        model.contribute(records, i, contributions, i)
+    for j in range(state.total.size):
+        state.total[j] = new_total[j]
+    for p in range(theta.size):
+        theta[p] = to[p]
+    return proposed
+
+
+@helper
+def adapt_factor(factor, direction, m, probability, ints):
+    """Vihola (2012), eq. (1): S S' ← S (I + η (α - α*) u u' / ‖u‖²) S', by an update of the lower factor S.
+
+    With v = S u √(η |α - α*|) / ‖u‖ it is S S' ± v v'; the downdate is by less than half of S S', so that it stays
+    positive definite.
+    """
+    ints[N_ADAPTED] += 1
+    rate = min(1.0, m * ints[N_ADAPTED] ** -0.66) * (probability - TARGET)
+    length = 0.0
+    for a in range(m):
+        length += direction[a] * direction[a]
+    scale = sqrt(abs(rate) / length)
+    sign = 1.0 if rate > 0.0 else -1.0
+    for a in range(m - 1, -1, -1):
+        value = 0.0
+        for b in range(a + 1):
+            value += factor[a, b] * direction[b]
+        direction[a] = scale * value
+    for a in range(m):
+        diagonal = factor[a, a]
+        root = sqrt(diagonal * diagonal + sign * direction[a] * direction[a])
+        c, s = root / diagonal, direction[a] / diagonal
+        factor[a, a] = root
+        for b in range(a + 1, m):
+            factor[b, a] = (factor[b, a] + sign * s * direction[b]) / c
+            direction[b] = c * direction[b] - s * factor[b, a]
+
+
+class Augmentation(Component):
+    """Data-augmentation sampler of Ju et al., with ``n_moves`` rounds of non-centred moves in each sweep."""
+
+    def __init__(self, n_moves=2):
+        self.n_moves = n_moves
+
+    @compiled
+    def sweep(self, model, channel, S, state, rng, warming_up):
+        refresh_total(state)
+        current = update_records(rng, model, channel, S, state)
+        model.update_theta(rng, state.theta, state.records, state.records.shape[0] - 1, state.work)
+        for _ in range(int(self.n_moves)):
+            for block in range(model.n_blocks()):
+                current = move_block(rng, model, channel, S, state, block, current, warming_up)
+
+
+class KnownRecords(Component):
+    """Where the records are not confidential: θ given them, and nothing else."""
+
+    @compiled
+    def sweep(self, model, channel, S, state, rng, warming_up):
+        model.update_theta(rng, state.theta, state.records, state.records.shape[0] - 1, state.work)
+
+
+@entry
+def run_augmentation(sampler, model, channel, S, state, rng, until, n_warmup, thin, draws):
+    """Sweep up to sweep ``until``; after every ``thin`` sweeps beyond the warm-up write θ into a row of ``draws``."""
+    n_drawn = 0
+    while state.ints[N_SWEEPS] < until:
+        sweep = state.ints[N_SWEEPS] + 1 - n_warmup
+        sampler.sweep(model, channel, S, state, rng, sweep <= 0)
+        state.ints[N_SWEEPS] += 1
+        if sweep > 0 and sweep % thin == 0:
+            for p in range(state.theta.size):
+                draws[n_drawn, p] = state.theta[p]
+            n_drawn += 1
+
+
+class ThetaDraws(NamedTuple):
+    """Draws of the parameters, (n_draws, n_params)."""
+
+    theta: np.ndarray
+
+
+def advance_augmentation(values, S, state, rng, n_sweeps, n_warmup, thin):
+    """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
+    done = int(state.ints[N_SWEEPS])
+    n_draws = max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
+    draws = ThetaDraws(np.zeros((n_draws, len(state.theta))))
+    S = np.array(S)  # writable: one compiled version, wherever it comes from
+    run_augmentation(*values, S, state, rng, done + n_sweeps, n_warmup, thin, draws.theta)
+    return state, draws
