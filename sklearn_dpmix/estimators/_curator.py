@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_array
 
+from ..queries import NoisyCount
 from ._chain_estimator import warn_user
 
 #: A release less likely than that for any data is worth a warning.
@@ -39,9 +40,30 @@ def check_release(estimator, S, query, n_records):
         )
     if n_records is None:
         raise ValueError(f"{who}: n_records must say how many records are behind the release, got n_records=None")
+    if isinstance(n_records, NoisyCount):
+        n_records.check()
     if hasattr(estimator.mechanism, "check_release"):
         estimator.mechanism.check_release(S)
     return np.ascontiguousarray(S)
+
+
+def number_of_records(n_records):
+    """(a number to start from, the most that there can be, the noisy number or 0)."""
+    if isinstance(n_records, NoisyCount):
+        return n_records.likely, n_records.most, float(n_records.value)
+    return n_records, n_records, 0.0
+
+
+def check_raw(estimator, query, n):
+    """Raise where records that are to be privatised do not go with ``n_records``, or their number is not public."""
+    n_records = estimator.n_records
+    if query.neighbours != "replace":
+        raise ValueError(
+            f"with neighbours={query.neighbours!r} the number of records is confidential: release it by a mechanism of "
+            "its own, and fit both releases with n_records=NoisyCount(value, mechanism)"
+        )
+    if n_records not in (None, n):
+        raise ValueError(f"n_records={n_records!r}, but there are {n} records: leave n_records out")
 
 
 def privatize_records(mechanism, records):
@@ -59,8 +81,8 @@ def warn_if_impossible(mechanism, S, low, high, names):
     row, j = np.unravel_index(np.argmin(probability), S.shape)
     if probability[row, j] < IMPOSSIBLE:
         warn_user(
-            f"the release has {names[j]} = {S[row, j]:g}, but no data give more than [{low[j]:g}, {high[j]:g}], and "
-            f"the noise of {mechanism!r} goes that far with probability {probability[row, j]:.1g} only: check the "
-            "mechanism's parameters, n_records and the order of the release",
+            f"the release has {names[j]} = {S[row, j]:g}, which is between {low[j]:g} and {high[j]:g} before noise, "
+            f"and the noise of {type(mechanism).__name__} goes that far with probability {probability[row, j]:.1g} "
+            "only: check the mechanism's parameters, n_records and the order of the release",
             UserWarning,
         )

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from ..models import GaussianPredictors, RegressionPrior
 from ..models._regression import ClampedRegression
-from ..queries import RegressionMoments
+from ..queries import NoisyCount, RegressionMoments
 from ..samplers._augmentation import (
     ACCEPTED,
     LOG_MIN_ACCEPT,
@@ -21,12 +21,20 @@ from ..samplers._augmentation import (
     PROPOSED,
     KnownRecords,
     advance_augmentation,
+    counting,
     start_augmentation,
     start_known_records,
 )
 from ..samplers._regression import RegressionAugmentation
 from ._chain_estimator import ChainEstimator
-from ._curator import check_curator, check_release, privatize_records, warn_if_impossible
+from ._curator import (
+    check_curator,
+    check_raw,
+    check_release,
+    number_of_records,
+    privatize_records,
+    warn_if_impossible,
+)
 from ._progress import with_callbacks
 
 #: Steps of the non-centred random walk in a sweep.
@@ -45,8 +53,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         What the moments went through.  None: the records are not confidential, an ordinary Bayesian regression.
     prior : RegressionPrior, optional
         None is ``RegressionPrior()``.
-    n_records : int, optional
-        Number of records behind a release; not needed for ``fit(X, y)``.
+    n_records : int or NoisyCount, optional
+        Number of records behind a release, or its own noisy release; not needed for ``fit(X, y)``.
     x_model : GaussianPredictors, optional
         None is ``GaussianPredictors()``.
     interweave : bool, default=True
@@ -64,6 +72,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         σ is the residual standard deviation.
     x_mean_draws_, x_covariance_draws_ : ndarrays of shape (n_chains, n_draws, n_features[, n_features])
         Of the predictors; only under a mechanism.
+    n_records_draws_ : ndarray of int, (n_chains, n_draws)
+        Only where ``n_records`` is a ``NoisyCount``.
     release_ : ndarray of shape (n_releases, n_statistics)
         What was inferred from; only under a mechanism.
     acceptance_rate_, min_acceptance_ : float
@@ -99,7 +109,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
         "prior": [RegressionPrior, None],
-        "n_records": [Interval(Integral, 1, None, closed="left"), None],
+        "n_records": [Interval(Integral, 1, None, closed="left"), NoisyCount, None],
         "x_model": [GaussianPredictors, None],
         "interweave": ["boolean"],
     }
@@ -177,9 +187,10 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         bounds = np.column_stack([-width, width])
         p = X.shape[1]
         model = ClampedRegression(bounds, prior, GaussianPredictors(np.zeros(p), np.eye(p)))
-        values = KnownRecords()._lower(), model._lower(), KnownRecords()._lower()
+        nothing = KnownRecords()._lower()
+        values = nothing, model._lower(), nothing, nothing
         init = partial(start_known_records, model, np.column_stack([X, y]))
-        self._chains(values, np.zeros((0, 0)), (X, y), init, earlier)
+        self._chains(values, np.zeros((0, 0)), 0.0, (X, y), init, earlier)
         return model
 
     def _fit_release(self, X, y, prior, earlier):
@@ -192,19 +203,20 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
             X, y = check_X_y(X, y, dtype=np.float64, y_numeric=True, estimator=self)
             if X.shape[1] != p:
                 raise ValueError(f"X has {X.shape[1]} features, but the mechanism's query says n_features={p}")
-            if n_records not in (None, len(X)):
-                raise ValueError(f"n_records={n_records}, but X has {len(X)} records: leave n_records out")
+            check_raw(self, query, len(X))
             S, n_records = privatize_records(self.mechanism, np.column_stack([X, y])), len(X)
         self.n_features_in_, self.release_ = p, S
-        low, high = query.value_range(n_records)
+        start, most, count = number_of_records(n_records)
+        low, high = query.value_range(most)
         warn_if_impossible(self.mechanism, S, low, high, query.statistic_names())
         bounds = np.column_stack(query.record_bounds())
         x_model = GaussianPredictors() if self.x_model is None else self.x_model
         model = ClampedRegression(bounds, prior, x_model)
         channel = self.mechanism._lower(n_records=len(S), n_features=S.shape[1])
         sampler = RegressionAugmentation(n_moves=N_MOVES if self.interweave else 0)
-        init = partial(start_augmentation, model, model._lower(), n_records, S, moments_of(S, n_records, bounds))
-        self._chains((sampler._lower(), model._lower(), channel), S, (S, n_records), init, earlier)
+        values = sampler._lower(), model._lower(), channel, counting(n_records)._lower()
+        init = partial(start_augmentation, model, values[1], start, most, S, moments_of(S, start, bounds))
+        self._chains(values, S, count, S, init, earlier)
         floats = np.array([chain.state.floats for chain in self._run_.chains]).sum(axis=0)
         lowest = min(chain.state.floats[LOG_MIN_ACCEPT] for chain in self._run_.chains)
         self.acceptance_rate_, self.min_acceptance_ = float(floats[ACCEPTED] / floats[PROPOSED]), float(np.exp(lowest))
@@ -212,8 +224,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
             self.move_acceptance_rate_ = float(floats[MOVES_ACCEPTED] / floats[MOVES_PROPOSED])
         return model
 
-    def _chains(self, values, S, data, init, earlier):
-        step = partial(advance_augmentation, values, S, n_warmup=self.n_warmup, thin=self.thin)
+    def _chains(self, values, S, count, data, init, earlier):
+        step = partial(advance_augmentation, values, S, count, n_warmup=self.n_warmup, thin=self.thin)
         earlier_draws = earlier.get("_draws_")
         self._run_, self._draws_ = self._run(data, init, step, earlier.get("_run_"), earlier_draws)
 
@@ -233,6 +245,9 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
             self.x_covariance_draws_ = root @ np.swapaxes(root, -1, -2)
             if model.x_model.mean is None:
                 monitors["x_mean"] = self.x_mean_draws_
+        if isinstance(self.n_records, NoisyCount):
+            self.n_records_draws_ = np.array([draws.n_records for draws in self._draws_])
+            monitors["n_records"] = self.n_records_draws_
         self._monitor(monitors)
 
     # --- prediction --------------------------------------------------------------------------------------------------

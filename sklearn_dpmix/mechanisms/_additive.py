@@ -215,6 +215,11 @@ class AdditiveMechanism(RecordChannel):
         """log q(z_ij | y): the noise's log density at z - clamp(y)."""
         return self.log_noise(Z[i, j] - min(max(y, self.low[j]), self.high[j]), self.noise[i])
 
+    @compiled
+    def log_release(self, S, r, j, value):
+        """Log density of entry j of release r of a query whose value is ``value``, up to a constant."""
+        return self.log_noise(S[r, j] - value, self.noise[r])
+
 
 @entry
 def _log_density(channel, Z, X):

@@ -193,6 +193,10 @@ class IntegerMechanism(AdditiveMechanism):
         return self.log_shape(self.noise_of(Z, i, j, y), self.rate[i])
 
     @compiled
+    def log_release(self, S, r, j, value):
+        return self.log_shape(S[r, j] - value, self.rate[r])
+
+    @compiled
     def can_reverse(self):
         return True
 

@@ -112,6 +112,11 @@ class GaussianMechanism(GaussianCalibrated):
         return -0.5 * u * u
 
     @compiled
+    def log_release(self, S, r, j, value):
+        u = (S[r, j] - value) * self.rate[r]
+        return -0.5 * u * u
+
+    @compiled
     def can_reverse(self):
         return True
 

@@ -77,6 +77,10 @@ class LaplaceMechanism(LaplaceCalibrated):
         return -abs(Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i]
 
     @compiled
+    def log_release(self, S, r, j, value):
+        return -abs(S[r, j] - value) * self.rate[r]
+
+    @compiled
     def can_reverse(self):
         return True
 

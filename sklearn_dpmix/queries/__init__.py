@@ -7,7 +7,15 @@ by ``query.sensitivity(norm)``, exact for each query here: some pair of neighbou
 from ._base import Query
 from ._bounded import BoundedRecords
 from ._counts import ClassFeatureCounts
+from ._noisy_count import NoisyCount
 from ._regression import RegressionMoments
 from ._sufficient import SufficientStatistics
 
-__all__ = ["BoundedRecords", "ClassFeatureCounts", "Query", "RegressionMoments", "SufficientStatistics"]
+__all__ = [
+    "BoundedRecords",
+    "ClassFeatureCounts",
+    "NoisyCount",
+    "Query",
+    "RegressionMoments",
+    "SufficientStatistics",
+]

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._compiled import Component, compiled, entry, helper
+from .._compiled import Component, compiled, entry, helper, lower
 
 # ints
-N_SWEEPS, N_ADAPTED, N_INTS = 0, 1, 2
+N_RECORDS, N_SWEEPS, N_ADAPTED, N_INTS = 0, 1, 2, 3
 # floats
 ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, MOVES_ACCEPTED, MOVES_PROPOSED, N_FLOATS = 0, 1, 2, 3, 4, 5
 TARGET = 0.3  # acceptance rate that non-centred moves are adapted to
@@ -30,8 +30,8 @@ class AugmentedState(NamedTuple):
     """All of a chain but its random generator: arrays that a sweep changes in place."""
 
     theta: np.ndarray  # (n_params,)
-    records: np.ndarray  # (n + 1, d): imputed confidential records; the last row is scratch
-    contributions: np.ndarray  # (n + 1, k): t(record) of each; the last row is scratch
+    records: np.ndarray  # (most + 1, d): ints[N_RECORDS] imputed confidential records; the last row is scratch
+    contributions: np.ndarray  # (most + 1, k): t(record) of each; the last row is scratch
     total: np.ndarray  # (k,): their sum
     steps: np.ndarray  # (n_blocks, m, m): lower factors of the non-centred proposals
     reference: np.ndarray  # (n_params,): parameters met in the warm-up
@@ -40,31 +40,33 @@ class AugmentedState(NamedTuple):
     floats: np.ndarray
 
 
-def start_augmentation(model, value, n_records, S, moments, rng):
-    """Start a chain: θ near what the release says, records drawn from the model."""
-    state = new_state(model, n_records, S.shape[1], model.start(moments, rng))
+def start_augmentation(model, value, n_records, most, S, moments, rng):
+    """Start a chain: θ near what the release says, records drawn from the model; there is room for ``most``."""
+    state = new_state(model, n_records, most, S.shape[1], model.start(moments, rng))
     fill(value, state, rng)
     return state
 
 
 def start_known_records(model, records, rng):
     """Start a chain on records that are known."""
-    state = new_state(model, len(records), 0, model.start(None, rng))
+    state = new_state(model, len(records), len(records), 0, model.start(None, rng))
     state.records[:-1] = records
     return state
 
 
-def new_state(model, n_records, n_statistics, theta):
+def new_state(model, n_records, most, n_statistics, theta):
     """Return a state with nothing but θ in it."""
+    ints = np.zeros(N_INTS, dtype=np.int64)
+    ints[N_RECORDS] = n_records
     return AugmentedState(
         theta=theta,
-        records=np.zeros((n_records + 1, model.n_columns)),
-        contributions=np.zeros((n_records + 1, n_statistics)),
+        records=np.zeros((most + 1, model.n_columns)),
+        contributions=np.zeros((most + 1, n_statistics)),
         total=np.zeros(n_statistics),
         steps=model.first_steps(),
         reference=theta.copy(),
         work=np.zeros(model.work_shape(n_statistics)),
-        ints=np.zeros(N_INTS, dtype=np.int64),
+        ints=ints,
         floats=np.zeros(N_FLOATS),
     )
 
@@ -72,7 +74,7 @@ def new_state(model, n_records, n_statistics, theta):
 @entry
 def fill(model, state, rng):
     """Draw all records given θ."""
-    for i in range(state.records.shape[0] - 1):
+    for i in range(state.ints[N_RECORDS]):
         model.draw_record(rng, state.theta, state.records, i)
         model.contribute(state.records, i, state.contributions, i)
 
@@ -83,7 +85,7 @@ def log_release(channel, S, total):
     value = 0.0
     for r in range(S.shape[0]):
         for j in range(total.size):
-            value += channel.log_weight(channel, S, r, j, S, 0, total[j])
+            value += channel.log_release(S, r, j, total[j])
     return value
 
 
@@ -94,7 +96,7 @@ def log_release_moved(channel, S, total, contributions, old, new):
     for r in range(S.shape[0]):
         for j in range(total.size):
             moved = total[j] - contributions[old, j] + contributions[new, j]
-            value += channel.log_weight(channel, S, r, j, S, 0, moved)
+            value += channel.log_release(S, r, j, moved)
     return value
 
 
@@ -104,7 +106,7 @@ def refresh_total(state):
     total, contributions = state.total, state.contributions
     for j in range(total.size):
         total[j] = 0.0
-    for i in range(contributions.shape[0] - 1):
+    for i in range(state.ints[N_RECORDS]):
         for j in range(total.size):
             total[j] += contributions[i, j]
 
@@ -113,20 +115,20 @@ def refresh_total(state):
 def update_records(rng, model, channel, S, state):
     """Step 1.  Returns the log density of the release."""
     records, contributions, total, theta = state.records, state.contributions, state.total, state.theta
-    n = records.shape[0] - 1
+    n, spare = state.ints[N_RECORDS], records.shape[0] - 1
     current, lowest, n_accepted = log_release(channel, S, total), 0.0, 0
     for i in range(n):
-        model.draw_record(rng, theta, records, n)
-        model.contribute(records, n, contributions, n)
-        proposed = log_release_moved(channel, S, total, contributions, i, n)
+        model.draw_record(rng, theta, records, spare)
+        model.contribute(records, spare, contributions, spare)
+        proposed = log_release_moved(channel, S, total, contributions, i, spare)
         gain = proposed - current
         lowest = min(lowest, gain)
         if gain >= 0.0 or rng.random() < exp(gain):
             for j in range(total.size):
-                total[j] += contributions[n, j] - contributions[i, j]
-                contributions[i, j] = contributions[n, j]
+                total[j] += contributions[spare, j] - contributions[i, j]
+                contributions[i, j] = contributions[spare, j]
             for j in range(records.shape[1]):
-                records[i, j] = records[n, j]
+                records[i, j] = records[spare, j]
             current = proposed
             n_accepted += 1
     state.floats[PROPOSED] += n
@@ -136,10 +138,50 @@ def update_records(rng, model, channel, S, state):
 
 
 @helper
+def change_number(rng, model, channel, counting, count, S, state, current):
+    """Births and deaths of records, where their number was released with noise and has a flat prior on 0..most.
+
+    Each try puts a record from the model in a random place, or takes a random one out: the places' probabilities 1/n
+    cancel, as do the model and the prior, and the noise on both releases decides.
+    """
+    records, contributions, total = state.records, state.contributions, state.total
+    spare = records.shape[0] - 1
+    for _ in range(int(counting.n_tries)):
+        n = state.ints[N_RECORDS]
+        born = rng.random() < 0.5
+        if n == (spare if born else 0):
+            continue
+        place = spare
+        if born:
+            model.draw_record(rng, state.theta, records, spare)
+            model.contribute(records, spare, contributions, spare)
+        else:
+            place = min(int(rng.random() * n), n - 1)
+        sign = 1.0 if born else -1.0
+        for j in range(total.size):
+            total[j] += sign * contributions[place, j]
+        proposed = log_release(channel, S, total)
+        gain = proposed - current + counting.gain(count, n, n + sign)
+        if gain >= 0.0 or rng.random() < exp(gain):
+            current = proposed
+            to, source = (n, spare) if born else (place, n - 1)
+            for j in range(total.size):
+                contributions[to, j] = contributions[source, j]
+            for j in range(records.shape[1]):
+                records[to, j] = records[source, j]
+            state.ints[N_RECORDS] = n + 1 if born else n - 1
+        else:
+            for j in range(total.size):
+                total[j] -= sign * contributions[place, j]
+    return current
+
+
+@helper
 def move_block(rng, model, channel, S, state, block, current, adapt):
     """Step 3 for one block of parameters.  Returns the log density of the release."""
     theta, records, contributions, work = state.theta, state.records, state.contributions, state.work
-    n, m, step = records.shape[0] - 1, model.block_size(block), state.steps[block]
+    n, spare = state.ints[N_RECORDS], records.shape[0] - 1
+    m, step = model.block_size(block), state.steps[block]
     old, direction, new_total, to = work[0], work[1], work[2], work[3]
     model.get_block(theta, block, old)
     for a in range(m):
@@ -156,10 +198,10 @@ def move_block(rng, model, channel, S, state, block, current, adapt):
         for j in range(state.total.size):
             new_total[j] = 0.0
         for i in range(n):
-            model.carry(theta, to, block, records, i, n)
-            model.contribute(records, n, contributions, n)
+            model.carry(theta, to, block, records, i, spare)
+            model.contribute(records, spare, contributions, spare)
             for j in range(state.total.size):
-                new_total[j] += contributions[n, j]
+                new_total[j] += contributions[spare, j]
         proposed = log_release(channel, S, new_total[: state.total.size])
         gain += proposed - current
     probability = exp(min(gain, 0.0))
@@ -208,6 +250,41 @@ def adapt_factor(factor, direction, m, probability, ints):
             direction[b] = c * direction[b] - s * factor[b, a]
 
 
+class KnownNumber(Component):
+    """The number of records is known."""
+
+    def _lower(self, **context):
+        return lower(type(self), {"n_tries": 0.0})
+
+    @compiled
+    def gain(self, count, n, new):
+        return 0.0
+
+
+class NoisyNumber(Component):
+    """The number of records was released with noise of ``mechanism``; ``n_tries`` births or deaths in a sweep."""
+
+    def __init__(self, mechanism, n_tries):
+        self.mechanism = mechanism
+        self.n_tries = n_tries
+
+    def _lower(self, **context):
+        channel = self.mechanism._lower(n_records=1, n_features=1)
+        return lower(type(self), {"n_tries": float(self.n_tries), "mechanism": channel})
+
+    @compiled
+    def gain(self, count, n, new):
+        """Log ratio of the densities of the noisy number at ``new`` and ``n``."""
+        return self.mechanism.log_release(count, 0, 0, new) - self.mechanism.log_release(count, 0, 0, n)
+
+
+def counting(n_records):
+    """What is known of the number of records: an integer, or an object with ``scale`` and ``mechanism``."""
+    if not hasattr(n_records, "mechanism"):
+        return KnownNumber()
+    return NoisyNumber(n_records.mechanism, n_tries=int(min(20 + 2 * n_records.scale, 1000)))
+
+
 class Augmentation(Component):
     """Data-augmentation sampler of Ju et al., with ``n_moves`` rounds of non-centred moves in each sweep."""
 
@@ -215,10 +292,11 @@ class Augmentation(Component):
         self.n_moves = n_moves
 
     @compiled
-    def sweep(self, model, channel, S, state, rng, warming_up):
+    def sweep(self, model, channel, counting, S, count, state, rng, warming_up):
         refresh_total(state)
         current = update_records(rng, model, channel, S, state)
-        model.update_theta(rng, state.theta, state.records, state.records.shape[0] - 1, state.work)
+        current = change_number(rng, model, channel, counting, count, S, state, current)
+        model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
         for _ in range(int(self.n_moves)):
             for block in range(model.n_blocks()):
                 current = move_block(rng, model, channel, S, state, block, current, warming_up)
@@ -228,35 +306,45 @@ class KnownRecords(Component):
     """Where the records are not confidential: θ given them, and nothing else."""
 
     @compiled
-    def sweep(self, model, channel, S, state, rng, warming_up):
-        model.update_theta(rng, state.theta, state.records, state.records.shape[0] - 1, state.work)
+    def sweep(self, model, channel, counting, S, count, state, rng, warming_up):
+        model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
 
 
 @entry
-def run_augmentation(sampler, model, channel, S, state, rng, until, n_warmup, thin, draws):
+def run_augmentation(sampler, model, channel, counting, S, count, state, rng, until, n_warmup, thin, draws):
     """Sweep up to sweep ``until``; after every ``thin`` sweeps beyond the warm-up write θ into a row of ``draws``."""
     n_drawn = 0
     while state.ints[N_SWEEPS] < until:
         sweep = state.ints[N_SWEEPS] + 1 - n_warmup
-        sampler.sweep(model, channel, S, state, rng, sweep <= 0)
+        sampler.sweep(model, channel, counting, S, count, state, rng, sweep <= 0)
         state.ints[N_SWEEPS] += 1
         if sweep > 0 and sweep % thin == 0:
             for p in range(state.theta.size):
-                draws[n_drawn, p] = state.theta[p]
+                draws.theta[n_drawn, p] = state.theta[p]
+            draws.n_records[n_drawn] = state.ints[N_RECORDS]
             n_drawn += 1
 
 
 class ThetaDraws(NamedTuple):
-    """Draws of the parameters, (n_draws, n_params)."""
+    """Draws of the parameters, (n_draws, n_params), and of the number of records, (n_draws,)."""
 
     theta: np.ndarray
+    n_records: np.ndarray
 
 
-def advance_augmentation(values, S, state, rng, n_sweeps, n_warmup, thin):
-    """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
+def advance_augmentation(values, S, count, state, rng, n_sweeps, n_warmup, thin):
+    """Advance a chain in place by ``n_sweeps``; return (state, draws).
+
+    Parameters
+    ----------
+    values : tuple (sampler, model, channel, counting) of component values
+    S : ndarray of shape (n_releases, n_statistics)
+    count : float
+        The noisy number of records, where ``counting`` says that there is one.
+    """
     done = int(state.ints[N_SWEEPS])
     n_draws = max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
-    draws = ThetaDraws(np.zeros((n_draws, len(state.theta))))
+    draws = ThetaDraws(np.zeros((n_draws, len(state.theta))), np.zeros(n_draws, dtype=np.int64))
     S = np.array(S)  # writable: one compiled version, wherever it comes from
-    run_augmentation(*values, S, state, rng, done + n_sweeps, n_warmup, thin, draws.theta)
+    run_augmentation(*values, S, np.full((1, 1), count), state, rng, done + n_sweeps, n_warmup, thin, draws)
     return state, draws

@@ -15,8 +15,10 @@ from .._compiled import compiled, helper
 from ._augmentation import (
     MOVES_ACCEPTED,
     MOVES_PROPOSED,
+    N_RECORDS,
     Augmentation,
     adapt_factor,
+    change_number,
     log_release,
     refresh_total,
     update_records,
@@ -30,10 +32,11 @@ class RegressionAugmentation(Augmentation):
         self.n_moves = n_moves
 
     @compiled
-    def sweep(self, model, channel, S, state, rng, warming_up):
+    def sweep(self, model, channel, counting, S, count, state, rng, warming_up):
         refresh_total(state)
         current = update_records(rng, model, channel, S, state)
-        model.update_theta(rng, state.theta, state.records, state.records.shape[0] - 1, state.work)
+        current = change_number(rng, model, channel, counting, count, S, state, current)
+        model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
         if self.n_moves > 0.0:
             walk(rng, int(self.n_moves), model, channel, S, state, current, warming_up)
 
@@ -44,7 +47,7 @@ def walk(rng, n_moves, model, channel, S, state, current, adapt):
     theta, work, q = state.theta, state.work, model.p + 1
     moments, image, coefs = work[: q + 1], work[q + 1 : 2 * q + 1], work[2 * q + 1 : 3 * q + 2]
     to, trial, total = work[3 * q + 2], work[3 * q + 3], work[3 * q + 4][: state.total.size]
-    standard_moments(model, theta, state.records, moments)
+    standard_moments(model, theta, state, moments)
     for p in range(theta.size):
         to[p] = theta[p]
         trial[p] = theta[p]
@@ -65,8 +68,7 @@ def walk(rng, n_moves, model, channel, S, state, current, adapt):
     gain = (proposed - end) - (current - start)
     if gain >= 0.0 or rng.random() < exp(gain):
         state.floats[MOVES_ACCEPTED] += 1.0
-        n = state.records.shape[0] - 1
-        for i in range(n):
+        for i in range(state.ints[N_RECORDS]):
             model.carry(theta, to, kind, state.records, i, i)
             model.contribute(state.records, i, state.contributions, i)
         for j in range(total.size):
@@ -123,19 +125,20 @@ def walk_step(rng, model, channel, S, state, block, to, trial, current, adapt):
 
 
 @helper
-def standard_moments(model, theta, records, moments):
+def standard_moments(model, theta, state, moments):
     """M: products of (1, z, e), z = L⁻¹(x - m), e = (y - α - xβ)/σ, summed over records."""
-    p, n = model.p, records.shape[0] - 1
+    p, records, n = model.p, state.records, state.ints[N_RECORDS]
+    spare = records.shape[0] - 1
     for a in range(p + 2):
         for b in range(p + 2):
             moments[a, b] = 0.0
     for i in range(n):
-        model.standardise(theta, records, i, n)
+        model.standardise(theta, records, i, spare)
         for a in range(p + 1):
-            w = records[n, a]
+            w = records[spare, a]
             moments[a + 1, 0] += w
             for b in range(a + 1):
-                moments[a + 1, b + 1] += w * records[n, b]
+                moments[a + 1, b + 1] += w * records[spare, b]
     moments[0, 0] = n
     for a in range(p + 2):
         for b in range(a):
@@ -181,11 +184,11 @@ def product(image, coefs, a, b, p):
 @helper
 def move_records(model, theta, to, block, state, total):
     """The query's value of the records as they are under ``to``; they stay where they are."""
-    n = state.records.shape[0] - 1
+    spare = state.records.shape[0] - 1
     for j in range(total.size):
         total[j] = 0.0
-    for i in range(n):
-        model.carry(theta, to, block, state.records, i, n)
-        model.contribute(state.records, n, state.contributions, n)
+    for i in range(state.ints[N_RECORDS]):
+        model.carry(theta, to, block, state.records, i, spare)
+        model.contribute(state.records, spare, state.contributions, spare)
         for j in range(total.size):
-            total[j] += state.contributions[n, j]
+            total[j] += state.contributions[spare, j]

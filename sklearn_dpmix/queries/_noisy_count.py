@@ -1,0 +1,85 @@
+"""A number of records that was itself released with noise (add/remove neighbours)."""
+
+import math
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._parameters import numbers
+
+
+class NoisyCount(BaseEstimator):
+    """The number of records behind a release, where only a noisy count of them is public.
+
+    Neighbours that add or remove a record change the number of records by 1, so that it needs noise of its own.  Give
+    one as ``n_records=`` to an estimator: n is then unknown, with a flat prior on 0, 1, 2, ..., and drawn along.
+
+    Parameters
+    ----------
+    value : float
+        The released count; it may be negative.
+    mechanism : mechanism object
+        What it went through: additive noise with ``scale=``, or with a query of one number and sensitivity 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On use, for a value that is not finite, or a mechanism that does not count records.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism
+    >>> from sklearn_dpmix.queries import NoisyCount
+    >>> count = NoisyCount(1013, DiscreteLaplaceMechanism(scale=2.0))  # ε = 1/2, for the count alone
+    >>> count.check()
+    >>> count.likely
+    1013
+    """
+
+    def __init__(self, value, mechanism):
+        self.value = value
+        self.mechanism = mechanism
+
+    def check(self):
+        """Raise ValueError or TypeError where a parameter is wrong."""
+        values, mechanism = numbers(self.value), self.mechanism
+        if values is None or values.ndim or not np.isfinite(values):
+            raise ValueError(f"value of NoisyCount must be a finite number, got value={self.value!r}")
+        if isinstance(mechanism, type) or not hasattr(mechanism, "noise_scale_for"):
+            raise TypeError(
+                "mechanism of NoisyCount must be an object that adds noise, such as LaplaceMechanism(scale=2.0), got "
+                f"{mechanism!r}"
+            )
+        query = getattr(mechanism, "query", None)
+        if getattr(mechanism, "bounds", None) is not None:
+            raise ValueError(
+                f"mechanism of NoisyCount releases a count, which has no bounds, got {mechanism!r}: leave bounds out "
+                "and give scale="
+            )
+        if query is not None and (query.n_statistics not in (1, None) or query.sensitivity(mechanism.norm) != 1.0):
+            raise ValueError(
+                "mechanism of NoisyCount must have a query of one number and sensitivity 1, or none and scale=, got "
+                f"query={query!r} of sensitivity {query.sensitivity(mechanism.norm):g}: one record changes a count by 1"
+            )
+        mechanism.check(1)
+        if hasattr(mechanism, "check_release"):
+            mechanism.check_release(self.releases())
+
+    def releases(self):
+        """The release as samplers see it, (1, 1)."""
+        return np.array([[self.value]], dtype=np.float64)
+
+    @property
+    def scale(self):
+        """Scale of the noise."""
+        return float(self.mechanism.noise_scale_for(1))
+
+    @property
+    def likely(self):
+        """The number of records that is nearest to the count: int, at least 1."""
+        return max(round(float(self.value)), 1)
+
+    @property
+    def most(self):
+        """A number of records that there cannot be more of: noise goes 40 scales beyond it with probability e^-40."""
+        return self.likely + math.ceil(40.0 * self.scale)
