@@ -741,8 +741,9 @@ LAYERS = {
     "mechanisms": {"_compiled", "_numeric", "_vector", "_random", "_parameters", "privacy"},
     "kernels": {"_compiled", "_numeric", "_beta", "_vector", "_parameters"},
     "mixings": {"_compiled", "_numeric", "_vector"},
-    "models": {"_compiled"},
-    "queries": {"_parameters", "models"},
+    "_linear": {"_compiled"},
+    "models": {"_compiled", "_linear"},
+    "queries": {"_parameters", "_random", "models", "privacy"},
     "samplers": {"_compiled", "_numeric", "_vector"},
 }
 

@@ -8,6 +8,7 @@ from ._base import Query
 from ._bounded import BoundedRecords
 from ._counts import ClassFeatureCounts
 from ._noisy_count import NoisyCount
+from ._private_bounds import private_bounds, private_quantile
 from ._regression import RegressionMoments
 from ._sufficient import SufficientStatistics
 
@@ -18,4 +19,6 @@ __all__ = [
     "Query",
     "RegressionMoments",
     "SufficientStatistics",
+    "private_bounds",
+    "private_quantile",
 ]
