@@ -7,7 +7,7 @@ import argparse
 import pathlib
 import platform
 
-from . import channels, efficiency, speed, startup
+from . import channels, efficiency, regression, speed, startup, threads
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
@@ -91,6 +91,29 @@ def main():
         "Beta kernel against the normal kernel (µs a sweep, n = 250)",
         table(
             ("sampler", "Beta", "normal", "ratio"), channels.beta_against_normal(), ("{}", "{:.0f}", "{:.0f}", "{:.1f}")
+        ),
+    )
+    section(
+        "Slice-type sweeps of many records (wall time, µs a sweep)",
+        f"In one piece, and in blocks on one core and on all {threads.config.NUMBA_NUM_THREADS}.\n\n"
+        + table(
+            ("sampler", "n", "one piece", "blocks, one core", "blocks, all cores", "one piece / all cores"),
+            threads.blocks_against_one_piece(),
+            ("{}", "{}", "{:.0f}", "{:.0f}", "{:.0f}", "{:.2f}"),
+        ),
+    )
+    section(
+        "Linear regression from noisy moments (Ju et al., §4.2; two predictors)",
+        table(
+            ("µs a sweep at n = 100, no interweaving", "hand-fused loop", "ratio"),
+            [regression.against_hand_fused()],
+            ("{:.1f}", "{:.1f}", "{:.2f}"),
+        )
+        + "\nSmallest effective sample size of a coefficient a second, without and with interweaving:\n\n"
+        + table(
+            ("n", "ε", "µs a sweep", "interwoven", "ESS /s", "interwoven", "ratio"),
+            regression.interweaving(),
+            ("{}", "{:g}", "{:.0f}", "{:.0f}", "{:.0f}", "{:.0f}", "{:.1f}"),
         ),
     )
     if not options.no_memory:

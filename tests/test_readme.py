@@ -31,3 +31,17 @@ def test_readme_session_prints_what_it_says():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert test.globs["search"].fit(Z).best_params_["mixing__concentration"] in (0.3, 1.0, 3.0)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+@pytest.mark.parametrize("page", ["curator"])
+def test_pages_sessions_print_what_they_say(page):
+    """Catches documentation whose output is not the package's."""
+    path = README.parent / "docs" / f"{page}.md"
+    parts = [part for part in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL) if ">>>" in part]
+    assert parts
+    test = doctest.DocTestParser().get_doctest("\n".join(parts), {}, page, str(path), 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(test)
+    assert runner.failures == 0
