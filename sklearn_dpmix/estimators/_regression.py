@@ -19,8 +19,8 @@ from ..samplers._augmentation import (
     MOVES_ACCEPTED,
     MOVES_PROPOSED,
     PROPOSED,
-    KnownRecords,
     advance_augmentation,
+    advance_known,
     counting,
     start_augmentation,
     start_known_records,
@@ -187,10 +187,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         bounds = np.column_stack([-width, width])
         p = X.shape[1]
         model = ClampedRegression(bounds, prior, GaussianPredictors(np.zeros(p), np.eye(p)))
-        nothing = KnownRecords()._lower()
-        values = nothing, model._lower(), nothing, nothing
         init = partial(start_known_records, model, np.column_stack([X, y]))
-        self._chains(values, np.zeros((0, 0)), 0.0, (X, y), init, earlier)
+        self._chains(partial(advance_known, model._lower()), (X, y), init, earlier)
         return model
 
     def _fit_release(self, X, y, prior, earlier):
@@ -216,7 +214,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         sampler = RegressionAugmentation(n_moves=N_MOVES if self.interweave else 0)
         values = sampler._lower(), model._lower(), channel, counting(n_records)._lower()
         init = partial(start_augmentation, model, values[1], start, most, S, moments_of(S, start, bounds))
-        self._chains(values, S, count, S, init, earlier)
+        self._chains(partial(advance_augmentation, values, S, count), S, init, earlier)
         floats = np.array([chain.state.floats for chain in self._run_.chains]).sum(axis=0)
         lowest = min(chain.state.floats[LOG_MIN_ACCEPT] for chain in self._run_.chains)
         self.acceptance_rate_, self.min_acceptance_ = float(floats[ACCEPTED] / floats[PROPOSED]), float(np.exp(lowest))
@@ -224,8 +222,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
             self.move_acceptance_rate_ = float(floats[MOVES_ACCEPTED] / floats[MOVES_PROPOSED])
         return model
 
-    def _chains(self, values, S, count, data, init, earlier):
-        step = partial(advance_augmentation, values, S, count, n_warmup=self.n_warmup, thin=self.thin)
+    def _chains(self, advance, data, init, earlier):
+        step = partial(advance, n_warmup=self.n_warmup, thin=self.thin)
         earlier_draws = earlier.get("_draws_")
         self._run_, self._draws_ = self._run(data, init, step, earlier.get("_run_"), earlier_draws)
 

@@ -276,7 +276,40 @@ class ClampedRegression(RecordModel):
 
     @compiled
     def update_theta(self, rng, theta, records, n, work):
-        update_regression(self, rng, theta, records, n, work)
+        """(α, β), then σ², then m, then C, each given the rest: all conjugate."""
+        p = self.p
+        q = p + 1
+        sums, matrix, vector = work[: q + 1], work[q + 1 : 2 * q + 1], work[2 * q + 1]
+        for a in range(q + 1):  # lower triangle of the products of (1, x, y)
+            for b in range(a + 1):
+                sums[a, b] = 0.0
+        sums[0, 0] = n
+        for i in range(n):
+            for a in range(1, q + 1):
+                sums[a, 0] += records[i, a - 1]
+                for b in range(1, a + 1):
+                    sums[a, b] += records[i, a - 1] * records[i, b - 1]
+        precision = theta[p + 1] ** -2
+        for a in range(q):
+            for b in range(a + 1):
+                matrix[a, b] = sums[a, b] * precision
+            matrix[a, a] += self.coef_precision
+            vector[a] = sums[q, a] * precision
+        draw_normal(rng, matrix, vector, q)
+        for a in range(q):
+            theta[a] = vector[a]
+        if self.knows_sigma == 0.0:
+            squares = sums[q, q]
+            for a in range(q):
+                squares -= 2.0 * theta[a] * sums[q, a]
+                for b in range(q):
+                    squares += theta[a] * theta[b] * sums[max(a, b), min(a, b)]
+            scale = self.sigma_scale + 0.5 * max(squares, 0.0)
+            theta[p + 1] = (scale / rng.standard_gamma(self.sigma_shape + 0.5 * n)) ** 0.5
+        if self.knows_mean == 0.0:
+            update_mean(self, rng, theta, n, sums, matrix, vector, work[2 * q + 2 :])
+        if self.knows_covariance == 0.0:
+            update_covariance(self, rng, theta, n, sums, matrix, work[2 * q + 2 :])
 
     # --- compiled: non-centred moves; block 0 is (α, β, log σ), block 1 (m, L with the logs of its diagonal) ----------
 
@@ -393,44 +426,6 @@ def log_prior_factor(model, theta):
             column[i] = entry / theta[first + i * (i + 3) // 2]
             value -= 0.5 * model.wishart_scale[j] * column[i] * column[i]
     return value
-
-
-@helper
-def update_regression(model, rng, theta, records, n, work):
-    """(α, β), then σ², then m, then C, each given the rest: all conjugate."""
-    p = model.p
-    q = p + 1
-    sums, matrix, vector = work[: q + 1], work[q + 1 : 2 * q + 1], work[2 * q + 1]
-    for a in range(q + 1):  # lower triangle of the products of (1, x, y)
-        for b in range(a + 1):
-            sums[a, b] = 0.0
-    sums[0, 0] = n
-    for i in range(n):
-        for a in range(1, q + 1):
-            sums[a, 0] += records[i, a - 1]
-            for b in range(1, a + 1):
-                sums[a, b] += records[i, a - 1] * records[i, b - 1]
-    precision = theta[p + 1] ** -2
-    for a in range(q):
-        for b in range(a + 1):
-            matrix[a, b] = sums[a, b] * precision
-        matrix[a, a] += model.coef_precision
-        vector[a] = sums[q, a] * precision
-    draw_normal(rng, matrix, vector, q)
-    for a in range(q):
-        theta[a] = vector[a]
-    if model.knows_sigma == 0.0:
-        squares = sums[q, q]
-        for a in range(q):
-            squares -= 2.0 * theta[a] * sums[q, a]
-            for b in range(q):
-                squares += theta[a] * theta[b] * sums[max(a, b), min(a, b)]
-        scale = model.sigma_scale + 0.5 * max(squares, 0.0)
-        theta[p + 1] = (scale / rng.standard_gamma(model.sigma_shape + 0.5 * n)) ** 0.5
-    if model.knows_mean == 0.0:
-        update_mean(model, rng, theta, n, sums, matrix, vector, work[2 * q + 2 :])
-    if model.knows_covariance == 0.0:
-        update_covariance(model, rng, theta, n, sums, matrix, work[2 * q + 2 :])
 
 
 @helper

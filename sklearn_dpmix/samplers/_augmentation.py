@@ -286,28 +286,24 @@ def counting(n_records):
 
 
 class Augmentation(Component):
-    """Data-augmentation sampler of Ju et al., with ``n_moves`` rounds of non-centred moves in each sweep."""
+    """Data-augmentation sampler of Ju et al., with ``n_moves`` rounds of non-centred moves in each sweep.
+
+    A subclass may have moves of its own.
+    """
 
     def __init__(self, n_moves=2):
         self.n_moves = n_moves
 
     @compiled
-    def sweep(self, model, channel, counting, S, count, state, rng, warming_up):
-        refresh_total(state)
-        current = update_records(rng, model, channel, S, state)
-        current = change_number(rng, model, channel, counting, count, S, state, current)
-        model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
+    def move(self, model, channel, S, state, rng, current, warming_up):
+        """Step 3.  ``current`` is the log density of the release."""
         for _ in range(int(self.n_moves)):
             for block in range(model.n_blocks()):
                 current = move_block(rng, model, channel, S, state, block, current, warming_up)
 
 
-class KnownRecords(Component):
-    """Where the records are not confidential: θ given them, and nothing else."""
-
-    @compiled
-    def sweep(self, model, channel, counting, S, count, state, rng, warming_up):
-        model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
+# A compiled function is optimised with all that it calls, once for itself and once more in each caller: so what is big
+# is not nested deeper than it must be.
 
 
 @entry
@@ -316,13 +312,34 @@ def run_augmentation(sampler, model, channel, counting, S, count, state, rng, un
     n_drawn = 0
     while state.ints[N_SWEEPS] < until:
         sweep = state.ints[N_SWEEPS] + 1 - n_warmup
-        sampler.sweep(model, channel, counting, S, count, state, rng, sweep <= 0)
-        state.ints[N_SWEEPS] += 1
-        if sweep > 0 and sweep % thin == 0:
-            for p in range(state.theta.size):
-                draws.theta[n_drawn, p] = state.theta[p]
-            draws.n_records[n_drawn] = state.ints[N_RECORDS]
-            n_drawn += 1
+        refresh_total(state)
+        current = update_records(rng, model, channel, S, state)
+        current = change_number(rng, model, channel, counting, count, S, state, current)
+        model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
+        sampler.move(model, channel, S, state, rng, current, sweep <= 0)
+        n_drawn = finish_sweep(state, draws, n_drawn, sweep, thin)
+
+
+@entry
+def run_known(model, state, rng, until, n_warmup, thin, draws):
+    """The same where the records are known: θ given them, and nothing else."""
+    n_drawn = 0
+    while state.ints[N_SWEEPS] < until:
+        sweep = state.ints[N_SWEEPS] + 1 - n_warmup
+        model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
+        n_drawn = finish_sweep(state, draws, n_drawn, sweep, thin)
+
+
+@helper
+def finish_sweep(state, draws, n_drawn, sweep, thin):
+    """Count the sweep, and record a draw where one is due."""
+    state.ints[N_SWEEPS] += 1
+    if sweep <= 0 or sweep % thin != 0:
+        return n_drawn
+    for p in range(state.theta.size):
+        draws.theta[n_drawn, p] = state.theta[p]
+    draws.n_records[n_drawn] = state.ints[N_RECORDS]
+    return n_drawn + 1
 
 
 class ThetaDraws(NamedTuple):
@@ -330,6 +347,13 @@ class ThetaDraws(NamedTuple):
 
     theta: np.ndarray
     n_records: np.ndarray
+
+
+def new_draws(state, n_sweeps, n_warmup, thin):
+    """Room for the draws of the next ``n_sweeps`` sweeps."""
+    done = int(state.ints[N_SWEEPS])
+    n_draws = max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
+    return ThetaDraws(np.zeros((n_draws, len(state.theta))), np.zeros(n_draws, dtype=np.int64))
 
 
 def advance_augmentation(values, S, count, state, rng, n_sweeps, n_warmup, thin):
@@ -342,9 +366,14 @@ def advance_augmentation(values, S, count, state, rng, n_sweeps, n_warmup, thin)
     count : float
         The noisy number of records, where ``counting`` says that there is one.
     """
-    done = int(state.ints[N_SWEEPS])
-    n_draws = max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
-    draws = ThetaDraws(np.zeros((n_draws, len(state.theta))), np.zeros(n_draws, dtype=np.int64))
+    draws, until = new_draws(state, n_sweeps, n_warmup, thin), int(state.ints[N_SWEEPS]) + n_sweeps
     S = np.array(S)  # writable: one compiled version, wherever it comes from
-    run_augmentation(*values, S, np.full((1, 1), count), state, rng, done + n_sweeps, n_warmup, thin, draws)
+    run_augmentation(*values, S, np.full((1, 1), count), state, rng, until, n_warmup, thin, draws)
+    return state, draws
+
+
+def advance_known(model, state, rng, n_sweeps, n_warmup, thin):
+    """The same for a model whose records are known."""
+    draws, until = new_draws(state, n_sweeps, n_warmup, thin), int(state.ints[N_SWEEPS]) + n_sweeps
+    run_known(model, state, rng, until, n_warmup, thin, draws)
     return state, draws

@@ -18,10 +18,7 @@ from ._augmentation import (
     N_RECORDS,
     Augmentation,
     adapt_factor,
-    change_number,
     log_release,
-    refresh_total,
-    update_records,
 )
 
 
@@ -32,49 +29,41 @@ class RegressionAugmentation(Augmentation):
         self.n_moves = n_moves
 
     @compiled
-    def sweep(self, model, channel, counting, S, count, state, rng, warming_up):
-        refresh_total(state)
-        current = update_records(rng, model, channel, S, state)
-        current = change_number(rng, model, channel, counting, count, S, state, current)
-        model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
-        if self.n_moves > 0.0:
-            walk(rng, int(self.n_moves), model, channel, S, state, current, warming_up)
-
-
-@helper
-def walk(rng, n_moves, model, channel, S, state, current, adapt):
-    """The random walk and its acceptance.  ``current`` is the log density of the release."""
-    theta, work, q = state.theta, state.work, model.p + 1
-    moments, image, coefs = work[: q + 1], work[q + 1 : 2 * q + 1], work[2 * q + 1 : 3 * q + 2]
-    to, trial, total = work[3 * q + 2], work[3 * q + 3], work[3 * q + 4][: state.total.size]
-    standard_moments(model, theta, state, moments)
-    for p in range(theta.size):
-        to[p] = theta[p]
-        trial[p] = theta[p]
-    kind = model.n_blocks() - 1  # of how records are carried: 0 keeps the predictors as they are, to the last bit
-    if adapt and rng.random() < 0.1:
+    def move(self, model, channel, S, state, rng, current, warming_up):
+        """The random walk and its acceptance.  ``current`` is the log density of the release."""
+        if self.n_moves == 0.0:
+            return
+        theta, work, q = state.theta, state.work, model.p + 1
+        moments, image, coefs = work[: q + 1], work[q + 1 : 2 * q + 1], work[2 * q + 1 : 3 * q + 2]
+        to, trial, total = work[3 * q + 2], work[3 * q + 3], work[3 * q + 4][: state.total.size]
+        standard_moments(model, theta, state, moments)
         for p in range(theta.size):
-            state.reference[p] = theta[p]
-    set_shift(model, state, kind, moments, image, coefs, total)
-    surrogate_total(model, to, moments, image, coefs, total, True)
-    start = log_release(channel, S, total)
-    end = start
-    for _ in range(n_moves):
-        for block in range(model.n_blocks()):
-            end = walk_step(rng, model, channel, S, state, block, to, trial, end, adapt)
-    state.floats[MOVES_PROPOSED] += 1.0
-    move_records(model, theta, to, kind, state, total)
-    proposed = log_release(channel, S, total)
-    gain = (proposed - end) - (current - start)
-    if gain >= 0.0 or rng.random() < exp(gain):
-        state.floats[MOVES_ACCEPTED] += 1.0
-        for i in range(state.ints[N_RECORDS]):
-            model.carry(theta, to, kind, state.records, i, i)
-            model.contribute(state.records, i, state.contributions, i)
-        for j in range(total.size):
-            state.total[j] = total[j]
-        for p in range(theta.size):
-            theta[p] = to[p]
+            to[p] = theta[p]
+            trial[p] = theta[p]
+        kind = model.n_blocks() - 1  # of how records are carried: 0 keeps the predictors as they are, to the last bit
+        if warming_up and rng.random() < 0.1:
+            for p in range(theta.size):
+                state.reference[p] = theta[p]
+        set_shift(model, state, kind, moments, image, coefs, total)
+        surrogate_total(model, to, moments, image, coefs, total, True)
+        start = log_release(channel, S, total)
+        end = start
+        for _ in range(int(self.n_moves)):
+            for block in range(model.n_blocks()):
+                end = walk_step(rng, model, channel, S, state, block, to, trial, end, warming_up)
+        state.floats[MOVES_PROPOSED] += 1.0
+        move_records(model, theta, to, kind, state, total)
+        proposed = log_release(channel, S, total)
+        gain = (proposed - end) - (current - start)
+        if gain >= 0.0 or rng.random() < exp(gain):
+            state.floats[MOVES_ACCEPTED] += 1.0
+            for i in range(state.ints[N_RECORDS]):
+                model.carry(theta, to, kind, state.records, i, i)
+                model.contribute(state.records, i, state.contributions, i)
+            for j in range(total.size):
+                state.total[j] = total[j]
+            for p in range(theta.size):
+                theta[p] = to[p]
 
 
 @helper
