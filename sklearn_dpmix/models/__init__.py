@@ -12,20 +12,27 @@ from ._families import (
     Poisson,
     resolve_family,
 )
+from ._priors import BetaPrior, DirichletPrior, GammaPrior, GammaProductPrior, NormalInverseGammaPrior, Prior
 from ._records import RecordModel
-from ._regression import GaussianPredictors, RegressionPrior
+from ._regression_prior import GaussianPredictors, RegressionPrior
 
 __all__ = [
     "FAMILIES",
     "Bernoulli",
     "Beta",
+    "BetaPrior",
+    "DirichletPrior",
     "Exponential",
     "Family",
     "Gamma",
+    "GammaPrior",
+    "GammaProductPrior",
     "GaussianPredictors",
     "Multinomial",
     "Normal",
+    "NormalInverseGammaPrior",
     "Poisson",
+    "Prior",
     "RecordModel",
     "RegressionPrior",
     "resolve_family",

@@ -1,10 +1,13 @@
-"""What queries ask of an exponential family."""
+"""What queries, samplers and predictions ask of an exponential family."""
 
 from math import hypot, inf
 
 import numpy as np
 
-from .._compiled import Component
+from .._compiled import Component, lower
+
+#: How compiled code sees what happens to a record outside the bounds.
+OUTSIDE = {None: 0.0, "clamp": 1.0, "drop": 2.0}
 
 
 class Family(Component):
@@ -12,6 +15,16 @@ class Family(Component):
 
     A subclass sets the attributes below where they differ and defines ``statistics(x)``; to be released with bounds
     also :meth:`diameter` and :meth:`radius`, which must hold for every pair of records: privacy rests on them.
+
+    Inference needs more: a ``prior_class``; :meth:`log_density`, :meth:`mean` and :meth:`draw` of records given θ; and
+    for the normal approximation the compiled methods, on ``n_free`` unconstrained coordinates v of θ,
+
+    =============================  ===================================================================================
+    ``to_theta(v, theta)``          θ, into ``theta``
+    ``log_prior(v)``                the log prior density of v, up to a constant
+    ``moments(v, mean, root)``      mean and lower Cholesky factor of the covariance of what one record adds to the
+                                   statistic; the fields ``lo``, ``hi`` and ``outside`` (``OUTSIDE``) say what that is
+    =============================  ===================================================================================
 
     Attributes
     ----------
@@ -27,6 +40,15 @@ class Family(Component):
         Whether records are integers.
     is_bounded : bool
         Whether t is bounded on the whole support, so that it can be released without bounds.
+    param_names : tuple of str
+        The entries of θ.
+    prior_class : type
+        Class of the prior on θ; its defaults are the default prior.
+    n_free : int
+        Length of v.
+    exact_law : str or None
+        "counts", "poisson" or "gamma": the law of the statistic of records that are not cut at bounds, where it is
+        closed-form.
 
     Examples
     --------
@@ -56,13 +78,43 @@ class Family(Component):
     support: tuple[float, float] = (-inf, inf)
     is_integer = False
     is_bounded = False
+    param_names: tuple[str, ...] = ("theta",)
+    prior_class: type | None = None
+    n_free = 1
+    exact_law: str | None = None
 
     def check(self):
         """Raise ValueError where a parameter is wrong."""
 
+    def _lower(self, *, prior=None, bounds=None, outside=None, **context):
+        """The family with its prior's numbers and what is done to records outside ``bounds``, a pair or None."""
+        lo, hi = (-inf, inf) if bounds is None else bounds
+        fields = {} if prior is None else prior.fields(self)
+        return lower(type(self), {**fields, **self._numbers(), "lo": lo, "hi": hi, "outside": OUTSIDE[outside]})
+
+    def _numbers(self):
+        """Numbers of the family itself that compiled code reads."""
+        return {}
+
     def statistics(self, x):
         """Return t(x) of shape (n, n_statistics) for records ``x`` of shape (n,) inside the support."""
         raise TypeError(f"{type(self).__name__} must define statistics(self, x): (n,) -> (n, n_statistics)")
+
+    def to_free(self, theta):
+        """Return the unconstrained coordinates v, (m, n_free), of parameters (m, n_params); the logarithms of θ here."""
+        return np.log(np.maximum(theta, 1e-100))
+
+    def log_density(self, x, theta):
+        """Return log p(x | θ) of shape (n_theta, n) for records (n,) and parameters (n_theta, n_params)."""
+        raise TypeError(f"{type(self).__name__} must define log_density(self, x, theta): (n,), (m, n_params) -> (m, n)")
+
+    def mean(self, theta):
+        """Return the mean of a record given each row of θ: (n_theta,)."""
+        raise TypeError(f"{type(self).__name__} must define mean(self, theta): (m, n_params) -> (m,)")
+
+    def draw(self, rng, theta):
+        """Draw a record given each row of θ: (n_theta,)."""
+        raise TypeError(f"{type(self).__name__} must define draw(self, rng, theta): (m, n_params) -> (m,)")
 
     def diameter(self, lo, hi, norm):
         """Return max ‖t(x) - t(x')‖ in L1 (``norm`` 1) or L2 (2) over records in [lo, hi]."""

@@ -1,18 +1,23 @@
-"""Exponential families of one number a record, by their sufficient statistic t(x) (Bernstein & Sheldon 2018, §2).
+"""Exponential families of counts, by their sufficient statistic t(x) (Bernstein & Sheldon 2018, §2), and all by name.
 
 How far apart t(x) and t(x') can be for x, x' inside bounds is a fact about the curve t, and each family states it, in
 closed form: noise is calibrated by it (:class:`sklearn_dpmix.queries.SufficientStatistics`).
 """
 
-from math import copysign, hypot, inf, sqrt
+from math import exp, inf, sqrt
 
 import numpy as np
+from scipy.special import gammaln, logit, xlog1py, xlogy
 
-from ._base import Family, Identity, LargestAtTheEnds
+from .._compiled import compiled
+from ._base import Family, Identity
+from ._continuous import Beta, Exponential, Gamma, Normal
+from ._moments import log1p_exp, poisson_moments
+from ._priors import BetaPrior, DirichletPrior, GammaPrior
 
 
 class Bernoulli(Identity):
-    """Records 0 and 1, t(x) = x; the sum is binomial.
+    """Records 0 and 1, t(x) = x; the sum is binomial.  θ is the probability of 1, its prior a :class:`BetaPrior`.
 
     Examples
     --------
@@ -26,10 +31,42 @@ class Bernoulli(Identity):
     support = (0.0, 1.0)
     is_integer = True
     is_bounded = True
+    prior_class = BetaPrior
+    param_names = ("probability",)
+    exact_law = "counts"
+
+    def log_density(self, x, theta):
+        x, p = _in_support(x, (x == 0) | (x == 1)), theta[:, :1]
+        return np.where(np.isnan(x), -inf, xlogy(x, p) + xlog1py(1.0 - x, -p))
+
+    def mean(self, theta):
+        return theta[:, 0]
+
+    def draw(self, rng, theta):
+        return (rng.random(len(theta)) < theta[:, 0]).astype(np.float64)
+
+    def to_free(self, theta):
+        return logit(np.clip(theta, 1e-100, 1.0 - 1e-15))
+
+    @compiled
+    def to_theta(self, v, theta):
+        theta[0] = exp(-log1p_exp(-v[0]))
+
+    @compiled
+    def log_prior(self, v):
+        """Of the logit: density θ^a (1-θ)^b."""
+        return -self.alpha[0] * log1p_exp(-v[0]) - self.alpha[1] * log1p_exp(v[0])
+
+    @compiled
+    def moments(self, v, mean, root):
+        mean[0] = exp(-log1p_exp(-v[0]))
+        root[0, 0] = exp(-0.5 * (log1p_exp(v[0]) + log1p_exp(-v[0])))
 
 
 class Multinomial(Family):
     """Categories 0..K-1, t(x) the indicator of each; the sums are the counts.
+
+    θ are their probabilities, under a :class:`DirichletPrior`.
 
     Parameters
     ----------
@@ -53,6 +90,8 @@ class Multinomial(Family):
     names = ("multinomial", "categorical")
     is_integer = True
     is_bounded = True
+    prior_class = DirichletPrior
+    exact_law = "counts"
 
     def __init__(self, n_categories=None):
         self.n_categories = n_categories
@@ -73,6 +112,10 @@ class Multinomial(Family):
         return self.n_categories
 
     @property
+    def param_names(self):
+        return tuple(f"probability_{category}" for category in range(self.n_categories or 0))
+
+    @property
     def labels(self):
         return tuple(f"x=={category}" for category in range(self.n_categories or 0))
 
@@ -83,6 +126,19 @@ class Multinomial(Family):
     def statistics(self, x):
         return (x[:, None] == np.arange(self.n_categories)).astype(np.float64)
 
+    def log_density(self, x, theta):
+        inside = (x >= 0) & (x < theta.shape[1]) & (x == np.floor(x))
+        with np.errstate(divide="ignore"):
+            log_p = np.log(theta[:, np.where(inside, x, 0).astype(np.intp)])
+        return np.where(inside, log_p, -inf)
+
+    def mean(self, theta):
+        return theta @ np.arange(theta.shape[1])
+
+    def draw(self, rng, theta):
+        below = np.cumsum(theta, axis=1)
+        return (rng.random((len(theta), 1)) * below[:, -1:] >= below[:, :-1]).sum(axis=1).astype(np.float64)
+
     def diameter(self, lo, hi, norm):
         """Two entries differ by 1."""
         return 2.0 if norm == 1 else sqrt(2.0)
@@ -92,7 +148,7 @@ class Multinomial(Family):
 
 
 class Poisson(Identity):
-    """Counts 0, 1, 2, ..., t(x) = x.
+    """Counts 0, 1, 2, ..., t(x) = x.  θ is the mean, its prior a :class:`GammaPrior`.
 
     Examples
     --------
@@ -104,126 +160,37 @@ class Poisson(Identity):
     names = ("poisson",)
     support = (0.0, inf)
     is_integer = True
+    prior_class = GammaPrior
+    param_names = ("mean",)
+    exact_law = "poisson"
+
+    def log_density(self, x, theta):
+        x = _in_support(x, (x >= 0) & (x == np.floor(x)))
+        return np.where(np.isnan(x), -inf, xlogy(x, theta[:, :1]) - theta[:, :1] - gammaln(x + 1.0))
+
+    def mean(self, theta):
+        return theta[:, 0]
+
+    def draw(self, rng, theta):
+        return rng.poisson(theta[:, 0]).astype(np.float64)
+
+    @compiled
+    def to_theta(self, v, theta):
+        theta[0] = exp(v[0])
+
+    @compiled
+    def log_prior(self, v):
+        """Of log θ."""
+        return self.shape * v[0] - self.rate * exp(v[0])
+
+    @compiled
+    def moments(self, v, mean, root):
+        poisson_moments(exp(v[0]), self.lo, self.hi, self.outside, mean, root)
 
 
-class Exponential(Identity):
-    """Exponential records, at least 0, t(x) = x.
-
-    Examples
-    --------
-    >>> from sklearn_dpmix.models import Exponential
-    >>> Exponential().radius(0.5, 10, norm=1)
-    10.0
-    """
-
-    names = ("exponential",)
-    support = (0.0, inf)
-
-
-class Gamma(Identity):
-    """Gamma records of known shape and unknown rate, t(x) = x.
-
-    Parameters
-    ----------
-    shape : float, default=1.0
-        The known shape, positive; 1 is the exponential family.
-
-    Raises
-    ------
-    ValueError
-        On use, for a shape that is not positive.
-
-    Examples
-    --------
-    >>> from sklearn_dpmix.models import Gamma
-    >>> Gamma(shape=2.0).diameter(0, 10, norm=2)
-    10.0
-    """
-
-    names = ("gamma",)
-    support = (0.0, inf)
-
-    def __init__(self, shape=1.0):
-        self.shape = shape
-
-    def check(self):
-        shape = self.shape
-        if not isinstance(shape, (int, float, np.number)) or isinstance(shape, bool) or not 0 < shape < inf:
-            raise ValueError(f"shape must be a positive finite number, got shape={shape!r}")
-
-
-class Normal(Family):
-    """Normal records with both parameters unknown, t(x) = (x, x²).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_dpmix.models import Normal
-    >>> Normal().statistics(np.array([1.0, -3.0]))
-    array([[ 1.,  1.],
-           [-3.,  9.]])
-    >>> Normal().diameter(-1, 1, norm=1)  # 1 and -1/2, not the two ends
-    2.25
-    """
-
-    names = ("normal",)
-    n_params = 2
-    n_statistics = 2
-    labels = ("x", "x^2")
-
-    def statistics(self, x):
-        return np.column_stack([x, x * x]).astype(np.float64)
-
-    def diameter(self, lo, hi, norm):
-        """Between a bound b and another record x, at a bound or where the derivative in x is 0.
-
-        ‖t(b) - t(x)‖ is |b - x| (1 + |b + x|) in L1, |b - x| √(1 + (b + x)²) in L2.  With b + x fixed it grows with
-        |b - x|, so that one of a furthest pair is a bound.  L1: it is the larger of |g(b) - g(x)| for g(x) = x² + x and
-        for g(x) = x² - x, which turn at x = ∓1/2.  L2: the derivative of (b - x)² (1 + (b + x)²) in x is
-        -2 (b - x) (2x² + 2bx + 1).
-        """
-
-        def distance(b, x):
-            return abs(b - x) * (1.0 + abs(b + x) if norm == 1 else hypot(1.0, b + x))
-
-        lo, hi = float(lo), float(hi)
-        found = distance(lo, hi)
-        for b in (lo, hi):
-            turns = (-0.5, 0.5)
-            if norm == 2:
-                root = -0.5 * (b + copysign(sqrt(b * b - 2.0), b)) if b * b > 2.0 else None
-                turns = () if root is None else (root, 0.5 / root)
-            found = max(found, *(distance(b, min(max(x, lo), hi)) for x in turns), 0.0)
-        return found
-
-    def radius(self, lo, hi, norm):
-        """At the record of largest magnitude."""
-        x = max(abs(float(lo)), abs(float(hi)))
-        return x * (1.0 + x if norm == 1 else hypot(1.0, x))
-
-
-class Beta(LargestAtTheEnds):
-    """Beta records, strictly between 0 and 1, t(x) = (log x, log(1 - x)).
-
-    Both logarithms are monotone, so that in any norm the bounds are furthest apart.  |t₁| + |t₂| = -log x(1 - x) and
-    t₁² + t₂² are convex in x, for (log² x)'' = 2 (1 - log x)/x² > 0: largest at a bound.
-
-    Examples
-    --------
-    >>> from sklearn_dpmix.models import Beta
-    >>> round(Beta().diameter(0.1, 0.9, norm=1), 6)  # 2 logit(0.9)
-    4.394449
-    """
-
-    names = ("beta",)
-    n_params = 2
-    n_statistics = 2
-    labels = ("log(x)", "log(1-x)")
-    support = (0.0, 1.0)
-
-    def statistics(self, x):
-        with np.errstate(divide="ignore"):
-            return np.column_stack([np.log(x), np.log1p(-x)])
+def _in_support(x, inside):
+    """Records with NaN in place of those outside the support, as a row."""
+    return np.where(inside, x, np.nan)[None, :]
 
 
 #: Families by name.

@@ -1,0 +1,235 @@
+"""Exponential families of numbers on the line, by their sufficient statistic t(x) (Bernstein & Sheldon 2018, §2)."""
+
+from math import copysign, exp, hypot, inf, sqrt
+
+import numpy as np
+from scipy.special import betaln, gammaln, xlog1py, xlogy
+
+from .._compiled import compiled
+from ._base import Family, Identity, LargestAtTheEnds
+from ._moments import beta_moments, gamma_moments, normal_moments
+from ._priors import GammaPrior, GammaProductPrior, NormalInverseGammaPrior
+
+
+class GammaRecords(Identity):
+    """Gamma(known_shape, rate θ) records: what the exponential and the gamma family share."""
+
+    support = (0.0, inf)
+    prior_class = GammaPrior
+    param_names = ("rate",)
+    exact_law = "gamma"
+    known_shape = 1.0
+
+    def _numbers(self):
+        return {"known_shape": float(self.known_shape)}
+
+    def log_density(self, x, theta):
+        k, rate = self.known_shape, theta[:, :1]
+        inside = (x >= 0)[None, :]
+        x = np.where(inside, x, 1.0)
+        with np.errstate(divide="ignore"):
+            return np.where(inside, xlogy(k, rate) + xlogy(k - 1.0, x) - rate * x - gammaln(k), -inf)
+
+    def mean(self, theta):
+        return self.known_shape / theta[:, 0]
+
+    def draw(self, rng, theta):
+        return rng.gamma(self.known_shape, 1.0 / theta[:, 0])
+
+    @compiled
+    def to_theta(self, v, theta):
+        theta[0] = exp(v[0])
+
+    @compiled
+    def log_prior(self, v):
+        """Of log θ."""
+        return self.shape * v[0] - self.rate * exp(v[0])
+
+    @compiled
+    def moments(self, v, mean, root):
+        gamma_moments(self.known_shape, exp(v[0]), self.lo, self.hi, self.outside, mean, root)
+
+
+class Exponential(GammaRecords):
+    """Exponential records, at least 0, t(x) = x.  θ is the rate, its prior a :class:`GammaPrior`.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import Exponential
+    >>> Exponential().radius(0.5, 10, norm=1)
+    10.0
+    """
+
+    names = ("exponential",)
+
+
+class Gamma(GammaRecords):
+    """Gamma records of known shape and unknown rate θ, t(x) = x; the rate's prior is a :class:`GammaPrior`.
+
+    Parameters
+    ----------
+    shape : float, default=1.0
+        The known shape, positive; 1 is the exponential family.
+
+    Raises
+    ------
+    ValueError
+        On use, for a shape that is not positive.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import Gamma
+    >>> Gamma(shape=2.0).diameter(0, 10, norm=2)
+    10.0
+    """
+
+    names = ("gamma",)
+
+    def __init__(self, shape=1.0):
+        self.shape = shape
+
+    @property
+    def known_shape(self):
+        return self.shape
+
+    def check(self):
+        shape = self.shape
+        if not isinstance(shape, (int, float, np.number)) or isinstance(shape, bool) or not 0 < shape < inf:
+            raise ValueError(f"shape must be a positive finite number, got shape={shape!r}")
+
+
+class Normal(Family):
+    """Normal records with both parameters unknown, t(x) = (x, x²).
+
+    θ is (mean, variance), under a :class:`NormalInverseGammaPrior`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix.models import Normal
+    >>> Normal().statistics(np.array([1.0, -3.0]))
+    array([[ 1.,  1.],
+           [-3.,  9.]])
+    >>> Normal().diameter(-1, 1, norm=1)  # 1 and -1/2, not the two ends
+    2.25
+    """
+
+    names = ("normal",)
+    n_params = 2
+    n_statistics = 2
+    n_free = 2
+    labels = ("x", "x^2")
+    prior_class = NormalInverseGammaPrior
+    param_names = ("mean", "variance")
+
+    def statistics(self, x):
+        return np.column_stack([x, x * x]).astype(np.float64)
+
+    def log_density(self, x, theta):
+        mean, variance = theta[:, :1], theta[:, 1:]
+        return -0.5 * (np.log(2.0 * np.pi * variance) + (x - mean) ** 2 / variance)
+
+    def mean(self, theta):
+        return theta[:, 0]
+
+    def draw(self, rng, theta):
+        return rng.normal(theta[:, 0], np.sqrt(theta[:, 1]))
+
+    def to_free(self, theta):
+        return np.column_stack([theta[:, 0], np.log(np.maximum(theta[:, 1], 1e-100))])
+
+    @compiled
+    def to_theta(self, v, theta):
+        theta[0], theta[1] = v[0], exp(v[1])
+
+    @compiled
+    def log_prior(self, v):
+        """Of (μ, log σ²)."""
+        centred = v[0] - self.mean
+        half = self.scale + 0.5 * self.mean_precision * centred * centred
+        return -(self.shape + 0.5) * v[1] - half * exp(-v[1])
+
+    @compiled
+    def moments(self, v, mean, root):
+        normal_moments(v[0], exp(v[1]), self.lo, self.hi, self.outside, mean, root)
+
+    def diameter(self, lo, hi, norm):
+        """Between a bound b and another record x, at a bound or where the derivative in x is 0.
+
+        ‖t(b) - t(x)‖ is |b - x| (1 + |b + x|) in L1, |b - x| √(1 + (b + x)²) in L2.  With b + x fixed it grows with
+        |b - x|, so that one of a furthest pair is a bound.  L1: it is the larger of |g(b) - g(x)| for g(x) = x² + x and
+        for g(x) = x² - x, which turn at x = ∓1/2.  L2: the derivative of (b - x)² (1 + (b + x)²) in x is
+        -2 (b - x) (2x² + 2bx + 1).
+        """
+
+        def distance(b, x):
+            return abs(b - x) * (1.0 + abs(b + x) if norm == 1 else hypot(1.0, b + x))
+
+        lo, hi = float(lo), float(hi)
+        found = distance(lo, hi)
+        for b in (lo, hi):
+            turns = (-0.5, 0.5)
+            if norm == 2:
+                root = -0.5 * (b + copysign(sqrt(b * b - 2.0), b)) if b * b > 2.0 else None
+                turns = () if root is None else (root, 0.5 / root)
+            found = max(found, *(distance(b, min(max(x, lo), hi)) for x in turns), 0.0)
+        return found
+
+    def radius(self, lo, hi, norm):
+        """At the record of largest magnitude."""
+        x = max(abs(float(lo)), abs(float(hi)))
+        return x * (1.0 + x if norm == 1 else hypot(1.0, x))
+
+
+class Beta(LargestAtTheEnds):
+    """Beta(a, b) records, strictly between 0 and 1, t(x) = (log x, log(1 - x)).
+
+    θ is (a, b), under a :class:`GammaProductPrior`.
+
+    Both logarithms are monotone, so that in any norm the bounds are furthest apart.  |t₁| + |t₂| = -log x(1 - x) and
+    t₁² + t₂² are convex in x, for (log² x)'' = 2 (1 - log x)/x² > 0: largest at a bound.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import Beta
+    >>> round(Beta().diameter(0.1, 0.9, norm=1), 6)  # 2 logit(0.9)
+    4.394449
+    """
+
+    names = ("beta",)
+    n_params = 2
+    n_statistics = 2
+    n_free = 2
+    labels = ("log(x)", "log(1-x)")
+    support = (0.0, 1.0)
+    prior_class = GammaProductPrior
+    param_names = ("a", "b")
+
+    def statistics(self, x):
+        with np.errstate(divide="ignore"):
+            return np.column_stack([np.log(x), np.log1p(-x)])
+
+    def log_density(self, x, theta):
+        inside = ((x > 0) & (x < 1))[None, :]
+        x, a, b = np.where(inside, x, 0.5), theta[:, :1], theta[:, 1:]
+        return np.where(inside, xlogy(a - 1.0, x) + xlog1py(b - 1.0, -x) - betaln(a, b), -inf)
+
+    def mean(self, theta):
+        return theta[:, 0] / theta.sum(axis=1)
+
+    def draw(self, rng, theta):
+        return rng.beta(theta[:, 0], theta[:, 1])
+
+    @compiled
+    def to_theta(self, v, theta):
+        theta[0], theta[1] = exp(v[0]), exp(v[1])
+
+    @compiled
+    def log_prior(self, v):
+        """Of (log a, log b)."""
+        value = self.shape[0] * v[0] - self.rate[0] * exp(v[0])
+        return value + self.shape[1] * v[1] - self.rate[1] * exp(v[1])
+
+    @compiled
+    def moments(self, v, mean, root):
+        beta_moments(exp(v[0]), exp(v[1]), self.lo, self.hi, self.outside, mean, root)

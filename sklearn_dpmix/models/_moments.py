@@ -1,0 +1,200 @@
+"""Mean and covariance of what one record adds to a statistic: t(x), cut at bounds or not (Bernstein & Sheldon, §3.3).
+
+A record outside [lo, hi] adds 0 where it is dropped (the paper's truncation, of which Proposition 1 follows), or
+t(bound) where it is clamped.  Everything is closed-form but for the beta law under bounds, which is a Gauss-Legendre
+rule on fixed nodes.
+"""
+
+from math import erfc, exp, log, log1p, pi, sqrt
+
+import numpy as np
+
+from .._beta import digamma, log_beta, log_beta_cdf, trigamma
+from .._compiled import helper
+from .._numeric import log_gamma_p
+from ._base import OUTSIDE
+
+CLAMP = OUTSIDE["clamp"]
+#: Of the squared range of a contribution: a smaller variance is rounding.
+ROUNDING = 1e-14
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
+REACH = 14.0  # standard deviations of logit(x), beyond which a beta law has less than 1e-6
+
+
+@helper
+def put_factor(root, a, b, c, floor_a, floor_c):
+    """Write the lower factor of ((a, b), (b, c)), keeping both pivots above a floor."""
+    a = max(a, floor_a)
+    root[0, 0] = sqrt(a)
+    root[1, 0] = b / root[0, 0]
+    root[1, 1] = sqrt(max(c - root[1, 0] * root[1, 0], floor_c))
+    root[0, 1] = 0.0
+
+
+@helper
+def cut_moments(m0, m1, m2, below, above, lo, hi, outside, mean, root):
+    """Of one number x, from its moments m_r = E x^r on [lo, hi] and the masses outside."""
+    if outside == CLAMP:  # from the bound that is nearer to the mean, or small variances would be lost
+        width = hi - lo
+        if m1 + below * lo + above * hi < 0.5 * (lo + hi):
+            first = m1 - lo * m0 + width * above
+            second = m2 - 2.0 * lo * m1 + lo * lo * m0 + width * width * above
+            mean[0] = lo + first
+        else:
+            first = hi * m0 - m1 + width * below
+            second = m2 - 2.0 * hi * m1 + hi * hi * m0 + width * width * below
+            mean[0] = hi - first
+    else:
+        width, first, second = max(abs(lo), abs(hi)), m1, m2
+        mean[0] = first
+    root[0, 0] = sqrt(max(second - first * first, ROUNDING * width * width))
+
+
+@helper
+def gamma_moments(shape, rate, lo, hi, outside, mean, root):
+    """Of a Gamma(shape, rate) record, t(x) = x: ∫ x^r f over [lo, hi] is E x^r times a gamma probability of shape + r."""
+    if outside == 0.0:
+        mean[0], root[0, 0] = shape / rate, sqrt(shape) / rate
+        return
+    below, up_to_hi = exp(log_gamma_p(shape, rate * lo)), exp(log_gamma_p(shape, rate * hi))
+    one = exp(log_gamma_p(shape + 1.0, rate * hi)) - exp(log_gamma_p(shape + 1.0, rate * lo))
+    two = exp(log_gamma_p(shape + 2.0, rate * hi)) - exp(log_gamma_p(shape + 2.0, rate * lo))
+    scale = 1.0 / rate
+    m1, m2 = shape * scale * one, shape * (shape + 1.0) * scale * scale * two
+    cut_moments(up_to_hi - below, m1, m2, below, 1.0 - up_to_hi, lo, hi, outside, mean, root)
+
+
+@helper
+def poisson_tail(a, rate):
+    """P(X >= a) of a Poisson variate."""
+    return exp(log_gamma_p(a, rate)) if a > 0.0 else 1.0
+
+
+@helper
+def poisson_moments(rate, lo, hi, outside, mean, root):
+    """Of a Poisson record, t(x) = x: E x 1{lo <= x <= hi} = θ P(lo-1 <= X <= hi-1), and so on."""
+    if outside == 0.0:
+        mean[0], root[0, 0] = rate, sqrt(rate)
+        return
+    at_lo, above = poisson_tail(lo, rate), poisson_tail(hi + 1.0, rate)
+    m1 = rate * (poisson_tail(lo - 1.0, rate) - poisson_tail(hi, rate))
+    m2 = m1 + rate * rate * (poisson_tail(lo - 2.0, rate) - poisson_tail(hi - 1.0, rate))
+    cut_moments(at_lo - above, m1, m2, 1.0 - at_lo, above, lo, hi, outside, mean, root)
+
+
+@helper
+def normal_moments(mu, variance, lo, hi, outside, mean, root):
+    """Of a normal record, t(x) = (x, x²).
+
+    With x = c + d, where c is μ, moved into the bounds, the pair is linear in (d, d²): (x, x²) = (c + d, c² + 2cd +
+    d²).  Moments of d lose little to cancellation, and the lower factor of Cov(x, x²) is ((1, 0), (2c, 1)) times that
+    of Cov(d, d²).  On the bounds, with z = (x - μ)/σ from α to β, the moments ∫ z^r φ are
+    m_0 = Φ(β) - Φ(α), m_1 = φ(α) - φ(β), m_r = (r-1) m_{r-2} + α^(r-1) φ(α) - β^(r-1) φ(β).
+    """
+    sd = sqrt(variance)
+    if outside == 0.0:
+        mean[0], mean[1] = mu, mu * mu + variance
+        root[0, 0], root[0, 1], root[1, 0], root[1, 1] = sd, 0.0, 2.0 * mu * sd, sqrt(2.0) * variance
+        return
+    alpha, beta = (lo - mu) / sd, (hi - mu) / sd
+    below, above = 0.5 * erfc(-alpha * sqrt(0.5)), 0.5 * erfc(beta * sqrt(0.5))
+    m0 = mass_between(alpha, beta, below, above)
+    f, g = normal_density(alpha), normal_density(beta)
+    m1 = f - g
+    m2 = m0 + alpha * f - beta * g
+    m3 = 2.0 * m1 + alpha * alpha * f - beta * beta * g
+    m4 = 3.0 * m2 + alpha * alpha * alpha * f - beta * beta * beta * g
+    c = min(max(mu, lo), hi)
+    delta = mu - c  # d = δ + σz
+    d1 = delta * m0 + sd * m1
+    d2 = delta * delta * m0 + 2.0 * delta * sd * m1 + variance * m2
+    d3 = delta**3 * m0 + 3.0 * delta * delta * sd * m1 + 3.0 * delta * variance * m2 + sd * variance * m3
+    d4 = delta**4 * m0 + 4.0 * delta**3 * sd * m1 + 6.0 * delta * delta * variance * m2
+    d4 += 4.0 * delta * sd * variance * m3 + variance * variance * m4
+    width = hi - lo
+    if outside == CLAMP:
+        low, high = lo - c, hi - c
+        d1 += low * below + high * above
+        d2 += low * low * below + high * high * above
+        d3 += low**3 * below + high**3 * above
+        d4 += low**4 * below + high**4 * above
+        mean[0], mean[1] = c + d1, c * c + 2.0 * c * d1 + d2
+        put_factor(root, d2 - d1 * d1, d3 - d1 * d2, d4 - d2 * d2, ROUNDING * width**2, ROUNDING * width**4)
+        root[1, 0] += 2.0 * c * root[0, 0]
+        return
+    # dropped: (x 1, x² 1) is linear in (1, d, d²) 1
+    q, out = m0, below + above
+    v00, v01, v02, v11, v12, v22 = q * out, d1 * out, d2 * out, d2 - d1 * d1, d3 - d1 * d2, d4 - d2 * d2
+    mean[0], mean[1] = c * q + d1, c * c * q + 2.0 * c * d1 + d2
+    a = c * c * v00 + 2.0 * c * v01 + v11
+    b = c**3 * v00 + 3.0 * c * c * v01 + c * v02 + 2.0 * c * v11 + v12
+    e = c**4 * v00 + 4.0 * c**3 * v01 + 2.0 * c * c * v02 + 4.0 * c * c * v11 + 4.0 * c * v12 + v22
+    reach = max(abs(lo), abs(hi))
+    put_factor(root, a, b, e, ROUNDING * reach**2, ROUNDING * reach**4)
+
+
+@helper
+def normal_density(z):
+    return exp(-0.5 * z * z) / sqrt(2.0 * pi)
+
+
+@helper
+def mass_between(alpha, beta, below, above):
+    """Φ(β) - Φ(α), by the tails that are small."""
+    if alpha > 0.0:
+        return 0.5 * erfc(alpha * sqrt(0.5)) - above
+    if beta < 0.0:
+        return 0.5 * erfc(-beta * sqrt(0.5)) - below
+    return 1.0 - below - above
+
+
+@helper
+def beta_moments(a, b, lo, hi, outside, mean, root):
+    """Of a Beta(a, b) record, t(x) = (log x, log(1-x)): by psi functions, or by quadrature over logit x."""
+    if outside == 0.0:
+        both, both_1 = digamma(a + b), trigamma(a + b)
+        mean[0], mean[1] = digamma(a) - both, digamma(b) - both
+        put_factor(root, trigamma(a) - both_1, -both_1, trigamma(b) - both_1, 1e-300, 1e-300)
+        return
+    centre, spread = digamma(a) - digamma(b), REACH * sqrt(trigamma(a) + trigamma(b))
+    left, right = max(log(lo) - log1p(-lo), centre - spread), min(log(hi) - log1p(-hi), centre + spread)
+    m1 = m2 = m11 = m12 = m22 = 0.0
+    if left < right:
+        half, middle, front = 0.5 * (right - left), 0.5 * (left + right), log_beta(a, b)
+        for i in range(NODES.size):
+            u = middle + half * NODES[i]
+            s, t = -log1p_exp(-u), -log1p_exp(u)
+            w = half * WEIGHTS[i] * exp(a * s + b * t - front)
+            m1 += w * s
+            m2 += w * t
+            m11 += w * s * s
+            m12 += w * s * t
+            m22 += w * t * t
+    s_lo, t_lo, s_hi, t_hi = log(lo), log1p(-lo), log(hi), log1p(-hi)
+    range_s, range_t = s_hi - s_lo, t_lo - t_hi
+    if outside == CLAMP:
+        below, above = exp(log_beta_cdf(a, b, lo)), exp(log_beta_cdf(b, a, 1.0 - hi))
+        m1 += below * s_lo + above * s_hi
+        m2 += below * t_lo + above * t_hi
+        m11 += below * s_lo * s_lo + above * s_hi * s_hi
+        m12 += below * s_lo * t_lo + above * s_hi * t_hi
+        m22 += below * t_lo * t_lo + above * t_hi * t_hi
+    else:
+        range_s, range_t = -s_lo, -t_hi
+    mean[0], mean[1] = m1, m2
+    put_factor(
+        root, m11 - m1 * m1, m12 - m1 * m2, m22 - m2 * m2, ROUNDING * range_s**2, ROUNDING * range_t**2
+    )  # fmt: skip
+
+
+@helper
+def log1p_exp(u):
+    """log(1 + e^u)."""
+    return u + log1p(exp(-u)) if u > 0.0 else log1p(exp(u))
+
+
+@helper
+def log_expit(v):
+    return -log1p_exp(-v)
+
+

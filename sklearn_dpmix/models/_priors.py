@@ -1,0 +1,239 @@
+"""Conjugate priors of exponential families, and their names of parameters (Diaconis & Ylvisaker 1979)."""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._parameters import numbers
+
+
+class Prior(BaseEstimator):
+    """Base class of priors on the parameters of a :class:`Family`."""
+
+    def check(self):
+        """Raise ValueError where a parameter is wrong."""
+
+    def fields(self, family):
+        """The numbers that compiled code reads, by name: floats and float arrays."""
+        raise NotImplementedError
+
+    def draw(self, rng, size, family):
+        """Draw parameters: ndarray of shape (size, n_params)."""
+        raise NotImplementedError
+
+    def _positive(self, *names):
+        for name in names:
+            value = numbers(getattr(self, name))
+            if value is None or value.ndim or not 0 < value < np.inf:
+                raise ValueError(
+                    f"{name} of {type(self).__name__} must be a positive finite number, got {name}="
+                    f"{getattr(self, name)!r}"
+                )
+
+
+class BetaPrior(Prior):
+    """Beta prior on a probability: density proportional to θ^(a-1) (1-θ)^(b-1).
+
+    Parameters
+    ----------
+    a, b : float, default=1.0
+        Positive; both 1: uniform.
+
+    Raises
+    ------
+    ValueError
+        On use, for a parameter that is not positive.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import BetaPrior
+    >>> BetaPrior(a=2.0, b=3.0)
+    BetaPrior(a=2.0, b=3.0)
+    """
+
+    def __init__(self, a=1.0, b=1.0):
+        self.a = a
+        self.b = b
+
+    def check(self):
+        self._positive("a", "b")
+
+    def fields(self, family):
+        alpha = np.array([self.a, self.b], dtype=np.float64)
+        return {"alpha": alpha, "alpha_total": float(alpha.sum())}
+
+    def draw(self, rng, size, family):
+        return rng.beta(self.a, self.b, (size, 1))
+
+
+class DirichletPrior(Prior):
+    """Dirichlet prior on the probabilities of categories: density proportional to Π θ_k^(α_k - 1).
+
+    Parameters
+    ----------
+    alpha : float or array-like of shape (n_categories,), default=1.0
+        Positive; one number stands for all categories; 1: uniform on the simplex.
+
+    Raises
+    ------
+    ValueError
+        On use, for what is not such numbers.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import DirichletPrior
+    >>> DirichletPrior(alpha=0.5)
+    DirichletPrior(alpha=0.5)
+    """
+
+    def __init__(self, alpha=1.0):
+        self.alpha = alpha
+
+    def check(self):
+        alpha = numbers(self.alpha)
+        if alpha is None or alpha.ndim > 1 or alpha.size == 0 or not np.all((alpha > 0) & (alpha < np.inf)):
+            raise ValueError(
+                f"alpha of DirichletPrior must be positive and finite, a number or one a category, got alpha="
+                f"{self.alpha!r}"
+            )
+
+    def _alpha(self, family):
+        alpha = np.asarray(self.alpha, dtype=np.float64)
+        if alpha.ndim and len(alpha) != family.n_params:
+            raise ValueError(
+                f"alpha of DirichletPrior has {len(alpha)} number(s), but there are {family.n_params} categories: give "
+                "one number, or one a category"
+            )
+        return np.broadcast_to(alpha, (family.n_params,)).copy()
+
+    def fields(self, family):
+        alpha = self._alpha(family)
+        return {"alpha": alpha, "alpha_total": float(alpha.sum())}
+
+    def draw(self, rng, size, family):
+        return rng.dirichlet(self._alpha(family), size)
+
+
+class GammaPrior(Prior):
+    """Gamma prior on a rate or a Poisson mean: density proportional to θ^(shape-1) exp(-rate·θ).
+
+    Parameters
+    ----------
+    shape : float, default=1.0
+    rate : float, default=0.01
+        Positive.  The default is nearly flat below 100, in units of the parameter.
+
+    Raises
+    ------
+    ValueError
+        On use, for a parameter that is not positive.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import GammaPrior
+    >>> GammaPrior(shape=2.0, rate=1.0)
+    GammaPrior(rate=1.0, shape=2.0)
+    """
+
+    def __init__(self, shape=1.0, rate=0.01):
+        self.shape = shape
+        self.rate = rate
+
+    def check(self):
+        self._positive("shape", "rate")
+
+    def fields(self, family):
+        return {"shape": float(self.shape), "rate": float(self.rate)}
+
+    def draw(self, rng, size, family):
+        return rng.gamma(self.shape, 1.0 / self.rate, (size, 1))
+
+
+class NormalInverseGammaPrior(Prior):
+    """Prior on a normal's mean μ and variance σ²: μ | σ² ~ N(mean, σ²/mean_precision), σ² ~ IG(shape, scale).
+
+    The density of IG(shape, scale) is proportional to x^(-shape-1) exp(-scale/x).
+
+    Parameters
+    ----------
+    mean : float, default=0.0
+    mean_precision : float, default=0.01
+        How many records the prior mean counts for.
+    shape : float, default=1.0
+    scale : float, default=1.0
+
+    Raises
+    ------
+    ValueError
+        On use, for a parameter that is not positive (``mean``: not finite).
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import NormalInverseGammaPrior
+    >>> NormalInverseGammaPrior(mean=170.0, mean_precision=0.1, shape=2.0, scale=100.0).mean
+    170.0
+    """
+
+    def __init__(self, mean=0.0, mean_precision=0.01, shape=1.0, scale=1.0):
+        self.mean = mean
+        self.mean_precision = mean_precision
+        self.shape = shape
+        self.scale = scale
+
+    def check(self):
+        self._positive("mean_precision", "shape", "scale")
+        mean = numbers(self.mean)
+        if mean is None or mean.ndim or not np.isfinite(mean):
+            raise ValueError(f"mean of NormalInverseGammaPrior must be a finite number, got mean={self.mean!r}")
+
+    def fields(self, family):
+        return {name: float(getattr(self, name)) for name in ("mean", "mean_precision", "shape", "scale")}
+
+    def draw(self, rng, size, family):
+        variance = self.scale / rng.gamma(self.shape, size=size)
+        mean = self.mean + np.sqrt(variance / self.mean_precision) * rng.standard_normal(size)
+        return np.column_stack([mean, variance])
+
+
+class GammaProductPrior(Prior):
+    """Independent gamma priors on both parameters of a beta law.
+
+    Parameters
+    ----------
+    shape : float or pair of floats, default=1.0
+    rate : float or pair of floats, default=0.1
+        Positive; one number stands for both parameters.
+
+    Raises
+    ------
+    ValueError
+        On use, for what is not one or two positive numbers.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import GammaProductPrior
+    >>> GammaProductPrior(shape=(2.0, 1.0)).shape
+    (2.0, 1.0)
+    """
+
+    def __init__(self, shape=1.0, rate=0.1):
+        self.shape = shape
+        self.rate = rate
+
+    def check(self):
+        for name in ("shape", "rate"):
+            value = numbers(getattr(self, name))
+            if value is None or value.shape not in ((), (2,)) or not np.all((value > 0) & (value < np.inf)):
+                raise ValueError(
+                    f"{name} of GammaProductPrior must be positive and finite, a number or a pair, got {name}="
+                    f"{getattr(self, name)!r}"
+                )
+
+    def fields(self, family):
+        return {
+            name: np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), (2,)).copy()
+            for name in ("shape", "rate")
+        }
+
+    def draw(self, rng, size, family):
+        fields = self.fields(family)
+        return rng.gamma(fields["shape"], 1.0 / fields["rate"], (size, 2))
