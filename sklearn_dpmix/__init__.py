@@ -1,6 +1,20 @@
 """Infer a population from what a differential-privacy mechanism released."""
 
-from .estimators import DeconvolutionKDE, PrivateDPMixture, PrivateLinearRegressionDA
+from .estimators import (
+    DeconvolutionKDE,
+    PrivateDPMixture,
+    PrivateExpFamilyGibbs,
+    PrivateLinearRegressionDA,
+    PrivateNaiveBayesDA,
+    PrivatePosteriorDA,
+)
 
-__all__ = ["DeconvolutionKDE", "PrivateDPMixture", "PrivateLinearRegressionDA"]
+__all__ = [
+    "DeconvolutionKDE",
+    "PrivateDPMixture",
+    "PrivateExpFamilyGibbs",
+    "PrivateLinearRegressionDA",
+    "PrivateNaiveBayesDA",
+    "PrivatePosteriorDA",
+]
 __version__ = "0.1.0.dev0"

@@ -279,6 +279,7 @@ def in_blocks_of_two(monkeypatch):
     """Five records are three blocks, in one thread: a sweep takes as long as starting the others would."""
     monkeypatch.setattr(_conditional, "BLOCKS_FROM", 1)
     monkeypatch.setattr(_in_blocks, "BLOCK", 2)
+    monkeypatch.setitem(globals(), "N_DRAWS", 3_000)  # it is Python that goes from block to block
     monkeypatch.setattr(_in_blocks, "in_threads", lambda function, n: [function(b) for b in range(n)])
     return monkeypatch
 

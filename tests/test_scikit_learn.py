@@ -3,7 +3,19 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_dpmix import PrivateDPMixture, PrivateLinearRegressionDA
+from sklearn_dpmix import PrivateDPMixture, PrivateLinearRegressionDA, PrivateNaiveBayesDA, PrivatePosteriorDA
+
+
+class NormalRecords:
+    """A user's model: each entry of a record is N(θ, 1), the prior flat."""
+
+    theta_init = [0.0]
+
+    def sample_records(self, rng, theta, n):
+        return rng.normal(theta[0], 1.0, (n, 1))
+
+    def sample_posterior(self, rng, records, theta):
+        return rng.normal(records.mean(), records.size**-0.5, 1)
 
 
 SHORT = {"n_chains": 1, "n_warmup": 20, "n_draws": 30}
@@ -23,7 +35,13 @@ def cannot_apply(estimator):
 
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 @parametrize_with_checks(
-    [PrivateDPMixture(), PrivateDPMixture(**SHORT), PrivateLinearRegressionDA(**SHORT)],
+    [
+        PrivateDPMixture(),
+        PrivateDPMixture(**SHORT),
+        PrivateLinearRegressionDA(**SHORT),
+        PrivateNaiveBayesDA(**SHORT),
+        PrivatePosteriorDA(model=NormalRecords(), **SHORT),
+    ],
     expected_failed_checks=cannot_apply,
 )
 def test_scikit_learns_checks(estimator, check):

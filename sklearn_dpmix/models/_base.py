@@ -101,7 +101,7 @@ class Family(Component):
         raise TypeError(f"{type(self).__name__} must define statistics(self, x): (n,) -> (n, n_statistics)")
 
     def to_free(self, theta):
-        """Return the unconstrained coordinates v, (m, n_free), of parameters (m, n_params); the logarithms of θ here."""
+        """Return the unconstrained coordinates v, (m, n_free), of parameters (m, n_params); here log θ."""
         return np.log(np.maximum(theta, 1e-100))
 
     def log_density(self, x, theta):

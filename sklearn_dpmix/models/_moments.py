@@ -52,7 +52,7 @@ def cut_moments(m0, m1, m2, below, above, lo, hi, outside, mean, root):
 
 @helper
 def gamma_moments(shape, rate, lo, hi, outside, mean, root):
-    """Of a Gamma(shape, rate) record, t(x) = x: ∫ x^r f over [lo, hi] is E x^r times a gamma probability of shape + r."""
+    """Of a Gamma(shape, rate) record, t(x) = x: ∫ x^r f over [lo, hi] is E x^r times a probability of shape + r."""
     if outside == 0.0:
         mean[0], root[0, 0] = shape / rate, sqrt(shape) / rate
         return

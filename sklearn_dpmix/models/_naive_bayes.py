@@ -35,17 +35,8 @@ class NaiveBayes(Component):
         }
         return lower(type(self), fields)
 
-    @property
-    def n_cells(self):
-        """Counts in a release."""
-        return self.n_classes * sum(self.n_values)
-
-    @property
-    def n_params(self):
-        return self.n_classes + self.n_cells
-
     def start(self, counts, rng):
-        """Draw parameters for a chain to start from: their law, were ``counts`` (n_cells,), moved into range, exact."""
+        """Draw parameters for a chain to start from, as if ``counts``, (n_cells,), were exact."""
         parts, at = [], 0
         for size in self.n_values:
             parts.append(np.reshape(counts[at : at + self.n_classes * size], (self.n_classes, size)))

@@ -100,19 +100,32 @@ def levels(state, rng, first, last):
 
 @entry
 def records(sampler, channel, kernel, Z, state, rng, first, last, counts, stats):
-    """Step 3 for a block; its counts and sufficient statistics."""
-    scratch = np.empty(counts.size)
-    n_accepted, lowest = allocate_range(sampler, rng, channel, kernel, Z, state, first, last, scratch, counts)
+    """Step 3 for a block; its counts and sufficient statistics.
+
+    They are summed in arrays of the block's own: those of neighbours share cache lines, which threads would fight over.
+    """
+    scratch, own_counts, own_stats = np.empty(counts.size), np.zeros(counts.size), np.zeros(stats.shape)
+    n_accepted, lowest = allocate_range(sampler, rng, channel, kernel, Z, state, first, last, scratch, own_counts)
     for i in range(first, last):
-        kernel.add_record(stats, state.alloc[i], state.records, i, 0, 1.0)
+        kernel.add_record(own_stats, state.alloc[i], state.records, i, 0, 1.0)
+    for k in range(counts.size):
+        counts[k] = own_counts[k]
+        for t in range(stats.shape[1]):
+            stats[k, t] = own_stats[k, t]
     return n_accepted, lowest
 
 
 def in_threads(function, n):
-    """``[function(0), ..., function(n - 1)]``, on all cores."""
-    if config.NUMBA_NUM_THREADS == 1:
+    """``[function(0), ..., function(n - 1)]`` on all cores; neighbours, whose memory is close, not at the same time."""
+    n_threads = config.NUMBA_NUM_THREADS
+    if n_threads == 1:
         return [function(b) for b in range(n)]
-    return list(_pool(os.getpid(), config.NUMBA_NUM_THREADS).map(function, range(n)))
+    stride = -(-n // n_threads)
+    pool, found = _pool(os.getpid(), n_threads), [None] * n
+    running = {b: pool.submit(function, b) for b in sorted(range(n), key=lambda b: b % stride)}
+    for b, future in running.items():
+        found[b] = future.result()
+    return found
 
 
 @cache

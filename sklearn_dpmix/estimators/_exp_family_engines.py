@@ -1,0 +1,210 @@
+"""Which sampler PrivateExpFamilyGibbs runs, and its parts as compiled code sees them."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..mechanisms import GaussianMechanism
+from ..models import Multinomial
+from ..models._family_records import RECORD_MODELS
+from ..queries import NoisyCount
+from ..samplers._augmentation import ACCEPTED as RECORDS_ACCEPTED
+from ..samplers._augmentation import PROPOSED as RECORDS_PROPOSED
+from ..samplers._augmentation import counting, start_augmentation
+from ..samplers._statistic import ACCEPTED, PROPOSED, advance_statistic
+from ..samplers._statistic_counts import Counts
+from ..samplers._statistic_given import GivenBeta, GivenNormal
+from ..samplers._statistic_modes import find_modes
+from ..samplers._statistic_normal import NormalApproximation, RoundedNormalApproximation
+from ..samplers._statistic_normal_counts import NormalCounts
+from ..samplers._statistic_records import FamilyAugmentation, advance_records
+from ..samplers._statistic_sums import GammaSum, PoissonSum
+from ..samplers._statistic_table import BinomialTable, PoissonTable
+
+#: Up to so many records "auto" imputes each of them where the statistic's law is not closed-form (and the posterior has
+#: one mode): a few hundred ns a record and sweep; fewer where there are no non-centred moves.
+AFFORDABLE = {"exponential": 1000, "gamma": 1000, "poisson": 200, "normal": 1000, "beta": 100}
+MOST_RECORDS = 1e6  # and "exact" does
+N_SEARCHED = 500  # draws of the prior from which modes are looked for
+
+SAMPLERS = {"counts": Counts, "poisson": PoissonSum, "gamma": GammaSum}
+TABLES = {"counts": BinomialTable, "poisson": PoissonTable}
+GIVEN = {"normal": GivenNormal, "beta": GivenBeta}
+
+
+class Engine(NamedTuple):
+    """What the chains need."""
+
+    approximation: str  # "exact" or "normal"
+    init: Any  # rng -> state
+    advance: Any  # (state, rng, n_sweeps, n_warmup, thin) -> state, draws
+    n_proposed: Any  # state -> (proposed, accepted) moves
+
+
+def choose_engine(problem, approximation):
+    """Return the :class:`Engine` for a problem; raise ValueError where there is none."""
+    if approximation == "normal":
+        return normal_engine(problem)
+    if problem.bounds is None:
+        if problem.family.exact_law is not None:
+            return exact_engine(problem)
+        if problem.mechanism is None and problem.n_known and problem.family.names[0] in GIVEN:
+            return given_engine(problem)
+    reason = why_not_by_records(problem)
+    if approximation == "exact":
+        if reason is not None:
+            raise ValueError(f'approximation="exact" is not there: {reason}; approximation="normal" handles it')
+        return records_engine(problem, modes(problem))
+    if reason is None and start_of(problem) <= AFFORDABLE[problem.family.names[0]]:
+        found = modes(problem)
+        if len(found[0]) == 1:
+            return records_engine(problem, found)
+    return normal_engine(problem)
+
+
+def why_not_by_records(problem):
+    """Why the posterior cannot be had by imputing all records; None where it can."""
+    if problem.mechanism is None:
+        return "without noise, no imputed record can be changed by itself"
+    if problem.family.names[:1] == () or problem.family.names[0] not in RECORD_MODELS:
+        return f"records of {problem.family!r} cannot be imputed"
+    if start_of(problem) > MOST_RECORDS:
+        return f"each record is imputed, and there are {start_of(problem):.3g}, more than {MOST_RECORDS:.0g}"
+    return None
+
+
+def records_engine(problem, found):
+    """Data augmentation: all records are imputed.  ``found`` are :func:`modes`, of which an unknown n is left out."""
+    family, S = problem.family, problem.S
+    d = family.n_free
+    centres, factors = found[0][:, :d], found[1][:, :d, :d]
+    model = RECORD_MODELS[family.names[0]](family, problem.prior, problem.bounds, problem.outside, centres, factors)
+    n_records, count = problem.n_records, 0.0
+    start = most = n_records
+    if isinstance(n_records, NoisyCount):
+        start, most, count = n_records.likely, n_records.most, float(n_records.value)
+    channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])
+    sampler, value = FamilyAugmentation(centres, factors, found[2]), model._lower()
+    values = sampler._lower(), value, channel, counting(n_records)._lower()
+    init = partial(start_augmentation, model, value, start, most, S, None)
+    return Engine("exact", init, partial(advance_records, values, S, count), record_moves)
+
+
+def record_moves(state):
+    """(proposed, accepted) records."""
+    return state.floats[RECORDS_PROPOSED], state.floats[RECORDS_ACCEPTED]
+
+
+def statistic_engine(approximation, sampler, model, problem, init):
+    """The engine of a sampler of :mod:`sklearn_dpmix.samplers._statistic`."""
+    channel, counter, S, C = parts(problem)
+    advance = partial(advance_statistic, (sampler, model, channel, counter), S, C, problem.S.shape[1])
+    return Engine(approximation, init, advance, theta_moves)
+
+
+def theta_moves(state):
+    """(proposed, accepted) moves of θ."""
+    return state.ints[PROPOSED], state.ints[ACCEPTED]
+
+
+def parts(problem):
+    """(channel, counter, S, C) as compiled code sees them.
+
+    Where there is no mechanism, the statistic stays where it is: a channel stands in, with no release.
+    """
+    S, C = problem.S, np.zeros((0, 1))
+    if problem.mechanism is None:
+        channel = GaussianMechanism(scale=1.0)._lower(n_records=1, n_features=S.shape[1])
+        S = S[:0]
+    else:
+        channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])
+    counter = channel
+    if isinstance(problem.n_records, NoisyCount):
+        C = problem.n_records.releases()
+        counter = problem.n_records.mechanism._lower(n_records=len(C), n_features=1)
+    return channel, counter, S, C
+
+
+def start_of(problem):
+    """A number of records to start from."""
+    return problem.n_known or float(problem.n_records.likely)
+
+
+def exact_engine(problem):
+    """The law of the statistic is closed-form; θ is integrated out."""
+    family, n = problem.family, start_of(problem)
+    model = family._lower(prior=problem.prior)
+    given = problem.S[0] if problem.mechanism is None else None
+    if given is None and problem.n_known and family.n_statistics == 1 and family.exact_law in TABLES:
+        channel, _, S, _ = parts(problem)
+        table = TABLES[family.exact_law]().tabulate(model, channel, S, n)
+        if table is not None:
+            init = partial(table.init, model, family.n_params, n, None)
+            return statistic_engine("exact", table._lower(), model, problem, init)
+    if given is not None and family.exact_law == "counts" and family.n_statistics > 1:
+        n = given.sum()  # counts say how many there are
+        problem = problem._replace(n_records=max(int(n), 1))
+    sampler = SAMPLERS[family.exact_law]()
+    init = partial(sampler.init, model, family.n_params, n, given)
+    return statistic_engine("exact", sampler._lower(is_given=given is not None), model, problem, init)
+
+
+def given_engine(problem):
+    """Without a mechanism: the ordinary posterior."""
+    sampler, model = GIVEN[problem.family.names[0]](), problem.family._lower(prior=problem.prior)
+    init = partial(sampler.init, model, problem.family.n_params, problem.n_known, problem.S[0])
+    return statistic_engine("exact", sampler._lower(is_given=True), model, problem, init)
+
+
+def normal_engine(problem):
+    """The statistic given θ is taken to be normal."""
+    family = problem.family
+    if isinstance(family, Multinomial):
+        return normal_counts_engine(problem)
+    model = family._lower(prior=problem.prior, bounds=problem.bounds, outside=problem.outside)
+    given = problem.S[0] if problem.mechanism is None else None
+    kind = NormalApproximation
+    if given is None and problem.mechanism.is_discrete:
+        kind = RoundedNormalApproximation
+    sampler = kind(*modes(problem), problem.n_known, problem.S.shape[1], given is not None)
+    init = partial(sampler.init, model, family.n_params, given)
+    return statistic_engine("normal", sampler._lower(), model, problem, init)
+
+
+def normal_counts_engine(problem):
+    """The same for multinomial counts."""
+    given, n = (None, start_of(problem)) if problem.mechanism is not None else (problem.S[0], problem.S[0].sum())
+    if given is None and problem.mechanism.is_discrete:
+        raise ValueError(
+            'approximation="normal" takes multinomial counts for real numbers, but the noise of '
+            f'{problem.mechanism!r} is on integers: use approximation="exact"'
+        )
+    if given is not None:
+        problem = problem._replace(n_records=max(int(n), 1))
+    sampler, model = NormalCounts(), problem.family._lower(prior=problem.prior)
+    init = partial(sampler.init, model, problem.family.n_params, n, given)
+    return statistic_engine("normal", sampler._lower(is_given=given is not None), model, problem, init)
+
+
+def modes(problem):
+    """Modes of the posterior under the normal approximation and Gaussian noise: :func:`find_modes`."""
+    family, prior, mechanism, S = problem.family, problem.prior, problem.mechanism, problem.S
+    model = family._lower(prior=prior, bounds=problem.bounds, outside=problem.outside)
+    y, noise = S[0], np.zeros(S.shape[1])
+    if mechanism is not None:
+        scale = np.broadcast_to(mechanism.noise_scale_for(S.shape[1]), (len(S),))
+        weight = scale**-2.0 / np.sum(scale**-2.0)  # of each release, by the precision of its noise
+        unit = variance_of(mechanism) / np.mean(scale**2)
+        y, noise = weight @ S, np.full(S.shape[1], unit * np.sum(weight**2 * scale**2))
+    count = count_noise = 1.0
+    if not problem.n_known:
+        count, count_noise = float(problem.n_records.value), variance_of(problem.n_records.mechanism)
+    starts = family.to_free(prior.draw(np.random.default_rng(0), N_SEARCHED, family))
+    return find_modes(model, starts, y, noise, problem.n_known, count, count_noise)
+
+
+def variance_of(mechanism):
+    """Mean variance of the noise; where it is unknown, that of Laplace noise of the same scale."""
+    variance = mechanism.noise_variance(1)
+    return 2.0 * float(np.mean(np.square(mechanism.noise_scale_for(1)))) if variance is None else float(variance)

@@ -1,0 +1,277 @@
+"""What PrivateExpFamilyGibbs is given, checked: family, prior, mechanism, release, bounds, number of records."""
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from ..mechanisms import (
+    AdditiveMechanism,
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    LaplaceMechanism,
+)
+from ..models import Family, Multinomial, Prior, resolve_family
+from ..queries import NoisyCount, SufficientStatistics
+from ._chain_estimator import warn_user
+from ._curator import IMPOSSIBLE
+
+#: Noise whose log density is known to be concave.
+LOG_CONCAVE = (LaplaceMechanism, GaussianMechanism, DiscreteLaplaceMechanism, DiscreteGaussianMechanism)
+
+
+class Problem(NamedTuple):
+    """All that the posterior depends on."""
+
+    family: Family
+    prior: Prior
+    mechanism: Any  # or None
+    bounds: tuple[float, float] | None
+    outside: str | None  # "clamp", "drop" or None
+    n_records: Any  # int or NoisyCount
+    S: np.ndarray  # (n_releases, n_statistics)
+
+    @property
+    def n_known(self):
+        """The number of records, 0.0 where it is unknown."""
+        return 0.0 if isinstance(self.n_records, NoisyCount) else float(self.n_records)
+
+
+def read_problem(estimator, S):
+    """Return the :class:`Problem` of an estimator and its release, or raise what is wrong with them."""
+    query = check_mechanism(estimator.mechanism)
+    family = check_family(estimator.family, query)
+    n_records = check_n_records(estimator.n_records)
+    S = check_release(estimator, S, family)
+    if isinstance(family, Multinomial) and family.n_categories is None:
+        family = Multinomial(n_categories=S.shape[1])
+        family.check()
+    bounds, outside = check_bounds(estimator.truncation, family, query)
+    problem = Problem(
+        family, check_prior(estimator.prior, family), estimator.mechanism, bounds, outside, n_records, S
+    )  # fmt: skip
+    if estimator.mechanism is None:
+        check_exact_statistic(problem)
+    else:
+        check_noise(problem)
+        warn_if_impossible(problem)
+    return problem
+
+
+def check_mechanism(mechanism):
+    """Return the mechanism's query, or None."""
+    if mechanism is None:
+        return None
+    example = 'LaplaceMechanism(epsilon=1.0, query=SufficientStatistics("poisson", bounds=(0, 20)))'
+    if isinstance(mechanism, type) or not isinstance(mechanism, AdditiveMechanism):
+        raise TypeError(f"mechanism must add noise to a statistic, as {example} does, or be None, got {mechanism!r}")
+    if not getattr(mechanism, "is_log_concave", isinstance(mechanism, LOG_CONCAVE)):
+        raise ValueError(
+            f"mechanism must add noise with a log-concave density, such as Laplace or Gaussian, got {mechanism!r}; if "
+            "its noise is, give the class an attribute is_log_concave = True"
+        )
+    query = mechanism.query
+    if query is None and mechanism.bounds is not None:
+        raise ValueError(
+            f"mechanism={mechanism!r} releases records one by one (bounds=), but PrivateExpFamilyGibbs needs a release "
+            f"of their statistic: use {example}, or scale= alone"
+        )
+    if query is not None:
+        if not isinstance(query, SufficientStatistics):
+            raise ValueError(
+                f"PrivateExpFamilyGibbs understands releases of SufficientStatistics only, got query={query!r}: use "
+                f"{example}"
+            )
+        query.check()
+    return query
+
+
+def check_family(family, query):
+    """Return the family as an object, which agrees with the query's."""
+    if family is None:
+        raise ValueError('family must be given, by name ("poisson") or as an object of sklearn_dpmix.models, got None')
+    family = resolve_family(family)
+    family.check()
+    if family.prior_class is None:
+        raise ValueError(
+            f"family={family!r} has no prior_class, so that nothing can be inferred: define what Family asks for, or "
+            "use one of sklearn_dpmix.models"
+        )
+    if query is None:
+        return family
+    other = resolve_family(query.family)
+    same = type(other) is type(family)
+    if same and isinstance(family, Multinomial):
+        if family.n_categories in (None, other.n_categories):
+            return other
+        same = False
+    if not same or other.get_params() != family.get_params():
+        raise ValueError(
+            f"family={family!r}, but the mechanism released statistics of {other!r} (query={query!r}): give the same "
+            "family to both"
+        )
+    return family
+
+
+def check_prior(prior, family):
+    """Return the prior, by default the family's own."""
+    if prior is None:
+        prior = family.prior_class()
+    if not isinstance(prior, family.prior_class):
+        raise ValueError(
+            f"prior of family {type(family).__name__} must be a {family.prior_class.__name__}, got prior={prior!r}"
+        )
+    prior.check()
+    prior.fields(family)
+    return prior
+
+
+def check_n_records(n_records):
+    """Return the number of records, an int or a NoisyCount."""
+    if isinstance(n_records, NoisyCount):
+        n_records.check()
+        if not getattr(n_records.mechanism, "is_log_concave", isinstance(n_records.mechanism, LOG_CONCAVE)):
+            raise ValueError(f"n_records must have noise with a log-concave density, got n_records={n_records!r}")
+        return n_records
+    if n_records is None:
+        raise ValueError(
+            "n_records must say how many records are behind the release, got n_records=None: a positive integer, or "
+            "NoisyCount(value, mechanism) where it was itself released with noise"
+        )
+    if not isinstance(n_records, Integral) or isinstance(n_records, (bool, np.bool_)) or n_records < 1:
+        raise ValueError(f"n_records must be a positive integer or a NoisyCount, got n_records={n_records!r}")
+    return int(n_records)
+
+
+def check_release(estimator, S, family):
+    """Return the release as (n_releases, n_statistics)."""
+    mechanism, k, who = estimator.mechanism, family.n_statistics, type(estimator).__name__
+    S = S if np.ndim(S) else np.reshape(S, 1)
+    array = check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
+    if array.ndim == 1:
+        array = array.reshape(1, -1)
+    if k is None:
+        k = array.shape[1]
+        if k < 2:
+            raise ValueError(f"{who}: a release of counts must have one number a category, at least 2, got {k}")
+    if array.ndim != 2 or array.shape[1] != k:
+        names = list(family.labels) or "one count a category"
+        raise ValueError(
+            f"{who}: a release of family {type(family).__name__} must have {k} number(s), the sums of {names}, got "
+            f"shape {np.shape(S)}; several releases go one a row, (n_releases, {k})"
+        )
+    if mechanism is not None:
+        if mechanism.is_discrete and not family.is_integer:
+            raise ValueError(
+                f"mechanism={mechanism!r} adds noise to integers, but the statistic of family {type(family).__name__} "
+                f"is not one: use {mechanism.continuous}"
+            )
+        mechanism.check_release(array)
+    return np.ascontiguousarray(array)
+
+
+def check_bounds(truncation, family, query):
+    """Return (bounds, outside): what happened to records outside the bounds, or (None, None)."""
+    of_query = None if query is None or query.bounds is None else query._bounds(family)
+    if truncation is None:
+        return (None, None) if of_query is None else (of_query, query.outside)
+    try:
+        dropped = SufficientStatistics(family, bounds=truncation, outside="drop")
+        dropped.check()
+    except ValueError as error:
+        raise ValueError(f"truncation={truncation!r}: {error}") from None
+    bounds = dropped._bounds(family)
+    if query is None:
+        return bounds, "drop"
+    if of_query != bounds or query.outside != "drop":
+        raise ValueError(
+            f"truncation={truncation!r} says that records outside were dropped, but the mechanism's query is "
+            f"{query!r}: "
+            'leave truncation out, or use a query with these bounds and outside="drop"'
+        )
+    return bounds, "drop"
+
+
+def check_noise(problem):
+    """Check that the mechanism's noise goes with this many releases and statistics."""
+    problem.mechanism.check()
+    problem.mechanism._scales(len(problem.S), problem.S.shape[1])
+
+
+def check_exact_statistic(problem):
+    """Without a mechanism the release is the statistic itself: one row, and possible."""
+    family, S = problem.family, problem.S
+    if np.any(S != S[0]):
+        raise ValueError(
+            "without a mechanism the release is the statistic itself, so that several rows must be equal: give one "
+            "row, or the mechanism that made them"
+        )
+    s, n = S[0], problem.n_known
+    low, high = value_range(problem)
+    slack = 1e-9 * np.maximum(np.abs(s), 1.0)
+    wrong = np.any(s < low - slack) or np.any(s > high + slack)
+    if family.is_integer and problem.outside is None:
+        wrong = wrong or np.any(s != np.floor(s)) or (isinstance(family, Multinomial) and n and s.sum() != n)
+    if not wrong and problem.outside is None and family.names[:1] == ("normal",):
+        wrong = s[1] < 0 or (n and s[1] < s[0] ** 2 / n - slack[1])
+    if not wrong and problem.outside is None and family.names[:1] == ("beta",) and n:
+        wrong = np.exp(s[0] / n) + np.exp(s[1] / n) > 1 + 1e-9
+    if not wrong and family.exact_law == "gamma" and problem.outside is None:
+        wrong = s[0] <= 0
+    if wrong:
+        raise ValueError(
+            f"no {problem.n_records!r} records of family {type(family).__name__} have the statistic {s.tolist()}: "
+            "without a mechanism the release must be exact; give the mechanism that made it"
+        )
+
+
+def value_range(problem):
+    """Smallest and largest value of each statistic before noise, (low, high)."""
+    family, (lo, hi) = problem.family, problem.bounds or problem.family.support
+    x = np.unique([lo, hi, min(max(0.0, lo), hi)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = family.statistics(x)
+    if problem.outside == "drop":
+        t = np.vstack([t, np.zeros(t.shape[1])])
+    low, high = t.min(axis=0), t.max(axis=0)
+    if isinstance(family, Multinomial):
+        low, high = np.zeros(t.shape[1]), np.ones(t.shape[1])
+    n = problem.n_known
+    if n:
+        return n * low, n * high
+    return np.where(low < 0, -np.inf, 0.0), np.where(high > 0, np.inf, 0.0)
+
+
+def warn_if_impossible(problem):
+    """Warn where the noise hardly ever goes as far as the release is outside what the statistic can be."""
+    mechanism, S = problem.mechanism, problem.S
+    scale = np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1))
+    low, high = value_range(problem)
+    distance = np.maximum(np.maximum(low - S, S - high), 0.0)
+    tail = mechanism.tail_probability(distance, scale)
+    if tail is None:
+        return
+    tail = np.where(distance > 0, tail, 1.0)
+    row, j = np.unravel_index(np.argmin(tail), S.shape)
+    probability = min(1.0, 2.0 * float(tail[row, j]) * S.size)
+    if probability < IMPOSSIBLE:
+        warn_user(
+            f"release {row} has sum({problem.family.labels[j]}) = {S[row, j]:g}, which is between {low[j]:g} and "
+            f"{high[j]:g} before noise: among {S.size} number(s) one so far outside has probability {probability:.2g} "
+            f"under {mechanism!r}; was it released by another mechanism, or of another number of records than "
+            f"{problem.n_records!r}?",
+            UserWarning,
+        )
+    elif isinstance(problem.family, Multinomial) and problem.n_known:
+        off = np.abs(S.sum(axis=1) - problem.n_known)  # the noise of K counts: one of them is at least off / K
+        size = S.shape[1]
+        tails = 2.0 * size * np.ravel(mechanism.tail_probability(off[:, None] / size, scale)) * len(S)
+        if tails.min() < IMPOSSIBLE:
+            row = int(np.argmin(tails))
+            warn_user(
+                f"the counts of release {row} add up to {S[row].sum():g}, and to {problem.n_known:g} before noise: so "
+                f"far off has a probability of at most {tails[row]:.2g} under {mechanism!r}; is n_records right?",
+                UserWarning,
+            )

@@ -1,0 +1,344 @@
+"""Exponential families record by record, as data augmentation sees them: for statistics that are cut at bounds.
+
+A record outside the bounds is dropped or clamped in what it contributes; the record itself is not, so that θ given all
+records has its conjugate law.
+"""
+
+from math import exp, inf, lgamma, log, log1p, sqrt
+
+import numpy as np
+
+from .._beta import draw_beta
+from .._compiled import compiled, helper, lower
+from .._numeric import log_gamma_p
+from ._base import OUTSIDE
+from ._moments import log1p_exp
+from ._records import RecordModel
+
+CLAMP, DROP = OUTSIDE["clamp"], OUTSIDE["drop"]
+N_SLICES = 4  # rounds of slice sampling of a beta law's parameters in a sweep
+
+
+class FamilyRecords(RecordModel):
+    """Records of a family with a prior; a subclass for each family has the compiled methods.
+
+    Parameters
+    ----------
+    family : Family
+    prior : Prior
+    bounds : pair (lo, hi), or None
+    outside : {"clamp", "drop"}, or None
+    centres, factors : ndarrays of shape (n_modes, d) and (n_modes, d, d)
+        Unconstrained coordinates near which chains start, and factors of their covariances.
+    """
+
+    n_columns = 1
+
+    def __init__(self, family, prior, bounds, outside, centres, factors):
+        self.family = family
+        self.prior = prior
+        self.bounds = bounds
+        self.outside = outside
+        self.centres = centres
+        self.factors = factors
+
+    def _lower(self, **context):
+        lo, hi = (-inf, inf) if self.bounds is None else self.bounds
+        fields = {**self.prior.fields(self.family), **self.family._numbers()}
+        return lower(type(self), {**fields, "lo": float(lo), "hi": float(hi), "outside": OUTSIDE[self.outside]})
+
+    def start(self, moments, rng):
+        """Parameters to start from: near one of the modes, each as often as the other."""
+        mode, theta = rng.integers(len(self.centres)), np.zeros(self.family.n_params)
+        free = self.centres[mode] + self.factors[mode] @ rng.standard_normal(self.centres.shape[1])
+        self.family._lower(prior=self.prior).to_theta(free, theta)
+        return theta
+
+    def first_steps(self):
+        """Factors of the first non-centred proposals, (n_blocks, m, m)."""
+        return np.array(self.factors[:1])
+
+    def work_shape(self, n_statistics):
+        """Of the scratch that a sweep needs."""
+        return 7, max(self.family.n_params, n_statistics)
+
+    @compiled
+    def n_blocks(self):
+        return 1
+
+    @compiled
+    def contribute(self, records, i, contributions, row):
+        x = records[i, 0]
+        if self.outside == CLAMP:
+            x = min(max(x, self.lo), self.hi)
+        elif self.outside == DROP and (x < self.lo or x > self.hi):
+            x = 0.0
+        contributions[row, 0] = x
+
+
+class ScaleRecords(FamilyRecords):
+    """Gamma(k, rate θ) records (exponential: k = 1), θ ~ Gamma(shape, rate).  θx is what a record keeps."""
+
+    @compiled
+    def draw_record(self, rng, theta, records, i):
+        records[i, 0] = rng.standard_gamma(self.known_shape) / theta[0]
+
+    @compiled
+    def update_theta(self, rng, theta, records, n, work):
+        total = 0.0
+        for i in range(n):
+            total += records[i, 0]
+        theta[0] = max(rng.standard_gamma(self.shape + n * self.known_shape) / (self.rate + total), 1e-300)
+
+    @compiled
+    def block_size(self, block):
+        return 1
+
+    @compiled
+    def get_block(self, theta, block, v):
+        v[0] = log(theta[0])
+
+    @compiled
+    def set_block(self, theta, block, v):
+        theta[0] = exp(v[0])
+
+    @compiled
+    def log_prior_block(self, theta, block):
+        if not 1e-150 < theta[0] < 1e150:
+            return -inf
+        return self.shape * log(theta[0]) - self.rate * theta[0]
+
+    @compiled
+    def carry(self, theta, to, block, records, i, row):
+        records[row, 0] = records[i, 0] * (theta[0] / to[0])
+
+
+class PoissonRecords(FamilyRecords):
+    """Poisson(θ) records, θ ~ Gamma(shape, rate).
+
+    Next to x stands w, uniform: u = P(X < x) + w P(X = x) is uniform too, whatever θ, and is what a record keeps.  The
+    map from (x, w) to (x', w') is one between uniform u's, so that the law of (x', w') under θ' is the right one.
+    """
+
+    n_columns = 2
+
+    @compiled
+    def draw_record(self, rng, theta, records, i):
+        records[i, 0] = float(rng.poisson(theta[0]))
+        records[i, 1] = rng.random()
+
+    @compiled
+    def update_theta(self, rng, theta, records, n, work):
+        total = 0.0
+        for i in range(n):
+            total += records[i, 0]
+        theta[0] = max(rng.standard_gamma(self.shape + total) / (self.rate + n), 1e-300)
+
+    @compiled
+    def block_size(self, block):
+        return 1
+
+    @compiled
+    def get_block(self, theta, block, v):
+        v[0] = log(theta[0])
+
+    @compiled
+    def set_block(self, theta, block, v):
+        theta[0] = exp(v[0])
+
+    @compiled
+    def log_prior_block(self, theta, block):
+        if not 1e-150 < theta[0] < 1e9:
+            return -inf
+        return self.shape * log(theta[0]) - self.rate * theta[0]
+
+    @compiled
+    def carry(self, theta, to, block, records, i, row):
+        carry_poisson(theta[0], to[0], records, i, row)
+
+
+@helper
+def carry_poisson(rate, new_rate, records, i, row):
+    """(x, w) of record i at the same u under another rate, found by steps from x on; the tail is kept that is small."""
+    x = records[i, 0]
+    mass = exp(x * log(rate) - rate - lgamma(x + 1.0))
+    at_least = exp(log_gamma_p(x, rate)) if x > 0.0 else 1.0  # P(X >= x)
+    upper = at_least > 0.5  # u is kept by the lower tail
+    u = 1.0 - at_least + records[i, 1] * mass if upper else at_least - records[i, 1] * mass  # 1 - u from above
+    mass = exp(x * log(new_rate) - new_rate - lgamma(x + 1.0))
+    at_least = exp(log_gamma_p(x, new_rate)) if x > 0.0 else 1.0
+    gap = u - (1.0 - at_least) if upper else at_least - u  # u' = P(X < x) + gap: within [0, mass) at the new x
+    while gap < 0.0 and x > 0.0:
+        mass *= x / new_rate
+        x -= 1.0
+        gap += mass
+    while gap >= mass and mass > 1e-300:
+        gap -= mass
+        x += 1.0
+        mass *= new_rate / x
+    records[row, 0] = x
+    records[row, 1] = min(max(gap / mass, 0.0), 1.0) if mass > 0.0 else 0.5
+
+
+class NormalRecords(FamilyRecords):
+    """Normal records under a normal-inverse-gamma prior; (x - μ)/σ is what a record keeps."""
+
+    @compiled
+    def draw_record(self, rng, theta, records, i):
+        records[i, 0] = theta[0] + sqrt(theta[1]) * rng.standard_normal()
+
+    @compiled
+    def contribute(self, records, i, contributions, row):
+        x = records[i, 0]
+        if self.outside == CLAMP:
+            x = min(max(x, self.lo), self.hi)
+        elif self.outside == DROP and (x < self.lo or x > self.hi):
+            x = 0.0
+        contributions[row, 0], contributions[row, 1] = x, x * x
+
+    @compiled
+    def update_theta(self, rng, theta, records, n, work):
+        centre = total = squares = 0.0
+        if n > 0:
+            for i in range(n):
+                total += records[i, 0]
+            centre = total / n
+            for i in range(n):
+                squares += (records[i, 0] - centre) ** 2
+        precision = self.mean_precision + n
+        shift = centre - self.mean
+        scale = self.scale + 0.5 * (squares + self.mean_precision * n / precision * shift * shift)
+        variance = scale / rng.standard_gamma(self.shape + 0.5 * n)
+        theta[0] = self.mean + n / precision * shift + sqrt(variance / precision) * rng.standard_normal()
+        theta[1] = variance
+
+    @compiled
+    def block_size(self, block):
+        return 2
+
+    @compiled
+    def get_block(self, theta, block, v):
+        v[0], v[1] = theta[0], log(theta[1])
+
+    @compiled
+    def set_block(self, theta, block, v):
+        theta[0], theta[1] = v[0], exp(v[1])
+
+    @compiled
+    def log_prior_block(self, theta, block):
+        if not 1e-150 < theta[1] < 1e150:
+            return -inf
+        centred = theta[0] - self.mean
+        half = self.scale + 0.5 * self.mean_precision * centred * centred
+        return -(self.shape + 0.5) * log(theta[1]) - half / theta[1]
+
+    @compiled
+    def carry(self, theta, to, block, records, i, row):
+        records[row, 0] = to[0] + (records[i, 0] - theta[0]) * sqrt(to[1] / theta[1])
+
+
+class BetaRecords(FamilyRecords):
+    """Beta(a, b) records, a and b under independent gamma priors; no non-centred moves.
+
+    θ given the records is not conjugate: slice sampling (Neal 2003) of logit(a/(a+b)) and log(a+b), which are nearly
+    independent.
+    """
+
+    @compiled
+    def n_blocks(self):
+        return 0
+
+    @compiled
+    def block_size(self, block):
+        return 0
+
+    @compiled
+    def get_block(self, theta, block, v):
+        pass
+
+    @compiled
+    def set_block(self, theta, block, v):
+        pass
+
+    @compiled
+    def log_prior_block(self, theta, block):
+        return 0.0
+
+    @compiled
+    def carry(self, theta, to, block, records, i, row):
+        pass
+
+    @compiled
+    def draw_record(self, rng, theta, records, i):
+        records[i, 0] = min(max(draw_beta(rng, theta[0], theta[1]), 1e-300), 1.0 - 1e-16)
+
+    @compiled
+    def contribute(self, records, i, contributions, row):
+        x = records[i, 0]
+        if self.outside == CLAMP:
+            x = min(max(x, self.lo), self.hi)
+        if self.outside == DROP and (x < self.lo or x > self.hi):
+            contributions[row, 0], contributions[row, 1] = 0.0, 0.0
+        else:
+            contributions[row, 0], contributions[row, 1] = log(x), log1p(-x)
+
+    @compiled
+    def update_theta(self, rng, theta, records, n, work):
+        work[0, 0], work[0, 1] = 0.0, 0.0
+        for i in range(n):
+            work[0, 0] += log(records[i, 0])
+            work[0, 1] += log1p(-records[i, 0])
+        v, w = log(theta[0]) - log(theta[1]), log(theta[0] + theta[1])
+        for turn in range(2 * N_SLICES):
+            v, w = slice_step(rng, self, work[0], float(n), v, w, turn % 2)
+        theta[0], theta[1] = exp(w - log1p_exp(-v)), exp(w - log1p_exp(v))
+
+
+@helper
+def log_beta_posterior(model, sums, n, v, w):
+    """Log density of v = logit(a/(a+b)) and w = log(a+b): da db = ab dv dw."""
+    log_a, log_b = w - log1p_exp(-v), w - log1p_exp(v)
+    if not (log_a > -300.0 and log_b > -300.0 and w < 300.0):
+        return -inf
+    a, b = exp(log_a), exp(log_b)
+    value = model.shape[0] * log_a - model.rate[0] * a + model.shape[1] * log_b - model.rate[1] * b
+    return value + a * sums[0] + b * sums[1] + n * (lgamma(a + b) - lgamma(a) - lgamma(b))
+
+
+@helper
+def slice_step(rng, model, sums, n, v, w, which):
+    """One update of v (``which`` 0) or w by stepping out and shrinking from a width of 1/√(n+1)."""
+    x = v if which == 0 else w
+    level = log_beta_posterior(model, sums, n, v, w) - rng.standard_exponential()
+    width = 3.0 / sqrt(n + 1.0)
+    low = x - width * rng.random()
+    high = low + width
+    for side in range(2):
+        at, step = (low, -width) if side == 0 else (high, width)
+        for _ in range(200):
+            if not log_beta_posterior(model, sums, n, at if which == 0 else v, w if which == 0 else at) > level:
+                break
+            at += step
+        if side == 0:
+            low = at
+        else:
+            high = at
+    while True:
+        at = low + (high - low) * rng.random()
+        a, b = (at, w) if which == 0 else (v, at)
+        if log_beta_posterior(model, sums, n, a, b) > level:
+            return a, b
+        if at < x:
+            low = at
+        else:
+            high = at
+
+
+#: Record models by the family's first name.
+RECORD_MODELS: dict[str, type[FamilyRecords]] = {
+    "exponential": ScaleRecords,
+    "gamma": ScaleRecords,
+    "poisson": PoissonRecords,
+    "normal": NormalRecords,
+    "beta": BetaRecords,
+}
