@@ -2,6 +2,8 @@
 
 from .estimators import (
     DeconvolutionKDE,
+    NaivePosterior,
+    OnePosteriorSampling,
     PrivateDPMixture,
     PrivateExpFamilyGibbs,
     PrivateLinearRegressionDA,
@@ -11,6 +13,8 @@ from .estimators import (
 
 __all__ = [
     "DeconvolutionKDE",
+    "NaivePosterior",
+    "OnePosteriorSampling",
     "PrivateDPMixture",
     "PrivateExpFamilyGibbs",
     "PrivateLinearRegressionDA",

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sklearn_dpmix.datasets import load_rand_hie, load_rossi, make_three_normals, three_normals_density
+from sklearn_dpmix.datasets import (
+    load_anes96,
+    load_engel,
+    load_rand_hie,
+    load_rossi,
+    make_three_normals,
+    three_normals_density,
+)
 from sklearn_dpmix.datasets._simulate import MEANS, _truncated_normal_quantile
 
 ALPHA = 1e-6  # level of every statistical test here; each owns its seed
@@ -29,7 +36,7 @@ def provenance_entry(file, row):
     return re.search(rf"^\| {row} \| `?([^`|,]*)", section, re.MULTILINE)[1].strip()
 
 
-@pytest.mark.parametrize("file", ["rand_hie.csv.gz", "rossi.csv.gz"])
+@pytest.mark.parametrize("file", ["anes96.csv.gz", "engel.csv.gz", "rand_hie.csv.gz", "rossi.csv.gz"])
 def test_the_file_is_the_one_in_the_note(file):
     """Catches a regenerated or damaged data file, or a note that was not brought along."""
     packed = files("sklearn_dpmix.datasets").joinpath(file).read_bytes()
@@ -65,11 +72,49 @@ def test_rossi_values_are_those_in_the_note():
     assert weeks.sum() == 3273
 
 
+def test_engel_values_are_those_in_the_note():
+    """Catches a loader that drops the first or last row, swaps the columns, reads another type, or rounds."""
+    X, y = load_engel()
+    assert X.shape == (235, 1) and y.shape == (235,)
+    assert X.dtype == y.dtype == np.float64
+    assert provenance_entry("engel.csv.gz", "rows") == "235"
+    for name, column in (("income", X), ("foodexp", y)):
+        assert provenance_entry("engel.csv.gz", f"range of {name}") == f"{column.min():.6f} to {column.max():.6f}"
+    # the source's own first and last row, and the sums of its columns, read with pandas
+    assert (X[0, 0], y[0]) == (420.157650843928, 255.839424594576)
+    assert (X[-1, 0], y[-1]) == (1057.67671146451, 750.320163419201)
+    np.testing.assert_allclose([X.sum(), y.sum()], [230881.165338, 146675.276159], atol=1e-6, rtol=0)
+
+
+def test_anes96_values_are_those_in_the_note():
+    """Catches a loader that drops the first or last row, mixes up the columns, or counts one of them from 1."""
+    X, y = load_anes96()
+    assert X.shape == (944, 5) and y.shape == (944,)
+    assert X.dtype == y.dtype == np.int64
+    assert provenance_entry("anes96.csv.gz", "rows") == "944"
+    np.testing.assert_array_equal([X.min(axis=0), X.max(axis=0)], [[0] * 5, [6] * 5])
+    assert set(y) == {0, 1}
+    # the source's own first and last respondent, and the sums of its columns less what it counts from, with pandas
+    np.testing.assert_array_equal(X[[0, -1]], [[6, 0, 5, 6, 2], [3, 1, 5, 3, 6]])
+    assert (y[0], y[-1], y.sum()) == (1, 1, 393)
+    np.testing.assert_array_equal(X.sum(axis=0) + 944 * np.array([1, 1, 1, 0, 1]), [4083, 2775, 5092, 2683, 4310])
+
+
 @pytest.mark.parametrize("load", [load_rand_hie, load_rossi])
 def test_data_are_the_callers_to_change(load):
     """Catches a cache that hands the same array to everyone."""
     load()[:] = -1
     assert load().min() >= 0
+
+
+@pytest.mark.parametrize("load", [load_anes96, load_engel])
+def test_predictors_and_response_are_the_callers_to_change(load):
+    """Catches a cache that hands the same arrays to everyone, and two arrays that share their numbers."""
+    X, y = load()
+    X[:] = -1
+    assert y.min() >= 0
+    y[:] = -1
+    assert min(array.min() for array in load()) >= 0
 
 
 def test_three_normals_have_the_stated_law():

@@ -1,5 +1,6 @@
 """Estimators: validation, ``fit``, prediction from draws; no maths."""
 
+from ._baselines import NaivePosterior, OnePosteriorSampling
 from ._deconvolution import DeconvolutionKDE
 from ._dp_mixture import PrivateDPMixture
 from ._exp_family import PrivateExpFamilyGibbs
@@ -9,6 +10,8 @@ from ._regression import PrivateLinearRegressionDA
 
 __all__ = [
     "DeconvolutionKDE",
+    "NaivePosterior",
+    "OnePosteriorSampling",
     "PrivateDPMixture",
     "PrivateExpFamilyGibbs",
     "PrivateLinearRegressionDA",
