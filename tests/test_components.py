@@ -742,7 +742,7 @@ LAYERS = {
     "kernels": {"_compiled", "_numeric", "_beta", "_vector", "_parameters"},
     "mixings": {"_compiled", "_numeric", "_vector"},
     "_linear": {"_compiled"},
-    "models": {"_compiled", "_linear"},
+    "models": {"_beta", "_compiled", "_linear", "_numeric", "_parameters"},
     "queries": {"_parameters", "_random", "models", "privacy"},
     "samplers": {"_compiled", "_numeric", "_vector"},
 }

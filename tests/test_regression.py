@@ -91,7 +91,7 @@ def truth(name):
     )
     noise = oracle.NOISE["laplace" if case.mechanism is LaplaceMechanism else "gaussian"](case.scale)
     values, weights, p = [], [], case.p
-    for _ in range(30):
+    for _ in range(12):
         theta = oracle.draw_prior(rng, 100_000, 1.5, residual, predictors)
         records = oracle.draw_records(rng, theta, case.n, p)
         statistic = oracle.regression_moments(*records, case.x_bounds, case.y_bounds)

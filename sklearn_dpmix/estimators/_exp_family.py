@@ -46,8 +46,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         Records outside were dropped before summing.  For a mechanism without a query; a query has bounds of its own,
         and says whether records outside are dropped or moved to the bound.
     approximation : {"auto", "exact", "normal"}, default="auto"
-        "exact": no approximation; "normal": the hidden statistic s is taken to be normal given θ (see Notes); "auto":
-        exact where that is affordable.
+        "exact": no approximation; "normal": the hidden statistic s is taken to be normal given θ; "auto": exact where
+        that is affordable.  See Notes.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, verbose :
         As in :class:`PrivateDPMixture`.
 
@@ -73,7 +73,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     -----
     *Exact*: for counts (binomial, multinomial), Poisson sums and gamma sums that are not cut at bounds, the law of s is
     closed-form.  θ is integrated out of it, so that draws are independent or nearly so, whatever n and however large
-    the noise; then θ | s is conjugate.  A binomial or Poisson release, n known, is a table of p(s | y).
+    the noise; then θ | s is conjugate.  (A binomial or Poisson release, n known, is a table of p(s | y).)  Where
+    records are dropped or clamped, and for normal and beta records, all n records are imputed (data augmentation): up
+    to 1,000 of them under "auto" (Poisson 200, beta 100), if the posterior seems to have one mode.
 
     *Normal*: s | θ ~ N(nμ(θ), nΣ(θ)), μ and Σ the exact mean and covariance of what one record adds, records that are
     dropped or clamped included (Bernstein & Sheldon's Algorithms 1 and 2, without their scale mixture and their

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..mechanisms import GaussianMechanism
+from ..mechanisms import LaplaceMechanism
 from ..models import Multinomial
 from ..models._family_records import RECORD_MODELS
 from ..queries import NoisyCount
@@ -115,7 +115,7 @@ def parts(problem):
     """
     S, C = problem.S, np.zeros((0, 1))
     if problem.mechanism is None:
-        channel = GaussianMechanism(scale=1.0)._lower(n_records=1, n_features=S.shape[1])
+        channel = LaplaceMechanism(scale=1.0)._lower(n_records=1, n_features=S.shape[1])
         S = S[:0]
     else:
         channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])

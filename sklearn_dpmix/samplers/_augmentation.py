@@ -21,8 +21,8 @@ from .._compiled import Component, compiled, entry, helper, lower
 
 # ints
 N_RECORDS, N_SWEEPS, N_ADAPTED, N_INTS = 0, 1, 2, 3
-# floats
-ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, MOVES_ACCEPTED, MOVES_PROPOSED, N_FLOATS = 0, 1, 2, 3, 4, 5
+# floats; TUNED is the sampler's own
+ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, MOVES_ACCEPTED, MOVES_PROPOSED, TUNED, N_FLOATS = 0, 1, 2, 3, 4, 5, 6
 TARGET = 0.3  # acceptance rate that non-centred moves are adapted to
 
 

@@ -16,14 +16,21 @@ from ._augmentation import (
     MOVES_ACCEPTED,
     MOVES_PROPOSED,
     N_RECORDS,
+    TUNED,
     Augmentation,
     adapt_factor,
     log_release,
 )
 
+SHORT_WALK = 5  # steps
+
 
 class RegressionAugmentation(Augmentation):
-    """Data augmentation of Ju et al. and ``n_moves`` steps of the random walk in each sweep."""
+    """Data augmentation of Ju et al. and a random walk in each sweep: of ``n_moves`` steps, or a short one.
+
+    Where many records are clamped the surrogate is wrong far away, and ends of long walks are rejected; the share of
+    short ones follows from that, tuned in the warm-up only.
+    """
 
     def __init__(self, n_moves=30):
         self.n_moves = n_moves
@@ -47,14 +54,17 @@ class RegressionAugmentation(Augmentation):
         set_shift(model, state, kind, moments, image, coefs, total)
         surrogate_total(model, to, moments, image, coefs, total, True)
         start = log_release(channel, S, total)
-        end = start
-        for _ in range(int(self.n_moves)):
+        end, long = start, rng.random() < long_share(state)
+        for _ in range(int(self.n_moves) if long else SHORT_WALK):
             for block in range(model.n_blocks()):
                 end = walk_step(rng, model, channel, S, state, block, to, trial, end, warming_up)
         state.floats[MOVES_PROPOSED] += 1.0
         move_records(model, theta, to, kind, state, total)
         proposed = log_release(channel, S, total)
         gain = (proposed - end) - (current - start)
+        if warming_up and long:
+            rate = state.floats[TUNED]
+            state.floats[TUNED] = max(rate + 0.05 * (exp(min(gain, 0.0)) - rate), 1e-3)
         if gain >= 0.0 or rng.random() < exp(gain):
             state.floats[MOVES_ACCEPTED] += 1.0
             for i in range(state.ints[N_RECORDS]):
@@ -64,6 +74,13 @@ class RegressionAugmentation(Augmentation):
                 state.total[j] = total[j]
             for p in range(theta.size):
                 theta[p] = to[p]
+
+
+@helper
+def long_share(state):
+    """Probability of a long walk: near 1 where their ends are accepted, small where clamping has most rejected."""
+    rate = state.floats[TUNED]
+    return 0.5 if rate == 0.0 else min(max(2.0 * rate, 0.1), 0.9)
 
 
 @helper
