@@ -11,6 +11,9 @@ class NormalRecords:
 
     theta_init = [0.0]
 
+    def __repr__(self):  # the same in every process: it is in the names of tests
+        return "NormalRecords()"
+
     def sample_records(self, rng, theta, n):
         return rng.normal(theta[0], 1.0, (n, 1))
 
