@@ -196,6 +196,11 @@ class PrivateExpFamilyGibbs(ChainEstimator):
 
     def _set_draws(self, engine):
         self.theta_draws_ = np.array([draws.theta for draws in self._draws_])
+        if not np.all(np.isfinite(self.theta_draws_)):
+            raise FloatingPointError(
+                f"the parameters of {self.family_!r} left the range of floating point: records and release must be in "
+                f"a unit, and prior={self.prior_!r} have parameters, that are nearer 1"
+            )
         self.statistic_draws_ = np.array([draws.statistic for draws in self._draws_])
         names = self.family_.param_names
         monitors = {name: self.theta_draws_[..., p] for p, name in enumerate(names)}

@@ -19,6 +19,7 @@ from .._compiled import helper
 LOW_DROP, HIGH_DROP = 0.7, 2.5  # the tails start where the law is so far below its mode, in logs
 SLACK = 0.25  # the flat piece may be so far above the mode
 MAX_STEPS = 2000  # of any search: beyond the range of floating point
+MAX_TRIES = 10_000  # each succeeds with probability 0.3 or more
 
 
 @helper
@@ -51,7 +52,8 @@ def climb(law, context, lo, hi, guess, width, is_integer):
     f_m = log_law(law, context, m)
     a = b = outer_a = outer_b = m
     f_a = f_b = f_outer_a = f_outer_b = f_m
-    step, to_right, climbed = max(width, 1.0) if is_integer else width, True, False
+    step = max(float(math.floor(width)), 1.0) if is_integer else width
+    to_right, climbed = True, False
     for _ in range(MAX_STEPS):  # to the right as long as it goes up, then to the left if it did not
         x = min(m + step, hi) if to_right else max(m - step, lo)
         rises = False
@@ -170,7 +172,7 @@ def find_hat(law, context, lo, hi, guess, width, is_integer):
 
 @helper
 def draw_under_hat(rng, law, context, lo, hi, m, f_m, left, f_left, right, f_right, excess, is_integer):
-    """Draw from the hat until a draw is under f.
+    """Draw from the hat until a draw is under f.  NaN if none ever is.
 
     On the line the flat piece is (l, r); on integers it has those between l and r, and the tails start at l and r,
     where they touch f.  An end of the support that is within the flat piece has no tail, and counts to the flat piece.
@@ -192,7 +194,7 @@ def draw_under_hat(rng, law, context, lo, hi, m, f_m, left, f_left, right, f_rig
         if right < hi:
             right_mass = math.exp(f_right - f_m) / right_slope
     flat_mass = count * math.exp(excess)
-    while True:
+    for _ in range(MAX_TRIES):
         u = rng.random() * (flat_mass + left_mass + right_mass)
         if u < flat_mass:
             x = first + count * (u / flat_mass)
@@ -211,6 +213,7 @@ def draw_under_hat(rng, law, context, lo, hi, m, f_m, left, f_left, right, f_rig
                 continue
         if rng.standard_exponential() >= log_hat - log_law(law, context, x):
             return x
+    return math.nan  # f was not finite, or not concave
 
 
 @helper
@@ -228,12 +231,13 @@ def draw_log_concave(rng, law, context, lo, hi, guess, width, is_integer):
     guess : float
         Near the mode; f is finite there.  Inside the support, an integer where ``is_integer``.
     width : float
-        Of the order of the spread, positive, an integer where ``is_integer``.  Neither changes the law.
+        Of the order of the spread, positive.  Neither changes the law.
     is_integer : bool
 
     Returns
     -------
     x : float
+        NaN where f is not finite or not concave, so that no draw is ever accepted.
     width : float, for the next draw from a law like this one
     """
     if lo >= hi:
