@@ -132,9 +132,14 @@ def check(name, interweave=True, scale=1.0):
             raise Disagreement(f"{name}: quantity {j} is {z:+.1f} standard errors off")
 
 
+TAKES_A_MINUTE = "two predictors, two releases"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("interweave", [True, False])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name == TAKES_A_MINUTE)) for name in CASES]
+)
 def test_posterior_is_exact(name, interweave):
     """Catches a wrong target of the record moves, the conjugate updates or the random walk."""
     check(name, interweave)
