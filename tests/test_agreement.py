@@ -57,7 +57,9 @@ def summaries(setting, noise, kernel=NormalKernel, seed=0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", MECHANISMS)
+@pytest.mark.parametrize(
+    "noise", [pytest.param(noise, marks=[pytest.mark.nightly] * (noise == "gaussian")) for noise in MECHANISMS]
+)
 @pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != REFERENCE])
 def test_samplers_agree(sampler, noise):
     """Catches a sampler that is wrong only with many records: sweeps that stop early, statistics that drift."""

@@ -93,7 +93,9 @@ def check(setting, noise, mixing="dirichlet", fitted_with=None, fitted_mixing=No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", MECHANISMS)
+@pytest.mark.parametrize(
+    "noise", [pytest.param(noise, marks=[pytest.mark.nightly] * (noise == "gaussian")) for noise in MECHANISMS]
+)
 @pytest.mark.parametrize("sampler", ["neal5", "slice", "auto"])
 def test_ranks_of_the_truth_are_uniform(sampler, noise):
     """Catches a mechanism whose noise is not what inference assumes, and a wrong posterior: its width above all."""

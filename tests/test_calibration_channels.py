@@ -66,11 +66,14 @@ SETTINGS = {
 }
 NIGHTLY = {
     "haar, cells",
+    "haar, conditional",
     "haar, neal5",
     "smoothed histogram, bins",
     "smoothed histogram, slice",
     "smoothed histogram, conditional",
+    "smoothed histogram, neal5",
     "counts, conditional",
+    "laplace and beta, neal5",
     "randomised response, neal8",
 }
 
@@ -138,7 +141,11 @@ def test_ranks_of_the_truth_are_uniform(setting):
     ("setting", "fitted_with"),
     [
         pytest.param("haar, conditional", HaarWaveletMechanism(40.0, 2), marks=pytest.mark.nightly),
-        ("counts, conditional", PerturbedHistogramMechanism(**{**COUNTS.get_params(), "bounds": (0, 1.5)})),
+        pytest.param(
+            "counts, conditional",
+            PerturbedHistogramMechanism(**{**COUNTS.get_params(), "bounds": (0, 1.5)}),
+            marks=pytest.mark.nightly,
+        ),
         ("randomised response, conditional", RandomizedResponseMechanism(6.0, 3)),
     ],
 )
