@@ -96,7 +96,7 @@ def check(setting, noise, mixing="dirichlet", fitted_with=None, fitted_mixing=No
 @pytest.mark.parametrize(
     "noise", [pytest.param(noise, marks=[pytest.mark.nightly] * (noise == "gaussian")) for noise in MECHANISMS]
 )
-@pytest.mark.parametrize("sampler", ["neal5", "slice", "auto"])
+@pytest.mark.parametrize("sampler", ["neal5", pytest.param("slice", marks=pytest.mark.nightly), "auto"])
 def test_ranks_of_the_truth_are_uniform(sampler, noise):
     """Catches a mechanism whose noise is not what inference assumes, and a wrong posterior: its width above all."""
     check(sampler, noise)
@@ -108,7 +108,7 @@ def test_ranks_of_the_truth_are_uniform(sampler, noise):
     [
         ("laplace", LaplaceMechanism(scale=0.4, bounds=(-1.0, 2.0))),
         ("laplace", LaplaceMechanism(scale=0.8)),
-        ("gaussian", GaussianMechanism(scale=1.4)),
+        pytest.param("gaussian", GaussianMechanism(scale=1.4), marks=pytest.mark.nightly),
     ],
 )
 def test_wrong_noise_is_rejected(noise, fitted_with):

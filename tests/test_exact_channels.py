@@ -364,7 +364,8 @@ FAMILIES = {
 }
 LOCAL = ("neal5", "slice", "conditional", "neal8", "auto")
 NIGHTLY = {
-    *product(("haar-normal",), ("slice", "neal8", "conditional")),
+    *product(("haar-normal",), ("slice", "neal8", "conditional", "cells")),
+    ("haar-beta", "slice"),
     *product(("binomial-beta",), ("slice", "neal8")),
     ("categories", "neal8"),
 }

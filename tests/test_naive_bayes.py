@@ -565,6 +565,9 @@ def test_bad_records(mechanism):
     else:
         with pytest.raises(ValueError, match="3 features"):
             model.fit(RECORDS, RECORDS[:, 2])
+        secret_n = LaplaceMechanism(epsilon=5.0, query=ClassFeatureCounts(2, [2, 3], neighbours="add_remove"))
+        with pytest.raises(ValueError, match="number of records is confidential"):
+            PrivateNaiveBayesDA(secret_n).fit(RECORDS[:, :2], RECORDS[:, 2])
         with pytest.raises(ValueError, match="n_records=7"):
             PrivateNaiveBayesDA(mechanism, n_records=7).fit(RECORDS[:, :2], RECORDS[:, 2])
 

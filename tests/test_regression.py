@@ -21,8 +21,8 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import GaussianPredictors, RegressionPrior
 from sklearn_dpmix.models._regression import ClampedRegression
 from sklearn_dpmix.queries import BoundedRecords, NoisyCount, RegressionMoments
-from sklearn_dpmix.samplers import _augmentation
-from sklearn_dpmix.samplers._augmentation import MOVES_ACCEPTED, MOVES_PROPOSED
+from sklearn_dpmix.samplers import _number
+from sklearn_dpmix.samplers._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED
 
 UNMIXED = "ignore:the chains have not mixed:RuntimeWarning"
 pytestmark = pytest.mark.filterwarnings(UNMIXED)
@@ -288,7 +288,7 @@ def test_an_unknown_number_of_records_is_exact():
     check_open_case(COUNT)
 
 
-class DeathsTooRare(_augmentation.NoisyNumber):
+class DeathsTooRare(_number.NoisyNumber):
     """The place's probability 1/n is in the ratio once too often."""
 
     @compiled
@@ -299,7 +299,7 @@ class DeathsTooRare(_augmentation.NoisyNumber):
 
 @pytest.mark.slow
 def test_a_broken_birth_is_rejected(monkeypatch):
-    monkeypatch.setattr(_augmentation, "NoisyNumber", DeathsTooRare)
+    monkeypatch.setattr(_number, "NoisyNumber", DeathsTooRare)
     with pytest.raises(Disagreement):
         check_open_case(COUNT)
 

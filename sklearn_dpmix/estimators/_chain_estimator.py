@@ -3,6 +3,7 @@
 import sys
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
@@ -97,6 +98,30 @@ class ChainEstimator(CallbackSupportMixin, BaseEstimator):
             raise KeyboardInterrupt("interrupted during the warm-up: there are no draws to keep")
         draws = [join(before + after) for before, after in zip(blocks, new_blocks, strict=True)]
         return Run(signature, chains, self.n_iter_), draws
+
+    def _advance_chains(self, data, init, advance, earlier):
+        """Run the chains; keep them and their draws in ``_run_`` and ``_draws_``.
+
+        ``advance(state, rng, n_sweeps, n_warmup, thin)`` returns (state, draws); ``earlier`` is what :meth:`_refit`
+        yields.
+        """
+        step = partial(advance, n_warmup=self.n_warmup, thin=self.thin)
+        self._run_, self._draws_ = self._run(data, init, step, earlier.get("_run_"), earlier.get("_draws_"))
+
+    def _all_draws(self, name):
+        """The field ``name`` of all chains' draws, (n_chains, n_draws, ...)."""
+        return np.array([getattr(draws, name) for draws in self._draws_])
+
+    def _state_floats(self):
+        """(n_chains, ...)"""
+        return np.array([chain.state.floats for chain in self._run_.chains])
+
+    def _set_acceptance(self, accepted, proposed, log_lowest):
+        """Set the acceptance rate, nan where nothing was proposed, from counts, and the smallest probability met."""
+        floats = self._state_floats()
+        n_proposed = floats[:, proposed].sum()
+        self.acceptance_rate_ = float(floats[:, accepted].sum() / n_proposed) if n_proposed else np.nan
+        self.min_acceptance_ = float(np.exp(floats[:, log_lowest].min()))
 
     def _signature(self, data):
         """What must stay the same for a warm start, by name."""

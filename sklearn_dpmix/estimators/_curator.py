@@ -27,17 +27,17 @@ def check_curator(estimator, query_class):
     return query
 
 
-def check_release(estimator, S, query, n_records):
-    """Return a release as an array of shape (n_releases, n_statistics), or say what is wrong with it."""
-    who, k = type(estimator).__name__, query.n_statistics
+def check_release(estimator, S, n_records, n_statistics, words=""):
+    """Return a release as an array of shape (n_releases, n_statistics), or say what is wrong with it.
+
+    ``n_statistics=None`` takes any number; ``words`` say what the numbers are.
+    """
+    who = type(estimator).__name__
     S = check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
-    if S.ndim == 1 or (S.ndim == 2 and S.shape == (k, 1) and k > 1):
+    if S.ndim == 1 or (S.ndim == 2 and S.shape == (n_statistics, 1)):
         S = S.reshape(1, -1)
-    if S.ndim != 2 or S.shape[1] != k:
-        raise ValueError(
-            f"{who}: a release must have {k} numbers, {query.statistic_names()}, got shape {np.shape(S)}; for "
-            f"fit(X, y) on confidential records: {who} requires y to be passed, but the target y is None"
-        )
+    if S.ndim != 2 or S.shape[1] != (n_statistics or S.shape[1]):
+        raise ValueError(f"{who}: a release must have {n_statistics} numbers{words}, got shape {np.shape(S)}")
     if n_records is None:
         raise ValueError(f"{who}: n_records must say how many records are behind the release, got n_records=None")
     if isinstance(n_records, NoisyCount):
@@ -45,6 +45,16 @@ def check_release(estimator, S, query, n_records):
     if hasattr(estimator.mechanism, "check_release"):
         estimator.mechanism.check_release(S)
     return np.ascontiguousarray(S)
+
+
+def check_query_release(estimator, S, query, n_records):
+    """:func:`check_release` of an estimator that takes records, as ``fit(X, y)``, too."""
+    who = type(estimator).__name__
+    words = (
+        f", {query.statistic_names()}; for fit(X, y) on confidential records: {who} requires y to be passed, but the "
+        "target y is None"
+    )
+    return check_release(estimator, S, n_records, query.n_statistics, words)
 
 
 def number_of_records(n_records):
@@ -59,8 +69,9 @@ def check_raw(estimator, query, n):
     n_records = estimator.n_records
     if query.neighbours != "replace":
         raise ValueError(
-            f"with neighbours={query.neighbours!r} the number of records is confidential: release it by a mechanism of "
-            "its own, and fit both releases with n_records=NoisyCount(value, mechanism)"
+            f"with neighbours={query.neighbours!r} the number of records is confidential, and fit(X, y) would use it: "
+            "release it by a mechanism of its own, and fit both releases with n_records=NoisyCount(value, mechanism) "
+            'where the estimator takes that; or use a query with neighbours="replace"'
         )
     if n_records not in (None, n):
         raise ValueError(f"n_records={n_records!r}, but there are {n} records: leave n_records out")

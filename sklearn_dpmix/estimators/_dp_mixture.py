@@ -200,7 +200,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
                 warn_user(doubt, UserWarning)
             self._sample(values, Z, release, earlier)
             self._set_draws()
-            self._set_acceptance()
+            if self.sampler_.has_acceptance:
+                self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
             _, channel, kernel, _ = values
             self._Z_ = Z
             if is_local(self):
@@ -227,13 +228,6 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         self.weights_draws_ = draws.occupied_weights()
         if self.mixing_.random_part:
             setattr(self, f"{self.mixing_.random_part}_draws_", draws.by_chain(draws.flat.concentration))
-
-    def _set_acceptance(self):
-        if self.sampler_.has_acceptance:
-            floats = np.array([chain.state.floats for chain in self._run_.chains])
-            n_proposed = floats[:, PROPOSED].sum()
-            self.acceptance_rate_ = float(floats[:, ACCEPTED].sum() / n_proposed) if n_proposed else np.nan
-            self.min_acceptance_ = float(np.exp(floats[:, LOG_MIN_ACCEPT].min()))
 
     def _monitors(self, records):
         """What convergence is judged by: free of labels."""

@@ -1,6 +1,5 @@
 """Exponential families from noisy sufficient statistics."""
 
-from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -182,10 +181,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
             self._check_features(S, problem.S)
             engine = choose_engine(problem, self.approximation)
             self.family_, self.prior_, self.approximation_ = problem.family, problem.prior, engine.approximation
-            step = partial(engine.advance, n_warmup=self.n_warmup, thin=self.thin)
-            self._run_, self._draws_ = self._run(
-                problem.S, engine.init, step, earlier.get("_run_"), earlier.get("_draws_")
-            )
+            self._advance_chains(problem.S, engine.init, engine.advance, earlier)
             self._set_draws(engine)
         self._warn_about_chains()
         return self
@@ -195,17 +191,17 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         validate_data(self, S if np.ndim(S) == 2 else array, reset=True, skip_check_array=True)
 
     def _set_draws(self, engine):
-        self.theta_draws_ = np.array([draws.theta for draws in self._draws_])
+        self.theta_draws_ = self._all_draws("theta")
         if not np.all(np.isfinite(self.theta_draws_)):
             raise FloatingPointError(
                 f"the parameters of {self.family_!r} left the range of floating point: records and release must be in "
                 f"a unit, and prior={self.prior_!r} have parameters, that are nearer 1"
             )
-        self.statistic_draws_ = np.array([draws.statistic for draws in self._draws_])
+        self.statistic_draws_ = self._all_draws("statistic")
         names = self.family_.param_names
         monitors = {name: self.theta_draws_[..., p] for p, name in enumerate(names)}
         if isinstance(self.n_records, NoisyCount):
-            self.n_records_draws_ = np.array([draws.n_records for draws in self._draws_]).astype(np.int64)
+            self.n_records_draws_ = self._all_draws("n_records").astype(np.int64)
             monitors["n_records"] = self.n_records_draws_
         proposed, accepted = np.sum([engine.n_proposed(chain.state) for chain in self._run_.chains], axis=0)
         if proposed:

@@ -9,18 +9,21 @@ from ..mechanisms import LaplaceMechanism
 from ..models import Multinomial
 from ..models._family_records import RECORD_MODELS
 from ..queries import NoisyCount
-from ..samplers._augmentation import ACCEPTED as RECORDS_ACCEPTED
-from ..samplers._augmentation import PROPOSED as RECORDS_PROPOSED
-from ..samplers._augmentation import counting, start_augmentation
+from ..samplers._augmentation import advance_augmentation
+from ..samplers._augmented_state import ACCEPTED as RECORDS_ACCEPTED
+from ..samplers._augmented_state import PROPOSED as RECORDS_PROPOSED
+from ..samplers._augmented_state import start_augmentation
+from ..samplers._number import counting
 from ..samplers._statistic import ACCEPTED, PROPOSED, advance_statistic
 from ..samplers._statistic_counts import Counts
 from ..samplers._statistic_given import GivenBeta, GivenNormal
 from ..samplers._statistic_modes import find_modes
 from ..samplers._statistic_normal import NormalApproximation, RoundedNormalApproximation
 from ..samplers._statistic_normal_counts import NormalCounts
-from ..samplers._statistic_records import FamilyAugmentation, advance_records
+from ..samplers._statistic_records import FamilyAugmentation
 from ..samplers._statistic_sums import GammaSum, PoissonSum
 from ..samplers._statistic_table import BinomialTable, PoissonTable
+from ._curator import number_of_records
 
 #: Up to so many records "auto" imputes each of them where the statistic's law is not closed-form (and the posterior has
 #: one mode): a few hundred ns a record and sweep; fewer where there are no non-centred moves.
@@ -80,15 +83,13 @@ def records_engine(problem, found):
     d = family.n_free
     centres, factors = found[0][:, :d], found[1][:, :d, :d]
     model = RECORD_MODELS[family.names[0]](family, problem.prior, problem.bounds, problem.outside, centres, factors)
-    n_records, count = problem.n_records, 0.0
-    start = most = n_records
-    if isinstance(n_records, NoisyCount):
-        start, most, count = n_records.likely, n_records.most, float(n_records.value)
+    n_records = problem.n_records
+    start, most, count = number_of_records(n_records)
     channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])
     sampler, value = FamilyAugmentation(centres, factors, found[2]), model._lower()
     values = sampler._lower(), value, channel, counting(n_records)._lower()
     init = partial(start_augmentation, model, value, start, most, S, None)
-    return Engine("exact", init, partial(advance_records, values, S, count), record_moves)
+    return Engine("exact", init, partial(advance_augmentation, values, S, count), record_moves)
 
 
 def record_moves(state):

@@ -17,7 +17,7 @@ from ..queries import ClassFeatureCounts
 from ..samplers._naive_bayes import CollapsedGibbs, KnownTables, advance_tables, start_records, start_tables
 from ..samplers._naive_bayes_tables import independent_tables
 from ._chain_estimator import ChainEstimator
-from ._curator import check_curator, check_release, privatize_records
+from ._curator import check_curator, check_query_release, check_raw, privatize_records
 from ._naive_bayes_inputs import check_values, count_tables, encode_classes, warn_about_release
 from ._progress import with_callbacks
 
@@ -191,7 +191,8 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         counts = count_tables(X, y, len(self.classes_), sizes)
         model = NaiveBayes(len(self.classes_), sizes, alpha)
         values = KnownTables()._lower(), model._lower(), KnownTables()._lower()
-        self._chains(values, np.zeros((0, 0)), (X, y), partial(start_tables, model, counts), earlier)
+        advance = partial(advance_tables, values, np.zeros((0, 0)))
+        self._advance_chains((X, y), partial(start_tables, model, counts), advance, earlier)
 
     def _fit_release(self, X, y, alpha, earlier):
         """A release, or records that are privatised first."""
@@ -202,14 +203,13 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
                 raise ValueError(f"{name}={ours!r}, but the mechanism's query says {theirs}: leave {name} out")
         self.n_values_, n_records = np.array(sizes), self.n_records
         if y is None:
-            S = check_release(self, X, query, n_records)
+            S = check_query_release(self, X, query, n_records)
             self.n_features_in_, self.classes_ = len(sizes), np.arange(n_classes)
         else:
             X, y = self._records(X, y)
             if X.shape[1] != len(sizes):
                 raise ValueError(f"X has {X.shape[1]} features, but the mechanism's query says {len(sizes)}")
-            if n_records not in (None, len(X)):
-                raise ValueError(f"n_records={n_records}, but X has {len(X)} records: leave n_records out")
+            check_raw(self, query, len(X))
             check_values(X, self.n_values_)
             self.classes_, y = encode_classes(y, n_classes)
             S, n_records = privatize_records(self.mechanism, np.column_stack([X, y])), len(X)
@@ -221,19 +221,16 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         sampler, init = independent_tables(model, channel, S, n_records, tail), partial(start_tables, model, S[0])
         if sampler is None:
             sampler, init = CollapsedGibbs(), partial(start_records, model, value, n_records, S)
-        self._chains((sampler._lower(), value, channel), S, (S, n_records), init, earlier)
+        advance = partial(advance_tables, (sampler._lower(), value, channel), S)
+        self._advance_chains((S, n_records), init, advance, earlier)
 
     def _records(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         return X, y
 
-    def _chains(self, values, S, data, init, earlier):
-        step = partial(advance_tables, values, S, n_warmup=self.n_warmup, thin=self.thin)
-        self._run_, self._draws_ = self._run(data, init, step, earlier.get("_run_"), earlier.get("_draws_"))
-
     def _set_draws(self):
-        theta, n_classes, sizes = np.array([draws.theta for draws in self._draws_]), len(self.classes_), self.n_values_
+        theta, n_classes, sizes = self._all_draws("theta"), len(self.classes_), self.n_values_
         self.class_prob_draws_, features = theta[..., :n_classes], theta[..., n_classes:]
         shape = (*theta.shape[:2], len(sizes), n_classes, max(sizes))
         if np.all(sizes == max(sizes)):

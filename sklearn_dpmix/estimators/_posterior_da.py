@@ -4,10 +4,8 @@ from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array
 
 from ..samplers._user_model import (
     ACCEPTED,
@@ -21,6 +19,7 @@ from ..samplers._user_model import (
     start_user_model,
 )
 from ._chain_estimator import ChainEstimator
+from ._curator import check_release
 from ._progress import with_callbacks
 
 #: What the model must have, and what each returns.
@@ -163,13 +162,10 @@ class PrivatePosteriorDA(ChainEstimator):
         with self._refit() as earlier:
             model = UserModel(self.model)
             release, data, init = self._release(model, S)
-            step = partial(advance_user_model, model, release, n_warmup=self.n_warmup, thin=self.thin)
-            self._run_, self._draws_ = self._run(data, init, step, earlier.get("_run_"), earlier.get("_draws_"))
-            self.theta_draws_ = np.array([draws.theta for draws in self._draws_])
+            self._advance_chains(data, init, partial(advance_user_model, model, release), earlier)
+            self.theta_draws_ = self._all_draws("theta")
             if release is not None:
-                floats = np.array([chain.state.floats for chain in self._run_.chains])
-                self.acceptance_rate_ = float(floats[:, ACCEPTED].sum() / floats[:, PROPOSED].sum())
-                self.min_acceptance_ = float(np.exp(floats[:, LOG_MIN_ACCEPT].min()))
+                self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
             self._monitor({"theta": self.theta_draws_})
         self._warn_about_chains()
         return self
@@ -225,13 +221,4 @@ class PrivatePosteriorDA(ChainEstimator):
                 f"{type(mechanism.query).__name__} does not have"
             )
         mechanism.check()
-        S = check_array(S, dtype=np.float64, ensure_2d=False, input_name="S", estimator=self)
-        size = getattr(mechanism.query, "n_statistics", None)
-        if S.ndim == 1 or (S.ndim == 2 and S.shape == (size, 1)):
-            S = S.reshape(1, -1)
-        if S.ndim != 2 or S.shape[1] != (size or S.shape[1]):
-            raise ValueError(f"PrivatePosteriorDA: a release must have {size} numbers, got shape {np.shape(S)}")
-        if self.n_records is None:
-            raise ValueError("PrivatePosteriorDA: n_records must say how many records are behind S, got n_records=None")
-        mechanism.check_release(S)
-        return np.ascontiguousarray(S)
+        return check_release(self, S, self.n_records, getattr(mechanism.query, "n_statistics", None))

@@ -13,24 +13,23 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from ..models import GaussianPredictors, RegressionPrior
 from ..models._regression import ClampedRegression
 from ..queries import NoisyCount, RegressionMoments
-from ..samplers._augmentation import (
+from ..samplers._augmentation import advance_augmentation, advance_known
+from ..samplers._augmented_state import (
     ACCEPTED,
     LOG_MIN_ACCEPT,
     MOVES_ACCEPTED,
     MOVES_PROPOSED,
     PROPOSED,
-    advance_augmentation,
-    advance_known,
-    counting,
     start_augmentation,
     start_known_records,
 )
+from ..samplers._number import counting
 from ..samplers._regression import RegressionAugmentation
 from ._chain_estimator import ChainEstimator
 from ._curator import (
     check_curator,
+    check_query_release,
     check_raw,
-    check_release,
     number_of_records,
     privatize_records,
     warn_if_impossible,
@@ -188,7 +187,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         p = X.shape[1]
         model = ClampedRegression(bounds, prior, GaussianPredictors(np.zeros(p), np.eye(p)))
         init = partial(start_known_records, model, np.column_stack([X, y]))
-        self._chains(partial(advance_known, model._lower()), (X, y), init, earlier)
+        self._advance_chains((X, y), init, partial(advance_known, model._lower()), earlier)
         return model
 
     def _fit_release(self, X, y, prior, earlier):
@@ -196,7 +195,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         query = check_curator(self, RegressionMoments)
         p, n_records = query.n_features, self.n_records
         if y is None:
-            S = check_release(self, X, query, n_records)
+            S = check_query_release(self, X, query, n_records)
         else:
             X, y = check_X_y(X, y, dtype=np.float64, y_numeric=True, estimator=self)
             if X.shape[1] != p:
@@ -214,22 +213,16 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         sampler = RegressionAugmentation(n_moves=N_MOVES if self.interweave else 0)
         values = sampler._lower(), model._lower(), channel, counting(n_records)._lower()
         init = partial(start_augmentation, model, values[1], start, most, S, moments_of(S, start, bounds))
-        self._chains(partial(advance_augmentation, values, S, count), S, init, earlier)
-        floats = np.array([chain.state.floats for chain in self._run_.chains]).sum(axis=0)
-        lowest = min(chain.state.floats[LOG_MIN_ACCEPT] for chain in self._run_.chains)
-        self.acceptance_rate_, self.min_acceptance_ = float(floats[ACCEPTED] / floats[PROPOSED]), float(np.exp(lowest))
+        self._advance_chains(S, init, partial(advance_augmentation, values, S, count), earlier)
+        self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
         if self.interweave:
+            floats = self._state_floats().sum(axis=0)
             self.move_acceptance_rate_ = float(floats[MOVES_ACCEPTED] / floats[MOVES_PROPOSED])
         return model
 
-    def _chains(self, advance, data, init, earlier):
-        step = partial(advance, n_warmup=self.n_warmup, thin=self.thin)
-        earlier_draws = earlier.get("_draws_")
-        self._run_, self._draws_ = self._run(data, init, step, earlier.get("_run_"), earlier_draws)
-
     def _set_draws(self, model):
         p = self.n_features_in_
-        theta = np.array([draws.theta for draws in self._draws_])
+        theta = self._all_draws("theta")
         self.intercept_draws_, self.coef_draws_ = theta[..., 0], theta[..., 1 : p + 1]
         self.sigma_draws_ = theta[..., p + 1]
         self.intercept_, self.coef_ = float(self.intercept_draws_.mean()), self.coef_draws_.mean(axis=(0, 1))
@@ -244,7 +237,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
             if model.x_model.mean is None:
                 monitors["x_mean"] = self.x_mean_draws_
         if isinstance(self.n_records, NoisyCount):
-            self.n_records_draws_ = np.array([draws.n_records for draws in self._draws_])
+            self.n_records_draws_ = self._all_draws("n_records").astype(np.int64)
             monitors["n_records"] = self.n_records_draws_
         self._monitor(monitors)
 

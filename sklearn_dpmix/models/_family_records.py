@@ -44,8 +44,10 @@ class FamilyRecords(RecordModel):
 
     def _lower(self, **context):
         lo, hi = (-inf, inf) if self.bounds is None else self.bounds
-        fields = {**self.prior.fields(self.family), **self.family._numbers()}
-        return lower(type(self), {**fields, "lo": float(lo), "hi": float(hi), "outside": OUTSIDE[self.outside]})
+        return lower(type(self), {**self._fields(), "lo": float(lo), "hi": float(hi), "outside": OUTSIDE[self.outside]})
+
+    def _fields(self):
+        return {**self.prior.fields(self.family), **self.family._numbers()}
 
     def start(self, moments, rng):
         """Parameters to start from: near one of the modes, each as often as the other."""
@@ -68,15 +70,48 @@ class FamilyRecords(RecordModel):
 
     @compiled
     def contribute(self, records, i, contributions, row):
-        x = records[i, 0]
-        if self.outside == CLAMP:
-            x = min(max(x, self.lo), self.hi)
-        elif self.outside == DROP and (x < self.lo or x > self.hi):
-            x = 0.0
-        contributions[row, 0] = x
+        x, share = summed(self, records[i, 0])
+        contributions[row, 0] = share * x
 
 
-class ScaleRecords(FamilyRecords):
+@helper
+def summed(model, x):
+    """(x as it is summed, 1 or, if it is dropped, 0)."""
+    if model.outside == CLAMP:
+        return min(max(x, model.lo), model.hi), 1.0
+    if model.outside == DROP and (x < model.lo or x > model.hi):
+        return x, 0.0
+    return x, 1.0
+
+
+class RateRecords(FamilyRecords):
+    """Families of one parameter θ > 0 under Gamma(shape, rate), which non-centred moves take as log θ."""
+
+    largest = 1e150  # θ that non-centred moves go to
+
+    def _fields(self):
+        return {**super()._fields(), "largest": self.largest}
+
+    @compiled
+    def block_size(self, block):
+        return 1
+
+    @compiled
+    def get_block(self, theta, block, v):
+        v[0] = log(theta[0])
+
+    @compiled
+    def set_block(self, theta, block, v):
+        theta[0] = exp(v[0])
+
+    @compiled
+    def log_prior_block(self, theta, block):
+        if not 1e-150 < theta[0] < self.largest:
+            return -inf
+        return self.shape * log(theta[0]) - self.rate * theta[0]
+
+
+class ScaleRecords(RateRecords):
     """Gamma(k, rate θ) records (exponential: k = 1), θ ~ Gamma(shape, rate).  θx is what a record keeps."""
 
     @compiled
@@ -91,36 +126,18 @@ class ScaleRecords(FamilyRecords):
         theta[0] = max(rng.standard_gamma(self.shape + n * self.known_shape) / (self.rate + total), 1e-300)
 
     @compiled
-    def block_size(self, block):
-        return 1
-
-    @compiled
-    def get_block(self, theta, block, v):
-        v[0] = log(theta[0])
-
-    @compiled
-    def set_block(self, theta, block, v):
-        theta[0] = exp(v[0])
-
-    @compiled
-    def log_prior_block(self, theta, block):
-        if not 1e-150 < theta[0] < 1e150:
-            return -inf
-        return self.shape * log(theta[0]) - self.rate * theta[0]
-
-    @compiled
     def carry(self, theta, to, block, records, i, row):
         records[row, 0] = records[i, 0] * (theta[0] / to[0])
 
 
-class PoissonRecords(FamilyRecords):
+class PoissonRecords(RateRecords):
     """Poisson(θ) records, θ ~ Gamma(shape, rate).
 
     Next to x stands w, uniform: u = P(X < x) + w P(X = x) is uniform too, whatever θ, and is what a record keeps.  The
     map from (x, w) to (x', w') is one between uniform u's, so that the law of (x', w') under θ' is the right one.
     """
 
-    n_columns = 2
+    n_columns, largest = 2, 1e9
 
     @compiled
     def draw_record(self, rng, theta, records, i):
@@ -133,24 +150,6 @@ class PoissonRecords(FamilyRecords):
         for i in range(n):
             total += records[i, 0]
         theta[0] = max(rng.standard_gamma(self.shape + total) / (self.rate + n), 1e-300)
-
-    @compiled
-    def block_size(self, block):
-        return 1
-
-    @compiled
-    def get_block(self, theta, block, v):
-        v[0] = log(theta[0])
-
-    @compiled
-    def set_block(self, theta, block, v):
-        theta[0] = exp(v[0])
-
-    @compiled
-    def log_prior_block(self, theta, block):
-        if not 1e-150 < theta[0] < 1e9:
-            return -inf
-        return self.shape * log(theta[0]) - self.rate * theta[0]
 
     @compiled
     def carry(self, theta, to, block, records, i, row):
@@ -189,12 +188,8 @@ class NormalRecords(FamilyRecords):
 
     @compiled
     def contribute(self, records, i, contributions, row):
-        x = records[i, 0]
-        if self.outside == CLAMP:
-            x = min(max(x, self.lo), self.hi)
-        elif self.outside == DROP and (x < self.lo or x > self.hi):
-            x = 0.0
-        contributions[row, 0], contributions[row, 1] = x, x * x
+        x, share = summed(self, records[i, 0])
+        contributions[row, 0], contributions[row, 1] = share * x, share * x * x
 
     @compiled
     def update_theta(self, rng, theta, records, n, work):
@@ -249,38 +244,13 @@ class BetaRecords(FamilyRecords):
         return 0
 
     @compiled
-    def block_size(self, block):
-        return 0
-
-    @compiled
-    def get_block(self, theta, block, v):
-        pass
-
-    @compiled
-    def set_block(self, theta, block, v):
-        pass
-
-    @compiled
-    def log_prior_block(self, theta, block):
-        return 0.0
-
-    @compiled
-    def carry(self, theta, to, block, records, i, row):
-        pass
-
-    @compiled
     def draw_record(self, rng, theta, records, i):
         records[i, 0] = min(max(draw_beta(rng, theta[0], theta[1]), 1e-300), 1.0 - 1e-16)
 
     @compiled
     def contribute(self, records, i, contributions, row):
-        x = records[i, 0]
-        if self.outside == CLAMP:
-            x = min(max(x, self.lo), self.hi)
-        if self.outside == DROP and (x < self.lo or x > self.hi):
-            contributions[row, 0], contributions[row, 1] = 0.0, 0.0
-        else:
-            contributions[row, 0], contributions[row, 1] = log(x), log1p(-x)
+        x, share = summed(self, records[i, 0])
+        contributions[row, 0], contributions[row, 1] = share * log(x), share * log1p(-x)
 
     @compiled
     def update_theta(self, rng, theta, records, n, work):

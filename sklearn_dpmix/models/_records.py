@@ -26,3 +26,25 @@ class RecordModel(Component):
     @compiled
     def n_blocks(self):
         return 0
+
+    # What a model without blocks need not define, but compiled code refers to:
+
+    @compiled
+    def block_size(self, block):
+        return 0
+
+    @compiled
+    def get_block(self, theta, block, v):
+        pass
+
+    @compiled
+    def set_block(self, theta, block, v):
+        pass
+
+    @compiled
+    def log_prior_block(self, theta, block):
+        return 0.0
+
+    @compiled
+    def carry(self, theta, to, block, records, i, row):
+        pass

@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import Component, compiled, entry, helper
+from ._parameter_draws import ThetaDraws, n_kept
+from ._release import log_entry
 
 # floats
 ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, N_FLOATS = 0, 1, 2, 3
@@ -77,10 +79,7 @@ class KnownTables(Component):
 @helper
 def log_gain(channel, S, cell, count):
     """Change of the release's log density when a cell's count goes up by one: no other cell of it changes."""
-    gain = 0.0
-    for r in range(S.shape[0]):
-        gain += channel.log_release(S, r, cell, count + 1.0) - channel.log_release(S, r, cell, count)
-    return gain
+    return log_entry(channel, S, cell, count + 1.0) - log_entry(channel, S, cell, count)
 
 
 @helper
@@ -230,12 +229,6 @@ def set_log_class(model, work, c):
 # --- the chain --------------------------------------------------------------------------------------------------------
 
 
-class ThetaDraws(NamedTuple):
-    """Draws of the parameters, (n_draws, n_params)."""
-
-    theta: np.ndarray
-
-
 def advance_tables(values, S, state, rng, n_sweeps, n_warmup, thin):
     """Advance a chain in place by ``n_sweeps``; return (state, draws).
 
@@ -245,8 +238,7 @@ def advance_tables(values, S, state, rng, n_sweeps, n_warmup, thin):
     S : ndarray of shape (n_releases, n_cells)
     """
     done = int(state.n_sweeps[0])
-    n_draws = max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
-    draws = ThetaDraws(np.zeros((n_draws, len(state.theta))))
+    draws = ThetaDraws(np.zeros((n_kept(done, n_sweeps, n_warmup, thin), len(state.theta))))
     S = np.array(S)  # writable: one compiled version, wherever it comes from
     sampler, model, channel = values
     run_tables(sampler, model, channel, S, state, rng, done + n_sweeps, n_warmup, thin, draws.theta)

@@ -20,6 +20,7 @@ from scipy.special import betaln
 
 from .._compiled import Component, compiled, entry, helper, lower
 from ._naive_bayes import CLASS_COUNT
+from ._release import log_entry
 
 #: Terms in all convolutions up to which counts from 0 to n are summed over, and beyond which (seconds) none are.
 CHEAP, AFFORDABLE = 2e7, 1e10
@@ -215,8 +216,7 @@ def fill_log_noise(channel, S, low, table):
     """Log density of all releases of cell j if its count is low[j] + k, up to a constant."""
     for j in range(table.shape[0]):
         for k in range(table.shape[1]):
-            for r in range(S.shape[0]):
-                table[j, k] += channel.log_release(S, r, j, float(low[j] + k))
+            table[j, k] = log_entry(channel, S, j, float(low[j] + k))
 
 
 class IndependentTables(Component):

@@ -12,15 +12,10 @@ chosen in the warm-up, is taken for what it does everywhere (:func:`set_shift`).
 from math import exp, inf
 
 from .._compiled import compiled, helper
-from ._augmentation import (
-    MOVES_ACCEPTED,
-    MOVES_PROPOSED,
-    N_RECORDS,
-    TUNED,
-    Augmentation,
-    adapt_factor,
-    log_release,
-)
+from ._augmentation import Augmentation
+from ._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED, N_RECORDS, TUNED
+from ._carry import adapt_factor, carried_total, carry_records
+from ._release import log_release
 
 SHORT_WALK = 5  # steps
 
@@ -59,7 +54,7 @@ class RegressionAugmentation(Augmentation):
             for block in range(model.n_blocks()):
                 end = walk_step(rng, model, channel, S, state, block, to, trial, end, warming_up)
         state.floats[MOVES_PROPOSED] += 1.0
-        move_records(model, theta, to, kind, state, total)
+        carried_total(model, to, kind, state, total)
         proposed = log_release(channel, S, total)
         gain = (proposed - end) - (current - start)
         if warming_up and long:
@@ -67,13 +62,7 @@ class RegressionAugmentation(Augmentation):
             state.floats[TUNED] = max(rate + 0.05 * (exp(min(gain, 0.0)) - rate), 1e-3)
         if gain >= 0.0 or rng.random() < exp(gain):
             state.floats[MOVES_ACCEPTED] += 1.0
-            for i in range(state.ints[N_RECORDS]):
-                model.carry(theta, to, kind, state.records, i, i)
-                model.contribute(state.records, i, state.contributions, i)
-            for j in range(total.size):
-                state.total[j] = total[j]
-            for p in range(theta.size):
-                theta[p] = to[p]
+            carry_records(model, to, kind, state, total)
 
 
 @helper
@@ -95,7 +84,7 @@ def set_shift(model, state, kind, moments, image, coefs, total):
     surrogate_total(model, state.reference, moments, image, coefs, total, True)
     for j in range(total.size):
         shift[j] = -total[j]
-    move_records(model, state.theta, state.reference, kind, state, total)
+    carried_total(model, state.reference, kind, state, total)
     for j in range(total.size):
         shift[j] += total[j]
 
@@ -185,16 +174,3 @@ def product(image, coefs, a, b, p):
     for r in range(p + 2):
         value += image[a, r] * coefs[b, r]
     return value
-
-
-@helper
-def move_records(model, theta, to, block, state, total):
-    """The query's value of the records as they are under ``to``; they stay where they are."""
-    spare = state.records.shape[0] - 1
-    for j in range(total.size):
-        total[j] = 0.0
-    for i in range(state.ints[N_RECORDS]):
-        model.carry(theta, to, block, state.records, i, spare)
-        model.contribute(state.records, spare, state.contributions, spare)
-        for j in range(total.size):
-            total[j] += state.contributions[spare, j]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import entry, helper
+from ._parameter_draws import n_kept
 from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, NOT_BEGUN, STAGE, grow, twice, update_clusters
 
 #: A draw's mixing measure is cut where less than this mass is left: one more atom (in densities: the base measure)
@@ -118,7 +119,7 @@ def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin, record_pass=None)
     something other than slots is helped by ``record_pass(state, rng)``, which returns whether that was it.
     """
     done = int(state.ints[N_SWEEPS])
-    n_draws = max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
+    n_draws = n_kept(done, n_sweeps, n_warmup, thin)
     n_rows, n_params = 16 * n_draws + MAX_ATOMS, state.theta.shape[1] - int(getattr(values[1], "n_cached", 0))
     counts = np.zeros((2, n_draws), np.int64)
     draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, n_params)))

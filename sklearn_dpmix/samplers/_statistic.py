@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import Component, compiled, entry, helper, lower
+from ._parameter_draws import n_kept, new_statistic_draws
+from ._release import log_entry
 
 N_SWEEPS, PROPOSED, ACCEPTED, N_INTS = 0, 1, 2, 3
 
@@ -24,14 +26,6 @@ class StatisticState(NamedTuple):
     work: np.ndarray  # the law that is drawn from, as numbers
     order: np.ndarray  # (n_coordinates,) integers: the coordinates in random order
     ints: np.ndarray
-
-
-class StatisticDraws(NamedTuple):
-    """Draws, one a row."""
-
-    theta: np.ndarray  # (n_draws, n_params)
-    statistic: np.ndarray  # (n_draws, n_statistics)
-    n_records: np.ndarray  # (n_draws,)
 
 
 def new_state(n_params, statistic, n_records, n_laws, n_work=16):
@@ -81,11 +75,7 @@ class StatisticSampler(Component):
 @helper
 def log_noise(channel, S, j, x):
     """Log density of all releases of entry j if its value is x, up to a constant; 0 of an entry that has none."""
-    value = 0.0
-    if j < S.shape[1]:
-        for r in range(S.shape[0]):
-            value += channel.log_release(S, r, j, x)
-    return value
+    return log_entry(channel, S, j, x) if j < S.shape[1] else 0.0
 
 
 @entry
@@ -116,10 +106,7 @@ def advance_statistic(values, S, C, n_statistics, state, rng, n_sweeps, n_warmup
     C : ndarray of shape (n_counts, 1)
     """
     done = int(state.ints[N_SWEEPS])
-    n_draws = max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
-    draws = StatisticDraws(
-        np.zeros((n_draws, len(state.theta))), np.zeros((n_draws, n_statistics)), np.zeros(n_draws)
-    )  # fmt: skip
+    draws = new_statistic_draws(n_kept(done, n_sweeps, n_warmup, thin), len(state.theta), n_statistics)
     S, C = np.array(S), np.array(C)  # writable: one compiled version, wherever they come from
     run_statistic(*values, S, C, state, rng, done + n_sweeps, n_warmup, thin, *draws)
     return state, draws

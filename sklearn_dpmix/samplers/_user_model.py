@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import entry
+from ._parameter_draws import ThetaDraws
+from ._release import log_entry, log_release
 
 # floats
 ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, N_FLOATS = 0, 1, 2, 3
@@ -95,11 +97,7 @@ class RecordReleases:
 
 @entry
 def log_density_of(channel, S, total):
-    value = 0.0
-    for r in range(S.shape[0]):
-        for j in range(total.size):
-            value += channel.log_release(S, r, j, total[j])
-    return value
+    return log_release(channel, S, total)
 
 
 @entry
@@ -111,8 +109,7 @@ def accept_in_turn(channel, S, contributions, proposed, total, rng, accepted):
         for j in range(total.size):
             if proposed[i, j] != contributions[i, j]:
                 moved = total[j] - contributions[i, j] + proposed[i, j]
-                for r in range(S.shape[0]):
-                    gain += channel.log_release(S, r, j, moved) - channel.log_release(S, r, j, total[j])
+                gain += log_entry(channel, S, j, moved) - log_entry(channel, S, j, total[j])
         lowest = min(lowest, gain)
         if -rng.standard_exponential() <= gain:
             accepted[i] = True
@@ -205,12 +202,6 @@ def sweep(model, release, state, rng):
         state.floats[LOG_MIN_ACCEPT] = min(state.floats[LOG_MIN_ACCEPT], lowest)
     state.theta[:] = model.parameters(rng, state.records, state.theta)
     state.n_sweeps[0] += 1
-
-
-class ThetaDraws(NamedTuple):
-    """Draws of the parameters, (n_draws, n_params)."""
-
-    theta: np.ndarray
 
 
 def advance_user_model(model, release, state, rng, n_sweeps, n_warmup, thin):

@@ -1,0 +1,65 @@
+"""The state of a chain that imputes confidential records, and how it starts."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._compiled import entry
+
+# ints
+N_RECORDS, N_SWEEPS, N_ADAPTED, N_INTS = 0, 1, 2, 3
+# floats; TUNED is the sampler's own
+ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, MOVES_ACCEPTED, MOVES_PROPOSED, TUNED, N_FLOATS = 0, 1, 2, 3, 4, 5, 6
+
+
+class AugmentedState(NamedTuple):
+    """All of a chain but its random generator: arrays that a sweep changes in place."""
+
+    theta: np.ndarray  # (n_params,)
+    records: np.ndarray  # (most + 1, d): ints[N_RECORDS] imputed confidential records; the last row is scratch
+    contributions: np.ndarray  # (most + 1, k): t(record) of each; the last row is scratch
+    total: np.ndarray  # (k,): their sum
+    steps: np.ndarray  # (n_blocks, m, m): lower factors of the non-centred proposals
+    reference: np.ndarray  # (n_params,): parameters met in the warm-up
+    work: np.ndarray  # (rows, columns): the model's scratch
+    ints: np.ndarray
+    floats: np.ndarray
+
+
+def start_augmentation(model, value, n_records, most, S, moments, rng):
+    """Start a chain: θ near what the release says, records drawn from the model; there is room for ``most``."""
+    state = new_state(model, n_records, most, S.shape[1], model.start(moments, rng))
+    fill(value, state, rng)
+    return state
+
+
+def start_known_records(model, records, rng):
+    """Start a chain on records that are known."""
+    state = new_state(model, len(records), len(records), 0, model.start(None, rng))
+    state.records[:-1] = records
+    return state
+
+
+def new_state(model, n_records, most, n_statistics, theta):
+    """Return a state with nothing but θ in it."""
+    ints = np.zeros(N_INTS, dtype=np.int64)
+    ints[N_RECORDS] = n_records
+    return AugmentedState(
+        theta=theta,
+        records=np.zeros((most + 1, model.n_columns)),
+        contributions=np.zeros((most + 1, n_statistics)),
+        total=np.zeros(n_statistics),
+        steps=model.first_steps(),
+        reference=theta.copy(),
+        work=np.zeros(model.work_shape(n_statistics)),
+        ints=ints,
+        floats=np.zeros(N_FLOATS),
+    )
+
+
+@entry
+def fill(model, state, rng):
+    """Draw all records given θ."""
+    for i in range(state.ints[N_RECORDS]):
+        model.draw_record(rng, state.theta, state.records, i)
+        model.contribute(state.records, i, state.contributions, i)

@@ -1,0 +1,29 @@
+"""Draws of a model's parameters, and how many of them a block of sweeps leaves."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class ThetaDraws(NamedTuple):
+    """Draws of the parameters, (n_draws, n_params)."""
+
+    theta: np.ndarray
+
+
+class StatisticDraws(NamedTuple):
+    """Draws, one a row, of the parameters, of the statistic behind a release, and of the number of records."""
+
+    theta: np.ndarray  # (n_draws, n_params)
+    statistic: np.ndarray  # (n_draws, n_statistics)
+    n_records: np.ndarray  # (n_draws,)
+
+
+def n_kept(done, n_sweeps, n_warmup, thin):
+    """How many draws ``n_sweeps`` sweeps leave, after ``done`` of them."""
+    return max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
+
+
+def new_statistic_draws(n_draws, n_params, n_statistics):
+    """Room for draws."""
+    return StatisticDraws(np.zeros((n_draws, n_params)), np.zeros((n_draws, n_statistics)), np.zeros(n_draws))
