@@ -146,7 +146,9 @@ def test_ranks_of_the_truth_are_uniform(setting):
             PerturbedHistogramMechanism(**{**COUNTS.get_params(), "bounds": (0, 1.5)}),
             marks=pytest.mark.nightly,
         ),
-        pytest.param("randomised response, conditional", RandomizedResponseMechanism(6.0, 3), marks=pytest.mark.nightly),
+        pytest.param(
+            "randomised response, conditional", RandomizedResponseMechanism(6.0, 3), marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_wrong_noise_is_rejected(setting, fitted_with):
