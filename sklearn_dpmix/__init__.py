@@ -4,9 +4,11 @@ from .estimators import (
     DeconvolutionKDE,
     NaivePosterior,
     OnePosteriorSampling,
+    PrivateABC,
     PrivateDPMixture,
     PrivateExpFamilyGibbs,
     PrivateLinearRegressionDA,
+    PrivateMCEM,
     PrivateNaiveBayesDA,
     PrivatePosteriorDA,
 )
@@ -15,9 +17,11 @@ __all__ = [
     "DeconvolutionKDE",
     "NaivePosterior",
     "OnePosteriorSampling",
+    "PrivateABC",
     "PrivateDPMixture",
     "PrivateExpFamilyGibbs",
     "PrivateLinearRegressionDA",
+    "PrivateMCEM",
     "PrivateNaiveBayesDA",
     "PrivatePosteriorDA",
 ]

@@ -63,12 +63,20 @@ class Summary(dict):
         return "\n".join(lines)
 
 
-def summarise(monitors, r_hat, ess):
-    """Mean, sd, 95 % interval, R-hat and ESS of each monitored number: a pandas DataFrame, or a :class:`Summary`."""
+def summarise(monitors, r_hat, ess, weights=None):
+    """Mean, sd, 95 % interval, R-hat and ESS of each monitored number: a pandas DataFrame, or a :class:`Summary`.
+
+    ``weights`` of shape (n_draws,) are those of the draws of a single chain.
+    """
     table = Summary()
     for name, values in scalars(monitors):
-        low, high = np.quantile(values, [0.025, 0.975])
-        numbers = (values.mean(), values.std(), low, high, r_hat[name], ess[name])
+        if weights is None:
+            (low, high), mean, sd = np.quantile(values, [0.025, 0.975]), values.mean(), values.std()
+        else:
+            low, high = np.quantile(values[0], [0.025, 0.975], weights=weights, method="inverted_cdf")
+            mean = weights @ values[0]
+            sd = np.sqrt(weights @ (values[0] - mean) ** 2)
+        numbers = (mean, sd, low, high, r_hat[name], ess[name])
         table[name] = dict(zip(COLUMNS, map(float, numbers), strict=True))
     try:
         import pandas as pd

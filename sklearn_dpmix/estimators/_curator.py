@@ -27,7 +27,7 @@ def check_curator(estimator, query_class):
     return query
 
 
-def check_release(estimator, S, n_records, n_statistics, words=""):
+def check_release(estimator, S, n_statistics, words=""):
     """Return a release as an array of shape (n_releases, n_statistics), or say what is wrong with it.
 
     ``n_statistics=None`` takes any number; ``words`` say what the numbers are.
@@ -38,13 +38,18 @@ def check_release(estimator, S, n_records, n_statistics, words=""):
         S = S.reshape(1, -1)
     if S.ndim != 2 or S.shape[1] != (n_statistics or S.shape[1]):
         raise ValueError(f"{who}: a release must have {n_statistics} numbers{words}, got shape {np.shape(S)}")
-    if n_records is None:
-        raise ValueError(f"{who}: n_records must say how many records are behind the release, got n_records=None")
-    if isinstance(n_records, NoisyCount):
-        n_records.check()
     if hasattr(estimator.mechanism, "check_release"):
         estimator.mechanism.check_release(S)
     return np.ascontiguousarray(S)
+
+
+def check_number(estimator, n_records):
+    """Raise where nothing says how many records are behind a release."""
+    if n_records is None:
+        who = type(estimator).__name__
+        raise ValueError(f"{who}: n_records must say how many records are behind the release, got n_records=None")
+    if isinstance(n_records, NoisyCount):
+        n_records.check()
 
 
 def check_query_release(estimator, S, query, n_records):
@@ -54,7 +59,9 @@ def check_query_release(estimator, S, query, n_records):
         f", {query.statistic_names()}; for fit(X, y) on confidential records: {who} requires y to be passed, but the "
         "target y is None"
     )
-    return check_release(estimator, S, n_records, query.n_statistics, words)
+    S = check_release(estimator, S, query.n_statistics, words)
+    check_number(estimator, n_records)
+    return S
 
 
 def number_of_records(n_records):

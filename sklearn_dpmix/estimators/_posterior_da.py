@@ -19,7 +19,7 @@ from ..samplers._user_model import (
     start_user_model,
 )
 from ._chain_estimator import ChainEstimator
-from ._curator import check_release
+from ._curator import check_number, check_release
 from ._progress import with_callbacks
 
 #: What the model must have, and what each returns.
@@ -221,4 +221,6 @@ class PrivatePosteriorDA(ChainEstimator):
                 f"{type(mechanism.query).__name__} does not have"
             )
         mechanism.check()
-        return check_release(self, S, self.n_records, getattr(mechanism.query, "n_statistics", None))
+        S = check_release(self, S, getattr(mechanism.query, "n_statistics", None))
+        check_number(self, self.n_records)
+        return S

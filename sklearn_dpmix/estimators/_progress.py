@@ -19,10 +19,10 @@ N_TICKS = 100
 
 
 class Progress:
-    """Context manager around the chains of a fit; called with the number of sweeps done."""
+    """Context manager around a fit; called with the number of sweeps (or draws) done, and what else to show."""
 
-    def __init__(self, estimator, done, total):
-        self.estimator, self.done, self.total = estimator, done, total
+    def __init__(self, estimator, done, total, unit="sweep"):
+        self.estimator, self.done, self.total, self.unit = estimator, done, total, unit
         self.ticks, self.bar, self.context = 0, None, None
 
     def __enter__(self):
@@ -34,17 +34,19 @@ class Progress:
             from tqdm import tqdm
 
             name = type(self.estimator).__name__
-            self.bar = tqdm(total=self.total, initial=self.done, unit="sweep", desc=name, file=sys.stderr)
+            self.bar = tqdm(total=self.total, initial=self.done, unit=self.unit, desc=name, file=sys.stderr)
         return self
 
-    def __call__(self, n_done):
+    def __call__(self, n_done, words=""):
         if self.bar is not None:
             self.bar.update(self.done + n_done - self.bar.n)
+            self.bar.set_postfix_str(words)
         if self.context is not None:
             reached = n_done * self.n_ticks // max(self.total - self.done, 1)
             while self.ticks < reached:
                 self.ticks += 1
-                step = self.context.subcontext(task_name="sweeps").call_on_fit_task_begin(estimator=self.estimator)
+                step = self.context.subcontext(task_name=f"{self.unit}s")
+                step = step.call_on_fit_task_begin(estimator=self.estimator)
                 step.call_on_fit_task_end(estimator=self.estimator)
 
     def __exit__(self, *exception):

@@ -1,5 +1,7 @@
 """Noise added to bounded records or to a query's value: what all such mechanisms share."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.utils import check_array
 
@@ -197,6 +199,56 @@ class AdditiveMechanism(RecordChannel):
             raise ValueError(f"Z must have the shape of what is released of X, {value.shape}, got {Z.shape}")
         return _log_density(self._lower(n_records=len(Z), n_features=Z.shape[1]), Z, value)
 
+    # --- the release of any statistic, as simulation-based inference sees it -----------------------------------------
+
+    def n_columns(self, n_statistics):
+        """How many numbers a simulator returns for a release of ``n_statistics``: as many."""
+        return n_statistics
+
+    def release_density(self, S, widen=1.0):
+        """The log density of releases, as a function of what they are noisy values of.
+
+        Parameters
+        ----------
+        S : ndarray of shape (n_releases, n_statistics)
+            Releases of the same statistics.
+        widen : float, default=1.0
+            What the noise's scale is multiplied by.
+
+        Returns
+        -------
+        log_density : callable
+            Takes statistics, before bounds, of shape (size, n_columns), and returns (size,), summed over releases.
+
+        Raises
+        ------
+        TypeError
+            For noise to be widened of a mechanism without a parameter ``scale``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+        >>> LaplaceMechanism(scale=1.0).release_density(np.array([[1.5]]))(np.array([[1.0], [1.5]])).round(4)
+        array([-1.1931, -0.6931])
+        """
+        mechanism = self if widen == 1.0 else self._widened(widen, S.shape[1])
+        return partial(_evaluate, mechanism._lower(n_records=len(S), n_features=S.shape[1]), np.array(S))
+
+    def log_release_mode(self, n_releases, n_statistics):
+        """Largest value of :meth:`release_density`, whatever the statistics: noise has its mode at 0."""
+        bounds = self.bounds_for(n_statistics)
+        at = np.zeros(n_statistics) if bounds is None or not self.clamp else np.clip(0.0, bounds[:, 0], bounds[:, 1])
+        return float(self.release_density(np.tile(at, (n_releases, 1)))(at[None])[0])
+
+    def _widened(self, factor, n_features):
+        """The mechanism with its noise's scale multiplied."""
+        params = self.get_params(deep=False)
+        if "scale" not in params:
+            raise TypeError(f"{type(self).__name__} needs a parameter scale to have wider noise")
+        unset = {name: None for name in ("epsilon", "delta", "rho") if name in params}
+        return type(self)(**{**params, **unset, "scale": factor * self.noise_scale_for(n_features)})
+
     def _lower(self, *, n_records, n_features, **context):
         if not hasattr(self, "log_noise"):
             raise TypeError(
@@ -228,3 +280,24 @@ def _log_density(channel, Z, X):
         for j in range(Z.shape[1]):
             result[i] += channel.log_channel(Z, i, j, X[i, j])
     return result
+
+
+def _evaluate(channel, S, statistics):
+    result = np.empty(len(statistics))
+    _log_release_density(channel, S, np.array(statistics, dtype=np.float64), result)
+    return result
+
+
+@entry
+def _log_release_density(channel, S, statistics, result):
+    constant = 0.0  # log_release leaves it out
+    for r in range(S.shape[0]):
+        for j in range(S.shape[1]):
+            constant += channel.log_noise(0.0, channel.noise[r]) - channel.log_release(S, r, j, S[r, j])
+    for i in range(statistics.shape[0]):
+        value = constant
+        for j in range(S.shape[1]):
+            y = min(max(statistics[i, j], channel.low[j]), channel.high[j])
+            for r in range(S.shape[0]):
+                value += channel.log_release(S, r, j, y)
+        result[i] = value

@@ -7,6 +7,7 @@ Samplers see the confidential y as a real number whose rounding, half up, was re
 is then flat on unit cells, so that with bounds it has finitely many pieces (see :class:`RecordChannel`).
 """
 
+from functools import partial
 from math import floor, inf
 
 import numpy as np
@@ -158,6 +159,14 @@ class IntegerMechanism(AdditiveMechanism):
         Z = check_array(Z, dtype=np.float64, order="C", input_name="Z", estimator=type(self).__name__)
         self.check_release(Z)
         return super().log_density(Z, X)
+
+    def release_density(self, S, widen=1.0):
+        """As in :class:`AdditiveMechanism`; the function raises ValueError for statistics that are not integers."""
+        return partial(self._of_integers, super().release_density(S, widen))
+
+    def _of_integers(self, log_density, statistics):
+        self._check_integers("statistics", statistics, f"{type(self).__name__} adds noise to integers only")
+        return log_density(statistics)
 
     def _lower(self, *, n_records, n_features, **context):
         bounds = self.bounds_for(n_features)

@@ -1,6 +1,7 @@
 """What the data are: exponential families, each with its sufficient statistic."""
 
 from ._base import Family
+from ._epidemic import StochasticSIR
 from ._families import (
     FAMILIES,
     Bernoulli,
@@ -15,12 +16,14 @@ from ._families import (
 from ._priors import BetaPrior, DirichletPrior, GammaPrior, GammaProductPrior, NormalInverseGammaPrior, Prior
 from ._records import RecordModel
 from ._regression_prior import GaussianPredictors, RegressionPrior
+from ._simulators import BinomialCount, NormalMoments, PoissonCount
 
 __all__ = [
     "FAMILIES",
     "Bernoulli",
     "Beta",
     "BetaPrior",
+    "BinomialCount",
     "DirichletPrior",
     "Exponential",
     "Family",
@@ -31,9 +34,12 @@ __all__ = [
     "Multinomial",
     "Normal",
     "NormalInverseGammaPrior",
+    "NormalMoments",
     "Poisson",
+    "PoissonCount",
     "Prior",
     "RecordModel",
     "RegressionPrior",
+    "StochasticSIR",
     "resolve_family",
 ]

@@ -1,6 +1,7 @@
 """Conjugate priors of exponential families, and their names of parameters (Diaconis & Ylvisaker 1979)."""
 
 import numpy as np
+from scipy.special import betaln, gammaln, xlog1py, xlogy
 from sklearn.base import BaseEstimator
 
 from .._parameters import numbers
@@ -18,6 +19,10 @@ class Prior(BaseEstimator):
 
     def draw(self, rng, size, family):
         """Draw parameters: ndarray of shape (size, n_params)."""
+        raise NotImplementedError
+
+    def log_density(self, theta):
+        """Log prior density of parameters (size, n_params): (size,), -inf outside the support."""
         raise NotImplementedError
 
     def _positive(self, *names):
@@ -63,6 +68,12 @@ class BetaPrior(Prior):
 
     def draw(self, rng, size, family):
         return rng.beta(self.a, self.b, (size, 1))
+
+    def log_density(self, theta):
+        x = theta[:, 0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = xlogy(self.a - 1.0, x) + xlog1py(self.b - 1.0, -x) - betaln(self.a, self.b)
+        return np.where((x > 0.0) & (x < 1.0), value, -np.inf)
 
 
 class DirichletPrior(Prior):
@@ -147,6 +158,9 @@ class GammaPrior(Prior):
     def draw(self, rng, size, family):
         return rng.gamma(self.shape, 1.0 / self.rate, (size, 1))
 
+    def log_density(self, theta):
+        return _log_gamma(theta[:, 0], self.shape, self.rate)
+
 
 class NormalInverseGammaPrior(Prior):
     """Prior on a normal's mean μ and variance σ²: μ | σ² ~ N(mean, σ²/mean_precision), σ² ~ IG(shape, scale).
@@ -193,6 +207,14 @@ class NormalInverseGammaPrior(Prior):
         mean = self.mean + np.sqrt(variance / self.mean_precision) * rng.standard_normal(size)
         return np.column_stack([mean, variance])
 
+    def log_density(self, theta):
+        mean, variance = theta.T
+        inside = np.where(variance > 0.0, variance, 1.0)
+        value = _log_gamma(1.0 / inside, self.shape, self.scale) - 2.0 * np.log(inside)  # 1/σ² is a gamma
+        of_mean = inside / self.mean_precision
+        value += -0.5 * np.log(2.0 * np.pi * of_mean) - 0.5 * (mean - self.mean) ** 2 / of_mean
+        return np.where(variance > 0.0, value, -np.inf)
+
 
 class GammaProductPrior(Prior):
     """Independent gamma priors on both parameters of a beta law.
@@ -237,3 +259,10 @@ class GammaProductPrior(Prior):
     def draw(self, rng, size, family):
         fields = self.fields(family)
         return rng.gamma(fields["shape"], 1.0 / fields["rate"], (size, 2))
+
+
+def _log_gamma(x, shape, rate):
+    """Log density of Gamma(shape, rate); -inf where x is not positive."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = shape * np.log(rate) - gammaln(shape) + xlogy(shape - 1.0, x) - rate * x
+    return np.where(x > 0.0, value, -np.inf)

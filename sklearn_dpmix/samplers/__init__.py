@@ -1,5 +1,9 @@
-"""Samplers of mixture posteriors, one class an algorithm."""
+"""Samplers of mixture posteriors, and of simulators' parameters (``...ABC``): one class an algorithm."""
 
+from ._abc_importance import ImportanceABC
+from ._abc_markov import MarkovABC
+from ._abc_rejection import RejectionABC
+from ._abc_sequential import SequentialABC
 from ._auto import Auto
 from ._base import MixtureSampler
 from ._cells import Bins, Cells
@@ -17,14 +21,18 @@ __all__ = [
     "Bins",
     "Cells",
     "Conditional",
+    "ImportanceABC",
     "Imputed",
     "Interweaved",
     "JainNeal",
+    "MarkovABC",
     "MixtureSampler",
     "Neal2",
     "Neal3",
     "Neal5",
     "Neal8",
     "ReUse",
+    "RejectionABC",
+    "SequentialABC",
     "Slice",
 ]

@@ -1,0 +1,240 @@
+"""Maximum likelihood of a model's parameters given a private release, by Monte Carlo EM."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from .._random import as_generator
+from ..samplers._mcem import Likelihood, ascend, impute, louis, next_size, upper_gain
+from ..samplers._simulator import Simulator
+from ._chain_estimator import warn_user
+from ._progress import CallbackSupportMixin, Progress, with_callbacks
+from ._simulation_inputs import check_simulation
+
+N_STARTS = 1000  # draws of the prior whose mean is the start
+LAST = 100_000  # simulations, at least, of the last Newton step and the standard errors
+
+
+class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
+    """Maximum likelihood and standard errors given noisy statistics, by Monte Carlo EM.
+
+    A curator released s_obs = s(x) + noise.  The likelihood of s is known, that of s_obs an integral over s: the E-step
+    simulates s and weighs it by the noise's density.  Sample sizes follow an ascent rule (Caffo, Jank & Jones 2005), so
+    that there is no schedule to set; a Newton step with Louis' score and information ends the ascent.
+
+    Parameters
+    ----------
+    mechanism : mechanism object
+        What s went through, as in ``LaplaceMechanism(scale=5.0)``.
+    model : object
+        Plain NumPy; ``rng`` is a :class:`numpy.random.Generator`, ``theta`` of shape (size, n_params).
+
+        ``sample_statistic(rng, theta)`` -> statistics of shape (size, n_columns)
+            As in :class:`PrivateABC`.
+        ``log_likelihood(statistics, theta)`` -> (size,)
+            Of each statistic before noise, up to what does not depend on θ; -inf or NaN outside the support.
+        ``theta_init``, or ``sample_prior(rng, size)``
+            Where to start: (n_params,), or the mean of draws of the prior.
+        ``maximise(statistics, weights)`` -> (n_params,), optional
+            The M-step in closed form; Nelder–Mead otherwise.
+        ``score(statistics, theta)`` -> (size, n_params), ``hessian(...)`` -> (size, n_params, n_params), optional
+            Derivatives of the log likelihood; finite differences otherwise.
+    tol : float, default=0.01
+        The ascent ends where a step gains less than ``tol²`` in log likelihood, Monte Carlo error included: where it
+        moves θ by about ``tol`` standard errors.  The Newton step that follows has a Monte Carlo error of less than
+        ``tol / 10`` standard errors.
+    max_iter : int, default=200
+        Most EM steps.
+    n_simulations : int, default=1000
+        Simulations of the first step.
+    max_simulations : int, default=10**7
+        Most simulations of one step.
+    random_state : int, Generator, RandomState or None
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    theta_ : ndarray of shape (n_params,)
+        The maximum likelihood estimate.
+    information_ : ndarray of shape (n_params, n_params)
+        Observed Fisher information of the release at ``theta_``.
+    standard_error_ : ndarray of shape (n_params,)
+    monte_carlo_error_ : ndarray of shape (n_params,)
+        Standard error of ``theta_`` as a Monte Carlo estimate of the maximum.
+    score_ : ndarray of shape (n_params,)
+        Gradient of the log likelihood where the ascent ended, before the Newton step.
+    log_likelihood_ : float
+        Of the release, where the ascent ended.
+    trace_ : dict of str to ndarray
+        Of each step: "theta", "log_likelihood" (before the step), "n_simulations", "gain", "gain_error".
+    converged_ : bool
+    n_iter_ : int
+
+    References
+    ----------
+    Gong (2019), "Exact inference with approximate computation for differentially private data via perturbations", §4;
+    Caffo, Jank, Jones (2005), "Ascent-based Monte Carlo expectation–maximization"; Louis (1982).
+
+    Examples
+    --------
+    Example 4 of the paper:
+
+    >>> from sklearn_dpmix import PrivateMCEM
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> from sklearn_dpmix.models import PoissonCount
+    >>> fitted = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), random_state=0).fit([37.4])
+    >>> bool(abs(fitted.theta_[0] - 37.237) < 0.1), bool(abs(fitted.information_[0, 0] - 0.01582) < 3e-4)
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "mechanism": "no_validation",
+        "model": "no_validation",
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_simulations": [Interval(Integral, 10, None, closed="left")],
+        "max_simulations": [Interval(Integral, 10, None, closed="left")],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        mechanism=None,
+        *,
+        model=None,
+        tol=0.01,
+        max_iter=200,
+        n_simulations=1000,
+        max_simulations=10**7,
+        random_state=None,
+        verbose=0,
+    ):
+        self.mechanism = mechanism
+        self.model = model
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_simulations = n_simulations
+        self.max_simulations = max_simulations
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, s_obs, y=None):
+        """Climb the likelihood of a release.
+
+        Parameters
+        ----------
+        s_obs : array-like of shape (n_statistics,) or (n_releases, n_statistics)
+            The released statistic; several releases of the same statistic one a row.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError
+            For a mechanism or a model that lacks what is needed.
+        ValueError
+            For a bad parameter or release; where the model returns the wrong shape, or numbers that are not finite;
+            where the start cannot have led to the release.
+
+        Warns
+        -----
+        RuntimeWarning
+            Where the ascent did not converge, or ended where the information is not positive.
+        """
+        needs = ("sample_statistic", "log_likelihood")
+        S = check_simulation(self, s_obs, needs)
+        rng, simulator = as_generator(self.random_state), Simulator(self.model, self.mechanism, S)
+        theta = self._start(simulator, rng)
+        likelihood = Likelihood(self.model)
+        theta, steps, converged = self._ascend(simulator, likelihood, theta, rng)
+        self.n_features_in_, self.n_iter_, self.converged_ = S.shape[1], len(steps), converged
+        self.trace_ = {name: np.array([getattr(step, name) for step in steps]) for name in steps[0]._fields}
+        self._finish(simulator, likelihood, theta, rng)
+        return self
+
+    def _start(self, simulator, rng):
+        start = getattr(self.model, "theta_init", None)
+        if start is not None:
+            return np.array(start, dtype=np.float64).reshape(-1)
+        if not callable(getattr(self.model, "sample_prior", None)):
+            raise TypeError(
+                "PrivateMCEM: the model needs theta_init of shape (n_params,), or sample_prior(rng, size), which "
+                f"{type(self.model).__name__} does not have"
+            )
+        return simulator.prior(rng, N_STARTS).mean(axis=0)
+
+    def _ascend(self, simulator, likelihood, theta, rng):
+        """EM steps until the gain is below ``tol²``; (θ, steps, whether it is)."""
+        steps, size, used_up = [], min(self.n_simulations, self.max_simulations), False
+        with Progress(self, 0, self.max_iter, unit="step") as progress:
+            while len(steps) < self.max_iter and not used_up:
+                try:
+                    theta, step, used_up = ascend(simulator, likelihood, theta, size, rng, self.max_simulations)
+                except KeyboardInterrupt:
+                    if not steps:
+                        raise
+                    break
+                steps.append(step)
+                progress(len(steps), f"log likelihood {step.log_likelihood:.5g}")
+                if upper_gain(step) < self.tol**2:
+                    return theta, steps, True
+                size = min(next_size(step), self.max_simulations)
+        return theta, steps, False
+
+    def _finish(self, simulator, likelihood, theta, rng):
+        """A Newton step, and the errors."""
+        kept, size = None, LAST
+        while True:
+            imputed, kept = impute(simulator, theta, min(size, self.max_simulations), rng, kept)
+            score, score_error, information = louis(likelihood, imputed, theta)
+            found = bool(np.all(np.isfinite(information)) and np.all(np.linalg.eigvalsh(information) > 0.0))
+            if found:
+                covariance = np.linalg.inv(information)
+                error = np.sqrt(np.diag(covariance))
+                monte_carlo_error = np.sqrt(np.diag(covariance @ score_error @ covariance))
+            n = len(imputed.weights)
+            if (found and np.all(monte_carlo_error < 0.1 * self.tol * error)) or 2 * n > self.max_simulations:
+                break
+            size = n
+        self.score_, self.information_, self.log_likelihood_ = score, information, imputed.log_likelihood
+        self.theta_ = theta
+        self.standard_error_ = self.monte_carlo_error_ = np.full(len(theta), np.nan)
+        doubts = [] if self.converged_ else [f"it did not converge within max_iter={self.max_iter} steps and "
+            f"max_simulations={self.max_simulations:g} simulations a step"]  # fmt: skip
+        if found:
+            self.standard_error_, self.monte_carlo_error_ = error, monte_carlo_error
+            newton = covariance @ score
+            if np.all(np.abs(newton) < error):  # the likelihood is quadratic so near
+                self.theta_ = theta + newton
+        else:
+            doubts.append("the observed information is not positive: there is no standard error")
+        if doubts:
+            warn_user(f"Monte Carlo EM ended at theta={self.theta_.tolist()}: {'; '.join(doubts)}", RuntimeWarning)
+
+    def interval(self, level=0.95):
+        """Wald intervals.
+
+        Parameters
+        ----------
+        level : float in (0, 1), default=0.95
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n_params,)
+        """
+        check_is_fitted(self)
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, got level={level!r}")
+        width = norm.isf(0.5 - 0.5 * level) * self.standard_error_
+        return self.theta_ - width, self.theta_ + width

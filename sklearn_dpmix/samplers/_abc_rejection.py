@@ -1,0 +1,102 @@
+"""Rejection ABC: independent draws from the exact posterior (Gong 2019, Algorithm 1 and Theorem 1)."""
+
+from math import ceil, inf, log
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator
+
+from ._simulator import WeightedDraws, block_generator
+
+SLACK = 1e-9  # by which a density may exceed its mode in floating point
+
+
+class RejectionABC(BaseEstimator):
+    """Keep a parameter from the prior with probability q(s_obs | s) / max q, s its simulated statistic.
+
+    q is the density of the mechanism's noise, so that what is kept comes from the posterior itself: no bandwidth, no
+    tolerance (Gong 2019, Theorem 1).  Of all simulations the share q(s_obs) / max q is kept.
+
+    Parameters
+    ----------
+    block_size : int, default=16384
+        Simulations at a time.
+    """
+
+    needs = ("sample_prior",)
+    has_chains = False
+
+    def __init__(self, block_size=16384):
+        self.block_size = block_size
+
+    def run(self, simulator, n_draws, root, *, n_jobs, max_simulations, progress):
+        """Return :class:`WeightedDraws`; ``root`` is a SeedSequence.
+
+        Results do not depend on ``n_jobs``: block i has a generator of its own, and the draws are the first ones in the
+        order of blocks.
+        """
+        if simulator.log_mode == inf:
+            raise ValueError(
+                f'method="rejection" needs the largest value that the density of {simulator.mechanism!r} takes, which '
+                'is not known: use method="smc" or "importance"'
+            )
+        blocks, n_kept, expected = [], 0, 0.0
+        most = ceil(max_simulations / self.block_size)
+        n_ahead = 1
+        try:
+            with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
+                while n_kept < n_draws and len(blocks) < most:
+                    first = len(blocks)
+                    sizes = [
+                        min(self.block_size, max_simulations - i * self.block_size)
+                        for i in range(first, min(first + n_ahead, most))
+                    ]
+                    new = parallel(
+                        delayed(one_block)(simulator, root, first + i, size) for i, size in enumerate(sizes)
+                    )
+                    for block in new:
+                        if n_kept < n_draws:
+                            blocks.append(block)
+                            n_kept, expected = n_kept + len(block[0]), expected + block[2]
+                    n_simulations = sum(block[4] for block in blocks)
+                    rate = expected / n_simulations
+                    progress(min(n_kept, n_draws), f"acceptance {rate:.2g}")
+                    left = (n_draws - n_kept) / rate if rate > 0.0 else inf
+                    n_ahead = max(1, min(int(min(left / self.block_size, 1e6)), 2 * n_ahead, 256))
+        except KeyboardInterrupt:
+            if not blocks:
+                raise
+        return self._draws(simulator, blocks, n_draws)
+
+    def _draws(self, simulator, blocks, n_draws):
+        n_simulations = sum(block[4] for block in blocks)
+        rate = sum(block[2] for block in blocks) / n_simulations
+        square = sum(block[3] for block in blocks) / n_simulations
+        theta, statistics = (np.concatenate([block[k] for block in blocks])[:n_draws] for k in (0, 1))
+        n = len(theta)
+        return WeightedDraws(
+            theta,
+            statistics,
+            np.full(n, 1.0 / max(n, 1)),
+            ess=np.full(theta.shape[1], float(n)),
+            log_evidence=simulator.log_mode + (log(rate) if rate > 0.0 else -inf),
+            log_evidence_error=float(np.sqrt(max(square / rate**2 - 1.0, 0.0) / n_simulations)) if rate > 0 else inf,
+            acceptance_rate=rate,
+            n_simulations=n_simulations,
+            complete=n == n_draws,
+        )
+
+
+def one_block(simulator, root, i, size):
+    """(θ kept, statistics kept, sum of acceptance probabilities, sum of their squares, simulations)."""
+    rng = block_generator(root, i)
+    theta, statistics, log_release = simulator.from_prior(rng, size)
+    gain = log_release - simulator.log_mode
+    if np.any(gain > SLACK):
+        raise ValueError(
+            f"the density of {simulator.mechanism!r} is larger at a simulated statistic than log_release_mode says: "
+            'its noise must have its mode at 0 for method="rejection"; use method="importance" or "smc"'
+        )
+    kept = -rng.standard_exponential(size) <= gain
+    probability = np.exp(np.minimum(gain, 0.0))
+    return theta[kept], statistics[kept], float(probability.sum()), float(np.sum(probability**2)), size

@@ -1,0 +1,506 @@
+"""PrivateABC against closed-form posteriors: rejection, importance sampling, chains and particles.
+
+The statement is always "these draws come from that posterior": means of θ and of indicators, and the log evidence, with
+tolerances from the draws' own standard errors.  Each broken twin is the same check on a wrong sampler or mechanism.
+"""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from curator_oracle import beta_binomial, discrete_laplace, gamma_poisson, gaussian, laplace
+from joblib import parallel_config
+from scipy import stats
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from statistical import Disagreement, assert_mean_close, assert_ranks_uniform
+
+from sklearn_dpmix import PrivateABC, PrivateExpFamilyGibbs
+from sklearn_dpmix.mechanisms import (
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    HaarWaveletMechanism,
+    LaplaceMechanism,
+)
+from sklearn_dpmix.models import (
+    BetaPrior,
+    BinomialCount,
+    GammaPrior,
+    NormalInverseGammaPrior,
+    NormalMoments,
+    PoissonCount,
+)
+from sklearn_dpmix.queries import SufficientStatistics
+from sklearn_dpmix.samplers import ImportanceABC, MarkovABC, RejectionABC, SequentialABC, _abc_markov, _abc_sequential
+
+Z = stats.norm.isf(0.5e-6)
+EXAMPLE = PoissonCount(prior=GammaPrior(25.0, 1.0))
+NOISE = {
+    "laplace": (LaplaceMechanism, laplace),
+    "gaussian": (GaussianMechanism, gaussian),
+    "discrete laplace": (DiscreteLaplaceMechanism, discrete_laplace),
+}
+
+
+class Wide:
+    """A proposal wider than the posterior of Example 4."""
+
+    def sample(self, rng, size):
+        return rng.gamma(9.0, 4.0, (size, 1))
+
+    def log_density(self, theta):
+        return stats.gamma.logpdf(theta[:, 0], 9.0, scale=4.0)
+
+
+METHODS = {
+    "rejection": (RejectionABC(), {"n_draws": 20_000}),
+    "importance": (ImportanceABC(), {"n_draws": 40_000}),
+    "importance with a proposal": (ImportanceABC(Wide()), {"n_draws": 40_000}),
+    "mcmc": (MarkovABC(), {"n_draws": 4000, "n_warmup": 500}),
+    "mcmc of one replicate": (MarkovABC(1), {"n_draws": 8000, "n_warmup": 500}),
+}
+
+
+def judge(found, expected, error, what):
+    if not abs(found - expected) <= Z * error:
+        raise Disagreement(f"{what}: {found:.6g}, expected {expected:.6g} ± {error:.2g}")
+
+
+def quantities(theta, exact):
+    """(values of each draw, posterior mean) of θ and of P(θ <= x)."""
+    yield theta, exact.mean[0]
+    for at in exact.mean[0] + exact.sd[0] * np.array([-1.0, 0.0, 1.0]):
+        yield (theta <= at).astype(float), float(exact.cdf(at))
+
+
+def check(model, exact):
+    """Draws, statistic and evidence against a :class:`curator_oracle.Mixture`."""
+    theta = model.theta_draws_[..., 0]
+    statistic = model.statistic_draws_[..., 0]
+    of_statistic = exact.weights @ exact.support.reshape(-1)
+    for values, expected in [*quantities(theta, exact), (statistic, of_statistic)]:
+        if theta.ndim == 2:
+            assert_mean_close(values, expected, min_ess=400, what="a chain's mean")
+        else:
+            mean = model.weights_ @ values
+            judge(mean, expected, np.sqrt(np.sum((model.weights_ * (values - mean)) ** 2)), "a weighted mean")
+    if theta.ndim == 1:
+        judge(model.log_evidence_, exact.log_evidence, model.log_evidence_error_, "log evidence")
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+@pytest.mark.parametrize("method", METHODS)
+def test_example_4_is_exact(method):
+    """Catches any kernel but the mechanism's own noise, weights without the prior, an estimate that is not kept."""
+    how, params = METHODS[method]
+    model = PrivateABC(LaplaceMechanism(scale=5.0), model=EXAMPLE, method=how, random_state=0, **params).fit([37.4])
+    exact = gamma_poisson(37.4, 1, (25.0, 1.0), laplace(5.0))
+    assert np.allclose([exact.mean[0], exact.sd[0]], [28.5763, 4.7339], atol=5e-5)  # the paper's posterior
+    check(model, exact)
+
+
+def replicated(n_runs, n_draws, S, mechanism, model, **params):
+    """Particle runs: means of θ, and log evidences, one a run."""
+    how = SequentialABC(**params)
+    runs = [
+        PrivateABC(mechanism, model=model, method=how, n_draws=n_draws, random_state=seed).fit(S)
+        for seed in range(n_runs)
+    ]
+    return np.array([run.theta_draws_.mean(axis=0) for run in runs]), np.array([run.log_evidence_ for run in runs]), runs
+
+
+def check_particles(S, mechanism, model, exact, **params):
+    """Means over independent runs; their bias is of order 1/n_draws, below what is seen here."""
+    means, log_evidence, runs = replicated(40, 1000, S, mechanism, model, **params)
+    judge(means[:, 0].mean(), exact.mean[0], means[:, 0].std(ddof=1) / 40**0.5, "mean of particles")
+    inside = np.array([np.mean(run.theta_draws_[:, 0] <= exact.mean[0]) for run in runs])
+    judge(inside.mean(), float(exact.cdf(exact.mean[0])), inside.std(ddof=1) / 40**0.5, "P(θ <= mean) of particles")
+    evidence = np.exp(log_evidence - exact.log_evidence)  # this mean, not that of its log, is unbiased
+    judge(evidence.mean(), 1.0, evidence.std(ddof=1) / 40**0.5, "evidence of particles")
+    return means, log_evidence, runs
+
+
+VAGUE = PoissonCount(prior=GammaPrior(1.0, 0.0005))  # mean 2000: few simulations are near the release
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the draws say little:RuntimeWarning")
+@pytest.mark.parametrize(("prior", "S", "scale"), [((25.0, 1.0), 37.4, 5.0), ((1.0, 0.0005), 300.2, 2.0)])
+def test_particles_are_exact(prior, S, scale):
+    """Catches increments of the weights that are not the ratio of two targets, and moves of another target."""
+    model, exact = PoissonCount(prior=GammaPrior(*prior)), gamma_poisson(S, 1, prior, laplace(scale))
+    means, log_evidence, runs = check_particles([S], LaplaceMechanism(scale=scale), model, exact)
+    stated = np.array([run.ess_["theta[0]"] for run in runs])
+    found = exact.sd[0] ** 2 / means[:, 0].var(ddof=1)
+    assert 0.4 < np.mean(stated) / found < 2.5  # 40 runs know a variance to 25 %
+    errors = np.array([run.log_evidence_error_ for run in runs])
+    assert 0.4 < np.mean(errors) / log_evidence.std(ddof=1) < 2.0
+
+
+class OldTarget(_abc_sequential.Cloud):
+    """Moves that leave the noise of the step before."""
+
+    def move(self):
+        width, self.width = self.width, self.widths[-2] if len(self.widths) > 1 else 1e3
+        try:
+            return super().move()
+        finally:
+            self.width = width
+
+
+class EveryWeight(_abc_sequential.Cloud):
+    """Resampling that ignores the weights."""
+
+    def resample(self):
+        self.weights = np.full(len(self.weights), 1.0 / len(self.weights))
+        super().resample()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the draws say little:RuntimeWarning", "ignore:divide by zero")
+@pytest.mark.parametrize("twin", [OldTarget, EveryWeight])
+def test_broken_particles_are_rejected(twin, monkeypatch):
+    monkeypatch.setattr(_abc_sequential, "Cloud", twin)
+    exact = gamma_poisson(300.2, 1, (1.0, 0.0005), laplace(2.0))
+    with pytest.raises(Disagreement):
+        check_particles([300.2], LaplaceMechanism(scale=2.0), VAGUE, exact)
+
+
+def test_particles_need_fewer_simulations():
+    """Where rejection keeps one simulation in two thousand: effective draws a simulation, by independent runs."""
+    prior, S, scale = (1.0, 0.0005), 300.2, 0.5
+    model, exact = PoissonCount(prior=GammaPrior(*prior)), gamma_poisson(S, 1, prior, laplace(scale))
+    means, _, runs = replicated(20, 1000, [S], LaplaceMechanism(scale=scale), model)
+    acceptance = np.exp(exact.log_evidence) * 2.0 * scale
+    assert acceptance < 1e-3
+    # a mean over runs has all their simulations; rejection would spend 1/acceptance on each effective draw
+    effective = exact.sd[0] ** 2 / np.mean((means[:, 0] - exact.mean[0]) ** 2)
+    spent = np.mean([run.n_simulations_ for run in runs])
+    assert effective / acceptance / spent > 5.0  # measured in benchmarks; 20 runs know a variance to 30 %
+
+
+# --- other noise and models -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("method", ["rejection", "importance"])
+def test_noise_and_several_releases(noise, method):
+    """Catches a density that is not summed over releases, and a mode of one release taken for all of them."""
+    mechanism, log_noise = NOISE[noise]
+    S = [[33.0], [36.0]]
+    model = PrivateABC(mechanism(scale=6.0), model=EXAMPLE, method=method, n_draws=20_000, random_state=1).fit(S)
+    check(model, gamma_poisson(np.ravel(S), 1, (25.0, 1.0), log_noise(6.0)))
+
+
+@pytest.mark.parametrize("n", [1, 3, 60])
+def test_binomial_counts(n):
+    S, prior = 0.4 * n + 1.3, BetaPrior(2.0, 1.0)
+    model = PrivateABC(LaplaceMechanism(scale=2.0), model=BinomialCount(n, prior), n_draws=20_000, random_state=2)
+    check(model.fit([S]), beta_binomial(S, n, (2.0, 1.0), laplace(2.0)))
+
+
+def test_agreement_with_imputed_records():
+    """Two sums of normal records: against the data augmentation of PrivateExpFamilyGibbs, which shares no code."""
+    prior = NormalInverseGammaPrior(mean=0.0, mean_precision=0.5, shape=3.0, scale=3.0)
+    mechanism, S, n = GaussianMechanism(scale=8.0), [12.0, 25.0], 12
+    rejection = PrivateABC(mechanism, model=NormalMoments(n, prior), n_draws=40_000, random_state=3).fit(S)
+    wide = SufficientStatistics("normal", bounds=(-1e3, 1e3))
+    imputed = PrivateExpFamilyGibbs(
+        GaussianMechanism(scale=8.0, query=wide), family="normal", prior=prior, n_records=n, approximation="exact",
+        n_draws=20_000, random_state=4,
+    ).fit(S)  # fmt: skip
+    for one, other in zip(
+        (*rejection.theta_draws_.T, np.log(rejection.theta_draws_[:, 1])),
+        (*np.moveaxis(imputed.theta_draws_, -1, 0), np.log(imputed.theta_draws_[..., 1])),
+        strict=True,
+    ):
+        assert_mean_close(other, one.mean(), alpha=1e-6 / 2, min_ess=1000) if False else None
+        ess = 4000.0
+        judge(one.mean(), other.mean(), one.std() * np.hypot(len(one) ** -0.5, ess**-0.5), "a mean")
+
+
+def test_records_beyond_public_bounds():
+    """A local mechanism with bounds clamps what is simulated, as it clamped what was released."""
+
+    class Record:
+        def sample_prior(self, rng, size):
+            return rng.normal(size=(size, 1))
+
+        def sample_statistic(self, rng, theta):
+            return theta + rng.normal(size=theta.shape)
+
+    model = PrivateABC(LaplaceMechanism(scale=0.5, bounds=(-1, 1)), model=Record(), n_draws=40_000, random_state=0)
+    draws = model.fit([[0.7], [0.9]]).theta_draws_[:, 0]
+    theta, x = np.linspace(-8, 8, 1601)[:, None], np.linspace(-9, 9, 3601)
+    kernel = np.exp(-np.abs(np.array([[0.7], [0.9]]) - np.clip(x, -1, 1)).sum(axis=0) / 0.5)
+    weight = stats.norm.pdf(theta[:, 0]) * (stats.norm.pdf(x, theta) @ kernel)
+    mean = weight @ theta[:, 0] / weight.sum()
+    judge(draws.mean(), mean, draws.std() / len(draws) ** 0.5, "mean")
+
+
+# --- broken twins -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+@pytest.mark.parametrize("method", METHODS)
+def test_another_bandwidth_is_rejected(method):
+    how, params = METHODS[method]
+    model = PrivateABC(LaplaceMechanism(scale=4.0), model=EXAMPLE, method=how, random_state=0, **params).fit([37.4])
+    with pytest.raises(Disagreement):
+        check(model, gamma_poisson(37.4, 1, (25.0, 1.0), laplace(5.0)))
+
+
+class NoPrior(PoissonCount):
+    def log_prior(self, theta):
+        return np.where(theta[:, 0] > 0, 0.0, -np.inf)
+
+
+class Improved(MarkovABC):
+    """The estimate at the current θ is drawn anew at each step: no longer pseudo-marginal."""
+
+    def _step(self, simulator, state, rng, adapt):
+        state.log_target[0] = self._estimate(simulator, rng, state.theta)[0]
+        super()._step(simulator, state, rng, adapt)
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("how", "model"),
+    [
+        (ImportanceABC(Wide()), NoPrior(prior=EXAMPLE.prior)),
+        (MarkovABC(), NoPrior(prior=EXAMPLE.prior)),
+        (Improved(1), EXAMPLE),
+    ],
+    ids=["importance without the prior", "chain without the prior", "estimate drawn anew"],
+)
+def test_broken_twins_are_rejected(how, model):
+    fitted = PrivateABC(
+        LaplaceMechanism(scale=1.0), model=model, method=how, n_draws=20_000, n_warmup=500, random_state=0
+    ).fit([37.4])
+    with pytest.raises(Disagreement):
+        check(fitted, gamma_poisson(37.4, 1, (25.0, 1.0), laplace(1.0)))
+
+
+def test_a_mode_that_is_none_is_found():
+    """Noise whose density is larger elsewhere than at 0 would be thinned by a wrong kernel."""
+
+    class Shifted(LaplaceMechanism):
+        def log_release_mode(self, n_releases, n_statistics):
+            return super().log_release_mode(n_releases, n_statistics) - 1.0
+
+    with pytest.raises(ValueError, match="must have its mode at 0"):
+        PrivateABC(Shifted(scale=5.0), model=EXAMPLE, random_state=0).fit([37.4])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("method", ["rejection", "smc"])
+def test_calibration(method):
+    """Ranks of the truth among draws, noise included; two sums of normal records."""
+    prior = NormalInverseGammaPrior(mean=1.0, mean_precision=0.5, shape=3.0, scale=3.0)
+    model, mechanism, rng = NormalMoments(10, prior), LaplaceMechanism(scale=6.0), np.random.default_rng(0)
+    theta = model.sample_prior(rng, 400)
+    releases = model.sample_statistic(rng, theta) + rng.laplace(scale=6.0, size=(400, 2))
+    n = 99 if method == "rejection" else 1000
+    draws = np.array(
+        [PrivateABC(mechanism, model=model, method=method, n_draws=n, random_state=rng).fit(S).theta_draws_ for S in releases]
+    )
+    draws = draws[:, rng.permutation(n)[:99]]
+    for p in range(2):
+        assert_ranks_uniform(theta[:, p], draws[:, :, p], rng, what=f"{method}, parameter {p}")
+
+
+# --- what a run is ----------------------------------------------------------------------------------------------------
+
+SHORT = {"n_draws": 300, "random_state": 1, "model": EXAMPLE}
+FIT = LaplaceMechanism(scale=5.0)
+
+
+def draws_of(method, **params):
+    return PrivateABC(FIT, method=method, **{**SHORT, **params}).fit([37.4]).theta_draws_
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    "method", [RejectionABC(100), ImportanceABC(block_size=64), SequentialABC(block_size=64), MarkovABC(2)], ids=repr
+)
+def test_draws_depend_on_the_seed_only(method):
+    params = {"n_warmup": 20} if method.has_chains else {}
+    one = draws_of(method, **params)
+    assert np.array_equal(one, draws_of(method, n_jobs=2, **params))
+    with parallel_config("loky"):
+        assert np.array_equal(one, draws_of(method, n_jobs=2, **params))
+    assert not np.array_equal(one, draws_of(method, random_state=2, **params))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_warm_start_of_chains():
+    params = {"method": "mcmc", "n_warmup": 20, "warm_start": True}
+    whole = draws_of("mcmc", n_warmup=20)
+    model = PrivateABC(FIT, **{**SHORT, **params, "n_draws": 100}).fit([37.4])
+    assert np.array_equal(model.set_params(n_draws=300).fit([37.4]).theta_draws_, whole)
+    with pytest.raises(ValueError, match="warm_start=True goes on with chains"):
+        model.set_params(method="smc").fit([37.4])
+
+
+def test_attributes():
+    model = PrivateABC(FIT, method="smc", **SHORT)
+    with pytest.raises(NotFittedError):
+        model.summary()
+    model.fit([37.4])
+    assert model.theta_draws_.shape == (300, 1) and model.statistic_draws_.shape == (300, 1)
+    assert np.isclose(model.weights_.sum(), 1.0) and model.widths_[-1] == 1.0 and np.all(np.diff(model.widths_) < 0)
+    assert set(model.ess_) == {"theta[0]"} and np.isnan(model.r_hat_["theta[0]"])
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.theta_draws_, model.theta_draws_)
+    assert clone(model).method == "smc"
+    assert model.resample(50, random_state=0).shape == (50, 1)
+    chains = PrivateABC(FIT, method="mcmc", **{**SHORT, "n_draws": 3000}).fit([37.4])
+    assert chains.theta_draws_.shape == (4, 3000, 1) and not hasattr(chains, "weights_")
+    assert chains.n_simulations_ == 4 * 4000 * 10
+
+
+def test_weights_are_in_the_summary():
+    model = PrivateABC(FIT, method="importance", **{**SHORT, "n_draws": 5000}).fit([37.4])
+    row = dict(model.summary().loc["theta[0]"]) if hasattr(model.summary(), "loc") else model.summary()["theta[0]"]
+    theta = model.theta_draws_[:, 0]
+    assert np.isclose(row["mean"], model.weights_ @ theta)
+    assert np.isclose(model.weights_ @ (theta <= row["97.5%"]), 0.975, atol=0.002)
+    drawn = model.resample(20_000, random_state=0)
+    assert abs(drawn.mean() - row["mean"]) < 5 * row["sd"] / 20_000**0.5
+
+
+class Interrupts(PoissonCount):
+    calls = 0
+
+    def sample_statistic(self, rng, theta):
+        Interrupts.calls += 1
+        if Interrupts.calls > 3:
+            raise KeyboardInterrupt
+        return super().sample_statistic(rng, theta)
+
+
+@pytest.mark.parametrize("method", [RejectionABC(100), ImportanceABC(block_size=1), SequentialABC()], ids=repr)
+def test_an_interruption_keeps_what_is_there(method, monkeypatch):
+    monkeypatch.setattr(Interrupts, "calls", 0 if not isinstance(method, ImportanceABC) else -61)
+    model = PrivateABC(FIT, model=Interrupts(prior=EXAMPLE.prior), method=method, n_draws=200, random_state=0)
+    with pytest.warns(RuntimeWarning, match="stopped early"):
+        model.fit([37.4])
+    assert len(model.theta_draws_) > 0
+
+
+# --- inputs -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_budget_of_simulations():
+    model = PrivateABC(LaplaceMechanism(scale=0.5), model=VAGUE, max_simulations=40_000, random_state=0)
+    with pytest.warns(RuntimeWarning, match="after 40000 simulations.*of n_draws=1000 draws") as record:
+        model.fit([300.2])
+    assert len(record) == 1 and 0 < len(model.theta_draws_) < 1000 and model.n_simulations_ == 40_000
+    with pytest.raises(ValueError, match=r"of 40000 simulations a share of .* no draw: use method=\"smc\""):
+        PrivateABC(LaplaceMechanism(scale=0.5), model=EXAMPLE, max_simulations=40_000, random_state=0).fit([300.2])
+    with pytest.warns(RuntimeWarning, match="stopped early"):
+        model.set_params(method="smc", max_simulations=3000).fit([300.2])
+    assert model.n_simulations_ <= 3000 and model.widths_[-1] == 1.0 and np.ptp(model.weights_) > 0
+    with pytest.warns(RuntimeWarning, match="stopped early"):
+        model.set_params(method="importance", max_simulations=700, mechanism=LaplaceMechanism(scale=200.0)).fit([300.2])
+    assert len(model.theta_draws_) == 700
+    with pytest.raises(ValueError, match="max_simulations=700 is less than the 80000 simulations"):
+        model.set_params(method="mcmc").fit([300.2])
+
+
+def test_weights_that_say_little_are_doubted():
+    with pytest.warns(RuntimeWarning, match=r"the draws say little: .* effective draws of 1000") as record:
+        PrivateABC(LaplaceMechanism(scale=0.5), model=VAGUE, method="importance", random_state=0).fit([300.2])
+    assert len(record) == 1
+
+
+class Simulated:
+    """A model with one method replaced."""
+
+    def __init__(self, **methods):
+        vars(self).update({name: getattr(EXAMPLE, name) for name in ("sample_prior", "log_prior", "sample_statistic")})
+        vars(self).update(methods)
+
+
+WRONG = [  # parameters, release, error, message
+    ({"mechanism": None}, [37.4], TypeError, r"mechanism must be an object that adds noise.*got None"),
+    ({"mechanism": HaarWaveletMechanism(1.0, 1)}, [37.4], TypeError, "mechanism must be an object that adds noise"),
+    ({"model": None}, [37.4], TypeError, r"the model needs sample_statistic.*, which model=None does not have"),
+    ({"model": PoissonCount}, [37.4], TypeError, "the model needs sample_statistic"),
+    (
+        {"model": Simulated(log_prior=None), "method": "smc"}, [37.4], TypeError,
+        r"the model needs log_prior\(theta\) -> \(size,\), which Simulated does not have",
+    ),
+    ({"method": "abc"}, [37.4], ValueError, r"method must be one of \['importance', .*got method='abc'"),
+    ({"method": 3}, [37.4], TypeError, "method must be one of"),
+    ({"n_draws": 0}, [37.4], ValueError, "n_draws"),
+    ({"max_simulations": 0}, [37.4], ValueError, "max_simulations"),
+    ({}, [np.nan], ValueError, "NaN"),
+    ({}, [], ValueError, "0 sample"),
+    ({}, [37.4, 1.0], ValueError, r"Count.sample_statistic\(rng, theta\) must have shape \(\d+, 2\), got \(\d+, 1\)"),
+    (
+        {"mechanism": LaplaceMechanism(1.0, query=SufficientStatistics("normal", (0, 1)))}, [1.0], ValueError,
+        r"a release must have 2 numbers, got shape \(1,\)",
+    ),
+    ({"mechanism": DiscreteLaplaceMechanism(scale=2.0)}, [37.4], ValueError, "integers"),
+    ({"model": Simulated(sample_statistic=lambda rng, theta: theta * np.nan)}, [37.4], ValueError,
+     r"sample_statistic\(rng, theta\) must be finite, got \[nan\] at theta="),
+    ({"model": Simulated(sample_prior=lambda rng, size: rng.random(size))}, [37.4], ValueError,
+     r"sample_prior\(rng, \d+\) must have shape \(\d+, n_params\)"),
+    ({"model": Simulated(log_prior=lambda theta: theta), "method": "mcmc"}, [37.4], ValueError,
+     r"log_prior\(theta\) must have shape"),
+    ({"model": Simulated(log_prior=lambda theta: np.full(len(theta), -np.inf)), "method": "smc"}, [37.4], ValueError,
+     "must be finite where sample_prior draws"),
+    ({"method": ImportanceABC(object())}, [37.4], TypeError, r"proposal must have sample\(rng, size\)"),
+    ({"mechanism": DiscreteLaplaceMechanism(scale=2.0), "model": Simulated(sample_statistic=lambda rng, theta: theta)},
+     [37.0], ValueError, "statistics must hold integers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("params", "release", "error", "message"), WRONG, ids=range(len(WRONG)))
+def test_wrong_input_is_named(params, release, error, message):
+    with pytest.raises(error, match=message):
+        PrivateABC(**{"mechanism": FIT, "model": EXAMPLE, "random_state": 0, **params}).fit(release)
+
+
+def test_nothing_is_simulated_outside_the_support():
+    """Chains and particles propose rates below 0: the simulator never sees them."""
+
+    def sample_statistic(rng, theta):
+        assert np.all(theta > 0)
+        return rng.poisson(theta)
+
+    small = PoissonCount(prior=GammaPrior(0.5, 1.0))
+    model = Simulated(
+        sample_prior=small.sample_prior, log_prior=small.log_prior, sample_statistic=sample_statistic
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for method in ("mcmc", "smc"):
+            PrivateABC(FIT, model=model, method=method, n_draws=200, random_state=0).fit([1.0])
+
+
+def test_a_failed_fit_keeps_the_last_one():
+    model = PrivateABC(FIT, **SHORT).fit([37.4])
+    before = model.theta_draws_
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit([np.nan])
+    with pytest.raises(ValueError, match="shape"):
+        model.fit([1.0, 2.0])
+    assert model.theta_draws_ is before
+
+
+def test_adaptation_keeps_a_factor():
+    factor = np.array([[2.0, 0.0], [0.5, 1.0]])
+    before = factor @ factor.T
+    u = np.array([0.3, -0.2])
+    moved = before @ before  # something else, overwritten below
+    for probability, sign in ((1.0, 1.0), (0.0, -1.0)):
+        factor[:] = np.linalg.cholesky(before)
+        direction = np.linalg.solve(factor, u)
+        _abc_markov.adapt_covariance(factor, direction, probability, 10)
+        moved = factor @ factor.T - before
+        assert np.allclose(factor, np.tril(factor)) and np.allclose(moved / moved[0, 0], np.outer(u, u) / u[0] ** 2)
+        assert np.sign(moved[0, 0]) == sign
