@@ -218,6 +218,23 @@ def test_normal_approximation_under_integer_noise():
     check(draw("binomial", [y], scale, prior, noise="discrete laplace", n=n, approximation="normal"), exact, pmf=False)
 
 
+@pytest.mark.slow
+def test_normal_approximation_of_many_counts_starts_near_the_release():
+    """Catches chains that start from the prior: with many records and little noise some stayed there."""
+    for seed in range(3):
+        counts = np.random.default_rng(seed).multinomial(10_000, [0.2, 0.35, 0.45])
+        model = PrivateExpFamilyGibbs(
+            LaplaceMechanism(scale=2.0),
+            family="multinomial",
+            n_records=10_000,
+            approximation="normal",
+            n_warmup=100,
+            random_state=seed,
+        ).fit(counts + [3.0, -1.0, 2.0])
+        assert max(model.r_hat_.values()) < 1.02
+        np.testing.assert_allclose(model.theta_draws_.mean(axis=(0, 1)), counts / 10_000, atol=1e-3)
+
+
 @pytest.mark.nightly
 def test_normal_approximation_of_two_categories_is_that_of_a_binomial():
     """Both counts released, of which the second is n - s: two releases of s."""

@@ -184,7 +184,7 @@ def normal_counts_engine(problem):
     if given is not None:
         problem = problem._replace(n_records=max(int(n), 1))
     sampler, model = NormalCounts(), problem.family._lower(prior=problem.prior)
-    init = partial(sampler.init, model, problem.family.n_params, n, given)
+    init = partial(sampler.init, model, problem.family.n_params, n, given, problem.S.mean(axis=0))
     return statistic_engine("normal", sampler._lower(is_given=given is not None), model, problem, init)
 
 

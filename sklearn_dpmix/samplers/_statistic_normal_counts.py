@@ -29,8 +29,9 @@ SMALLEST_WALK = 1e-3  # walks are between that and 2 units, even in the logarith
 class NormalCounts(StatisticSampler):
     """Pairwise sampler of (θ, s) under the normal law of s | θ; the model's value has ``alpha``."""
 
-    def init(self, model, n_params, n_records, given, rng):
-        theta = rng.dirichlet(np.maximum(model.alpha, 1.0))
+    def init(self, model, n_params, n_records, given, release, rng):
+        """θ starts from the conjugate law at the release: from far away step 2 would wait long where noise is small."""
+        theta = rng.dirichlet(np.maximum(model.alpha, 1.0) + np.maximum(release, 0.0))
         state = new_state(n_params, n_records * theta if given is None else given, n_records, len(theta))
         state.theta[:] = theta
         return state
