@@ -7,11 +7,17 @@ from ._binomial import BinomialMechanism
 from ._channel import NoNoise, RecordChannel
 from ._discrete_gaussian import DiscreteGaussianMechanism
 from ._discrete_laplace import DiscreteLaplaceMechanism
+from ._elliptical import MultivariateNormalMechanism
+from ._elliptical_laplace import MultivariateLaplaceMechanism
+from ._elliptical_t import MultivariateTMechanism
 from ._gaussian import GaussianMechanism
 from ._haar import HaarWaveletMechanism
 from ._histogram import PerturbedHistogramMechanism, SmoothedHistogramMechanism
 from ._laplace import LaplaceMechanism
 from ._randomized_response import RandomizedResponseMechanism
+from ._smooth_gaussian import SmoothGaussianMechanism
+from ._smooth_laplace import SmoothLaplaceMechanism
+from ._smooth_student_t import SmoothCauchyMechanism, SmoothStudentTMechanism
 
 __all__ = [
     "AdditiveMechanism",
@@ -22,10 +28,17 @@ __all__ = [
     "GaussianMechanism",
     "HaarWaveletMechanism",
     "LaplaceMechanism",
+    "MultivariateLaplaceMechanism",
+    "MultivariateNormalMechanism",
+    "MultivariateTMechanism",
     "NoNoise",
     "PerturbedHistogramMechanism",
     "RandomizedResponseMechanism",
     "RecordChannel",
+    "SmoothCauchyMechanism",
+    "SmoothGaussianMechanism",
+    "SmoothLaplaceMechanism",
+    "SmoothStudentTMechanism",
     "SmoothedHistogramMechanism",
     "compiled",
 ]

@@ -1,7 +1,11 @@
-"""Record-additive statistics Σ t(record) that know their sensitivity: what a curator releases with noise.
+"""Statistics that know their sensitivity: what a curator releases with noise.
 
-Give one to a mechanism, as in ``LaplaceMechanism(epsilon=1.0, query=RegressionMoments(...))``.  The noise is calibrated
-by ``query.sensitivity(norm)``, exact for each query here: some pair of neighbours attains it.
+Most are record-additive, Σ t(record).  Give one to a mechanism, as in
+``LaplaceMechanism(epsilon=1.0, query=RegressionMoments(...))``.  The noise is calibrated by
+``query.sensitivity(norm)``, exact for each query here: some pair of neighbours attains it.
+
+A median or a trimmed mean is no sum, and its sensitivity depends on the data: ``SmoothMedian`` and
+``SmoothTrimmedMean`` go with ``SmoothLaplaceMechanism`` and its kin.
 """
 
 from ._base import Query
@@ -10,6 +14,7 @@ from ._counts import ClassFeatureCounts
 from ._noisy_count import NoisyCount
 from ._private_bounds import private_bounds, private_quantile
 from ._regression import RegressionMoments
+from ._smooth import SmoothMedian, SmoothQuery, SmoothTrimmedMean
 from ._sufficient import SufficientStatistics
 
 __all__ = [
@@ -18,6 +23,9 @@ __all__ = [
     "NoisyCount",
     "Query",
     "RegressionMoments",
+    "SmoothMedian",
+    "SmoothQuery",
+    "SmoothTrimmedMean",
     "SufficientStatistics",
     "private_bounds",
     "private_quantile",

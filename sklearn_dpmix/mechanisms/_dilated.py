@@ -1,0 +1,91 @@
+"""What noise hides that is calibrated by a smooth sensitivity: between neighbours its centre *and* its scale change.
+
+Let x and x' be neighbours, h = m SS_ξ the noise's scale, η its density at scale 1, symmetric and falling away from 0.
+In units of h(x), the releases of x and x' have densities p(u) = η(u) and q(u) = η((u - s) e^-t) e^-t with
+
+    |t| <= ξ,   |s| <= min(1, e^t)/m,
+
+the latter because a replacement moves the value by no more than LS(x) <= SS(x), and no more than LS(x') <= SS(x').
+What (ε, δ) claims is that E_ε(s, t) = ∫ max(p - e^ε q, 0) <= δ for all of these s and t.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, log
+
+import numpy as np
+
+#: Cells that [-ξ, ξ] is cut into; odd, so that no cell starts at 0, where closed forms divide by the change of scale
+N_CELLS = 257
+#: Relative excess of what is stated over what was computed, far above the rounding errors of the closed forms
+GUARD = 1e-6
+#: Least δ for which those errors were measured
+SMALLEST_DELTA = 1e-15
+
+
+@dataclass(frozen=True)
+class DilatedLaw:
+    """Noise at scale 1: its log density, draws, and what it spends.  Base class."""
+
+    def log_density(self, u):
+        """(...) log η(u)."""
+        raise NotImplementedError
+
+    def draw(self, rng, size):
+        """Draws from η."""
+        raise NotImplementedError
+
+    def spent(self, epsilon, xi, multiplier):
+        """Return (ε, δ) that hold for noise of scale ``multiplier`` × SS_ξ, ε at most the one given where that can be.
+
+        Nothing is left to the choice of points:
+
+        - E_ε(s, t) does not fall as |s| grows.  It is 1 - ∫ min(p, e^ε q), and that integral is the length, integrated
+          over levels, of the overlap of two intervals around 0 and s where p and e^ε q exceed the level.  So only the
+          largest shift counts.
+        - In a cell t_i <= t <= t_i + w, q at t_i is at most e^w times q at t, as η falls away from its centre.  So
+          p - e^ε q <= p - e^(ε - w) q_i, and E_ε(s, t) <= E_{ε-w}(s, t_i).  The largest over cells is a bound, and
+          tends to the supremum as cells get narrow.
+        """
+        width = 2.0 * xi / N_CELLS
+        start = xi * np.arange(-N_CELLS, N_CELLS, 2) / N_CELLS
+        shift = np.exp(np.minimum(start + width, 0.0)) / multiplier
+        return epsilon, (1.0 + GUARD) * float(np.max(self.hockey_stick(epsilon - width, shift, start)))
+
+    def hockey_stick(self, epsilon, shift, log_dilation):
+        """E_ε(s, t), for arrays of s >= 0 and t != 0 below ε."""
+        raise NotImplementedError
+
+    def holds(self, epsilon, delta, xi, multiplier):
+        """Whether noise of that scale is verified to be (ε, δ)-DP."""
+        spent = self.spent(epsilon, xi, multiplier)
+        return spent[0] <= epsilon and spent[1] <= delta
+
+
+@lru_cache(maxsize=1000)
+def least_multiplier(law, epsilon, delta, xi, precision=1e-9):
+    """Return the least m, up to ``precision``, that is verified at ξ; None where the change of scale costs more.
+
+    What is spent falls with m, so that bisection finds it; the end that holds is returned.
+    """
+    low, high = log(1e-3 / epsilon), log(1e6 / epsilon)
+    if xi >= epsilon or not law.holds(epsilon, delta, xi, exp(high)):
+        return None
+    while high - low > precision:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if law.holds(epsilon, delta, xi, exp(middle)) else (middle, high)
+    return exp(high)
+
+
+@lru_cache(maxsize=1000)
+def balanced_xi(law, epsilon, delta):
+    """Return the ξ with the least m(ξ)/ξ, of ε 2^(-j/8) for whole j; None where none holds.
+
+    A small ξ leaves more of ε for the shift, a large one makes SS_ξ smaller.  Where the local sensitivity after k
+    replacements grows like k, as for order statistics of many records, SS_ξ is proportional to 1/ξ, and the noise to
+    m(ξ)/ξ.  Neighbouring ξ differ by 9 %, the noise at the best of them from the optimum by less than 1 %.
+    """
+    candidates = epsilon * 2.0 ** (-np.arange(1, 81) / 8.0)
+    found = [(least_multiplier(law, epsilon, delta, xi, 1e-4), xi) for xi in candidates.tolist()]
+    ratios = [(m / xi, xi) for m, xi in found if m is not None]
+    return min(ratios)[1] if ratios else None

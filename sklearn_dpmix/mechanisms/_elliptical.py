@@ -1,0 +1,149 @@
+"""Noise whose density depends on u'C⁻¹u alone (Gong 2022, §5), and its normal member."""
+
+from math import log, pi
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from .._parameters import numbers
+from ..privacy import PrivacyGuarantee
+from ._statistic_noise import StatisticNoise
+
+
+class EllipticalMechanism(StatisticNoise):
+    """Base class: release s + L v, with L L' = C and v of a spherical law.
+
+    A subclass has ``covariance`` and ``query`` and defines ``_log_radial(squared, k)``, the log density of v in R^k
+    given ``squared`` = v'v, largest at 0, and ``_draw_spherical(rng, size, k)``.
+
+    Notes
+    -----
+    Replacing a record moves s by no more than Δ₂ in L2, so L⁻¹s by no more than Δ₂/√λ, λ the smallest eigenvalue of C.
+    """
+
+    def __init__(self, covariance, *, query=None):
+        self.covariance = covariance
+        self.query = query
+
+    def check(self, n_features=None):
+        factor = self._factor()
+        k = getattr(self.query, "n_statistics", None)
+        if k is not None and k != len(factor):
+            raise ValueError(
+                f"covariance must have shape ({k}, {k}), as the query releases {k} number(s), got shape {factor.shape}"
+            )
+
+    def check_width(self, k):
+        if k != len(self._factor()):
+            raise ValueError(
+                f"a release of {k} number(s) does not fit covariance of shape {self._factor().shape}: give one row and "
+                "one column a number"
+            )
+
+    def _matrix(self):
+        """C as an array, or what is wrong with it."""
+        C = numbers(self.covariance)
+        square = C is not None and C.ndim == 2 and C.shape[0] == C.shape[1] > 0 and bool(np.all(np.isfinite(C)))
+        if not square or not np.allclose(C, C.T, rtol=1e-10, atol=0.0):
+            raise ValueError(
+                f"covariance must be a symmetric matrix of shape (k, k), got covariance={self.covariance!r}"
+            )
+        return C
+
+    def _factor(self):
+        """L, lower triangular."""
+        try:
+            return np.linalg.cholesky(self._matrix())
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                f"covariance must be positive definite, got covariance={self.covariance!r}: some direction has no noise"
+            ) from None
+
+    def _mahalanobis_sensitivity(self):
+        """Δ₂/√λ."""
+        self.check()
+        if self.query is None:
+            raise ValueError(
+                f"{type(self).__name__}.guarantee() needs query=: covariance says how much noise, not on what"
+            )
+        return float(self.query.sensitivity(2)) / float(np.sqrt(np.linalg.eigvalsh(self._matrix())[0]))
+
+    def _neighbours(self):
+        added = getattr(self.query, "neighbours", "replace") == "add_remove"
+        return "add or remove one record" if added else "replace one record"
+
+    def _statistics(self, X):
+        self.check()
+        value = X if self.query is None else np.atleast_2d(np.asarray(self.query.value(X), dtype=np.float64))
+        self.check_width(value.shape[1])
+        return value
+
+    def _draw(self, rng, statistics):
+        return self._draw_spherical(rng, *statistics.shape) @ self._factor().T
+
+    def _log_noise(self, E, statistics, widen):
+        factor, k = widen * self._factor(), E.shape[1]
+        squared = np.sum(solve_triangular(factor, E.T, lower=True, check_finite=False) ** 2, axis=0)
+        return self._log_radial(squared, k) - np.log(np.diag(factor)).sum()
+
+    def _log_peak(self, k):
+        return float(self._log_radial(0.0, k) - np.log(np.diag(self._factor())).sum())
+
+
+class MultivariateNormalMechanism(EllipticalMechanism):
+    """Release s + N(0, C), for any covariance C of the k numbers.
+
+    Parameters
+    ----------
+    covariance : array-like of shape (k, k)
+        C, symmetric and positive definite.
+    query : object of ``sklearn_dpmix.queries``, optional
+        What is released: has ``value(X)`` of shape (k,) and ``sensitivity(2)``.  None: the rows of X are.
+
+    Raises
+    ------
+    ValueError
+        On use, for a covariance that is not one, or does not fit the query.
+
+    References
+    ----------
+    Gong (2022), §5; Bun, Steinke (2016), Lemma 2.5, for ρ.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.mechanisms import MultivariateNormalMechanism
+    >>> from sklearn_dpmix.queries import BoundedRecords
+    >>> query = BoundedRecords([(0, 1), (0, 1)], n_features=2)
+    >>> mechanism = MultivariateNormalMechanism([[4.0, 1.0], [1.0, 4.0]], query=query)
+    >>> mechanism.privatize([[0.5, 0.2], [0.1, 0.7]], random_state=0).shape
+    (2,)
+    >>> round(mechanism.guarantee().rho, 6)  # Δ₂² = 2, smallest eigenvalue 3
+    0.333333
+    """
+
+    def guarantee(self, n_features=None):
+        """Return the guarantee of one release: ρ = Δ₂²/(2λ) of zero-concentrated privacy, λ the smallest eigenvalue.
+
+        ``sklearn_dpmix.privacy.gaussian_delta(epsilon, rho)`` gives its δ at an ε.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Not used.
+
+        Raises
+        ------
+        ValueError
+            Without a query.
+        """
+        return PrivacyGuarantee(None, None, 0.5 * self._mahalanobis_sensitivity() ** 2, self._neighbours())
+
+    def noise_variance(self, n_features=None):
+        """Variance of the noise on each number, (k,)."""
+        return np.diag(self._matrix()).copy()
+
+    def _log_radial(self, squared, k):
+        return -0.5 * squared - 0.5 * k * log(2.0 * pi)
+
+    def _draw_spherical(self, rng, size, k):
+        return rng.standard_normal((size, k))

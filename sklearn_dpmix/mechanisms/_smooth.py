@@ -1,0 +1,179 @@
+"""Noise in proportion to the smooth sensitivity of the data at hand: what its laws share (Nissim et al. 2007)."""
+
+import warnings
+from math import inf, log
+from typing import Any
+
+import numpy as np
+
+from .._parameters import positive_number
+from ..privacy import PrivacyGuarantee
+from ._dilated import SMALLEST_DELTA, DilatedLaw, balanced_xi, least_multiplier
+from ._statistic_noise import StatisticNoise
+
+
+class SmoothSensitivityMechanism(StatisticNoise):
+    """Base class: release s(x) + m SS_ξ(x) u, ε-DP.
+
+    A subclass has ``epsilon``, ``query``, ``xi``, ``multiplier``, ``n_records`` and ``_law``, the law of u.
+    """
+
+    n_hidden = 1
+    delta: Any = 0.0
+    _law: DilatedLaw
+
+    def check(self, n_features=None):
+        self._calibration()
+        self._number_of_records()
+        missing = [name for name in ("value", "smooth_sensitivity") if not hasattr(self.query, name)]
+        if self.query is not None and (missing or isinstance(self.query, type)):
+            raise TypeError(
+                f"{type(self).__name__} needs a query with value(X) and smooth_sensitivity(X, xi), such as "
+                f"SmoothMedian(bounds=(0, 1)), got query={self.query!r}"
+            )
+
+    def check_width(self, k):
+        if k != 1:
+            raise ValueError(f"{type(self).__name__} releases one number, got a release of {k}: one mechanism each")
+
+    def _budget(self):
+        return positive_number("epsilon", self.epsilon), 0.0
+
+    def _number_of_records(self):
+        n = self.n_records
+        if n is not None and (not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1):
+            raise ValueError(f"n_records must be a positive integer or None, got n_records={n!r}")
+        return n
+
+    @property
+    def xi_(self):
+        """ξ in force."""
+        return self._calibration()[0]
+
+    @property
+    def multiplier_(self):
+        """m in force: the noise's scale is m SS_ξ(x)."""
+        return self._calibration()[1]
+
+    def _calibration(self):
+        """(ξ, m)."""
+        (epsilon, delta), law = self._budget(), self._law
+        xi = None if self.xi is None else positive_number("xi", self.xi)
+        if xi is not None and not xi < epsilon:
+            raise ValueError(f"xi must be below epsilon={self.epsilon!r}, got xi={self.xi!r}: scale alone spends it")
+        if self.multiplier is not None:
+            if xi is None:
+                raise ValueError(f"multiplier={self.multiplier!r} says how much noise only with xi=, got xi=None")
+            return xi, positive_number("multiplier", self.multiplier)
+        found = balanced_xi(law, epsilon, delta) if xi is None else xi
+        multiplier = None if found is None else least_multiplier(law, epsilon, delta, found)
+        if multiplier is None:
+            raise ValueError(
+                f"xi={self.xi!r} leaves nothing for the shift at epsilon={self.epsilon!r}, delta={self.delta!r}: the "
+                "change of scale alone spends more; give a smaller xi, or None"
+            )
+        return found, multiplier
+
+    def _unverified(self):
+        """A sentence where the calibration in force is not verified to hold, else None."""
+        (epsilon, delta), (xi, multiplier) = self._budget(), self._calibration()
+        spent = self._law.spent(epsilon, xi, multiplier)
+        if spent[0] <= epsilon and spent[1] <= delta:
+            return None
+        return (
+            f"{type(self).__name__} with xi={xi:g}, multiplier={multiplier:g} does not hold epsilon={epsilon:g}, "
+            f"delta={delta:g}: what is verified is epsilon={spent[0]:.4g}, delta={spent[1]:.3g}; leave multiplier out"
+        )
+
+    def guarantee(self, n_features=None):
+        """Return the guarantee of one release, after its numerical verification.
+
+        It holds for a query whose ``smooth_sensitivity`` is what it says, and does not cover publishing the noise's
+        scale.  ``rho`` is infinite where δ is not 0: no zero-concentrated privacy holds where tails differ in scale.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Not used.
+
+        Raises
+        ------
+        ValueError
+            For a ``multiplier`` that does not hold (ε, δ), with what it does hold; without a query.
+        """
+        self.check()
+        if self.query is None:
+            raise ValueError(
+                f"{type(self).__name__}.guarantee() needs query=: xi and multiplier say how much noise, not on what"
+            )
+        wrong = self._unverified()
+        if wrong is not None:
+            raise ValueError(wrong)
+        epsilon, delta = self._budget()
+        if delta == 0.0:
+            return PrivacyGuarantee.pure(epsilon)
+        return PrivacyGuarantee(epsilon, delta, inf)
+
+    def privatize(self, X, *, random_state=None, secure=False):
+        self.check()
+        if self.query is None:
+            raise ValueError(f"{type(self).__name__}.privatize needs query=, such as SmoothMedian(bounds=(0, 1))")
+        if self.multiplier is not None and (wrong := self._unverified()) is not None:
+            warnings.warn(wrong, UserWarning, stacklevel=2)
+        return super().privatize(X, random_state=random_state, secure=secure)
+
+    privatize.__doc__ = StatisticNoise.privatize.__doc__
+
+    def _statistics(self, X):
+        self.check()
+        n = self._number_of_records()
+        if n is not None and len(X) != n:
+            raise ValueError(f"X has {len(X)} records, but n_records={n}: they must agree")
+        value = np.ravel(self.query.value(X))
+        if value.shape != (1,):
+            raise ValueError(f"{type(self.query).__name__}.value(X) must have shape (1,), got {value.shape}")
+        return np.array([[value[0], self.query.smooth_sensitivity(X, self.xi_)]], dtype=np.float64)
+
+    def _scale(self, statistics):
+        """(size,) scales of the noise."""
+        smooth = statistics[:, -1]
+        if not np.all(smooth > 0):
+            raise ValueError(
+                f"the last column of statistics must be the smooth sensitivity SS_xi of each simulated data set, "
+                f"positive, got {smooth[~(smooth > 0)][0]!r}: such as SmoothMedian(bounds).statistics(X, xi) returns"
+            )
+        return self.multiplier_ * smooth
+
+    def _draw(self, rng, statistics):
+        return (self._scale(statistics) * self._law.draw(rng, len(statistics)))[:, None]
+
+    def _log_noise(self, E, statistics, widen):
+        scale = widen * self._scale(statistics)
+        return self._law.log_density(E[:, 0] / scale) - np.log(scale)
+
+    def _log_peak(self, k):
+        """At the smallest scale that n_records records can have: +inf where that is not known."""
+        n, least = self._number_of_records(), getattr(self.query, "smallest_smooth_sensitivity", None)
+        smallest = 0.0 if n is None or least is None else least(n, self.xi_)
+        return float(self._law.log_density(0.0)) - log(self.multiplier_ * smallest) if smallest > 0 else inf
+
+
+class ApproximateSmoothMechanism(SmoothSensitivityMechanism):
+    """Base class of the laws whose tails are too light for a change of scale: (ε, δ)-DP."""
+
+    def __init__(self, epsilon, delta, *, query=None, xi=None, multiplier=None, n_records=None):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.query = query
+        self.xi = xi
+        self.multiplier = multiplier
+        self.n_records = n_records
+
+    def _budget(self):
+        delta = positive_number("delta", self.delta)
+        if not SMALLEST_DELTA <= delta < 1:
+            raise ValueError(
+                f"delta must be below 1, and at least {SMALLEST_DELTA:g} to be verified in floating point, got "
+                f"delta={self.delta!r}; SmoothCauchyMechanism and SmoothStudentTMechanism need none"
+            )
+        return positive_number("epsilon", self.epsilon), delta

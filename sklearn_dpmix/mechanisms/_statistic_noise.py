@@ -1,0 +1,157 @@
+"""Noise on the statistics of a whole data set, for estimators that simulate them (Gong 2022, Definition 2)."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
+
+from .._parameters import positive_number
+from .._random import as_generator
+
+
+class StatisticNoise(BaseEstimator):
+    """Base class of mechanisms s(x) + noise whose law may be joint over the k numbers released, or depend on the data.
+
+    What an estimator that simulates statistics asks of one: :meth:`n_columns`, :meth:`log_release_density` and
+    :meth:`log_release_mode`.  A subclass defines ``_statistics(X)``; ``_draw(rng, statistics)``, noise of shape
+    (rows, k); ``_log_noise(E, statistics, widen)``, the log density of such noise, row by row; and ``_log_peak(k)``,
+    the largest value that it takes.
+    """
+
+    #: one statistic of all records is released, and not records one by one
+    is_local = False
+    is_histogram = False
+    #: columns of the statistics that are not released
+    n_hidden = 0
+    query: Any = None
+
+    def check(self, n_features=None):
+        """Raise ValueError or TypeError where a parameter is wrong."""
+
+    def check_width(self, k):
+        """Raise ValueError where this mechanism cannot release k numbers."""
+
+    def n_columns(self, k):
+        """Return how many columns a simulator must return for a release of k numbers.
+
+        Parameters
+        ----------
+        k : int
+
+        Returns
+        -------
+        n_columns : int
+            k; one more where the noise depends on the data: the last column is then their smooth sensitivity.
+        """
+        self.check_width(k)
+        return k + self.n_hidden
+
+    def _statistics(self, X):
+        """(rows, n_columns): what a simulator would return of confidential records X."""
+        raise NotImplementedError
+
+    def privatize(self, X, *, random_state=None, secure=False):
+        """Release the query's value with noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Confidential records.  Where the mechanism has no query: statistics (n_rows, k), each row with its own
+            noise.
+        random_state : int, Generator, RandomState or None
+            For simulation.  A seed that made noise is a secret: who knows it can take the noise off.
+        secure : bool, default=False
+            Not available: ValueError.  NumPy's floating-point noise can give records away.
+
+        Returns
+        -------
+        Z : ndarray of shape (k,), or (n_rows, k) without a query
+
+        Raises
+        ------
+        ValueError
+            For records that are not finite or do not fit, and for a bad parameter.
+        """
+        if secure:
+            raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
+        statistics = self._statistics(self._records("X", X))
+        Z = statistics[:, : self._k(statistics)] + self._draw(as_generator(random_state), statistics)
+        return Z if self.query is None else Z[0]
+
+    def log_density(self, Z, X):
+        """Log density of releases given the confidential records.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n_releases, k)
+            Releases of the same records; without a query, one row for each row of ``X``.
+        X : array-like of shape (n_records, n_features)
+            Confidential records.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_releases,), one for each row of ``Z``
+        """
+        Z, statistics = self._records("Z", Z), self._statistics(self._records("X", X))
+        if self.query is not None:
+            statistics = np.repeat(statistics, len(Z), axis=0)
+        k = self._k(statistics)
+        if Z.shape != (len(statistics), k):
+            raise ValueError(f"Z must have the shape of what is released of X, {(len(statistics), k)}, got {Z.shape}")
+        return self._log_noise(Z - statistics[:, :k], statistics, 1.0)
+
+    def log_release_density(self, S, statistics, widen=1.0):
+        """Log density of releases given statistics that were simulated, for many simulations at once.
+
+        Parameters
+        ----------
+        S : array-like of shape (n_releases, k)
+            Releases of one confidential data set; (k,) is one.
+        statistics : array-like of shape (size, n_columns)
+            One simulation a row, with the columns that :meth:`n_columns` asks for.
+        widen : float, default=1.0
+            Factor of the noise's scale: a wider noise is easier to sample from, on the way to the true one.
+
+        Returns
+        -------
+        log_density : ndarray of shape (size,)
+            Summed over the releases.
+
+        Raises
+        ------
+        ValueError
+            For shapes that do not fit each other or the mechanism.
+        """
+        S, statistics = np.atleast_2d(np.asarray(S, dtype=np.float64)), np.asarray(statistics, dtype=np.float64)
+        k = S.shape[-1]
+        if S.ndim != 2 or statistics.ndim != 2 or statistics.shape[1] != self.n_columns(k):
+            raise ValueError(
+                f"statistics must have shape (size, {self.n_columns(k)}) for a release of {k} number(s) through "
+                f"{type(self).__name__}, got statistics of shape {statistics.shape} and a release of shape {S.shape}"
+            )
+        widen = positive_number("widen", widen)
+        return sum(self._log_noise(s - statistics[:, :k], statistics, widen) for s in S)
+
+    def log_release_mode(self, n_releases, k):
+        """Return the largest value that :meth:`log_release_density` can take, whatever the statistics.
+
+        Parameters
+        ----------
+        n_releases : int
+        k : int
+            Numbers in a release.
+
+        Returns
+        -------
+        log_mode : float
+            +inf where no bound is known.
+        """
+        self.check_width(k)
+        return n_releases * self._log_peak(k)
+
+    def _k(self, statistics):
+        return statistics.shape[1] - self.n_hidden
+
+    def _records(self, name, X):
+        return check_array(X, dtype=np.float64, order="C", input_name=name, estimator=type(self).__name__)
