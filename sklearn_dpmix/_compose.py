@@ -99,7 +99,7 @@ def check_mechanism(mechanism, n_records):
             f"mechanism must be an object, got the class {mechanism.__name__}: pass {mechanism.__name__}(...)"
         )
     if not getattr(mechanism, "is_local", True) and not getattr(mechanism, "is_histogram", False):
-        if n_records is None:
+        if n_records is None and hasattr(mechanism, "log_channel"):
             raise ValueError(
                 f"mechanism={mechanism!r} releases a statistic of all records: n_records must say how many they were, "
                 "got n_records=None"

@@ -22,6 +22,11 @@ def check_curator(estimator, query_class):
             f"{who} understands releases of {query_class.__name__} only, got mechanism={mechanism!r}: use a mechanism "
             f"such as {example}"
         )
+    if not hasattr(mechanism, "log_release"):
+        raise TypeError(
+            f"{who} needs noise that is drawn for each number by itself, such as {example}, got "
+            f"mechanism={mechanism!r}: estimators that simulate releases take joint noise"
+        )
     query.check()
     mechanism.check()
     return query

@@ -13,8 +13,8 @@ class MultivariateLaplaceMechanism(EllipticalMechanism):
     """Release s + u, u of density proportional to exp(-√(u'C⁻¹u)) on R^k.
 
     The normaliser is 2 π^(k/2) Γ(k)/Γ(k/2) √det C: the sphere's area times ∫ r^(k-1) e^-r dr.  So with L L' = C the
-    radius of L⁻¹u has the law Gamma(k) and its direction is uniform, which is how it is drawn, exactly.  By the triangle
-    inequality log densities differ by no more than the Mahalanobis length of the shift: ε = Δ₂/√λ, λ the smallest
+    radius of L⁻¹u has the law Gamma(k) and its direction is uniform, which is how it is drawn, exactly.  Log densities
+    differ by no more than the Mahalanobis length of the shift, by the triangle inequality: ε = Δ₂/√λ, λ the smallest
     eigenvalue of C.
 
     Parameters

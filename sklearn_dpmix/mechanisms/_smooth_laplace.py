@@ -94,7 +94,7 @@ class SmoothLaplaceMechanism(ApproximateSmoothMechanism):
     >>> mechanism.guarantee().delta
     1e-06
     >>> round(mechanism.xi_, 4), round(mechanism.multiplier_, 4)
-    (0.0482, 1.8161)
+    (0.0487, 1.8337)
     """
 
     _law = LaplaceLaw()

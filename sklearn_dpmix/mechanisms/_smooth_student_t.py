@@ -86,7 +86,7 @@ class SmoothStudentTMechanism(SmoothSensitivityMechanism):
     >>> mechanism.guarantee()
     PrivacyGuarantee(epsilon=1.0, delta=0.0, rho=0.5, neighbours='replace one record')
     >>> round(mechanism.xi_, 4), round(mechanism.multiplier_, 4)
-    (0.2293, 1.6481)
+    (0.2219, 1.6037)
     """
 
     def __init__(self, epsilon, *, query=None, df=3, xi=None, multiplier=None, n_records=None):
@@ -135,7 +135,7 @@ class SmoothCauchyMechanism(SmoothSensitivityMechanism):
     >>> from sklearn_dpmix.queries import SmoothMedian
     >>> mechanism = SmoothCauchyMechanism(epsilon=1.0, query=SmoothMedian(bounds=(0, 100)))
     >>> round(mechanism.xi_, 4), round(mechanism.multiplier_, 4)
-    (0.7711, 1.0011)
+    (0.7305, 0.9595)
     """
 
     _law = StudentTLaw(1.0)
