@@ -515,7 +515,7 @@ def test_guarantees():
         printed.privatize([[0.5]], random_state=0)
     doubled = clone(printed).set_params(multiplier=2.0)
     assert doubled.guarantee().epsilon == 1.0 and (doubled.xi_, doubled.multiplier_) == (0.016, 2.0)
-    with pytest.raises(ValueError, match="what is verified is epsilon=1.* delta=0; leave multiplier out"):
+    with pytest.raises(ValueError, match=r"what is verified is epsilon=1.* delta=0; leave multiplier out"):
         SmoothCauchyMechanism(1.0, query=query, xi=0.5, multiplier=0.5).guarantee()
     with pytest.raises(ValueError, match=r"guarantee\(\) needs query="):
         SmoothCauchyMechanism(1.0).guarantee()
@@ -567,10 +567,10 @@ def test_wrong_inputs_are_named():
         mechanism.log_density([[0.5, 0.5]], [[0.5]])
     with pytest.raises(ValueError, match="releases one number, got a release of 2"):
         mechanism.n_columns(2)
-    with pytest.raises(ValueError, match=r"statistics must have shape \(size, 2\) for a release of 1 .* got .*\(3, 1\)"):
+    with pytest.raises(ValueError, match=r"statistics must have shape \(size, 2\) for a .* got .*\(3, 1\)"):
         mechanism.log_release_density([[0.5]], np.ones((3, 1)))
     for bad in (0.0, -1.0, np.nan):
-        with pytest.raises(ValueError, match="last column of statistics must be the smooth sensitivity .* positive"):
+        with pytest.raises(ValueError, match=r"last column of statistics must be the smooth .* positive"):
             mechanism.log_release_density([[0.5]], [[0.5, 0.1], [0.5, bad]])
     with pytest.raises(ValueError, match="widen must be positive and finite"):
         mechanism.log_release_density([[0.5]], [[0.5, 0.1]], widen=0.0)
@@ -589,7 +589,7 @@ def test_wrong_inputs_are_named():
 def test_elsewhere_they_are_refused_in_a_sentence():
     """A mixture has no sampler for them, and other mechanisms no noise for such a query."""
     for n_records in (None, 5):
-        with pytest.raises(ValueError, match="(?s)PrivateDPMixture has no sampler for .* release records one by one"):
+        with pytest.raises(ValueError, match=r"(?s)PrivateDPMixture has no sampler for .* release records one by one"):
             PrivateDPMixture(laplace(), n_records=n_records).fit(np.zeros((5, 1)))
     with pytest.raises(TypeError, match=re.escape("SmoothMedian has a sensitivity that depends on the data")):
         LaplaceMechanism(epsilon=1.0, query=SmoothMedian((0, 1))).privatize([[0.5]])

@@ -9,7 +9,7 @@ from .._parameters import check_bounds, numbers, positive_number
 from ._base import as_records
 
 #: Numbers of simulated data sets that are sorted at a time: what a processor keeps near
-CHUNK = 1 << 17
+CHUNK = 1 << 18
 #: The smooth sensitivity never falls below this share of its largest value, or it would underflow to no noise at all.
 #: A constant changes by no factor between neighbours, and the larger of two smooth functions is smooth.
 FLOOR = 1e-100
@@ -98,8 +98,8 @@ class CentralMean(SmoothQuery):
     It is attained: of the k + r - 1 records between ranks i and i+k+r, i = j-k, ..., j, move j - i to x_i and i - j + k
     to x_{i+k+r} (fewer where a rank is beyond the ends): then y_j = x_i and y_{j+r} = x_{i+k+r}.
 
-    So SS_ξ = max over k of e^(-ξk) A_k.  The whole width is reached at k = 2g + 1, and the search ends earlier where
-    e^(-ξk)(hi - lo)/r is less than what was found: after some ln((hi - lo)/(r SS_ξ))/ξ steps.
+    So SS_ξ = max over k of e^(-ξk) A_k, where the whole width is reached at k = 2g + 1.  As A_k grows with k, none
+    between a and b does more than e^(-ξ(a+1)) A_b: the search halves the range of k and leaves out what cannot win.
 
     *Smallest.*  The windows from g + 1 to n + 1, from 0 to n - g and from 0 to n + 1 say that r SS_ξ is at least
     e^(-ξg) max(hi - x_{g+1}, x_{n-g} - lo) >= e^(-ξg)(hi - lo)/2, and e^(-ξ(2g+1))(hi - lo).  Records that are all in
@@ -209,15 +209,23 @@ class CentralMean(SmoothQuery):
 def smooth_spread(x, g, xi):
     """(size,) r times the smooth sensitivity of sorted rows x of shape (size, n + 2), the bounds at both ends."""
     n = x.shape[1] - 2
-    r, width = n - 2 * g, float(x[0, -1] - x[0, 0])
-    best = np.full(len(x), FLOOR * width)
-    for k in range(2 * g + 2):
-        weight = exp(-xi * k)
-        if weight * width <= best.min():  # nor can a longer window do more
-            break
-        first, last = max(g - k, 0), min(g + 1, 2 * g + 1 - k)  # beyond an end windows grow no more, but their k does
-        gaps = x[:, first + k + r : last + k + r + 1] - x[:, first : last + 1]
-        np.maximum(best, weight * gaps.max(axis=1), out=best)
+    r, most = n - 2 * g, 2 * g + 1
+    width = float(x[0, -1] - x[0, 0])  # r A_k at k = most
+
+    def widest(k):  # r A_k: beyond an end windows grow no more, but their k does
+        first, last = max(g - k, 0), min(g + 1, most - k)
+        return (x[:, first + k + r : last + k + r + 1] - x[:, first : last + 1]).max(axis=1)
+
+    best = np.maximum(widest(0), max(exp(-xi * most), FLOOR) * width)
+    blocks = [(0, most, np.full(len(x), width))]  # first and last k, both done, and r A_k at the last
+    while blocks:
+        start, stop, highest = blocks.pop()
+        if stop - start < 2 or not np.any(exp(-xi * (start + 1)) * highest > best):
+            continue
+        k = (start + stop) // 2
+        found = widest(k)
+        np.maximum(best, exp(-xi * k) * found, out=best)
+        blocks += [(k, stop, highest), (start, k, found)]
     return best
 
 
@@ -236,8 +244,8 @@ class SmoothMedian(CentralMean):
 
     Notes
     -----
-    The smooth sensitivity is exact, in at most n²/4 steps; derivation in :class:`CentralMean`, of which a median is the
-    case that leaves one record, or two.  For an odd number of records it is Nissim et al.'s.
+    The smooth sensitivity is exact; derivation in :class:`CentralMean`, of which a median is the case that leaves one
+    record, or two.  For an odd number of records it is Nissim et al.'s.
 
     References
     ----------
