@@ -478,11 +478,13 @@ class Own(SmoothQuery):
 
 
 def test_a_query_of_ones_own():
-    """It needs two methods; without a bound there is no mode; missing methods are named."""
+    """It needs two methods; without a bound there is no mode; missing methods are named, and so are its neighbours."""
     mechanism = SmoothLaplaceMechanism(1.0, 1e-6, query=Own(), n_records=4)
     Z = mechanism.privatize(np.zeros((4, 1)), random_state=0)
     assert Z.shape == (1,) and mechanism.log_release_mode(1, 1) == math.inf
-    assert mechanism.guarantee().delta == 1e-6
+    assert mechanism.guarantee().delta == 1e-6 and mechanism.guarantee().neighbours == "replace one record"
+    mechanism.query.neighbours = "add_remove"
+    assert mechanism.guarantee().neighbours == "add or remove one record"
     with pytest.raises(TypeError, match=r"SmoothQuery must define value\(self, X\)"):
         SmoothQuery().value([[0.0]])
     with pytest.raises(TypeError, match=r"SmoothQuery must define smooth_sensitivity\(self, X, xi\)"):
@@ -539,7 +541,7 @@ def laplace(**changes):
         (laplace(xi=0.01, multiplier=0.0), ValueError, "multiplier must be positive and finite"),
         (laplace(n_records=2.5), ValueError, "n_records must be a positive integer or None, got n_records=2.5"),
         (laplace(n_records=3), ValueError, "X has 2 records, but n_records=3: they must agree"),
-        (laplace(query=None), ValueError, "SmoothLaplaceMechanism.privatize needs query=, such as SmoothMedian"),
+        (laplace(query=None), ValueError, "SmoothLaplaceMechanism needs query= where it is given"),
         (laplace(query=BoundedRecords((0, 1))), TypeError, r"needs a query with value\(X\) and smooth_sensitivity"),
         (laplace(query=SmoothMedian), TypeError, r"needs a query with value\(X\) and smooth_sensitivity"),
         (laplace(query=SmoothMedian((1, 0))), ValueError, r"bounds must be finite with lo < hi, got bounds=\(1, 0\)"),
@@ -559,6 +561,8 @@ def test_wrong_inputs_are_named():
     mechanism = laplace()
     with pytest.raises(ValueError, match="SmoothLaplaceMechanism has no secure=True: it draws with NumPy only"):
         mechanism.privatize([[0.5]], secure=True)
+    with pytest.raises(ValueError, match="needs query= where it is given records, such as SmoothMedian"):
+        laplace(query=None).log_density([[0.5]], [[0.5]])
     with pytest.raises(ValueError, match="X contains NaN"):
         mechanism.privatize([[np.nan]])
     with pytest.raises(ValueError, match=r"records must have shape \(n_records, 1\)"):

@@ -68,10 +68,6 @@ class EllipticalMechanism(StatisticNoise):
             )
         return float(self.query.sensitivity(2)) / float(np.sqrt(np.linalg.eigvalsh(self._matrix())[0]))
 
-    def _neighbours(self):
-        added = getattr(self.query, "neighbours", "replace") == "add_remove"
-        return "add or remove one record" if added else "replace one record"
-
     def _statistics(self, X):
         self.check()
         value = X if self.query is None else np.atleast_2d(np.asarray(self.query.value(X), dtype=np.float64))

@@ -111,13 +111,11 @@ class SmoothSensitivityMechanism(StatisticNoise):
             raise ValueError(wrong)
         epsilon, delta = self._budget()
         if delta == 0.0:
-            return PrivacyGuarantee.pure(epsilon)
-        return PrivacyGuarantee(epsilon, delta, inf)
+            return PrivacyGuarantee.pure(epsilon, self._neighbours())
+        return PrivacyGuarantee(epsilon, delta, inf, self._neighbours())
 
     def privatize(self, X, *, random_state=None, secure=False):
         self.check()
-        if self.query is None:
-            raise ValueError(f"{type(self).__name__}.privatize needs query=, such as SmoothMedian(bounds=(0, 1))")
         if self.multiplier is not None and (wrong := self._unverified()) is not None:
             warnings.warn(wrong, UserWarning, stacklevel=2)
         return super().privatize(X, random_state=random_state, secure=secure)
@@ -126,6 +124,10 @@ class SmoothSensitivityMechanism(StatisticNoise):
 
     def _statistics(self, X):
         self.check()
+        if self.query is None:
+            raise ValueError(
+                f"{type(self).__name__} needs query= where it is given records, such as SmoothMedian(bounds=(0, 1))"
+            )
         n = self._number_of_records()
         if n is not None and len(X) != n:
             raise ValueError(f"X has {len(X)} records, but n_records={n}: they must agree")

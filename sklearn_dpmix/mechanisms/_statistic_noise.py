@@ -92,6 +92,11 @@ class StatisticNoise(BaseEstimator):
         Returns
         -------
         log_density : ndarray of shape (n_releases,), one for each row of ``Z``
+
+        Raises
+        ------
+        ValueError
+            For shapes that do not fit, values that are not finite, and a bad parameter.
         """
         Z, statistics = self._records("Z", Z), self._statistics(self._records("X", X))
         if self.query is not None:
@@ -149,6 +154,10 @@ class StatisticNoise(BaseEstimator):
         """
         self.check_width(k)
         return n_releases * self._log_peak(k)
+
+    def _neighbours(self):
+        added = getattr(self.query, "neighbours", "replace") == "add_remove"
+        return "add or remove one record" if added else "replace one record"
 
     def _k(self, statistics):
         return statistics.shape[1] - self.n_hidden
