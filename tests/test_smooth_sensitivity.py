@@ -24,7 +24,7 @@ from sklearn_dpmix.mechanisms import (
     SmoothLaplaceMechanism,
     SmoothStudentTMechanism,
 )
-from sklearn_dpmix.mechanisms._dilated import GUARD, balanced_xi, least_multiplier
+from sklearn_dpmix.mechanisms._dilated import GUARD, N_CELLS, balanced_xi, least_multiplier
 from sklearn_dpmix.mechanisms._smooth_gaussian import GaussianLaw
 from sklearn_dpmix.mechanisms._smooth_laplace import LaplaceLaw
 from sklearn_dpmix.mechanisms._smooth_student_t import StudentTLaw
@@ -266,6 +266,29 @@ def test_what_is_stated_bounds_every_shift_and_dilation(name):
             stated = law.spent(epsilon, xi, m)[1]
             assert 0.97 * stated < found <= stated <= delta
             assert law.hockey_stick(epsilon, 1.05 * s, t).max() > stated  # twin: a shift beyond what is allowed
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("n_cells", [3, 9, N_CELLS])
+def test_each_cell_of_dilations_is_bounded_as_a_whole(name, n_cells):
+    """At points within each cell, for much noise and little.  Twins: the shift, or the ε, of a cell's first point."""
+    law, rng = LAWS[name], np.random.default_rng(9)
+    passed = {"shift": 0, "epsilon": 0}
+    for _ in range(200):
+        epsilon = 10.0 ** rng.uniform(-1, 1.3)
+        xi = epsilon * 10.0 ** rng.uniform(-3, -0.3)
+        m = rng.choice([10.0 ** rng.uniform(-0.5, 0.5) / epsilon, 1.0 / (epsilon + xi * rng.uniform(-1, 1.5))])
+        width, start = 2.0 * xi / n_cells, xi * np.arange(-n_cells, n_cells, 2) / n_cells
+        t = start + width * np.linspace(0.003, 1, 50)[:, None]
+        found = law.hockey_stick(epsilon, np.exp(np.minimum(t, 0.0)) / m, t).max(axis=0)
+        bounds = law.bounds(epsilon, xi, m, n_cells)
+        assert np.all((found <= bounds * (1.0 + GUARD)) | (found < 1e-15))
+        assert law.spent(epsilon, xi, m)[1] >= found.max() or found.max() < 1e-15
+        for twin, end, less in (("shift", start, epsilon - width), ("epsilon", start + width, epsilon)):
+            passed[twin] += np.any(found > 1e-12 + law.hockey_stick(less, np.exp(np.minimum(end, 0.0)) / m, start))
+    assert passed["shift"] > 10
+    if name == "laplace":  # the Gaussian's divergence falls as a wider noise gets wider: ε needs no slack there
+        assert passed["epsilon"] > 10
 
 
 @pytest.mark.parametrize("law", [*LAWS.values(), StudentTLaw(1.0), StudentTLaw(3.0)], ids=repr)

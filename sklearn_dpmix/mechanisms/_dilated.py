@@ -36,7 +36,11 @@ class DilatedLaw:
         raise NotImplementedError
 
     def spent(self, epsilon, xi, multiplier):
-        """Return (ε, δ) that hold for noise of scale ``multiplier`` × SS_ξ, ε at most the one given where that can be.
+        """Return (ε, δ) that hold for noise of scale ``multiplier`` × SS_ξ."""
+        return epsilon, (1.0 + GUARD) * float(np.max(self.bounds(epsilon, xi, multiplier, N_CELLS)))
+
+    def bounds(self, epsilon, xi, multiplier, n_cells):
+        """(n_cells,) bounds of E_ε(s, t) for t in the cells that [-ξ, ξ] is cut into, and all s that go with them.
 
         Nothing is left to the choice of points:
 
@@ -47,10 +51,9 @@ class DilatedLaw:
           p - e^ε q <= p - e^(ε - w) q_i, and E_ε(s, t) <= E_{ε-w}(s, t_i).  The largest over cells is a bound, and
           tends to the supremum as cells get narrow.
         """
-        width = 2.0 * xi / N_CELLS
-        start = xi * np.arange(-N_CELLS, N_CELLS, 2) / N_CELLS
+        width, start = 2.0 * xi / n_cells, xi * np.arange(-n_cells, n_cells, 2) / n_cells
         shift = np.exp(np.minimum(start + width, 0.0)) / multiplier
-        return epsilon, (1.0 + GUARD) * float(np.max(self.hockey_stick(epsilon - width, shift, start)))
+        return self.hockey_stick(epsilon - width, shift, start)
 
     def hockey_stick(self, epsilon, shift, log_dilation):
         """E_ε(s, t), for arrays of s >= 0 and t != 0 below ε."""
