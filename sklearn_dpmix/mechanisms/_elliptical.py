@@ -103,7 +103,7 @@ class MultivariateNormalMechanism(EllipticalMechanism):
 
     References
     ----------
-    Gong (2022), §5; Bun, Steinke (2016), Lemma 2.5, for ρ.
+    Gong (2022), §5; Bun, Steinke (2016), Proposition 1.6, for ρ.
 
     Examples
     --------

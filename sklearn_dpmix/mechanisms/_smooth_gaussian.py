@@ -67,7 +67,7 @@ class SmoothGaussianMechanism(ApproximateSmoothMechanism):
 
     References
     ----------
-    Nissim, Raskhodnikova, Smith (2007), Lemma 2.9; Gong (2022), Example 3.
+    Nissim, Raskhodnikova, Smith (2007), §2; Gong (2022), Example 3.
 
     Examples
     --------

@@ -80,7 +80,7 @@ class SmoothLaplaceMechanism(ApproximateSmoothMechanism):
 
     References
     ----------
-    Nissim, Raskhodnikova, Smith (2007), Lemma 2.7; Gong (2022), Example 2 (ERRATA).
+    Nissim, Raskhodnikova, Smith (2007), §2; Gong (2022), Example 2 (ERRATA).
 
     Examples
     --------

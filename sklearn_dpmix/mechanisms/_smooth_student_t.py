@@ -76,7 +76,7 @@ class SmoothStudentTMechanism(SmoothSensitivityMechanism):
 
     References
     ----------
-    Bun, Steinke (2019), "Average-case averages", Theorem 31; the supremum of the loss is derived in closed form here.
+    Bun, Steinke (2019), "Average-case averages"; the supremum of the loss is derived in closed form here.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class SmoothCauchyMechanism(SmoothSensitivityMechanism):
 
     References
     ----------
-    Nissim, Raskhodnikova, Smith (2007), Lemma 2.6 and §2.2.
+    Nissim, Raskhodnikova, Smith (2007), §2; the loss is that of Student's t with one degree of freedom.
 
     Examples
     --------

@@ -28,7 +28,7 @@ class SmoothQuery(BaseEstimator):
 
     References
     ----------
-    Nissim, Raskhodnikova, Smith (2007), Definitions 2.1 and 2.2; Gong (2022), eqs. (4) and (5).
+    Nissim, Raskhodnikova, Smith (2007), §2; Gong (2022), eqs. (4) and (5).
 
     Examples
     --------
@@ -292,7 +292,7 @@ class SmoothTrimmedMean(CentralMean):
 
     References
     ----------
-    Nissim, Raskhodnikova, Smith (2007), Definition 2.2, and Bun, Steinke (2019) on trimmed means.
+    Nissim, Raskhodnikova, Smith (2007); Bun, Steinke (2019), "Average-case averages", on trimmed means.
 
     Examples
     --------
