@@ -1,4 +1,4 @@
-"""PrivateABC against closed-form posteriors: rejection, importance sampling, chains and particles.
+"""PrivateABC against closed-form posteriors: rejection, importance sampling, chains, and noise that narrows.
 
 The statement is always "these draws come from that posterior": means of θ and of indicators, and the log evidence, with
 tolerances from the draws' own standard errors.  Each broken twin is the same check on a wrong sampler or mechanism.
@@ -14,7 +14,7 @@ from joblib import parallel_config
 from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from statistical import Disagreement, assert_mean_close, assert_ranks_uniform
+from statistical import Disagreement, assert_mean_close, assert_means_agree, assert_ranks_uniform
 
 from sklearn_dpmix import PrivateABC, PrivateExpFamilyGibbs
 from sklearn_dpmix.mechanisms import (
@@ -101,23 +101,25 @@ def test_example_4_is_exact(method):
 
 
 def replicated(n_runs, n_draws, S, mechanism, model, **params):
-    """Particle runs: means of θ, and log evidences, one a run."""
+    """Independent runs: means of θ, and log evidences, one a run."""
     how = SequentialABC(**params)
     runs = [
         PrivateABC(mechanism, model=model, method=how, n_draws=n_draws, random_state=seed).fit(S)
         for seed in range(n_runs)
     ]
-    return np.array([run.theta_draws_.mean(axis=0) for run in runs]), np.array([run.log_evidence_ for run in runs]), runs
+    means = np.array([run.theta_draws_.mean(axis=0) for run in runs])
+    return means, np.array([run.log_evidence_ for run in runs]), runs
 
 
-def check_particles(S, mechanism, model, exact, **params):
-    """Means over independent runs; their bias is of order 1/n_draws, below what is seen here."""
+def check_sequence(S, mechanism, model, exact, **params):
+    """Means over independent runs."""
     means, log_evidence, runs = replicated(40, 1000, S, mechanism, model, **params)
-    judge(means[:, 0].mean(), exact.mean[0], means[:, 0].std(ddof=1) / 40**0.5, "mean of particles")
-    inside = np.array([np.mean(run.theta_draws_[:, 0] <= exact.mean[0]) for run in runs])
-    judge(inside.mean(), float(exact.cdf(exact.mean[0])), inside.std(ddof=1) / 40**0.5, "P(θ <= mean) of particles")
+    judge(means[:, 0].mean(), exact.mean[0], means[:, 0].std(ddof=1) / 40**0.5, "mean")
+    for at in exact.mean[0] + exact.sd[0] * np.array([-1.0, 0.0, 1.0]):
+        inside = np.array([np.mean(run.theta_draws_[:, 0] <= at) for run in runs])
+        judge(inside.mean(), float(exact.cdf(at)), inside.std(ddof=1) / 40**0.5, f"P(θ <= {at:.4g})")
     evidence = np.exp(log_evidence - exact.log_evidence)  # this mean, not that of its log, is unbiased
-    judge(evidence.mean(), 1.0, evidence.std(ddof=1) / 40**0.5, "evidence of particles")
+    judge(evidence.mean(), 1.0, evidence.std(ddof=1) / 40**0.5, "evidence")
     return means, log_evidence, runs
 
 
@@ -127,47 +129,42 @@ VAGUE = PoissonCount(prior=GammaPrior(1.0, 0.0005))  # mean 2000: few simulation
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the draws say little:RuntimeWarning")
 @pytest.mark.parametrize(("prior", "S", "scale"), [((25.0, 1.0), 37.4, 5.0), ((1.0, 0.0005), 300.2, 2.0)])
-def test_particles_are_exact(prior, S, scale):
-    """Catches increments of the weights that are not the ratio of two targets, and moves of another target."""
+def test_sequences_are_exact(prior, S, scale):
+    """Catches weights of another proposal than the one that was drawn from, and noise that stays wide."""
     model, exact = PoissonCount(prior=GammaPrior(*prior)), gamma_poisson(S, 1, prior, laplace(scale))
-    means, log_evidence, runs = check_particles([S], LaplaceMechanism(scale=scale), model, exact)
+    means, log_evidence, runs = check_sequence([S], LaplaceMechanism(scale=scale), model, exact)
     stated = np.array([run.ess_["theta[0]"] for run in runs])
     found = exact.sd[0] ** 2 / means[:, 0].var(ddof=1)
-    assert 0.4 < np.mean(stated) / found < 2.5  # 40 runs know a variance to 25 %
+    assert 0.2 < np.mean(stated) / found < 1.8  # a lower bound; 40 runs know a variance to 22 %
     errors = np.array([run.log_evidence_error_ for run in runs])
     assert 0.4 < np.mean(errors) / log_evidence.std(ddof=1) < 2.0
 
 
-class OldTarget(_abc_sequential.Cloud):
-    """Moves that leave the noise of the step before."""
+class AnotherDensity(_abc_sequential.Proposal):
+    """Weights by another density than the one that was drawn from."""
 
-    def move(self):
-        width, self.width = self.width, self.widths[-2] if len(self.widths) > 1 else 1e3
-        try:
-            return super().move()
-        finally:
-            self.width = width
+    def log_density(self, theta):
+        return super().log_density(theta) - np.log1p(0.3 * np.tanh(theta[:, 0] - 300.0))
 
 
-class EveryWeight(_abc_sequential.Cloud):
-    """Resampling that ignores the weights."""
+class Halved(_abc_sequential.Simulations):
+    """Weights under noise of twice the width, at the end too."""
 
-    def resample(self):
-        self.weights = np.full(len(self.weights), 1.0 / len(self.weights))
-        super().resample()
+    def log_weight(self, width):
+        return super().log_weight(2.0 * width)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:the draws say little:RuntimeWarning", "ignore:divide by zero")
-@pytest.mark.parametrize("twin", [OldTarget, EveryWeight])
-def test_broken_particles_are_rejected(twin, monkeypatch):
-    monkeypatch.setattr(_abc_sequential, "Cloud", twin)
-    exact = gamma_poisson(300.2, 1, (1.0, 0.0005), laplace(2.0))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("twin", [AnotherDensity, Halved])
+def test_broken_sequences_are_rejected(twin, monkeypatch):
+    monkeypatch.setattr(_abc_sequential, twin.__base__.__name__, twin)
+    exact = gamma_poisson(300.2, 1, (1.0, 0.0005), laplace(20.0))
     with pytest.raises(Disagreement):
-        check_particles([300.2], LaplaceMechanism(scale=2.0), VAGUE, exact)
+        check_sequence([300.2], LaplaceMechanism(scale=20.0), VAGUE, exact)
 
 
-def test_particles_need_fewer_simulations():
+def test_sequences_need_fewer_simulations():
     """Where rejection keeps one simulation in two thousand: effective draws a simulation, by independent runs."""
     prior, S, scale = (1.0, 0.0005), 300.2, 0.5
     model, exact = PoissonCount(prior=GammaPrior(*prior)), gamma_poisson(S, 1, prior, laplace(scale))
@@ -177,7 +174,7 @@ def test_particles_need_fewer_simulations():
     # a mean over runs has all their simulations; rejection would spend 1/acceptance on each effective draw
     effective = exact.sd[0] ** 2 / np.mean((means[:, 0] - exact.mean[0]) ** 2)
     spent = np.mean([run.n_simulations_ for run in runs])
-    assert effective / acceptance / spent > 5.0  # measured in benchmarks; 20 runs know a variance to 30 %
+    assert effective / acceptance / spent > 10.0  # the figure is in benchmarks; 20 runs know a variance to 30 %
 
 
 # --- other noise and models -------------------------------------------------------------------------------------------
@@ -210,14 +207,9 @@ def test_agreement_with_imputed_records():
         GaussianMechanism(scale=8.0, query=wide), family="normal", prior=prior, n_records=n, approximation="exact",
         n_draws=20_000, random_state=4,
     ).fit(S)  # fmt: skip
-    for one, other in zip(
-        (*rejection.theta_draws_.T, np.log(rejection.theta_draws_[:, 1])),
-        (*np.moveaxis(imputed.theta_draws_, -1, 0), np.log(imputed.theta_draws_[..., 1])),
-        strict=True,
-    ):
-        assert_mean_close(other, one.mean(), alpha=1e-6 / 2, min_ess=1000) if False else None
-        ess = 4000.0
-        judge(one.mean(), other.mean(), one.std() * np.hypot(len(one) ** -0.5, ess**-0.5), "a mean")
+    for transform in (lambda theta: theta[..., 0], lambda theta: np.log(theta[..., 1])):
+        one, other = transform(rejection.theta_draws_), transform(imputed.theta_draws_)
+        assert_means_agree(one.reshape(4, -1), other, min_ess=1000)
 
 
 def test_records_beyond_public_bounds():
@@ -295,7 +287,7 @@ def test_a_mode_that_is_none_is_found():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("method", ["rejection", "smc"])
+@pytest.mark.parametrize("method", ["rejection", pytest.param("smc", marks=pytest.mark.nightly)])
 def test_calibration(method):
     """Ranks of the truth among draws, noise included; two sums of normal records."""
     prior = NormalInverseGammaPrior(mean=1.0, mean_precision=0.5, shape=3.0, scale=3.0)
@@ -303,10 +295,8 @@ def test_calibration(method):
     theta = model.sample_prior(rng, 400)
     releases = model.sample_statistic(rng, theta) + rng.laplace(scale=6.0, size=(400, 2))
     n = 99 if method == "rejection" else 1000
-    draws = np.array(
-        [PrivateABC(mechanism, model=model, method=method, n_draws=n, random_state=rng).fit(S).theta_draws_ for S in releases]
-    )
-    draws = draws[:, rng.permutation(n)[:99]]
+    fits = [PrivateABC(mechanism, model=model, method=method, n_draws=n, random_state=rng).fit(S) for S in releases]
+    draws = np.array([fit.theta_draws_[rng.permutation(n)[:99]] for fit in fits])
     for p in range(2):
         assert_ranks_uniform(theta[:, p], draws[:, :, p], rng, what=f"{method}, parameter {p}")
 
@@ -323,7 +313,7 @@ def draws_of(method, **params):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
-    "method", [RejectionABC(100), ImportanceABC(block_size=64), SequentialABC(block_size=64), MarkovABC(2)], ids=repr
+    "method", [RejectionABC(100), ImportanceABC(block_size=64), SequentialABC(batch_size=64), MarkovABC(2)], ids=repr
 )
 def test_draws_depend_on_the_seed_only(method):
     params = {"n_warmup": 20} if method.has_chains else {}
@@ -381,7 +371,7 @@ class Interrupts(PoissonCount):
         return super().sample_statistic(rng, theta)
 
 
-@pytest.mark.parametrize("method", [RejectionABC(100), ImportanceABC(block_size=1), SequentialABC()], ids=repr)
+@pytest.mark.parametrize("method", [RejectionABC(100), ImportanceABC(block_size=1), SequentialABC(50)], ids=repr)
 def test_an_interruption_keeps_what_is_there(method, monkeypatch):
     monkeypatch.setattr(Interrupts, "calls", 0 if not isinstance(method, ImportanceABC) else -61)
     model = PrivateABC(FIT, model=Interrupts(prior=EXAMPLE.prior), method=method, n_draws=200, random_state=0)
@@ -402,7 +392,7 @@ def test_the_budget_of_simulations():
         PrivateABC(LaplaceMechanism(scale=0.5), model=EXAMPLE, max_simulations=40_000, random_state=0).fit([300.2])
     with pytest.warns(RuntimeWarning, match="stopped early"):
         model.set_params(method="smc", max_simulations=3000).fit([300.2])
-    assert model.n_simulations_ <= 3000 and model.widths_[-1] == 1.0 and np.ptp(model.weights_) > 0
+    assert model.n_simulations_ <= 3000 and len(model.theta_draws_) == 1000 and model.ess_["theta[0]"] < 300
     with pytest.warns(RuntimeWarning, match="stopped early"):
         model.set_params(method="importance", max_simulations=700, mechanism=LaplaceMechanism(scale=200.0)).fit([300.2])
     assert len(model.theta_draws_) == 700
@@ -466,7 +456,7 @@ def test_wrong_input_is_named(params, release, error, message):
 
 
 def test_nothing_is_simulated_outside_the_support():
-    """Chains and particles propose rates below 0: the simulator never sees them."""
+    """Chains and learnt proposals go to rates below 0: the simulator never sees them."""
 
     def sample_statistic(rng, theta):
         assert np.all(theta > 0)
@@ -496,7 +486,6 @@ def test_adaptation_keeps_a_factor():
     factor = np.array([[2.0, 0.0], [0.5, 1.0]])
     before = factor @ factor.T
     u = np.array([0.3, -0.2])
-    moved = before @ before  # something else, overwritten below
     for probability, sign in ((1.0, 1.0), (0.0, -1.0)):
         factor[:] = np.linalg.cholesky(before)
         direction = np.linalg.solve(factor, u)

@@ -35,7 +35,7 @@ every_covariance = pytest.mark.parametrize("C", COVARIANCES, ids=len)
 
 
 def log_density_of_errors(mechanism, E):
-    return mechanism.log_release_density(np.zeros((1, E.shape[1])), -E)
+    return mechanism.release_density(np.zeros((1, E.shape[1])))(-E)
 
 
 @every_covariance
@@ -110,16 +110,16 @@ def test_densities_of_releases(name, C):
     mechanism, k, rng = MAKE[name](C), len(C), np.random.default_rng(4)
     S, simulated = rng.normal(size=(3, k)), rng.normal(size=(40, k))
     one_by_one = [mechanism.log_density(S, np.tile(row, (3, 1))).sum() for row in simulated]
-    np.testing.assert_allclose(mechanism.log_release_density(S, simulated), one_by_one, rtol=1e-12)
-    wide = MAKE[name](6.25 * C).log_release_density(S, simulated)
-    np.testing.assert_allclose(mechanism.log_release_density(S, simulated, widen=2.5), wide, rtol=1e-12)
+    np.testing.assert_allclose(mechanism.release_density(S)(simulated), one_by_one, rtol=1e-12)
+    wide = MAKE[name](6.25 * C).release_density(S)(simulated)
+    np.testing.assert_allclose(mechanism.release_density(S, widen=2.5)(simulated), wide, rtol=1e-12)
     assert np.max(np.abs(wide - one_by_one)) > 0.1
     np.testing.assert_array_equal(
-        mechanism.log_release_density(S[0], simulated), mechanism.log_release_density(S[:1], simulated)
+        mechanism.release_density(S[0])(simulated), mechanism.release_density(S[:1])(simulated)
     )
     query = BoundedRecords((0, 1), n_features=k)
     X = rng.random((5, k))
-    expected = mechanism.log_release_density(S[:1], [X.sum(axis=0)])
+    expected = mechanism.release_density(S[:1])([X.sum(axis=0)])
     np.testing.assert_allclose(MAKE[name](C, query=query).log_density(S, X)[:1], expected, rtol=1e-12)
 
 
@@ -249,7 +249,7 @@ def test_wrong_inputs_are_named(name):
     with pytest.raises(ValueError, match=r"a release of 3 number\(s\) does not fit covariance of shape \(2, 2\)"):
         mechanism.n_columns(3)
     with pytest.raises(ValueError, match=r"statistics must have shape \(size, 2\) .* got statistics of shape \(5, 3\)"):
-        mechanism.log_release_density(np.zeros((1, 2)), np.zeros((5, 3)))
+        mechanism.release_density(np.zeros((1, 2)))(np.zeros((5, 3)))
     with pytest.raises(ValueError, match=r"Z must have the shape of what is released of X, \(4, 2\), got \(3, 2\)"):
         mechanism.log_density(np.zeros((3, 2)), np.zeros((4, 2)))
     for df in (0.0, -1.0, np.inf, "a", None):

@@ -58,8 +58,9 @@ class PrivateABC(ChainEstimator):
         "mcmc"
             Pseudo-marginal chains, exact for any number of replicates: ``MarkovABC(n_replicates=...)``.
         "smc"
-            ``n_draws`` particles, noise narrowing to the mechanism's own (*approximation* of order 1/``n_draws``):
-            where rejection keeps less than one simulation in a thousand.
+            Noise narrows to the mechanism's own while a proposal is learnt; then importance sampling from it until
+            ``n_draws`` simulations are effective, and as many resampled.  Where rejection keeps less than one
+            simulation in a thousand.
 
         The classes are in :mod:`sklearn_dpmix.samplers`.
     n_draws : int, default=1000
@@ -81,11 +82,10 @@ class PrivateABC(ChainEstimator):
     log_evidence_, log_evidence_error_ : float
         Log density of the release under the model, and its standard error; not for "mcmc".
     acceptance_rate_ : float
-        Of simulations ("rejection") or of moves; nan for "importance".
+        Of simulations ("rejection"; for "smc" the effective share of the last ones) or of moves; nan for "importance".
     n_simulations_ : int
     ess_, r_hat_ : dict of str to float
-        Effective sample sizes; R-hat for "mcmc".  For "smc" estimated from how the particles descend from the first
-        ones, nan where few of those have descendants.
+        Effective sample sizes (for "smc" a lower bound, which counts resampling as if at random); R-hat for "mcmc".
     k_hat_ : float
         "importance" only: Pareto k-hat of the weights; above 0.7 they are not to be trusted.
     widths_ : ndarray

@@ -39,10 +39,11 @@ def check_release(estimator, S, n_statistics, words=""):
     """
     who = type(estimator).__name__
     S = check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
+    shape = S.shape
     if S.ndim == 1 or (S.ndim == 2 and S.shape == (n_statistics, 1)):
         S = S.reshape(1, -1)
     if S.ndim != 2 or S.shape[1] != (n_statistics or S.shape[1]):
-        raise ValueError(f"{who}: a release must have {n_statistics} numbers{words}, got shape {np.shape(S)}")
+        raise ValueError(f"{who}: a release must have {n_statistics} numbers{words}, got shape {shape}")
     if hasattr(estimator.mechanism, "check_release"):
         estimator.mechanism.check_release(S)
     return np.ascontiguousarray(S)

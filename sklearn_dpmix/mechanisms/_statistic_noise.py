@@ -1,5 +1,6 @@
 """Noise on the statistics of a whole data set, for estimators that simulate them (Gong 2022, Definition 2)."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from .._random import as_generator
 class StatisticNoise(BaseEstimator):
     """Base class of mechanisms s(x) + noise whose law may be joint over the k numbers released, or depend on the data.
 
-    What an estimator that simulates statistics asks of one: :meth:`n_columns`, :meth:`log_release_density` and
+    What an estimator that simulates statistics asks of one: :meth:`n_columns`, :meth:`release_density` and
     :meth:`log_release_mode`.  A subclass defines ``_statistics(X)``; ``_draw(rng, statistics)``, noise of shape
     (rows, k); ``_log_noise(E, statistics, widen)``, the log density of such noise, row by row; and ``_log_peak(k)``,
     the largest value that it takes.
@@ -106,40 +107,36 @@ class StatisticNoise(BaseEstimator):
             raise ValueError(f"Z must have the shape of what is released of X, {(len(statistics), k)}, got {Z.shape}")
         return self._log_noise(Z - statistics[:, :k], statistics, 1.0)
 
-    def log_release_density(self, S, statistics, widen=1.0):
-        """Log density of releases given statistics that were simulated, for many simulations at once.
+    def release_density(self, S, widen=1.0):
+        """The log density of releases, as a function of statistics that were simulated.
 
         Parameters
         ----------
         S : array-like of shape (n_releases, k)
             Releases of one confidential data set; (k,) is one.
-        statistics : array-like of shape (size, n_columns)
-            One simulation a row, with the columns that :meth:`n_columns` asks for.
         widen : float, default=1.0
             Factor of the noise's scale: a wider noise is easier to sample from, on the way to the true one.
 
         Returns
         -------
-        log_density : ndarray of shape (size,)
-            Summed over the releases.
-
-        Raises
-        ------
-        ValueError
-            For shapes that do not fit each other or the mechanism.
+        log_density : callable
+            Takes statistics of shape (size, n_columns), with the columns that :meth:`n_columns` asks for, and returns
+            (size,), summed over the releases; raises ValueError for another shape.
         """
-        S, statistics = np.atleast_2d(np.asarray(S, dtype=np.float64)), np.asarray(statistics, dtype=np.float64)
-        k = S.shape[-1]
+        S = np.atleast_2d(np.asarray(S, dtype=np.float64))
+        return partial(self._log_releases, S, positive_number("widen", widen))
+
+    def _log_releases(self, S, widen, statistics):
+        statistics, k = np.asarray(statistics, dtype=np.float64), S.shape[-1]
         if S.ndim != 2 or statistics.ndim != 2 or statistics.shape[1] != self.n_columns(k):
             raise ValueError(
                 f"statistics must have shape (size, {self.n_columns(k)}) for a release of {k} number(s) through "
                 f"{type(self).__name__}, got statistics of shape {statistics.shape} and a release of shape {S.shape}"
             )
-        widen = positive_number("widen", widen)
         return sum(self._log_noise(s - statistics[:, :k], statistics, widen) for s in S)
 
     def log_release_mode(self, n_releases, k):
-        """Return the largest value that :meth:`log_release_density` can take, whatever the statistics.
+        """Return the largest value that :meth:`release_density` can take, whatever the statistics.
 
         Parameters
         ----------

@@ -83,7 +83,7 @@ class ImportanceABC(BaseEstimator):
 
 
 def weigh(theta, statistics, log_weight, *, complete):
-    """:class:`WeightedDraws` with Kish's effective sample size and the k-hat of Pareto-smoothed importance sampling."""
+    """:class:`WeightedDraws` with effective sample sizes and the k-hat of Pareto-smoothed importance sampling."""
     from arviz_stats.base import array_stats
 
     n, total = len(theta), logsumexp(log_weight)
@@ -92,12 +92,15 @@ def weigh(theta, statistics, log_weight, *, complete):
         weights = np.exp(log_weight - total)
         squares = float(np.sum(weights**2))
         if n >= 25 and np.ptp(weights) > 0.0:  # below, arviz-stats has no tail to fit
-            k_hat = float(array_stats.psislw(-np.maximum(log_weight, log_weight.max() - 700.0))[1])
+            try:
+                k_hat = float(array_stats.psislw(-np.maximum(log_weight, log_weight.max() - 700.0))[1])
+            except ValueError:  # the largest weights are all the same: there is no tail
+                k_hat = -np.inf
     return WeightedDraws(
         theta,
         statistics,
         weights,
-        ess=np.full(theta.shape[1], 1.0 / squares if squares > 0.0 else 0.0),
+        ess=effective_of_means(theta, weights),
         log_evidence=float(total - np.log(n)),
         log_evidence_error=float(np.sqrt(max(squares - 1.0 / n, 0.0))) if squares > 0.0 else np.inf,
         acceptance_rate=np.nan,
@@ -105,3 +108,14 @@ def weigh(theta, statistics, log_weight, *, complete):
         complete=complete,
         k_hat_=k_hat,
     )
+
+
+def effective_of_means(theta, weights):
+    """Independent draws whose means would be as exact as these weighted means: (n_params,).
+
+    Less than Kish's 1/Σw² where large weights are far out.
+    """
+    if not weights.any():
+        return np.zeros(theta.shape[1])
+    squares = (theta - weights @ theta) ** 2
+    return weights @ squares / np.maximum(weights**2 @ squares, 1e-300)

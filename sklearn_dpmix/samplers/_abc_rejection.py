@@ -72,6 +72,7 @@ class RejectionABC(BaseEstimator):
         n_simulations = sum(block[4] for block in blocks)
         rate = sum(block[2] for block in blocks) / n_simulations
         square = sum(block[3] for block in blocks) / n_simulations
+        error = np.sqrt(max(square / rate / rate - 1.0, 0.0) / n_simulations) if rate > 1e-150 else inf
         theta, statistics = (np.concatenate([block[k] for block in blocks])[:n_draws] for k in (0, 1))
         n = len(theta)
         return WeightedDraws(
@@ -80,7 +81,7 @@ class RejectionABC(BaseEstimator):
             np.full(n, 1.0 / max(n, 1)),
             ess=np.full(theta.shape[1], float(n)),
             log_evidence=simulator.log_mode + (log(rate) if rate > 0.0 else -inf),
-            log_evidence_error=float(np.sqrt(max(square / rate**2 - 1.0, 0.0) / n_simulations)) if rate > 0 else inf,
+            log_evidence_error=float(error),
             acceptance_rate=rate,
             n_simulations=n_simulations,
             complete=n == n_draws,

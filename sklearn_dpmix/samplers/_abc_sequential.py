@@ -3,24 +3,25 @@
 A batch of simulations (θ, s) with θ from a proposal g, at first the prior, is weighted by π(θ) q_w(s_obs | s) / g(θ),
 q_w the mechanism's density with its noise w times as wide, and w the smallest that leaves enough effective simulations.
 The next g is a mixture around the weighted θ (Beaumont, Cornuet, Marin & Robert 2009; Sisson, Fan & Tanaka 2007).  When
-w is 1, or the scatter of s and not w decides what is compatible, g is learnt once more at w = 1 and then fixed.  What is
-drawn after that is importance sampling from a fixed g, with everything that is known of it: consistent for the exact
-posterior, an unbiased evidence, an effective sample size, and k-hat.
+w is 1, or the scatter of s and not w decides what is compatible, g is learnt once more at w = 1 and then fixed.  What
+is drawn after that is importance sampling from a fixed g, with everything that is known of it: consistent for the exact
+posterior, an unbiased evidence, an effective sample size; and weights are bounded, since g has a share of the prior.
 """
 
 from math import exp, inf, log
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln, logsumexp
 from sklearn.base import BaseEstimator
 
-from ._abc_importance import ImportanceABC, weigh
+from ._abc_importance import ImportanceABC, effective_of_means, weigh
 from ._simulator import WeightedDraws, block_generator
 
 MOST_WIDE = 1e15  # factors of the noise's scale that are tried
 STALLED = 0.8  # a width that shrinks by less says that the scatter of s decides
-N_CENTRES = 300  # of the mixture that proposes
+N_CENTRES = 200  # of the mixture that proposes
 DF = 5.0  # its components are t laws: their tails keep weights bounded
 SHARE_OF_PRIOR = 0.1  # in each proposal: so that weights are bounded where the prior goes
 MOST_BATCHES = 100  # of a step
@@ -33,14 +34,14 @@ class SequentialABC(BaseEstimator):
     ----------
     batch_size : int, default=1000
         Simulations of a step.
-    ess_fraction : float in (0, 1), default=0.3
+    ess_fraction : float in (0, 1), default=0.1
         Noise narrows as far as leaves that share of them effective.
     """
 
     needs = ("sample_prior", "log_prior")
     has_chains = False
 
-    def __init__(self, batch_size=1000, ess_fraction=0.3):
+    def __init__(self, batch_size=1000, ess_fraction=0.1):
         self.batch_size = batch_size
         self.ess_fraction = ess_fraction
 
@@ -60,7 +61,7 @@ class SequentialABC(BaseEstimator):
                 progress(0, f"noise x {width:.3g}")
                 proposal = Proposal(simulator, simulations, width)
                 pilot = Batches(simulator, block_root(root, len(widths)), proposal, self.batch_size, n_jobs, budget)
-            last = pilot.draw_until(n_draws, inf, progress)
+            last = simulations if budget.is_spent else pilot.draw_until(n_draws, inf, progress)
         except KeyboardInterrupt:
             if pilot.simulations is None:
                 raise
@@ -81,23 +82,29 @@ class SequentialABC(BaseEstimator):
             ess=ess,
             log_evidence=found.log_evidence,
             log_evidence_error=found.log_evidence_error,
-            acceptance_rate=float(found.ess[0] / len(found.theta)),
+            acceptance_rate=float(found.ess.min() / len(found.theta)),
             n_simulations=budget.n_simulations,
-            complete=bool(found.ess[0] >= n_draws),
+            complete=bool(found.ess.min() >= n_draws),
             widths_=np.array(widths),
-            **found.attributes,
         )
 
 
 class Budget:
-    """How many simulations there were, and whether there may be more."""
+    """How many simulations there were, and how many there may be; proposals outside the support count as well."""
 
     def __init__(self, most):
-        self.most, self.n_simulations = most, 0
+        self.left, self.n_simulations = most, 0
 
     @property
     def is_spent(self):
-        return self.n_simulations >= self.most
+        return self.left <= 0
+
+    def take(self, n_batches, batch_size):
+        """Sizes of as many batches as there may be."""
+        sizes = [min(batch_size, self.left - i * batch_size) for i in range(n_batches)]
+        sizes = [size for size in sizes if size > 0]
+        self.left -= sum(sizes)
+        return sizes
 
 
 class Simulations:
@@ -105,6 +112,12 @@ class Simulations:
 
     def __init__(self, simulator, theta, statistics, log_ratio):
         self.simulator, self.theta, self.statistics, self.log_ratio = simulator, theta, statistics, log_ratio
+
+    def effective(self):
+        """Effective sample size of the worst mean at the mechanism's own noise."""
+        log_weight = self.log_weight(1.0)
+        total = logsumexp(log_weight)
+        return float(effective_of_means(self.theta, np.exp(log_weight - total)).min()) if total > -inf else 0.0
 
     def log_weight(self, width):
         """Log weights under noise that many times as wide."""
@@ -120,28 +133,26 @@ class Batches:
     def __init__(self, simulator, root, proposal, batch_size, n_jobs, budget):
         self.simulator, self.root, self.proposal = simulator, root, proposal
         self.batch_size, self.n_jobs, self.budget = batch_size, n_jobs, budget
-        self.n_batches, self.parts, self.simulations = 0, [], None
+        self.parts, self.simulations = [], None
 
     def draw(self, n_batches):
         """Add batches; return all simulations so far."""
-        sampler = ImportanceABC(self.proposal)
-        for _ in range(n_batches):
-            size = min(self.batch_size, self.budget.most - self.budget.n_simulations)
-            if size <= 0:
-                break
-            rng = block_generator(self.root, self.n_batches)
-            self.parts.append(sampler.simulate(self.simulator, rng, size))
-            self.n_batches += 1
-            self.budget.n_simulations += int(np.count_nonzero(self.parts[-1][2] > -inf))
+        first, sampler = len(self.parts), ImportanceABC(self.proposal)
+        sizes = self.budget.take(n_batches, self.batch_size)
+        self.parts += Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(sampler.simulate)(self.simulator, block_generator(self.root, first + i), size)
+            for i, size in enumerate(sizes)
+        )
         arrays = (np.concatenate(part) for part in zip(*self.parts, strict=True))
         self.simulations = Simulations(self.simulator, *arrays)
+        self.budget.n_simulations += sum(int(np.count_nonzero(part[2] > -inf)) for part in self.parts[first:])
         return self.simulations
 
     def draw_until(self, target, most, progress=None):
         """Add batches until as many simulations are effective at the mechanism's own noise."""
         simulations, n = self.draw(1), 1
         while n < most and not self.budget.is_spent:
-            ess = effective(simulations.log_weight(1.0))
+            ess = simulations.effective()
             if progress is not None:
                 progress(int(min(ess, target)), f"{self.budget.n_simulations} simulations")
             if ess >= target:
@@ -153,7 +164,11 @@ class Batches:
 
 
 class Proposal:
-    """The prior, and t laws around resampled parameters, as wide as a kernel density estimate would have them."""
+    """The prior, and t laws around resampled parameters, each as wide as all of these.
+
+    So it has about twice the posterior's variance (Beaumont et al. 2009).  Where the scatter of s and not the noise
+    decides what is compatible, the best proposal is π times the root of the likelihood, which has just that.
+    """
 
     def __init__(self, simulator, simulations, width):
         log_weight = simulations.log_weight(width)
@@ -164,11 +179,13 @@ class Proposal:
                 "as wide as the mechanism's: check the model, the mechanism and the release"
             )
         theta, weights = simulations.theta, np.exp(log_weight - total)
-        n, d = 1.0 / np.sum(weights**2), theta.shape[1]
-        mean = weights @ theta
-        spread = (weights[:, None] * (theta - mean)).T @ (theta - mean) + 1e-12 * np.diag(np.var(theta, axis=0))
-        bandwidth = (4.0 / ((d + 2.0) * n)) ** (1.0 / (d + 4.0))  # Silverman's rule
-        self.root = bandwidth * np.linalg.cholesky(spread + 1e-300 * np.eye(d))
+        d, mean = theta.shape[1], weights @ theta
+        spread = (weights[:, None] * (theta - mean)).T @ (theta - mean)
+        self.root = np.linalg.cholesky(spread + np.diag(1e-9 * np.var(theta, axis=0) + 1e-300))
+        if not np.all(simulator.log_prior(theta[weights > 0.0]) > -inf):
+            raise ValueError(
+                f"{type(simulator.model).__name__}.log_prior(theta) must be finite where sample_prior draws, got -inf"
+            )
         self.simulator, self.d = simulator, d
         rng = np.random.Generator(np.random.PCG64(0))  # of the mixture's centres; any will do
         self.centres = theta[systematic(theta, weights, N_CENTRES, rng)]

@@ -1,0 +1,266 @@
+"""PrivateMCEM against likelihoods that are sums: the paper's Example 4, binomial counts, normal sums."""
+
+import numpy as np
+import pytest
+from curator_oracle import gaussian, laplace
+from scipy import integrate, optimize, stats
+from sklearn.base import clone
+from statistical import Disagreement
+
+from sklearn_dpmix import PrivateMCEM
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.models import BinomialCount, GammaPrior, NormalMoments, PoissonCount, StochasticSIR
+from sklearn_dpmix.samplers import _mcem
+
+Z = stats.norm.isf(0.5e-6)
+
+
+def exact(log_pmf, log_noise, S, support, bounds):
+    """(maximum, observed information) of log Σ_s p(s | θ) q(S | s), by a bounded search and central differences."""
+    noise = log_noise(S - support)
+
+    def loss(theta):
+        return -np.logaddexp.reduce(log_pmf(support, theta) + noise)
+
+    at = optimize.minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-10}).x
+    step = 1e-3 * at
+    return at, (loss(at + step) - 2.0 * loss(at) + loss(at - step)) / step**2
+
+
+COUNTS = {
+    "example 4": (PoissonCount(), stats.poisson.logpmf, 37.4, 5.0, np.arange(400.0), (1.0, 200.0)),
+    "binomial": (
+        BinomialCount(30),
+        lambda s, p: stats.binom.logpmf(s, 30, p),
+        21.3,
+        3.0,
+        np.arange(31.0),
+        (0.01, 0.99),
+    ),
+}
+
+
+class Plain:
+    """A model that gives the likelihood and nothing else, so that maximum and derivatives are numeric."""
+
+    def __init__(self, model, theta_init):
+        self.model, self.theta_init = model, theta_init
+
+    def sample_statistic(self, rng, theta):
+        return self.model.sample_statistic(rng, theta)
+
+    def log_likelihood(self, statistics, theta):
+        return self.model.log_likelihood(statistics, theta)
+
+
+def judge(found, expected, error):
+    if not abs(found - expected) <= Z * error:
+        raise Disagreement(f"{found:.6g}, expected {expected:.6g} ± {error:.2g}")
+
+
+def check(name, **params):
+    """The maximum within its Monte Carlo error; the information of ten runs within theirs."""
+    model, log_pmf, S, scale, support, bounds = COUNTS[name]
+    maximum, information = exact(log_pmf, laplace(scale), S, support, bounds)
+    fits = [
+        PrivateMCEM(LaplaceMechanism(scale=scale), model=model, random_state=seed, **params).fit([S])
+        for seed in range(10)
+    ]
+    theta = np.array([fit.theta_[0] for fit in fits])
+    judge(theta.mean(), maximum, np.mean([fit.monte_carlo_error_[0] for fit in fits]) / 10**0.5)
+    # the Newton step leaves a bias of second order in tol
+    assert theta.std(ddof=1) < 2.5 * np.mean([fit.monte_carlo_error_[0] for fit in fits])
+    found = np.array([fit.information_[0, 0] for fit in fits])
+    judge(found.mean(), information, found.std(ddof=1) / 10**0.5 * 1.5)
+    return fits[0]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts(name):
+    """Catches weights by another noise, an information without its third term, a maximum of another sum."""
+    fit = check(name)
+    assert fit.converged_ and np.allclose(fit.standard_error_, fit.information_[0, 0] ** -0.5)
+
+
+def test_example_4_as_printed():
+    fit = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), tol=1e-3, random_state=0).fit([37.4])
+    maximum, information = exact(stats.poisson.logpmf, laplace(5.0), 37.4, np.arange(400.0), (1.0, 200.0))
+    assert (round(maximum, 3), float(f"{information:.3e}")) == (37.237, 1.582e-2)  # the paper's
+    judge(fit.theta_[0], 37.237, fit.monte_carlo_error_[0] + 5e-4 / Z)
+    assert abs(fit.information_[0, 0] / 1.582e-2 - 1.0) < 2e-3
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_numeric_steps_are_the_closed_ones(name):
+    model, _, S, scale, _, _ = COUNTS[name]
+    mechanism, start = LaplaceMechanism(scale=scale), model.sample_prior(np.random.default_rng(0), 100).mean(axis=0)
+    numeric = PrivateMCEM(mechanism, model=Plain(model, start), random_state=1).fit([S])
+    closed = PrivateMCEM(mechanism, model=model, random_state=2).fit([S])
+    error = np.hypot(numeric.monte_carlo_error_[0], closed.monte_carlo_error_[0])
+    judge(numeric.theta_[0], closed.theta_[0], error)
+    assert np.isclose(numeric.information_[0, 0], closed.information_[0, 0], rtol=0.03)
+
+
+def test_normal_sums():
+    """Two parameters: the score of the exact likelihood, by quadrature over both sums, is 0 at the estimate."""
+    n, S, scale = 12, np.array([12.0, 60.0]), 2.0
+    model = NormalMoments(n)
+    fit = PrivateMCEM(GaussianMechanism(scale=scale), model=model, tol=3e-3, random_state=0).fit(S)
+    noise = gaussian(scale)
+
+    def log_likelihood(theta):
+        def inner(residual, total):
+            statistic = np.array([[total, total**2 / n + residual]])
+            value = model.log_likelihood(statistic, np.array([theta]))[0] + noise(S - statistic[0]).sum()
+            return np.exp(value)
+
+        return np.log(integrate.dblquad(inner, -5, 29, 1e-9, 120, epsabs=1e-12, epsrel=1e-7)[0])
+
+    steps = 1e-2 * np.eye(2)
+    score = [(log_likelihood(fit.theta_ + h) - log_likelihood(fit.theta_ - h)) / 2e-2 for h in steps]
+    moved = np.linalg.solve(fit.information_, score)  # how far the estimate is from the maximum
+    assert np.all(np.abs(moved) < 5 * fit.monte_carlo_error_ + 1e-3 * fit.standard_error_)
+
+
+class HalfInformed(_mcem.Likelihood):
+    """A score that is half as large: its products in Louis' formula count a quarter."""
+
+    def score(self, statistics, theta):
+        return 0.5 * super().score(statistics, theta)
+
+
+class SecondBest(_mcem.Likelihood):
+    def maximise(self, imputed, theta):
+        return 0.99 * super().maximise(imputed, theta)
+
+
+@pytest.mark.filterwarnings("ignore:Monte Carlo EM ended")
+@pytest.mark.parametrize("twin", [HalfInformed, SecondBest])
+def test_broken_twins_are_rejected(twin, monkeypatch):
+    from sklearn_dpmix.estimators import _mcem as estimator
+
+    monkeypatch.setattr(estimator, "Likelihood", twin)
+    with pytest.raises((Disagreement, AssertionError)):
+        check("example 4", max_iter=30, max_simulations=300_000)
+
+
+def test_another_noise_is_rejected():
+    """The information says how wide the noise was taken to be."""
+    fit = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), random_state=0).fit([37.4])
+    for scale, error in ((5.0, None), (6.0, Disagreement)):
+        _, information = exact(stats.poisson.logpmf, laplace(scale), 37.4, np.arange(400.0), (1.0, 200.0))
+        if error is None:
+            judge(fit.information_[0, 0], information, 0.003 * information)
+            continue
+        with pytest.raises(error):
+            judge(fit.information_[0, 0], information, 0.003 * information)
+
+
+def test_attributes_and_interval():
+    model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), random_state=0)
+    fit = clone(model).fit([37.4])
+    assert fit.trace_["theta"].shape == (fit.n_iter_, 1) and np.all(np.diff(fit.trace_["n_simulations"]) >= 0)
+    low, high = fit.interval()
+    assert np.isclose(high[0] - low[0], 2 * 1.959964 * fit.standard_error_[0])
+    assert np.array_equal(fit.theta_, clone(model).fit([37.4]).theta_)
+    with pytest.raises(ValueError, match=r"level must be between 0 and 1, got level=1"):
+        fit.interval(1)
+
+
+WRONG = [
+    ({"mechanism": None}, TypeError, "mechanism must be an object that adds noise"),
+    ({"model": StochasticSIR()}, TypeError, r"the model needs log_likelihood\(statistics, theta\) -> \(size,\)"),
+    ({"model": Plain(PoissonCount(), None)}, TypeError, "needs theta_init of shape .* or sample_prior"),
+    ({"model": PoissonCount(prior=3)}, ValueError, "prior of PoissonCount must be a GammaPrior, got prior=3"),
+    ({"model": PoissonCount(0)}, ValueError, "n_records of PoissonCount must be an integer from 1 on, got n_records=0"),
+    ({"tol": 0.0}, ValueError, "tol"),
+    ({"n_simulations": 1}, ValueError, "n_simulations"),
+]
+
+
+@pytest.mark.parametrize(("params", "error", "message"), WRONG, ids=range(len(WRONG)))
+def test_wrong_input_is_named(params, error, message):
+    model = PrivateMCEM(**{"mechanism": LaplaceMechanism(scale=5.0), "model": PoissonCount(), **params})
+    with pytest.raises(error, match=message):
+        model.fit([37.4])
+
+
+def test_what_did_not_converge_is_said():
+    model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=Plain(PoissonCount(), [1.0]), max_iter=2, random_state=0)
+    with pytest.warns(RuntimeWarning, match="did not converge within max_iter=2 steps"):
+        model.fit([37.4])
+    assert not model.converged_
+
+
+# --- the models themselves --------------------------------------------------------------------------------------------
+
+MODELS = {
+    "poisson": (PoissonCount(3, GammaPrior(2.0, 1.0)), [1.7]),
+    "binomial": (BinomialCount(12), [0.3]),
+    "normal": (NormalMoments(5), [0.4, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_derivatives_and_maxima(name):
+    """Closed forms against finite differences, and the maximum against its neighbours."""
+    model, theta = MODELS[name]
+    theta = np.array(theta)
+    statistics = model.sample_statistic(np.random.default_rng(0), np.tile(theta, (50, 1)))
+    numeric = _mcem.Likelihood(Plain(model, theta))
+    tiled = np.tile(theta, (50, 1))
+    assert np.allclose(model.score(statistics, tiled), numeric.score(statistics, theta), rtol=1e-5, atol=1e-5)
+    assert np.allclose(model.hessian(statistics, tiled), numeric.hessian(statistics, theta), rtol=1e-3, atol=1e-3)
+    weights = np.random.default_rng(1).dirichlet(np.ones(50))
+    best = model.maximise(statistics, weights)
+    value = weights @ numeric.log_likelihood(statistics, best)
+    for step in 1e-3 * np.vstack([np.eye(len(theta)), -np.eye(len(theta))]):
+        assert weights @ numeric.log_likelihood(statistics, best + step) < value
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_statistics_follow_the_likelihood(name):
+    """The likelihood averages to one under another parameter's law: E_θ p(s | θ')/p(s | θ) = 1; and priors too."""
+    model, theta = MODELS[name]
+    rng, theta = np.random.default_rng(0), np.array(theta)
+    tiled = np.tile(theta, (200_000, 1))
+    statistics = model.sample_statistic(rng, tiled)
+    for other in (1.05 * theta, 0.95 * theta):
+        log_other = model.log_likelihood(statistics, np.tile(other, (len(tiled), 1)))
+        ratio = np.exp(log_other - model.log_likelihood(statistics, tiled))
+        judge(ratio.mean(), 1.0, ratio.std() / len(ratio) ** 0.5)
+    draws = model.sample_prior(rng, 200_000)
+    box = np.quantile(draws, [0.2, 0.8], axis=0)
+    inside = np.all((draws > box[0]) & (draws < box[1]), axis=1)
+    volume = np.prod(box[1] - box[0])
+    points = box[0] + rng.random((200_000, len(theta))) * (box[1] - box[0])
+    density = volume * np.exp(model.log_prior(points))
+    judge(density.mean(), inside.mean(), np.hypot(density.std(), inside.std()) / 200_000**0.5)
+    assert np.all(model.log_prior(-np.ones((1, len(theta)))) == -np.inf)
+
+
+def test_an_epidemic_of_two():
+    """One infected person and one susceptible: the chance that the week has no infection is a sum over his days."""
+    model, beta, gamma = StochasticSIR(2, 1, 1), 0.5, 0.3
+    weekly = model.sample_statistic(np.random.default_rng(0), np.tile([beta, gamma], (200_000, 1)))[:, 0]
+    spared, recovers = np.exp(-beta / 2), -np.expm1(-gamma)
+    exact_none = sum(spared**day * (1 - recovers) ** (day - 1) * recovers for day in range(1, 8))
+    exact_none += spared**7 * (1 - recovers) ** 7
+    judge(np.mean(weekly == 0), exact_none, 0.5 / 200_000**0.5)
+    assert set(np.unique(weekly)) == {0.0, 1.0}
+
+
+def test_an_epidemic_is_finite():
+    model = StochasticSIR(n_people=50, n_infected=3, n_weeks=10)
+    theta = model.sample_prior(np.random.default_rng(0), 500)
+    weekly = model.sample_statistic(np.random.default_rng(1), theta)
+    assert weekly.shape == (500, 10) and weekly.min() >= 0 and weekly.sum(axis=1).max() <= 47
+    assert np.all(np.isfinite(model.log_prior(theta)))
+    wrong = (
+        ({"n_weeks": 0}, "n_weeks"),
+        ({"n_infected": 90}, "more than n_people=50"),
+        ({"recovery": 2.0}, "GammaPrior"),
+    )
+    for params, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            clone(model).set_params(**params).sample_statistic(np.random.default_rng(0), theta)
