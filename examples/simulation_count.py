@@ -1,4 +1,4 @@
-"""Example 4 of Gong (2019): a noisy count, its posterior by exact ABC, and the one that takes the release at its word."""
+"""Example 4 of Gong (2019): a noisy count, its posterior by exact ABC, and the one that ignores the noise."""
 
 import matplotlib.pyplot as plt
 import numpy as np
