@@ -7,7 +7,7 @@ import argparse
 import pathlib
 import platform
 
-from . import channels, curator, efficiency, regression, speed, startup, threads
+from . import channels, curator, efficiency, regression, simulation, speed, startup, threads
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
@@ -114,6 +114,17 @@ def main():
             ("n", "ε", "µs a sweep", "interwoven", "ESS /s", "interwoven", "ratio"),
             regression.interweaving(),
             ("{}", "{:g}", "{:.0f}", "{:.0f}", "{:.0f}", "{:.0f}", "{:.1f}"),
+        ),
+    )
+    section(
+        "Exact ABC (Example 4 of Gong 2019: million simulations a second)",
+        table(("rejection", "bare NumPy loop", "ratio"), [simulation.rejection()], ("{:.1f}", "{:.1f}", "{:.2f}"))
+        + "\nSimulations of `method=\"smc\"` and of rejection for the same effective draws, over "
+        f"{simulation.N_RUNS} runs:\n\n"
+        + table(
+            ("setting", "rejection keeps", "simulations", "effective draws", "times fewer than rejection"),
+            simulation.sequential(),
+            ("{}", "{:.1e}", "{:.0f}", "{:.0f}", "{:.0f}"),
         ),
     )
     section(

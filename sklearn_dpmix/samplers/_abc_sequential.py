@@ -5,7 +5,7 @@ q_w the mechanism's density with its noise w times as wide, and w the smallest t
 The next g is a mixture around the weighted θ (Beaumont, Cornuet, Marin & Robert 2009; Sisson, Fan & Tanaka 2007).  When
 w is 1, or the scatter of s and not w decides what is compatible, g is learnt once more at w = 1 and then fixed.  What
 is drawn after that is importance sampling from a fixed g, with everything that is known of it: consistent for the exact
-posterior, an unbiased evidence, an effective sample size; and weights are bounded, since g has a share of the prior.
+posterior, with errors known.  Weights are bounded, since g has a share of the prior.
 """
 
 from math import exp, inf, log
