@@ -22,6 +22,7 @@ from sklearn_dpmix.mechanisms import (
     GaussianMechanism,
     HaarWaveletMechanism,
     LaplaceMechanism,
+    SmoothStudentTMechanism,
 )
 from sklearn_dpmix.models import (
     BetaPrior,
@@ -31,7 +32,7 @@ from sklearn_dpmix.models import (
     NormalMoments,
     PoissonCount,
 )
-from sklearn_dpmix.queries import SufficientStatistics
+from sklearn_dpmix.queries import SmoothMedian, SufficientStatistics
 from sklearn_dpmix.samplers import ImportanceABC, MarkovABC, RejectionABC, SequentialABC, _abc_markov, _abc_sequential
 
 Z = stats.norm.isf(0.5e-6)
@@ -229,6 +230,52 @@ def test_records_beyond_public_bounds():
     weight = stats.norm.pdf(theta[:, 0]) * (stats.norm.pdf(x, theta) @ kernel)
     mean = weight @ theta[:, 0] / weight.sum()
     judge(draws.mean(), mean, draws.std() / len(draws) ** 0.5, "mean")
+
+
+class OneRecord:
+    """The median of one record x ~ N(θ, 0.3²) clamped to [0, 1], with its smooth sensitivity; θ ~ N(0.5, 0.3²)."""
+
+    def __init__(self, query, xi):
+        self.query, self.xi = query, xi
+
+    def sample_prior(self, rng, size):
+        return rng.normal(0.5, 0.3, (size, 1))
+
+    def log_prior(self, theta):
+        return stats.norm.logpdf(theta[:, 0], 0.5, 0.3)
+
+    def sample_statistic(self, rng, theta):
+        return self.query.statistics(theta + 0.3 * rng.standard_normal(theta.shape), self.xi)
+
+
+class ScaleForgotten(OneRecord):
+    """The smooth sensitivity of another data set."""
+
+    def sample_statistic(self, rng, theta):
+        statistics = super().sample_statistic(rng, theta)
+        statistics[:, 1] = self.query.statistics(np.array([[0.5]]), self.xi)[0, 1]
+        return statistics
+
+
+@pytest.mark.parametrize("method", ["rejection", "importance", "smc"])
+def test_noise_that_depends_on_the_data(method):
+    """Catches a density that takes the noise's scale for a constant, and an acceptance bound at another scale."""
+    query, z = SmoothMedian(bounds=(0.0, 1.0)), 1.4
+    mechanism = SmoothStudentTMechanism(epsilon=2.0, query=query, n_records=1)
+    theta, x = np.linspace(-1.5, 2.5, 801), np.linspace(-3.0, 4.0, 7001)
+    density = np.exp(mechanism.release_density([[z]])(query.statistics(x[:, None], mechanism.xi_)))
+    weight = stats.norm.pdf(theta, 0.5, 0.3) * (stats.norm.pdf(x, theta[:, None], 0.3) @ density)
+    mean = weight @ theta / weight.sum()
+    for model, fails in ((OneRecord, False), (ScaleForgotten, True)):
+        fit = PrivateABC(
+            mechanism, model=model(query, mechanism.xi_), method=method, n_draws=60_000, random_state=0
+        ).fit([z])
+        error = fit.theta_draws_.std() / min(fit.ess_.values()) ** 0.5
+        if fails:
+            with pytest.raises(Disagreement):
+                judge(fit.theta_draws_[:, 0] @ fit.weights_, mean, error, "mean")
+        else:
+            judge(fit.theta_draws_[:, 0] @ fit.weights_, mean, error, "mean")
 
 
 # --- broken twins -----------------------------------------------------------------------------------------------------
