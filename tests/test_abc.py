@@ -519,6 +519,76 @@ def test_nothing_is_simulated_outside_the_support():
             PrivateABC(FIT, model=model, method=method, n_draws=200, random_state=0).fit([1.0])
 
 
+def test_a_prior_that_is_not_normalised_is_found():
+    """The learnt proposal has a share of the prior, so that a constant in its density would be a wrong weight."""
+    for constant in (0.7, -1.0):
+        model = Simulated(log_prior=lambda theta, c=constant: EXAMPLE.log_prior(theta) + c)
+        with pytest.raises(ValueError, match=r"Simulated.log_prior must be the normalised log density"):
+            PrivateABC(FIT, model=model, method="smc", n_draws=2000, random_state=0).fit([37.4])
+
+
+def test_draws_are_in_no_order():
+    draws = draws_of("smc", n_draws=1000)[:, 0]
+    assert abs(np.corrcoef(draws[1:], draws[:-1])[0, 1]) < 0.2
+
+
+def test_a_model_cannot_change_its_parameters():
+    def sample_statistic(rng, theta):
+        theta *= 2.0
+        return rng.poisson(theta)
+
+    with pytest.raises(ValueError, match="read-only"):
+        PrivateABC(FIT, model=Simulated(sample_statistic=sample_statistic), random_state=0).fit([37.4])
+    kept = EXAMPLE.sample_prior(np.random.default_rng(0), 10**5)
+    kept.flags.writeable = False
+    model = Simulated(sample_prior=lambda rng, size: kept[rng.integers(10**5, size=size)])
+    assert PrivateABC(FIT, model=model, method="smc", random_state=0).fit(37.4).theta_draws_.shape == (1000, 1)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_particles_under_integer_noise():
+    model = PoissonCount(prior=GammaPrior(1.0, 1e-9))
+    PrivateABC(
+        DiscreteLaplaceMechanism(scale=5.0), model=EXAMPLE, method="smc", max_simulations=50, n_draws=20, random_state=0
+    ).fit([37])
+    fit = PrivateABC(DiscreteLaplaceMechanism(scale=1e5), model=model, method="smc", n_draws=50, random_state=0)
+    assert abs(fit.fit([3e8]).theta_draws_.mean() / 3e8 - 1.0) < 1e-3
+
+
+def test_vague_priors_start():
+    model = PoissonCount(prior=GammaPrior(0.001, 0.001))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for method in ("smc", "mcmc"):
+            PrivateABC(FIT, model=model, method=method, n_draws=50, random_state=1).fit([2.0])
+
+
+def test_weights_are_not_lost():
+    model = PrivateABC(FIT, method="importance", **SHORT).fit([37.4])
+    with pytest.raises(ValueError, match=r"use resample\(\)"):
+        model.to_datatree()
+
+
+def test_more_simulations_may_be_allowed_later():
+    model = PrivateABC(
+        FIT, model=EXAMPLE, method=MarkovABC(2), n_draws=20, n_warmup=10, n_chains=2, max_simulations=120,
+        warm_start=True, random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        model.fit([37.4]).set_params(n_draws=40, max_simulations=1e6).fit([37.4])
+    assert model.theta_draws_.shape == (2, 40, 1)
+
+
+@pytest.mark.parametrize(
+    "method", [RejectionABC(0), ImportanceABC(block_size=0), MarkovABC(2.5), SequentialABC(0), SequentialABC(100, 2.0)],
+    ids=repr,
+)  # fmt: skip
+def test_parameters_of_methods_are_checked(method):
+    with pytest.raises(ValueError, match=r"The '(block_size|n_replicates|batch_size|ess_fraction)' parameter"):
+        PrivateABC(FIT, model=EXAMPLE, method=method).fit([37.4])
+
+
 def test_a_failed_fit_keeps_the_last_one():
     model = PrivateABC(FIT, **SHORT).fit([37.4])
     before = model.theta_draws_

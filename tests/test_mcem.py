@@ -1,5 +1,7 @@
 """PrivateMCEM against likelihoods that are sums: the paper's Example 4, binomial counts, normal sums."""
 
+import warnings
+
 import numpy as np
 import pytest
 from curator_oracle import gaussian, laplace
@@ -105,7 +107,7 @@ def test_normal_sums():
     """Two parameters: the score of the exact likelihood, by quadrature over both sums, is 0 at the estimate."""
     n, S, scale = 12, np.array([12.0, 60.0]), 2.0
     model = NormalMoments(n)
-    fit = PrivateMCEM(GaussianMechanism(scale=scale), model=model, tol=3e-3, random_state=0).fit(S)
+    fit = PrivateMCEM(GaussianMechanism(scale=scale), model=model, random_state=0).fit(S)
     noise = gaussian(scale)
 
     def log_likelihood(theta):
@@ -129,13 +131,15 @@ class HalfInformed(_mcem.Likelihood):
         return 0.5 * super().score(statistics, theta)
 
 
-class SecondBest(_mcem.Likelihood):
-    def maximise(self, imputed, theta):
-        return 0.99 * super().maximise(imputed, theta)
+class Flatter(_mcem.Likelihood):
+    """Second derivatives that are a fifth too small."""
+
+    def hessian(self, statistics, theta):
+        return 0.8 * super().hessian(statistics, theta)
 
 
 @pytest.mark.filterwarnings("ignore:Monte Carlo EM ended")
-@pytest.mark.parametrize("twin", [HalfInformed, SecondBest])
+@pytest.mark.parametrize("twin", [HalfInformed, Flatter])
 def test_broken_twins_are_rejected(twin, monkeypatch):
     from sklearn_dpmix.estimators import _mcem as estimator
 
@@ -190,6 +194,36 @@ def test_what_did_not_converge_is_said():
     with pytest.warns(RuntimeWarning, match="did not converge within max_iter=2 steps"):
         model.fit([37.4])
     assert not model.converged_
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_where_the_noise_is_all_there_is(noise):
+    """EM creeps by a share of the complete information: the end is where Newton's steps end, and not where EM slows."""
+    mechanism, log_noise = {"gaussian": (GaussianMechanism, gaussian), "laplace": (LaplaceMechanism, laplace)}[noise]
+    fit = PrivateMCEM(mechanism(scale=100.0), model=PoissonCount(), random_state=0, max_simulations=1e6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        fit.fit([700.0])
+    maximum, information = exact(stats.poisson.logpmf, log_noise(100.0), 700.0, np.arange(3000.0), (300.0, 1200.0))
+    if fit.converged_:
+        assert abs(fit.theta_[0] - maximum) < 0.1 * information**-0.5
+    assert noise == "laplace" or fit.converged_
+
+
+def test_no_estimate_leaves_the_parameters():
+    """Counts with a release below 0: the maximum is at 0, and there are no Newton steps beyond."""
+    with pytest.warns(RuntimeWarning, match="Monte Carlo EM ended at theta="):
+        fit = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), random_state=0).fit([-3.0])
+    assert 0.0 <= fit.theta_[0] < 1.0 and not fit.converged_
+
+
+def test_derivatives_of_the_wrong_shape_are_named():
+    class Flat(PoissonCount):
+        def score(self, statistics, theta):
+            return super().score(statistics, theta)[:, 0]
+
+    with pytest.raises(ValueError, match=r"Flat.score\(statistics, theta\) must have shape"):
+        PrivateMCEM(LaplaceMechanism(scale=5.0), model=Flat(), random_state=0).fit([37.4])
 
 
 # --- the models themselves --------------------------------------------------------------------------------------------

@@ -48,7 +48,8 @@ class PrivateABC(ChainEstimator):
             smooth sensitivity, that sensitivity is the last column.
         ``sample_prior(rng, size)`` -> theta
         ``log_prior(theta)`` -> (size,)
-            For "mcmc", "smc" and importance sampling with a proposal; -inf outside the support, where nothing is ever
+            For "mcmc", "smc" and importance sampling with a proposal: the normalised log density of what
+            ``sample_prior`` draws (for "mcmc" up to a constant); -inf outside the support, where nothing is ever
             simulated.
     method : {"rejection", "importance", "mcmc", "smc"} or object, default="rejection"
         "rejection"
@@ -66,7 +67,8 @@ class PrivateABC(ChainEstimator):
     n_draws : int, default=1000
         Draws (of each chain, for "mcmc").
     max_simulations : int, default=10**8
-        Most simulations; what is there by then is kept, with a warning.
+        Most simulations; what is there by then is kept, with a warning.  "mcmc", which knows beforehand how many it
+        takes, raises ValueError.
     n_chains, n_warmup, thin, warm_start :
         As in :class:`PrivateDPMixture`, for "mcmc" alone.
     n_jobs, random_state, verbose :
@@ -84,6 +86,7 @@ class PrivateABC(ChainEstimator):
     acceptance_rate_ : float
         Of simulations ("rejection"; for "smc" the effective share of the last ones) or of moves; nan for "importance".
     n_simulations_ : int
+        For "mcmc" the steps times replicates, those outside the support included.
     ess_, r_hat_ : dict of str to float
         Effective sample sizes (for "smc" a lower bound, which counts resampling as if at random); R-hat for "mcmc".
     k_hat_ : float
@@ -117,6 +120,7 @@ class PrivateABC(ChainEstimator):
     True
     """
 
+    _FREE = ChainEstimator._FREE | {"max_simulations"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
@@ -214,6 +218,8 @@ class PrivateABC(ChainEstimator):
 
     def _words(self, draws, simulator):
         """How many simulations there were, and what share of them rejection would keep."""
+        if simulator.log_mode == np.inf:
+            return f"of {draws.n_simulations} simulations few are compatible with the release"
         share = np.exp(draws.log_evidence - simulator.log_mode)
         return f"of {draws.n_simulations} simulations a share of {share:.2g} is compatible with the release"
 
@@ -224,11 +230,11 @@ class PrivateABC(ChainEstimator):
             words = self._words(draws, simulator)
             warn_user(
                 f"stopped early, after {draws.n_simulations} simulations (max_simulations={self.max_simulations:g}): "
-                f"{n} of n_draws={self.n_draws} draws, {fewest:.0f} of them effective; {words}: "
-                'method="smc" needs fewest simulations where that is small',
+                f"{n} of n_draws={self.n_draws} draws, {fewest:.0f} of them effective; {words}: where that is few, "
+                'method="smc" needs fewest simulations, and method="mcmc" where there are many parameters',
                 RuntimeWarning,
             )
-        elif k_hat > K_HAT_LIMIT or fewest < min(ESS_LIMIT, n):
+        elif k_hat > K_HAT_LIMIT or (np.ptp(draws.weights) > 0.0 and fewest < min(ESS_LIMIT, n)):
             tail = f", Pareto k-hat {k_hat:.2f} (should be below {K_HAT_LIMIT})" if k_hat > K_HAT_LIMIT else ""
             warn_user(
                 f"the draws say little: {fewest:.0f} effective draws of {n}{tail}; increase n_draws, or use another "
@@ -272,6 +278,13 @@ class PrivateABC(ChainEstimator):
             raise ValueError(f"n_draws must be a positive integer, got n_draws={n_draws!r}")
         return theta[as_generator(random_state).choice(len(theta), size=int(n), p=getattr(self, "weights_", None))]
 
+    def to_datatree(self):
+        """As in :class:`PrivateDPMixture`; raises ValueError for draws with weights, which ArviZ would ignore."""
+        check_is_fitted(self)
+        if np.ptp(getattr(self, "weights_", 0.0)) > 0.0:
+            raise ValueError("the draws have weights, which ArviZ would ignore: use resample(), or weights_ yourself")
+        return super().to_datatree()
+
     def summary(self):
         """Mean, sd, 95 % interval, R-hat and effective sample size of the parameters, weights included.
 
@@ -294,4 +307,5 @@ def resolve_method(method):
         raise TypeError(
             f"method must be one of {sorted(METHODS)}, or an object such as SequentialABC(), got method={method!r}"
         )
+    method._validate_params()
     return method

@@ -38,6 +38,7 @@ def check_release(estimator, S, n_statistics, words=""):
     ``n_statistics=None`` takes any number; ``words`` say what the numbers are.
     """
     who = type(estimator).__name__
+    S = S if np.ndim(S) else np.reshape(S, 1)
     S = check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
     shape = S.shape
     if S.ndim == 1 or (S.ndim == 2 and S.shape == (n_statistics, 1)):

@@ -10,14 +10,22 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from .._random import as_generator
-from ..samplers._mcem import Likelihood, ascend, impute, louis, next_size, upper_gain
+from ..samplers._mcem import (
+    FEWEST_EFFECTIVE,
+    Likelihood,
+    ascend,
+    inside,
+    newton_step,
+    next_size,
+    upper_gain,
+)
 from ..samplers._simulator import Simulator
 from ._chain_estimator import warn_user
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 from ._simulation_inputs import check_simulation
 
 N_STARTS = 1000  # draws of the prior whose mean is the start
-LAST = 100_000  # simulations, at least, of the last Newton step and the standard errors
+MOST_NEWTON = 30  # steps
 
 
 class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
@@ -25,7 +33,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
 
     A curator released s_obs = s(x) + noise.  The likelihood of s is known, that of s_obs an integral over s: the E-step
     simulates s and weighs it by the noise's density.  Sample sizes follow an ascent rule (Caffo, Jank & Jones 2005), so
-    that there is no schedule to set; a Newton step with Louis' score and information ends the ascent.
+    that there is no schedule to set; Newton steps with Louis' score and information end the ascent, since EM creeps.
 
     Parameters
     ----------
@@ -45,9 +53,9 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         ``score(statistics, theta)`` -> (size, n_params), ``hessian(...)`` -> (size, n_params, n_params), optional
             Derivatives of the log likelihood; finite differences otherwise.
     tol : float, default=0.01
-        The ascent ends where a step gains less than ``tol²`` in log likelihood, Monte Carlo error included: where it
-        moves θ by about ``tol`` standard errors.  The Newton step that follows has a Monte Carlo error of less than
-        ``tol / 10`` standard errors.
+        The ascent ends where a step gains less than ``tol²`` in log likelihood, Monte Carlo error included.  Newton
+        steps follow, each with a Monte Carlo error of less than ``tol / 10`` standard errors, until one is shorter than
+        ``tol`` standard errors.
     max_iter : int, default=200
         Most EM steps.
     n_simulations : int, default=1000
@@ -62,16 +70,17 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
     theta_ : ndarray of shape (n_params,)
         The maximum likelihood estimate.
     information_ : ndarray of shape (n_params, n_params)
-        Observed Fisher information of the release at ``theta_``.
+        Observed Fisher information of the release, where the last Newton step began.
     standard_error_ : ndarray of shape (n_params,)
     monte_carlo_error_ : ndarray of shape (n_params,)
         Standard error of ``theta_`` as a Monte Carlo estimate of the maximum.
     score_ : ndarray of shape (n_params,)
-        Gradient of the log likelihood where the ascent ended, before the Newton step.
+        Gradient of the log likelihood there.
     log_likelihood_ : float
-        Of the release, where the ascent ended.
+        Of the release, there.
     trace_ : dict of str to ndarray
-        Of each step: "theta", "log_likelihood" (before the step), "n_simulations", "gain", "gain_error".
+        Of each EM step: "theta", "log_likelihood" (before the step), "n_simulations", "gain", "gain_error",
+        "n_effective".
     converged_ : bool
     n_iter_ : int
 
@@ -98,7 +107,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_simulations": [Interval(Integral, 10, None, closed="left")],
-        "max_simulations": [Interval(Integral, 10, None, closed="left")],
+        "max_simulations": [Interval(Real, 10, None, closed="left")],
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
@@ -176,49 +185,50 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
 
     def _ascend(self, simulator, likelihood, theta, rng):
         """EM steps until the gain is below ``tol²``; (θ, steps, whether it is)."""
-        steps, size, used_up = [], min(self.n_simulations, self.max_simulations), False
+        steps, size, used_up = [], min(self.n_simulations, int(self.max_simulations)), False
         with Progress(self, 0, self.max_iter, unit="step") as progress:
             while len(steps) < self.max_iter and not used_up:
                 try:
-                    theta, step, used_up = ascend(simulator, likelihood, theta, size, rng, self.max_simulations)
+                    theta, step, used_up = ascend(simulator, likelihood, theta, size, rng, int(self.max_simulations))
                 except KeyboardInterrupt:
                     if not steps:
                         raise
                     break
                 steps.append(step)
                 progress(len(steps), f"log likelihood {step.log_likelihood:.5g}")
-                if upper_gain(step) < self.tol**2:
+                if upper_gain(step) < self.tol**2 and step.n_effective >= FEWEST_EFFECTIVE:
                     return theta, steps, True
-                size = min(next_size(step), self.max_simulations)
+                size = min(next_size(step), int(self.max_simulations))
         return theta, steps, False
 
     def _finish(self, simulator, likelihood, theta, rng):
-        """A Newton step, and the errors."""
-        kept, size = None, LAST
-        while True:
-            imputed, kept = impute(simulator, theta, min(size, self.max_simulations), rng, kept)
-            score, score_error, information = louis(likelihood, imputed, theta)
-            found = bool(np.all(np.isfinite(information)) and np.all(np.linalg.eigvalsh(information) > 0.0))
-            if found:
-                covariance = np.linalg.inv(information)
-                error = np.sqrt(np.diag(covariance))
-                monte_carlo_error = np.sqrt(np.diag(covariance @ score_error @ covariance))
-            n = len(imputed.weights)
-            if (found and np.all(monte_carlo_error < 0.1 * self.tol * error)) or 2 * n > self.max_simulations:
-                break
-            size = n
-        self.score_, self.information_, self.log_likelihood_ = score, information, imputed.log_likelihood
-        self.theta_ = theta
-        self.standard_error_ = self.monte_carlo_error_ = np.full(len(theta), np.nan)
+        """Newton steps until one is short, and the errors."""
         doubts = [] if self.converged_ else [f"it did not converge within max_iter={self.max_iter} steps and "
             f"max_simulations={self.max_simulations:g} simulations a step"]  # fmt: skip
-        if found:
-            self.standard_error_, self.monte_carlo_error_ = error, monte_carlo_error
-            newton = covariance @ score
-            if np.all(np.abs(newton) < error):  # the likelihood is quadratic so near
-                self.theta_ = theta + newton
+        for _ in range(MOST_NEWTON):
+            top = newton_step(simulator, likelihood, theta, 0.1 * self.tol, int(self.max_simulations), rng)
+            if top.step is None:
+                doubts.append("the observed information is not positive there: no standard error")
+                break
+            length = np.sqrt(top.step @ top.information @ top.step)  # in standard errors
+            last = length < self.tol or doubts
+            moved = inside(likelihood, top.imputed, theta, top.step * min(1.0, 1.0 / max(length, 1e-300)))
+            if moved is None:
+                doubts.append("the likelihood rises towards the edge of the parameters")
+                break
+            theta = moved
+            if last:
+                break
         else:
-            doubts.append("the observed information is not positive: there is no standard error")
+            doubts.append(f"{MOST_NEWTON} Newton steps did not reach the maximum")
+        self.converged_ = self.converged_ and not doubts
+        if top.step is not None and not top.is_precise:
+            doubts.append(
+                f"max_simulations={self.max_simulations:g} leave an error of {top.monte_carlo_error.tolist()}"
+            )
+        self.theta_, self.information_, self.score_ = theta, top.information, top.score
+        self.standard_error_, self.monte_carlo_error_ = top.error, top.monte_carlo_error
+        self.log_likelihood_ = top.imputed.log_likelihood
         if doubts:
             warn_user(f"Monte Carlo EM ended at theta={self.theta_.tolist()}: {'; '.join(doubts)}", RuntimeWarning)
 

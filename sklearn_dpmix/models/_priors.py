@@ -67,7 +67,7 @@ class BetaPrior(Prior):
         return {"alpha": alpha, "alpha_total": float(alpha.sum())}
 
     def draw(self, rng, size, family):
-        return rng.beta(self.a, self.b, (size, 1))
+        return np.clip(rng.beta(self.a, self.b, (size, 1)), 1e-300, 1.0 - 2.0**-53)  # inside, rounding or not
 
     def log_density(self, theta):
         x = theta[:, 0]
@@ -156,7 +156,7 @@ class GammaPrior(Prior):
         return {"shape": float(self.shape), "rate": float(self.rate)}
 
     def draw(self, rng, size, family):
-        return rng.gamma(self.shape, 1.0 / self.rate, (size, 1))
+        return np.maximum(rng.gamma(self.shape, 1.0 / self.rate, (size, 1)), 1e-300)
 
     def log_density(self, theta):
         return _log_gamma(theta[:, 0], self.shape, self.rate)

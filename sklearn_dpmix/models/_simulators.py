@@ -80,9 +80,10 @@ class PoissonCount(StatisticModel):
         return rng.poisson(self._check()[0] * theta).astype(np.float64)
 
     def log_likelihood(self, statistics, theta):
-        """Log probability of each statistic, (size,)."""
+        """Log probability of each statistic, (size,); -inf for a negative θ."""
         s, mean = statistics[:, 0], self._check()[0] * theta[:, 0]
-        return xlogy(s, mean) - mean - gammaln(s + 1.0)
+        with np.errstate(invalid="ignore"):
+            return np.where(mean >= 0.0, xlogy(s, mean) - mean - gammaln(s + 1.0), -np.inf)
 
     def maximise(self, statistics, weights):
         """θ of the largest weighted log likelihood, (1,)."""

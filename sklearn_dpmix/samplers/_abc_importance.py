@@ -1,9 +1,13 @@
 """Importance-sampling ABC: weighted draws, consistent for the exact posterior (Gong 2019, equation 10)."""
 
+from numbers import Integral
+from typing import Any, ClassVar
+
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
 
 from ._simulator import WeightedDraws, block_generator, blocks_of
 
@@ -21,6 +25,11 @@ class ImportanceABC(BaseEstimator):
     """
 
     has_chains = False
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "proposal": "no_validation",
+        "block_size": [Interval(Integral, 1, None, closed="left")],
+    }
 
     def __init__(self, proposal=None, block_size=16384):
         self.proposal = proposal

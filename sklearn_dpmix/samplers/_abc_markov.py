@@ -5,11 +5,13 @@ s_1, ..., s_R: an unbiased estimate, which is kept with θ, so that the posterio
 Marjoram et al. 2003 for R = 1).
 """
 
-from typing import NamedTuple
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
 
 from ._carry import TARGET
 from ._parameter_draws import n_kept
@@ -50,6 +52,10 @@ class MarkovABC(BaseEstimator):
     needs = ("sample_prior", "log_prior")
     has_chains = True
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_replicates": [Interval(Integral, 1, None, closed="left")],
+    }
+
     def __init__(self, n_replicates=10):
         self.n_replicates = n_replicates
 
@@ -57,7 +63,7 @@ class MarkovABC(BaseEstimator):
         """Start a chain at one of ``N_STARTS`` draws of the prior, by the density of the release."""
         theta, statistics, log_release = simulator.from_prior(rng, N_STARTS)
         log_prior = simulator.log_prior(theta)
-        best = int(np.argmax(log_release + rng.gumbel(size=N_STARTS)))
+        best = int(np.argmax(np.where(log_prior > -np.inf, log_release + rng.gumbel(size=N_STARTS), -np.inf)))
         if not np.isfinite(log_release[best] + log_prior[best]):
             raise ValueError(
                 f"none of {N_STARTS} draws of the prior can have led to this release (log_prior {log_prior[best]}, log "

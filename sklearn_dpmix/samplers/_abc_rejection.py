@@ -1,10 +1,13 @@
 """Rejection ABC: independent draws from the exact posterior (Gong 2019, Algorithm 1 and Theorem 1)."""
 
 from math import ceil, inf, log
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
 
 from ._simulator import WeightedDraws, block_generator
 
@@ -26,6 +29,10 @@ class RejectionABC(BaseEstimator):
     needs = ("sample_prior",)
     has_chains = False
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "block_size": [Interval(Integral, 1, None, closed="left")],
+    }
+
     def __init__(self, block_size=16384):
         self.block_size = block_size
 
@@ -38,7 +45,7 @@ class RejectionABC(BaseEstimator):
         if simulator.log_mode == inf:
             raise ValueError(
                 f'method="rejection" needs the largest value that the density of {simulator.mechanism!r} takes, which '
-                'is not known: use method="smc" or "importance"'
+                'is not known: use method="smc" or "importance", or give the mechanism n_records where it takes that'
             )
         blocks, n_kept, expected = [], 0, 0.0
         most = ceil(max_simulations / self.block_size)
@@ -96,7 +103,8 @@ def one_block(simulator, root, i, size):
     if np.any(gain > SLACK):
         raise ValueError(
             f"the density of {simulator.mechanism!r} is larger at a simulated statistic than log_release_mode says: "
-            'its noise must have its mode at 0 for method="rejection"; use method="importance" or "smc"'
+            'its noise must have its mode at 0 for method="rejection" (and a simulated smooth sensitivity be that of '
+            'n_records records); use method="importance" or "smc"'
         )
     kept = -rng.standard_exponential(size) <= gain
     probability = np.exp(np.minimum(gain, 0.0))

@@ -9,17 +9,19 @@ posterior, with errors known.  Weights are bounded, since g has a share of the p
 """
 
 from math import exp, inf, log
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln, logsumexp
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
 
 from ._abc_importance import ImportanceABC, effective_of_means, weigh
 from ._simulator import WeightedDraws, block_generator
 
-MOST_WIDE = 1e15  # factors of the noise's scale that are tried
 STALLED = 0.8  # a width that shrinks by less says that the scatter of s decides
 N_CENTRES = 200  # of the mixture that proposes
 DF = 5.0  # its components are t laws: their tails keep weights bounded
@@ -41,6 +43,11 @@ class SequentialABC(BaseEstimator):
     needs = ("sample_prior", "log_prior")
     has_chains = False
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "batch_size": [Interval(Integral, 20, None, closed="left")],
+        "ess_fraction": [Interval(Real, 0, 1, closed="neither")],
+    }
+
     def __init__(self, batch_size=1000, ess_fraction=0.1):
         self.batch_size = batch_size
         self.ess_fraction = ess_fraction
@@ -53,7 +60,8 @@ class SequentialABC(BaseEstimator):
         try:
             while width > 1.0 and not budget.is_spent:
                 simulations = pilot.draw(1)
-                new = narrowest(simulations, target, width)
+                target = min(target, 0.5 * len(simulations.theta))
+                new = narrowest(simulations, target, min(width, simulator.most_wide))
                 if new > STALLED * width:
                     new, simulations = 1.0, pilot.draw_until(target, MOST_BATCHES)
                 width = new
@@ -73,8 +81,11 @@ class SequentialABC(BaseEstimator):
         if not found.weights.any():
             found.n_simulations = budget.n_simulations
             return found
-        chosen = systematic(found.theta, found.weights, n_draws, block_generator(root, 0))
-        ess = 1.0 / (1.0 / found.ess + 1.0 / n_draws)  # at least: the second term is what resampling adds at most
+        simulations.check_normalised()
+        rng = block_generator(root, 0)
+        chosen = rng.permutation(systematic(found.theta, found.weights, n_draws, rng))
+        with np.errstate(divide="ignore"):  # no spread, no draws
+            ess = 1.0 / (1.0 / found.ess + 1.0 / n_draws)  # at least: the second term is what resampling adds at most
         return WeightedDraws(
             found.theta[chosen],
             found.statistics[chosen],
@@ -112,6 +123,18 @@ class Simulations:
 
     def __init__(self, simulator, theta, statistics, log_ratio):
         self.simulator, self.theta, self.statistics, self.log_ratio = simulator, theta, statistics, log_ratio
+
+    def check_normalised(self):
+        """Raise ValueError where the prior's density does not integrate to 1: π/g then has another mean under g.
+
+        It is at most 1 / ``SHARE_OF_PRIOR`` if the density is right, so that its variance is at most that, too.
+        """
+        mean, n = float(np.mean(np.exp(np.minimum(self.log_ratio, 50.0)))), len(self.log_ratio)
+        if abs(mean - 1.0) > 6.0 * np.sqrt(1.0 / (SHARE_OF_PRIOR * n)):
+            raise ValueError(
+                f"{type(self.simulator.model).__name__}.log_prior must be the normalised log density of what "
+                f"sample_prior draws: under the learnt proposal the density is {mean:.3g} times what it should be"
+            )
 
     def effective(self):
         """Effective sample size of the worst mean at the mechanism's own noise."""
@@ -204,7 +227,8 @@ class Proposal:
         """(size,)"""
         whiten = np.linalg.inv(self.root).T
         squares = cdist(theta @ whiten, self.centres @ whiten, "sqeuclidean")
-        log_t = np.log(np.mean((1.0 + squares / DF) ** (-0.5 * (DF + self.d)), axis=1)) + self._log_constant()
+        mean = np.mean((1.0 + squares / DF) ** (-0.5 * (DF + self.d)), axis=1)
+        log_t = np.log(np.maximum(mean, 1e-300)) + self._log_constant()
         log_prior = self.simulator.log_prior(theta)
         return np.logaddexp(log(1.0 - SHARE_OF_PRIOR) + log_t, log(SHARE_OF_PRIOR) + log_prior)
 
@@ -217,11 +241,7 @@ def narrowest(simulations, target, width):
     """The smallest width, at most ``width``, that leaves ``target`` effective simulations."""
     if effective(simulations.log_weight(1.0)) >= target:
         return 1.0
-    low, high = 0.0, min(log(width), log(MOST_WIDE))
-    if width == inf:
-        high = 1.0
-        while effective(simulations.log_weight(exp(high))) < target and high < log(MOST_WIDE):
-            low, high = high, 2.0 * high
+    low, high = 0.0, log(width)
     for _ in range(25):
         middle = 0.5 * (low + high)
         if effective(simulations.log_weight(exp(middle))) < target:

@@ -17,6 +17,8 @@ from scipy.stats import norm
 #: Errors of a rise that is taken for one, of the size of the next sample, and of convergence (Caffo et al., §5).
 ALPHA, BETA, GAMMA = 0.25, 0.25, 0.1
 BLOCK = 65536  # simulations at a time
+LAST = 100_000  # of a Newton step, at least
+FEWEST_EFFECTIVE = 100  # simulations, by their weights, for an error to be believed
 
 
 class Imputation(NamedTuple):
@@ -69,8 +71,8 @@ class Likelihood:
             found = np.asarray(self.model.maximise(statistics, weights), dtype=np.float64)
             if found.shape != theta.shape or not np.all(np.isfinite(found)):
                 raise ValueError(
-                    f"{type(self.model).__name__}.maximise(statistics, weights) must be {len(theta)} finite numbers, "
-                    f"got {found.tolist()}"
+                    f"{type(self.model).__name__}.maximise(statistics, weights) must be finite, of shape "
+                    f"{theta.shape}, got {found.tolist()} of shape {found.shape}"
                 )
             return found
         start = -(weights @ self.log_likelihood(statistics, theta))
@@ -83,13 +85,21 @@ class Likelihood:
         steps = np.vstack([theta, theta + np.diag(0.05 * np.maximum(np.abs(theta), 1e-3))])
         return minimize(loss, theta, method="Nelder-Mead", options={**options, "initial_simplex": steps}).x
 
+    def _derivative(self, name, statistics, theta, shape):
+        value = getattr(self.model, name)(statistics, np.tile(theta, (len(statistics), 1)))
+        if np.shape(value) != shape:
+            raise ValueError(
+                f"{type(self.model).__name__}.{name}(statistics, theta) must have shape {shape}, got {np.shape(value)}"
+            )
+        return np.asarray(value, dtype=np.float64)
+
     def _steps(self, theta):
         return np.maximum(np.abs(theta), 1e-3) * 1e-4
 
     def score(self, statistics, theta):
         """Gradients, (size, n_params)."""
         if callable(getattr(self.model, "score", None)):
-            return np.asarray(self.model.score(statistics, np.tile(theta, (len(statistics), 1))), dtype=np.float64)
+            return self._derivative("score", statistics, theta, (len(statistics), len(theta)))
         steps = np.diag(self._steps(theta))
         columns = [
             (self.log_likelihood(statistics, theta + step) - self.log_likelihood(statistics, theta - step))
@@ -101,7 +111,7 @@ class Likelihood:
     def hessian(self, statistics, theta):
         """Second derivatives, (size, n_params, n_params)."""
         if callable(getattr(self.model, "hessian", None)):
-            return np.asarray(self.model.hessian(statistics, np.tile(theta, (len(statistics), 1))), dtype=np.float64)
+            return self._derivative("hessian", statistics, theta, (len(statistics), len(theta), len(theta)))
         steps = np.diag(self._steps(theta))
         columns = [
             (self.score(statistics, theta + step) - self.score(statistics, theta - step)) / (2.0 * step.sum())
@@ -132,6 +142,7 @@ class Step(NamedTuple):
     n_simulations: int
     gain: float
     gain_error: float
+    n_effective: float  # of the simulations, by their weights
 
 
 def ascend(simulator, likelihood, theta, size, rng, most):
@@ -148,7 +159,8 @@ def ascend(simulator, likelihood, theta, size, rng, most):
         n = len(imputed.weights)
         more = ceil(n / 2)
         if gain >= z * error or n + more > most:
-            return proposed, Step(proposed, imputed.log_likelihood, n, gain, error), n + more > most
+            step = Step(proposed, imputed.log_likelihood, n, gain, error, 1.0 / float(weights @ weights))
+            return proposed, step, n + more > most
         imputed, kept = impute(simulator, theta, more, rng, kept)
 
 
@@ -156,6 +168,8 @@ def next_size(step):
     """Simulations of the next step: so many that a gain of the same size would be seen (Caffo et al., eq. 13)."""
     if step.gain <= 0.0:
         return step.n_simulations
+    if step.n_effective < FEWEST_EFFECTIVE and upper_gain(step) < 1.0:  # errors from so few say nothing
+        return 2 * step.n_simulations
     needed = step.n_simulations * (step.gain_error * (norm.isf(ALPHA) + norm.isf(BETA)) / step.gain) ** 2
     return int(max(step.n_simulations, min(needed, 10.0 * step.n_simulations)))
 
@@ -163,3 +177,44 @@ def next_size(step):
 def upper_gain(step):
     """What the gain hardly ever exceeds."""
     return step.gain + norm.isf(GAMMA) * step.gain_error
+
+
+class Top(NamedTuple):
+    """What is known of the likelihood at one θ."""
+
+    imputed: Imputation
+    score: np.ndarray
+    information: np.ndarray
+    step: np.ndarray | None  # Newton's; None where the information is not positive
+    error: np.ndarray
+    monte_carlo_error: np.ndarray  # of the step
+    is_precise: bool
+
+
+def newton_step(simulator, likelihood, theta, precision, most, rng):
+    """Louis' score and information at θ, from simulations until the step is known to ``precision`` standard errors."""
+    size, kept = min(LAST, most), None
+    nan = np.full(len(theta), np.nan)
+    while True:
+        imputed, kept = impute(simulator, theta, size, rng, kept)
+        score, score_error, information = louis(likelihood, imputed, theta)
+        n, step, error, spread, is_precise = len(imputed.weights), None, nan, nan, False
+        if np.all(np.isfinite(information)) and np.all(np.linalg.eigvalsh(information) > 0.0):
+            covariance = np.linalg.inv(information)
+            step, error = covariance @ score, np.sqrt(np.diag(covariance))
+            if imputed.weights @ imputed.weights * FEWEST_EFFECTIVE < 1.0:
+                spread = np.sqrt(np.diag(covariance @ score_error @ covariance))
+            is_precise = bool(np.all(spread < precision * error))
+        if is_precise or 2 * n > most:
+            return Top(imputed, score, information, step, error, spread, is_precise)
+        size = n
+
+
+def inside(likelihood, imputed, theta, step):
+    """θ moved by the step, or by half of it and so on until the likelihood is finite; None where it never is."""
+    statistics = imputed.statistics[imputed.weights > 0.0]
+    for _ in range(10):
+        if np.all(likelihood.log_likelihood(statistics, theta + step) > -np.inf):
+            return theta + step
+        step = 0.5 * step
+    return None

@@ -4,6 +4,15 @@ from functools import cached_property
 
 import numpy as np
 
+MOST_WIDE = 1e15
+
+
+def read_only(array):
+    """A view that a user's method cannot change by mistake."""
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
 
 class Simulator:
     """The user's model with what its methods return checked, next to the release.
@@ -30,6 +39,13 @@ class Simulator:
         """The same under noise that many times as wide."""
         return self.mechanism.release_density(self.S, factor)
 
+    @property
+    def most_wide(self):
+        """Largest factor of the noise's scale that is tried: noise on integers has a largest scale."""
+        if not getattr(self.mechanism, "is_discrete", False):
+            return MOST_WIDE
+        return min(MOST_WIDE, 2.0**44 / float(np.max(self.mechanism.noise_scale_for(self.S.shape[1]))))
+
     @cached_property
     def log_mode(self):
         """Largest value of :attr:`log_release`."""
@@ -40,7 +56,7 @@ class Simulator:
 
     def prior(self, rng, size):
         """Draws from the prior, (size, n_params)."""
-        theta = np.asarray(self.model.sample_prior(rng, size), dtype=np.float64)
+        theta = np.array(self.model.sample_prior(rng, size), dtype=np.float64)  # a copy: it is ours to change
         if theta.ndim != 2 or len(theta) != size:
             raise self._wrong(f"sample_prior(rng, {size})", f"have shape ({size}, n_params)", theta.shape)
         if not np.all(np.isfinite(theta)):
@@ -49,7 +65,7 @@ class Simulator:
 
     def log_prior(self, theta):
         """Log prior density, (size,); -inf outside the support."""
-        value = np.asarray(self.model.log_prior(theta), dtype=np.float64)
+        value = np.asarray(self.model.log_prior(read_only(theta)), dtype=np.float64)
         if value.shape != (len(theta),):
             raise self._wrong("log_prior(theta)", f"have shape ({len(theta)},), a number a row of theta", value.shape)
         if np.any(value == np.inf):
@@ -58,7 +74,7 @@ class Simulator:
 
     def statistics(self, rng, theta):
         """A simulated statistic for each row of θ, (size, n_columns)."""
-        value = np.asarray(self.model.sample_statistic(rng, theta), dtype=np.float64)
+        value = np.asarray(self.model.sample_statistic(rng, read_only(theta)), dtype=np.float64)
         expected = len(theta), self.n_columns
         if value.shape != expected:
             must = f"have shape {expected}"
