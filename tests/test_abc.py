@@ -206,7 +206,7 @@ def test_agreement_with_imputed_records():
     wide = SufficientStatistics("normal", bounds=(-1e3, 1e3))
     imputed = PrivateExpFamilyGibbs(
         GaussianMechanism(scale=8.0, query=wide), family="normal", prior=prior, n_records=n, approximation="exact",
-        n_draws=20_000, random_state=4,
+        n_draws=8_000, random_state=4,
     ).fit(S)  # fmt: skip
     for transform in (lambda theta: theta[..., 0], lambda theta: np.log(theta[..., 1])):
         one, other = transform(rejection.theta_draws_), transform(imputed.theta_draws_)
@@ -315,7 +315,7 @@ class Improved(MarkovABC):
 )
 def test_broken_twins_are_rejected(how, model):
     fitted = PrivateABC(
-        LaplaceMechanism(scale=1.0), model=model, method=how, n_draws=20_000, n_warmup=500, random_state=0
+        LaplaceMechanism(scale=1.0), model=model, method=how, n_draws=10_000, n_warmup=500, random_state=0
     ).fit([37.4])
     with pytest.raises(Disagreement):
         check(fitted, gamma_poisson(37.4, 1, (25.0, 1.0), laplace(1.0)))

@@ -107,7 +107,7 @@ def test_ranks_of_the_truth_are_uniform(sampler, noise):
     ("noise", "fitted_with"),
     [
         ("laplace", LaplaceMechanism(scale=0.4, bounds=(-1.0, 2.0))),
-        ("laplace", LaplaceMechanism(scale=0.8)),
+        pytest.param("laplace", LaplaceMechanism(scale=0.8), marks=pytest.mark.nightly),
         pytest.param("gaussian", GaussianMechanism(scale=1.4), marks=pytest.mark.nightly),
     ],
 )

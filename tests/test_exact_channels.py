@@ -504,11 +504,11 @@ class BinsStay(Bins):
 @pytest.mark.parametrize(
     ("family", "twin"),
     [
-        ("haar-beta", PriorForgotten(*PRIOR)),
+        pytest.param("haar-beta", PriorForgotten(*PRIOR), marks=pytest.mark.nightly),
         pytest.param("haar-beta", SplitsTooOften(), marks=pytest.mark.nightly),
         pytest.param("smoothed-beta", PriorForgotten(*PRIOR), marks=pytest.mark.nightly),
         ("perturbed-beta", ReleaseForgotten()),
-        ("perturbed-beta", BinsStay()),
+        pytest.param("perturbed-beta", BinsStay(), marks=pytest.mark.nightly),
     ],
 )
 def test_broken_samplers_are_rejected(family, twin):
