@@ -19,15 +19,16 @@ from ._augmented_state import ACCEPTED, LOG_MIN_ACCEPT, N_RECORDS, N_SWEEPS, PRO
 from ._carry import move_blocks
 from ._number import change_number
 from ._parameter_draws import n_kept, new_statistic_draws
-from ._release import log_entry, log_release
+from ._release import log_release
 
 
 @helper
 def log_release_moved(channel, S, total, contributions, old, new):
     """``log_release`` with one record's contribution replaced by another."""
     value = 0.0
-    for j in range(total.size):
-        value += log_entry(channel, S, j, total[j] - contributions[old, j] + contributions[new, j])
+    for r in range(S.shape[0]):
+        for j in range(total.size):
+            value += channel.log_release(S, r, j, total[j] - contributions[old, j] + contributions[new, j])
     return value
 
 
