@@ -1,0 +1,183 @@
+"""What releases cost together: ε at a δ, δ at an ε."""
+
+from math import exp, inf, isfinite, log
+
+from scipy.optimize import brentq
+
+from ._checks import check_accountant, check_delta, check_number
+from ._conversions import approx_dp_to_zcdp, zcdp_to_approx_dp
+from ._gaussian import gaussian_delta, gaussian_mu
+from ._releases import Releases
+from ._renyi import ORDERS, renyi_epsilon, renyi_log_delta
+
+#: Relative excess of an exact ε over what rounding does to it; half of what :func:`gaussian_mu` leaves, so that a
+#: budget that was used up to the last digit does not read as overspent.
+MARGIN = 5e-13
+
+
+def epsilon_of(releases, delta, accountant="tight"):
+    """Return an ε such that all ``releases`` together are (ε, δ)-DP; neighbours replace one record.
+
+    Parameters
+    ----------
+    releases : Releases or list of Releases
+        Made on the same data, in any order; each may be chosen in sight of those before it.
+    delta : float in (0, 1)
+    accountant : {"tight", "rdp", "zcdp"}, default="tight"
+        - ``"zcdp"``: ρ's add up and ε = ρ + 2√(ρ ln 1/δ) (Bun & Steinke 2016); no amplification by subsampling.
+        - ``"rdp"``: Rényi divergences add up at each of 980 orders α; ε = rdp + log((α-1)/α) - (log δ + log α)/(α-1) at
+          the best (Canonne, Kamath & Steinke 2020, Proposition 12).
+        - ``"tight"``: exact, to about 1e-12, where all noise is Gaussian on all of the data: the privacy loss is N(μ,
+          2μ) with the sum of the μ's.  Otherwise ``"rdp"``, or the same noise on all of the data where that costs less.
+
+    Returns
+    -------
+    epsilon : float
+        In nats, rounded up; inf where no ε is known to hold.
+
+    Raises
+    ------
+    ValueError
+        For ``delta`` outside (0, 1), an unknown accountant, or releases that have no ρ under ``"zcdp"``.
+    TypeError
+        For anything that is not a :class:`Releases`.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.privacy import GaussianReleases, epsilon_of
+    >>> test = GaussianReleases(noise_multiplier=50.0, n_releases=1000)
+    >>> [round(epsilon_of(test, 1e-6, accountant), 3) for accountant in ("zcdp", "rdp", "tight")]
+    [3.525, 3.131, 2.922]
+    """
+    releases = as_list(releases)
+    check_delta(delta)
+    check_accountant(accountant)
+    delta = float(delta)
+    if accountant == "zcdp":
+        rho = total_rho(releases)
+        return zcdp_to_approx_dp(rho, delta) if isfinite(rho) else inf
+    if accountant == "rdp":
+        return renyi_epsilon(total_rdp(releases), delta)
+    exact = total(releases, "mu")
+    if exact is not None:
+        return _gaussian_epsilon(exact, delta)
+    bound = total(releases, "gaussian_mu_bound")
+    return min(renyi_epsilon(total_rdp(releases), delta), inf if bound is None else _gaussian_epsilon(bound, delta))
+
+
+def delta_of(releases, epsilon, accountant="tight"):
+    """Return a δ such that all ``releases`` together are (ε, δ)-DP: :func:`epsilon_of` the other way round.
+
+    Parameters
+    ----------
+    releases : Releases or list of Releases
+    epsilon : float, at least 0
+    accountant : {"tight", "rdp", "zcdp"}, default="tight"
+        As for :func:`epsilon_of`.
+
+    Returns
+    -------
+    delta : float
+        At most 1; relative error about 1e-11 where it is exact.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`epsilon_of`; ``epsilon`` must be finite and at least 0.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.privacy import GaussianReleases, delta_of
+    >>> test = GaussianReleases(noise_multiplier=50.0, n_releases=1000)
+    >>> print(*(f"{delta_of(test, 3.0, accountant):.2g}" for accountant in ("zcdp", "rdp", "tight")))
+    5.5e-05 2.7e-06 5.6e-07
+    """
+    releases = as_list(releases)
+    check_number("epsilon", epsilon, 0, closed=True)
+    check_accountant(accountant)
+    epsilon = float(epsilon)
+    if accountant == "zcdp":
+        rho = total_rho(releases)
+        if rho == 0 or rho >= epsilon:
+            return 0.0 if rho == 0 else 1.0
+        return exp(-((epsilon - rho) ** 2) / (4.0 * rho))
+    if accountant == "tight" and total(releases, "mu") is not None:
+        return _gaussian_delta(epsilon, total(releases, "mu"))
+    renyi = min(1.0, exp(min(0.0, renyi_log_delta(total_rdp(releases), epsilon))))
+    bound = total(releases, "gaussian_mu_bound") if accountant == "tight" else None
+    return renyi if bound is None else min(renyi, _gaussian_delta(epsilon, bound))
+
+
+def fits(releases, epsilon, delta, accountant):
+    """Whether releases keep to (ε, δ).  One comparison for all that hand out a budget, so that they never disagree."""
+    if accountant == "zcdp":
+        return total_rho(releases) <= approx_dp_to_zcdp(epsilon, delta)
+    if accountant == "tight":
+        bound = total(releases, "gaussian_mu_bound")  # μ itself where that is exact
+        if bound is not None and bound <= gaussian_mu(epsilon, delta):
+            return True
+        if total(releases, "mu") is not None:
+            return False
+    return renyi_log_delta(total_rdp(releases), epsilon) <= log(delta)
+
+
+def as_list(releases):
+    """Return releases as a list, and say what is not one."""
+    found = [releases] if isinstance(releases, Releases) else list(_iterate(releases))
+    for one in found:
+        if not isinstance(one, Releases):
+            raise TypeError(
+                f"releases must be a Releases or a list of them, got {one!r}: describe what was released by "
+                "GaussianReleases, SubsampledGaussianReleases or SubsampledReleases"
+            )
+    return found
+
+
+def _iterate(releases):
+    try:
+        return iter(releases)
+    except TypeError:
+        return [releases]
+
+
+def total(releases, name):
+    """Return the sum of an attribute over releases; None where one of them has none."""
+    parts = [getattr(one, name) for one in releases]
+    return None if any(part is None for part in parts) else float(sum(parts))
+
+
+def total_rho(releases):
+    """Return the sum of ρ's, or say who has none."""
+    for one in releases:
+        if one.rho is None:
+            raise ValueError(f'accountant="zcdp" cannot account for {one!r}, which has no ρ: use "rdp" or "tight"')
+    return float(sum(one.rho for one in releases))
+
+
+def total_rdp(releases, orders=ORDERS):
+    """Return the summed Rényi divergences at an array of orders."""
+    return sum((one.rdp(orders) for one in releases), 0.0 * orders)
+
+
+def _gaussian_delta(epsilon, mu):
+    return gaussian_delta(epsilon, mu) if isfinite(mu) else 1.0
+
+
+def _gaussian_epsilon(mu, delta):
+    """Return the least ε at which N(μ, 2μ) keeps to δ, rounded up."""
+    if not isfinite(mu):
+        return inf
+    if gaussian_delta(0.0, mu) <= delta:
+        return 0.0
+    top = zcdp_to_approx_dp(mu, delta)
+
+    def excess(epsilon):
+        value = gaussian_delta(epsilon, mu)
+        return log(value) - log(delta) if value > 0 else -1e3
+
+    epsilon = brentq(excess, 0.0, top, xtol=1e-300, rtol=1e-15) * (1.0 + MARGIN)
+    step = MARGIN
+    while gaussian_delta(epsilon, mu) > delta:  # rounding alone, as in gaussian_mu
+        epsilon *= 1.0 + step
+        step *= 2.0
+    return epsilon

@@ -1,0 +1,34 @@
+"""What a mechanism promises."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PrivacyGuarantee:
+    """What a mechanism promises.
+
+    Attributes
+    ----------
+    epsilon, delta : float or None
+        (ε, δ)-differential privacy; None where only ``rho`` is stated.
+    rho : float
+        ρ of zero-concentrated differential privacy.
+    neighbours : str
+        Which pairs of inputs the promise is about.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> LaplaceMechanism(epsilon=2.0, bounds=(0, 1)).guarantee()
+    PrivacyGuarantee(epsilon=2.0, delta=0.0, rho=2.0, neighbours='replace one record')
+    """
+
+    epsilon: float | None
+    delta: float | None
+    rho: float
+    neighbours: str = "replace one record"
+
+    @classmethod
+    def pure(cls, epsilon, neighbours="replace one record"):
+        """ε-DP, which is ε²/2-zCDP (Bun & Steinke 2016, Proposition 1.4)."""
+        return cls(epsilon, 0.0, 0.5 * epsilon**2, neighbours)

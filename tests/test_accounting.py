@@ -1,0 +1,690 @@
+"""What releases cost together: closed forms, mpmath, brute force over neighbours, dp-accounting; broken twins."""
+
+import itertools
+import math
+import pickle
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from sklearn_dpmix.privacy import (
+    GaussianReleases,
+    Releases,
+    SubsampledGaussianReleases,
+    SubsampledReleases,
+    approx_dp_to_zcdp,
+    barker_rdp,
+    delta_of,
+    epsilon_of,
+    gaussian_delta,
+    gaussian_mu,
+    max_releases,
+    noise_multiplier_for,
+    zcdp_to_approx_dp,
+)
+from sklearn_dpmix.privacy._renyi import ORDERS, renyi_epsilon, renyi_log_delta
+from sklearn_dpmix.privacy._subsampled_gaussian import _log_excess
+
+ACCOUNTANTS = ("zcdp", "rdp", "tight")
+BANANA = 0.17 * 100_000**0.5  # noise multiplier of the thesis' penalty tests, at ε = 4 and δ = 1e-6
+
+
+def exact_delta(epsilon, mu):
+    """δ of N(μ, 2μ) at ε, with digits to spare."""
+    with mpmath.workdps(60):
+        epsilon, mu = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        s = mpmath.sqrt(2 * mu)
+        return mpmath.ncdf((mu - epsilon) / s) - mpmath.exp(epsilon) * mpmath.ncdf(-(mu + epsilon) / s)
+
+
+def exact_divergence(p, q, alpha, grid):
+    """Rényi divergence of order α of two densities given by their logs on an even grid (the trapezium rule)."""
+    return float(logsumexp(alpha * p + (1 - alpha) * q) + math.log(grid[1] - grid[0])) / (alpha - 1)
+
+
+# ---------------------------------------------------------------- Gaussian releases
+
+
+def test_gaussian_releases_are_the_closed_forms():
+    for multiplier, n in ((0.3, 1), (1.0, 7), (53.7, 2028), (1e5, 10**9)):
+        releases = GaussianReleases(multiplier, n)
+        mu = n / (2 * multiplier**2)
+        assert releases.mu == releases.rho == releases.gaussian_mu_bound == pytest.approx(mu, rel=1e-15, abs=0)
+        np.testing.assert_allclose(releases.rdp([1.5, 2, 100]), np.array([1.5, 2, 100]) * mu, rtol=1e-15)
+        assert releases.rdp(3).shape == () and releases.rdp(math.inf) == math.inf
+
+
+def test_gaussian_rdp_is_the_divergence_of_two_normals():
+    """By quadrature; a divergence without the square would not pass."""
+    x = np.linspace(-60, 60, 40_001)
+    for multiplier, alpha in ((1.0, 2.0), (3.0, 1.3), (0.7, 9.0)):
+        p, q = -0.5 * (x - 1 / multiplier) ** 2, -0.5 * x**2
+        log_norm = 0.5 * math.log(2 * math.pi)
+        assert exact_divergence(p - log_norm, q - log_norm, alpha, x) == pytest.approx(
+            float(GaussianReleases(multiplier).rdp(alpha)), rel=1e-9, abs=0
+        )
+
+
+def test_nothing_released_costs_nothing():
+    for none in (
+        GaussianReleases(1e-200, 0),
+        SubsampledGaussianReleases(0.5, 2, 10, 0),
+        SubsampledReleases(lambda a: a * np.inf, 2, 10, 0),
+    ):
+        assert np.all(none.rdp([2.0, math.inf]) == 0)
+    assert epsilon_of([], 1e-6) == epsilon_of(GaussianReleases(1.0, 0), 1e-6, "rdp") == delta_of([], 0.0) == 0
+    assert epsilon_of([], 1e-6, "zcdp") == delta_of([], 0.0, "zcdp") == 0
+
+
+def test_noise_too_small_for_floating_point_costs_everything():
+    releases = GaussianReleases(1e-300)
+    for accountant in ACCOUNTANTS:
+        assert epsilon_of(releases, 1e-6, accountant) == math.inf
+        assert delta_of(releases, 5.0, accountant) == 1.0
+    assert epsilon_of(SubsampledGaussianReleases(1e-300, 1, 10), 1e-6) == math.inf
+
+
+# ---------------------------------------------------------------- the exact Gaussian accountant
+
+
+@pytest.mark.parametrize("delta", [1e-200, 1e-30, 1e-6, 0.01, 0.5, 0.99])
+def test_gaussian_mu_is_the_largest_that_is_private(delta):
+    """By mpmath, never only nearly; a part in 10⁹ more is not private."""
+    for epsilon in (0.0, 1e-9, 1e-3, 0.3, 1.0, 4.0, 50.0) if delta > 1e-100 else (1e-9, 4.0):  # μ = δ²·π at ε = 0
+        mu = gaussian_mu(epsilon, delta)
+        assert gaussian_delta(epsilon, mu) <= delta
+        assert exact_delta(epsilon, mu) <= delta
+        assert exact_delta(epsilon, mpmath.mpf(mu) * (1 + mpmath.mpf("1e-9"))) > delta
+
+
+def test_gaussian_mu_near_certainty_and_at_tiny_arguments():
+    """Where δ no longer shows a change of μ in floating point, it is still kept to."""
+    for epsilon in (0.0, 1e-300, 1e-12, 1.0, 30.0):
+        for delta in (5e-324, 1e-300, 1 - 1e-9, 1 - 1e-15):
+            mu = gaussian_mu(epsilon, delta)
+            assert mu >= 0 and gaussian_delta(epsilon, mu) <= delta
+
+
+@pytest.mark.parametrize("delta", [1e-30, 1e-6, 0.1])
+def test_tight_epsilon_is_the_smallest_that_is_private(delta):
+    for mu in (1e-8, 1e-3, 0.3, 5.0, 400.0):
+        releases = GaussianReleases(math.sqrt(0.5 / mu))
+        epsilon = epsilon_of(releases, delta)
+        assert exact_delta(epsilon, releases.mu) <= delta
+        assert epsilon == 0 or exact_delta(mpmath.mpf(epsilon) * (1 - mpmath.mpf("1e-9")), releases.mu) > delta
+
+
+def test_tight_delta_is_exact():
+    for mu, epsilon in ((0.3, 1.0), (1e-4, 0.05), (20.0, 3.0), (0.35, 4.0)):
+        value = delta_of(GaussianReleases(math.sqrt(0.5 / mu)), epsilon)
+        assert value == pytest.approx(float(exact_delta(epsilon, mu)), rel=1e-10, abs=0)
+
+
+def test_what_is_released_together_adds_up():
+    """μ's add: ten kinds of noise cost as one of the summed precision.  Adding ε's would cost far more."""
+    multipliers = [3.0, 5.0, 7.0, 20.0]
+    parts = [GaussianReleases(m, 3) for m in multipliers]
+    whole = GaussianReleases(1 / math.sqrt(sum(3 / m**2 for m in multipliers)))
+    for accountant in ACCOUNTANTS:
+        assert epsilon_of(parts, 1e-6, accountant) == pytest.approx(epsilon_of(whole, 1e-6, accountant), rel=1e-11)
+        assert sum(epsilon_of(part, 1e-6 / 4, accountant) for part in parts) > 1.3 * epsilon_of(parts, 1e-6, accountant)
+    assert epsilon_of(tuple(parts), 1e-6) == epsilon_of(iter(parts), 1e-6) == epsilon_of(parts, 1e-6)
+
+
+# ---------------------------------------------------------------- Rényi divergence and zCDP to (ε, δ)
+
+
+def test_zcdp_is_the_closed_form():
+    for rho in (0.01, 1.0, 9.0):
+        releases = GaussianReleases(math.sqrt(0.5 / rho))
+        assert epsilon_of(releases, 1e-6, "zcdp") == pytest.approx(zcdp_to_approx_dp(rho, 1e-6), rel=1e-14)
+        assert delta_of(releases, zcdp_to_approx_dp(rho, 1e-6), "zcdp") == pytest.approx(1e-6, rel=1e-9)
+        assert delta_of(releases, rho / 2, "zcdp") == 1.0
+
+
+def test_renyi_conversion_is_the_formula():
+    """Against mpmath on the same orders, to 1e-12."""
+    for mu, delta in ((0.01, 1e-6), (1.0, 1e-3), (0.4, 1e-12)):
+        with mpmath.workdps(30):
+            exact = min(
+                mpmath.mpf(a) * mu
+                + mpmath.log((mpmath.mpf(a) - 1) / a)
+                - (mpmath.log(delta) + mpmath.log(a)) / (mpmath.mpf(a) - 1)
+                for a in ORDERS
+            )
+        assert renyi_epsilon(ORDERS * mu, delta) == pytest.approx(float(exact), rel=1e-12, abs=0)
+
+
+def test_renyi_conversions_are_inverses():
+    for mu in (1e-5, 0.02, 1.0, 30.0):
+        for delta in (1e-30, 1e-6, 0.05):
+            epsilon = renyi_epsilon(ORDERS * mu, delta)
+            if epsilon > 0:
+                assert renyi_log_delta(ORDERS * mu, epsilon) == pytest.approx(math.log(delta), rel=1e-9)
+
+
+def test_the_grid_of_orders_costs_a_part_in_ten_thousand():
+    """The best order of a continuum, in the closed form; ten times as coarse a grid is seen."""
+    coarse = 0.0
+    for mu in np.geomspace(1e-6, 20, 25):
+        for delta in (1e-12, 1e-6, 1e-3):
+            a = 1 + np.geomspace(1e-3, 1e7, 300_000)
+            continuum = np.min(a * mu + np.log1p(-1 / a) - np.log(delta * a) / (a - 1))
+            if continuum > 0.01:  # near 0 it is a difference of large terms
+                assert continuum <= renyi_epsilon(ORDERS * mu, delta) <= continuum * (1 + 1e-4)
+                coarse = max(coarse, renyi_epsilon(ORDERS[::10] * mu, delta, ORDERS[::10]) / continuum)
+    assert coarse > 1 + 1e-3
+
+
+def test_accountants_are_bounds_of_the_exact_one():
+    """zCDP and Rényi never promise more than is true; the conversion without (α-1)/α and α is looser (Mironov 2017)."""
+    for multiplier in (1.0, 5.0, 60.0):
+        for n in (1, 10, 1000):
+            releases = GaussianReleases(multiplier, n)
+            for delta in (1e-12, 1e-6, 1e-2):
+                exact, rdp, zcdp = (epsilon_of(releases, delta, a) for a in ("tight", "rdp", "zcdp"))
+                assert exact < rdp < zcdp
+                assert delta_of(releases, exact) <= delta * (1 + 1e-9)
+                assert delta_of(releases, rdp, "rdp") == pytest.approx(delta, rel=1e-9)
+                assert delta_of(releases, exact, "rdp") > delta
+
+
+def test_total_variation_is_a_bound_where_delta_is_large():
+    """ε = 0 where √(1 - e^-μ) <= δ; the exact total variation is smaller still."""
+    for mu in (1e-4, 0.1, 1.0):
+        releases = GaussianReleases(math.sqrt(0.5 / mu))
+        assert epsilon_of(releases, math.sqrt(-math.expm1(-1.0101 * mu)), "rdp") == 0
+        assert delta_of(releases, 0.0) < delta_of(releases, 0.0, "rdp") <= math.sqrt(-math.expm1(-1.0101 * mu))
+
+
+# ---------------------------------------------------------------- Gaussian noise on a batch
+
+
+def mpmath_excess(q, s, alpha):
+    """E[(r_α(L) + r_(1-α)(L))·1(R > 1)] by mpmath."""
+    with mpmath.workdps(25):
+        q, s, alpha = mpmath.mpf(q), mpmath.mpf(s), mpmath.mpf(alpha)
+
+        def integrand(x):
+            u = q * mpmath.expm1(s * x - s * s / 2)
+            return mpmath.npdf(x) * ((1 + u) ** alpha - 1 - alpha * u + (1 + u) ** (1 - alpha) - 1 - (1 - alpha) * u)
+
+        return mpmath.log(mpmath.quad(integrand, [s / 2 + k for k in range(int(alpha * s) + 12)]))
+
+
+@pytest.mark.parametrize("q, s", [(1e-6, 0.01), (1e-3, 1.0), (0.03, 0.3), (0.5, 4.0), (0.01, 1e-3)])
+def test_the_integral_is_exact(q, s):
+    for alpha in (1.01, 2.0, 5.5):
+        assert abs(_log_excess(q, s, alpha) - mpmath_excess(q, s, alpha)) < 2e-10  # 1e-10 of it is the margin
+
+
+def test_a_batch_of_all_records_is_no_batch():
+    """At q = 1 the bound is exactly the Gaussian's, over six decades of noise; with one direction only it is not."""
+    for s in (1e-3, 0.03, 0.5, 3.0, 20.0):
+        for alpha in (1.01, 1.7, 2.0, 30.0, 700.0):
+            log_excess = _log_excess(1.0, s, alpha)
+            if math.isfinite(log_excess):
+                exact = 0.5 * alpha * s * s
+                assert np.logaddexp(0, log_excess) / (alpha - 1) == pytest.approx(exact, rel=1e-9, abs=0)
+    one_direction = mpmath_excess(1, 0.5, 3) + mpmath.log(0.6)
+    assert abs(mpmath.log1p(mpmath.exp(one_direction)) / 2 - 1.5 * 0.25) > 0.01
+    whole = SubsampledGaussianReleases(2.0, 10, 10, 5)
+    assert whole.mu == whole.rho == GaussianReleases(2.0, 5).mu
+    assert epsilon_of(whole, 1e-6) == epsilon_of(GaussianReleases(2.0, 5), 1e-6)
+
+
+def mixture(shifts, weights, grid, scale):
+    """Log density on the grid of a mixture of normals."""
+    return logsumexp(
+        -0.5 * ((grid[:, None] - shifts) / scale) ** 2 - math.log(scale * math.sqrt(2 * math.pi)),
+        b=weights,
+        axis=1,
+    )
+
+
+def batch_mixture(values, batch_size, grid, scale):
+    """Log density of a noisy batch sum, over all batches."""
+    sums = np.array([sum(batch) for batch in itertools.combinations(values, batch_size)])
+    return mixture(sums, np.full(len(sums), 1 / len(sums)), grid, scale)
+
+
+def test_the_amplified_bound_holds_for_all_neighbours():
+    """Records in {0, 1}, noisy batch sums (sensitivity 1): no pair exceeds the bound; the worst comes within a factor.
+
+    A bound for half of q, what a slip of a factor would give, is exceeded.
+    """
+    grid = np.linspace(-40, 45, 12_001)
+    for n, b, scale in ((4, 1, 1.0), (4, 2, 0.7), (6, 2, 3.0), (5, 4, 1.5)):
+        releases = SubsampledGaussianReleases(scale, b, n)
+        tempting = SubsampledGaussianReleases(scale, b, 2 * n)
+        for alpha in (1.5, 2.0, 4.0, 10.0):
+            worst = 0.0
+            for ones in range(n):
+                p, q = (batch_mixture([1] * k + [0] * (n - k), b, grid, scale) for k in (ones, ones + 1))
+                worst = max(worst, exact_divergence(p, q, alpha, grid), exact_divergence(q, p, alpha, grid))
+            bound = float(releases.rdp(alpha))
+            assert worst <= bound * (1 + 1e-9)
+            assert worst > 0.4 * bound
+            assert worst > float(tempting.rdp(alpha))
+
+
+def test_amplification_never_costs_more():
+    for q, multiplier in itertools.product((1, 10, 500, 999), (0.2, 1.0, 8.0)):
+        batch = SubsampledGaussianReleases(multiplier, q, 1000, 3)
+        whole = GaussianReleases(multiplier, 3)
+        assert np.all(batch.rdp(ORDERS) <= whole.rdp(ORDERS))
+        assert np.all(np.diff(batch.rdp(ORDERS)) >= -1e-9 * batch.rdp(ORDERS)[1:])  # divergences grow with the order
+        assert epsilon_of(batch, 1e-6) <= epsilon_of(whole, 1e-6)
+        assert batch.rho == whole.rho and batch.mu is None
+        assert epsilon_of(batch, 1e-6, "zcdp") == epsilon_of(whole, 1e-6, "zcdp")
+    bounds = [SubsampledGaussianReleases(1.0, b, 100).rdp(ORDERS) for b in (1, 2, 10, 50, 100)]
+    assert np.all(np.diff(bounds, axis=0) >= 0)
+
+
+# ---------------------------------------------------------------- Theorem 9, for any mechanism
+
+
+def theorem_9(curve, q, alpha):
+    """Wang, Balle & Kasiviswanathan (2019), Theorem 9, as it is printed, with mpmath's digits."""
+    with mpmath.workdps(50):
+        q, epsilon = mpmath.mpf(q), lambda j: mpmath.mpf(float(curve(np.array([float(j)]))[0]))
+        worst = epsilon(math.inf)
+        gap = mpmath.inf if worst == mpmath.inf else mpmath.expm1(worst)
+        total = (
+            q**2
+            * mpmath.binomial(alpha, 2)
+            * min(4 * mpmath.expm1(epsilon(2)), mpmath.exp(epsilon(2)) * min(2, gap**2))
+        )
+        for j in range(3, alpha + 1):
+            total += q**j * mpmath.binomial(alpha, j) * mpmath.exp((j - 1) * epsilon(j)) * min(2, gap**j)
+        return mpmath.log1p(total) / (alpha - 1)
+
+
+def pure(epsilon):
+    """Divergences of randomised response, the worst ε-DP mechanism."""
+
+    def rdp(orders):
+        p = 1 / (1 + math.exp(-epsilon))
+        finite = np.minimum(orders, 1e6)
+        logs = [finite * math.log(x) + (1 - finite) * math.log(1 - x) for x in (p, 1 - p)]
+        return np.where(np.isinf(orders), epsilon, np.minimum(logsumexp(logs, axis=0) / (finite - 1), epsilon))
+
+    return rdp
+
+
+@pytest.mark.parametrize("curve", [lambda a: 0.125 * a, lambda a: 3.0 * a, pure(0.2), pure(3.0), barker_rdp(400)])
+def test_theorem_9_is_what_is_printed(curve):
+    for b, n in ((1, 1000), (20, 400), (70, 100)):
+        releases = SubsampledReleases(curve, b, n, 3)
+        for alpha in (2, 3, 7, 40):
+            value = float(releases.rdp(alpha)) / 3
+            exact = min(theorem_9(curve, b / n, alpha), float(curve(np.array([float(alpha)]))[0]))
+            assert value == pytest.approx(float(exact), rel=1e-9, abs=0)
+
+
+def test_theorem_9_between_integers_and_at_large_orders():
+    """(α-1)·ε is a chord; nothing overflows where e^((j-1)ε(j)) would."""
+    releases = SubsampledReleases(lambda a: 0.01 * a, 10, 1000)
+    two, three = releases.rdp([2.0, 3.0])
+    assert releases.rdp(2.25) == pytest.approx((0.75 * two + 0.25 * 2 * three) / 1.25, rel=1e-12)
+    assert releases.rdp(1.5) == pytest.approx(two, rel=1e-12)
+    large = SubsampledReleases(lambda a: 50.0 * a, 10, 1000).rdp(ORDERS)
+    assert np.all(np.isfinite(large)) and np.all(large <= 50 * ORDERS)
+    assert releases.rdp(20_000.0) == 200.0  # no amplification beyond MAX_ORDER
+    assert np.isinf(SubsampledReleases(lambda a: np.where(a < 5, a, np.inf), 1, 10).rdp(6.0))
+
+
+def test_theorem_9_holds_for_randomised_response_by_brute_force():
+    """Batches of one record through randomised response; the bound for half of q is exceeded."""
+    epsilon, n = 1.0, 6
+    p = 1 / (1 + math.exp(-epsilon))
+    for alpha in (2, 3, 5, 20):
+        worst, bound = 0.0, float(SubsampledReleases(pure(epsilon), 1, n).rdp(alpha))
+        for ones in range(n):
+            one = [(k * p + (n - k) * (1 - p)) / n for k in (ones, ones + 1)]
+            for a, b in (one, one[::-1]):
+                total = a**alpha * b ** (1 - alpha) + (1 - a) ** alpha * (1 - b) ** (1 - alpha)
+                worst = max(worst, math.log(total) / (alpha - 1))
+        assert worst <= bound
+        assert worst > float(SubsampledReleases(pure(epsilon), 1, 8 * n).rdp(alpha))
+
+
+def test_the_gaussian_bound_is_tighter_than_theorem_9():
+    """At every order, and by a factor of about four where noise is large."""
+    orders = ORDERS[ORDERS < 3000]  # beyond, with little noise, the integral is not worth its work
+    for multiplier, b in ((0.7, 10), (3.0, 10), (10.0, 300)):
+        mu = 0.5 / multiplier**2
+        ours = SubsampledGaussianReleases(multiplier, b, 1000).rdp(orders)
+        general = SubsampledReleases(lambda a, mu=mu: a * mu, b, 1000).rdp(orders)
+        assert np.all(ours <= general * (1 + 1e-9))
+    order_2 = [
+        float(SubsampledGaussianReleases(10.0, 1, 1000).rdp(2)),
+        float(SubsampledReleases(lambda a: a * 0.005, 1, 1000).rdp(2)),
+    ]
+    assert 3.3 < order_2[1] / order_2[0] < 4.0
+
+
+def test_a_curve_that_is_none_is_refused():
+    for curve in (lambda a: -a, lambda a: a * np.nan, lambda a: 1.0):
+        with pytest.raises(ValueError, match="rdp must return one divergence of at least 0"):
+            SubsampledReleases(curve, 2, 10).rdp([2.0, 3.0])
+    with pytest.raises(TypeError, match="rdp must be a function of an array of orders, got 2"):
+        SubsampledReleases(2, 2, 10)
+
+
+# ---------------------------------------------------------------- the Barker test
+
+
+def barker_release(a, variance):
+    """Mean and variance of a release from a batch's a_j = n·T·r_j: the definition, not what the bound uses."""
+    return float(np.mean(a)), variance - float(np.var(a, ddof=1)) / len(a)
+
+
+def normal_divergence(first, second, alpha):
+    """Rényi divergence of two normals by quadrature; inf where it does not exist."""
+    (_, v1), (_, v2) = first, second
+    if alpha * v2 + (1 - alpha) * v1 <= 0:
+        return math.inf
+    x = np.linspace(-60, 60, 6001)
+    p, q = (-0.5 * (x - m) ** 2 / v - 0.5 * math.log(2 * math.pi * v) for m, v in (first, second))
+    return exact_divergence(p, q, alpha, x)
+
+
+def neighbours(rng, b, c, n_pairs):
+    """Random neighbouring batches of values in [-c, c], with the extremes that the bound is about among them."""
+    for _ in range(n_pairs):
+        kind = rng.integers(4)
+        if kind == 0:
+            batch = rng.uniform(-c, c, b)
+        elif kind == 1:
+            batch = rng.choice([-c, c], b)
+        elif kind == 2:
+            batch = np.full(b, rng.choice([-c, c]))
+        else:
+            batch = c * np.resize([-1.0, 1.0], b)
+        other = batch.copy()
+        other[0] = rng.choice([-c, 0.0, c, rng.uniform(-c, c)])
+        batch[0] = rng.choice([-c, c, batch[0]])
+        yield batch, other
+
+
+@pytest.mark.parametrize(
+    "b, variance, clip", [(2, 2.0, 0.9), (5, 2.0, 1.0), (8, 2.0, 1.0), (21, 3.0, 1.0), (50, 2.0, 0.5)]
+)
+def test_barker_bound_holds_for_all_neighbours(b, variance, clip):
+    """Random neighbouring batches, extremes among them: none exceeds the bound, the worst comes near it."""
+    rng = np.random.default_rng(b)
+    curve = barker_rdp(b, variance, clip)
+    c = clip * math.sqrt(b)
+    for alpha in (1.2, 2.0, 3.0, 6.0):
+        bound = float(curve(alpha))
+        if math.isinf(bound):
+            continue
+        worst = 0.0
+        for batch, other in neighbours(rng, b, c, 250):
+            first, second = barker_release(batch, variance), barker_release(other, variance)
+            worst = max(worst, normal_divergence(first, second, alpha), normal_divergence(second, first, alpha))
+        assert worst <= bound * (1 + 1e-9)
+        assert worst > 0.3 * bound
+
+
+def test_barker_bound_needs_the_change_of_variance():
+    """The broken twin: with the means' difference alone, at the least variance, neighbours exceed the bound."""
+    b, variance, alpha = 2, 2.0, 2.0
+    curve = barker_rdp(b, variance, 0.9)
+    c = 0.9 * math.sqrt(b)
+    first, second = (barker_release(np.array(a), variance) for a in ([c, -c], [-c, -c]))
+    without = 0.5 * alpha * curve.shift**2 / variance
+    assert max(normal_divergence(first, second, alpha), normal_divergence(second, first, alpha)) > without
+    # the same means and only the variances of neighbours apart: F alone, which the twin sets to 0
+    spread = normal_divergence((0.0, second[1]), (0.0, first[1]), alpha)
+    assert 0 < spread <= float(curve(alpha)) or math.isinf(float(curve(alpha)))
+
+
+def test_barker_ranges_are_attained():
+    """d, w and h are what the extremes reach, for even and odd batches; nobody reaches more."""
+    rng = np.random.default_rng(3)
+    for b in (2, 3, 4, 7, 10):
+        curve, c = barker_rdp(b, 4.0), math.sqrt(b)
+        alternating = c * np.resize([-1.0, 1.0], b)
+        assert 4.0 - barker_release(alternating, 4.0)[1] == pytest.approx(curve.most_batch_variance, rel=1e-12)
+        same, other = np.full(b, -c), np.full(b, -c)
+        other[0] = c
+        (m1, v1), (m2, v2) = barker_release(same, 4.0), barker_release(other, 4.0)
+        assert abs(m1 - m2) == pytest.approx(curve.shift, rel=1e-12)
+        assert abs(v1 - v2) == pytest.approx(curve.variance_change, rel=1e-12)
+        for batch, neighbour in neighbours(rng, b, c, 300):
+            (m1, v1), (m2, v2) = barker_release(batch, 4.0), barker_release(neighbour, 4.0)
+            assert abs(m1 - m2) <= curve.shift * (1 + 1e-12)
+            assert abs(v1 - v2) <= curve.variance_change * (1 + 1e-12)
+            assert curve.least_variance <= v1 * (1 + 1e-12)
+
+
+def thesis_theorem_8(b, alpha):
+    """ε'(α) of the thesis at variance 2 and clip 1."""
+    return 2.5 / b + math.log(2 * b / (b - 5 * alpha)) / (2 * (alpha - 1)) + 2 * alpha / (b - 5 * alpha)
+
+
+def test_barker_bound_is_below_the_thesis():
+    """Wherever Theorem 8 holds (α < b/5), and by two orders of magnitude at small orders of large batches."""
+    for b in (50, 200, 1000, 10_000):
+        for alpha in (2, 3, 5, 9, *np.unique(np.geomspace(10, b / 5 - 1e-9, 10).astype(int))):
+            if alpha < b / 5:
+                assert float(barker_rdp(b)(alpha)) < thesis_theorem_8(b, alpha)
+    assert thesis_theorem_8(1000, 2) > 80 * float(barker_rdp(1000)(2))
+
+
+def test_barker_bound_is_monotone():
+    orders = np.linspace(1.01, 200, 300)
+    assert np.all(np.diff(barker_rdp(1000)(orders)) > 0)
+    assert np.all(np.diff([barker_rdp(b)(8.0) for b in range(60, 400, 2)]) < 0)
+    assert np.all(np.diff([barker_rdp(100, clip=clip)(8.0) for clip in np.linspace(0.1, 1.2, 20)]) > 0)
+    assert np.all(np.diff([barker_rdp(100, variance)(8.0) for variance in np.linspace(1.5, 3.2, 20)]) < 0)
+    assert np.isinf(barker_rdp(100)(np.array([25.0, 1e6, math.inf]))).tolist() == [False, True, True]
+
+
+def test_barker_arguments():
+    with pytest.raises(ValueError, match=r"clip=1.5 lets the variance over batches reach 2.27.*pass clip < 1.407"):
+        barker_rdp(100, 2.0, 1.5)
+    barker_rdp(100, 2.0, 1.407)
+    for bad in (1, 2.5, True, "3"):
+        with pytest.raises(ValueError, match="batch_size must be an integer of at least 2, got"):
+            barker_rdp(bad)
+    for name in ("variance", "clip"):
+        with pytest.raises(ValueError, match=f"{name} must be a finite number greater than 0, got -1.0"):
+            barker_rdp(10, **{name: -1.0})
+
+
+# ---------------------------------------------------------------- budgets
+
+
+def test_banana_budget():
+    """ε = 4, δ = 1e-6 and τ = 0.17 at n = 100,000: 2028 exactly accounted, ⌊2m²ρ⌋ by zCDP."""
+    assert max_releases(4.0, 1e-6, BANANA) == 2028
+    assert max_releases(4.0, 1e-6, BANANA, "zcdp") == math.floor(2 * BANANA**2 * approx_dp_to_zcdp(4.0, 1e-6)) == 1467
+    mu = 1 / (2 * BANANA**2)
+    assert exact_delta(4.0, 2028 * mu) <= 1e-6 < exact_delta(4.0, 2029 * mu)
+
+
+@pytest.mark.parametrize("batch", [{}, {"batch_size": 20, "n_records": 1000}])
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_max_releases_is_the_largest_that_fits(accountant, batch):
+    for epsilon, delta, multiplier in ((4.0, 1e-6, 20.0), (0.5, 1e-3, 25.0), (20.0, 1e-9, 3.0)):
+        n = max_releases(epsilon, delta, multiplier, accountant, **batch)
+        assert n > 0
+
+        def kind(count, multiplier=multiplier):
+            if batch:
+                return SubsampledGaussianReleases(multiplier, batch["batch_size"], batch["n_records"], count)
+            return GaussianReleases(multiplier, count)
+
+        assert epsilon_of(kind(n), delta, accountant) <= epsilon < epsilon_of(kind(n + 1), delta, accountant)
+        assert delta_of(kind(n), epsilon, accountant) <= delta < delta_of(kind(n + 1), epsilon, accountant)
+
+
+@pytest.mark.parametrize("batch", [{}, {"batch_size": 20, "n_records": 1000}])
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_noise_multiplier_is_the_inverse(accountant, batch):
+    """It fits as many as were asked for, exactly; a part in 10⁶ less does not."""
+    for epsilon, delta, n in ((4.0, 1e-6, 1), (1.0, 1e-5, 333)):
+        multiplier = noise_multiplier_for(epsilon, delta, n, accountant, **batch)
+        assert max_releases(epsilon, delta, multiplier, accountant, **batch) == n
+        assert max_releases(epsilon, delta, multiplier * (1 - 1e-6), accountant, **batch) == n - 1
+
+
+def test_noise_multiplier_for_gaussians_never_overpays():
+    """By mpmath: what it returns is private, a part in 10⁹ less is not."""
+    for epsilon, delta, n in ((4.0, 1e-6, 2028), (0.1, 1e-9, 5), (30.0, 0.01, 10**6)):
+        multiplier = mpmath.mpf(noise_multiplier_for(epsilon, delta, n))
+        assert exact_delta(epsilon, n / (2 * multiplier**2)) <= delta
+        assert exact_delta(epsilon, n / (2 * (multiplier * (1 - mpmath.mpf("1e-9"))) ** 2)) > delta
+
+
+def test_budgets_are_monotone():
+    for batch in ({}, {"batch_size": 5, "n_records": 50}):
+        counts = [max_releases(2.0, 1e-6, m, **batch) for m in np.geomspace(1, 30, 5)]
+        assert sorted(counts) == counts and counts[0] < counts[-1]
+        counts = [max_releases(e, 1e-6, 10.0, **batch) for e in np.geomspace(0.5, 20, 5)]
+        assert sorted(counts) == counts and counts[0] < counts[-1]
+    counts = [max_releases(2.0, 1e-6, 10.0, a) for a in ACCOUNTANTS]
+    assert sorted(counts) == counts
+    assert max_releases(2.0, 1e-6, 10.0, batch_size=7, n_records=7) == max_releases(2.0, 1e-6, 10.0)
+
+
+def test_no_release_fits_where_the_noise_is_too_small():
+    for accountant in ACCOUNTANTS:
+        assert max_releases(0.1, 1e-6, 0.5, accountant) == 0
+
+
+# ---------------------------------------------------------------- dp-accounting
+
+
+def their_accountant(orders, releases):
+    """dp-accounting's Rényi accountant after subsampled Gaussian releases; replace-one neighbours."""
+    accounting = pytest.importorskip("dp_accounting")
+    rdp = pytest.importorskip("dp_accounting.rdp")
+    accountant = rdp.RdpAccountant(orders, accounting.NeighboringRelation.REPLACE_ONE)
+    event = accounting.GaussianDpEvent(releases.noise_multiplier)
+    if isinstance(releases, SubsampledGaussianReleases):
+        event = accounting.SampledWithoutReplacementDpEvent(releases.n_records, releases.batch_size, event)
+    accountant.compose(event, releases.n_releases)
+    return accountant
+
+
+def test_dp_accounting_agrees_on_gaussian_releases():
+    """Divergences and the conversion, to 1e-9, at dp-accounting's own orders."""
+    orders = np.array([1.1, 1.5, 2.0, 3.3, 8.0, 40.0, 256.0])
+    for multiplier, n in ((1.0, 1), (20.0, 500)):
+        releases = GaussianReleases(multiplier, n)
+        theirs = their_accountant(orders, releases)
+        np.testing.assert_allclose(releases.rdp(orders), theirs.rdp, rtol=1e-9)
+        for delta in (1e-9, 1e-5, 0.5):
+            assert renyi_epsilon(releases.rdp(orders), delta, orders) == pytest.approx(
+                theirs.get_epsilon(delta), rel=1e-9
+            )
+
+
+@pytest.mark.parametrize("b, multiplier", [(1, 0.5), (10, 1.0), (10, 6.0), (300, 2.0), (1000, 1.0)])
+def test_dp_accounting_is_never_below_ours_when_subsampled(b, multiplier):
+    """Theirs bounds the same by Theorem 27 of Wang et al.; ours is at most that, and equal for a full batch."""
+    orders = np.array([1.5, 2.0, 3.0, 4.0, 7.5, 16.0, 32.0, 128.0])
+    releases = SubsampledGaussianReleases(multiplier, b, 1000, 10)
+    theirs = their_accountant(orders, releases)
+    ratio = releases.rdp(orders) / theirs.rdp
+    assert np.all(ratio <= 1 + 1e-9)
+    if b == 1000:
+        np.testing.assert_allclose(ratio, 1, rtol=1e-9)
+    else:
+        assert np.all(releases.rdp(orders) > 0.2 * theirs.rdp)
+
+
+# ---------------------------------------------------------------- values and arguments
+
+
+def test_releases_are_frozen_values():
+    for releases in (
+        GaussianReleases(2, np.int64(3)),
+        SubsampledGaussianReleases(2, 3, 10),
+        SubsampledReleases(barker_rdp(10), 3, 10, 5),
+    ):
+        assert isinstance(releases, Releases)
+        assert pickle.loads(pickle.dumps(releases)) == releases
+        assert hash(pickle.loads(pickle.dumps(releases))) == hash(releases)
+        with pytest.raises(AttributeError):
+            releases.n_releases = 7
+    assert GaussianReleases(2, 3) == GaussianReleases(2.0, 3) != GaussianReleases(2, 4)
+    assert SubsampledReleases(barker_rdp(10), 3, 10) != SubsampledReleases(barker_rdp(12), 3, 10)
+
+
+@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, "1", True, None, [1.0]])
+@pytest.mark.parametrize(
+    "name, call",
+    [
+        ("noise_multiplier", lambda v: GaussianReleases(v)),
+        ("noise_multiplier", lambda v: SubsampledGaussianReleases(v, 1, 2)),
+        ("noise_multiplier", lambda v: max_releases(1.0, 1e-6, v)),
+        ("epsilon", lambda v: max_releases(v, 1e-6, 1.0)),
+        ("epsilon", lambda v: noise_multiplier_for(v, 1e-6, 1)),
+    ],
+)
+def test_a_number_out_of_range_is_refused(name, call, value):
+    with pytest.raises(ValueError, match=f"{name} must be a finite number greater than 0, got"):
+        call(value)
+
+
+@pytest.mark.parametrize("delta", [0, 1, -0.1, math.nan, "0.1", True, None])
+def test_delta_is_strictly_between_0_and_1(delta):
+    for call in (
+        lambda: gaussian_mu(1.0, delta),
+        lambda: epsilon_of([], delta),
+        lambda: max_releases(1.0, delta, 1.0),
+        lambda: noise_multiplier_for(1.0, delta, 1),
+    ):
+        with pytest.raises(ValueError, match="delta must be strictly between 0 and 1, got"):
+            call()
+
+
+@pytest.mark.parametrize("count", [-1, 2.0, math.nan, "2", True, None, [1]])
+def test_a_count_is_an_integer(count):
+    for name, low, call in (
+        ("n_releases", 0, lambda: GaussianReleases(1.0, count)),
+        ("n_releases", 0, lambda: SubsampledGaussianReleases(1.0, 1, 2, count)),
+        ("n_releases", 0, lambda: SubsampledReleases(barker_rdp(10), 1, 2, count)),
+        ("n_releases", 1, lambda: noise_multiplier_for(1.0, 0.1, count)),
+        ("batch_size", 1, lambda: SubsampledReleases(barker_rdp(10), count, 2)),
+        ("n_records", 1, lambda: SubsampledGaussianReleases(1.0, 1, count)),
+    ):
+        with pytest.raises(ValueError, match=f"{name} must be an integer of at least {low}, got"):
+            call()
+
+
+def test_batches_and_accountants_are_checked():
+    with pytest.raises(ValueError, match=r"batch_size must be at most n_records.*batch_size=11 with n_records=10"):
+        SubsampledGaussianReleases(1.0, 11, 10)
+    for one in ({"batch_size": 3}, {"n_records": 3}):
+        with pytest.raises(ValueError, match="pass both, or neither"):
+            max_releases(1.0, 1e-6, 1.0, **one)
+    for call in (
+        lambda: epsilon_of([], 0.1, "exact"),
+        lambda: delta_of([], 0.1, "exact"),
+        lambda: max_releases(1.0, 0.1, 1.0, "exact"),
+        lambda: noise_multiplier_for(1.0, 0.1, 1, "exact"),
+    ):
+        with pytest.raises(ValueError, match="accountant must be one of 'zcdp', 'rdp', 'tight', got 'exact'"):
+            call()
+    for bad in (3.0, [GaussianReleases(1.0), 3.0], "releases", None):
+        with pytest.raises(TypeError, match="releases must be a Releases or a list of them, got"):
+            epsilon_of(bad, 0.1)
+    with pytest.raises(
+        ValueError, match=r'accountant="zcdp" cannot account for SubsampledReleases.*use "rdp" or "tight"'
+    ):
+        epsilon_of(SubsampledReleases(barker_rdp(10), 1, 10), 0.1, "zcdp")
+    for orders in (1.0, [2.0, 0.5], [math.nan], [[2.0]]):
+        with pytest.raises(ValueError, match="orders must be numbers greater than 1"):
+            GaussianReleases(1.0).rdp(orders)
+    with pytest.raises(ValueError, match=r"noise_multiplier=1e.200 hides everything"):
+        max_releases(1.0, 0.1, 1e200)
+    with pytest.raises(ValueError, match="epsilon must be a finite number at least 0, got -1"):
+        delta_of([], -1)
