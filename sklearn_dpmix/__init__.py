@@ -2,6 +2,10 @@
 
 from .estimators import (
     DeconvolutionKDE,
+    DPBarkerMCMC,
+    DPHamiltonianMC,
+    DPLogisticRegressionMCMC,
+    DPPenaltyMCMC,
     NaivePosterior,
     OnePosteriorSampling,
     PrivateABC,
@@ -14,6 +18,10 @@ from .estimators import (
 )
 
 __all__ = [
+    "DPBarkerMCMC",
+    "DPHamiltonianMC",
+    "DPLogisticRegressionMCMC",
+    "DPPenaltyMCMC",
     "DeconvolutionKDE",
     "NaivePosterior",
     "OnePosteriorSampling",

@@ -42,7 +42,7 @@ def run_chains(chains, step, n_sweeps, *, n_jobs=None, progress=None):
 
     Parameters
     ----------
-    chains : list of Chain
+    chains : list of Chain, or of another class with ``advance(step, n_sweeps)``
     step : callable (state, rng, n_sweeps) -> (state, draws)
         Picklable; changes the state's arrays in place.
     n_sweeps : int
@@ -65,7 +65,7 @@ def run_chains(chains, step, n_sweeps, *, n_jobs=None, progress=None):
             while reached[1] < n_sweeps:
                 size = min(size, n_sweeps - reached[1])
                 started = time.perf_counter()
-                advanced = parallel(delayed(Chain.advance)(chain, step, size) for chain in reached[0])
+                advanced = parallel(delayed(type(chain).advance)(chain, step, size) for chain in reached[0])
                 seconds = time.perf_counter() - started
                 blocks.append([draws for _, draws in advanced])
                 reached = [chain for chain, _ in advanced], reached[1] + size, len(blocks)

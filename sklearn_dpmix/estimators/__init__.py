@@ -3,7 +3,11 @@
 from ._abc import PrivateABC
 from ._baselines import NaivePosterior, OnePosteriorSampling
 from ._deconvolution import DeconvolutionKDE
+from ._dp_barker import DPBarkerMCMC
+from ._dp_hamiltonian import DPHamiltonianMC
+from ._dp_logistic import DPLogisticRegressionMCMC
 from ._dp_mixture import PrivateDPMixture
+from ._dp_penalty import DPPenaltyMCMC
 from ._exp_family import PrivateExpFamilyGibbs
 from ._mcem import PrivateMCEM
 from ._naive_bayes import PrivateNaiveBayesDA
@@ -11,6 +15,10 @@ from ._posterior_da import PrivatePosteriorDA
 from ._regression import PrivateLinearRegressionDA
 
 __all__ = [
+    "DPBarkerMCMC",
+    "DPHamiltonianMC",
+    "DPLogisticRegressionMCMC",
+    "DPPenaltyMCMC",
     "DeconvolutionKDE",
     "NaivePosterior",
     "OnePosteriorSampling",

@@ -1,5 +1,6 @@
 """What the data are: exponential families, each with its sufficient statistic."""
 
+from ._banana import Banana
 from ._base import Family
 from ._epidemic import StochasticSIR
 from ._families import (
@@ -13,6 +14,9 @@ from ._families import (
     Poisson,
     resolve_family,
 )
+from ._gaussian_mean import GaussianMean
+from ._likelihood import LikelihoodModel
+from ._linear_likelihood import LinearGaussianLikelihood, LogisticLikelihood
 from ._priors import BetaPrior, DirichletPrior, GammaPrior, GammaProductPrior, NormalInverseGammaPrior, Prior
 from ._records import RecordModel
 from ._regression_prior import GaussianPredictors, RegressionPrior
@@ -20,6 +24,7 @@ from ._simulators import BinomialCount, NormalMoments, PoissonCount
 
 __all__ = [
     "FAMILIES",
+    "Banana",
     "Bernoulli",
     "Beta",
     "BetaPrior",
@@ -30,7 +35,11 @@ __all__ = [
     "Gamma",
     "GammaPrior",
     "GammaProductPrior",
+    "GaussianMean",
     "GaussianPredictors",
+    "LikelihoodModel",
+    "LinearGaussianLikelihood",
+    "LogisticLikelihood",
     "Multinomial",
     "Normal",
     "NormalInverseGammaPrior",

@@ -1,4 +1,4 @@
-"""Samplers of mixture posteriors, and of simulators' parameters (``...ABC``): one class an algorithm."""
+"""Samplers: of mixture posteriors, of simulators' parameters (``...ABC``), of private chains' starts."""
 
 from ._abc_importance import ImportanceABC
 from ._abc_markov import MarkovABC
@@ -9,6 +9,7 @@ from ._base import MixtureSampler
 from ._cells import Bins, Cells
 from ._collapsed import Neal2, Neal3
 from ._conditional import Conditional, Slice
+from ._dp_optimum import PrivateNewton
 from ._imputed import Imputed
 from ._interweaved import Interweaved
 from ._jain_neal import JainNeal
@@ -31,6 +32,7 @@ __all__ = [
     "Neal3",
     "Neal5",
     "Neal8",
+    "PrivateNewton",
     "ReUse",
     "RejectionABC",
     "SequentialABC",

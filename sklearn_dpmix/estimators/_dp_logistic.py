@@ -1,0 +1,247 @@
+"""Logistic regression whose posterior draws are released under a budget."""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+
+from ..models import LogisticLikelihood
+from ..samplers import PrivateNewton
+from ._dp_mcmc import DPMCMC
+from ._dp_penalty import DPPenaltyMCMC
+
+MOST_PREDICTIVE = 1000  # draws that a prediction averages over
+
+
+class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
+    """Bayesian logistic regression of two classes on confidential records, by DP-MCMC.
+
+    Rows are moved into ‖x‖ <= ``data_norm``; the log likelihood is then Lipschitz in the coefficients, so that nothing
+    else is clipped and the chain keeps the posterior given those rows.
+
+    Parameters
+    ----------
+    mechanism : GaussianMechanism(epsilon, delta) or (rho=...), or None
+        The budget of the whole fit, for replacing one record.  None: the data are not confidential.
+    sampler : DPPenaltyMCMC, DPBarkerMCMC or DPHamiltonianMC, optional
+        How draws are made; ``mechanism``, ``model``, ``simulate`` and ``random_state`` are set by this estimator.
+        None: ``DPPenaltyMCMC(n_iter=4000, n_chains=2, preconditioner=PrivateNewton(n_steps=3, share=0.3))``.
+    data_norm : float, optional
+        A public number; needed under a mechanism.  Scale features by public numbers first.
+    prior_sigma : float, default=3.0
+        Prior standard deviation of each coefficient and of the intercept.
+    fit_intercept : bool, default=True
+    classes : pair of labels, optional
+        Under a mechanism the labels are public: None is (0, 1).  Without one: what ``y`` holds.
+    simulate : bool, default=False
+        As in :class:`DPPenaltyMCMC`.
+    random_state : None, int, Generator or RandomState
+        Only without a mechanism or in a simulation.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+    coef_draws_ : ndarray of shape (n_chains, n_draws, n_features)
+    intercept_draws_ : ndarray of shape (n_chains, n_draws)
+        Without the first ``burn_in`` of the sampler.
+    coef_, intercept_ : ndarrays of shape (1, n_features), (1,)
+        Posterior means.
+    sampler_ : the fitted sampler
+        With the draws, ``r_hat_``, ``ess_``, ``summary()``.
+    privacy_spent_ : PrivacyGuarantee or None
+    n_iter_ : int
+
+    References
+    ----------
+    Räisä (2021), "Differentially private Markov chain Monte Carlo", §3.1 (Lipschitz likelihoods).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix import DPLogisticRegressionMCMC
+    >>> from sklearn_dpmix.mechanisms import GaussianMechanism
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1.0, 1.0, (5000, 1))
+    >>> y = (rng.random(5000) < 1.0 / (1.0 + np.exp(-4.0 * X[:, 0]))).astype(int)
+    >>> budget = GaussianMechanism(epsilon=2.0, delta=1e-6)
+    >>> model = DPLogisticRegressionMCMC(budget, data_norm=1.0).fit(X, y)
+    >>> model.predict([[-0.9], [0.9]])
+    array([0, 1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "mechanism": "no_validation",
+        "sampler": [DPMCMC, None],
+        "data_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "prior_sigma": [Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "classes": ["array-like", None],
+        "simulate": ["boolean"],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def __init__(
+        self,
+        mechanism=None,
+        *,
+        sampler=None,
+        data_norm=None,
+        prior_sigma=3.0,
+        fit_intercept=True,
+        classes=None,
+        simulate=False,
+        random_state=None,
+    ):
+        self.mechanism = mechanism
+        self.sampler = sampler
+        self.data_norm = data_norm
+        self.prior_sigma = prior_sigma
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.simulate = simulate
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y):
+        """Draw from the posterior of confidential records; what is kept may be published.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Confidential.
+        y : array-like of shape (n_records,)
+            Confidential labels.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            For a bad parameter, before the data are looked at; for a budget that does not allow one iteration; for data
+            that are not finite, or labels that are not among ``classes``.
+        """
+        if self.mechanism is not None and self.data_norm is None:
+            raise ValueError(
+                "DPLogisticRegressionMCMC needs data_norm, a public number that rows are clipped to, such as "
+                "data_norm=np.sqrt(n_features) for features in [-1, 1]; got data_norm=None"
+            )
+        classes = self._public_classes()
+        X, y = check_X_y(X, y, dtype=np.float64, estimator=self)
+        validate_data(self, X, skip_check_array=True)
+        check_classification_targets(y)
+        classes, codes = self._encode(y, classes)
+        model = LogisticLikelihood(X.shape[1], self.fit_intercept, float(self.prior_sigma), self.data_norm)
+        sampler = self._default_sampler() if self.sampler is None else clone(self.sampler)
+        sampler.set_params(
+            mechanism=self.mechanism, model=model, simulate=self.simulate, random_state=self.random_state
+        )
+        self.sampler_, self.classes_ = sampler.fit(X, codes), classes
+        draws = sampler.settled_draws()
+        self.coef_draws_ = draws[:, :, : X.shape[1]]
+        self.intercept_draws_ = draws[:, :, X.shape[1]] if self.fit_intercept else np.zeros(draws.shape[:2])
+        self.coef_ = self.coef_draws_.mean(axis=(0, 1))[None, :]
+        self.intercept_ = np.array([self.intercept_draws_.mean()])
+        self.privacy_spent_, self.n_iter_ = sampler.privacy_spent_, sampler.n_iter_
+        return self
+
+    def _default_sampler(self):
+        return DPPenaltyMCMC(n_iter=4000, n_chains=2, preconditioner=PrivateNewton(n_steps=3, share=0.3))
+
+    def _public_classes(self):
+        if self.classes is None:
+            return None if self.mechanism is None else np.array([0, 1])
+        classes = np.asarray(self.classes)
+        if classes.shape != (2,) or classes[0] == classes[1]:
+            raise ValueError(f"classes must be two labels, got classes={self.classes!r}")
+        return np.sort(classes)
+
+    def _encode(self, y, classes):
+        """(labels, y as 0 and 1)"""
+        if classes is None:
+            classes = np.unique(y)
+            if len(classes) > 2:
+                raise ValueError(
+                    f"Only binary classification is supported. The type of the target is multiclass: y has "
+                    f"{len(classes)} classes"
+                )
+            if len(classes) < 2:
+                raise ValueError(f"DPLogisticRegressionMCMC needs two classes; y holds 1 class: {classes.tolist()}")
+        codes = np.searchsorted(classes, y).clip(0, 1)
+        if not np.array_equal(classes[codes], y):
+            raise ValueError(f"y must hold the labels {classes.tolist()} and no others; say classes=(...) otherwise")
+        return classes, codes.astype(np.float64)
+
+    def predict_proba_draws(self, X):
+        """The probability of the second class under up to 1000 draws.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_kept, n)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        coef, intercept = self.coef_draws_.reshape(-1, X.shape[1]), self.intercept_draws_.ravel()
+        kept = np.linspace(0, len(coef) - 1, min(len(coef), MOST_PREDICTIVE)).astype(int)
+        return expit(coef[kept] @ self._clip(X).T + intercept[kept, None])
+
+    def _clip(self, X):
+        """The model is of clipped rows."""
+        if self.data_norm is None:
+            return X
+        return X * np.minimum(1.0, self.data_norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
+
+    def predict_proba(self, X):
+        """Posterior predictive probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, 2)
+        """
+        second = self.predict_proba_draws(X).mean(axis=0)
+        return np.column_stack([1.0 - second, second])
+
+    def predict_log_proba(self, X):
+        """Its logarithm."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X):
+        """The more probable class, (n,)."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[(probabilities[:, 1] > 0.5).astype(int)]
+
+    def predict_interval(self, X, level=0.9):
+        """Equal-tailed posterior interval of the probability of the second class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        level : float in (0, 1), default=0.9
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n,)
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, got level={level!r}")
+        return np.quantile(self.predict_proba_draws(X), [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)

@@ -1,0 +1,380 @@
+"""What the estimators share that release posterior draws of confidential records under a budget."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import _num_samples, check_array, check_is_fitted, check_X_y, validate_data
+
+from .._chains import run_chains
+from .._draws import convergence, summarise, to_datatree
+from .._noise_source import NoNoise, SecureNoise, SimulatedNoise, SystemNoise
+from .._random import as_seed_sequence
+from ..samplers import PrivateNewton
+from ..samplers._dp_chain import PrivateChain
+from ..samplers._dp_moves import Coordinates
+from ..samplers._dp_optimum import private_optimum
+from ..samplers._dp_target import Target
+from ._chain_estimator import ESS_LIMIT, R_HAT_LIMIT, warn_user
+from ._dp_budget import Budget
+from ._progress import CallbackSupportMixin, Progress, with_callbacks
+
+MOST_PREDICTIVE = 500  # draws that a predictive density averages over
+
+
+class Plan(NamedTuple):
+    """What a fit will release, decided before it sees the data."""
+
+    n_iter: int  # of each chain
+    multiplier: float  # noise of a log ratio, in sensitivities; 0: none
+    optimum: Any  # GaussianReleases of the search for a mode, or None
+    clipped: Any  # GaussianReleases of the clipped fraction, or None
+    releases: list  # all of it
+
+
+class DPMCMC(CallbackSupportMixin, BaseEstimator):
+    """Base class.  A subclass has ``_releases(multiplier, n_iter, n_records)`` and ``_sampler(...)``."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "mechanism": "no_validation",
+        "model": "no_validation",
+        "n_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "init": ["array-like", None],
+        "temperature": [Interval(Real, 0, 1, closed="right")],
+        "preconditioner": [PrivateNewton, None],
+        "burn_in": [Interval(Real, 0, 1, closed="left")],
+        "clipped_fraction_share": [Interval(Real, 0, 1, closed="neither"), None],
+        "ledger": "no_validation",
+        "secure": ["boolean"],
+        "simulate": ["boolean"],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+    }
+    #: what the model must have beside ``log_prior`` and ``log_density``
+    _needs: tuple[str, ...] = ()
+    batch_size: int | None = None
+    clip_bound: float | None = None
+    secure = False
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Draw from the posterior of confidential records; what is kept may be published.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Confidential.
+        y : array-like of shape (n_records,), optional
+            Confidential; the last column of the model's records.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            For a bad parameter or a model that lacks what is needed, before the data are looked at; for a budget that
+            does not allow one iteration, or that the ledger no longer has; for data that are not finite.
+
+        Warns
+        -----
+        RuntimeWarning
+            Where the chains have not mixed, or were interrupted.
+        UserWarning
+            Where ``simulate=True`` makes the result not private.
+        """
+        model, budget = self._check_model(), self._check_privacy()
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]:
+            delattr(self, name)
+        plan = self._plan(budget, _num_samples(X))  # before the data are looked at
+        records = self._check_records(model, X, y)
+        if self.ledger is not None and not self.simulate and budget is not None:
+            self.ledger.spend(plan.releases, type(self).__name__)
+        self._run(model, records, budget, plan)
+        self._warn(plan)
+        return self
+
+    # ---------------------------------------------------------------- checks that see no data
+
+    def _check_model(self):
+        model, who = self.model, type(self).__name__
+        if model is None:
+            raise ValueError(f"{who} needs a model, as in model=Banana() of sklearn_dpmix.models; got model=None")
+        for name in ("log_density", "log_prior", *self._needs):
+            if not callable(getattr(model, name, None)):
+                raise TypeError(f"{who} needs {name} of the model, which {type(model).__name__} does not have")
+        if hasattr(model, "check"):
+            model.check()
+        if self.mechanism is not None:
+            self._check_ranges(model)
+            if self.preconditioner is not None and self.preconditioner.gradient_clip_bound is None:
+                self._check_range(model, "gradient_range", "gradient_clip_bound of the preconditioner")
+        if self.preconditioner is not None:
+            self.preconditioner.check(model, who)
+        self._start(model)
+        return model
+
+    def _check_ranges(self, model):
+        """Under a mechanism something must say how far one record can move a log ratio."""
+        if self.clip_bound is None:
+            self._check_range(model, "log_ratio_range", "clip_bound")
+
+    def _check_range(self, model, method, parameter):
+        start = self._start(model)
+        arguments = (start, start + 1e-3) if method == "log_ratio_range" else (start, np.eye(len(start)))
+        if not callable(getattr(model, method, None)) or getattr(model, method)(*arguments) is None:
+            raise ValueError(
+                f"{type(self).__name__} needs {parameter}, or a model of bounded records whose {method} says how far "
+                f"one record can move what is released (data_norm=... of the package's models): got {parameter}=None "
+                f"and model={model!r}"
+            )
+
+    def _check_privacy(self):
+        who = type(self).__name__
+        if self.mechanism is None:
+            return None
+        if self.random_state is not None and not self.simulate:
+            raise ValueError(
+                f"{who} draws noise from the operating system's entropy: whoever knows random_state could take it off. "
+                "Leave random_state=None, or simulate=True on data that are not confidential"
+            )
+        if self.secure and self.simulate:
+            raise ValueError("secure=True and simulate=True exclude each other")
+        return Budget(self)
+
+    def _check_records(self, model, X, y):
+        if y is None:
+            X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
+        else:
+            X, y = check_X_y(X, y, dtype=np.float64, order="C", y_numeric=True, estimator=self)
+        validate_data(self, X, skip_check_array=True)
+        records = X if y is None else np.column_stack([X, y.astype(np.float64)])
+        expected = getattr(model, "n_columns", None)
+        if expected is not None and records.shape[1] != expected:
+            raise ValueError(
+                f"{type(model).__name__} has records of {expected} numbers, but X{'' if y is None else ' with y'} has "
+                f"{records.shape[1]}"
+            )
+        return records
+
+    def _start(self, model):
+        """The public start: ``init``, the model's ``theta_init``, zeros; None for draws from the prior."""
+        start = self.init if self.init is not None else getattr(model, "theta_init", None)
+        if start is None:
+            n_params = getattr(model, "n_params", None)
+            if n_params is None:
+                raise TypeError(
+                    f"{type(self).__name__} needs init=..., of shape (n_params,), or a model with theta_init or "
+                    f"n_params; {type(model).__name__} has neither"
+                )
+            return np.zeros(n_params)
+        start = np.asarray(start, dtype=np.float64).reshape(-1)
+        if not np.all(np.isfinite(start)):
+            raise ValueError(f"init must be finite, got init={self.init!r}")
+        return start
+
+    # ---------------------------------------------------------------- the plan
+
+    def _plan(self, budget, n_records):
+        """How many iterations with how much noise; raises where the budget allows none."""
+        multiplier, n_iter = self._noise_multiplier(), self.n_iter
+        self._check_one_of(multiplier, n_iter)
+        if budget is None:
+            return Plan(max(n_iter // self.n_chains, 1), 0.0, None, None, [])
+        optimum = clipped = None
+        if self.preconditioner is not None:
+            optimum = budget.part(self.preconditioner.share, self.preconditioner.n_releases(self.model))
+        if self.clipped_fraction_share is not None:
+            clipped = budget.part(self.clipped_fraction_share, 1)
+        fixed = [part for part in (optimum, clipped) if part is not None]
+
+        def releases(m, n):
+            return [*fixed, *self._releases(m, self.n_chains * n, n_records)]
+
+        if n_iter is None:
+            n_iter = budget.largest_count(lambda n: releases(multiplier, n))
+            if n_iter < 1:
+                raise ValueError(
+                    f"the budget ({budget!r}) is too small for one iteration of n_chains={self.n_chains} chains at "
+                    f"{self._describe_noise()}: more noise, fewer chains, or a larger budget"
+                )
+        else:
+            n_iter = n_iter // self.n_chains
+            if n_iter < 1:
+                raise ValueError(
+                    f"n_iter is the total over chains: n_iter={self.n_iter} leaves none for some of "
+                    f"n_chains={self.n_chains}"
+                )
+            multiplier = self._multiplier_for(budget, lambda m: releases(m, n_iter))
+        return Plan(n_iter, multiplier, optimum, clipped, releases(multiplier, n_iter))
+
+    def _noise_multiplier(self):
+        return self.noise_multiplier
+
+    def _multiplier_for(self, budget, releases_of):
+        return budget.smallest_multiplier(releases_of)
+
+    def _describe_noise(self):
+        return f"noise_multiplier={self.noise_multiplier:g}"
+
+    def _check_one_of(self, multiplier, n_iter):
+        who = type(self).__name__
+        if self.mechanism is None:
+            if n_iter is None or multiplier is not None:
+                raise ValueError(
+                    f"{who} without a mechanism has no noise: give n_iter and no noise_multiplier, got n_iter={n_iter} "
+                    f"and noise_multiplier={multiplier}"
+                )
+        elif (multiplier is None) == (n_iter is None):
+            raise ValueError(
+                f"{who} takes exactly one of n_iter (over all chains; noise follows from the budget) and "
+                f"noise_multiplier (iterations follow), got n_iter={n_iter} and noise_multiplier={multiplier}"
+            )
+
+    # ---------------------------------------------------------------- the run
+
+    def _run(self, model, records, budget, plan):
+        sources = self._sources(self.n_chains + 1)
+        target = Target(
+            model,
+            records,
+            self.clip_bound,
+            getattr(self, "gradient_clip_bound", None),
+            self.temperature,
+            is_private=budget is not None,
+        )
+        start, n_params = self._start(model), len(self._start(model))
+        if self.preconditioner is None:
+            bent = Coordinates(model, np.zeros(n_params), np.eye(n_params))
+            coordinates = Coordinates(model, bent.centre + bent.psi(start), bent.root)
+            starts = [np.zeros(n_params) for _ in range(self.n_chains)]
+        else:
+            noise = 0.0 if plan.optimum is None else plan.optimum.noise_multiplier
+            newton = self.preconditioner
+            phi, root = private_optimum(target, start, newton.n_steps, noise, sources[0], newton.gradient_clip_bound)
+            coordinates = Coordinates(model, phi, root)
+            starts = [source.standard_normal(n_params) for source in sources[1:]]
+            self.mode_, self.covariance_root_ = coordinates.theta(np.zeros(n_params)), root
+        sampler = self._sampler(target, coordinates, plan)
+        chains = [
+            PrivateChain(self._init(sampler, psi, source), source)
+            for psi, source in zip(starts, sources[1:], strict=True)
+        ]
+        with Progress(self, 0, plan.n_iter, unit="iteration") as progress:
+            chains, blocks, n_done = run_chains(chains, sampler, plan.n_iter, n_jobs=self.n_jobs, progress=progress)
+        if n_done == 0:
+            raise KeyboardInterrupt("interrupted before there was anything to keep; the budget is spent all the same")
+        self.theta_draws_, self.n_iter_ = np.array([np.concatenate(own) for own in blocks]), n_done
+        self._keep(budget, plan, [chain.state for chain in chains], sources[0], len(records))
+
+    def _unit(self, target):
+        """About a standard deviation of the posterior in the coordinates of moves, where nothing better is known."""
+        return 1.0 if self.preconditioner is not None else (target.n_records * target.temperature) ** -0.5
+
+    def _init(self, sampler, psi, source):
+        return sampler.init(psi)
+
+    def _sources(self, n):
+        """One source of noise a chain, and one for what comes before and after."""
+        if self.mechanism is not None and not self.simulate:
+            return [SecureNoise() if self.secure else SystemNoise() for _ in range(n)]
+        seeds = as_seed_sequence(self.random_state).spawn(n)
+        source = NoNoise if self.mechanism is None else SimulatedNoise
+        return [source(np.random.default_rng(seed)) for seed in seeds]
+
+    def _keep(self, budget, plan, states, source, n_records):
+        """What may be published, and nothing else."""
+        self.noise_multiplier_ = plan.multiplier
+        self.is_private_ = budget is not None and not self.simulate
+        self.privacy_spent_ = None if budget is None else budget.spent(plan.releases)
+        self.acceptance_rate_ = float(np.mean([state.n_accepted for state in states])) / self.n_iter_
+        if self._is_clipping() and (budget is None or self.simulate or plan.clipped is not None):
+            fraction = float(np.mean([state.clipped for state in states])) / self.n_iter_
+            if plan.clipped is not None:
+                size = self.batch_size or n_records
+                fraction = source.release(np.array([fraction]), 1.0 / size, plan.clipped.noise_multiplier)[0]
+            self.clipped_fraction_ = float(fraction)
+        self._monitors_ = {"theta": self.settled_draws()}
+        self.r_hat_, self.ess_ = convergence(self._monitors_)
+
+    def _is_clipping(self):
+        return self.clip_bound is not None
+
+    def settled_draws(self):
+        """The draws that summaries are of: (n_chains, n, n_params)."""
+        return self.theta_draws_[:, int(self.burn_in * self.n_iter_) :]
+
+    def _warn(self, plan):
+        if self.simulate and self.mechanism is not None:
+            warn_user(
+                "simulate=True: the noise came from a generator that random_state reproduces, so the result is NOT "
+                "private, whatever privacy_spent_ says; only for data that are not confidential",
+                UserWarning,
+            )
+        if self.n_iter_ < plan.n_iter:
+            warn_user(
+                f"interrupted: kept {self.n_iter_} of {plan.n_iter} iterations of each chain; the whole budget "
+                "counts as spent",
+                RuntimeWarning,
+            )
+        known = {name: value for name, value in self.r_hat_.items() if not np.isnan(value)}
+        if known:
+            worst, fewest = max(known, key=known.get), min(known, key=self.ess_.get)
+            if known[worst] > R_HAT_LIMIT or self.ess_[fewest] < ESS_LIMIT:
+                warn_user(
+                    f"the chains have not mixed: worst R-hat {known[worst]:.3f} ({worst}, should be below "
+                    f"{R_HAT_LIMIT}), smallest effective sample size {self.ess_[fewest]:.0f} ({fewest}, should be "
+                    f"above {ESS_LIMIT}), without the first {self.burn_in:.0%}; under a budget: fewer chains, a "
+                    "preconditioner, records of bounded length (data_norm), or a larger epsilon",
+                    RuntimeWarning,
+                )
+
+    # ---------------------------------------------------------------- afterwards: of draws alone
+
+    def score_samples(self, X, y=None):
+        """Log posterior predictive density of records.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        y : array-like of shape (n,), optional
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n,)
+            Averaged over up to 500 draws, without the first ``burn_in``.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = X if y is None else np.column_stack([X, np.asarray(y, dtype=np.float64)])
+        draws = self.settled_draws().reshape(-1, self.theta_draws_.shape[2])
+        draws = draws[np.linspace(0, len(draws) - 1, min(len(draws), MOST_PREDICTIVE)).astype(int)]
+        return logsumexp([self.model.log_density(X, theta) for theta in draws], axis=0) - np.log(len(draws))
+
+    def summary(self):
+        """Mean, sd, 95 % interval, R-hat and effective sample size of each parameter, without the first ``burn_in``.
+
+        Returns
+        -------
+        table : pandas.DataFrame, or a dict of rows without pandas
+        """
+        check_is_fitted(self)
+        return summarise(self._monitors_, self.r_hat_, self.ess_)
+
+    def to_datatree(self):
+        """The draws, without the first ``burn_in``, for ArviZ (optional extra ``[arviz]``).
+
+        Returns
+        -------
+        tree : xarray.DataTree
+        """
+        check_is_fitted(self)
+        return to_datatree(self._monitors_)

@@ -1,0 +1,81 @@
+"""Models that are known by their likelihood, as DP-MCMC asks for: a log density of records and a normal prior."""
+
+from math import log, pi
+
+import numpy as np
+
+from .._compiled import Component, compiled
+from .._parameters import numbers
+
+
+class LikelihoodModel(Component):
+    """Base class of models of independent records given θ with a compiled log likelihood ratio.
+
+    ``log_prior`` and ``log_density`` (and for Hamiltonian moves ``grad_log_density``) are what DP-MCMC needs of any
+    object.  A subclass of this class has the same as compiled methods, which a pass over all records then uses,
+
+    ============================================  ====================================================================
+    ``record_log_ratio(X, i, theta, new)``        log p(x_i | new) - log p(x_i | theta)
+    ``add_gradient(X, i, theta, out)``            adds the gradient of log p(x_i | θ) to ``out``
+    ============================================  ====================================================================
+
+    and may know more, all of it public:
+
+    ============================================  ====================================================================
+    ``clip_records(X)``                           the records moved into the set that the two ranges hold on
+    ``log_ratio_range(theta, new)``               the largest less the smallest log ratio of any record
+    ``gradient_range(theta, frame)``              the largest ‖Fᵀ(g - g')‖ between gradients of any two records
+    ``information(theta)``                        Fisher information of a record, (n_params, n_params)
+    ``to_working(theta)``, ``from_working(phi)``  coordinates in which moves are made, if not θ; ``(n_params,)`` each
+    ``working_jacobian(phi)``                     dθ/dφ there
+    ============================================  ====================================================================
+
+    With the ranges nothing is clipped, and the noise is what a move needs rather than what the worst move would.
+    """
+
+    prior_sigma: float
+    n_params: int
+
+    def check(self):
+        """Raise ValueError where a parameter is wrong."""
+        self._positive("prior_sigma")
+
+    def _positive(self, *names):
+        for name in names:
+            value = numbers(getattr(self, name))
+            if value is None or not np.all((value > 0) & (value < np.inf)):
+                raise ValueError(
+                    f"{name} of {type(self).__name__} must be positive and finite, got {name}={getattr(self, name)!r}"
+                )
+
+    def clip_records(self, X):
+        """Records whose norm is larger than ``data_norm`` moved to it, where there is one."""
+        return X if self.data_norm is None else clip_rows(X, self.data_norm)
+
+    def sample_prior(self, rng, size):
+        """Draws from the prior, (size, n_params)."""
+        return rng.normal(scale=self.prior_sigma, size=(size, self.n_params))
+
+    def log_prior(self, theta):
+        """Log prior density, (size,)."""
+        theta = np.atleast_2d(theta)
+        square = np.sum(theta * theta, axis=1)
+        return -0.5 * square / self.prior_sigma**2 - theta.shape[1] * (log(self.prior_sigma) + 0.5 * log(2.0 * pi))
+
+    def grad_log_prior(self, theta):
+        """Its gradient at one θ, (n_params,)."""
+        return -theta / self.prior_sigma**2
+
+    @compiled
+    def record_log_ratio(self, X, i, theta, new):
+        raise NotImplementedError
+
+    @compiled
+    def add_gradient(self, X, i, theta, out):
+        raise NotImplementedError
+
+
+def clip_rows(X, norm):
+    """Rows of ``X`` longer than ``norm`` shortened to it."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))
+    return X * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))[:, None]

@@ -1,0 +1,246 @@
+"""Logistic and linear regression on rows of bounded length: Lipschitz in θ, so that DP-MCMC clips no ratio."""
+
+from math import exp, log, log1p, pi, sqrt
+
+import numpy as np
+from scipy.special import expit
+
+from .._compiled import compiled, helper
+from ._likelihood import LikelihoodModel, clip_rows
+
+
+class LinearLikelihood(LikelihoodModel):
+    """Base class: records are rows (x, y), and y depends on xᵀθ, with 1 added to x for an intercept."""
+
+    def __init__(self, n_features=1, fit_intercept=True, prior_sigma=1.0, data_norm=None):
+        self.n_features = n_features
+        self.fit_intercept = fit_intercept
+        self.prior_sigma = prior_sigma
+        self.data_norm = data_norm
+
+    @property
+    def n_params(self):
+        return self.n_features + bool(self.fit_intercept)
+
+    @property
+    def n_columns(self):
+        return self.n_features + 1
+
+    @property
+    def row_norm(self):
+        """Largest length of a row of the design, the intercept's 1 included; None where rows are not bounded."""
+        return None if self.data_norm is None else sqrt(self.data_norm**2 + bool(self.fit_intercept))
+
+    def check(self):
+        super().check()
+        self._positive("n_features", *([] if self.data_norm is None else ["data_norm"]))
+
+    def clip_records(self, X):
+        """The features of each record moved into ‖x‖ <= data_norm."""
+        return X if self.data_norm is None else np.column_stack([clip_rows(X[:, :-1], self.data_norm), X[:, -1]])
+
+    def design(self, X):
+        """Rows of the design of records, or of features alone: (n, n_params)."""
+        X = X[:, : self.n_features]
+        return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
+
+    def observed_information(self, X, theta):
+        """Minus the Hessian of the log likelihood of all records, (n_params, n_params)."""
+        design = self.design(X)
+        return (design * self._weights(design, theta)[:, None]).T @ design
+
+    def _lower(self, **context):
+        return super()._lower(n_features=int(self.n_features))
+
+    @compiled
+    def predictor(self, X, i, theta):
+        eta = theta[int(self.n_features)] if self.fit_intercept else 0.0
+        for j in range(int(self.n_features)):
+            eta += X[i, j] * theta[j]
+        return eta
+
+    @compiled
+    def add_slope(self, X, i, slope, out):
+        for j in range(int(self.n_features)):
+            out[j] += slope * X[i, j]
+        if self.fit_intercept:
+            out[int(self.n_features)] += slope
+
+
+class LogisticLikelihood(LinearLikelihood):
+    """Logistic regression: y is 1 with probability 1/(1 + exp(-xᵀθ)), else 0; θ ~ N(0, prior_sigma² I).
+
+    Parameters
+    ----------
+    n_features : int, default=1
+    fit_intercept : bool, default=True
+        The intercept is the last entry of θ.
+    prior_sigma : float, default=1.0
+        Standard deviation of each entry of θ.
+    data_norm : float, optional
+        Rows are moved into ‖x‖ <= data_norm, a public number, so that nothing else is clipped.
+
+    Raises
+    ------
+    ValueError
+        On use, for a parameter that is not such.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix.models import LogisticLikelihood
+    >>> model = LogisticLikelihood(n_features=1, fit_intercept=False, data_norm=2.0)
+    >>> records = np.array([[1.0, 1.0], [2.0, 0.0]])  # x, y
+    >>> model.log_density(records, np.array([0.5])).round(4)
+    array([-0.4741, -1.3133])
+    """
+
+    def log_density(self, X, theta):
+        """Log probability of each y, (n,)."""
+        return -np.logaddexp(0.0, -(2.0 * X[:, -1] - 1.0) * (self.design(X) @ theta))
+
+    def grad_log_density(self, X, theta):
+        """Its gradient, (n, n_params)."""
+        design = self.design(X)
+        return (X[:, -1] - expit(design @ theta))[:, None] * design
+
+    def _weights(self, design, theta):
+        p = expit(design @ theta)
+        return p * (1.0 - p)
+
+    def log_ratio_range(self, theta, new):
+        """2R ‖θ' - θ‖ σ(R max(‖θ‖, ‖θ'‖)): σ(-v) is the slope of log σ(v), and |v| is at most R max(‖θ‖, ‖θ'‖)."""
+        if self.data_norm is None:
+            return None
+        steepest = expit(self.row_norm * max(np.linalg.norm(theta), np.linalg.norm(new)))
+        return 2.0 * self.row_norm * np.linalg.norm(new - theta) * steepest
+
+    def gradient_range(self, theta, frame):
+        """2R ‖F‖ σ(R ‖θ‖)."""
+        if self.data_norm is None:
+            return None
+        steepest = expit(self.row_norm * np.linalg.norm(theta))
+        return 2.0 * self.row_norm * np.linalg.norm(frame, 2) * steepest
+
+    def information_range(self, theta):
+        """Largest Frobenius norm of the difference of two records' information: √2 R²/4, since both are positive."""
+        return None if self.data_norm is None else sqrt(2.0) * self.row_norm**2 / 4.0
+
+    @compiled
+    def record_log_ratio(self, X, i, theta, new):
+        sign = 1.0 - 2.0 * X[i, int(self.n_features)]
+        return softplus(sign * self.predictor(X, i, theta)) - softplus(sign * self.predictor(X, i, new))
+
+    @compiled
+    def add_gradient(self, X, i, theta, out):
+        eta = self.predictor(X, i, theta)
+        p = 1.0 / (1.0 + exp(-eta)) if eta > 0.0 else exp(eta) / (1.0 + exp(eta))
+        self.add_slope(X, i, X[i, int(self.n_features)] - p, out)
+
+
+class LinearGaussianLikelihood(LinearLikelihood):
+    """Linear regression with a known residual standard deviation: y ~ N(xᵀθ, sigma²), θ ~ N(0, prior_sigma² I).
+
+    Parameters
+    ----------
+    n_features : int, default=1
+    fit_intercept : bool, default=True
+        The intercept is the last entry of θ.
+    sigma : float, default=1.0
+    prior_sigma : float, default=1.0
+        Standard deviation of each entry of θ.
+    data_norm, y_bound : float, optional
+        Records are moved into ‖x‖ <= data_norm and |y| <= y_bound, public numbers; both or neither.
+
+    Raises
+    ------
+    ValueError
+        On use, for a parameter that is not such.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix.models import LinearGaussianLikelihood
+    >>> model = LinearGaussianLikelihood(n_features=1, fit_intercept=False)
+    >>> model.log_density(np.array([[1.0, 0.5]]), np.array([0.5])).round(4)
+    array([-0.9189])
+    """
+
+    def __init__(self, n_features=1, fit_intercept=True, sigma=1.0, prior_sigma=1.0, data_norm=None, y_bound=None):
+        super().__init__(n_features, fit_intercept, prior_sigma, data_norm)
+        self.sigma = sigma
+        self.y_bound = y_bound
+
+    def check(self):
+        super().check()
+        self._positive("sigma", *([] if self.y_bound is None else ["y_bound"]))
+        if (self.data_norm is None) != (self.y_bound is None):
+            raise ValueError(
+                f"data_norm and y_bound go together, got data_norm={self.data_norm!r} and y_bound={self.y_bound!r}"
+            )
+
+    def clip_records(self, X):
+        """Features moved into ‖x‖ <= data_norm, and y into [-y_bound, y_bound]."""
+        if self.data_norm is None:
+            return X
+        X = super().clip_records(X)
+        X[:, -1] = np.clip(X[:, -1], -self.y_bound, self.y_bound)
+        return X
+
+    def log_density(self, X, theta):
+        """Log density of each y, (n,)."""
+        u = (X[:, -1] - self.design(X) @ theta) / self.sigma
+        return -0.5 * u * u - log(self.sigma) - 0.5 * log(2.0 * pi)
+
+    def grad_log_density(self, X, theta):
+        """Its gradient, (n, n_params)."""
+        design = self.design(X)
+        return ((X[:, -1] - design @ theta) / self.sigma**2)[:, None] * design
+
+    def sample_posterior(self, rng, records, theta=None, *, size=None, temperature=1.0):
+        """Independent draws from the posterior given the records themselves, (n_params,) or (size, n_params)."""
+        design = self.design(records)
+        precision = temperature * design.T @ design / self.sigma**2 + np.eye(self.n_params) / self.prior_sigma**2
+        mean = np.linalg.solve(precision, temperature * design.T @ records[:, -1] / self.sigma**2)
+        z = rng.standard_normal((self.n_params, 1 if size is None else size))
+        draws = (mean[:, None] + np.linalg.solve(np.linalg.cholesky(precision).T, z)).T
+        return draws[0] if size is None else draws
+
+    def _weights(self, design, theta):
+        return np.full(len(design), 1.0 / self.sigma**2)
+
+    def log_ratio_range(self, theta, new):
+        """r = xᵀ(θ' - θ)(2y - xᵀ(θ + θ'))/(2σ²), so within ±R ‖θ' - θ‖ (2B + R ‖θ + θ'‖)/(2σ²)."""
+        if self.data_norm is None:
+            return None
+        R = self.row_norm
+        reach = 2.0 * self.y_bound + R * np.linalg.norm(theta + new)
+        return R * np.linalg.norm(new - theta) * reach / self.sigma**2
+
+    def gradient_range(self, theta, frame):
+        """2R ‖F‖ (B + R ‖θ‖)/σ²."""
+        if self.data_norm is None:
+            return None
+        R = self.row_norm
+        return 2.0 * R * np.linalg.norm(frame, 2) * (self.y_bound + R * np.linalg.norm(theta)) / self.sigma**2
+
+    def information_range(self, theta):
+        """√2 R²/σ²."""
+        return None if self.data_norm is None else sqrt(2.0) * self.row_norm**2 / self.sigma**2
+
+    @compiled
+    def record_log_ratio(self, X, i, theta, new):
+        old_mean, new_mean = self.predictor(X, i, theta), self.predictor(X, i, new)
+        y = X[i, int(self.n_features)]
+        return (new_mean - old_mean) * (y - 0.5 * (old_mean + new_mean)) / (self.sigma * self.sigma)
+
+    @compiled
+    def add_gradient(self, X, i, theta, out):
+        residual = X[i, int(self.n_features)] - self.predictor(X, i, theta)
+        self.add_slope(X, i, residual / (self.sigma * self.sigma), out)
+
+
+@helper
+def softplus(v):
+    """log(1 + e^v)."""
+    return max(v, 0.0) + log1p(exp(-abs(v)))

@@ -1,0 +1,95 @@
+"""What a private chain moves on: a tempered posterior of which only noisy sums over records are ever seen."""
+
+from math import sqrt
+
+import numpy as np
+
+from ._likelihood_pass import CompiledPass, PlainPass
+
+#: What makes bounds of a ratio larger than any rounding of the sums that they bound.
+ROUNDING = 1.0 + 1e-9
+
+
+class Target:
+    """A model, its records, and how far one record can move what is released.
+
+    Parameters
+    ----------
+    model : object
+        As :class:`LikelihoodModel` describes.
+    X : ndarray of shape (n_records, n_columns)
+        Confidential.
+    clip_bound : float, optional
+        Log ratios are clipped to ±clip_bound ‖θ' - θ‖.  None: the model's ``log_ratio_range`` bounds them.
+    gradient_clip_bound : float, optional
+        Lengths of gradients.  None: the model's ``gradient_range`` bounds their differences.
+    temperature : float
+        T, on the log likelihood.
+    is_private : bool
+        False: ranges are not needed.
+    """
+
+    def __init__(self, model, X, clip_bound=None, gradient_clip_bound=None, temperature=1.0, is_private=True):
+        if hasattr(model, "clip_records"):
+            X = model.clip_records(X)
+        passes = CompiledPass if hasattr(model, "record_log_ratio") else PlainPass
+        self.model, self.n_records, self.is_private = model, len(X), is_private
+        self.clip_bound, self.gradient_clip_bound, self.temperature = clip_bound, gradient_clip_bound, temperature
+        self._passes = passes(model, np.ascontiguousarray(X))
+
+    @property
+    def has_ratio_range(self):
+        """Whether something says what log ratios range over."""
+        return self.clip_bound is not None or getattr(self.model, "data_norm", None) is not None
+
+    # ---------------------------------------------------------------- public: of θ alone
+
+    def log_prior(self, theta):
+        """-inf outside the support."""
+        value = float(np.asarray(self.model.log_prior(theta[None, :]))[0])
+        return value if value == value else -np.inf
+
+    def grad_log_prior(self, theta):
+        """By central differences where the model does not have it: the prior is public."""
+        if hasattr(self.model, "grad_log_prior"):
+            return self.model.grad_log_prior(theta)
+        steps = 1e-6 * np.maximum(1.0, np.abs(theta))
+        up, down = theta + np.diag(steps), theta - np.diag(steps)
+        return (self.model.log_prior(up) - self.model.log_prior(down)) / (2.0 * steps)
+
+    def ratio_bound(self, theta, new):
+        """(What log ratios are clipped to, the width of what they then range over)."""
+        if self.clip_bound is not None:
+            bound = self.clip_bound * sqrt((new - theta) @ (new - theta))
+            return bound, 2.0 * bound * ROUNDING
+        if not self.is_private:
+            return np.inf, 0.0
+        return np.inf, self.model.log_ratio_range(theta, new) * ROUNDING
+
+    def gradient_bound(self, theta, frame, clip_bound=None):
+        """The same of gradients Fᵀg; ``clip_bound`` goes before the target's own."""
+        bound = self.gradient_clip_bound if clip_bound is None else clip_bound
+        if bound is not None:
+            return bound, 2.0 * bound * ROUNDING
+        if not self.is_private:
+            return np.inf, 0.0
+        return np.inf, self.model.gradient_range(theta, frame) * ROUNDING
+
+    # ---------------------------------------------------------------- confidential: only to be released with noise
+
+    def ratios(self, theta, new, bound, rows=None):
+        """Sums over records, or over some, of clipped log ratios; the temperature is left out."""
+        return self._passes.ratios(theta, new, bound, rows)
+
+    def gradient(self, theta, frame, bound):
+        """(T Σ clipped Fᵀg, how many were clipped)."""
+        total, n_clipped = self._passes.gradient(theta, frame, bound)
+        return self.temperature * total, n_clipped
+
+    def information(self, theta):
+        """Minus the Hessian of the log likelihood of all records; the temperature is left out."""
+        return self.model.observed_information(self._passes.X, theta)
+
+    def batch(self, source, size, order):
+        """The numbers of ``size`` records without replacement; ``order``, a permutation, is shuffled for it."""
+        return self._passes.batch(source, size, order)

@@ -1,0 +1,177 @@
+"""Passes over confidential records: sums of clipped log likelihood ratios and of clipped gradients.
+
+A model with compiled methods (:class:`LikelihoodModel`) is passed over in fixed blocks on all cores, and nothing the
+size of the data is made.  Any other model's NumPy methods are called on all records at once.
+"""
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from .._compiled import Component, entry
+from ._in_blocks import in_threads
+
+BLOCK = 8192
+
+
+class Ratios(NamedTuple):
+    """Of a pass over log likelihood ratios."""
+
+    total: float
+    square: float  # sum of squared deviations from the mean
+    n_clipped: int
+
+
+class CompiledPass:
+    """Passes over records with a model's compiled methods.
+
+    Parameters
+    ----------
+    model : LikelihoodModel
+    X : ndarray of shape (n_records, n_columns)
+    """
+
+    def __init__(self, model, X):
+        self.value, self.X = model._lower(), X
+
+    def ratios(self, theta, new, bound, rows=None):
+        """Log ratios of all records, or of some, clipped to ±bound."""
+        n = len(self.X) if rows is None else len(rows)
+        if rows is None:
+            found = _blocks(n, lambda first, last: pass_ratios(self.value, self.X, theta, new, bound, first, last))
+        else:
+            found = [(n, *pass_batch(self.value, self.X, theta, new, bound, rows))]
+        return _pool(found)
+
+    def gradient(self, theta, frame, bound):
+        """(Sum of the gradients Fᵀg of log p(x_i | θ), each clipped to length ``bound``, how many were clipped)."""
+        found = _blocks(len(self.X), lambda a, b: pass_gradient(self.value, self.X, theta, frame, bound, a, b))
+        return sum(part[1] for part in found), sum(part[2] for part in found)
+
+    def batch(self, source, size, order):
+        """``size`` different records, all sets equally likely; ``order``, any permutation, is shuffled for it."""
+        shuffle_start(self.value, order, source.random(size))
+        return order[:size]
+
+
+class PlainPass:
+    """The same with NumPy methods ``log_density(X, theta)`` and ``grad_log_density(X, theta)``."""
+
+    def __init__(self, model, X):
+        self.model, self.X = model, X
+        self.value = Shuffle()._lower()
+
+    def ratios(self, theta, new, bound, rows=None):
+        X = self.X if rows is None else self.X[rows]
+        r = np.asarray(self.model.log_density(X, new)) - np.asarray(self.model.log_density(X, theta))
+        if r.shape != (len(X),):
+            raise ValueError(
+                f"log_density of {type(self.model).__name__} must return shape (n,) = {(len(X),)} for X of shape "
+                f"{X.shape} and theta of shape {theta.shape}, got {r.shape}"
+            )
+        kept = np.clip(r, -bound, bound)
+        return Ratios(float(kept.sum()), float(np.sum((kept - kept.mean()) ** 2)), int(np.count_nonzero(kept != r)))
+
+    def gradient(self, theta, frame, bound):
+        g = np.asarray(self.model.grad_log_density(self.X, theta))
+        if g.shape != (len(self.X), len(theta)):
+            raise ValueError(
+                f"grad_log_density of {type(self.model).__name__} must return shape (n, n_params) = "
+                f"{(len(self.X), len(theta))}, got {g.shape}"
+            )
+        g = g @ frame
+        lengths = np.sqrt(np.einsum("ij,ij->i", g, g))
+        shrink = np.minimum(1.0, bound / np.maximum(lengths, 1e-300))
+        return shrink @ g, int(np.count_nonzero(shrink < 1.0))
+
+    batch = CompiledPass.batch
+
+
+class Shuffle(Component):
+    """No model: what compiled code is kept under."""
+
+
+def _blocks(n, function):
+    """``(size, *function(first, last))`` of blocks of records, in order whatever the number of threads."""
+    starts = range(0, n, BLOCK)
+    if len(starts) < 2:
+        return [(n, *function(0, n))]
+    return in_threads(lambda b: _one(function, starts[b], min(starts[b] + BLOCK, n)), len(starts))
+
+
+def _one(function, first, last):
+    return (last - first, *function(first, last))
+
+
+def _pool(parts):
+    """Sums of blocks joined into one (Chan, Golub & LeVeque 1983)."""
+    n, total, square, n_clipped = parts[0]
+    for size, more, more_square, more_clipped in parts[1:]:
+        apart = more / size - total / n
+        square += more_square + apart * apart * n * size / (n + size)
+        total, n, n_clipped = total + more, n + size, n_clipped + more_clipped
+    return Ratios(total, square, n_clipped)
+
+
+@entry
+def pass_ratios(model, X, theta, new, bound, first, last):
+    """(sum, squared deviations, number clipped) of rows first..last-1."""
+    total, square, n_clipped = 0.0, 0.0, 0
+    shift = min(max(model.record_log_ratio(X, first, theta, new), -bound), bound)  # so that squares do not cancel
+    for i in range(first, last):
+        r = model.record_log_ratio(X, i, theta, new)
+        kept = min(max(r, -bound), bound)
+        n_clipped += kept != r
+        total += kept - shift
+        square += (kept - shift) * (kept - shift)
+    n = last - first
+    return total + n * shift, max(square - total * total / n, 0.0), n_clipped
+
+
+@entry
+def pass_batch(model, X, theta, new, bound, rows):
+    """The same for some rows."""
+    total, square, n_clipped = 0.0, 0.0, 0
+    shift = min(max(model.record_log_ratio(X, rows[0], theta, new), -bound), bound)
+    for i in rows:
+        r = model.record_log_ratio(X, i, theta, new)
+        kept = min(max(r, -bound), bound)
+        n_clipped += kept != r
+        total += kept - shift
+        square += (kept - shift) * (kept - shift)
+    n = len(rows)
+    return total + n * shift, max(square - total * total / n, 0.0), n_clipped
+
+
+@entry
+def pass_gradient(model, X, theta, frame, bound, first, last):
+    """(sum of clipped gradients, number clipped) of rows first..last-1."""
+    n_params = len(theta)
+    total, one, turned, n_clipped = np.zeros(n_params), np.zeros(n_params), np.zeros(n_params), 0
+    for i in range(first, last):
+        for j in range(n_params):
+            one[j] = 0.0
+        model.add_gradient(X, i, theta, one)
+        length = 0.0
+        for k in range(n_params):
+            turned[k] = 0.0
+            for j in range(n_params):
+                turned[k] += frame[j, k] * one[j]
+            length += turned[k] * turned[k]
+        shrink = 1.0
+        if length > bound * bound:
+            shrink = bound / sqrt(length)
+            n_clipped += 1
+        for k in range(n_params):
+            total[k] += shrink * turned[k]
+    return total, n_clipped
+
+
+@entry
+def shuffle_start(model, order, uniforms):
+    """The first steps of a Fisher–Yates shuffle, in place."""
+    n = len(order)
+    for i in range(len(uniforms)):
+        j = min(i + int(uniforms[i] * (n - i)), n - 1)
+        order[i], order[j] = order[j], order[i]

@@ -1,0 +1,353 @@
+"""Private samplers against exact posteriors: detailed balance by enumeration, noisy chains against closed forms."""
+
+from math import log
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from statistical import Disagreement, TooFewDraws, assert_mean_close, assert_pmf_close
+
+from sklearn_dpmix._noise_source import NoNoise, SimulatedNoise
+from sklearn_dpmix.models import Banana, GaussianMean
+from sklearn_dpmix.samplers._barker_correction import barker_correction
+from sklearn_dpmix.samplers._dp_barker import Barker
+from sklearn_dpmix.samplers._dp_hamiltonian import NoisyHamiltonian
+from sklearn_dpmix.samplers._dp_moves import MOVES, Coordinates, FullMove
+from sklearn_dpmix.samplers._dp_optimum import private_optimum
+from sklearn_dpmix.samplers._dp_penalty import Penalty
+from sklearn_dpmix.samplers._dp_target import Target
+
+WRONG = (Disagreement, TooFewDraws)
+
+
+def run(sampler, psi, source, n):
+    """θ of ``n`` steps from ψ, (1, n, n_params)."""
+    state = sampler.init(psi, source) if isinstance(sampler, NoisyHamiltonian) else sampler.init(psi)
+    draws = np.empty((1, n, len(psi)))
+    for i in range(n):
+        state, draws[0, i] = sampler.step(state, source)
+    return draws
+
+
+def simulated(seed):
+    return SimulatedNoise(np.random.default_rng(seed))
+
+
+def plain(model):
+    return Coordinates(model, np.zeros(model.n_params), np.eye(model.n_params))
+
+
+# ---------------------------------------------------------------- the penalty test on a small state space
+
+
+class Steps(FullMove):
+    """To a neighbour on the integers."""
+
+    def propose(self, psi, memory, source):
+        return psi + (1.0 if source.random(1)[0] < 0.5 else -1.0), 0
+
+
+class FiveStates(GaussianMean):
+    """θ is one of 0, ..., 4, with weights of its own."""
+
+    log_weights = np.log([0.3, 0.05, 0.3, 0.15, 0.2])
+
+    def log_prior(self, theta):
+        k = np.round(theta[:, 0]).astype(int)
+        return np.where((k >= 0) & (k < 5), self.log_weights[np.clip(k, 0, 4)], -np.inf)
+
+
+MODEL = FiveStates(sigma=4.0, data_norm=1.5)
+RECORDS = np.random.default_rng(0).normal(2.0, 1.0, (12, 1))
+
+
+def five_states(multiplier, sampler=Penalty, **parameters):
+    target = Target(MODEL, RECORDS)
+    return sampler(target, plain(MODEL), Steps(1.0), noise_multiplier=multiplier, **parameters)
+
+
+def posterior_of_five():
+    X = MODEL.clip_records(RECORDS)
+    log_pi = MODEL.log_weights + [MODEL.log_density(X, np.array([float(k)])).sum() for k in range(5)]
+    return np.exp(log_pi - np.logaddexp.reduce(log_pi))
+
+
+def accept(ratio, s):
+    """E min(1, exp(λ + N(0, s²) - s²/2))."""
+    return ndtr(ratio / s - 0.5 * s) + np.exp(ratio) * ndtr(-ratio / s - 0.5 * s)
+
+
+def test_penalty_keeps_its_target_by_enumeration():
+    """π P = π for the transition matrix with the noise integrated out, and the code accepts as often as it says."""
+    pi, sampler = posterior_of_five(), five_states(4.0)
+    s = 4.0 * MODEL.log_ratio_range(np.zeros(1), np.ones(1))
+    assert 0.5 < s < 4.0
+    P = np.zeros((5, 5))
+    for a in range(5):
+        for b in (a - 1, a + 1):
+            if 0 <= b < 5:
+                P[a, b] = 0.5 * accept(log(pi[b] / pi[a]), s)
+        P[a, a] = 1.0 - P[a].sum()
+    np.testing.assert_allclose(pi @ P, pi, rtol=1e-12)
+    source, n = simulated(1), 20_000
+    for a, b in ((0, 1), (1, 2), (3, 2)):
+        state = sampler.init(np.array([float(a)]))
+        log_prior = MODEL.log_weights[b] - MODEL.log_weights[a]
+        found = np.mean([sampler.test(state, np.array([float(b)]), log_prior, source)[0] for _ in range(n)])
+        expected = accept(log(pi[b] / pi[a]), s)
+        assert abs(found - expected) < 5.0 * np.sqrt(expected * (1.0 - expected) / n), (a, b, found, expected)
+
+
+class NoCorrection(Penalty):
+    """Takes the noisy ratio for the ratio."""
+
+    def test(self, state, theta, log_public, source):
+        s = self.noise_multiplier * self.sensitivity_of(
+            self.target, self.target.ratio_bound(state.theta, theta)[1], self.batch_size
+        )
+        return super().test(state, theta, log_public + 0.5 * s * s, source)
+
+
+class NotTheLogarithm(Penalty):
+    """Compares u with the log ratio (the thesis' Algorithm 3 as printed)."""
+
+    def test(self, state, theta, log_public, source):
+        class Exponentials:
+            release = staticmethod(source.release)
+
+            @staticmethod
+            def random(size):
+                return np.exp(source.random(size))
+
+        return super().test(state, theta, log_public, Exponentials)
+
+
+@pytest.mark.parametrize("sampler, is_right", [(Penalty, True), (NoCorrection, False), (NotTheLogarithm, False)])
+def test_penalty_chain_on_five_states(sampler, is_right):
+    """The chain itself, and two that forget what makes it exact."""
+    draws = run(five_states(4.0, sampler), np.array([2.0]), simulated(2), 60_000)[:, :, 0].round().astype(int)
+    if is_right:
+        assert_pmf_close(draws, posterior_of_five(), what="state")
+    else:
+        with pytest.raises(WRONG):
+            assert_pmf_close(draws, posterior_of_five(), what="state")
+
+
+# ---------------------------------------------------------------- what one record can change
+
+
+def test_no_record_of_a_batch_changes_what_is_released_by_more_than_the_sensitivity():
+    """λ - σ²/2 of two batches that differ in one record: the bound is attained, so anything less is exceeded."""
+    rng = np.random.default_rng(3)
+    n, b, T, width = 100, 6, 0.3, 2.0
+
+    class Width(Target):
+        pass
+
+    target = Width(GaussianMean(), np.zeros((n, 1)), clip_bound=1.0, temperature=T)
+    factor, rest = n * T / b, 1.0 - b / n
+    largest = 0.0
+    for trial in range(20_000):
+        r = rng.choice([-1.0, 1.0], b) if trial % 2 else rng.uniform(-1.0, 1.0, b)
+        r[0] = 1.0
+        other = r.copy()
+        other[0] = -1.0
+        released = [
+            factor * x.sum() - 0.5 * factor**2 * b * rest * x.var(ddof=1) for x in (r, other)
+        ]
+        largest = max(largest, abs(released[1] - released[0]))
+    sensitivity = Penalty.sensitivity_of(target, width, b)
+    assert 0.999 * sensitivity < largest <= sensitivity * (1.0 + 1e-12)
+
+
+# ---------------------------------------------------------------- chains of noisy ratios against closed forms
+
+NORMAL = GaussianMean(n_features=2, sigma=1.0, prior_sigma=1.0, data_norm=2.5)
+NORMAL_X = np.random.default_rng(4).normal([0.5, -0.3], 1.0, (40, 2))
+
+
+def normal_moments(T=1.0):
+    """Means of θ and θ² given the clipped records."""
+    precision = T * len(NORMAL_X) + 1.0
+    mean = T * NORMAL.clip_records(NORMAL_X).sum(axis=0) / precision
+    return np.concatenate([mean, mean**2 + 1.0 / precision])
+
+
+def moments(draws):
+    return np.concatenate([draws, draws**2], axis=2)
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("multiplier", [0.0, 0.8])
+def test_penalty_has_the_posterior(move, multiplier):
+    """Every move, with and without noise: without, it is Metropolis."""
+    scale = 0.25 if move == "full" else 0.35
+    sampler = Penalty(Target(NORMAL, NORMAL_X), plain(NORMAL), MOVES[move](scale), noise_multiplier=multiplier)
+    source = simulated(5) if multiplier else NoNoise(np.random.default_rng(5))
+    draws = run(sampler, np.array([0.5, -0.3]), source, 40_000)
+    assert_mean_close(moments(draws), normal_moments(), what=move)
+
+
+class NeverTurns(MOVES["guided"]):
+    """Turns round after an acceptance."""
+
+    def after(self, memory, moved, accepted):
+        return super().after(memory, moved, not accepted)
+
+
+def test_a_guided_walk_that_turns_at_the_wrong_time_is_rejected():
+    """It turns round where it should go on: wrong wherever acceptance depends on the direction."""
+    sampler = Penalty(Target(NORMAL, NORMAL_X), plain(NORMAL), NeverTurns(0.25))
+    draws = run(sampler, np.array([0.5, -0.3]), NoNoise(np.random.default_rng(6)), 25_000)
+    with pytest.raises(WRONG):
+        assert_mean_close(moments(draws), normal_moments())
+
+
+class NoError(Penalty):
+    """Takes the ratio of a batch for that of all records."""
+
+    def test(self, state, theta, log_public, source):
+        full, size = self.target.ratios, self.batch_size
+        target = self.target
+        rows = target.batch(source, size, state.order)
+        ratios = full(state.theta, theta, np.inf, rows)
+        factor = target.n_records * target.temperature / size
+        return log(source.random(1)[0]) < factor * ratios.total + log_public, 0.0
+
+
+@pytest.mark.parametrize("sampler, is_right", [(Penalty, True), (NoError, False)])
+def test_penalty_on_batches_is_nearly_right(sampler, is_right):
+    """On tempered data against the closed form; without the correction for the batch's error it is too wide."""
+    model = GaussianMean(sigma=1.0, prior_sigma=1.0, data_norm=3.0)
+    X, T = np.random.default_rng(7).normal(0.4, 1.0, (2000, 1)), 0.02
+    target = Target(model, X, temperature=T)
+    walk = sampler(target, plain(model), FullMove(0.3), batch_size=40, noise_multiplier=0.1)
+    draws = run(walk, np.array([0.4]), simulated(8), 30_000)
+    precision = T * len(X) + 1.0
+    mean = T * model.clip_records(X).sum() / precision
+    if is_right:
+        assert_mean_close(moments(draws), [mean, mean**2 + 1.0 / precision])
+    else:
+        with pytest.raises(WRONG):
+            assert_mean_close(moments(draws), [mean, mean**2 + 1.0 / precision])
+
+
+# ---------------------------------------------------------------- Hamiltonian
+
+
+class KeepsTheLastGradient(NoisyHamiltonian):
+    """After a rejection it goes on with the gradient of the end that was rejected."""
+
+    def step(self, state, source):
+        seen, gradient = [], self.gradient
+
+        def remember(psi, theta, src):
+            seen.append(gradient(psi, theta, src))
+            return seen[-1]
+
+        self.gradient = remember
+        try:
+            new, theta = super().step(state, source)
+        finally:
+            del self.gradient
+        return new._replace(gradient=seen[-1]), theta
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize("multipliers", [(0.0, 0.0), (0.6, 0.5)])
+def test_hamiltonian_has_the_posterior(reuse, multipliers):
+    """With reused and with fresh gradients, with noise in them and without, clipped a lot."""
+    target = Target(NORMAL, NORMAL_X, gradient_clip_bound=0.8)
+    sampler = NoisyHamiltonian(target, plain(NORMAL), 0.07, 4, np.array([1.0, 1.5]), *multipliers, reuse=reuse)
+    source = simulated(9) if multipliers[0] else NoNoise(np.random.default_rng(9))
+    draws = run(sampler, np.array([0.5, -0.3]), source, 12_000)
+    assert_mean_close(moments(draws), normal_moments())
+
+
+@pytest.mark.parametrize("twin", [KeepsTheLastGradient])
+def test_hamiltonian_twins_are_rejected(twin):
+    """The gradient of the rejected end goes on."""
+    target = Target(NORMAL, NORMAL_X)
+    sampler = twin(target, plain(NORMAL), 0.15, 2, np.ones(2), 1.0, 0.5)
+    draws = run(sampler, np.array([0.5, -0.3]), simulated(10), 12_000)
+    with pytest.raises(WRONG):
+        assert_mean_close(moments(draws), normal_moments())
+
+
+# ---------------------------------------------------------------- Barker
+
+
+def barker_draws(correction, batch_size, T=0.005, n=60_000):
+    model = GaussianMean(sigma=1.0, prior_sigma=1.0)
+    X = np.random.default_rng(15).normal(0.4, 1.0, (2000, 1))
+    target = Target(model, X, temperature=T, is_private=False)
+    walk = Barker(target, plain(model), FullMove(0.7), batch_size, correction)
+    precision = T * len(X) + 1.0
+    draws = run(walk, np.array([0.4]), simulated(16), n) - T * X.sum() / precision
+    return moments(draws), [0.0, 1.0 / precision]
+
+
+@pytest.mark.parametrize("batch_size", [None, 400])
+def test_barker_has_the_posterior(batch_size):
+    """All records: the exact test; a batch with clipping that hardly bites: nearly."""
+    assert_mean_close(*barker_draws(barker_correction(2.0), batch_size))
+
+
+def test_barker_without_the_correction_is_rejected():
+    """The noise alone decides, as if N(0, 2) were logistic: colder than the posterior."""
+
+    class Nothing:
+        variance = 2.0
+
+        @staticmethod
+        def draw(source, size):
+            return np.zeros(size)
+
+    with pytest.raises(WRONG):
+        assert_mean_close(*barker_draws(Nothing, 400))
+
+
+def test_barker_rejects_unseen_what_the_accounting_does_not_cover():
+    """A proposal whose ratios could range over more than 2√b/(nT) is not looked at."""
+    model = GaussianMean(data_norm=3.0)
+    target = Target(model, np.zeros((100, 1)), temperature=0.1)
+    walk = Barker(target, plain(model), FullMove(1.0), 25, barker_correction(2.0))
+    assert Barker.widest(target, 25) == 1.0  # and log ratios range over 6 ‖θ' - θ‖
+    target.ratios = None  # whoever asks for it fails
+    assert walk.test(walk.init(np.zeros(1)), np.array([0.2]), 0.0, simulated(17)) == (False, 0.0)
+    with pytest.raises(TypeError):
+        walk.test(walk.init(np.zeros(1)), np.array([0.16]), 0.0, simulated(17))
+
+
+# ---------------------------------------------------------------- geometry
+
+
+def test_a_bent_posterior_in_straight_coordinates_and_in_its_own():
+    """The banana, whose posterior is known: moves in φ and in θ, with noise, from the private optimum."""
+    model = Banana(a=1.0, sigma=(1.0, 1.0), prior_sigma=1.0, data_norm=3.0)
+    rng = np.random.default_rng(11)
+    X = model.sample_records(rng, np.array([0.2, 0.5]), 60)
+    exact = model.sample_posterior(rng, model.clip_records(X), size=200_000)
+    expected = np.concatenate([exact.mean(axis=0), (exact**2).mean(axis=0)])
+    target = Target(model, X)
+    phi, root = private_optimum(target, np.zeros(2), 2, 0.5, simulated(12))
+    sampler = Penalty(target, Coordinates(model, phi, root), FullMove(1.2), noise_multiplier=0.5)
+    assert_mean_close(moments(run(sampler, np.zeros(2), simulated(13), 20_000)), expected, what="straight")
+
+    class Curved(Banana):
+        """Without working coordinates."""
+
+        to_working = from_working = None
+
+    coordinates = Coordinates(model, np.zeros(2), np.eye(2))
+    coordinates.is_bent = False
+    sampler = Penalty(target, coordinates, FullMove(0.25), noise_multiplier=0.5)
+    assert_mean_close(moments(run(sampler, np.array([0.2, 0.5]), simulated(14), 30_000)), expected, what="bent")
+
+
+def test_the_optimum_without_noise_is_the_mode():
+    """Two Newton steps on a normal posterior end there, with its covariance."""
+    target = Target(NORMAL, NORMAL_X, is_private=False)
+    phi, root = private_optimum(target, np.zeros(2), 2, 0.0, NoNoise(np.random.default_rng(0)))
+    np.testing.assert_allclose(phi, normal_moments()[:2], rtol=1e-9)
+    np.testing.assert_allclose(root @ root.T, np.eye(2) / 41.0, rtol=1e-9)
