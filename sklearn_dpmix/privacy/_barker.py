@@ -18,25 +18,41 @@ def barker_rdp(batch_size, variance=2.0, clip=1.0):
     estimates the variance of λ over batches, S² = Σ(r_j - r̄)²/(b-1) (times 1 - b/n or not: the bound covers both).
     Ratios are clipped so that abs(T·r_j) <= clip·√b/n.
 
-    *What neighbours can do.*  With a_j = n·T·r_j in [-c, c], c = clip·√b, λ is the mean of the a_j and σ² = Σ(a_j -
-    ā)²/(b(b-1)).  Replacing x by x' moves λ by at most 2c/b = 2·clip/√b =: d.  The sum of squares is at most b·c² (even
-    b; (b - 1/b)·c² for odd b), so σ² lies between 0 and w = clip²·b/(b-1) (clip²·(b+1)/b).  With m the mean of the
-    others, the sum of squares moves by (b-1)/b·((x-m)² - (x'-m)²), and both squares lie in [0, (2c)²], so σ² moves by
-    at most 4c²/b² = 4·clip²/b =: h.  All are attained, though not together; the supremum below is over all variances in
-    [variance - w, variance] at most h apart and means at most d apart, which is more than what records can do.
+    *What neighbours can do.*  Let a_j = n·T·r_j, in [-c, c] with c = clip·√b, so that λ is their mean and σ² = Σ(a_j -
+    ā)²/(b(b-1)).  One record changes from x to x'; the others have the mean m and the sum of squared deviations S, with
+    S <= (b-1)(c² - m²).  The whole sum of squares is S + (b-1)/b·(x-m)².  In units of c, with κ = clip²,
 
-    *Rényi divergence.*  For P = N(m1, v), Q = N(m2, v'), v* = αv' + (1-α)v = v' - (α-1)(v - v') > 0 (Gil, Alajaji &
-    Linder 2013),
+        σ² <= κ·(1 - m² + (x-m)²/b),   λ - λ' = √(κ/b)·(x - x'),   σ² - σ'² = κ/b·((x-m)² - (x'-m)²),
 
-        D_α(P, Q) = α(m1 - m2)²/(2v*) + F(r),   F(r) = -½·log(1+r) - 1/(2(α-1))·log(1 - (α-1)r),   r = (v - v')/v'.
+    and σ² <= κ·b/(b-1) whatever m and x.  (Leaving out the second term of neighbours' difference is not private.)
 
-    v* is least at the least v' and the largest v - v'.  F'(r) = ½·αr/((1+r)(1-(α-1)r)) has the sign of r, so F is
-    largest at an end of the range of r, which is [-h/(v0+h), h/v0] with v0 = variance - w.  So with v* = v0 - (α-1)h,
+    *Rényi divergence* (Gil, Alajaji & Linder 2013).  For P = N(m1, v), Q = N(m2, v'), V = variance, v = V - σ²,
+    v* = αv' + (1-α)v > 0 and r = (v - v')/v',
 
-        D_α <= α·d²/(2v*) + max{F(h/v0), F(-h/(v0+h))},   and inf where v* <= 0.
+        D_α(P, Q) = α(m1 - m2)²/(2v*) + F(r),   F(r) = -½·log(1+r) - log(1 - (α-1)r)/(2(α-1)),
 
-    At α >= 2 the first of the two is the larger, and the bound is that supremum itself.  Theorem 8 of the thesis bounds
-    the logarithms of v and v' apart from each other, which leaves ½·log(2)/(α-1) for ever so large a batch.
+    which grows with S, so that S is taken at its bound.  The two terms are bounded apart.
+
+    *The first term.*  Write p = |x'-m|, o = |x-m|; by symmetry m >= 0, so p <= 1+m.  Where p <= o, v* >= v' >= V -
+    κ·b/(b-1), and |x - x'| <= 2.  Where o < p, the term is at most α·κ/(2b)·min{(p+o)², 4}/v* with v* = A + B·o², B =
+    (α-1)κ/b and A = V - κ(1-m²) - ακ/b·p².  As long as A > B·o·p it grows with o up to p+o = 2 (or o = p, where v* = v'
+    again) and falls beyond, so it is largest at o = 2-p, where v* = V - κ(1-m²) - κ/b·(p² + 4(α-1)(p-1)) is least at p
+    = 1+m; and over m,
+
+        v* >= v1 = V - κ(1 + 1/b) - κ(2α-1)²/(b(b-1)),   which is below V - κ·b/(b-1) too, so
+        α(m1 - m2)²/(2v*) <= 2ακ/(b·v1).
+
+    A - B·o·p is least at o = 2-p, p = 1+m and m = α/(b-1), where it is V - κ(1 + (2α-1)/b) - κα²/(b(b-1)): where that
+    or v1 is not positive, the bound is inf.
+
+    *The second term.*  F'(r) = ½·αr/((1+r)(1-(α-1)r)) has the sign of r, so F is largest at an end of the range of r.
+    r is at most κ/b·p²/(V - κ(1-m²) - κ/b·p²), at p = 1+m =: 1/z at most (κ/b)/(V·z² - 2κz + κ(1-1/b)), which is
+    largest at z = κ/V or the end of [½, 1] next to it: call that R.  Exchanging P and Q, r >= -R/(1+R).  Altogether
+
+        D_α <= 2ακ/(b·v1) + max{F(R), F(-R/(1+R))}.
+
+    The thesis (Theorem 8) bounds the logarithms of v and v' apart from each other, which leaves ½·log(2)/(α-1) for ever
+    so large a batch.
 
     Parameters
     ----------
@@ -62,7 +78,7 @@ def barker_rdp(batch_size, variance=2.0, clip=1.0):
     --------
     >>> from sklearn_dpmix.privacy import barker_rdp
     >>> barker_rdp(batch_size=1000)([2.0, 10.0, 400.0]).round(5)
-    array([0.00403, 0.02081,     inf])
+    array([0.00401, 0.02004, 2.22348])
     """
     return BarkerCurve(
         check_count("batch_size", batch_size, 2), _positive("variance", variance), _positive("clip", clip)
@@ -78,7 +94,7 @@ class BarkerCurve:
     clip: float = 1.0
 
     def __post_init__(self):
-        if self.least_variance <= 0:
+        if self.most_batch_variance >= self.variance:
             most = self.clip * sqrt(self.variance / self.most_batch_variance)
             raise ValueError(
                 f"clip={self.clip} lets the variance over batches reach {self.most_batch_variance:.6g}, and that must "
@@ -86,35 +102,23 @@ class BarkerCurve:
             )
 
     @property
-    def shift(self):
-        """d: how far neighbours' means can be apart."""
-        return 2.0 * self.clip / sqrt(self.batch_size)
-
-    @property
     def most_batch_variance(self):
-        """w: the largest σ² of clipped ratios."""
-        b = self.batch_size
-        return self.clip**2 * (b / (b - 1) if b % 2 == 0 else (b + 1) / b)
-
-    @property
-    def least_variance(self):
-        """v0: the least variance of a release."""
-        return self.variance - self.most_batch_variance
-
-    @property
-    def variance_change(self):
-        """h: how far neighbours' variances can be apart."""
-        return 4.0 * self.clip**2 / self.batch_size
+        """The largest σ² that clipped ratios can have."""
+        return self.clip**2 * self.batch_size / (self.batch_size - 1)
 
     def __call__(self, orders):
         """Return the bound for each order."""
         orders = check_orders(orders)
-        h, v0 = self.variance_change, self.least_variance
-        with np.errstate(invalid="ignore", divide="ignore"):
-            v_star = v0 - (orders - 1.0) * h
-            mean = 0.5 * orders * self.shift**2 / v_star
-            spread = np.maximum(_spread(h / v0, orders), _spread(-h / (v0 + h), orders))
-            return np.where((v_star > 0) & np.isfinite(orders), mean + np.maximum(spread, 0.0), np.inf)
+        b, kappa, variance = self.batch_size, self.clip**2, self.variance
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            least = variance - kappa * (1.0 + 1.0 / b) - kappa * (2.0 * orders - 1.0) ** 2 / (b * (b - 1.0))
+            condition = variance - kappa * (1.0 + (2.0 * orders - 1.0) / b) - kappa * orders**2 / (b * (b - 1.0))
+            mean = 2.0 * orders * kappa / (b * least)
+            z = min(max(kappa / variance, 0.5), 1.0)
+            ratio = kappa / b / (variance * z * z - 2.0 * kappa * z + kappa * (1.0 - 1.0 / b))
+            spread = np.maximum(_spread(ratio, orders), _spread(-ratio / (1.0 + ratio), orders))
+            holds = (least > 0) & (condition > 0) & ((orders - 1.0) * ratio < 1.0)
+            return np.where(holds, mean + np.maximum(spread, 0.0), np.inf)
 
 
 def _spread(r, orders):

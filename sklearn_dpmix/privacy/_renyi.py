@@ -17,7 +17,7 @@ def renyi_epsilon(rdp, delta, orders=ORDERS):
     Gaboardi, Hsu & Sato 2020, Theorem 21), the least over the orders; and 0 where the total variation is at most δ,
     which √(1 - e^-rdp) bounds (Bretagnolle & Huber 1979), as the divergence of order 1 is below that of any α > 1.
     """
-    if _total_variation(rdp) <= delta:
+    if log_total_variation(rdp) <= np.log(delta):
         return 0.0
     with np.errstate(invalid="ignore"):
         return max(
@@ -27,9 +27,7 @@ def renyi_epsilon(rdp, delta, orders=ORDERS):
 
 def renyi_log_delta(rdp, epsilon, orders=ORDERS):
     """Return log of the least δ for which divergences at ``orders`` imply (ε, δ)-DP: the same bounds, solved for δ."""
-    total_variation = _total_variation(rdp)
-    log_variation = np.log(total_variation) if total_variation > 0 else -inf
-    return float(min(np.min(log_deltas(rdp, epsilon, orders)), log_variation))
+    return float(min(np.min(log_deltas(rdp, epsilon, orders)), log_total_variation(rdp)))
 
 
 def log_deltas(rdp, epsilon, orders=ORDERS):
@@ -37,6 +35,7 @@ def log_deltas(rdp, epsilon, orders=ORDERS):
     return (orders - 1.0) * (rdp - epsilon + np.log1p(-1.0 / orders)) - np.log(orders)
 
 
-def _total_variation(rdp):
-    """√(1 - e^-rdp) at the least divergence; at most 1."""
-    return float(np.sqrt(-np.expm1(-np.min(rdp))))
+def log_total_variation(rdp):
+    """Return log √(1 - e^-rdp) at the least divergence; at most 0."""
+    least = np.min(rdp)
+    return 0.5 * float(np.log(-np.expm1(-least))) if least > 0 else -inf

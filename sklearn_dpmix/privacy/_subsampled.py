@@ -3,32 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, floor, inf, isfinite, log
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
 
+from ._amplification import amplified
 from ._checks import check_batch, check_count, check_orders
 from ._releases import Releases, times
-
-#: Orders above get no amplification: the theorem's sum has as many terms as the order.
-MAX_ORDER = 10_000
-#: Relative excess of the theorem's sum over what rounding does to it: never at the cost of privacy.
-MARGIN = 1e-10
 
 
 @dataclass(frozen=True, init=False)
 class SubsampledReleases(Releases):
     """Releases of a mechanism on a batch drawn without replacement, the mechanism known by its Rényi divergences alone.
 
-    At integer orders α >= 2, with q = batch_size/n_records and ε(j) the mechanism's divergence of order j on a batch,
-
-        ε'(α) <= 1/(α-1)·log(1 + q²·C(α,2)·min{4(e^ε(2) - 1), e^ε(2)·min{2, (e^ε(∞) - 1)²}}
-                               + Σ_{j=3}^α q^j·C(α,j)·e^((j-1)ε(j))·min{2, (e^ε(∞) - 1)^j})
-
-    (Wang, Balle & Kasiviswanathan 2019, Theorem 9).  Between integers (α-1)·ε'(α) is interpolated, since it is convex
-    (their Corollary 10).  The bound is never above ε(α): a mixture of pairs diverges no more than the worst of them.
-    Above order 10,000 there is no amplification.
+    The bound is the smaller of Theorem 9 of Wang, Balle & Kasiviswanathan (2019) and of one through the privacy profile
+    that the divergences imply (Balle, Barthe & Gaboardi 2018, Theorem 9): ``_amplification`` has both.  It is never
+    above the divergence on a batch itself, since a mixture of pairs diverges no more than the worst of them.
 
     Parameters
     ----------
@@ -62,7 +51,7 @@ class SubsampledReleases(Releases):
     >>> from sklearn_dpmix.privacy import SubsampledReleases, barker_rdp
     >>> releases = SubsampledReleases(barker_rdp(1000), batch_size=1000, n_records=100_000, n_releases=500)
     >>> releases.rdp([2.0, 8.0]).round(4)
-    array([0.0008, 0.0114])
+    array([0.0004, 0.0015])
     """
 
     one_batch: Callable
@@ -94,53 +83,9 @@ class SubsampledReleases(Releases):
 
 def _rdp(curve, q, orders):
     """Return the bound of one release for each order."""
-    orders = np.array(orders)
-    bound = _evaluate(curve, orders)
-    amplified = orders[orders <= MAX_ORDER]
-    if q < 1.0 and amplified.size:
-        top = ceil(amplified.max())
-        log_terms = _log_terms(curve, q, top)
-        values = {k: _cumulant(log_terms, k) for k in {f(a) for a in amplified for f in (floor, ceil)}}
-        for i in np.flatnonzero(orders <= MAX_ORDER):
-            below, share = floor(orders[i]), orders[i] - floor(orders[i])
-            above = values[ceil(orders[i])]
-            cumulant = above if share == 0 or above == inf else (1.0 - share) * values[below] + share * above
-            bound[i] = min(bound[i], cumulant / (orders[i] - 1.0))
+    bound = amplified(curve, q, np.array(orders))
     bound.flags.writeable = False
     return bound
 
 
 _cached_rdp = lru_cache(maxsize=64)(_rdp)  # an accountant asks for its grid of orders at many counts of one mechanism
-
-
-def _log_terms(curve, q, top):
-    """Return log of the theorem's terms for j = 0, ..., ``top`` without the binomial coefficients; -inf at 0 and 1."""
-    j = np.arange(2, max(top, 2) + 1)
-    epsilon = _evaluate(curve, j.astype(np.float64))
-    worst = float(_evaluate(curve, np.array([inf]))[0])
-    log_worst = log(np.expm1(worst)) if 0 < worst < 700 else (-inf if worst == 0 else inf)  # log(e^ε(∞) - 1)
-    terms = (j - 1) * epsilon + np.minimum(log(2.0), j * log_worst)
-    if isfinite(epsilon[0]):
-        log_gap = log(-np.expm1(-epsilon[0])) if epsilon[0] > 0 else -inf  # e^ε - 1 = e^ε(1 - e^-ε)
-        terms[0] = min(terms[0], log(4.0) + epsilon[0] + log_gap)
-    return np.concatenate([[-inf, -inf], terms + j * log(q)])
-
-
-def _cumulant(log_terms, alpha):
-    """Return (α-1)·ε'(α) at an integer α, rounded up."""
-    if alpha < 2:
-        return 0.0
-    j = np.arange(2, alpha + 1)
-    log_binomial = gammaln(alpha + 1.0) - gammaln(j + 1.0) - gammaln(alpha - j + 1.0)
-    excess = logsumexp(log_terms[2 : alpha + 1] + log_binomial)
-    return float(np.logaddexp(0.0, excess)) * (1.0 + MARGIN)
-
-
-def _evaluate(curve, orders):
-    """Return the curve at an array of orders, once it has been checked."""
-    values = np.asarray(curve(orders), dtype=np.float64)
-    if values.shape != orders.shape or not np.all(values >= 0):
-        raise ValueError(
-            f"rdp must return one divergence of at least 0 (or inf) an order, got {values!r} for orders {orders!r}"
-        )
-    return np.array(values)

@@ -136,10 +136,10 @@ def _log_excess(q, s, alpha):
     """Return log E_Q[(r_α(L) + r_(1-α)(L))·1(R > 1)], rounded up; inf where that is not worth its work.
 
     With x = s/2 + y, R = exp(s·y).  log(L^α) is convex in y, so that log(L^α·φ) exceeds the larger of its values at the
-    ends of an interval of length 2 by at most ½, and intervals where it is far below the maximum can be left out; beyond
-    y = (α - 1/2)·s + 10 it falls off as a normal tail.  In the others, whose slopes are below 10 + 2 as the second
-    derivative is at least -1, composite Gauss–Legendre: panels of half a standard deviation, or of half of 1/s (the
-    integrand has singularities at a distance of π/s from the real line).
+    ends of an interval of length 2 by at most ½, and intervals where it is far below the maximum can be left out;
+    beyond y = (α - 1/2)·s + 10 it falls off as a normal tail.  In the others, whose slopes are below 10 + 2 as the
+    second derivative is at least -1, composite Gauss–Legendre: panels of half a standard deviation, or of half of 1/s
+    (the integrand has singularities at a distance of π/s from the real line).
     """
     n_intervals = ((alpha - 0.5) * s + 10.0) / 2.0
     n_panels = 4.0 * max(1.0, s)
