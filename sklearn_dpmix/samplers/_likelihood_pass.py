@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._compiled import Component, entry
+from .._compiled import Component, compiled, entry
 from ._in_blocks import in_threads
 
 BLOCK = 8192
@@ -33,7 +33,7 @@ class CompiledPass:
     """
 
     def __init__(self, model, X):
-        self.value, self.X = model._lower(), X
+        self.value, self.X, self.shuffle = model._lower(), X, Shuffle()._lower()
 
     def ratios(self, theta, new, bound, rows=None):
         """Log ratios of all records, or of some, clipped to ±bound."""
@@ -51,7 +51,7 @@ class CompiledPass:
 
     def batch(self, source, size, order):
         """``size`` different records, all sets equally likely; ``order``, any permutation, is shuffled for it."""
-        shuffle_start(self.value, order, source.random(size))
+        shuffle_start(self.shuffle, order, source.random(size))
         return order[:size]
 
 
@@ -59,8 +59,7 @@ class PlainPass:
     """The same with NumPy methods ``log_density(X, theta)`` and ``grad_log_density(X, theta)``."""
 
     def __init__(self, model, X):
-        self.model, self.X = model, X
-        self.value = Shuffle()._lower()
+        self.model, self.X, self.shuffle = model, X, Shuffle()._lower()
 
     def ratios(self, theta, new, bound, rows=None):
         X = self.X if rows is None else self.X[rows]
@@ -89,7 +88,12 @@ class PlainPass:
 
 
 class Shuffle(Component):
-    """No model: what compiled code is kept under."""
+    """Fisher and Yates's."""
+
+    @compiled
+    def place(self, u, i, n):
+        """Whom place i changes places with."""
+        return min(i + int(u * (n - i)), n - 1)
 
 
 def _blocks(n, function):
@@ -169,9 +173,8 @@ def pass_gradient(model, X, theta, frame, bound, first, last):
 
 
 @entry
-def shuffle_start(model, order, uniforms):
-    """The first steps of a Fisher–Yates shuffle, in place."""
-    n = len(order)
+def shuffle_start(sampler, order, uniforms):
+    """The first steps of a shuffle, in place."""
     for i in range(len(uniforms)):
-        j = min(i + int(uniforms[i] * (n - i)), n - 1)
+        j = sampler.place(uniforms[i], i, len(order))
         order[i], order[j] = order[j], order[i]
