@@ -7,7 +7,7 @@ import argparse
 import pathlib
 import platform
 
-from . import channels, curator, efficiency, regression, simulation, speed, startup, threads
+from . import channels, curator, efficiency, private_draws, regression, simulation, speed, startup, threads
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
@@ -134,6 +134,14 @@ def main():
             ("family", "approximation", "n = 100", "n = 1,000,000"),
             curator.families(),
             ("{}", "{}", "{:.3f}", "{:.3f}"),
+        ),
+    )
+    section(
+        "DP penalty on the banana (n = 100,000, two dimensions, four chains; iterations a second, wall time)",
+        table(
+            ("compiled passes", "NumPy passes", "ratio", "peak memory beyond the data, in multiples of it"),
+            [private_draws.penalty()],
+            ("{:.0f}", "{:.0f}", "{:.1f}", "{:.2f}"),
         ),
     )
     if not options.no_memory:

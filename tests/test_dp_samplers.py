@@ -351,3 +351,15 @@ def test_the_optimum_without_noise_is_the_mode():
     phi, root = private_optimum(target, np.zeros(2), 2, 0.0, NoNoise(np.random.default_rng(0)))
     np.testing.assert_allclose(phi, normal_moments()[:2], rtol=1e-9)
     np.testing.assert_allclose(root @ root.T, np.eye(2) / 41.0, rtol=1e-9)
+
+
+def test_the_noise_is_the_same_there_and_back():
+    """A model whose range depends on the direction: the chain takes the larger of the two both ways."""
+
+    class OneWay(GaussianMean):
+        def log_ratio_range(self, theta, new):
+            return 3.0 if new[0] > theta[0] else 2.0
+
+    target, low, high = Target(OneWay(data_norm=1.0), np.zeros((3, 1))), np.zeros(1), np.ones(1)
+    assert target.ratio_bound(low, high) == target.ratio_bound(high, low)
+    assert 3.0 <= target.ratio_bound(high, low)[1] < 3.0 + 1e-6

@@ -35,7 +35,7 @@ def test_readme_session_prints_what_it_says():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
-@pytest.mark.parametrize("page", ["curator", "mechanisms", "simulation"])
+@pytest.mark.parametrize("page", ["curator", "mechanisms", "private_draws", "simulation"])
 def test_pages_sessions_print_what_they_say(page):
     """Catches documentation whose output is not the package's."""
     path = README.parent / "docs" / f"{page}.md"

@@ -1,11 +1,21 @@
 """scikit-learn's own checks of every estimator; also run on the oldest scikit-learn that we support."""
 
+import numpy as np
 import pytest
 import sklearn
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import parse_version
 
-from sklearn_dpmix import PrivateDPMixture, PrivateLinearRegressionDA, PrivateNaiveBayesDA, PrivatePosteriorDA
+from sklearn_dpmix import (
+    DPBarkerMCMC,
+    DPHamiltonianMC,
+    DPLogisticRegressionMCMC,
+    DPPenaltyMCMC,
+    PrivateDPMixture,
+    PrivateLinearRegressionDA,
+    PrivateNaiveBayesDA,
+    PrivatePosteriorDA,
+)
 
 
 class NormalRecords:
@@ -21,6 +31,15 @@ class NormalRecords:
 
     def sample_posterior(self, rng, records, theta):
         return rng.normal(records.mean(), records.size**-0.5, 1)
+
+    def log_prior(self, theta):
+        return -0.005 * theta[:, 0] ** 2
+
+    def log_density(self, X, theta):
+        return -0.5 * np.sum((X - theta[0]) ** 2, axis=1)
+
+    def grad_log_density(self, X, theta):
+        return np.sum(X - theta[0], axis=1)[:, None]
 
 
 SHORT = {"n_chains": 1, "n_warmup": 20, "n_draws": 30}
@@ -51,6 +70,10 @@ def cannot_apply(estimator):
         PrivateLinearRegressionDA(**SHORT),
         PrivateNaiveBayesDA(**SHORT),
         PrivatePosteriorDA(model=NormalRecords(), **SHORT),
+        DPPenaltyMCMC(model=NormalRecords(), n_iter=60, n_chains=1),
+        DPHamiltonianMC(model=NormalRecords(), n_iter=20, n_chains=1),
+        DPBarkerMCMC(model=NormalRecords(), n_iter=60, n_chains=1, batch_size=None),
+        DPLogisticRegressionMCMC(),
     ],
     expected_failed_checks=cannot_apply,
 )

@@ -64,7 +64,8 @@ class Target:
             return bound, 2.0 * bound * ROUNDING
         if not self.is_private:
             return np.inf, 0.0
-        return np.inf, self.model.log_ratio_range(theta, new) * ROUNDING
+        model = self.model  # the noise must be the same there and back, or the chain leaves its target
+        return np.inf, max(model.log_ratio_range(theta, new), model.log_ratio_range(new, theta)) * ROUNDING
 
     def gradient_bound(self, theta, frame, clip_bound=None):
         """The same of gradients Fᵀg; ``clip_bound`` goes before the target's own."""
