@@ -36,7 +36,7 @@ def penalty():
             estimator.fit(X)
             rates.append(n_iter / (time.perf_counter() - started))
         tracemalloc.start()
-        DPPenaltyMCMC(budget, model=model, n_iter=40, **settings).fit(X)
+        DPPenaltyMCMC(budget, model=Banana(data_norm=3.5), n_iter=40, n_chains=4, n_jobs=2).fit(X)
         peak = tracemalloc.get_traced_memory()[1] / X.nbytes
         tracemalloc.stop()
     return *rates, rates[0] / rates[1], peak

@@ -6,6 +6,7 @@ import numpy as np
 
 from ._likelihood_pass import CompiledPass, PlainPass
 
+BLOCK = 8192
 #: What makes bounds of a ratio larger than any rounding of the sums that they bound.
 ROUNDING = 1.0 + 1e-9
 
@@ -31,7 +32,7 @@ class Target:
 
     def __init__(self, model, X, clip_bound=None, gradient_clip_bound=None, temperature=1.0, is_private=True):
         if hasattr(model, "clip_records"):
-            X = model.clip_records(X)
+            X = _clipped(model, X)
         passes = CompiledPass if hasattr(model, "record_log_ratio") else PlainPass
         self.model, self.n_records, self.is_private = model, len(X), is_private
         self.clip_bound, self.gradient_clip_bound, self.temperature = clip_bound, gradient_clip_bound, temperature
@@ -89,8 +90,17 @@ class Target:
 
     def information(self, theta):
         """Minus the Hessian of the log likelihood of all records; the temperature is left out."""
-        return self.model.observed_information(self._passes.X, theta)
+        X = self._passes.X
+        return sum(self.model.observed_information(X[i : i + BLOCK], theta) for i in range(0, len(X), BLOCK))
 
     def batch(self, source, size, order):
         """The numbers of ``size`` records without replacement; ``order``, a permutation, is shuffled for it."""
         return self._passes.batch(source, size, order)
+
+
+def _clipped(model, X):
+    """The records that the model's bounds hold for, made block by block: one copy of the data and no more."""
+    clipped = np.empty(X.shape)
+    for first in range(0, len(X), BLOCK):
+        clipped[first : first + BLOCK] = model.clip_records(X[first : first + BLOCK])
+    return clipped
