@@ -283,7 +283,9 @@ def test_a_users_model_in_plain_numpy():
 
     rng = np.random.default_rng(3)
     data = rng.laplace(0.7, 1.0, (4000, 1))
-    fitted = DPPenaltyMCMC(BUDGET, model=Location(), n_iter=4000, n_chains=1).fit(data)
+    estimator = DPPenaltyMCMC(BUDGET, model=Location(), n_iter=4000, n_chains=1, simulate=True, random_state=0)
+    with pytest.warns(UserWarning, match="NOT private"):
+        fitted = estimator.fit(data)
     assert abs(fitted.settled_draws().mean() - 0.7) < 0.15
     assert fitted.score_samples(data[:3]).shape == (3,)
 
@@ -293,7 +295,11 @@ def test_logistic_regression_learns():
     rng = np.random.default_rng(4)
     features = rng.uniform(-1.0, 1.0, (20_000, 2))
     labels = np.where(rng.random(20_000) < 1.0 / (1.0 + np.exp(-3.0 * features[:, 0] - 0.5)), "yes", "no")
-    model = DPLogisticRegressionMCMC(BUDGET, data_norm=1.5, classes=("yes", "no")).fit(features, labels)
+    model = DPLogisticRegressionMCMC(
+        BUDGET, data_norm=1.5, classes=("yes", "no"), simulate=True, random_state=0
+    )
+    with pytest.warns(UserWarning, match="NOT private"):
+        model.fit(features, labels)
     assert list(model.classes_) == ["no", "yes"]
     np.testing.assert_allclose(model.coef_[0], [3.0, 0.0], atol=0.35)
     np.testing.assert_allclose(model.intercept_, [0.5], atol=0.25)
