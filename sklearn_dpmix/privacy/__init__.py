@@ -6,13 +6,17 @@ from ._budgets import max_releases, noise_multiplier_for
 from ._conversions import approx_dp_to_zcdp, zcdp_to_approx_dp
 from ._gaussian import gaussian_delta, gaussian_mu, gaussian_scale
 from ._guarantee import PrivacyGuarantee
+from ._ledger import BudgetExceededError, LedgerEntry, PrivacyLedger
 from ._releases import GaussianReleases, Releases
 from ._subsampled import SubsampledReleases
 from ._subsampled_gaussian import SubsampledGaussianReleases
 
 __all__ = [
+    "BudgetExceededError",
     "GaussianReleases",
+    "LedgerEntry",
     "PrivacyGuarantee",
+    "PrivacyLedger",
     "Releases",
     "SubsampledGaussianReleases",
     "SubsampledReleases",

@@ -11,8 +11,8 @@ class PrivacyGuarantee:
     ----------
     epsilon, delta : float or None
         (ε, δ)-differential privacy; None where only ``rho`` is stated.
-    rho : float
-        ρ of zero-concentrated differential privacy.
+    rho : float or None
+        ρ of zero-concentrated differential privacy; None where none is known.
     neighbours : str
         Which pairs of inputs the promise is about.
 
@@ -25,7 +25,7 @@ class PrivacyGuarantee:
 
     epsilon: float | None
     delta: float | None
-    rho: float
+    rho: float | None
     neighbours: str = "replace one record"
 
     @classmethod

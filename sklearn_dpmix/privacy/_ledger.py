@@ -1,0 +1,273 @@
+"""A privacy budget for one data set that many fits spend from, and that none can overspend."""
+
+import os
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ._accountants import as_list, epsilon_of, fits, total
+from ._budgets import noise_multiplier_for
+from ._checks import check_accountant, check_delta, check_number
+from ._guarantee import PrivacyGuarantee
+from ._ledger_file import LedgerFile, check_storable
+from ._releases import Releases
+
+
+class BudgetExceededError(ValueError):
+    """A ledger has too little left; nothing was spent, and nothing may be released."""
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """What was spent at one time.
+
+    Attributes
+    ----------
+    what : str
+        The caller's words.
+    releases : tuple of Releases
+        What was released: numbers that are public.
+    """
+
+    what: str
+    releases: tuple[Releases, ...]
+
+
+class PrivacyLedger:
+    """A budget (ε, δ) for one data set, spent before each release and never overspent; neighbours replace one record.
+
+    *What may depend on earlier answers.*  Queries always may.  Which noise and how many releases come next may, too,
+    where all entries are Gaussian (Smith & Thakurta 2022) or the accountant is ``"zcdp"`` (Whitehouse, Ramdas, Rogers &
+    Wu 2023).  With batches, the order of the Rényi divergence that is best depends on all entries, and the proof for
+    noise chosen on the way is of one fixed order (Feldman & Zrnic 2021): settle noise and numbers before the first
+    answer.
+
+    *Spend first.*  :meth:`spend` records, then the caller draws the noise.  A crash in between costs budget, never
+    privacy.
+
+    *One budget.*  Two ledgers of the same data set know nothing of each other unless they have the same ``path``.  A
+    ledger without a path lives in one process: ``copy``, ``deepcopy`` and scikit-learn's ``clone`` return the ledger
+    itself, so that copies of an estimator share its budget; pickling it, or using it in a process forked from its own,
+    is refused, since that would make two budgets of one.  A ledger with a path is pickled as the path, and whoever
+    loads it spends from the same file.
+
+    Parameters
+    ----------
+    epsilon : float, positive
+    delta : float in (0, 1)
+    path : str or os.PathLike, optional
+        A file that holds the entries; created where there is none.  It is read again before each spending under a lock
+        between processes, and replaced whole (``path`` + ".lock" appears beside it and stays).  The file is part of the
+        promise: whoever deletes it or puts back an older copy forgets what was spent.
+    accountant : {"tight", "rdp", "zcdp"}, default="tight"
+        As for :func:`epsilon_of`.  Under ``"tight"``, one release on a batch moves the account of all entries from the
+        exact one to Rényi divergences.
+
+    Raises
+    ------
+    ValueError
+        For a budget out of its range; for a file that is not a ledger, was damaged, or has another budget (it is left
+        untouched).
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.privacy import GaussianReleases, PrivacyLedger
+    >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
+    >>> entry = ledger.spend(GaussianReleases(noise_multiplier=100.0, n_releases=300), "penalty chain")
+    >>> round(ledger.spent.epsilon, 3), ledger.would_fit(GaussianReleases(100.0, 300))
+    (0.715, False)
+    >>> ledger.would_fit(GaussianReleases(100.0, 150))
+    True
+    """
+
+    def __init__(self, epsilon, delta, *, path=None, accountant="tight"):
+        check_number("epsilon", epsilon, 0)
+        check_delta(delta)
+        check_accountant(accountant)
+        self._budget = {"epsilon": float(epsilon), "delta": float(delta), "accountant": accountant}
+        self._entries = []
+        self._mutex = threading.RLock()
+        self._process = os.getpid()
+        self._file = None
+        if path is not None:
+            self._file = LedgerFile(os.fsdecode(path), self._budget)
+            with self._file.locked():
+                if self._file.exists():
+                    self._entries = self._file.read()
+                else:
+                    self._file.write([])
+
+    @property
+    def epsilon(self):
+        """ε of the whole budget."""
+        return self._budget["epsilon"]
+
+    @property
+    def delta(self):
+        """δ of the whole budget."""
+        return self._budget["delta"]
+
+    @property
+    def accountant(self):
+        """How releases are added up."""
+        return self._budget["accountant"]
+
+    @property
+    def path(self):
+        """The file's resolved path, or None."""
+        return None if self._file is None else self._file.path
+
+    def spend(self, releases, what=""):
+        """Record releases before they are made, or refuse.
+
+        Parameters
+        ----------
+        releases : Releases or list of Releases
+        what : str, default=""
+            A public note: which fit this was.
+
+        Returns
+        -------
+        entry : LedgerEntry
+
+        Raises
+        ------
+        BudgetExceededError
+            Where they do not fit; nothing is recorded, and nothing may be released.
+        TypeError
+            Where ``releases`` or ``what`` is something else, or cannot be stored in a file.
+        OSError
+            Where the file cannot be written.
+        """
+        releases = tuple(as_list(releases))
+        if not isinstance(what, str):
+            raise TypeError(f"what must be a string, got {what!r}")
+        with self._current() as entries:
+            if self._file is not None:
+                check_storable(releases)
+            so_far = _flat(entries)
+            if not fits([*so_far, *releases], **self._budget):
+                raise BudgetExceededError(self._refusal(so_far, releases, what))
+            entries = [*entries, (what, releases)]
+            if self._file is not None:
+                self._file.write(entries)
+            self._entries = entries
+        return LedgerEntry(what, releases)
+
+    def would_fit(self, releases):
+        """Whether releases would fit now; only :meth:`spend` makes sure that they still do.
+
+        Parameters
+        ----------
+        releases : Releases or list of Releases
+        """
+        releases = as_list(releases)
+        return fits([*_flat(self._now()), *releases], **self._budget)
+
+    def remaining_mu(self):
+        """Return the largest μ of Gaussian releases (see :class:`GaussianReleases`) that still fits.
+
+        Returns
+        -------
+        mu : float or None
+            In nats, rounded down; None where an entry is not exactly Gaussian.
+        """
+        used = total(_flat(self._now()), "mu")
+        return None if used is None else max(0.0, _largest_mu(**self._budget) * (1.0 - 1e-12) - used * (1.0 + 1e-12))
+
+    @property
+    def spent(self):
+        """What all entries together promise, a :class:`PrivacyGuarantee` at the ledger's δ; ρ is None where unknown."""
+        releases = _flat(self._now())
+        epsilon = epsilon_of(releases, self.delta, self.accountant)
+        if fits(releases, **self._budget):  # then any excess is rounding
+            epsilon = min(epsilon, self.epsilon)
+        return PrivacyGuarantee(epsilon, self.delta, total(releases, "rho"))
+
+    @property
+    def entries(self):
+        """All entries, the oldest first, as a tuple of :class:`LedgerEntry`."""
+        return tuple(LedgerEntry(what, releases) for what, releases in self._now())
+
+    def _now(self):
+        """The entries of this moment."""
+        with self._current() as entries:
+            return entries
+
+    @contextmanager
+    def _current(self):
+        """Hold what guards the entries, and give them as they are now."""
+        if os.getpid() != self._process:
+            if self._file is None:
+                raise RuntimeError(
+                    f"this PrivacyLedger belongs to process {self._process}, not to process {os.getpid()}, where it "
+                    "would be a second budget; pass path= to share one budget between processes"
+                )
+            # the parent's mutex may have been held when it forked
+            self._mutex, self._process = threading.RLock(), os.getpid()
+        with self._mutex:
+            if self._file is None:
+                yield self._entries
+                return
+            with self._file.locked():
+                entries = self._file.read()
+                if entries[: len(self._entries)] != self._entries:
+                    raise ValueError(
+                        f"the privacy ledger {self.path} has lost entries that were in it: an older copy was put in "
+                        "its place, and it was left untouched; restore the newest"
+                    )
+                self._entries = entries
+                yield entries
+
+    def _refusal(self, so_far, releases, what):
+        """What was asked, what was spent, what is left and what to do."""
+        asked, spent, together = (
+            epsilon_of(one, self.delta, self.accountant) for one in (releases, so_far, [*so_far, *releases])
+        )
+        used = total(so_far, "mu")
+        left = ""
+        if used is not None:
+            left = f" and leaves Gaussian releases of μ = {max(0.0, _largest_mu(**self._budget) - used):.6g}"
+        name = f"{what!r}" if what else "this"
+        mu = total(releases, "mu")
+        size = "" if mu is None else f" (μ = {mu:.6g})"
+        return (
+            f"{name} asks for ε = {asked:.6g}{size} at δ = {self.delta:g}.  Of the budget of ε = {self.epsilon:g}, "
+            f"{len(so_far)} kind(s) of releases have used {spent:.6g}{left}; together they would be {together:.6g}.  "
+            "Nothing was spent.  Make fewer releases or add more noise; a larger budget is a new promise to the people "
+            "in the data"
+        )
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        if self._file is None:
+            raise TypeError(
+                "a PrivacyLedger without a path cannot be pickled, since its copy would be a second budget for the "
+                "same data: pass path=, and all copies spend from one file"
+            )
+        return _reopen, (self.path, self._budget)
+
+    def __repr__(self):
+        path = "" if self._file is None else f", path={self.path!r}"
+        return f"PrivacyLedger(epsilon={self.epsilon}, delta={self.delta}{path}, accountant={self.accountant!r})"
+
+
+def _reopen(path, budget):
+    """Open the ledger of a pickle; a file that is gone is not begun anew."""
+    if not os.path.lexists(path):
+        LedgerFile(path, budget).read()  # says so
+    return PrivacyLedger(**budget, path=path)
+
+
+def _flat(entries):
+    return [one for _, releases in entries for one in releases]
+
+
+def _largest_mu(epsilon, delta, accountant):
+    """The μ of Gaussian releases that a whole budget buys."""
+    return 0.5 / noise_multiplier_for(epsilon, delta, 1, accountant) ** 2
