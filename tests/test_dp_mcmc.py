@@ -79,7 +79,7 @@ def test_all_of_the_budget_is_spent_and_no_more():
 
 
 def test_a_ledger_refuses_what_several_fits_would_overspend():
-    """Two fits of ε = 4 do not go into a ledger of ε = 5 (into one of 6 they do); the second leaves the data alone, and a clone shares it."""
+    """Two fits of ε = 4 do not go into 5 (into 6 they do); the second leaves the data alone, and a clone shares it."""
     ledger = PrivacyLedger(5.0, 1e-6)
     first = clone(PENALTY).set_params(ledger=ledger).fit(X)
     second = clone(first)
