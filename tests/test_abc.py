@@ -191,6 +191,43 @@ def test_noise_and_several_releases(noise, method):
     check(model, gamma_poisson(np.ravel(S), 1, (25.0, 1.0), log_noise(6.0)))
 
 
+class NormalStatistic:
+    """s ~ N(θ, 2²), θ ~ N(0, 10²)."""
+
+    def sample_prior(self, rng, size):
+        return rng.normal(0.0, 10.0, (size, 1))
+
+    def sample_statistic(self, rng, theta):
+        return rng.normal(theta, 2.0)
+
+
+class AtTheFirst(GaussianMechanism):
+    """A mode at the first release."""
+
+    def likeliest_value(self, S, scale):
+        return S[0]
+
+
+def test_many_releases_of_one_statistic():
+    """Thirty releases, in closed form: the largest product of densities is at their mean.
+
+    The product of the modes, which is a bound as well, would keep the fewer the more the releases scatter.
+    """
+    S = np.random.default_rng(4).normal(7.0, 6.0, (30, 1))
+    model = PrivateABC(GaussianMechanism(scale=6.0), model=NormalStatistic(), n_draws=20_000, random_state=0).fit(S)
+    precision, noise = 1.0 / 100.0, 4.0 + 36.0 / 30.0
+    variance = 1.0 / (precision + 1.0 / noise)
+    theta = model.theta_draws_[:, 0]
+    judge(theta.mean(), variance * S.mean() / noise, (variance / len(theta)) ** 0.5, "mean")
+    judge(theta.var(), variance, variance * (2.0 / len(theta)) ** 0.5, "variance")
+    evidence = stats.multivariate_normal(np.zeros(30), 104.0 + 36.0 * np.eye(30)).logpdf(S[:, 0])
+    judge(model.log_evidence_, evidence, model.log_evidence_error_, "log evidence")
+    peaks, gain = 30 * stats.norm.logpdf(0.0, 0.0, 6.0), 0.5 * np.sum((S - S.mean()) ** 2) / 36.0
+    assert np.isclose(np.log(model.acceptance_rate_), model.log_evidence_ - peaks + gain)
+    with pytest.raises(ValueError, match="larger at a simulated statistic than log_release_mode says"):
+        PrivateABC(AtTheFirst(scale=6.0), model=NormalStatistic(), random_state=0).fit(S)
+
+
 @pytest.mark.parametrize("n", [1, 3, 60])
 def test_binomial_counts(n):
     S, prior = 0.4 * n + 1.3, BetaPrior(2.0, 1.0)
@@ -325,8 +362,8 @@ def test_a_mode_that_is_none_is_found():
     """Noise whose density is larger elsewhere than at 0 would be thinned by a wrong kernel."""
 
     class Shifted(LaplaceMechanism):
-        def log_release_mode(self, n_releases, n_statistics):
-            return super().log_release_mode(n_releases, n_statistics) - 1.0
+        def log_release_mode(self, S):
+            return super().log_release_mode(S) - 1.0
 
     with pytest.raises(ValueError, match="must have its mode at 0"):
         PrivateABC(Shifted(scale=5.0), model=EXAMPLE, random_state=0).fit([37.4])

@@ -128,10 +128,15 @@ def test_densities_of_releases(name, C):
 def test_mode_bounds_every_density_and_is_attained(name, C):
     mechanism, k = MAKE[name](C), len(C)
     E = np.random.default_rng(5).normal(size=(1000, k)) * np.geomspace(1e-6, 10, 1000)[:, None]
-    mode = mechanism.log_release_mode(1, k)
+    mode = mechanism.log_release_mode(np.ones((1, k)))
     found = log_density_of_errors(mechanism, np.vstack([np.zeros((1, k)), E]))
     assert found[0] == pytest.approx(mode, rel=1e-13) and np.all(found <= mode) and found.min() < mode - 1.0
-    assert mechanism.log_release_mode(4, k) == pytest.approx(4 * mode) and mechanism.n_columns(k) == k
+    assert mechanism.log_release_mode(np.ones((4, k))) == pytest.approx(4 * mode) and mechanism.n_columns(k) == k
+    S = np.random.default_rng(6).normal(size=(4, k))
+    densities, bound = mechanism.release_density(S)(np.vstack([S.mean(axis=0)[None], S.mean(axis=0) + E])), 4 * mode
+    assert np.all(densities <= mechanism.log_release_mode(S) + 1e-12)
+    tight = bound if name != "normal" else densities[0]
+    assert mechanism.log_release_mode(S) == pytest.approx(tight, rel=1e-13) and densities[0] < bound - 0.01
 
 
 # ---------------------------------------------------------------- guarantees

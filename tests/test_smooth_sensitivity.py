@@ -148,7 +148,7 @@ def test_no_data_set_is_released_without_noise():
     assert query.statistics(X, 1.0)[0, 1] == query.smallest_smooth_sensitivity(20_001, 1.0) == 1e-100
     mechanism = SmoothCauchyMechanism(2.0, query=query, xi=1.0, n_records=20_001)
     assert np.isfinite(mechanism.release_density([[0.6]])(query.statistics(X, 1.0)))[0]
-    assert np.isfinite(mechanism.log_release_mode(1, 1))
+    assert np.isfinite(mechanism.log_release_mode([[0.5]]))
 
 
 # ---------------------------------------------------------------- what the noise hides
@@ -483,11 +483,11 @@ def test_mode_bounds_every_density_and_is_attained(mechanism, law):
     rng = np.random.default_rng(8)
     X = np.vstack([rng.random((500, 25)), np.full((1, 25), 0.5), 0.5 + 0.01 * rng.standard_normal((500, 25))])
     simulated = mechanism.query.statistics(X, mechanism.xi_)
-    mode = mechanism.log_release_mode(1, 1)
+    mode = mechanism.log_release_mode([[0.5]])
     best = np.array([mechanism.release_density([[row[0]]])(row[None])[0] for row in simulated])
     assert np.all(best <= mode + 1e-12) and best[500] == pytest.approx(mode, rel=1e-12) and best.min() < mode - 0.01
-    assert mechanism.log_release_mode(3, 1) == pytest.approx(3 * mode)
-    assert clone(mechanism).set_params(n_records=None).log_release_mode(1, 1) == math.inf
+    assert mechanism.log_release_mode([[0.1], [0.2], [0.9]]) == pytest.approx(3 * mode)
+    assert clone(mechanism).set_params(n_records=None).log_release_mode([[0.5]]) == math.inf
 
 
 class Own(SmoothQuery):
@@ -504,7 +504,7 @@ def test_a_query_of_ones_own():
     """It needs two methods; without a bound there is no mode; missing methods are named, and so are its neighbours."""
     mechanism = SmoothLaplaceMechanism(1.0, 1e-6, query=Own(), n_records=4)
     Z = mechanism.privatize(np.zeros((4, 1)), random_state=0)
-    assert Z.shape == (1,) and mechanism.log_release_mode(1, 1) == math.inf
+    assert Z.shape == (1,) and mechanism.log_release_mode([[0.5]]) == math.inf
     assert mechanism.guarantee().delta == 1e-6 and mechanism.guarantee().neighbours == "replace one record"
     mechanism.query.neighbours = "add_remove"
     assert mechanism.guarantee().neighbours == "add or remove one record"

@@ -235,11 +235,56 @@ class AdditiveMechanism(RecordChannel):
         mechanism = self if widen == 1.0 else self._widened(widen, S.shape[1])
         return partial(_evaluate, mechanism._lower(n_records=len(S), n_features=S.shape[1]), np.array(S))
 
-    def log_release_mode(self, n_releases, n_statistics):
-        """Largest value of :meth:`release_density`, whatever the statistics: noise has its mode at 0."""
-        bounds = self.bounds_for(n_statistics)
-        at = np.zeros(n_statistics) if bounds is None or not self.clamp else np.clip(0.0, bounds[:, 0], bounds[:, 1])
-        return float(self.release_density(np.tile(at, (n_releases, 1)))(at[None])[0])
+    def log_release_mode(self, S):
+        """Largest value of :meth:`release_density` at these releases, whatever the statistics; a bound for some noises.
+
+        Noise has its mode at 0.  So one release is likeliest given itself; several of them given their
+        :meth:`likeliest_value`, and where that is not known their modes add up to a bound.
+
+        Parameters
+        ----------
+        S : ndarray of shape (n_releases, n_statistics)
+
+        Returns
+        -------
+        log_mode : float
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+        >>> mechanism, S = LaplaceMechanism(scale=1.0), np.array([[1.0], [2.0], [9.0]])
+        >>> mode = mechanism.log_release_mode(S)
+        >>> bool(mode == mechanism.release_density(S)(np.array([[2.0]]))[0])  # at the median
+        True
+        """
+        S = np.atleast_2d(np.asarray(S, dtype=np.float64))
+        scale = np.broadcast_to(self._scales(*S.shape), (len(S),))
+        best = S[0] if len(S) == 1 else self.likeliest_value(S, scale)
+        if best is not None:  # bounds clip it: densities fall on both sides
+            return float(self.release_density(S)(self._within_bounds(best)[None])[0])
+        at = self._within_bounds(np.zeros(S.shape[1]))
+        return float(self.release_density(np.tile(at, (len(S), 1)))(at[None])[0])
+
+    def likeliest_value(self, S, scale):
+        """Value under which the densities of several releases have the largest product; None where it is not known.
+
+        Without bounds; on either side of it the product must fall.
+
+        Parameters
+        ----------
+        S : ndarray of shape (n_releases, n_statistics)
+        scale : ndarray of shape (n_releases,)
+
+        Returns
+        -------
+        value : ndarray of shape (n_statistics,), or None
+        """
+        return None
+
+    def _within_bounds(self, value):
+        bounds = self.bounds_for(len(value)) if self.clamp else None
+        return value if bounds is None else np.clip(value, bounds[:, 0], bounds[:, 1])
 
     def _widened(self, factor, n_features):
         """The mechanism with its noise's scale multiplied."""

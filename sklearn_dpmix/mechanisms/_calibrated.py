@@ -28,6 +28,13 @@ class LaplaceCalibrated(AdditiveMechanism):
             rho=lambda rho, delta_1: delta_1 / np.sqrt(2.0 * rho),
         )
 
+    def likeliest_value(self, S, scale):
+        """Median with weights 1/b, one of the releases: the slope of Σ |z - y|/b changes its sign there."""
+        order = np.argsort(S, axis=0)
+        weight = np.cumsum(1.0 / scale[order], axis=0)
+        middle = np.argmax(weight >= 0.5 * weight[-1], axis=0)
+        return np.take_along_axis(S, np.take_along_axis(order, middle[None], axis=0), axis=0)[0]
+
     def guarantee(self, n_features=None):
         """Return the guarantee of one release; of the least protected record where each has its own channel.
 
@@ -105,6 +112,10 @@ class GaussianCalibrated(AdditiveMechanism):
     def delta_of(self, epsilon, rho):
         """δ of the noise in force, at ε."""
         return float(self.delta)
+
+    def likeliest_value(self, S, scale):
+        """Mean with weights 1/σ²."""
+        return np.average(S, axis=0, weights=(scale.min() / scale) ** 2)
 
     def guarantee(self, n_features=None):
         """Return the guarantee of one release: (ε, δ) where ε was given, and ρ always.

@@ -138,6 +138,10 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
             ),
         )
 
+    def likeliest_value(self, S, scale):
+        """The integer next to the mean: the logarithm falls with the squared distance from it."""
+        return np.rint(super().likeliest_value(S, scale))
+
     def draw_noise(self, rng, scale, size):
         """Rejection from a discrete Laplace law of scale ⌊σ⌋ + 1 (Algorithm 3), all numbers at once."""
         scale = np.broadcast_to(scale, size).ravel()

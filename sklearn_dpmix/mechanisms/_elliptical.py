@@ -134,6 +134,20 @@ class MultivariateNormalMechanism(EllipticalMechanism):
         """
         return PrivacyGuarantee(None, None, 0.5 * self._mahalanobis_sensitivity() ** 2, self._neighbours())
 
+    def log_release_mode(self, S):
+        """Return the largest value of :meth:`release_density` at these releases: given their mean.
+
+        Parameters
+        ----------
+        S : array-like of shape (n_releases, k)
+
+        Returns
+        -------
+        log_mode : float
+        """
+        S = np.atleast_2d(np.asarray(S, dtype=np.float64))
+        return float(self.release_density(S)(S.mean(axis=0, keepdims=True))[0])
+
     def noise_variance(self, n_features=None):
         """Variance of the noise on each number, (k,)."""
         return np.diag(self._matrix()).copy()

@@ -135,20 +135,19 @@ class StatisticNoise(BaseEstimator):
             )
         return sum(self._log_noise(s - statistics[:, :k], statistics, widen) for s in S)
 
-    def log_release_mode(self, n_releases, k):
-        """Return the largest value that :meth:`release_density` can take, whatever the statistics.
+    def log_release_mode(self, S):
+        """Return what :meth:`release_density` at these releases never exceeds, whatever the statistics.
 
         Parameters
         ----------
-        n_releases : int
-        k : int
-            Numbers in a release.
+        S : array-like of shape (n_releases, k)
 
         Returns
         -------
         log_mode : float
-            +inf where no bound is known.
+            The largest value of one release; for several, that of each added up.  +inf where no bound is known.
         """
+        n_releases, k = np.atleast_2d(np.asarray(S, dtype=np.float64)).shape
         self.check_width(k)
         return n_releases * self._log_peak(k)
 

@@ -48,8 +48,8 @@ class Simulator:
 
     @cached_property
     def log_mode(self):
-        """Largest value of :attr:`log_release`."""
-        return self.mechanism.log_release_mode(*self.S.shape)
+        """Largest value of :attr:`log_release`, or a bound of it."""
+        return self.mechanism.log_release_mode(self.S)
 
     def _wrong(self, call, must, got):
         return ValueError(f"{type(self.model).__name__}.{call} must {must}, got {got}")
