@@ -34,6 +34,7 @@ from sklearn_dpmix.models import (
 )
 from sklearn_dpmix.queries import SmoothMedian, SufficientStatistics
 from sklearn_dpmix.samplers import ImportanceABC, MarkovABC, RejectionABC, SequentialABC, _abc_markov, _abc_sequential
+from sklearn_dpmix.samplers._abc_importance import effective_of_means
 
 Z = stats.norm.isf(0.5e-6)
 EXAMPLE = PoissonCount(prior=GammaPrior(25.0, 1.0))
@@ -562,6 +563,73 @@ def test_a_prior_that_is_not_normalised_is_found():
         model = Simulated(log_prior=lambda theta, c=constant: EXAMPLE.log_prior(theta) + c)
         with pytest.raises(ValueError, match=r"Simulated.log_prior must be the normalised log density"):
             PrivateABC(FIT, model=model, method="smc", n_draws=2000, random_state=0).fit([37.4])
+
+
+class PartlyKnown:
+    """θ = (0.1, μ, 0.2) with μ ~ N(0, 3²); s ~ N(μ, 1)."""
+
+    def sample_prior(self, rng, size):
+        return np.column_stack([np.full(size, 0.1), rng.normal(0.0, 3.0, size), np.full(size, 0.2)])
+
+    def log_prior(self, theta):
+        known = (theta[:, 0] == 0.1) & (theta[:, 2] == 0.2)
+        return np.where(known, stats.norm.logpdf(theta[:, 1], 0.0, 3.0), -np.inf)
+
+    def sample_statistic(self, rng, theta):
+        return rng.normal(theta[:, 1:2], 1.0)
+
+
+@pytest.mark.parametrize("method", ["rejection", "importance", "smc", "mcmc"])
+def test_parameters_that_are_known(method):
+    """Catches an effective size from what rounding leaves of a constant, and proposals that move one."""
+    model = PrivateABC(
+        GaussianMechanism(scale=0.5), model=PartlyKnown(), method=method, n_draws=600, n_warmup=300, random_state=0
+    ).fit([2.0])  # fmt: skip
+    theta, sizes = model.theta_draws_.reshape(-1, 3), [model.ess_[f"theta[{p}]"] for p in range(3)]
+    assert np.all(theta[:, [0, 2]] == [0.1, 0.2])
+    variance = 1.0 / (1.0 / 9.0 + 1.0 / 1.25)
+    weights = getattr(model, "weights_", np.full(len(theta), 1.0 / len(theta)))
+    judge(weights @ theta[:, 1], variance * 2.0 / 1.25, (variance / sizes[1]) ** 0.5, "mean")
+    if method == "mcmc":  # as for every chain
+        assert np.isnan([sizes[0], model.r_hat_["theta[2]"]]).all() and model.r_hat_["theta[1]"] < 1.05
+    else:
+        assert sizes[1] - 1e-6 <= sizes[0] <= 600 + 1e-6 and sizes[0] == pytest.approx(sizes[2])
+
+
+def test_one_large_weight_is_one_draw():
+    """Where it is nearly all, the mean is nearly its parameter: without Kish's size, that was taken for exactness."""
+    weights = np.array([1.0 - 1e-9, 1e-9])
+    assert effective_of_means(np.array([[0.0, 5.0], [1.0, 5.0]]), weights) == pytest.approx([1.0, 1.0], rel=1e-6)
+    assert np.all(effective_of_means(np.array([[0.1], [0.1]]), np.zeros(2)) == 0.0)
+    rng = np.random.default_rng(0)
+    theta, weights = rng.normal(size=(1000, 1)), rng.dirichlet(np.full(1000, 0.3))
+    squares = (theta[:, 0] - weights @ theta[:, 0]) ** 2
+    expected = min(weights @ squares / (weights**2 @ squares), 1.0 / (weights @ weights))
+    assert effective_of_means(theta, weights) == pytest.approx([expected])
+
+
+class TwoMeans:
+    """Two means, known to 0.3; N(0, 6²)."""
+
+    def sample_prior(self, rng, size):
+        return rng.normal(0.0, 6.0, (size, 2))
+
+    def log_prior(self, theta):
+        return stats.norm.logpdf(theta, 0.0, 6.0).sum(axis=1)
+
+    def sample_statistic(self, rng, theta):
+        return rng.normal(theta, 0.3)
+
+
+def test_noise_that_is_much_narrower_than_the_scatter():
+    """Of the first thousand simulations one is nearest by far: catches a sequence that ends there."""
+    for seed in range(3):
+        model = PrivateABC(GaussianMechanism(scale=0.01), model=TwoMeans(), method="smc", n_draws=30, random_state=seed)
+        theta, ess = model.fit([3.0, 3.0]).theta_draws_, min(model.ess_.values())
+        variance = 1.0 / (1.0 / 36.0 + 1.0 / (0.09 + 0.0001))
+        assert len(np.unique(theta[:, 0])) > 0.5 * ess
+        for p in range(2):
+            judge(theta[:, p].mean(), variance * 3.0 / 0.0901, (variance / ess) ** 0.5, "mean")
 
 
 def test_draws_are_in_no_order():

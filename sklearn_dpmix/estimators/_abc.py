@@ -88,7 +88,8 @@ class PrivateABC(ChainEstimator):
     n_simulations_ : int
         For "mcmc" the steps times replicates, those outside the support included.
     ess_, r_hat_ : dict of str to float
-        Effective sample sizes (for "smc" a lower bound, which counts resampling as if at random); R-hat for "mcmc".
+        Effective sample sizes of means, at most Kish's 1/Σw², which is that of a parameter that does not vary (for
+        "smc" a lower bound, which counts resampling as if at random); R-hat for "mcmc".
     k_hat_ : float
         "importance" only: Pareto k-hat of the weights; above 0.7 they are not to be trusted.
     widths_ : ndarray

@@ -102,7 +102,9 @@ def weigh(theta, statistics, log_weight, *, complete):
         squares = float(np.sum(weights**2))
         if n >= 25 and np.ptp(weights) > 0.0:  # below, arviz-stats has no tail to fit
             try:
-                k_hat = float(array_stats.psislw(-np.maximum(log_weight, log_weight.max() - 700.0))[1])
+                with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                    k_hat = float(array_stats.psislw(-np.maximum(log_weight, log_weight.max() - 700.0))[1])
+                k_hat = np.inf if np.isnan(k_hat) else k_hat  # few weights are all there is: no tail is as heavy
             except ValueError:  # the largest weights are all the same: there is no tail
                 k_hat = -np.inf
     return WeightedDraws(
@@ -122,9 +124,16 @@ def weigh(theta, statistics, log_weight, *, complete):
 def effective_of_means(theta, weights):
     """Independent draws whose means would be as exact as these weighted means: (n_params,).
 
-    Less than Kish's 1/Σw² where large weights are far out.
+    Less than Kish's 1/Σw² where large weights are far out, and no more than that: where one weight is nearly all, the
+    mean is nearly its parameter, and what is left of a spread says nothing.  A parameter that does not vary has Kish's.
     """
-    if not weights.any():
+    used = weights > 0.0
+    if not used.any():
         return np.zeros(theta.shape[1])
-    squares = (theta - weights @ theta) ** 2
-    return weights @ squares / np.maximum(weights**2 @ squares, 1e-300)
+    theta, weights = theta[used], weights[used]
+    kish, width = 1.0 / np.sum(weights**2), np.ptp(theta, axis=0)
+    varies = width > 0.0  # by the range: what rounding leaves of a constant's squares is dust
+    squares = ((theta[:, varies] - weights @ theta[:, varies]) / width[varies]) ** 2
+    ess = np.full(theta.shape[1], kish)
+    ess[varies] = np.minimum(weights @ squares / np.maximum(weights**2 @ squares, 1e-300), kish)
+    return ess

@@ -28,7 +28,8 @@ class MarkovState(NamedTuple):
     theta: np.ndarray  # (n_params,)
     statistic: np.ndarray  # (n_columns,): one of the R, drawn by its share of the estimate
     log_target: np.ndarray  # (1,): log prior + log of the estimate
-    factor: np.ndarray  # (n_params, n_params): of the proposals' covariance
+    moves: np.ndarray  # (d,) the parameters that vary under the prior
+    factor: np.ndarray  # (d, d): of the proposals' covariance
     n_sweeps: np.ndarray  # (1,)
     floats: np.ndarray
 
@@ -69,11 +70,13 @@ class MarkovABC(BaseEstimator):
                 f"none of {N_STARTS} draws of the prior can have led to this release (log_prior {log_prior[best]}, log "
                 f"density of the release {log_release[best]}): check the model, the mechanism and the release"
             )
+        moves = np.flatnonzero(np.ptp(theta, axis=0) > 0.0)
         return MarkovState(
             theta[best].copy(),
             statistics[best].copy(),
             np.array([log_prior[best] + log_release[best]]),
-            np.diag(np.std(theta, axis=0) + 1e-12),
+            moves,
+            np.diag(np.std(theta[:, moves], axis=0) + 1e-12),
             np.zeros(1, dtype=np.int64),
             np.zeros(N_FLOATS),
         )
@@ -91,11 +94,11 @@ class MarkovABC(BaseEstimator):
         return state, draws
 
     def _step(self, simulator, state, rng, adapt):
-        direction = rng.standard_normal(len(state.theta))
-        proposed = state.theta + state.factor @ direction
+        direction, proposed = rng.standard_normal(len(state.moves)), state.theta.copy()
+        proposed[state.moves] += state.factor @ direction
         log_target, statistic = self._estimate(simulator, rng, proposed)
         gain = log_target - state.log_target[0]
-        if adapt:
+        if adapt and len(direction) > 0:
             adapt_covariance(state.factor, direction, np.exp(min(gain, 0.0)), int(state.n_sweeps[0]) + 1)
         state.n_sweeps[0] += 1
         state.floats[PROPOSED] += 1

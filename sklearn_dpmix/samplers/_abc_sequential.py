@@ -202,14 +202,16 @@ class Proposal:
                 "as wide as the mechanism's: check the model, the mechanism and the release"
             )
         theta, weights = simulations.theta, np.exp(log_weight - total)
-        d, mean = theta.shape[1], weights @ theta
-        spread = (weights[:, None] * (theta - mean)).T @ (theta - mean)
-        self.root = np.linalg.cholesky(spread + np.diag(1e-9 * np.var(theta, axis=0) + 1e-300))
+        self.varies = np.ptp(theta, axis=0) > 0.0  # a parameter that does not has no density
+        moving = theta[:, self.varies]
+        mean = weights @ moving
+        spread = (weights[:, None] * (moving - mean)).T @ (moving - mean)
+        self.root = np.linalg.cholesky(spread + np.diag(1e-9 * np.var(moving, axis=0) + 1e-300))
         if not np.all(simulator.log_prior(theta[weights > 0.0]) > -inf):
             raise ValueError(
                 f"{type(simulator.model).__name__}.log_prior(theta) must be finite where sample_prior draws, got -inf"
             )
-        self.simulator, self.d = simulator, d
+        self.simulator, self.d = simulator, moving.shape[1]
         rng = np.random.Generator(np.random.PCG64(0))  # of the mixture's centres; any will do
         self.centres = theta[systematic(theta, weights, N_CENTRES, rng)]
 
@@ -220,13 +222,15 @@ class Proposal:
         n = int(np.count_nonzero(mixture))
         scale = np.sqrt(DF / rng.chisquare(DF, n))[:, None]
         steps = scale * rng.standard_normal((n, self.d)) @ self.root.T
-        theta[mixture] = self.centres[rng.integers(len(self.centres), size=n)] + steps
+        moved = self.centres[rng.integers(len(self.centres), size=n)]
+        moved[:, self.varies] += steps
+        theta[mixture] = moved
         return theta
 
     def log_density(self, theta):
         """(size,)"""
         whiten = np.linalg.inv(self.root).T
-        squares = cdist(theta @ whiten, self.centres @ whiten, "sqeuclidean")
+        squares = cdist(theta[:, self.varies] @ whiten, self.centres[:, self.varies] @ whiten, "sqeuclidean")
         mean = np.mean((1.0 + squares / DF) ** (-0.5 * (DF + self.d)), axis=1)
         log_t = np.log(np.maximum(mean, 1e-300)) + self._log_constant()
         log_prior = self.simulator.log_prior(theta)
