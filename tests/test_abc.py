@@ -170,7 +170,7 @@ def test_sequences_need_fewer_simulations():
     """Where rejection keeps one simulation in two thousand: effective draws a simulation, by independent runs."""
     prior, S, scale = (1.0, 0.0005), 300.2, 0.5
     model, exact = PoissonCount(prior=GammaPrior(*prior)), gamma_poisson(S, 1, prior, laplace(scale))
-    means, _, runs = replicated(20, 1000, [S], LaplaceMechanism(scale=scale), model)
+    means, _, runs = replicated(20, 600, [S], LaplaceMechanism(scale=scale), model)
     acceptance = np.exp(exact.log_evidence) * 2.0 * scale
     assert acceptance < 1e-3
     # a mean over runs has all their simulations; rejection would spend 1/acceptance on each effective draw

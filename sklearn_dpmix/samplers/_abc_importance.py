@@ -60,7 +60,9 @@ class ImportanceABC(BaseEstimator):
             if not blocks:
                 raise
         theta, statistics, log_weight = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-        return weigh(theta, statistics, log_weight, complete=len(theta) == n_draws)
+        draws = weigh(theta, statistics, log_weight, len(theta))
+        draws.complete, draws.attributes["k_hat_"] = len(theta) == n_draws, pareto_k_hat(log_weight)
+        return draws
 
     def _block(self, simulator, root, i, size):
         theta, statistics, log_ratio = self.simulate(simulator, block_generator(root, i), size)
@@ -91,22 +93,11 @@ class ImportanceABC(BaseEstimator):
         return theta, statistics, log_ratio
 
 
-def weigh(theta, statistics, log_weight, *, complete):
-    """:class:`WeightedDraws` with effective sample sizes and the k-hat of Pareto-smoothed importance sampling."""
-    from arviz_stats.base import array_stats
-
-    n, total = len(theta), logsumexp(log_weight)
-    weights, squares, k_hat = np.zeros(n), 0.0, np.nan
-    if total > -np.inf:
-        weights = np.exp(log_weight - total)
-        squares = float(np.sum(weights**2))
-        if n >= 25 and np.ptp(weights) > 0.0:  # below, arviz-stats has no tail to fit
-            try:
-                with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                    k_hat = float(array_stats.psislw(-np.maximum(log_weight, log_weight.max() - 700.0))[1])
-                k_hat = np.inf if np.isnan(k_hat) else k_hat  # few weights are all there is: no tail is as heavy
-            except ValueError:  # the largest weights are all the same: there is no tail
-                k_hat = -np.inf
+def weigh(theta, statistics, log_weight, n):
+    """:class:`WeightedDraws` with effective sample sizes, and the evidence as a mean of n weights: others are 0."""
+    total = logsumexp(log_weight)
+    weights = np.exp(log_weight - total) if total > -np.inf else np.zeros(len(theta))
+    squares = float(np.sum(weights**2))
     return WeightedDraws(
         theta,
         statistics,
@@ -116,9 +107,23 @@ def weigh(theta, statistics, log_weight, *, complete):
         log_evidence_error=float(np.sqrt(max(squares - 1.0 / n, 0.0))) if squares > 0.0 else np.inf,
         acceptance_rate=np.nan,
         n_simulations=int(np.count_nonzero(~np.isnan(statistics[:, 0]))),
-        complete=complete,
-        k_hat_=k_hat,
+        complete=True,
     )
+
+
+def pareto_k_hat(log_weight):
+    """k-hat of Pareto-smoothed importance sampling; nan for fewer than 25 weights, -inf where the largest are equal."""
+    from arviz_stats.base import array_stats
+
+    top = log_weight.max()
+    if len(log_weight) < 25 or top == -np.inf or np.ptp(log_weight) == 0.0:  # arviz-stats has no tail to fit
+        return np.nan
+    try:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            k_hat = float(array_stats.psislw(-np.maximum(log_weight, top - 700.0))[1])
+    except ValueError:  # the largest weights are all the same
+        return -np.inf
+    return np.inf if np.isnan(k_hat) else k_hat  # few weights are all there is: no tail is as heavy
 
 
 def effective_of_means(theta, weights):

@@ -5,7 +5,8 @@ q_w the mechanism's density with its noise w times as wide, and w the smallest t
 The next g is a mixture around the weighted θ (Beaumont, Cornuet, Marin & Robert 2009; Sisson, Fan & Tanaka 2007).  When
 w is 1, or the scatter of s and not w decides what is compatible, g is learnt once more at w = 1 and then fixed.  What
 is drawn after that is importance sampling from a fixed g, with everything that is known of it: consistent for the exact
-posterior, with errors known.  Weights are bounded, since g has a share of the prior.
+posterior, with errors known.  Weights are bounded, since g has a share of the prior.  Memory is, too: of more
+simulations than it is meant to hold, those of least weight are thinned out (Fearnhead & Clifford 2003).
 """
 
 from math import exp, inf, log
@@ -27,6 +28,7 @@ N_CENTRES = 200  # of the mixture that proposes
 DF = 5.0  # its components are t laws: their tails keep weights bounded
 SHARE_OF_PRIOR = 0.1  # in each proposal: so that weights are bounded where the prior goes
 MOST_BATCHES = 100  # of a step
+MOST_NUMBERS = 2**23  # in memory, of simulations: parameters, statistics and weights
 
 
 class SequentialABC(BaseEstimator):
@@ -56,7 +58,11 @@ class SequentialABC(BaseEstimator):
         """Return :class:`WeightedDraws`: simulations until ``n_draws`` are effective, and so many resampled of them."""
         budget, target = Budget(max_simulations), self.ess_fraction * self.batch_size
         proposal, width, widths = None, inf, []
-        pilot = Batches(simulator, block_root(root, 0), proposal, self.batch_size, n_jobs, budget)
+
+        def batches(step):
+            return Batches(simulator, block_root(root, step), proposal, self.batch_size, n_jobs, budget, 4 * n_draws)
+
+        pilot = batches(0)
         try:
             while width > 1.0 and not budget.is_spent:
                 simulations = pilot.draw(1)
@@ -68,7 +74,7 @@ class SequentialABC(BaseEstimator):
                 widths.append(width)
                 progress(0, f"noise x {width:.3g}")
                 proposal = Proposal(simulator, simulations, width)
-                pilot = Batches(simulator, block_root(root, len(widths)), proposal, self.batch_size, n_jobs, budget)
+                pilot = batches(len(widths))
             last = simulations if budget.is_spent else pilot.draw_until(n_draws, inf, progress)
         except KeyboardInterrupt:
             if pilot.simulations is None:
@@ -77,7 +83,7 @@ class SequentialABC(BaseEstimator):
         return self._resampled(last, n_draws, root, widths, budget)
 
     def _resampled(self, simulations, n_draws, root, widths, budget):
-        found = weigh(simulations.theta, simulations.statistics, simulations.log_weight(1.0), complete=True)
+        found = weigh(simulations.theta, simulations.statistics, simulations.log_weight(1.0), simulations.n)
         if not found.weights.any():
             found.n_simulations = budget.n_simulations
             return found
@@ -93,7 +99,7 @@ class SequentialABC(BaseEstimator):
             ess=ess,
             log_evidence=found.log_evidence,
             log_evidence_error=found.log_evidence_error,
-            acceptance_rate=float(found.ess.min() / len(found.theta)),
+            acceptance_rate=float(found.ess.min() / simulations.n),
             n_simulations=budget.n_simulations,
             complete=bool(found.ess.min() >= n_draws),
             widths_=np.array(widths),
@@ -119,18 +125,53 @@ class Budget:
 
 
 class Simulations:
-    """Parameters, statistics and log(π(θ)/g(θ)) of simulations; -inf outside the prior's support."""
+    """Parameters, statistics and log(π(θ)/g(θ)) of simulations; -inf outside the prior's support.
 
-    def __init__(self, simulator, theta, statistics, log_ratio):
+    They stand for ``n`` simulations with a sum of π/g of ``total_ratio``: more than there are, where some were trimmed.
+    """
+
+    def __init__(self, simulator, theta, statistics, log_ratio, n=None, total_ratio=None):
         self.simulator, self.theta, self.statistics, self.log_ratio = simulator, theta, statistics, log_ratio
+        self.n = len(theta) if n is None else n
+        self.total_ratio = float(np.exp(np.minimum(log_ratio, 50.0)).sum()) if total_ratio is None else total_ratio
+
+    def most(self, fewest):
+        """How many are kept: what memory holds, at least ``fewest``."""
+        return max(fewest, MOST_NUMBERS // (self.theta.shape[1] + self.statistics.shape[1] + 1))
+
+    def __add__(self, other):
+        names = "theta", "statistics", "log_ratio"
+        arrays = (np.concatenate([getattr(self, name), getattr(other, name)]) for name in names)
+        return Simulations(self.simulator, *arrays, self.n + other.n, self.total_ratio + other.total_ratio)
+
+    def trimmed(self, most, rng):
+        """At most so many of them, which weigh as much, together and in expectation each (Fearnhead & Clifford 2003).
+
+        Those above a level keep their weight at the mechanism's own noise.  Those below are kept with probability
+        weight/level, and then have the level for weight; neighbours stand for each other.  Weights of 0 are left out.
+        """
+        log_weight = self.log_weight(1.0)
+        order = np.argsort(-log_weight)[: max(1, np.count_nonzero(log_weight > log_weight.max() - 700.0))]
+        log_ratio = self.log_ratio.copy()
+        if len(order) > most:
+            weight = np.exp(log_weight[order] - log_weight[order[0]])
+            rest = np.cumsum(weight[::-1])[::-1]  # of each, and of all that are smaller
+            above = int(np.argmax(weight[:most] * (most - np.arange(most)) <= rest[:most]))
+            level = rest[above] / (most - above)
+            below = systematic(self.theta[order[above:]], weight[above:] / rest[above], most - above, rng) + above
+            log_ratio[order[below]] += np.log(level / weight[below])
+            order = np.concatenate([order[:above], order[below]])
+        return Simulations(
+            self.simulator, self.theta[order], self.statistics[order], log_ratio[order], self.n, self.total_ratio
+        )
 
     def check_normalised(self):
         """Raise ValueError where the prior's density does not integrate to 1: π/g then has another mean under g.
 
         It is at most 1 / ``SHARE_OF_PRIOR`` if the density is right, so that its variance is at most that, too.
         """
-        mean, n = float(np.mean(np.exp(np.minimum(self.log_ratio, 50.0)))), len(self.log_ratio)
-        if abs(mean - 1.0) > 6.0 * np.sqrt(1.0 / (SHARE_OF_PRIOR * n)):
+        mean = self.total_ratio / self.n
+        if abs(mean - 1.0) > 6.0 * np.sqrt(1.0 / (SHARE_OF_PRIOR * self.n)):
             raise ValueError(
                 f"{type(self.simulator.model).__name__}.log_prior must be the normalised log density of what "
                 f"sample_prior draws: under the learnt proposal the density is {mean:.3g} times what it should be"
@@ -151,25 +192,38 @@ class Simulations:
 
 
 class Batches:
-    """Batches of simulations from one proposal, with the prior as a part of it; they add up."""
+    """Batches of simulations from one proposal, with the prior as a part of it; they add up.
 
-    def __init__(self, simulator, root, proposal, batch_size, n_jobs, budget):
+    Memory is bounded: where there are too many of them, those of least weight are thinned out.
+    """
+
+    def __init__(self, simulator, root, proposal, batch_size, n_jobs, budget, fewest):
         self.simulator, self.root, self.proposal = simulator, root, proposal
-        self.batch_size, self.n_jobs, self.budget = batch_size, n_jobs, budget
-        self.parts, self.simulations = [], None
+        self.batch_size, self.n_jobs, self.budget, self.fewest = batch_size, n_jobs, budget, fewest
+        self.n_batches, self.simulations = 0, None
 
     def draw(self, n_batches):
-        """Add batches; return all simulations so far."""
-        first, sampler = len(self.parts), ImportanceABC(self.proposal)
+        """Add batches; return the simulations so far."""
         sizes = self.budget.take(n_batches, self.batch_size)
-        self.parts += Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(sampler.simulate)(self.simulator, block_generator(self.root, first + i), size)
+        while sizes:
+            at_once = 1 if self.simulations is None else max(1, self.simulations.most(self.fewest) // self.batch_size)
+            self._add(sizes[:at_once])
+            sizes = sizes[at_once:]
+        return self.simulations
+
+    def _add(self, sizes):
+        sampler = ImportanceABC(self.proposal)
+        parts = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(sampler.simulate)(self.simulator, block_generator(self.root, self.n_batches + i), size)
             for i, size in enumerate(sizes)
         )
-        arrays = (np.concatenate(part) for part in zip(*self.parts, strict=True))
-        self.simulations = Simulations(self.simulator, *arrays)
-        self.budget.n_simulations += sum(int(np.count_nonzero(part[2] > -inf)) for part in self.parts[first:])
-        return self.simulations
+        new = Simulations(self.simulator, *(np.concatenate(part) for part in zip(*parts, strict=True)))
+        self.n_batches += len(sizes)
+        self.budget.n_simulations += int(np.count_nonzero(new.log_ratio > -inf))
+        self.simulations = new if self.simulations is None else self.simulations + new
+        most = self.simulations.most(self.fewest)
+        if len(self.simulations.theta) > most:
+            self.simulations = self.simulations.trimmed(most, block_generator(self.root, self.n_batches, 0))
 
     def draw_until(self, target, most, progress=None):
         """Add batches until as many simulations are effective at the mechanism's own noise."""
