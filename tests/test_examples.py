@@ -4,6 +4,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from scipy import stats
 
 EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 
@@ -41,6 +42,32 @@ def test_a_cell_of_the_study_of_exponential_families():
         pvalues = {name: found.ks_pvalue for name, found in cell.uniformity.items()}
         assert pvalues.pop("naive") < 1e-4 < min(pvalues.values())
         assert cell.mmd["exact"] < 0.5 * cell.mmd["naive"]
+
+
+@pytest.mark.slow
+def test_an_epidemic_by_a_filter_and_by_abc():
+    """Catches a filter of another model, or weights without the prior: ABC and the filter share no code."""
+    import simulation_epidemic as example
+
+    counts, released = example.release()
+    assert np.all(counts >= 0) and counts.sum() < 1000
+    posterior = example.PrivateABC(
+        example.MECHANISM, model=example.MODEL, method="smc", n_draws=400, random_state=0
+    ).fit(released)  # fmt: skip
+    theta, rng = example.grid(12, (0.25, 0.8), (0.02, 0.42)), np.random.default_rng(0)
+
+    def moments(scale):
+        runs = [example.filtered(theta, released, scale, 60, rng) for _ in range(6)]
+        return np.array([np.concatenate(example.moments(theta, weights)) for weights in runs])
+
+    draws, ess = posterior.theta_draws_, min(posterior.ess_.values())
+    found, spread = np.concatenate([draws.mean(axis=0), draws.std(axis=0)]), np.tile(draws.std(axis=0), 2)
+    error = spread * np.sqrt(np.repeat([1.0, 0.5], 2) / ess)
+    runs = moments(example.MECHANISM.scale)
+    error = np.hypot(error, runs.std(axis=0, ddof=1) / 6**0.5)
+    z = stats.norm.isf(0.5e-6)
+    assert np.all(np.abs(runs.mean(axis=0) - found) < z * error)
+    assert np.any(np.abs(moments(4.0 * example.MECHANISM.scale).mean(axis=0) - found) > z * error)  # a twin
 
 
 @pytest.mark.slow
