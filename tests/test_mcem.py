@@ -178,6 +178,12 @@ WRONG = [
     ({"model": PoissonCount(prior=3)}, ValueError, "prior of PoissonCount must be a GammaPrior, got prior=3"),
     ({"model": PoissonCount(0)}, ValueError, "n_records of PoissonCount must be an integer from 1 on, got n_records=0"),
     ({"tol": 0.0}, ValueError, "tol"),
+    ({"n_starts": 0}, ValueError, "n_starts"),
+    (
+        {"model": Plain(PoissonCount(), [3.0]), "n_starts": 2}, TypeError,
+        r"with n_starts=2: the model needs sample_prior\(rng, size\), which Plain does not have",
+    ),
+    ({"model": Plain(PoissonCount(), [np.nan])}, ValueError, r"Plain.theta_init must be finite, got \[nan\]"),
     ({"n_simulations": 1}, ValueError, "n_simulations"),
 ]
 
@@ -215,6 +221,74 @@ def test_no_estimate_leaves_the_parameters():
     with pytest.warns(RuntimeWarning, match="Monte Carlo EM ended at theta="):
         fit = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), random_state=0).fit([-3.0])
     assert 0.0 <= fit.theta_[0] < 1.0 and not fit.converged_
+
+
+class TwoHills:
+    """s ~ N((θ², 0.3 θ), I): the sign of θ hangs on the second number."""
+
+    theta_init = (-1.5,)
+
+    def sample_prior(self, rng, size):
+        return rng.normal(0.0, 2.0, (size, 1))
+
+    def _mean(self, theta):
+        return np.column_stack([theta[:, 0] ** 2, 0.3 * theta[:, 0]])
+
+    def sample_statistic(self, rng, theta):
+        return rng.normal(self._mean(theta))
+
+    def log_likelihood(self, statistics, theta):
+        return -0.5 * np.sum((statistics - self._mean(theta)) ** 2, axis=1)
+
+
+def test_several_starts():
+    """The likelihood, N(s_obs; (θ², 0.3 θ), 1.25 I), has a hill on either side of 0, and one of them is higher."""
+    S, mechanism = np.array([4.0, 0.9]), GaussianMechanism(scale=0.5)
+
+    def loss(theta):
+        return 0.5 * ((S[0] - theta**2) ** 2 + (S[1] - 0.3 * theta) ** 2) / 1.25
+
+    ends = [optimize.minimize_scalar(loss, bounds=b, method="bounded").x for b in ((-3.0, -1.0), (1.0, 3.0))]
+    one = PrivateMCEM(mechanism, model=TwoHills(), random_state=0, tol=0.05).fit(S)
+    judge(one.theta_[0], ends[0], one.monte_carlo_error_[0] + 0.05 * one.standard_error_[0] / Z)
+    several = clone(one).set_params(n_starts=4)
+    with pytest.warns(RuntimeWarning, match=r"of 4 starts \d ended elsewhere, at \[-1\.9.* \(log likelihood") as record:
+        several.fit(S)
+    judge(several.theta_[0], ends[1], several.monte_carlo_error_[0] + 0.05 * several.standard_error_[0] / Z)
+    assert len(record) == 1 and several.converged_ and several.trace_["theta"].shape == (several.n_iter_, 1)
+    assert several.starts_["theta"].shape == (4, 1) and several.starts_["theta_init"][0, 0] == -1.5
+    assert several.log_likelihood_ == several.starts_["log_likelihood"].max() > several.starts_["log_likelihood"][0]
+    judge(several.starts_["theta"][0, 0], ends[0], one.monte_carlo_error_[0] + 0.05 * one.standard_error_[0] / Z)
+
+
+class Interrupts(PoissonCount):
+    """Stops at the twenty-fifth step of all."""
+
+    n_calls = 0
+
+    def maximise(self, statistics, weights):
+        Interrupts.n_calls += 1
+        if Interrupts.n_calls == 25:
+            raise KeyboardInterrupt
+        return super().maximise(statistics, weights)
+
+
+def test_an_interruption_ends_all_starts(monkeypatch):
+    monkeypatch.setattr(Interrupts, "n_calls", 0)
+    model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=Interrupts(), n_starts=50, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        model.fit([37.4])
+    n = len(model.starts_["theta"])
+    assert 1 < n < 50 and model.starts_["theta_init"].shape == (n, 1) and model.converged_
+    assert Interrupts.n_calls == 25
+
+
+def test_starts_that_agree_say_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), n_starts=3, random_state=0).fit([37.4])
+    assert np.ptp(fit.starts_["theta"]) > 0.0 and fit.starts_["converged"].all()
 
 
 def test_derivatives_of_the_wrong_shape_are_named():

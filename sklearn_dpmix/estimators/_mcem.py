@@ -62,6 +62,9 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         Simulations of the first step.
     max_simulations : int, default=10**7
         Most simulations of one step.
+    n_starts : int, default=1
+        Ascents, of which the one with the largest likelihood counts: a likelihood may have several maxima.  The first
+        starts as said above, the others at draws of the prior (the model's ``sample_prior``).
     random_state : int, Generator, RandomState or None
     verbose : int, default=0
 
@@ -83,6 +86,8 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         "n_effective".
     converged_ : bool
     n_iter_ : int
+    starts_ : dict of str to ndarray
+        Of each start: "theta_init", "theta" and "log_likelihood" where it ended, "converged".
 
     References
     ----------
@@ -108,6 +113,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_simulations": [Interval(Integral, 10, None, closed="left")],
         "max_simulations": [Interval(Real, 10, None, closed="left")],
+        "n_starts": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
@@ -121,6 +127,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         max_iter=200,
         n_simulations=1000,
         max_simulations=10**7,
+        n_starts=1,
         random_state=None,
         verbose=0,
     ):
@@ -130,6 +137,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         self.max_iter = max_iter
         self.n_simulations = n_simulations
         self.max_simulations = max_simulations
+        self.n_starts = n_starts
         self.random_state = random_state
         self.verbose = verbose
 
@@ -159,32 +167,66 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         Warns
         -----
         RuntimeWarning
-            Where the ascent did not converge, or ended where the information is not positive.
+            Where the ascent did not converge, or ended where the information is not positive; where starts ended apart
+            by more than Monte Carlo error.
         """
         needs = ("sample_statistic", "log_likelihood")
         S = check_simulation(self, s_obs, needs)
         rng, simulator = as_generator(self.random_state), Simulator(self.model, self.mechanism, S)
-        theta = self._start(simulator, rng)
-        likelihood = Likelihood(self.model)
-        theta, steps, converged = self._ascend(simulator, likelihood, theta, rng)
-        self.n_features_in_, self.n_iter_, self.converged_ = S.shape[1], len(steps), converged
-        self.trace_ = {name: np.array([getattr(step, name) for step in steps]) for name in steps[0]._fields}
-        self._finish(simulator, likelihood, theta, rng)
+        starts, likelihood = self._starts(simulator, rng), Likelihood(self.model)
+        fits = []
+        for start in starts:
+            try:
+                fits.append(self._climb(simulator, likelihood, start, rng))
+            except KeyboardInterrupt:
+                if not fits:
+                    raise
+                break
+            if fits[-1].pop("interrupted"):
+                break
+        best = max(fits, key=lambda fit: fit["log_likelihood_"])
+        doubts = best.pop("doubts") + disagreements(fits, best, self.tol)
+        vars(self).update(best, n_features_in_=S.shape[1])
+        names = "theta_", "log_likelihood_", "converged_"
+        self.starts_ = {name[:-1]: np.array([fit[name] for fit in fits]) for name in names}
+        self.starts_["theta_init"] = starts[: len(fits)]
+        if doubts:
+            warn_user(f"Monte Carlo EM ended at theta={self.theta_.tolist()}: {'; '.join(doubts)}", RuntimeWarning)
         return self
 
-    def _start(self, simulator, rng):
-        start = getattr(self.model, "theta_init", None)
-        if start is not None:
-            return np.array(start, dtype=np.float64).reshape(-1)
-        if not callable(getattr(self.model, "sample_prior", None)):
+    def _starts(self, simulator, rng):
+        """(n_starts, n_params)"""
+        first, has_prior = getattr(self.model, "theta_init", None), callable(getattr(self.model, "sample_prior", None))
+        if not has_prior and (first is None or self.n_starts > 1):
+            needs = "needs" if first is not None else "needs theta_init of shape (n_params,), or"
             raise TypeError(
-                "PrivateMCEM: the model needs theta_init of shape (n_params,), or sample_prior(rng, size), which "
+                f"PrivateMCEM with n_starts={self.n_starts}: the model {needs} sample_prior(rng, size), which "
                 f"{type(self.model).__name__} does not have"
             )
-        return simulator.prior(rng, N_STARTS).mean(axis=0)
+        if first is not None:
+            first = np.array(first, dtype=np.float64).reshape(-1)
+            if not np.all(np.isfinite(first)):
+                raise ValueError(f"{type(self.model).__name__}.theta_init must be finite, got {first.tolist()}")
+            if self.n_starts == 1:
+                return first[None]
+        draws = simulator.prior(rng, max(N_STARTS, self.n_starts))
+        first = draws.mean(axis=0) if first is None else first
+        if len(first) != draws.shape[1]:
+            raise ValueError(
+                f"{type(self.model).__name__}.theta_init must have shape ({draws.shape[1]},), as sample_prior draws, "
+                f"got {len(first)} number(s)"
+            )
+        return np.vstack([first, draws[: self.n_starts - 1]])
+
+    def _climb(self, simulator, likelihood, theta, rng):
+        """Fitted attributes of an ascent from θ, and what is doubtful about them."""
+        theta, steps, converged, interrupted = self._ascend(simulator, likelihood, theta, rng)
+        trace = {name: np.array([getattr(step, name) for step in steps]) for name in steps[0]._fields}
+        found = self._finish(simulator, likelihood, theta, rng, converged)
+        return {"trace_": trace, "n_iter_": len(steps), "interrupted": interrupted, **found}
 
     def _ascend(self, simulator, likelihood, theta, rng):
-        """EM steps until the gain is below ``tol²``; (θ, steps, whether it is)."""
+        """EM steps until the gain is below ``tol²``; (θ, steps, whether it is, whether it was interrupted)."""
         steps, size, used_up = [], min(self.n_simulations, int(self.max_simulations)), False
         with Progress(self, 0, self.max_iter, unit="step") as progress:
             while len(steps) < self.max_iter and not used_up:
@@ -193,17 +235,17 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
                 except KeyboardInterrupt:
                     if not steps:
                         raise
-                    break
+                    return theta, steps, False, True
                 steps.append(step)
                 progress(len(steps), f"log likelihood {step.log_likelihood:.5g}")
                 if upper_gain(step) < self.tol**2 and step.n_effective >= FEWEST_EFFECTIVE:
-                    return theta, steps, True
+                    return theta, steps, True, False
                 size = min(next_size(step), int(self.max_simulations))
-        return theta, steps, False
+        return theta, steps, False, False
 
-    def _finish(self, simulator, likelihood, theta, rng):
+    def _finish(self, simulator, likelihood, theta, rng, converged):
         """Newton steps until one is short, and the errors."""
-        doubts = [] if self.converged_ else [f"it did not converge within max_iter={self.max_iter} steps and "
+        doubts = [] if converged else [f"it did not converge within max_iter={self.max_iter} steps and "
             f"max_simulations={self.max_simulations:g} simulations a step"]  # fmt: skip
         for _ in range(MOST_NEWTON):
             top = newton_step(simulator, likelihood, theta, 0.1 * self.tol, int(self.max_simulations), rng)
@@ -221,16 +263,21 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
                 break
         else:
             doubts.append(f"{MOST_NEWTON} Newton steps did not reach the maximum")
-        self.converged_ = self.converged_ and not doubts
+        converged = converged and not doubts
         if top.step is not None and not top.is_precise:
             doubts.append(
                 f"max_simulations={self.max_simulations:g} leave an error of {top.monte_carlo_error.tolist()}"
             )
-        self.theta_, self.information_, self.score_ = theta, top.information, top.score
-        self.standard_error_, self.monte_carlo_error_ = top.error, top.monte_carlo_error
-        self.log_likelihood_ = top.imputed.log_likelihood
-        if doubts:
-            warn_user(f"Monte Carlo EM ended at theta={self.theta_.tolist()}: {'; '.join(doubts)}", RuntimeWarning)
+        return {
+            "theta_": theta,
+            "information_": top.information,
+            "score_": top.score,
+            "standard_error_": top.error,
+            "monte_carlo_error_": top.monte_carlo_error,
+            "log_likelihood_": top.imputed.log_likelihood,
+            "converged_": converged,
+            "doubts": doubts,
+        }
 
     def interval(self, level=0.95):
         """Wald intervals.
@@ -248,3 +295,18 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
             raise ValueError(f"level must be between 0 and 1, got level={level!r}")
         width = norm.isf(0.5 - 0.5 * level) * self.standard_error_
         return self.theta_ - width, self.theta_ + width
+
+
+def disagreements(fits, best, tol):
+    """A sentence where ascents ended apart from the best by more than their errors and what Newton's steps leave."""
+
+    def is_apart(fit):
+        error = np.hypot(fit["monte_carlo_error_"], best["monte_carlo_error_"])
+        reach = 5.0 * error + 2.0 * tol * best["standard_error_"]
+        return not np.all(np.abs(fit["theta_"] - best["theta_"]) <= reach)
+
+    apart = [fit for fit in fits if fit is not best and is_apart(fit)]
+    if not apart:
+        return []
+    ends = ", ".join(f"{fit['theta_'].tolist()} (log likelihood {fit['log_likelihood_']:.6g})" for fit in apart)
+    return [f"of {len(fits)} starts {len(apart)} ended elsewhere, at {ends}, and this is the best: increase n_starts"]
