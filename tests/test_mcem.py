@@ -171,6 +171,17 @@ def test_attributes_and_interval():
         fit.interval(1)
 
 
+class Unlikely(PoissonCount):
+    """Draws what it says to be impossible."""
+
+    def __init__(self, **attributes):
+        super().__init__(prior=GammaPrior(25.0, 1.0))
+        vars(self).update(attributes)
+
+    def log_likelihood(self, statistics, theta):
+        return np.where(statistics[:, 0] > 5.0, -np.inf, 0.0)
+
+
 WRONG = [
     ({"mechanism": None}, TypeError, "mechanism must be an object that adds noise"),
     ({"model": StochasticSIR()}, TypeError, r"the model needs log_likelihood\(statistics, theta\) -> \(size,\)"),
@@ -183,7 +194,11 @@ WRONG = [
         {"model": Plain(PoissonCount(), [3.0]), "n_starts": 2}, TypeError,
         r"with n_starts=2: the model needs sample_prior\(rng, size\), which Plain does not have",
     ),
-    ({"model": Plain(PoissonCount(), [np.nan])}, ValueError, r"Plain.theta_init must be finite, got \[nan\]"),
+    ({"model": Plain(PoissonCount(), [np.nan])}, ValueError, r"Plain.theta_init must be 1 finite number.*got \[nan\]"),
+    ({"model": Plain(PoissonCount(), "many")}, ValueError, "theta_init must be .* finite number.*got 'many'"),
+    ({"model": Unlikely()}, ValueError, r"finite where sample_statistic draws, got -inf of \[\d+.0\] at theta="),
+    ({"model": Unlikely(theta_init=[1.0, 2.0])}, ValueError, r"theta_init must be 1 finite number.*got \[1.0, 2.0\]"),
+    ({"model": Unlikely(log_likelihood=lambda s, t: "a")}, ValueError, "must be numbers of shape .*got none"),
     ({"n_simulations": 1}, ValueError, "n_simulations"),
 ]
 

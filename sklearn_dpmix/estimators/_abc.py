@@ -222,7 +222,8 @@ class PrivateABC(ChainEstimator):
         if simulator.log_mode == np.inf:
             return f"of {draws.n_simulations} simulations few are compatible with the release"
         share = np.exp(draws.log_evidence - simulator.log_mode)
-        return f"of {draws.n_simulations} simulations a share of {share:.2g} is compatible with the release"
+        words = f"{share:.2g}" if share > 0.0 else "less than 1e-300"
+        return f"of {draws.n_simulations} simulations a share of {words} is compatible with the release"
 
     def _warn_about_draws(self, draws, simulator):
         """Warn once: of a fit that was cut short, or of weights that cannot be trusted."""

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from .._parameters import numbers
 from .._random import as_generator
 from ..samplers._mcem import (
     FEWEST_EFFECTIVE,
@@ -203,20 +204,18 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
                 f"PrivateMCEM with n_starts={self.n_starts}: the model {needs} sample_prior(rng, size), which "
                 f"{type(self.model).__name__} does not have"
             )
-        if first is not None:
-            first = np.array(first, dtype=np.float64).reshape(-1)
-            if not np.all(np.isfinite(first)):
-                raise ValueError(f"{type(self.model).__name__}.theta_init must be finite, got {first.tolist()}")
-            if self.n_starts == 1:
-                return first[None]
-        draws = simulator.prior(rng, max(N_STARTS, self.n_starts))
-        first = draws.mean(axis=0) if first is None else first
-        if len(first) != draws.shape[1]:
+        draws = simulator.prior(rng, max(N_STARTS, self.n_starts)) if has_prior else None
+        if first is None:
+            return np.vstack([draws.mean(axis=0), draws[: self.n_starts - 1]])
+        start = numbers(first)
+        n_params = np.size(start) if draws is None else draws.shape[1]
+        if start is None or np.size(start) != max(n_params, 1) or not np.all(np.isfinite(start)):
             raise ValueError(
-                f"{type(self.model).__name__}.theta_init must have shape ({draws.shape[1]},), as sample_prior draws, "
-                f"got {len(first)} number(s)"
+                f"{type(self.model).__name__}.theta_init must be {n_params} finite number(s), one a parameter, got "
+                f"{first!r}"
             )
-        return np.vstack([first, draws[: self.n_starts - 1]])
+        start = start.reshape(1, -1)
+        return start if draws is None else np.vstack([start, draws[: self.n_starts - 1]])
 
     def _climb(self, simulator, likelihood, theta, rng):
         """Fitted attributes of an ascent from θ, and what is doubtful about them."""

@@ -140,9 +140,10 @@ class SmoothSensitivityMechanism(StatisticNoise):
         """(size,) scales of the noise."""
         smooth = statistics[:, -1]
         if not np.all(smooth > 0):
+            wrong = float(smooth[~(smooth > 0)][0])
             raise ValueError(
                 f"the last column of statistics must be the smooth sensitivity SS_xi of each simulated data set, "
-                f"positive, got {smooth[~(smooth > 0)][0]!r}: such as SmoothMedian(bounds).statistics(X, xi) returns"
+                f"positive, got {wrong}: such as SmoothMedian(bounds).statistics(X, xi) returns"
             )
         return self.multiplier_ * smooth
 

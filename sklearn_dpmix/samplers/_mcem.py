@@ -14,6 +14,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from .._parameters import numbers
+
 #: Errors of a rise that is taken for one, of the size of the next sample, and of convergence (Caffo et al., §5).
 ALPHA, BETA, GAMMA = 0.25, 0.25, 0.1
 BLOCK = 65536  # simulations at a time
@@ -55,13 +57,24 @@ class Likelihood:
 
     def log_likelihood(self, statistics, theta):
         """(size,) at one θ."""
-        value = np.asarray(self.model.log_likelihood(statistics, np.tile(theta, (len(statistics), 1))), dtype=float)
-        if value.shape != (len(statistics),):
+        value = numbers(self.model.log_likelihood(statistics, np.tile(theta, (len(statistics), 1))))
+        if value is None or value.shape != (len(statistics),):
             raise ValueError(
-                f"{type(self.model).__name__}.log_likelihood(statistics, theta) must have shape "
-                f"({len(statistics)},), got {value.shape}"
+                f"{type(self.model).__name__}.log_likelihood(statistics, theta) must be numbers of shape "
+                f"({len(statistics)},), got {'none' if value is None else value.shape}"
             )
         return np.where(np.isnan(value), -np.inf, value)
+
+    def of_own_draws(self, statistics, theta):
+        """The same where the statistics were drawn at θ, so that none of them can be impossible."""
+        value = self.log_likelihood(statistics, theta)
+        wrong = ~np.isfinite(value)
+        if np.any(wrong):
+            raise ValueError(
+                f"{type(self.model).__name__}.log_likelihood(statistics, theta) must be finite where sample_statistic "
+                f"draws, got {value[wrong][0]} of {statistics[wrong][0].tolist()} at theta={theta.tolist()}"
+            )
+        return value
 
     def maximise(self, imputed, theta):
         """M-step: θ of the largest weighted log likelihood."""
@@ -150,10 +163,11 @@ def ascend(simulator, likelihood, theta, size, rng, most):
     z = norm.isf(ALPHA)
     imputed, kept = impute(simulator, theta, size, rng)
     while True:
+        before = likelihood.of_own_draws(imputed.statistics, theta)
         proposed = likelihood.maximise(imputed, theta)
         used = imputed.weights > 0.0
         weights, statistics = imputed.weights[used], imputed.statistics[used]
-        rise = likelihood.log_likelihood(statistics, proposed) - likelihood.log_likelihood(statistics, theta)
+        rise = likelihood.log_likelihood(statistics, proposed) - before[used]
         gain = float(weights @ rise)
         error = float(np.sqrt(np.sum((weights * (rise - gain)) ** 2)))
         n = len(imputed.weights)

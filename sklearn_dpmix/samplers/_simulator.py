@@ -4,6 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
+from .._parameters import numbers
+
 MOST_WIDE = 1e15
 
 
@@ -51,21 +53,32 @@ class Simulator:
         """Largest value of :attr:`log_release`, or a bound of it."""
         return self.mechanism.log_release_mode(self.S)
 
+    def _floats(self, call, value):
+        """What a method of the model returned, as a float array."""
+        array = np.asarray(value)
+        if array.dtype in (np.float64, np.bool_):
+            return array.astype(np.float64, copy=False)
+        found = numbers(array)
+        if found is None:
+            raise self._wrong(call, "return an array of real numbers", f"{type(value).__name__} of {array.dtype}")
+        return found
+
     def _wrong(self, call, must, got):
         return ValueError(f"{type(self.model).__name__}.{call} must {must}, got {got}")
 
     def prior(self, rng, size):
         """Draws from the prior, (size, n_params)."""
-        theta = np.array(self.model.sample_prior(rng, size), dtype=np.float64)  # a copy: it is ours to change
-        if theta.ndim != 2 or len(theta) != size:
-            raise self._wrong(f"sample_prior(rng, {size})", f"have shape ({size}, n_params)", theta.shape)
+        call = f"sample_prior(rng, {size})"
+        theta = np.array(self._floats(call, self.model.sample_prior(rng, size)))  # a copy: it is ours to change
+        if theta.ndim != 2 or len(theta) != size or theta.shape[1] == 0:
+            raise self._wrong(call, f"have shape ({size}, n_params)", theta.shape)
         if not np.all(np.isfinite(theta)):
-            raise self._wrong(f"sample_prior(rng, {size})", "be finite", theta[~np.isfinite(theta).all(axis=1)][0])
+            raise self._wrong(call, "be finite", theta[~np.isfinite(theta).all(axis=1)][0])
         return theta
 
     def log_prior(self, theta):
         """Log prior density, (size,); -inf outside the support."""
-        value = np.asarray(self.model.log_prior(read_only(theta)), dtype=np.float64)
+        value = self._floats("log_prior(theta)", self.model.log_prior(read_only(theta)))
         if value.shape != (len(theta),):
             raise self._wrong("log_prior(theta)", f"have shape ({len(theta)},), a number a row of theta", value.shape)
         if np.any(value == np.inf):
@@ -74,7 +87,7 @@ class Simulator:
 
     def statistics(self, rng, theta):
         """A simulated statistic for each row of θ, (size, n_columns)."""
-        value = np.asarray(self.model.sample_statistic(rng, read_only(theta)), dtype=np.float64)
+        value = self._floats("sample_statistic(rng, theta)", self.model.sample_statistic(rng, read_only(theta)))
         expected = len(theta), self.n_columns
         if value.shape != expected:
             must = f"have shape {expected}"
