@@ -24,6 +24,7 @@ def check_simulation(estimator, s_obs, needs):
         if isinstance(model, type) or not callable(getattr(model, method, None)):
             raise TypeError(f"{who}: the model needs {METHODS[method]}, which {name} does not have")
     query = getattr(mechanism, "query", None)
-    S = check_release(estimator, s_obs, getattr(query, "n_statistics", None))
+    n_released = getattr(mechanism, "n_released", None) or getattr(query, "n_statistics", None)
+    S = check_release(estimator, s_obs, n_released)
     mechanism.check(S.shape[1])
     return S

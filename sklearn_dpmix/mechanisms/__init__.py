@@ -17,6 +17,7 @@ from ._laplace import LaplaceMechanism
 from ._randomized_response import RandomizedResponseMechanism
 from ._smooth_gaussian import SmoothGaussianMechanism
 from ._smooth_laplace import SmoothLaplaceMechanism
+from ._smooth_published import PublishedScaleMechanism
 from ._smooth_student_t import SmoothCauchyMechanism, SmoothStudentTMechanism
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "MultivariateTMechanism",
     "NoNoise",
     "PerturbedHistogramMechanism",
+    "PublishedScaleMechanism",
     "RandomizedResponseMechanism",
     "RecordChannel",
     "SmoothCauchyMechanism",
