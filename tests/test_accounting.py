@@ -109,13 +109,21 @@ def test_gaussian_mu_near_certainty_and_at_tiny_arguments():
             assert mu >= 0 and gaussian_delta(epsilon, mu) <= delta
 
 
-@pytest.mark.parametrize("delta", [1e-30, 1e-6, 0.1])
+@pytest.mark.parametrize("delta", [1e-305, 1e-30, 1e-6, 0.1])
 def test_tight_epsilon_is_the_smallest_that_is_private(delta):
     for mu in (1e-8, 1e-3, 0.3, 5.0, 400.0):
         releases = GaussianReleases(math.sqrt(0.5 / mu))
         epsilon = epsilon_of(releases, delta)
         assert exact_delta(epsilon, releases.mu) <= delta
         assert epsilon == 0 or exact_delta(mpmath.mpf(epsilon) * (1 - mpmath.mpf("1e-9")), releases.mu) > delta
+
+
+def test_tight_epsilon_where_delta_leaves_floating_point():
+    """At the upper end of the search δ is 0 there, whose logarithm must not end it."""
+    for mu in (1e-3, 1.0, 30.0):
+        releases = GaussianReleases(math.sqrt(0.5 / mu))
+        epsilon = epsilon_of(releases, 5e-324)
+        assert gaussian_delta(epsilon, releases.mu) <= 5e-324 < gaussian_delta(0.99 * epsilon, releases.mu)
 
 
 def test_tight_delta_is_exact():
@@ -428,9 +436,9 @@ def test_the_profile_bound_beats_theorem_9_where_no_pure_guarantee_exists():
 # ---------------------------------------------------------------- the Barker test
 
 
-def barker_release(a, variance):
+def barker_release(a, variance, correction=1.0):
     """Mean and variance of a release from a batch's a_j = n·T·r_j: the definition, not what the bound uses."""
-    return float(np.mean(a)), variance - float(np.var(a, ddof=1)) / len(a)
+    return float(np.mean(a)), variance - correction * float(np.var(a, ddof=1)) / len(a)
 
 
 def normal_divergence(first, second, alpha):
@@ -461,11 +469,11 @@ def neighbours(rng, b, c, n_pairs):
         yield batch, other
 
 
-def worst_barker(pairs, variance, alpha):
+def worst_barker(pairs, variance, alpha, correction=1.0):
     """The largest divergence among neighbours, in both directions."""
     worst = 0.0
     for batch, other in pairs:
-        first, second = barker_release(batch, variance), barker_release(other, variance)
+        first, second = (barker_release(a, variance, correction) for a in (batch, other))
         worst = max(worst, normal_divergence(first, second, alpha), normal_divergence(second, first, alpha))
     return worst
 
@@ -486,6 +494,7 @@ def test_barker_bound_holds_for_all_neighbours(b, variance, clip):
             worst = worst_barker(extremes(b, c), variance, alpha)
             assert worst_barker(neighbours(rng, b, c, 60), variance, alpha) <= bound * (1 + 1e-9)
             assert 0.5 * bound < worst <= bound * (1 + 1e-9)
+            assert worst_barker(extremes(b, c), variance, alpha, correction=0.4) <= bound  # 1 - b/n
     assert n_checked >= 2
 
 

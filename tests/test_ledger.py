@@ -30,6 +30,7 @@ from sklearn_dpmix.privacy import (
     gaussian_mu,
     max_releases,
 )
+from sklearn_dpmix.privacy import _ledger as ledger_module
 from sklearn_dpmix.privacy import _ledger_file as ledger_file
 
 ONE = GaussianReleases(10.0)  # 55 of these fit ε = 4 at δ = 1e-6 ...
@@ -347,16 +348,17 @@ def spend_in_threads(ledgers, stop=BudgetExceededError):
 def slowly(function):
     """A function that lets other threads run before it returns."""
 
-    def slow(*arguments):
-        result = function(*arguments)
+    def slow(*arguments, **options):
+        result = function(*arguments, **options)
         time.sleep(0.002)
         return result
 
     return slow
 
 
-def test_threads_share_one_ledger(ledger):
-    """Eight threads together spend what one would, and each spending is an entry."""
+def test_threads_share_one_ledger(ledger, monkeypatch):
+    """Eight threads together spend what one would, and each spending is an entry, though each checks for long."""
+    monkeypatch.setattr(ledger_module, "fits", slowly(ledger_module.fits))
     assert spend_in_threads([ledger] * 8) == len(ledger.entries) == FIT // 5
 
 

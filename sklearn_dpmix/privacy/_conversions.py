@@ -21,7 +21,7 @@ def zcdp_to_approx_dp(rho, delta):
     """
     check_number("rho", rho, 0, closed=True)
     check_delta(delta)
-    return rho + 2.0 * sqrt(rho * log(1.0 / delta))
+    return rho + 2.0 * sqrt(rho * -log(delta))
 
 
 def approx_dp_to_zcdp(epsilon, delta):
@@ -42,6 +42,6 @@ def approx_dp_to_zcdp(epsilon, delta):
     """
     check_number("epsilon", epsilon, 0, closed=True)
     check_delta(delta)
-    log_term = log(1.0 / delta)
+    log_term = -log(delta)  # 1/δ may overflow
     root = epsilon / (sqrt(log_term + epsilon) + sqrt(log_term))  # √(L + ε) - √L without cancellation
     return root * root

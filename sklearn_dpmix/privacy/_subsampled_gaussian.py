@@ -152,13 +152,14 @@ def _log_excess(q, s, alpha):
     starts = ends[:-1][rough > rough[1:].max(initial=-inf) - NEGLIGIBLE]
     width = 2.0 / ceil(n_panels)
     panels = (starts[:, None] + width * (np.arange(ceil(n_panels)) + 0.5)).ravel()
-    values = _log_integrand(panels[:, None] + 0.5 * width * _NODES, q, s, alpha) + np.log(0.5 * width * _WEIGHTS)
+    nodes = (panels[:, None] + 0.5 * width * _NODES).ravel()
+    values = _log_integrand(nodes, q, s, alpha)
     top = values.max()
-    return top + log(np.exp(values - top).sum()) + MARGIN
+    return top + log(np.exp(values - top).reshape(-1, 16).sum(axis=0) @ _WEIGHTS * 0.5 * width) + MARGIN
 
 
 def _log_integrand(y, q, s, alpha):
-    """Return log[(r_α(L) + r_(1-α)(L))·φ(s/2 + y)] at y > 0."""
+    """Return log[(r_α(L) + r_(1-α)(L))·φ(s/2 + y)] at ascending y > 0."""
     log_ratio = s * y
     with np.errstate(over="ignore"):
         log_u = log(q) + log_ratio + np.log(-np.expm1(-log_ratio))
@@ -170,21 +171,26 @@ def _log_integrand(y, q, s, alpha):
 
 
 def _log_remainder(p, u, log_u, log1p_u):
-    """Return log((1+u)^p - 1 - p·u) for u > 0 and p > 1 or p < 0, in which it is positive.
+    """Return log((1+u)^p - 1 - p·u) for ascending u > 0 and p > 1 or p < 0, in which it is positive.
 
-    A series where the terms cancel; else as it is written, divided by (1+u)^p where that would overflow.
+    A series where the terms cancel; else as it is written, with the largest term taken out where it would overflow.
     """
-    with np.errstate(all="ignore"):  # each branch is evaluated everywhere
-        series = np.ones_like(u)
-        for k in range(10, 2, -1):  # p(p-1)/2·u²·[1 + (p-2)/3·u·(1 + (p-3)/4·u·(...))]
-            series = 1.0 + series * u * (p - k + 1) / k
-        small = log(0.5 * p * (p - 1.0)) + 2.0 * log_u + np.log(series)
-        power = p * log1p_u
-        plain = np.log(np.expm1(power) - p * u)
-        if p > 0:
-            large = power + np.log1p(-(1.0 + p * u) * np.exp(-power))
-        else:
-            large = log(-p) + log_u + np.log1p(np.expm1(power) * np.exp(-log_u) / -p)
-        large = np.where(np.isfinite(large), large, power if p > 0 else log(-p) + log_u)
-        near = max(abs(p), 1.0) * u < 0.02
-    return np.where(near, small, np.where((np.abs(power) < 30.0) & (u < 1e10), plain, large))
+    power = p * log1p_u
+    near = np.searchsorted(u, 0.02 / max(abs(p), 1.0))
+    far = max(near, min(np.searchsorted(np.abs(power), 30.0), np.searchsorted(u, 1e10)))
+    remainder = np.empty_like(u)
+
+    small, series = u[:near], 1.0
+    for k in range(10, 2, -1):  # p(p-1)/2·u²·[1 + (p-2)/3·u·(1 + (p-3)/4·u·(...))]
+        series = 1.0 + series * small * ((p - k + 1) / k)
+    remainder[:near] = log(0.5 * p * (p - 1.0)) + 2.0 * log_u[:near] + np.log(series)
+
+    remainder[near:far] = np.log(np.expm1(power[near:far]) - p * u[near:far])
+
+    power, log_u = power[far:], log_u[far:]
+    if p > 0:
+        log_pu = np.log(p) + log_u
+        remainder[far:] = power + np.log1p(-np.exp(-power) - np.exp(log_pu - power))
+    else:
+        remainder[far:] = log(-p) + log_u + np.log1p(np.expm1(power) * np.exp(-log_u) / -p)
+    return remainder
