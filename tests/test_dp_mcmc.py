@@ -1,6 +1,7 @@
 """Estimators that release posterior draws under a budget: plans, what they keep, posteriors, bad input."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -359,13 +360,14 @@ class NeverRead:
         ({"init": [np.nan, 0.0]}, "init must be finite"),
         ({"preconditioner": PrivateNewton(share=1.5)}, "share of PrivateNewton"),
         ({"secure": True, "simulate": True}, "exclude each other"),
+        ({"ledger": 5.0}, "ledger of DPPenaltyMCMC must be a PrivacyLedger"),
         ({"mechanism": None, "n_iter": None}, "without a mechanism has no noise"),
     ],
 )
 def test_bad_parameters_before_any_data(parameters, message):
     """Each names what is wrong, and nothing has looked at a record or spent anything."""
     ledger = PrivacyLedger(4.0, 1e-6)
-    estimator = clone(PENALTY).set_params(ledger=ledger, **parameters)
+    estimator = clone(PENALTY).set_params(**{"ledger": ledger, **parameters})
     with pytest.raises((ValueError, TypeError), match=message):
         estimator.fit(NeverRead())
     assert len(ledger.entries) == 0
@@ -402,6 +404,17 @@ def test_bad_data_spend_nothing(data, message):
     with pytest.raises(ValueError, match=message):
         clone(PENALTY).set_params(ledger=ledger).fit(data)
     assert len(ledger.entries) == 0
+
+
+def test_feature_names_are_kept():
+    """A data frame's names, by the samplers and by the classifier."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X[:200], columns=["a", "b"])
+    assert list(clone(PENALTY).fit(frame).feature_names_in_) == ["a", "b"]
+    model = DPLogisticRegressionMCMC(BUDGET, data_norm=1.0).fit(frame, (X[:200, 0] > 0.5).astype(int))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(frame)
 
 
 def test_bad_input_of_the_classifier():

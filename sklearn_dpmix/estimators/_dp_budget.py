@@ -58,7 +58,7 @@ class Budget:
 
     def _rho_of(self, one):
         if one.rho is None:
-            raise ValueError(f"{self.who} on batches is accounted for in (epsilon, delta): give these, not rho")
+            raise ValueError(f"{self.who} is accounted for in (epsilon, delta): give these, not rho")
         return one.rho
 
     def spent(self, releases):

@@ -138,8 +138,9 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
                 "data_norm=np.sqrt(n_features) for features in [-1, 1]; got data_norm=None"
             )
         classes = self._public_classes()
+        named = X
         X, y = check_X_y(X, y, dtype=np.float64, estimator=self)
-        validate_data(self, X, skip_check_array=True)
+        validate_data(self, named, skip_check_array=True)
         check_classification_targets(y)
         classes, codes = self._encode(y, classes)
         model = LogisticLikelihood(X.shape[1], self.fit_intercept, float(self.prior_sigma), self.data_norm)

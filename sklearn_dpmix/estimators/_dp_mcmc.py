@@ -145,17 +145,19 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
                 f"{who} draws noise from the operating system's entropy: whoever knows random_state could take it off. "
                 "Leave random_state=None, or simulate=True on data that are not confidential"
             )
+        if self.ledger is not None and not callable(getattr(self.ledger, "spend", None)):
+            raise TypeError(f"ledger of {who} must be a PrivacyLedger, got ledger={self.ledger!r}")
         if self.secure and self.simulate:
             raise ValueError("secure=True and simulate=True exclude each other")
         return Budget(self)
 
     def _check_records(self, model, X, y):
         if y is None:
-            X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
+            records = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
         else:
-            X, y = check_X_y(X, y, dtype=np.float64, order="C", y_numeric=True, estimator=self)
+            array, y = check_X_y(X, y, dtype=np.float64, y_numeric=True, estimator=self)
+            records = np.column_stack([array, y.astype(np.float64)])
         validate_data(self, X, skip_check_array=True)
-        records = X if y is None else np.column_stack([X, y.astype(np.float64)])
         expected = getattr(model, "n_columns", None)
         if expected is not None and records.shape[1] != expected:
             raise ValueError(

@@ -227,13 +227,13 @@ class PrivacyLedger:
         used = total(so_far, "mu")
         left = ""
         if used is not None:
-            left = f" and leaves Gaussian releases of μ = {max(0.0, _largest_mu(**self._budget) - used):.6g}"
+            left = f", which leaves Gaussian releases of μ = {max(0.0, _largest_mu(**self._budget) - used):.6g}"
         name = f"{what!r}" if what else "this"
         mu = total(releases, "mu")
         size = "" if mu is None else f" (μ = {mu:.6g})"
         return (
             f"{name} asks for ε = {asked:.6g}{size} at δ = {self.delta:g}.  Of the budget of ε = {self.epsilon:g}, "
-            f"{len(so_far)} kind(s) of releases have used {spent:.6g}{left}; together they would be {together:.6g}.  "
+            f"earlier releases have used {spent:.6g}{left}; together they would be {together:.6g}.  "
             "Nothing was spent.  Make fewer releases or add more noise; a larger budget is a new promise to the people "
             "in the data"
         )
