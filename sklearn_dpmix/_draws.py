@@ -40,9 +40,10 @@ def convergence(monitors):
     r_hat, ess = {}, {}
     for name, values in scalars(monitors):
         r_hat[name] = ess[name] = np.nan
-        halves = values if len(values) > 1 else values[:, -2 * (values.shape[1] // 2) :].reshape(2, -1)
-        if halves.shape[1] < 4 or np.ptp(values) == 0:
+        n_half = values.shape[1] // 2
+        if (n_half if len(values) == 1 else values.shape[1]) < 4 or np.ptp(values) == 0:
             continue
+        halves = values if len(values) > 1 else values[:, -2 * n_half :].reshape(2, -1)
         if np.all(np.ptp(values, axis=1) == 0):
             r_hat[name], ess[name] = np.inf, float(len(values))
             continue

@@ -24,7 +24,7 @@ class SystemNoise:
         return type(self), ()
 
     def random(self, size):
-        """Uniform on (0, 1): the middles of 2^53 cells."""
+        """Uniform on (0, 1): the middles of 2^52 cells."""
         if size > AHEAD:
             return _uniform(size)
         if size > len(self._ahead):
@@ -33,7 +33,7 @@ class SystemNoise:
         return drawn
 
     def standard_normal(self, size):
-        """Standard normal by inversion, so within ±8.3."""
+        """Standard normal by inversion, so within ±8.2."""
         return ndtri(self.random(size))
 
     def release(self, values, sensitivity, multiplier):
@@ -41,6 +41,8 @@ class SystemNoise:
 
         The scale is rounded up, as OpenDP's is, so that rounding is never at the cost of privacy.
         """
+        if sensitivity == 0.0:  # nothing depends on a record, but for rounding
+            return np.zeros(len(values))
         scale = sensitivity * multiplier * (1.0 + MARGIN)
         return values + scale * self.standard_normal(len(values))
 
@@ -50,7 +52,7 @@ class SecureNoise(SystemNoise):
 
     def release(self, values, sensitivity, multiplier):
         if sensitivity == 0.0:
-            return values
+            return np.zeros(len(values))
         noisy = measurement("gaussian", multiplier)((values / sensitivity).tolist())
         return np.array(noisy) * sensitivity
 
@@ -82,5 +84,5 @@ class NoNoise(SimulatedNoise):
 
 
 def _uniform(size):
-    cells = np.frombuffer(os.urandom(8 * size), dtype=np.uint64) >> np.uint64(11)
-    return (cells.astype(np.float64) + 0.5) * 2.0**-53
+    cells = np.frombuffer(os.urandom(8 * size), dtype=np.uint64) >> np.uint64(12)
+    return (cells.astype(np.float64) + 0.5) * 2.0**-52

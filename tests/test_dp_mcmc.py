@@ -12,7 +12,7 @@ from statistical import assert_mean_close
 from sklearn_dpmix import DPBarkerMCMC, DPHamiltonianMC, DPLogisticRegressionMCMC, DPPenaltyMCMC
 from sklearn_dpmix._noise_source import SecureNoise, SimulatedNoise, SystemNoise
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.models import Banana, GaussianMean
+from sklearn_dpmix.models import Banana, GaussianMean, LogisticLikelihood
 from sklearn_dpmix.privacy import GaussianReleases, PrivacyLedger, epsilon_of, gaussian_mu
 from sklearn_dpmix.samplers import PrivateNewton
 
@@ -88,10 +88,13 @@ def test_a_ledger_refuses_what_several_fits_would_overspend():
     with pytest.raises(ValueError, match="budget"):
         second.fit(X)
     assert not hasattr(second, "theta_draws_") and ledger.spent.epsilon <= 4.0
-    clone(first).set_params(simulate=True, random_state=0)  # a simulation spends nothing
-    with pytest.raises(ValueError):
+    with pytest.warns(UserWarning, match="NOT private"):  # a simulation spends nothing
+        clone(first).set_params(simulate=True, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="NaN"):
         clone(first).set_params(n_iter=10).fit([[np.nan, 1.0]])
     assert len(ledger.entries) == 1
+    with pytest.raises(ValueError, match="budget"):  # the classifier clones its sampler, and the ledger is the same
+        DPLogisticRegressionMCMC(BUDGET, data_norm=1.0, sampler=first).fit(X, X[:, 0] > 0)
 
 
 def test_batches_are_cheaper_than_all_records():
@@ -180,14 +183,20 @@ def test_system_noise_is_uniform_and_normal():
 
 
 @pytest.mark.parametrize("estimator", [PENALTY, HAMILTONIAN], ids=lambda e: type(e).__name__)
-def test_opendp_noise(estimator):
+def test_opendp_noise(estimator, monkeypatch):
     """``secure=True`` sends each release through OpenDP, at the scale that was planned."""
     pytest.importorskip("opendp")
     source = clone(estimator).set_params(secure=True)._sources(1)[0]
     assert type(source) is SecureNoise
     z = source.release(np.full(4000, 10.0), 2.0, 3.0)
     assert abs(z.std() / 6.0 - 1.0) < 5.0 / np.sqrt(8000.0) and abs(z.mean() - 10.0) < 5.0 * 6.0 / np.sqrt(4000.0)
-    assert clone(estimator).set_params(secure=True).fit(X).theta_draws_.shape[0] == 2
+    from sklearn_dpmix import _noise_source
+
+    asked, measurement = [], _noise_source.measurement
+    monkeypatch.setattr(_noise_source, "measurement", lambda *a: asked.append(a) or measurement(*a))
+    fitted = clone(estimator).set_params(secure=True).fit(X)
+    assert {noise for noise, _ in asked} == {"gaussian"} and len(asked) >= 2 * fitted.n_iter_
+    assert fitted.noise_multiplier_ in {multiplier for _, multiplier in asked}
 
 
 @EVERY
@@ -357,8 +366,16 @@ class NeverRead:
         ({"clip_bound": 0.0}, "'clip_bound' parameter"),
         ({"clip_bound": -1.0}, "'clip_bound' parameter"),
         ({"temperature": 2.0}, "'temperature' parameter"),
-        ({"init": [np.nan, 0.0]}, "init must be finite"),
+        ({"init": [np.nan, 0.0]}, "init must be 2 finite numbers"),
         ({"preconditioner": PrivateNewton(share=1.5)}, "share of PrivateNewton"),
+        ({"init": [0.0]}, "init must be 2 finite numbers"),
+        ({"init": [[0.0, 0.0]]}, "init must be 2 finite numbers"),
+        ({"batch_size": 2001}, "batch_size must be at most the number of records, 2000"),
+        ({"clipped_fraction_share": 0.1}, "needs clip_bound and no batch_size"),
+        (
+            {"preconditioner": PrivateNewton(), "model": LogisticLikelihood(1), "clip_bound": 1.0},
+            "information_range",
+        ),
         ({"secure": True, "simulate": True}, "exclude each other"),
         ({"ledger": 5.0}, "ledger of DPPenaltyMCMC must be a PrivacyLedger"),
         ({"mechanism": None, "n_iter": None}, "without a mechanism has no noise"),
@@ -404,6 +421,51 @@ def test_bad_data_spend_nothing(data, message):
     with pytest.raises(ValueError, match=message):
         clone(PENALTY).set_params(ledger=ledger).fit(data)
     assert len(ledger.entries) == 0
+
+
+def test_barker_clips_where_nothing_bounds_ratios():
+    """Under a mechanism, with a model of the package and with a user's own; the clipped fraction stays hidden."""
+
+    class Own:
+        n_params = 2
+
+        def log_density(self, X, theta):
+            return -0.5 * np.sum((X - theta) ** 2, axis=1)
+
+        def log_prior(self, theta):
+            return -0.5 * np.sum(theta**2, axis=1)
+
+    for model in (GaussianMean(n_features=2), Own()):
+        fitted = clone(BARKER).set_params(model=model).fit(X)
+        assert fitted.theta_draws_.shape == (2, 10, 2) and not hasattr(fitted, "clipped_fraction_")
+    public = DPBarkerMCMC(model=MEAN, n_iter=20_000, n_chains=2, random_state=0, preconditioner=PrivateNewton()).fit(X)
+    np.testing.assert_allclose(public.settled_draws().std(axis=(0, 1)) * len(X) ** 0.5, 1.0, atol=0.15)
+
+
+def test_the_classifier_checks_its_budget_before_the_data():
+    """An impossible budget is refused before anyone looks at a record or a label."""
+    for parameters, message in (
+        ({"mechanism": GaussianMechanism(epsilon=-1.0, delta=1e-6)}, "epsilon"),
+        ({"sampler": DPPenaltyMCMC(noise_multiplier=1e-3)}, "too small for one iteration"),
+    ):
+        model = DPLogisticRegressionMCMC(BUDGET, data_norm=1.0).set_params(**parameters)
+        with pytest.raises(ValueError, match=message):
+            model.fit(NeverRead(), NeverRead())
+
+
+def test_few_iterations_are_kept():
+    """One iteration is too few for R-hat, and is no reason to lose what was paid for."""
+    fitted = clone(PENALTY).set_params(n_iter=1, n_chains=1).fit(X)
+    assert fitted.theta_draws_.shape == (1, 1, 2) and np.isnan(fitted.r_hat_["theta[0]"])
+
+
+def test_y_may_not_be_left_out_of_a_score():
+    """Records with y are scored with y."""
+    model = LogisticLikelihood(n_features=2, data_norm=2.0)
+    fitted = DPPenaltyMCMC(model=model, n_iter=50, n_chains=1, random_state=0).fit(X, X[:, 0] > 0)
+    assert fitted.score_samples(X[:4], [0, 1, 1, 0]).shape == (4,)
+    with pytest.raises(ValueError, match="records of 3 numbers, but X has 2"):
+        fitted.score_samples(X[:4])
 
 
 def test_feature_names_are_kept():

@@ -86,7 +86,7 @@ def test_no_two_records_differ_by_more_than_the_ranges(model):
             found, apart = found / model.log_ratio_range(theta, new), apart / model.gradient_range(theta, frame)
             assert found <= 1.0 + 1e-12 and apart <= 1.0 + 1e-12
             nearest.append((found, apart))
-    assert np.all(np.max(nearest, axis=0) > 0.7), np.max(nearest, axis=0)
+    assert np.all(np.max(nearest, axis=0) > (0.55 if "Logistic" in type(model).__name__ else 0.85)), nearest
 
 
 @pytest.mark.parametrize("model", MODELS[3:], ids=["logistic3", "logistic2", "linear3"])
@@ -115,6 +115,44 @@ def test_compiled_passes_are_numpys(model, bound, monkeypatch):
     (total, clipped), (plain, plainly) = fast.gradient(theta, frame, bound), slow.gradient(theta, frame, bound)
     np.testing.assert_allclose(total, plain, rtol=1e-9)
     assert clipped == plainly and (clipped > 0) == np.isfinite(bound)
+
+
+class NoNumbers(GaussianMean):
+    """Its density overflows, or is nothing at all, for some records."""
+
+    def log_density(self, X, theta):
+        return np.where(X[:, 0] > 100.0, np.nan, np.where(X[:, 0] < -100.0, -np.inf, -((X[:, 0] - theta[0]) ** 2)))
+
+    def grad_log_density(self, X, theta):
+        return np.where(np.abs(X[:, :1]) > 100.0, np.inf, X[:, :1] - theta[0])
+
+
+@pytest.mark.parametrize("bound", [np.inf, 0.5])
+def test_a_record_without_a_number_counts_as_nothing(bound):
+    """No sum is NaN or infinite because of one record, in plain and compiled passes, and nothing is warned of."""
+    import warnings
+
+    X = np.array([[0.1], [1e3], [-1e3], [0.2]])
+    theta, new = np.zeros(1), np.ones(1)
+    huge = np.array([[0.1, -0.2], [1e308, -1e308], [1e200, 1.0]])
+    bent = CompiledPass(Banana(sigma=(1.0, 1.0)), huge)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain = PlainPass(NoNumbers(), X)
+        kept = PlainPass(NoNumbers(), X[[0, 3]]).ratios(theta, new, bound)
+        np.testing.assert_allclose(plain.ratios(theta, new, bound)[0], kept.total)
+        assert np.all(np.isfinite(plain.gradient(theta, np.eye(1), bound)[0]))
+        found = bent.ratios(np.array([0.0, 3.0]), np.array([2.0, 6.0]), bound)
+        assert np.isfinite(found.total) or bound == np.inf
+        total, _ = bent.gradient(np.array([2.0, 6.0]), np.eye(2), bound)
+        assert np.all(np.isfinite(total)) or bound == np.inf
+
+
+def test_labels_are_what_the_range_was_made_for():
+    """Whatever a record says of y, the likelihood sees 0 or 1; rows of 1e200 land on the sphere."""
+    model = LogisticLikelihood(n_features=2, data_norm=2.0)
+    clipped = model.clip_records(np.array([[1e200, 0.0, -1000.0], [0.1, 0.2, 7.0], [-3.0, 4.0, 0.0]]))
+    np.testing.assert_allclose(clipped, [[2.0, 0.0, 0.0], [0.1, 0.2, 1.0], [-1.2, 1.6, 0.0]])
 
 
 def test_batches_are_drawn_without_replacement_and_evenly():

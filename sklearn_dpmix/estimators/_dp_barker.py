@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval
 from ..privacy import SubsampledReleases, barker_rdp
 from ..samplers._barker_correction import barker_correction
 from ..samplers._dp_barker import Barker
+from ..samplers._dp_target import has_range
 from ._dp_penalty import WalkEstimator
 from ._dp_scale import largest_scale, typical_steps, widths
 
@@ -30,7 +31,7 @@ class DPBarkerMCMC(WalkEstimator):
         Log ratios of a record are clipped to ±clip_bound ‖θ' - θ‖.  None: the model's ``log_ratio_range`` bounds them,
         or else they are clipped to ±ratio_limit √b/(nT) whatever the move.
     batch_size : int, default=1000
-        b.  Without a mechanism None takes all records, for the exact test.
+        b.  Without a mechanism all records are taken, for the exact test.
     temperature : float in (0, 1], default=1.0
         T, power of the likelihood.  The noise is fixed and ratios must be small for it: T of about n0/n with n0 in the
         hundreds or thousands is what this sampler is for.
@@ -128,6 +129,12 @@ class DPBarkerMCMC(WalkEstimator):
         barker_correction(self.correction_variance)
         if self.batch_size is None:
             raise ValueError("DPBarkerMCMC under a mechanism needs batch_size, got batch_size=None")
+        if self.ratio_limit**2 * (1.0 + 2.0 / self.batch_size) >= self.correction_variance:
+            raise ValueError(
+                f"ratio_limit={self.ratio_limit:g} lets the error of a batch use up correction_variance="
+                f"{self.correction_variance:g}: lower ratio_limit to {0.9 * self.correction_variance**0.5:.2g}, or "
+                "choose a larger correction_variance"
+            )
 
     def _check_one_of(self, multiplier, n_iter):
         if self.mechanism is None and n_iter is None:
@@ -155,10 +162,13 @@ class DPBarkerMCMC(WalkEstimator):
         return f"batch_size={self.batch_size} and ratio_limit={self.ratio_limit:g}"
 
     def _is_clipping(self):
-        return self.clip_bound is not None or getattr(self.model, "data_norm", None) is None
+        return self.clip_bound is not None or (self.mechanism is not None and not self._knows_range())
+
+    def _knows_range(self):
+        return self.clip_bound is not None or has_range(self.model, "log_ratio_range", self._start(self.model))
 
     def _scale(self, target, coordinates, multiplier):
-        if self.proposal_scale is not None or not target.has_ratio_range or self.batch_size is None:
+        if self.proposal_scale is not None or self.mechanism is None or not self._knows_range():
             return super()._scale(target, coordinates, 0.0)
         steps = typical_steps(len(coordinates.centre), self.move != "full")
         widest = self.ratio_limit * Barker.widest(target, self.batch_size)
@@ -173,4 +183,5 @@ class DPBarkerMCMC(WalkEstimator):
         correction = barker_correction(self.correction_variance)
         self.correction_error_ = correction.error
         move = self._move(target, coordinates, 0.0)
-        return Barker(target, coordinates, move, self.batch_size, correction, self.ratio_limit)
+        batch_size = None if self.mechanism is None else self.batch_size
+        return Barker(target, coordinates, move, batch_size, correction, self.ratio_limit)

@@ -83,8 +83,8 @@ class Budget:
             low, high = (middle, high) if self.allows(releases_of(middle)) else (low, middle)
         return low
 
-    def smallest_multiplier(self, releases_of):
-        """The smallest noise multiplier m, to 1e-9 of itself, with ``releases_of(m)`` in the budget."""
+    def smallest_multiplier(self, releases_of, tolerance):
+        """The smallest noise multiplier m, to ``tolerance`` of itself, with ``releases_of(m)`` in the budget."""
         high = 1.0
         while not self.allows(releases_of(high)):
             high *= 2.0
@@ -93,7 +93,7 @@ class Budget:
         low = high / 2.0
         while self.allows(releases_of(low)):
             low, high = low / 2.0, low
-        while high / low > 1.0 + 1e-9:
+        while high / low > 1.0 + tolerance:
             middle = sqrt(low * high)
             low, high = (low, middle) if self.allows(releases_of(middle)) else (middle, high)
         return high

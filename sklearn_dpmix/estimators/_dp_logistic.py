@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import _num_features, _num_samples, check_is_fitted, check_X_y, validate_data
 
 from ..models import LogisticLikelihood
 from ..samplers import PrivateNewton
@@ -137,28 +137,31 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
                 "DPLogisticRegressionMCMC needs data_norm, a public number that rows are clipped to, such as "
                 "data_norm=np.sqrt(n_features) for features in [-1, 1]; got data_norm=None"
             )
-        classes = self._public_classes()
-        named = X
+        classes, named = self._public_classes(), X
+        if self.mechanism is not None:
+            self._make_sampler(_num_features(X))._prepare(_num_samples(X))
         X, y = check_X_y(X, y, dtype=np.float64, estimator=self)
         validate_data(self, named, skip_check_array=True)
         check_classification_targets(y)
         classes, codes = self._encode(y, classes)
-        model = LogisticLikelihood(X.shape[1], self.fit_intercept, float(self.prior_sigma), self.data_norm)
-        sampler = self._default_sampler() if self.sampler is None else clone(self.sampler)
-        sampler.set_params(
-            mechanism=self.mechanism, model=model, simulate=self.simulate, random_state=self.random_state
-        )
-        self.sampler_, self.classes_ = sampler.fit(X, codes), classes
-        draws = sampler.settled_draws()
+        self.sampler_, self.classes_ = self._make_sampler(X.shape[1]).fit(X, codes), classes
+        draws = self.sampler_.settled_draws()
         self.coef_draws_ = draws[:, :, : X.shape[1]]
         self.intercept_draws_ = draws[:, :, X.shape[1]] if self.fit_intercept else np.zeros(draws.shape[:2])
         self.coef_ = self.coef_draws_.mean(axis=(0, 1))[None, :]
         self.intercept_ = np.array([self.intercept_draws_.mean()])
-        self.privacy_spent_, self.n_iter_ = sampler.privacy_spent_, sampler.n_iter_
+        self.privacy_spent_, self.n_iter_ = self.sampler_.privacy_spent_, self.sampler_.n_iter_
         return self
 
-    def _default_sampler(self):
-        return DPPenaltyMCMC(n_iter=4000, n_chains=2, preconditioner=PrivateNewton(n_steps=3, share=0.3))
+    def _make_sampler(self, n_features):
+        if self.sampler is None:
+            sampler = DPPenaltyMCMC(n_iter=4000, n_chains=2, preconditioner=PrivateNewton(n_steps=3, share=0.3))
+        else:
+            sampler = clone(self.sampler)
+        model = LogisticLikelihood(n_features, self.fit_intercept, float(self.prior_sigma), self.data_norm)
+        return sampler.set_params(
+            mechanism=self.mechanism, model=model, simulate=self.simulate, random_state=self.random_state
+        )
 
     def _public_classes(self):
         if self.classes is None:

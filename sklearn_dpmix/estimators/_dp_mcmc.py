@@ -17,7 +17,7 @@ from ..samplers import PrivateNewton
 from ..samplers._dp_chain import PrivateChain
 from ..samplers._dp_moves import Coordinates
 from ..samplers._dp_optimum import private_optimum
-from ..samplers._dp_target import Target
+from ..samplers._dp_target import Target, has_range
 from ._chain_estimator import ESS_LIMIT, R_HAT_LIMIT, warn_user
 from ._dp_budget import Budget
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
@@ -90,10 +90,9 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
         UserWarning
             Where ``simulate=True`` makes the result not private.
         """
-        model, budget = self._check_model(), self._check_privacy()
+        model, budget, plan = self._prepare(_num_samples(X))
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]:
             delattr(self, name)
-        plan = self._plan(budget, _num_samples(X))  # before the data are looked at
         records = self._check_records(model, X, y)
         if self.ledger is not None and not self.simulate and budget is not None:
             self.ledger.spend(plan.releases, type(self).__name__)
@@ -102,6 +101,11 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
         return self
 
     # ---------------------------------------------------------------- checks that see no data
+
+    def _prepare(self, n_records):
+        """(model, Budget or None, Plan): all that can be wrong before anyone looks at a record."""
+        model, budget = self._check_model(), self._check_privacy()
+        return model, budget, self._plan(budget, n_records)
 
     def _check_model(self):
         model, who = self.model, type(self).__name__
@@ -112,13 +116,20 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
                 raise TypeError(f"{who} needs {name} of the model, which {type(model).__name__} does not have")
         if hasattr(model, "check"):
             model.check()
+        start = self._start(model)
+        log_prior = np.shape(model.log_prior(np.tile(start, (2, 1))))
+        if log_prior != (2,):
+            raise ValueError(
+                f"log_prior of {type(model).__name__} must return shape (size,) = (2,) for theta of shape "
+                f"{(2, len(start))}, got {log_prior}"
+            )
         if self.mechanism is not None:
             self._check_ranges(model)
-            if self.preconditioner is not None and self.preconditioner.gradient_clip_bound is None:
-                self._check_range(model, "gradient_range", "gradient_clip_bound of the preconditioner")
         if self.preconditioner is not None:
-            self.preconditioner.check(model, who)
-        self._start(model)
+            self.preconditioner.check(model, start, who, self.mechanism is not None)
+            bounds = self.preconditioner.gradient_clip_bound, getattr(self, "gradient_clip_bound", None)
+            if self.mechanism is not None and bounds == (None, None):
+                self._check_range(model, "gradient_range", "gradient_clip_bound of the preconditioner")
         return model
 
     def _check_ranges(self, model):
@@ -127,9 +138,7 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
             self._check_range(model, "log_ratio_range", "clip_bound")
 
     def _check_range(self, model, method, parameter):
-        start = self._start(model)
-        arguments = (start, start + 1e-3) if method == "log_ratio_range" else (start, np.eye(len(start)))
-        if not callable(getattr(model, method, None)) or getattr(model, method)(*arguments) is None:
+        if not has_range(model, method, self._start(model)):
             raise ValueError(
                 f"{type(self).__name__} needs {parameter}, or a model of bounded records whose {method} says how far "
                 f"one record can move what is released (data_norm=... of the package's models): got {parameter}=None "
@@ -158,28 +167,33 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
             array, y = check_X_y(X, y, dtype=np.float64, y_numeric=True, estimator=self)
             records = np.column_stack([array, y.astype(np.float64)])
         validate_data(self, X, skip_check_array=True)
+        self._check_columns(model, records, y)
+        return records
+
+    def _check_columns(self, model, records, y):
         expected = getattr(model, "n_columns", None)
         if expected is not None and records.shape[1] != expected:
             raise ValueError(
                 f"{type(model).__name__} has records of {expected} numbers, but X{'' if y is None else ' with y'} has "
                 f"{records.shape[1]}"
             )
-        return records
 
     def _start(self, model):
-        """The public start: ``init``, the model's ``theta_init``, zeros; None for draws from the prior."""
-        start = self.init if self.init is not None else getattr(model, "theta_init", None)
+        """The public start: ``init``, the model's ``theta_init``, or zeros."""
+        start, n_params = self.init, getattr(model, "n_params", None)
         if start is None:
-            n_params = getattr(model, "n_params", None)
+            start = getattr(model, "theta_init", None)
+        if start is None:
             if n_params is None:
                 raise TypeError(
                     f"{type(self).__name__} needs init=..., of shape (n_params,), or a model with theta_init or "
                     f"n_params; {type(model).__name__} has neither"
                 )
             return np.zeros(n_params)
-        start = np.asarray(start, dtype=np.float64).reshape(-1)
-        if not np.all(np.isfinite(start)):
-            raise ValueError(f"init must be finite, got init={self.init!r}")
+        start = np.asarray(start, dtype=np.float64)
+        if start.ndim != 1 or len(start) != (n_params or len(start)) or not np.all(np.isfinite(start)):
+            length = "n_params" if n_params is None else n_params
+            raise ValueError(f"init must be {length} finite numbers, one a parameter, got init={start.tolist()}")
         return start
 
     # ---------------------------------------------------------------- the plan
@@ -188,12 +202,25 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
         """How many iterations with how much noise; raises where the budget allows none."""
         multiplier, n_iter = self._noise_multiplier(), self.n_iter
         self._check_one_of(multiplier, n_iter)
+        if n_iter is not None and n_iter < self.n_chains:
+            raise ValueError(
+                f"n_iter is the total over chains: n_iter={n_iter} leaves none for some of n_chains={self.n_chains}"
+            )
+        if self.batch_size is not None and self.mechanism is not None and self.batch_size > n_records:
+            raise ValueError(
+                f"batch_size must be at most the number of records, {n_records}, got batch_size={self.batch_size}"
+            )
         if budget is None:
-            return Plan(max(n_iter // self.n_chains, 1), 0.0, None, None, [])
+            return Plan(n_iter // self.n_chains, 0.0, None, None, [])
         optimum = clipped = None
         if self.preconditioner is not None:
             optimum = budget.part(self.preconditioner.share, self.preconditioner.n_releases(self.model))
         if self.clipped_fraction_share is not None:
+            if not self._is_clipping() or self.batch_size is not None:
+                raise ValueError(
+                    "clipped_fraction_share pays for what is only there where log ratios of all records are clipped: "
+                    f"it needs clip_bound and no batch_size, got clipped_fraction_share={self.clipped_fraction_share}"
+                )
             clipped = budget.part(self.clipped_fraction_share, 1)
         fixed = [part for part in (optimum, clipped) if part is not None]
 
@@ -209,11 +236,6 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
                 )
         else:
             n_iter = n_iter // self.n_chains
-            if n_iter < 1:
-                raise ValueError(
-                    f"n_iter is the total over chains: n_iter={self.n_iter} leaves none for some of "
-                    f"n_chains={self.n_chains}"
-                )
             multiplier = self._multiplier_for(budget, lambda m: releases(m, n_iter))
         return Plan(n_iter, multiplier, optimum, clipped, releases(multiplier, n_iter))
 
@@ -221,7 +243,7 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
         return self.noise_multiplier
 
     def _multiplier_for(self, budget, releases_of):
-        return budget.smallest_multiplier(releases_of)
+        return budget.smallest_multiplier(releases_of, 1e-9)
 
     def _describe_noise(self):
         return f"noise_multiplier={self.noise_multiplier:g}"
@@ -300,8 +322,7 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
         if self._is_clipping() and (budget is None or self.simulate or plan.clipped is not None):
             fraction = float(np.mean([state.clipped for state in states])) / self.n_iter_
             if plan.clipped is not None:
-                size = self.batch_size or n_records
-                fraction = source.release(np.array([fraction]), 1.0 / size, plan.clipped.noise_multiplier)[0]
+                fraction = source.release(np.array([fraction]), 1.0 / n_records, plan.clipped.noise_multiplier)[0]
             self.clipped_fraction_ = float(fraction)
         self._monitors_ = {"theta": self.settled_draws()}
         self.r_hat_, self.ess_ = convergence(self._monitors_)
@@ -357,6 +378,7 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         X = X if y is None else np.column_stack([X, np.asarray(y, dtype=np.float64)])
+        self._check_columns(self.model, X, y)
         draws = self.settled_draws().reshape(-1, self.theta_draws_.shape[2])
         draws = draws[np.linspace(0, len(draws) - 1, min(len(draws), MOST_PREDICTIVE)).astype(int)]
         return logsumexp([self.model.log_density(X, theta) for theta in draws], axis=0) - np.log(len(draws))

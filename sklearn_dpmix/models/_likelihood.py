@@ -77,5 +77,7 @@ class LikelihoodModel(Component):
 
 def clip_rows(X, norm):
     """Rows of ``X`` longer than ``norm`` shortened to it."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))
-    return X * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))[:, None]
+    largest = np.maximum(np.max(np.abs(X), axis=1, keepdims=True), 1e-300)  # squares of 1e200 overflow
+    scaled = X / largest
+    lengths = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
+    return np.where(lengths * largest > norm, scaled * (norm / np.maximum(lengths, 1e-300)), X)

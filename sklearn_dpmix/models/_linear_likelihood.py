@@ -36,8 +36,9 @@ class LinearLikelihood(LikelihoodModel):
         self._positive("n_features", *([] if self.data_norm is None else ["data_norm"]))
 
     def clip_records(self, X):
-        """The features of each record moved into ‖x‖ <= data_norm."""
-        return X if self.data_norm is None else np.column_stack([clip_rows(X[:, :-1], self.data_norm), X[:, -1]])
+        """The features of each record moved into ‖x‖ <= data_norm, and y to where the likelihood has it."""
+        features = X[:, :-1] if self.data_norm is None else clip_rows(X[:, :-1], self.data_norm)
+        return np.column_stack([features, self._clip_response(X[:, -1])])
 
     def design(self, X):
         """Rows of the design of records, or of features alone: (n, n_params)."""
@@ -94,6 +95,10 @@ class LogisticLikelihood(LinearLikelihood):
     >>> model.log_density(records, np.array([0.5])).round(4)
     array([-0.4741, -1.3133])
     """
+
+    def _clip_response(self, y):
+        """0 or 1, whatever a record says: the ranges rest on it."""
+        return (y > 0.5).astype(np.float64)
 
     def log_density(self, X, theta):
         """Log probability of each y, (n,)."""
@@ -179,13 +184,8 @@ class LinearGaussianLikelihood(LinearLikelihood):
                 f"data_norm and y_bound go together, got data_norm={self.data_norm!r} and y_bound={self.y_bound!r}"
             )
 
-    def clip_records(self, X):
-        """Features moved into ‖x‖ <= data_norm, and y into [-y_bound, y_bound]."""
-        if self.data_norm is None:
-            return X
-        X = super().clip_records(X)
-        X[:, -1] = np.clip(X[:, -1], -self.y_bound, self.y_bound)
-        return X
+    def _clip_response(self, y):
+        return y if self.y_bound is None else np.clip(y, -self.y_bound, self.y_bound)
 
     def log_density(self, X, theta):
         """Log density of each y, (n,)."""
@@ -210,19 +210,22 @@ class LinearGaussianLikelihood(LinearLikelihood):
         return np.full(len(design), 1.0 / self.sigma**2)
 
     def log_ratio_range(self, theta, new):
-        """r = xᵀ(θ' - θ)(2y - xᵀ(θ + θ'))/(2σ²), so within ±R ‖θ' - θ‖ (2B + R ‖θ + θ'‖)/(2σ²)."""
+        """r = xᵀΔ (2y - xᵀS)/(2σ²), Δ = θ' - θ and S = θ + θ', has the range R ‖Δ‖ (2B + R ‖S‖/2)/σ².
+
+        For xᵀΔ xᵀS is a quadratic form with the eigenvalues (ΔᵀS ± ‖Δ‖ ‖S‖)/2 and 0, of either sign.
+        """
         if self.data_norm is None:
             return None
         R = self.row_norm
-        reach = 2.0 * self.y_bound + R * np.linalg.norm(theta + new)
+        reach = 2.0 * self.y_bound + 0.5 * R * np.linalg.norm(theta + new)
         return R * np.linalg.norm(new - theta) * reach / self.sigma**2
 
     def gradient_range(self, theta, frame):
-        """2R ‖F‖ (B + R ‖θ‖)/σ²."""
+        """R ‖F‖ (2B + R ‖θ‖)/σ²: x xᵀθ is at most R² ‖θ‖/2 from R²θ/2, since 2xxᵀ/‖x‖² - 1 reflects."""
         if self.data_norm is None:
             return None
         R = self.row_norm
-        return 2.0 * R * np.linalg.norm(frame, 2) * (self.y_bound + R * np.linalg.norm(theta)) / self.sigma**2
+        return R * np.linalg.norm(frame, 2) * (2.0 * self.y_bound + R * np.linalg.norm(theta)) / self.sigma**2
 
     def information_range(self, theta):
         """√2 R²/σ²."""

@@ -47,9 +47,9 @@ class Barker(Walk):
             return released + log(u / (1.0 - u)) > 0.0, ratios.n_clipped / target.n_records
         size, widest = self.batch_size, self.ratio_limit * self.widest(target, self.batch_size)
         bound, width = target.ratio_bound(state.theta, theta)
-        if not target.has_ratio_range:
+        if width is None:
             bound = 0.5 * widest
-        elif width > widest and target.is_private:
+        elif width > widest:
             return False, 0.0
         rows = target.batch(source, size, state.order)
         ratios = target.ratios(state.theta, theta, bound, rows)

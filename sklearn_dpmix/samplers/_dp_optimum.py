@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ._dp_moves import Coordinates
+from ._dp_target import has_range
 
 
 class PrivateNewton(BaseEstimator):
@@ -40,8 +41,8 @@ class PrivateNewton(BaseEstimator):
         self.share = share
         self.gradient_clip_bound = gradient_clip_bound
 
-    def check(self, model, who):
-        """Raise ValueError or TypeError where a parameter is wrong or the model has no curvature."""
+    def check(self, model, theta, who, is_private):
+        """Raise ValueError or TypeError where a parameter is wrong or the model lacks something at θ."""
         if not isinstance(self.n_steps, Integral) or self.n_steps < 1:
             raise ValueError(f"n_steps of PrivateNewton must be an integer from 1 on, got n_steps={self.n_steps!r}")
         if not isinstance(self.share, Real) or not 0 < self.share < 1:
@@ -53,6 +54,17 @@ class PrivateNewton(BaseEstimator):
             raise TypeError(
                 f"preconditioner=PrivateNewton() of {who} needs information(theta), or observed_information(X, theta) "
                 f"and information_range(theta), of the model, which {type(model).__name__} does not have"
+            )
+        if not callable(getattr(model, "grad_log_density", None)):
+            raise TypeError(
+                f"preconditioner=PrivateNewton() of {who} needs grad_log_density of the model, which "
+                f"{type(model).__name__} does not have"
+            )
+        if is_private and not hasattr(model, "information") and not has_range(model, "information_range", theta):
+            raise ValueError(
+                f"preconditioner=PrivateNewton() of {who} releases observed_information, and needs "
+                "information_range(theta), how far one record can move it (data_norm=... of the package's models): got "
+                f"model={model!r}"
             )
 
     def n_releases(self, model):
@@ -80,7 +92,7 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
     phi : ndarray of shape (n_params,)
         In working coordinates.
     root : ndarray of shape (n_params, n_params)
-        Root of the inverse curvature there, what moves are scaled by.
+        Root of the inverse curvature where the last step began, what moves are scaled by.
     """
     model, n_params = target.model, len(theta)
     plain = Coordinates(model, np.zeros(n_params), np.eye(n_params))

@@ -7,8 +7,8 @@ import numpy as np
 from ._likelihood_pass import CompiledPass, PlainPass
 
 BLOCK = 8192
-#: What makes bounds of a ratio larger than any rounding of the sums that they bound.
-ROUNDING = 1.0 + 1e-9
+#: Room for the rounding of what the bounds are of.
+ROUNDING = 1.0 + 1e-6
 
 
 class Target:
@@ -38,11 +38,6 @@ class Target:
         self.clip_bound, self.gradient_clip_bound, self.temperature = clip_bound, gradient_clip_bound, temperature
         self._passes = passes(model, np.ascontiguousarray(X))
 
-    @property
-    def has_ratio_range(self):
-        """Whether something says what log ratios range over."""
-        return self.clip_bound is not None or getattr(self.model, "data_norm", None) is not None
-
     # ---------------------------------------------------------------- public: of θ alone
 
     def log_prior(self, theta):
@@ -59,14 +54,16 @@ class Target:
         return (self.model.log_prior(up) - self.model.log_prior(down)) / (2.0 * steps)
 
     def ratio_bound(self, theta, new):
-        """(What log ratios are clipped to, the width of what they then range over)."""
+        """(What log ratios are clipped to, the width of what they then range over or None if nothing says)."""
         if self.clip_bound is not None:
             bound = self.clip_bound * sqrt((new - theta) @ (new - theta))
             return bound, 2.0 * bound * ROUNDING
         if not self.is_private:
             return np.inf, 0.0
-        model = self.model  # the noise must be the same there and back, or the chain leaves its target
-        return np.inf, max(model.log_ratio_range(theta, new), model.log_ratio_range(new, theta)) * ROUNDING
+        if not has_range(self.model, "log_ratio_range", theta):
+            return np.inf, None
+        there, back = self.model.log_ratio_range(theta, new), self.model.log_ratio_range(new, theta)
+        return np.inf, max(there, back) * ROUNDING  # the same both ways, or the chain leaves its target
 
     def gradient_bound(self, theta, frame, clip_bound=None):
         """The same of gradients Fᵀg; ``clip_bound`` goes before the target's own."""
@@ -96,6 +93,14 @@ class Target:
     def batch(self, source, size, order):
         """The numbers of ``size`` records without replacement; ``order``, a permutation, is shuffled for it."""
         return self._passes.batch(source, size, order)
+
+
+def has_range(model, method, theta):
+    """Whether a model says how far one record can move ``method``'s quantity: the package's do with ``data_norm``."""
+    if not callable(getattr(model, method, None)):
+        return False
+    second = {"log_ratio_range": [theta], "gradient_range": [np.eye(len(theta))], "information_range": []}[method]
+    return getattr(model, method)(theta, *second) is not None
 
 
 def _clipped(model, X):

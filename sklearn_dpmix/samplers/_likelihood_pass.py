@@ -2,14 +2,17 @@
 
 A model with compiled methods (:class:`LikelihoodModel`) is passed over in fixed blocks on all cores, and nothing the
 size of the data is made.  Any other model's NumPy methods are called on all records at once.
+
+A ratio that is no number counts as 0, and so does a gradient without a finite length: noise hides no NaN, and a sum
+that one record can make NaN tells of that record.
 """
 
-from math import sqrt
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from .._compiled import Component, compiled, entry
+from .._compiled import Component, compiled, entry, helper
 from ._in_blocks import in_threads
 
 BLOCK = 8192
@@ -63,24 +66,30 @@ class PlainPass:
 
     def ratios(self, theta, new, bound, rows=None):
         X = self.X if rows is None else self.X[rows]
-        r = np.asarray(self.model.log_density(X, new)) - np.asarray(self.model.log_density(X, theta))
+        with np.errstate(all="ignore"):  # a warning would tell of a record
+            r = np.asarray(self.model.log_density(X, new)) - np.asarray(self.model.log_density(X, theta))
         if r.shape != (len(X),):
             raise ValueError(
                 f"log_density of {type(self.model).__name__} must return shape (n,) = {(len(X),)} for X of shape "
                 f"{X.shape} and theta of shape {theta.shape}, got {r.shape}"
             )
+        r = np.where(np.isnan(r) | (np.isinf(r) & (bound == inf)), 0.0, r)
         kept = np.clip(r, -bound, bound)
         return Ratios(float(kept.sum()), float(np.sum((kept - kept.mean()) ** 2)), int(np.count_nonzero(kept != r)))
 
     def gradient(self, theta, frame, bound):
-        g = np.asarray(self.model.grad_log_density(self.X, theta))
+        with np.errstate(all="ignore"):
+            g = np.asarray(self.model.grad_log_density(self.X, theta))
         if g.shape != (len(self.X), len(theta)):
             raise ValueError(
                 f"grad_log_density of {type(self.model).__name__} must return shape (n, n_params) = "
                 f"{(len(self.X), len(theta))}, got {g.shape}"
             )
-        g = g @ frame
-        lengths = np.sqrt(np.einsum("ij,ij->i", g, g))
+        with np.errstate(all="ignore"):
+            g = g @ frame
+            lengths = np.sqrt(np.einsum("ij,ij->i", g, g))
+        known = np.isfinite(lengths)
+        g, lengths = np.where(known[:, None], g, 0.0), np.where(known, lengths, 0.0)
         shrink = np.minimum(1.0, bound / np.maximum(lengths, 1e-300))
         return shrink @ g, int(np.count_nonzero(shrink < 1.0))
 
@@ -118,15 +127,23 @@ def _pool(parts):
     return Ratios(total, square, n_clipped)
 
 
+@helper
+def clip(r, bound):
+    """A ratio clipped to ±bound, or 0."""
+    if r != r or abs(r) == inf == bound:
+        return 0.0
+    return bound if r > bound else -bound if r < -bound else r
+
+
 @entry
 def pass_ratios(model, X, theta, new, bound, first, last):
     """(sum, squared deviations, number clipped) of rows first..last-1."""
     total, square, n_clipped = 0.0, 0.0, 0
-    shift = min(max(model.record_log_ratio(X, first, theta, new), -bound), bound)  # so that squares do not cancel
+    shift = clip(model.record_log_ratio(X, first, theta, new), bound)  # so that squares do not cancel
     for i in range(first, last):
         r = model.record_log_ratio(X, i, theta, new)
-        kept = min(max(r, -bound), bound)
-        n_clipped += kept != r
+        kept = clip(r, bound)
+        n_clipped += abs(r) > bound
         total += kept - shift
         square += (kept - shift) * (kept - shift)
     n = last - first
@@ -137,11 +154,11 @@ def pass_ratios(model, X, theta, new, bound, first, last):
 def pass_batch(model, X, theta, new, bound, rows):
     """The same for some rows."""
     total, square, n_clipped = 0.0, 0.0, 0
-    shift = min(max(model.record_log_ratio(X, rows[0], theta, new), -bound), bound)
+    shift = clip(model.record_log_ratio(X, rows[0], theta, new), bound)
     for i in rows:
         r = model.record_log_ratio(X, i, theta, new)
-        kept = min(max(r, -bound), bound)
-        n_clipped += kept != r
+        kept = clip(r, bound)
+        n_clipped += abs(r) > bound
         total += kept - shift
         square += (kept - shift) * (kept - shift)
     n = len(rows)
@@ -163,6 +180,8 @@ def pass_gradient(model, X, theta, frame, bound, first, last):
             for j in range(n_params):
                 turned[k] += frame[j, k] * one[j]
             length += turned[k] * turned[k]
+        if not length < inf:
+            continue
         shrink = 1.0
         if length > bound * bound:
             shrink = bound / sqrt(length)
