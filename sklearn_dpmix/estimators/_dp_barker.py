@@ -44,7 +44,7 @@ class DPBarkerMCMC(WalkEstimator):
         Iterations over all chains; None: as many as the budget allows.
     proposal_scale : float, optional
         As in :class:`DPPenaltyMCMC`; None: nine of ten typical moves are within the ratio limit, and at
-        most 2.4/√d of the preconditioner, or of 1/√(nT).
+        most 2.4/√d standard deviations, taken for 1/√(nT) where nothing public tells.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class DPBarkerMCMC(WalkEstimator):
         def is_fine(scale):
             return np.quantile(widths(target, coordinates, scale * steps), 0.9) <= widest
 
-        return largest_scale(is_fine, best * self._unit(target))
+        return largest_scale(is_fine, best * self._unit(target, coordinates))
 
     def _sampler(self, target, coordinates, plan):
         correction = barker_correction(self.correction_variance)

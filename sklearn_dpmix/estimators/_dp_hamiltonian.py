@@ -39,8 +39,8 @@ class DPHamiltonianMC(DPMCMC):
     gradient_noise_ratio : float, default=4.0
         The noise multiplier of a gradient is this times that of a ratio.
     step_size : float, optional
-        In units of the preconditioner, or else of θ.  None: trajectories of 1.5 in all (of 1.5/√(nT) without a
-        preconditioner), shorter where a gradient's noise would turn them about or the noise of a typical ratio would be
+        In units of the preconditioner, or else of θ.  None: trajectories of 1.5 standard deviations in all (taken
+        for 1/√(nT) where nothing public tells), shorter where a gradient's noise would turn them about or the noise of a typical ratio would be
         more than 1.8.
     n_leapfrog : int, default=10
         Steps of a trajectory.
@@ -181,7 +181,7 @@ class DPHamiltonianMC(DPMCMC):
         L, n_params = self.n_leapfrog, len(coordinates.centre)
         if self.step_size is not None:
             return self.step_size * L
-        longest = LENGTH * self._unit(target)
+        longest = LENGTH * self._unit(target, coordinates)
         if multiplier == 0.0:
             return longest
         psi, steps = np.zeros(n_params), typical_steps(n_params)

@@ -298,9 +298,20 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
         self.theta_draws_, self.n_iter_ = np.array([np.concatenate(own) for own in blocks]), n_done
         self._keep(budget, plan, [chain.state for chain in chains], sources[0], len(records))
 
-    def _unit(self, target):
-        """About a standard deviation of the posterior in the coordinates of moves, where nothing better is known."""
-        return 1.0 if self.preconditioner is not None else (target.n_records * target.temperature) ** -0.5
+    def _unit(self, target, coordinates, unknown=None):
+        """The posterior's smallest standard deviation in the coordinates of moves, roughly, from what is public.
+
+        ``unknown`` is taken where neither a preconditioner nor the model's ``information`` tells; None: 1/√(nT).
+        """
+        if self.preconditioner is not None:
+            return 1.0
+        size = target.n_records * target.temperature
+        if not hasattr(target.model, "information"):
+            return size**-0.5 if unknown is None else unknown
+        psi = np.zeros(len(coordinates.centre))
+        frame = coordinates.jacobian(psi)
+        information = frame.T @ target.model.information(coordinates.theta(psi)) @ frame
+        return (size * np.linalg.norm(information, 2)) ** -0.5
 
     def _init(self, sampler, psi, source):
         return sampler.init(psi)

@@ -33,14 +33,14 @@ class WalkEstimator(DPMCMC):
         n_params = len(coordinates.centre)
         best = 2.4 / (n_params if self.move == "full" else 1) ** 0.5
         if multiplier == 0.0:
-            return best * self._unit(target)
+            return best * self._unit(target, coordinates)
         steps = typical_steps(n_params, self.move != "full")
 
         def is_fine(scale):
             width = np.median(widths(target, coordinates, scale * steps))
             return multiplier * self._sensitivity(target, width) <= NOISE_OF_A_MOVE
 
-        return largest_scale(is_fine, best if self.preconditioner is not None else np.inf)
+        return largest_scale(is_fine, best * self._unit(target, coordinates, np.inf))
 
 
 class DPPenaltyMCMC(WalkEstimator):
@@ -70,7 +70,8 @@ class DPPenaltyMCMC(WalkEstimator):
         All coordinates at once; one at random; one at random that keeps its direction until it is rejected.
     proposal_scale : float, optional
         Standard deviation of a move, in units of the preconditioner or else of θ.  None: such that the noise of a
-        typical move from the start is 1.8, and at most 2.4/√d of the preconditioner; it depends on the plan alone.
+        typical move from the start is 1.8, and at most 2.4/√d standard deviations where the preconditioner or the
+        model's ``information`` tells what these are; it depends on the plan alone.
     batch_size : int, optional
         Records of an iteration, drawn without replacement.  **Approximate**: the error of a batch is taken for normal
         with its estimated variance, which is good from hundreds of records on where no single one dominates.  Useful
