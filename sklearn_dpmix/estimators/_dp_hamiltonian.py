@@ -39,9 +39,9 @@ class DPHamiltonianMC(DPMCMC):
     gradient_noise_ratio : float, default=4.0
         The noise multiplier of a gradient is this times that of a ratio.
     step_size : float, optional
-        In units of the preconditioner, or else of θ.  None: trajectories of 1.5 standard deviations in all (taken
-        for 1/√(nT) where nothing public tells), shorter where a gradient's noise would turn them about or the noise of a typical ratio would be
-        more than 1.8.
+        In units of the preconditioner, or else of θ.  None: trajectories of 1.5 standard deviations in all (taken for
+        1/√(nT) where nothing public tells), shorter where a gradient's noise would turn them about or the noise of a
+        typical ratio would be more than 1.8.
     n_leapfrog : int, default=10
         Steps of a trajectory.
     mass : array-like of shape (n_params,), optional
