@@ -302,8 +302,10 @@ def draw_beta_interval(rng, a, b, lo, hi):
             rest = 1.0 - top
             for _ in range(_TRIES):
                 value = lo + width * rng.random()
-                drop = (1.0 - a) * math.log(value / top) + (1.0 - b) * math.log((1.0 - value) / rest)
-                if rng.standard_exponential() >= drop:
+                slack = rng.standard_exponential()
+                if slack >= (value - top) * (-at_hi if value > top else -at_lo):  # never falls faster than at the end
+                    return min(max(value, lo), hi)
+                if slack >= (1.0 - a) * math.log(value / top) + (1.0 - b) * math.log((1.0 - value) / rest):
                     return min(max(value, lo), hi)
     n = a + b
     x, y = a / n, b / n

@@ -19,6 +19,7 @@ from scipy import special, stats
 
 from sklearn_dpmix import _beta
 from sklearn_dpmix._beta import digamma, draw_beta, draw_beta_interval, log_beta, trigamma
+from sklearn_dpmix.kernels._beta import fill_inner_masses
 
 EPS = np.finfo(float).eps
 INF = math.inf
@@ -204,6 +205,41 @@ def test_log_beta_interval():
         interval_error(lambda a, b, l, h: log_beta_interval(a, b, l, h) + (2e-11 if h - l < 1e-4 else 0.0), step=7) > 1
     )
     assert interval_error(lambda a, b, l, h: log_beta_interval(a, b, l, h if h < 1 else 1 - EPS), step=7) > 1
+
+
+def inner_masses(a, b, size, middles):
+    """``fill_inner_masses`` of the inner bins; NaN where it leaves a bin to the general rule."""
+    theta = np.full((1, 3 + size), np.nan)
+    theta[0, :2] = a, b
+    norm = -log_beta(a, b)  # scipy.special.betaln is off by 1e-12
+    fill_inner_masses(theta, 0, 3, size, norm, np.log(middles), np.log1p(-middles))
+    return np.where(theta[0, 4:-1] == -1.0, np.nan, theta[0, 4:-1])
+
+
+def masses_error(shift=0.0):
+    """Largest error of ``inner_masses`` in units of its exponents' rounding, and the share of bins that it filled."""
+    worst, filled = 0.0, []
+    shapes = (0.01, 0.4, 1.0, 1.3, 7.0, 60.0, 900.0)
+    for size, a, b in itertools.product((2, 3, 8, 32, 128), shapes, shapes):
+        middles = (np.arange(size) + 0.5) / size
+        unit = EPS * (1.0 + abs(log_beta(a, b)) + a * abs(np.log(middles)) + b * abs(np.log1p(-middles)))
+        for c, mass in enumerate(inner_masses(a, b, size, middles + shift / size), start=1):
+            exact = math.exp(log_beta_interval(a, b, c / size, (c + 1) / size))
+            if exact > 1e-290 and mass == mass:
+                worst = max(worst, abs(mass / exact - 1.0) / unit[c])
+            filled.append(mass == mass)
+    return worst, np.mean(filled)
+
+
+def test_masses_of_equal_bins():
+    """Catches a slip in the series or in the bound on its terms: against the general rule.
+
+    The twin expands the density about a point beside the middle.
+    """
+    worst, filled = masses_error()
+    assert worst < 10
+    assert filled > 0.5
+    assert masses_error(shift=1e-6)[0] > 1e4
 
 
 def test_log_beta_cdf_near_certainty():

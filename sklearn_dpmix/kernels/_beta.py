@@ -8,6 +8,7 @@ from scipy.stats import gamma
 from .._beta import digamma, draw_beta, draw_beta_interval, log_beta, log_beta_cdf, log_beta_interval, trigamma
 from .._compiled import compiled, helper, lower
 from .._parameters import check_bounds
+from .._vector import exp_bounded
 from ._base import Kernel
 
 LEAST, MOST = 1e-3, 1e6  # support of the priors
@@ -320,33 +321,38 @@ def fill_inner_masses(theta, k, first, size, norm, log_middle, log_rest):
     is the log of the normalising constant; ``log_middle`` and ``log_rest`` are log x and log(1 - x) at the middles.
     """
     a, b = theta[k, 0], theta[k, 1]
-    slope, curve, difference, product = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    term, before, total = np.ones(size), np.zeros(size), np.ones(size)
-    steepest, most_curved = 0.0, 0.0
-    for c in range(1, size - 1):
-        hx, hy = 1.0 / (2.0 * c + 1.0), 1.0 / (2.0 * (size - c) - 1.0)  # half a width over x, over 1 - x
-        slope[c] = (a - 1.0) * hx - (b - 1.0) * hy
-        curve[c] = (a + b - 2.0) * hx * hy
+    inner = size - 2
+    if inner < 1:
+        return
+    padded = (inner + 7) // 8 * 8  # whole vectors; what is beyond repeats the last bin
+    work = np.empty((7, padded))
+    slope, curve, difference, product = work[0], work[1], work[2], work[3]
+    term, before, total = work[4], work[5], work[6]
+    for c in range(padded):
+        at = min(c, inner - 1) + 1.0
+        hx, hy = 1.0 / (2.0 * at + 1.0), 1.0 / (2.0 * (size - at) - 1.0)  # half a width over x, over 1 - x
+        slope[c] = min(max((a - 1.0) * hx - (b - 1.0) * hy, -10.0), 10.0)
+        curve[c] = min((a + b - 2.0) * hx * hy, 4.0)
         difference[c], product[c] = hx - hy, hx * hy
-        theta[k, first + c] = 0.0
-        if abs(slope[c]) > 10.0 or curve[c] > 4.0:
-            slope[c] = curve[c] = 0.0
-            theta[k, first + c] = -1.0
-        steepest, most_curved = max(steepest, abs(slope[c])), max(most_curved, abs(curve[c]))
-    n, bound, bound_before = 0.0, 1.0, 0.0  # of the terms of every bin: difference is at most 1/3, product 1/9
+        term[c], before[c], total[c] = 1.0, 0.0, 1.0
+    # of all bins: slope is monotone or convex, curve over its sign convex; difference is at most 1/3, product 1/9
+    steepest, most_curved = max(abs(slope[0]), abs(slope[inner - 1])), max(abs(curve[0]), abs(curve[inner - 1]))
+    n, bound, bound_before = 0.0, 1.0, 0.0
     while bound + bound_before > 1e-17 and n < 400.0:
-        for c in range(1, size - 1):
+        first_part, second_part, third_part = 1.0 / (n + 1.0), 1.0 / (n + 2.0), 1.0 / (n + 3.0)
+        for c in range(padded):
             last = (slope[c] - difference[c] * n) * term[c] - (curve[c] - product[c] * (n - 1.0)) * before[c]
-            last *= 1.0 / (n + 1.0)
-            before[c] = last
+            last *= first_part
             after = (slope[c] - difference[c] * (n + 1.0)) * last - (curve[c] - product[c] * n) * term[c]
-            term[c] = after * (1.0 / (n + 2.0))
-            total[c] += term[c] * (1.0 / (n + 3.0))
+            after *= second_part
+            before[c], term[c] = last, after
+            total[c] += after * third_part
         for m in (n, n + 1.0):
             bigger = (steepest + m / 3.0) * bound + (most_curved + abs(m - 1.0) / 9.0) * bound_before
             bound, bound_before = bigger / (m + 1.0), bound
         n += 2.0
-    for c in range(1, size - 1):
-        if theta[k, first + c] == 0.0:
-            front = exp((a - 1.0) * log_middle[c] + (b - 1.0) * log_rest[c] + norm)
-            theta[k, first + c] = front * total[c] / size
+    for c in range(inner):
+        total[c] *= exp_bounded((a - 1.0) * log_middle[c + 1] + (b - 1.0) * log_rest[c + 1] + norm) / size
+    for c in range(inner):
+        varies = abs(slope[c]) >= 10.0 or curve[c] >= 4.0
+        theta[k, first + 1 + c] = -1.0 if varies else total[c]
