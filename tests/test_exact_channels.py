@@ -31,11 +31,11 @@ from sklearn_dpmix.mechanisms import (
 )
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import Bins, Cells
-from sklearn_dpmix.samplers._cells import draw_bin_of_kernel
+from sklearn_dpmix.samplers._cells import accumulate_masses, draw_bin_of_kernel
 from sklearn_dpmix.samplers._noncentred import noncentred_moves
 from sklearn_dpmix.samplers._reuse import reuse_pass
 from sklearn_dpmix.samplers._split_merge import sort_records, split_merge
-from sklearn_dpmix.samplers._state import CONCENTRATION, N_SLOTS
+from sklearn_dpmix.samplers._state import CONCENTRATION, N_SLOTS, update_clusters
 
 N_DRAWS = 6_000  # of each of four chains
 THIN = {"neal5": 8, "slice": 5, "conditional": 3, "neal8": 2, "auto": 3, "cells": 1}  # cells: what auto is there
@@ -325,6 +325,7 @@ FAMILIES = {
     "smoothed-beta": {
         "three": smoothed((0.07, 0.11, 0.2, 0.55, 0.81, 0.97), 3, 4, 12.0),
         "two, on other bounds": smoothed((-0.8, 0.1, 2.2, 2.9), 2, 3, 10.0, (-1.0, 3.0), (3.0, 1.0), 2.0),
+        "three, of which little is said": smoothed((0.07, 0.11, 0.2, 0.55, 0.81, 0.97), 3, 4, 1.5),
     },
     "perturbed-beta": {
         "three": perturbed((2.3, -0.4, 0.1, 0.8), 3, 4.0, "laplace"),
@@ -481,11 +482,29 @@ class ReleaseForgotten(Bins):
 
     @compiled
     def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+        below = np.empty(channel.last_cell + 1)
+        accumulate_masses(channel, theta, to, below)
         for r in range(first, last):
-            levels[order[r]] = draw_bin_of_kernel(rng, channel, theta, to)
+            levels[order[r]] = draw_bin_of_kernel(rng, below)
             Z[1, channel.bin(records[order[r], 0, 0])] -= 1.0
             Z[1, int(levels[order[r]])] += 1.0
         return 0.0
+
+
+class RecordsAnywhere(Bins):
+    """Parameters given records that are drawn without regard to their bins."""
+
+    def resolve(self, mechanism, kernel, mixing=None):
+        return self
+
+    @compiled
+    def move_given_records(self, rng, channel, kernel, Z, state, tune):
+        for i in range(state.alloc.size):
+            state.levels[i] = state.records[i, 0, 0]
+            state.records[i, 0, 0] = kernel.draw(rng, state.theta, state.alloc[i], 0)
+        update_clusters(rng, 1, channel, kernel, state, tune)
+        for i in range(state.alloc.size):
+            state.records[i, 0, 0] = state.levels[i]
 
 
 class BinsStay(Bins):
@@ -508,6 +527,7 @@ class BinsStay(Bins):
         pytest.param("haar-beta", SplitsTooOften(), marks=pytest.mark.nightly),
         pytest.param("smoothed-beta", PriorForgotten(*PRIOR), marks=pytest.mark.nightly),
         ("perturbed-beta", ReleaseForgotten()),
+        pytest.param("perturbed-beta", RecordsAnywhere(), marks=pytest.mark.nightly),
         pytest.param("perturbed-beta", BinsStay(), marks=pytest.mark.nightly),
     ],
 )

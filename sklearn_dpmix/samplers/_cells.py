@@ -5,29 +5,21 @@ by it: nothing holds anything else in place.  A histogram of all records has no 
 records are kept, and drawn anew from the kernel where a cluster's parameters move.
 """
 
-from math import exp, inf, log
+from math import inf, log
 
 import numpy as np
 
 from .._compiled import compiled, helper, lower
 from ._base import check_count
-from ._neal8 import impute_records
-from ._noncentred import TARGET, noncentred_moves
+from ._noncentred import noncentred_moves
 from ._reuse import CHANCE, MASS, ReUse, reuse_pass
 from ._split_merge import sort_records, split_merge
-from ._state import (
-    KERNEL_STEPS,
-    KERNEL_TUNED,
-    N_SLOTS,
-    STAGE,
-    copy_params,
-    fill_cache,
-    size_bin,
-    tune_step,
-    update_clusters,
-)
+from ._state import N_SLOTS, STAGE, fill_cache, update_clusters
 
-PASSED = 1  # stage: memberships are done
+PASS, PASSED, NO_PASS = 1, 2, 3  # stages: memberships are next, are done, are left out
+# floats: running chance that a record would be let into the bin of another; that one drawn anew is in another cell
+OPENNESS, DOUBT = 4, 5
+N_PAIRS = 16  # on which a sweep of the warm-up measures it
 
 
 class Cells(ReUse):
@@ -41,7 +33,7 @@ class Cells(ReUse):
     n_moves : int, default=1
         Moves of each cluster's parameters in a sweep, each first in location, then in spread.
     n_split_merge : int, default=20
-        Attempts to split or merge clusters in a sweep.
+        Attempts to split or merge clusters in a sweep; about half of them where the release tells cells apart.
 
     References
     ----------
@@ -119,27 +111,43 @@ class Cells(ReUse):
 
     @compiled
     def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
-        size, at, gain = channel.last_cell + 1, theta.shape[1] - channel.last_cell - 1, 0.0
+        size, at, gain, ratio = channel.last_cell + 1, theta.shape[1] - channel.last_cell - 1, 0.0, 1.0
+        whole = size // 4 * 4
         old, new = np.empty(size), np.empty(size)  # along memory, which rows of theta are not
         for c in range(size):
             old[c], new[c] = theta[k, at + c], theta[to, at + c]
         for r in range(first, last):
-            before = after = more_before = more_after = 0.0  # two sums each: additions need not wait for each other
-            for c in range(0, size - 1, 2):
-                weight, more = channel.weight(Z, order[r], c), channel.weight(Z, order[r], c + 1)
+            i = order[r]
+            before = before_1 = before_2 = before_3 = 0.0  # four sums: the additions need not wait for each other
+            after = after_1 = after_2 = after_3 = 0.0
+            for c in range(0, whole, 4):
+                w, x, y, z = (
+                    channel.weight(Z, i, c),
+                    channel.weight(Z, i, c + 1),
+                    channel.weight(Z, i, c + 2),
+                    channel.weight(Z, i, c + 3),
+                )
+                before += w * old[c]
+                before_1 += x * old[c + 1]
+                before_2 += y * old[c + 2]
+                before_3 += z * old[c + 3]
+                after += w * new[c]
+                after_1 += x * new[c + 1]
+                after_2 += y * new[c + 2]
+                after_3 += z * new[c + 3]
+            for c in range(whole, size):
+                weight = channel.weight(Z, i, c)
                 before += weight * old[c]
-                more_before += more * old[c + 1]
                 after += weight * new[c]
-                more_after += more * new[c + 1]
-            if size % 2 == 1:
-                weight = channel.weight(Z, order[r], size - 1)
-                before += weight * old[size - 1]
-                after += weight * new[size - 1]
-            after += more_after
+            after = (after + after_1) + (after_2 + after_3)
             if after <= 0.0:
                 return -inf
-            gain += log(after / (before + more_before))
-        return gain
+            step = after / ((before + before_1) + (before_2 + before_3))
+            if 1e-50 < step < 1e50 and 1e-200 < ratio < 1e200:  # one logarithm for many records
+                ratio *= step
+            else:
+                gain += log(step)
+        return gain + log(ratio)
 
     @compiled
     def keep(self, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
@@ -150,34 +158,56 @@ class Cells(ReUse):
         """Nothing was changed."""
 
     @compiled
+    def pass_share(self, rng, channel, Z, state, warming_up):
+        """Probability that a sweep goes over the records one by one."""
+        return 1.0
+
+    @compiled
+    def move_share(self, state):
+        """Probability that a sweep moves parameters with the records integrated out."""
+        doubt = state.floats[DOUBT]
+        return 1.0 if doubt == 0.0 else min(max(2.0 * doubt, 0.1), 1.0)
+
+    @compiled
+    def attempts(self, state):
+        """To split or merge, in a sweep: as many as half fewer where cells are known, and the passes do more."""
+        return int(max(0.5 * (1.0 + self.move_share(state)) * self.n_tries, 1.0))
+
+    @compiled
     def move_given_records(self, rng, channel, kernel, Z, state, tune):
         """The kernel's own update of the parameters, given records drawn exactly: the better, the less noise."""
-        impute_records(rng, channel, kernel, Z, state)
+        doubt = impute_by_cell(rng, channel, kernel, Z, state)
+        if tune:
+            state.floats[DOUBT] = running_mean(state.floats[DOUBT], doubt)
         update_clusters(rng, self.n_aux, channel, kernel, state, tune)
 
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         ints = state.ints
-        if ints[STAGE] != PASSED:
+        if ints[STAGE] == 0:
+            ints[STAGE] = PASS if rng.random() < self.pass_share(rng, channel, Z, state, warming_up) else NO_PASS
+        if ints[STAGE] == PASS:
             if not reuse_pass(self, rng, channel, kernel, mixing, Z, state):
                 return False
             ints[STAGE] = PASSED
         if state.counts.size < ints[N_SLOTS] + int(self.n_tries) + 1:
             return False
         sort_records(state)
-        self.move_given_records(rng, channel, kernel, Z, state, warming_up)
-        for _ in range(int(self.n_rounds)):
-            noncentred_moves(self, rng, channel, kernel, Z, state, warming_up)
-        split_merge(self, rng, int(self.n_tries), channel, kernel, mixing, Z, state)
+        if ints[STAGE] == PASSED:
+            self.move_given_records(rng, channel, kernel, Z, state, warming_up)
+        if rng.random() < self.move_share(state):
+            for _ in range(int(self.n_rounds)):
+                noncentred_moves(self, rng, channel, kernel, Z, state, warming_up)
+        split_merge(self, rng, self.attempts(state), channel, kernel, mixing, Z, state)
         ints[STAGE] = 0
         return True
 
 
 class Bins(Cells):
-    """The same on a histogram of all records: each is known up to its bin, which ``records`` has the centre of.
+    """The same on a histogram of all records: each is known up to its bin, in which ``records`` has it anywhere.
 
-    A cluster's parameters move given the bins of its records; and together with these bins, drawn anew from the kernel,
-    so that only the release decides.  Use ``Cells``.
+    A cluster's parameters move given its records, drawn within their bins; and together with these bins, drawn anew
+    from the kernel, so that only the release decides.  Use ``Cells``.
 
     Examples
     --------
@@ -200,9 +230,10 @@ class Bins(Cells):
     @compiled
     def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
         """Draw bins from the kernel of slot ``to``: the log ratio of the release's density; the counts follow."""
-        gain = -log_release(channel, Z)
+        gain, below = -log_release(channel, Z), np.empty(channel.last_cell + 1)
+        accumulate_masses(channel, theta, to, below)
         for r in range(first, last):
-            new = draw_bin_of_kernel(rng, channel, theta, to)
+            new = draw_bin_of_kernel(rng, below)
             levels[order[r]] = new
             Z[1, channel.bin(records[order[r], 0, 0])] -= 1.0
             Z[1, new] += 1.0
@@ -222,26 +253,85 @@ class Bins(Cells):
             Z[1, channel.bin(records[order[r], 0, 0])] += 1.0
 
     @compiled
+    def pass_share(self, rng, channel, Z, state, warming_up):
+        """Where the release tells bins hardly apart, splits and merges alone move records better."""
+        if warming_up:
+            state.floats[OPENNESS] = running_mean(state.floats[OPENNESS], openness(rng, channel, Z, state))
+        return min(max((1.0 - state.floats[OPENNESS]) / 0.2, 0.2), 1.0)
+
+    @compiled
+    def move_share(self, state):
+        return 0.5
+
+    @compiled
+    def attempts(self, state):
+        return int(self.n_tries)
+
+    @compiled
     def move_given_records(self, rng, channel, kernel, Z, state, tune):
-        """Random-walk moves of θ_k given the bins of its records, tuned as the other moves are."""
-        theta, order, first = state.theta, state.order, 0
-        spare, at_mass = state.ints[N_SLOTS], theta.shape[1] - channel.last_cell - 1
-        for k in range(spare):
-            last, at = first + int(state.counts[k]), KERNEL_STEPS + size_bin(state.counts[k])
-            step = exp(state.floats[at])
-            kernel.perturb(rng, theta, k, spare, 0, step * kernel.prior_spread(0), step)
-            gain = kernel.log_prior(theta, spare, 0) - kernel.log_prior(theta, k, 0)
-            if gain > -inf:
-                fill_cache(channel, kernel, theta, spare)
-                for r in range(first, last):
-                    b = at_mass + channel.bin(state.records[order[r], 0, 0])
-                    gain += log(theta[spare, b] / theta[k, b]) if theta[spare, b] > 0.0 else -inf
-            probability = exp(min(gain, 0.0))
-            if rng.random() < probability:
-                copy_params(theta, spare, k)
-            if tune:
-                tune_step(state.floats, KERNEL_TUNED, at, probability, TARGET)
-            first = last
+        """The kernel's own update of the parameters, given records drawn within their bins."""
+        records = state.records
+        for i in range(state.alloc.size):
+            b = channel.bin(records[i, 0, 0])
+            y = channel.draw_within(rng, kernel, state.theta, state.alloc[i], b)
+            records[i, 0, 0] = y if channel.bin(y) == b else channel.centre(b)  # rounding must not change counts
+        update_clusters(rng, self.n_aux, channel, kernel, state, tune)
+
+
+@helper
+def running_mean(old, value):
+    """An average that forgets; 0 where nothing was measured yet."""
+    return value if old == 0.0 else old + 0.05 * (value - old)
+
+
+@helper
+def impute_by_cell(rng, channel, kernel, Z, state):
+    """Every record from its exact conditional: its cell, then the kernel within.  Needs ``order``.
+
+    Returns the mean probability that another draw would be in another cell.
+    """
+    theta, order, size, first, doubt = state.theta, state.order, channel.last_cell + 1, 0, 0.0
+    at, whole = theta.shape[1] - size, size // 4 * 4
+    mass, chances = np.empty(size), np.empty(size)
+    for k in range(state.ints[N_SLOTS]):
+        for c in range(size):
+            mass[c] = theta[k, at + c]
+        last = first + int(state.counts[k])
+        for r in range(first, last):
+            i = order[r]
+            for c in range(size):
+                chances[c] = channel.weight(Z, i, c) * mass[c]
+            even, odd, more, rest = 0.0, 0.0, 0.0, 0.0
+            for c in range(0, whole, 4):
+                even += chances[c]
+                odd += chances[c + 1]
+                more += chances[c + 2]
+                rest += chances[c + 3]
+            for c in range(whole, size):
+                even += chances[c]
+            total = (even + odd) + (more + rest)
+            u, chosen = rng.random() * total, 0
+            for c in range(size):
+                if chances[c] > 0.0:
+                    chosen = c
+                    u -= chances[c]
+                    if u < 0.0:
+                        break
+            doubt += 1.0 - chances[chosen] / total if total > 0.0 else 0.0
+            state.records[i, 0, 0] = channel.draw_within(rng, kernel, theta, k, chosen)
+        first = last
+    return doubt / order.size
+
+
+@helper
+def openness(rng, channel, Z, state):
+    """Mean over random pairs of records of the chance that the first would be let into the bin of the second."""
+    n, total = state.alloc.size, 0.0
+    for _ in range(N_PAIRS):
+        own = Z[0, channel.bin(state.records[min(int(rng.random() * n), n - 1), 0, 0])]
+        other = Z[0, channel.bin(state.records[min(int(rng.random() * n), n - 1), 0, 0])]
+        total += min(1.0, other / own) if own > 0.0 else 1.0
+    return total / N_PAIRS
 
 
 @helper
@@ -271,15 +361,18 @@ def draw_bin(rng, channel, Z, theta, k):
 
 
 @helper
-def draw_bin_of_kernel(rng, channel, theta, k):
-    """A bin from the kernel alone."""
-    first, chosen = theta.shape[1] - channel.last_cell - 1, 0
-    u = rng.random()
+def accumulate_masses(channel, theta, k, below):
+    """Write the mass of cluster k up to each bin's end into ``below``."""
+    first, total = theta.shape[1] - channel.last_cell - 1, 0.0
     for b in range(channel.last_cell + 1):
-        mass = theta[k, first + b]
-        if mass > 0.0:
-            chosen = b
-            u -= mass
-            if u < 0.0:
-                break
+        total += theta[k, first + b]
+        below[b] = total
+
+
+@helper
+def draw_bin_of_kernel(rng, below):
+    """A bin from the kernel alone: how many end at or below u, which is less than the last end."""
+    u, chosen = rng.random() * below[below.size - 1], 0
+    for b in range(below.size):
+        chosen += below[b] <= u
     return chosen
