@@ -81,3 +81,34 @@ def test_naive_bayes_without_noise():
     known = example.posterior(None, (X, y)).predict_log_proba(X)
     assert np.mean(naive.argmax(axis=1) == known.argmax(axis=1)) > 0.99
     assert example.score(naive, y)[0] > 0.88
+
+
+@pytest.mark.slow
+def test_output_perturbation_is_calibrated():
+    """Catches a sensitivity that does not cover what one record does to the minimiser."""
+    import logistic_private as example
+
+    rng = np.random.default_rng(0)
+    rows = example.simulated(rng, 60, 1)._replace(data_norm=1.0)
+    corner = np.full(rows.X.shape[1], 1.0)
+    for weight in (0.01, 0.1):
+        sensitivity = 2.0 * rows.row_norm / (60 * weight)
+        ends = []
+        for sign in (-1.0, 1.0):
+            X, y = rows.X.copy(), rows.y.copy()
+            X[0], y[0] = sign * corner, 1
+            ends.append(example.regularised(rows._replace(X=X, y=y), weight))
+        assert 0.1 * sensitivity < np.linalg.norm(ends[1] - ends[0]) < sensitivity
+
+
+@pytest.mark.slow
+def test_a_data_set_of_the_private_logistic_regression():
+    """Catches intervals and scores of other rows than the truth's, and a temperature that ignores the noise."""
+    import logistic_private as example
+
+    found = example.one_data_set(lambda rng: example.simulated(rng, 3000, 500), 0, n_iter=40)
+    accuracy, loss, error, width, holds, r_hat, _ = found["not private", None]
+    assert accuracy > 0.65 and loss < 0.62 and error < 0.15 and holds > 0.6 and r_hat < 1.3
+    for epsilon in example.EPSILONS:
+        assert found["100 starts, T matched", epsilon][3] > max(width, found["100 starts, T = 1", epsilon][3])
+    assert example.calibration_error(np.array([0.1, 0.2, 0.6, 0.9]), np.array([0, 0, 1, 1]), 2) == pytest.approx(0.2)
