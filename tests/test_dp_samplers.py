@@ -380,7 +380,7 @@ def test_a_bent_posterior_in_straight_coordinates_and_in_its_own():
     exact = model.sample_posterior(rng, model.clip_records(X), size=200_000)
     expected = np.concatenate([exact.mean(axis=0), (exact**2).mean(axis=0)])
     target = Target(model, X)
-    phi, root = private_optimum(target, np.zeros(2), 2, 0.5, simulated(12))
+    phi, root, _ = private_optimum(target, np.zeros(2), 2, 0.5, simulated(12))
     sampler = Penalty(target, Coordinates(model, phi, root), FullMove(1.2), noise_multiplier=0.5)
     assert_mean_close(moments(run(sampler, np.zeros(2), simulated(13), 20_000)), expected, what="straight")
 
@@ -461,7 +461,8 @@ def test_a_tempered_hamiltonian_has_the_tempered_posterior():
 def test_the_optimum_without_noise_is_the_mode():
     """Two Newton steps on a normal posterior end there, with its covariance."""
     target = Target(NORMAL, NORMAL_X, is_private=False)
-    phi, root = private_optimum(target, np.zeros(2), 2, 0.0, NoNoise(np.random.default_rng(0)))
+    phi, root, noise = private_optimum(target, np.zeros(2), 2, 0.0, NoNoise(np.random.default_rng(0)))
+    assert noise == 0.0
     np.testing.assert_allclose(phi, normal_moments()[:2], rtol=1e-9)
     np.testing.assert_allclose(root @ root.T, np.eye(2) / 41.0, rtol=1e-9)
 

@@ -35,9 +35,9 @@ class DPBarkerMCMC(WalkEstimator):
     temperature : float in (0, 1], default=1.0
         T, power of the likelihood.  The noise is fixed and ratios must be small for it: T of about n0/n with n0 in the
         hundreds or thousands is what this sampler is for.
-    ratio_limit : float in (0, 1], default=1.0
-        Moves whose log ratios could range over more than 2 ratio_limit √b/(nT) are rejected unseen: a smaller limit
-        costs less.
+    ratio_limit : float in (0, 1], default=0.3
+        Moves whose log ratios could range over more than 2 ratio_limit √b/(nT) are rejected unseen.  A smaller limit
+        buys more iterations of shorter moves; below 0.3 there is nothing to gain.
     correction_variance : float, default=1.75
         C, variance of batch error and noise together, one of 1.0, 1.25, ..., 2.75: more is cheaper and less exact.
     n_iter : int, optional
@@ -87,7 +87,7 @@ class DPBarkerMCMC(WalkEstimator):
         clip_bound=None,
         batch_size=1000,
         temperature=1.0,
-        ratio_limit=1.0,
+        ratio_limit=0.3,
         correction_variance=1.75,
         n_iter=None,
         move="full",

@@ -36,7 +36,7 @@ class DPHamiltonianMC(DPMCMC):
         Trajectories over all chains.
     noise_multiplier : float, optional
         Standard deviation of the noise of a ratio in sensitivities; exactly one of the two.
-    gradient_noise_ratio : float, default=4.0
+    gradient_noise_ratio : float, default=2.0
         The noise multiplier of a gradient is this times that of a ratio.
     step_size : float, optional
         In units of the preconditioner, or else of θ.  None: trajectories of 1.5 standard deviations in all (taken for
@@ -99,7 +99,7 @@ class DPHamiltonianMC(DPMCMC):
         gradient_clip_bound=None,
         n_iter=None,
         noise_multiplier=None,
-        gradient_noise_ratio=4.0,
+        gradient_noise_ratio=2.0,
         step_size=None,
         n_leapfrog=10,
         mass=None,
@@ -186,7 +186,7 @@ class DPHamiltonianMC(DPMCMC):
             return longest
         psi, steps = np.zeros(n_params), typical_steps(n_params)
         _, width = target.gradient_bound(coordinates.theta(psi), coordinates.jacobian(psi))
-        turn = self.gradient_noise_multiplier_ * target.temperature * width / L**0.5
+        turn = self.gradient_noise_multiplier_ * target.temperature * width * (n_params / L) ** 0.5
 
         def is_fine(scale):
             noise = multiplier * target.temperature * np.median(widths(target, coordinates, scale * steps))

@@ -30,9 +30,11 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         The budget of the whole fit, for replacing one record.  None: the data are not confidential.
     sampler : DPPenaltyMCMC, DPBarkerMCMC or DPHamiltonianMC, optional
         How draws are made; ``mechanism``, ``model``, ``simulate`` and ``random_state`` are set by this estimator.
-        None: ``DPPenaltyMCMC(n_iter=4000, n_chains=2, preconditioner=PrivateNewton(n_steps=3, share=0.3))``.
+        None: without a mechanism ``DPPenaltyMCMC(n_iter=4000)`` from the mode; under one ``DPPenaltyMCMC(n_iter=400,
+        n_chains=100, burn_in=0, preconditioner=PrivateNewton(n_steps=3, share=0.9))``, see the notes.
     data_norm : float, optional
-        A public number; needed under a mechanism.  Scale features by public numbers first.
+        A public number; needed under a mechanism.  Scale features by public numbers first.  The length of a typical row
+        is better than that of the longest: noise grows with it.
     prior_sigma : float, default=3.0
         Prior standard deviation of each coefficient and of the intercept.
     fit_intercept : bool, default=True
@@ -55,6 +57,15 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         With the draws, ``r_hat_``, ``ess_``, ``summary()``.
     privacy_spent_ : PrivacyGuarantee or None
     n_iter_ : int
+
+    Notes
+    -----
+    **Approximate by default, under a mechanism.**  A budget fixes iterations × step², and from some five coefficients
+    on it hardly moves a chain at all (the warning says so, with R-hat).  So the default spends most of it on where chains
+    begin: 100 of them start at draws of a normal approximation of the posterior given noisy Newton steps, their noise
+    included, and take a few steps from there.  Measured at n = 100,000: 90 % intervals hold 0.89 to 0.90 of the time
+    with 5 to 10 coefficients at ε = 1 and 4.  With two coefficients and a large n, chains mix and are exact; pass such
+    a ``sampler``.
 
     References
     ----------
@@ -154,10 +165,13 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         return self
 
     def _make_sampler(self, n_features):
-        if self.sampler is None:
-            sampler = DPPenaltyMCMC(n_iter=4000, n_chains=2, preconditioner=PrivateNewton(n_steps=3, share=0.3))
-        else:
+        if self.sampler is not None:
             sampler = clone(self.sampler)
+        elif self.mechanism is None:
+            sampler = DPPenaltyMCMC(n_iter=4000, preconditioner=PrivateNewton())
+        else:
+            newton = PrivateNewton(n_steps=3, share=0.9)
+            sampler = DPPenaltyMCMC(n_iter=400, n_chains=100, burn_in=0.0, preconditioner=newton)
         model = LogisticLikelihood(n_features, self.fit_intercept, float(self.prior_sigma), self.data_norm)
         return sampler.set_params(
             mechanism=self.mechanism, model=model, simulate=self.simulate, random_state=self.random_state

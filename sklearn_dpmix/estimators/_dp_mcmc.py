@@ -23,6 +23,7 @@ from ._dp_budget import Budget
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 
 MOST_PREDICTIVE = 500  # draws that a predictive density averages over
+FEWEST = 8  # draws of a chain that R-hat can be had of
 
 
 class Plan(NamedTuple):
@@ -282,9 +283,12 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
         else:
             noise = 0.0 if plan.optimum is None else plan.optimum.noise_multiplier
             newton = self.preconditioner
-            phi, root = private_optimum(target, start, newton.n_steps, noise, sources[0], newton.gradient_clip_bound)
+            phi, root, error = private_optimum(
+                target, start, newton.n_steps, noise, sources[0], newton.gradient_clip_bound
+            )
             coordinates = Coordinates(model, phi, root)
-            starts = [source.standard_normal(n_params) for source in sources[1:]]
+            spread = np.sqrt(1.0 + error**2)
+            starts = [spread * source.standard_normal(n_params) for source in sources[1:]]
             self.mode_, self.covariance_root_ = coordinates.theta(np.zeros(n_params)), root
         sampler = self._sampler(target, coordinates, plan)
         chains = [
@@ -359,14 +363,21 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
                 RuntimeWarning,
             )
         known = {name: value for name, value in self.r_hat_.items() if not np.isnan(value)}
+        if not known and self.n_iter_ < FEWEST:
+            warn_user(
+                f"{self.n_iter_} iterations of each chain are too few to say whether the chains have mixed",
+                RuntimeWarning,
+            )
         if known:
             worst, fewest = max(known, key=known.get), min(known, key=self.ess_.get)
             if known[worst] > R_HAT_LIMIT or self.ess_[fewest] < ESS_LIMIT:
                 warn_user(
                     f"the chains have not mixed: worst R-hat {known[worst]:.3f} ({worst}, should be below "
                     f"{R_HAT_LIMIT}), smallest effective sample size {self.ess_[fewest]:.0f} ({fewest}, should be "
-                    f"above {ESS_LIMIT}), without the first {self.burn_in:.0%}; under a budget: fewer chains, a "
-                    "preconditioner, records of bounded length (data_norm), or a larger epsilon",
+                    f"above {ESS_LIMIT}), without the first {self.burn_in:.0%}; what helps under a budget: a "
+                    "preconditioner, records of bounded length (data_norm), temperature below 1, a larger epsilon.  "
+                    "Chains that have not mixed say where they began: with a preconditioner, draws of a normal "
+                    "approximation",
                     RuntimeWarning,
                 )
 

@@ -12,8 +12,10 @@ from ._dp_target import has_range
 class PrivateNewton(BaseEstimator):
     """Where private chains start and in which geometry they move: Newton steps on noisy gradients.
 
-    The curvature is the model's public ``information(theta)``, or the released ``observed_information``.  Chains start
-    at draws from the normal law with that mode and covariance, and moves are scaled by it.
+    The curvature is the model's public ``information(theta)``, or the released ``observed_information``; moves are
+    scaled by it.  Chains start at draws from a normal approximation of the posterior *given the noisy steps*: around
+    their end, with that covariance times 1 + s², s the last step's noise in standard deviations.  Noise of the
+    curvature and of steps before the last is left out; three steps are a good number.
 
     Parameters
     ----------
@@ -93,6 +95,8 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
         In working coordinates.
     root : ndarray of shape (n_params, n_params)
         Root of the inverse curvature where the last step began, what moves are scaled by.
+    noise : float
+        Standard deviation of the last step's noise, in units of ``root``: how far φ is from where it would be.
     """
     model, n_params = target.model, len(theta)
     plain = Coordinates(model, np.zeros(n_params), np.eye(n_params))
@@ -110,7 +114,7 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
         gradient = source.release(total, target.temperature * width, multiplier)
         gradient = gradient + whitened.T @ target.grad_log_prior(theta)
         phi = phi + root @ gradient
-    return phi, root
+    return phi, root, multiplier * target.temperature * width
 
 
 def _information(target, theta, multiplier, source):
