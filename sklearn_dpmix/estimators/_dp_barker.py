@@ -64,9 +64,11 @@ class DPBarkerMCMC(WalkEstimator):
     >>> from sklearn_dpmix import DPBarkerMCMC
     >>> from sklearn_dpmix.mechanisms import GaussianMechanism
     >>> from sklearn_dpmix.models import GaussianMean
+    >>> from sklearn_dpmix.samplers import PrivateNewton
     >>> X = np.random.default_rng(0).normal(1.0, 1.0, (20_000, 1))
     >>> budget = GaussianMechanism(epsilon=2.0, delta=1e-6)
-    >>> sampler = DPBarkerMCMC(budget, model=GaussianMean(data_norm=5.0), temperature=0.02, n_iter=4000, n_chains=2)
+    >>> model, start = GaussianMean(data_norm=5.0), PrivateNewton()
+    >>> sampler = DPBarkerMCMC(budget, model=model, temperature=0.02, n_iter=4000, n_chains=2, preconditioner=start)
     >>> bool(abs(sampler.fit(X).summary()["mean"].iloc[0] - 1.0) < 0.3)
     True
     """
