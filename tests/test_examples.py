@@ -112,3 +112,19 @@ def test_a_data_set_of_the_private_logistic_regression():
     for epsilon in example.EPSILONS:
         assert found["100 starts, T matched", epsilon][3] > max(width, found["100 starts, T = 1", epsilon][3])
     assert example.calibration_error(np.array([0.1, 0.2, 0.6, 0.9]), np.array([0, 0, 1, 1]), 2) == pytest.approx(0.2)
+
+
+@pytest.mark.slow
+def test_what_bounded_records_buy_a_private_chain():
+    """Catches a rung that is not what it says: the thesis' setting far off from zeros, bounded records near."""
+    import study_dp_mcmc as study
+
+    lengths = study.SHORT._replace(n_ladder=1, n_clipping=1, n_walk=300)
+    climbed = study.ladder(lengths, "penalty", 2, ("public start", "private start", "no chain"))
+    far, near, none = (climbed[name].distance[0] for name in climbed)
+    assert far > 0.5 > 0.2 > near and none < 0.1
+    assert climbed["no chain"].exact[0] < 0.05
+    problem = study.Problem(study.text_model(2), 1.0, 0)
+    (tight,) = study.clipped("random walk", problem, 0.03, lengths, 0)
+    (loose,) = study.clipped("random walk", problem, 10.0, lengths, 0)
+    assert tight[1] > 0.5 and loose[1] == 0.0
