@@ -20,7 +20,7 @@ that other exact draws have some MMD as well (printed beside).
   - "no chain": nine tenths of the budget for the Newton steps, and draws from the normal law that they give, bent.
 
 The chains are simulated (``simulate=True``), for these data are not confidential.  Leaves a picture in
-examples/output/study_dp_mcmc.png.  Two minutes; ``--full`` has more values, repetitions and longer chains.
+examples/output/study_dp_mcmc.png.  Three minutes of one core; ``--full`` has more values, repetitions, longer chains.
 
 As in the thesis:
 
@@ -95,7 +95,7 @@ class Lengths(NamedTuple):
     thesis_hamiltonian: int  # repetitions of the thesis' setting, of 10,000 gradients; none in 10 dimensions
 
 
-SHORT = Lengths({2: (0.1, 0.3, 1.0, 3.0), 10: (0.3, 1.0, 4.0)}, 2000, 120, 1, (0.5, 2.0), 2.0, 1, 2, 1, 0)
+SHORT = Lengths({2: (0.1, 0.3, 1.0, 3.0), 10: (0.3, 1.0, 4.0)}, 1000, 80, 1, (0.5, 2.0), 2.0, 1, 2, 1, 0)
 FULL = Lengths(
     bounds={2: (0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0), 10: (0.3, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0)},
     n_walk=3000,
