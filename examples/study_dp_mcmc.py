@@ -117,10 +117,6 @@ class InTheta(Banana):
     def from_working(self):
         raise AttributeError("moves are made in θ")
 
-    def log_ratio_range(self, theta, new):
-        """Records are not bounded."""
-        return np.inf
-
 
 class Problem:
     """Records from the truth, exact draws of their (tempered) posterior, and the distance from these."""
