@@ -21,7 +21,9 @@ class Banana(LikelihoodModel):
     prior_sigma : float, default=√1000
     data_norm : float, optional
         Records are moved into ‖(x1/σ1, x2/σ2, ...)‖ <= data_norm, a public number, so that sensitivities are those of
-        the move at hand and no ratio is clipped.  None: records are as they are, and ratios need a ``clip_bound``.
+        the move at hand and no ratio is clipped.  The ball is around zero: shift records by public numbers first if
+        their mean is not near it, or the bound bites on one side.  None: records are as they are, and ratios need a
+        ``clip_bound``.
 
     Raises
     ------
