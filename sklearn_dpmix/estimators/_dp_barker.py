@@ -142,6 +142,9 @@ class DPBarkerMCMC(WalkEstimator):
         if self.mechanism is None and n_iter is None:
             raise ValueError("DPBarkerMCMC without a mechanism needs n_iter, got n_iter=None")
 
+    def _uses_batches(self):
+        return self.mechanism is not None
+
     def _noise_multiplier(self):
         return None
 
@@ -185,5 +188,5 @@ class DPBarkerMCMC(WalkEstimator):
         correction = barker_correction(self.correction_variance)
         self.correction_error_ = correction.error
         move = self._move(target, coordinates, 0.0)
-        batch_size = None if self.mechanism is None else self.batch_size
+        batch_size = self.batch_size if self._uses_batches() else None
         return Barker(target, coordinates, move, batch_size, correction, self.ratio_limit)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _num_samples, check_array, check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from .._chains import run_chains
 from .._draws import convergence, summarise, to_datatree
@@ -17,9 +17,9 @@ from ..samplers import PrivateNewton
 from ..samplers._dp_chain import PrivateChain
 from ..samplers._dp_moves import Coordinates
 from ..samplers._dp_optimum import private_optimum
-from ..samplers._dp_target import Target, has_range
+from ..samplers._dp_target import Target
 from ._chain_estimator import ESS_LIMIT, R_HAT_LIMIT, warn_user
-from ._dp_budget import Budget
+from ._dp_inputs import DPInputs
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 
 MOST_PREDICTIVE = 500  # draws that a predictive density averages over
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
     releases: list  # all of it
 
 
-class DPMCMC(CallbackSupportMixin, BaseEstimator):
+class DPMCMC(CallbackSupportMixin, DPInputs, BaseEstimator):
     """Base class.  A subclass has ``_releases(multiplier, n_iter, n_records)`` and ``_sampler(...)``."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -56,12 +56,6 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
-    #: what the model must have beside ``log_prior`` and ``log_density``
-    _needs: tuple[str, ...] = ()
-    batch_size: int | None = None
-    clip_bound: float | None = None
-    secure = False
-
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -101,103 +95,12 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
         self._warn(plan)
         return self
 
-    # ---------------------------------------------------------------- checks that see no data
+    # ---------------------------------------------------------------- the plan
 
     def _prepare(self, n_records):
         """(model, Budget or None, Plan): all that can be wrong before anyone looks at a record."""
         model, budget = self._check_model(), self._check_privacy()
         return model, budget, self._plan(budget, n_records)
-
-    def _check_model(self):
-        model, who = self.model, type(self).__name__
-        if model is None:
-            raise ValueError(f"{who} needs a model, as in model=Banana() of sklearn_dpmix.models; got model=None")
-        for name in ("log_density", "log_prior", *self._needs):
-            if not callable(getattr(model, name, None)):
-                raise TypeError(f"{who} needs {name} of the model, which {type(model).__name__} does not have")
-        if hasattr(model, "check"):
-            model.check()
-        start = self._start(model)
-        log_prior = np.shape(model.log_prior(np.tile(start, (2, 1))))
-        if log_prior != (2,):
-            raise ValueError(
-                f"log_prior of {type(model).__name__} must return shape (size,) = (2,) for theta of shape "
-                f"{(2, len(start))}, got {log_prior}"
-            )
-        if self.mechanism is not None:
-            self._check_ranges(model)
-        if self.preconditioner is not None:
-            self.preconditioner.check(model, start, who, self.mechanism is not None)
-            bounds = self.preconditioner.gradient_clip_bound, getattr(self, "gradient_clip_bound", None)
-            if self.mechanism is not None and bounds == (None, None):
-                self._check_range(model, "gradient_range", "gradient_clip_bound of the preconditioner")
-        return model
-
-    def _check_ranges(self, model):
-        """Under a mechanism something must say how far one record can move a log ratio."""
-        if self.clip_bound is None:
-            self._check_range(model, "log_ratio_range", "clip_bound")
-
-    def _check_range(self, model, method, parameter):
-        if not has_range(model, method, self._start(model)):
-            raise ValueError(
-                f"{type(self).__name__} needs {parameter}, or a model of bounded records whose {method} says how far "
-                f"one record can move what is released (data_norm=... of the package's models): got {parameter}=None "
-                f"and model={model!r}"
-            )
-
-    def _check_privacy(self):
-        who = type(self).__name__
-        if self.mechanism is None:
-            return None
-        if self.random_state is not None and not self.simulate:
-            raise ValueError(
-                f"{who} draws noise from the operating system's entropy: whoever knows random_state could take it off. "
-                "Leave random_state=None, or simulate=True on data that are not confidential"
-            )
-        if self.ledger is not None and not callable(getattr(self.ledger, "spend", None)):
-            raise TypeError(f"ledger of {who} must be a PrivacyLedger, got ledger={self.ledger!r}")
-        if self.secure and self.simulate:
-            raise ValueError("secure=True and simulate=True exclude each other")
-        return Budget(self)
-
-    def _check_records(self, model, X, y):
-        if y is None:
-            records = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
-        else:
-            array, y = check_X_y(X, y, dtype=np.float64, y_numeric=True, estimator=self)
-            records = np.column_stack([array, y.astype(np.float64)])
-        validate_data(self, X, skip_check_array=True)
-        self._check_columns(model, records, y)
-        return records
-
-    def _check_columns(self, model, records, y):
-        expected = getattr(model, "n_columns", None)
-        if expected is not None and records.shape[1] != expected:
-            raise ValueError(
-                f"{type(model).__name__} has records of {expected} numbers, but X{'' if y is None else ' with y'} has "
-                f"{records.shape[1]}"
-            )
-
-    def _start(self, model):
-        """The public start: ``init``, the model's ``theta_init``, or zeros."""
-        start, n_params = self.init, getattr(model, "n_params", None)
-        if start is None:
-            start = getattr(model, "theta_init", None)
-        if start is None:
-            if n_params is None:
-                raise TypeError(
-                    f"{type(self).__name__} needs init=..., of shape (n_params,), or a model with theta_init or "
-                    f"n_params; {type(model).__name__} has neither"
-                )
-            return np.zeros(n_params)
-        start = np.asarray(start, dtype=np.float64)
-        if start.ndim != 1 or len(start) != (n_params or len(start)) or not np.all(np.isfinite(start)):
-            length = "n_params" if n_params is None else n_params
-            raise ValueError(f"init must be {length} finite numbers, one a parameter, got init={start.tolist()}")
-        return start
-
-    # ---------------------------------------------------------------- the plan
 
     def _plan(self, budget, n_records):
         """How many iterations with how much noise; raises where the budget allows none."""
@@ -207,7 +110,7 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
             raise ValueError(
                 f"n_iter is the total over chains: n_iter={n_iter} leaves none for some of n_chains={self.n_chains}"
             )
-        if self.batch_size is not None and self.mechanism is not None and self.batch_size > n_records:
+        if self._uses_batches() and self.batch_size > n_records:
             raise ValueError(
                 f"batch_size must be at most the number of records, {n_records}, got batch_size={self.batch_size}"
             )
@@ -217,7 +120,7 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
         if self.preconditioner is not None:
             optimum = budget.part(self.preconditioner.share, self.preconditioner.n_releases(self.model))
         if self.clipped_fraction_share is not None:
-            if not self._is_clipping() or self.batch_size is not None:
+            if not self._is_clipping() or self._uses_batches():
                 raise ValueError(
                     "clipped_fraction_share pays for what is only there where log ratios of all records are clipped: "
                     f"it needs clip_bound and no batch_size, got clipped_fraction_share={self.clipped_fraction_share}"
@@ -239,6 +142,9 @@ class DPMCMC(CallbackSupportMixin, BaseEstimator):
             n_iter = n_iter // self.n_chains
             multiplier = self._multiplier_for(budget, lambda m: releases(m, n_iter))
         return Plan(n_iter, multiplier, optimum, clipped, releases(multiplier, n_iter))
+
+    def _uses_batches(self):
+        return self.batch_size is not None
 
     def _noise_multiplier(self):
         return self.noise_multiplier
