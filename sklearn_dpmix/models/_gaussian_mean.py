@@ -70,7 +70,9 @@ class GaussianMean(LikelihoodModel):
 
     def log_ratio_range(self, theta, new):
         """2R ‖θ' - θ‖/σ²: the log ratio is linear in x."""
-        return None if self.data_norm is None else 2.0 * self.data_norm * np.linalg.norm(new - theta) / self.sigma**2
+        if self.data_norm is None:
+            return None
+        return 2.0 * self.data_norm * float(np.linalg.norm(new - theta)) / self.sigma**2
 
     def gradient_range(self, theta, frame):
         """2R ‖F‖/σ²."""
