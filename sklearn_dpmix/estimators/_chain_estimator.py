@@ -29,7 +29,61 @@ class Run(NamedTuple):
     n_done: int  # sweeps of each chain
 
 
-class ChainEstimator(CallbackSupportMixin, BaseEstimator):
+class MonitoredDraws:
+    """What estimators with Markov chains share once there are draws: convergence, summaries, one fit at a time."""
+
+    def _take_fit(self):
+        names = [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]
+        return {name: self.__dict__.pop(name) for name in names}
+
+    def _monitor(self, monitors):
+        """Set ``r_hat_`` and ``ess_`` of the monitored quantities, and keep them for the summaries."""
+        self._monitors_ = monitors
+        self.r_hat_, self.ess_ = convergence(monitors)
+
+    def _not_mixed(self):
+        """What says that the chains have not mixed, with the numbers; None where nothing does."""
+        r_hat = {name: value for name, value in self.r_hat_.items() if not np.isnan(value)}
+        if not r_hat:
+            return None
+        worst, fewest = max(r_hat, key=r_hat.get), min(r_hat, key=self.ess_.get)
+        if r_hat[worst] <= R_HAT_LIMIT and self.ess_[fewest] >= ESS_LIMIT:
+            return None
+        return (
+            f"the chains have not mixed: worst R-hat {r_hat[worst]:.3f} ({worst}, should be below {R_HAT_LIMIT}), "
+            f"smallest effective sample size {self.ess_[fewest]:.0f} ({fewest}, should be above {ESS_LIMIT})"
+        )
+
+    def summary(self):
+        """Mean, sd, 95 % interval, R-hat and effective sample size of the monitored quantities.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for each quantity of ``r_hat_``, columns "mean", "sd", "2.5%", "97.5%", "r_hat", "ess".  Without
+            pandas: a dict of rows that prints as the same table.
+        """
+        check_is_fitted(self)
+        return summarise(self._monitors_, self.r_hat_, self.ess_)
+
+    def to_datatree(self):
+        """The draws of the monitored quantities for ArviZ.
+
+        Returns
+        -------
+        tree : xarray.DataTree
+            With the group "posterior", dimensions (chain, draw).
+
+        Raises
+        ------
+        ImportError
+            Without the optional extra ``[arviz]``.
+        """
+        check_is_fitted(self)
+        return to_datatree(self._monitors_)
+
+
+class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     """Base class of estimators that run Markov chains."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -55,10 +109,6 @@ class ChainEstimator(CallbackSupportMixin, BaseEstimator):
             self._take_fit()
             vars(self).update(earlier)
             raise
-
-    def _take_fit(self):
-        names = [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]
-        return {name: self.__dict__.pop(name) for name in names}
 
     def _check_input(self, X, name, *, reset=False):
         """Return records as a read-only (n, n_features) array of floats; the caller's own array stays as it is."""
@@ -143,11 +193,6 @@ class ChainEstimator(CallbackSupportMixin, BaseEstimator):
                 f"{(earlier.n_done - self.n_warmup) // self.thin}; fit with warm_start=False"
             )
 
-    def _monitor(self, monitors):
-        """Set ``r_hat_`` and ``ess_`` of the monitored quantities, and keep them for the summaries."""
-        self._monitors_ = monitors
-        self.r_hat_, self.ess_ = convergence(monitors)
-
     def _warn_about_chains(self):
         """Warn where the chains were interrupted, and once where they have not mixed."""
         if self.n_iter_ < self.n_warmup + self.n_draws * self.thin:
@@ -156,46 +201,13 @@ class ChainEstimator(CallbackSupportMixin, BaseEstimator):
                 f"interrupted: kept {n_kept} of n_draws={self.n_draws} draws of each chain; warm_start=True goes on",
                 RuntimeWarning,
             )
-        r_hat = {name: value for name, value in self.r_hat_.items() if not np.isnan(value)}
-        ess = {name: self.ess_[name] for name in r_hat}
-        if not r_hat:
-            return
-        worst, fewest = max(r_hat, key=r_hat.get), min(ess, key=ess.get)
-        if r_hat[worst] > R_HAT_LIMIT or ess[fewest] < ESS_LIMIT:
+        complaint = self._not_mixed()
+        if complaint:
             warn_user(
-                f"the chains have not mixed: worst R-hat {r_hat[worst]:.3f} ({worst}, should be below {R_HAT_LIMIT}), "
-                f"smallest effective sample size {ess[fewest]:.0f} ({fewest}, should be above {ESS_LIMIT}); increase "
-                f"n_draws (now {self.n_draws}; warm_start=True goes on) and n_warmup (now {self.n_warmup})",
+                f"{complaint}; increase n_draws (now {self.n_draws}; warm_start=True goes on) and n_warmup (now "
+                f"{self.n_warmup})",
                 RuntimeWarning,
             )
-
-    def summary(self):
-        """Mean, sd, 95 % interval, R-hat and effective sample size of the monitored quantities.
-
-        Returns
-        -------
-        table : pandas.DataFrame
-            A row for each quantity of ``r_hat_``, columns "mean", "sd", "2.5%", "97.5%", "r_hat", "ess".  Without
-            pandas: a dict of rows that prints as the same table.
-        """
-        check_is_fitted(self)
-        return summarise(self._monitors_, self.r_hat_, self.ess_)
-
-    def to_datatree(self):
-        """The draws of the monitored quantities for ArviZ.
-
-        Returns
-        -------
-        tree : xarray.DataTree
-            With the group "posterior", dimensions (chain, draw).
-
-        Raises
-        ------
-        ImportError
-            Without the optional extra ``[arviz]``.
-        """
-        check_is_fitted(self)
-        return to_datatree(self._monitors_)
 
 
 def fingerprint(value):

@@ -75,7 +75,6 @@ class DPBarkerMCMC(WalkEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **WalkEstimator._parameter_constraints,
-        "clip_bound": [Interval(Real, 0, None, closed="neither"), None],
         "batch_size": [Interval(Integral, 2, None, closed="left"), None],
         "ratio_limit": [Interval(Real, 0, 1, closed="right")],
         "correction_variance": [Interval(Real, 0, None, closed="neither")],

@@ -79,9 +79,7 @@ class DPHamiltonianMC(DPMCMC):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **DPMCMC._parameter_constraints,
-        "clip_bound": [Interval(Real, 0, None, closed="neither"), None],
         "gradient_clip_bound": [Interval(Real, 0, None, closed="neither"), None],
-        "noise_multiplier": [Interval(Real, 0, None, closed="neither"), None],
         "gradient_noise_ratio": [Interval(Real, 0, None, closed="neither")],
         "step_size": [Interval(Real, 0, None, closed="neither"), None],
         "n_leapfrog": [Interval(Integral, 1, None, closed="left")],

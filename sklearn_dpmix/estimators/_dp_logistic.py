@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_features, _num_samples, check_is_fitted, check_X_y, validate_data
 
 from ..models import LogisticLikelihood
+from ..models._likelihood import clip_rows
 from ..samplers import PrivateNewton
 from ._dp_mcmc import DPMCMC
 from ._dp_penalty import DPPenaltyMCMC
@@ -217,13 +218,9 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         coef, intercept = self.coef_draws_.reshape(-1, X.shape[1]), self.intercept_draws_.ravel()
         kept = np.linspace(0, len(coef) - 1, min(len(coef), MOST_PREDICTIVE)).astype(int)
-        return expit(coef[kept] @ self._clip(X).T + intercept[kept, None])
-
-    def _clip(self, X):
-        """The model is of clipped rows."""
-        if self.data_norm is None:
-            return X
-        return X * np.minimum(1.0, self.data_norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
+        if self.data_norm is not None:  # the model is of clipped rows
+            X = clip_rows(X, self.data_norm)
+        return expit(coef[kept] @ X.T + intercept[kept, None])
 
     def predict_proba(self, X):
         """Posterior predictive probability of each class.

@@ -10,7 +10,6 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from .._chains import run_chains
-from .._draws import convergence, summarise, to_datatree
 from .._noise_source import NoNoise, SecureNoise, SimulatedNoise, SystemNoise
 from .._random import as_seed_sequence
 from ..samplers import PrivateNewton
@@ -18,7 +17,7 @@ from ..samplers._dp_chain import PrivateChain
 from ..samplers._dp_moves import Coordinates
 from ..samplers._dp_optimum import private_optimum
 from ..samplers._dp_target import Target
-from ._chain_estimator import ESS_LIMIT, R_HAT_LIMIT, warn_user
+from ._chain_estimator import MonitoredDraws, warn_user
 from ._dp_inputs import DPInputs
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 
@@ -36,13 +35,15 @@ class Plan(NamedTuple):
     releases: list  # all of it
 
 
-class DPMCMC(CallbackSupportMixin, DPInputs, BaseEstimator):
+class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
     """Base class.  A subclass has ``_releases(multiplier, n_iter, n_records)`` and ``_sampler(...)``."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "mechanism": "no_validation",
         "model": "no_validation",
+        "clip_bound": [Interval(Real, 0, None, closed="neither"), None],
         "n_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "noise_multiplier": [Interval(Real, 0, None, closed="neither"), None],
         "init": ["array-like", None],
         "temperature": [Interval(Real, 0, 1, closed="right")],
         "preconditioner": [PrivateNewton, None],
@@ -86,8 +87,7 @@ class DPMCMC(CallbackSupportMixin, DPInputs, BaseEstimator):
             Where ``simulate=True`` makes the result not private.
         """
         model, budget, plan = self._prepare(_num_samples(X))
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]:
-            delattr(self, name)
+        self._take_fit()
         records = self._check_records(model, X, y)
         if self.ledger is not None and not self.simulate and budget is not None:
             self.ledger.spend(plan.releases, type(self).__name__)
@@ -245,8 +245,7 @@ class DPMCMC(CallbackSupportMixin, DPInputs, BaseEstimator):
             if plan.clipped is not None:
                 fraction = source.release(np.array([fraction]), 1.0 / n_records, plan.clipped.noise_multiplier)[0]
             self.clipped_fraction_ = float(fraction)
-        self._monitors_ = {"theta": self.settled_draws()}
-        self.r_hat_, self.ess_ = convergence(self._monitors_)
+        self._monitor({"theta": self.settled_draws()})
 
     def _is_clipping(self):
         return self.clip_bound is not None
@@ -268,24 +267,19 @@ class DPMCMC(CallbackSupportMixin, DPInputs, BaseEstimator):
                 "counts as spent",
                 RuntimeWarning,
             )
-        known = {name: value for name, value in self.r_hat_.items() if not np.isnan(value)}
-        if not known and self.n_iter_ < FEWEST:
+        if self.n_iter_ < FEWEST and np.all(np.isnan(list(self.r_hat_.values()))):
             warn_user(
                 f"{self.n_iter_} iterations of each chain are too few to say whether the chains have mixed",
                 RuntimeWarning,
             )
-        if known:
-            worst, fewest = max(known, key=known.get), min(known, key=self.ess_.get)
-            if known[worst] > R_HAT_LIMIT or self.ess_[fewest] < ESS_LIMIT:
-                warn_user(
-                    f"the chains have not mixed: worst R-hat {known[worst]:.3f} ({worst}, should be below "
-                    f"{R_HAT_LIMIT}), smallest effective sample size {self.ess_[fewest]:.0f} ({fewest}, should be "
-                    f"above {ESS_LIMIT}), without the first {self.burn_in:.0%}; what helps under a budget: a "
-                    "preconditioner, records of bounded length (data_norm), temperature below 1, a larger epsilon.  "
-                    "Chains that have not mixed say where they began: with a preconditioner, draws of a normal "
-                    "approximation",
-                    RuntimeWarning,
-                )
+        complaint = self._not_mixed()
+        if complaint:
+            warn_user(
+                f"{complaint}, without the first {self.burn_in:.0%}; what helps under a budget: a preconditioner, "
+                "records of bounded length (data_norm), temperature below 1, a larger epsilon.  Chains that have not "
+                "mixed say where they began: with a preconditioner, draws of a normal approximation",
+                RuntimeWarning,
+            )
 
     # ---------------------------------------------------------------- afterwards: of draws alone
 
@@ -310,23 +304,3 @@ class DPMCMC(CallbackSupportMixin, DPInputs, BaseEstimator):
         draws = self.settled_draws().reshape(-1, self.theta_draws_.shape[2])
         draws = draws[np.linspace(0, len(draws) - 1, min(len(draws), MOST_PREDICTIVE)).astype(int)]
         return logsumexp([self.model.log_density(X, theta) for theta in draws], axis=0) - np.log(len(draws))
-
-    def summary(self):
-        """Mean, sd, 95 % interval, R-hat and effective sample size of each parameter, without the first ``burn_in``.
-
-        Returns
-        -------
-        table : pandas.DataFrame, or a dict of rows without pandas
-        """
-        check_is_fitted(self)
-        return summarise(self._monitors_, self.r_hat_, self.ess_)
-
-    def to_datatree(self):
-        """The draws, without the first ``burn_in``, for ArviZ (optional extra ``[arviz]``).
-
-        Returns
-        -------
-        tree : xarray.DataTree
-        """
-        check_is_fitted(self)
-        return to_datatree(self._monitors_)

@@ -137,12 +137,6 @@ class DPPenaltyMCMC(WalkEstimator):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **WalkEstimator._parameter_constraints,
-        "clip_bound": [Interval(Real, 0, None, closed="neither"), None],
-        "noise_multiplier": [Interval(Real, 0, None, closed="neither"), None],
-    }
-
     def __init__(
         self,
         mechanism=None,

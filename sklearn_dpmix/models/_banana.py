@@ -60,7 +60,7 @@ class Banana(LikelihoodModel):
 
     def check(self):
         super().check()
-        self._positive("sigma", *([] if self.data_norm is None else ["data_norm"]))
+        self._positive("sigma")
         if len(self.sigma) < 2:
             raise ValueError(f"sigma of Banana must have at least 2 entries, got sigma={self.sigma!r}")
 

@@ -46,7 +46,7 @@ class GaussianMean(LikelihoodModel):
 
     def check(self):
         super().check()
-        self._positive("sigma", "n_features", *([] if self.data_norm is None else ["data_norm"]))
+        self._positive("sigma", "n_features")
 
     def sample_records(self, rng, theta, n):
         """Records from the model, (n, n_features)."""

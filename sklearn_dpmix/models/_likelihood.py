@@ -38,7 +38,7 @@ class LikelihoodModel(Component):
 
     def check(self):
         """Raise ValueError where a parameter is wrong."""
-        self._positive("prior_sigma")
+        self._positive("prior_sigma", *([] if self.data_norm is None else ["data_norm"]))
 
     def _positive(self, *names):
         for name in names:

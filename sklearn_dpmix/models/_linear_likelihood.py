@@ -33,7 +33,7 @@ class LinearLikelihood(LikelihoodModel):
 
     def check(self):
         super().check()
-        self._positive("n_features", *([] if self.data_norm is None else ["data_norm"]))
+        self._positive("n_features")
 
     def clip_records(self, X):
         """The features of each record moved into ‖x‖ <= data_norm, and y to where the likelihood has it."""

@@ -16,6 +16,7 @@ from .._compiled import Component, compiled, entry, helper
 from ._in_blocks import in_threads
 
 BLOCK = 8192
+NO_ROWS = np.arange(0)
 
 
 class Ratios(NamedTuple):
@@ -40,11 +41,9 @@ class CompiledPass:
 
     def ratios(self, theta, new, bound, rows=None):
         """Log ratios of all records, or of some, clipped to ±bound."""
-        n = len(self.X) if rows is None else len(rows)
-        if rows is None:
-            found = _blocks(n, lambda first, last: pass_ratios(self.value, self.X, theta, new, bound, first, last))
-        else:
-            found = [(n, *pass_batch(self.value, self.X, theta, new, bound, rows))]
+        rows = NO_ROWS if rows is None else rows
+        parts = self.value, self.X, theta, new, bound, rows
+        found = _blocks(len(rows) or len(self.X), lambda first, last: pass_ratios(*parts, first, last))
         return _pool(found)
 
     def gradient(self, theta, frame, bound):
@@ -136,32 +135,18 @@ def clip(r, bound):
 
 
 @entry
-def pass_ratios(model, X, theta, new, bound, first, last):
-    """(sum, squared deviations, number clipped) of rows first..last-1."""
-    total, square, n_clipped = 0.0, 0.0, 0
-    shift = clip(model.record_log_ratio(X, first, theta, new), bound)  # so that squares do not cancel
-    for i in range(first, last):
-        r = model.record_log_ratio(X, i, theta, new)
+def pass_ratios(model, X, theta, new, bound, rows, first, last):
+    """(sum, squared deviations, number clipped) of records rows[first..last-1], or first..last-1 for empty rows."""
+    total, square, n_clipped, shift, is_batch = 0.0, 0.0, 0, 0.0, len(rows) > 0
+    for k in range(first, last):
+        r = model.record_log_ratio(X, rows[k] if is_batch else k, theta, new)
         kept = clip(r, bound)
         n_clipped += abs(r) > bound
+        if k == first:
+            shift = kept  # so that squares do not cancel
         total += kept - shift
         square += (kept - shift) * (kept - shift)
     n = last - first
-    return total + n * shift, max(square - total * total / n, 0.0), n_clipped
-
-
-@entry
-def pass_batch(model, X, theta, new, bound, rows):
-    """The same for some rows."""
-    total, square, n_clipped = 0.0, 0.0, 0
-    shift = clip(model.record_log_ratio(X, rows[0], theta, new), bound)
-    for i in rows:
-        r = model.record_log_ratio(X, i, theta, new)
-        kept = clip(r, bound)
-        n_clipped += abs(r) > bound
-        total += kept - shift
-        square += (kept - shift) * (kept - shift)
-    n = len(rows)
     return total + n * shift, max(square - total * total / n, 0.0), n_clipped
 
 
