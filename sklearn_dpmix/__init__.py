@@ -1,6 +1,7 @@
 """Infer a population from what a differential-privacy mechanism released."""
 
 from .estimators import (
+    AutoDraws,
     DeconvolutionKDE,
     DPBarkerMCMC,
     DPHamiltonianMC,
@@ -18,6 +19,7 @@ from .estimators import (
 )
 
 __all__ = [
+    "AutoDraws",
     "DPBarkerMCMC",
     "DPHamiltonianMC",
     "DPLogisticRegressionMCMC",

@@ -37,7 +37,7 @@ def start_chains(seed_sequence, n_chains, init):
     return chains
 
 
-def run_chains(chains, step, n_sweeps, *, n_jobs=None, progress=None):
+def run_chains(chains, step, n_sweeps, *, n_jobs=None, watch=None):
     """Advance all chains by ``n_sweeps`` in blocks of about ``BLOCK_SECONDS``.
 
     Parameters
@@ -48,15 +48,16 @@ def run_chains(chains, step, n_sweeps, *, n_jobs=None, progress=None):
     n_sweeps : int
     n_jobs : int or None
         As in joblib; threads unless a ``joblib.parallel_config`` says otherwise.
-    progress : callable (n_done), optional
-        Called after each block.
+    watch : callable (chains, blocks, n_done) -> bool, optional
+        Called after each block with all there is so far; what it returns says whether to stop.
 
     Returns
     -------
     chains : list of Chain
-    blocks : list of list of draws, one list a chain
+    blocks : list of list of draws, one list a block, of one a chain
     n_done : int
-        Less than ``n_sweeps`` after Ctrl-C, which keeps the blocks that all chains finished.
+        Less than ``n_sweeps`` where ``watch`` stopped the run, or after Ctrl-C, which keeps the blocks that all chains
+        finished.
     """
     blocks, size = [], 1
     reached = chains, 0, 0  # chains, sweeps, blocks: one name, so that an interruption never finds it half updated
@@ -69,11 +70,11 @@ def run_chains(chains, step, n_sweeps, *, n_jobs=None, progress=None):
                 seconds = time.perf_counter() - started
                 blocks.append([draws for _, draws in advanced])
                 reached = [chain for chain, _ in advanced], reached[1] + size, len(blocks)
-                if progress is not None:
-                    progress(reached[1])
+                if watch is not None and watch(reached[0], blocks, reached[1]):
+                    break
                 # the first block also loads compiled code: it only sets the scale
                 size = max(1, min(20 * size, int(size * BLOCK_SECONDS / max(seconds, 1e-6))))
     except KeyboardInterrupt:
         pass
     chains, n_done, n_blocks = reached
-    return chains, [list(kept) for kept in zip(*blocks[:n_blocks], strict=True)] or [[] for _ in chains], n_done
+    return chains, blocks[:n_blocks], n_done

@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.datasets import make_three_normals
-from sklearn_dpmix.estimators._chain_estimator import ESS_LIMIT
+from sklearn_dpmix.estimators._mixed import ESS_LIMIT
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.metrics import hellinger_distance

@@ -17,7 +17,7 @@ from sklearn_dpmix import PrivateDPMixture, _release
 from sklearn_dpmix._compiled import Component, compiled
 from sklearn_dpmix._release import Release
 from sklearn_dpmix.datasets import make_three_normals
-from sklearn_dpmix.estimators import _chain_estimator
+from sklearn_dpmix.estimators import _chain_estimator, _long_run
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RecordChannel
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
@@ -48,7 +48,7 @@ def no_chains(monkeypatch):
         raise AssertionError("a chain was started")
 
     monkeypatch.setattr(_chain_estimator, "start_chains", start)
-    monkeypatch.setattr(_chain_estimator, "run_chains", start)
+    monkeypatch.setattr(_long_run, "run_chains", start)
 
 
 # --- containers ------------------------------------------------------------------------------------------------------
@@ -324,8 +324,12 @@ def test_a_failed_fit_leaves_the_last_one_as_it_was(params, Z):
     model.predict(frames.DataFrame({"income": [0.0]}))
 
 
-@pytest.mark.parametrize("where", ["run_chains", "convergence", "warn_user"])
-def test_a_fit_that_fails_late_leaves_the_last_one_as_it_was(monkeypatch, where):
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(_long_run, "run_chains"), (_chain_estimator, "convergence"), (_chain_estimator, "warn_user")],
+    ids=["run_chains", "convergence", "warn_user"],
+)
+def test_a_fit_that_fails_late_leaves_the_last_one_as_it_was(monkeypatch, module, name):
     """The same for errors from inside the chains, the summaries and a warning that was turned into an error."""
     model = mixture().fit(RELEASE)
     before = dict(vars(model))
@@ -333,7 +337,7 @@ def test_a_fit_that_fails_late_leaves_the_last_one_as_it_was(monkeypatch, where)
     def fail(*args, **kwargs):
         raise RuntimeError("here")
 
-    monkeypatch.setattr(_chain_estimator, where, fail)
+    monkeypatch.setattr(module, name, fail)
     monkeypatch.setattr("sklearn_dpmix.estimators._dp_mixture.warn_user", fail)
     with pytest.raises(RuntimeError, match="here"):
         model.fit(1e-3 * np.column_stack([RELEASE, RELEASE]))

@@ -1,6 +1,7 @@
 """Estimators: validation, ``fit``, prediction from draws; no maths."""
 
 from ._abc import PrivateABC
+from ._auto_draws import AutoDraws
 from ._baselines import NaivePosterior, OnePosteriorSampling
 from ._deconvolution import DeconvolutionKDE
 from ._dp_barker import DPBarkerMCMC
@@ -15,6 +16,7 @@ from ._posterior_da import PrivatePosteriorDA
 from ._regression import PrivateLinearRegressionDA
 
 __all__ = [
+    "AutoDraws",
     "DPBarkerMCMC",
     "DPHamiltonianMC",
     "DPLogisticRegressionMCMC",

@@ -2,6 +2,7 @@
 
 from functools import partial
 from numbers import Integral, Real
+from operator import methodcaller
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,9 @@ from ..samplers._abc_markov import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED, MarkovABC
 from ..samplers._abc_rejection import RejectionABC
 from ..samplers._abc_sequential import SequentialABC
 from ..samplers._simulator import Simulator
-from ._chain_estimator import ESS_LIMIT, ChainEstimator, warn_user
+from ._auto_draws import draws_rule
+from ._chain_estimator import ChainEstimator, warn_user
+from ._mixed import ESS_LIMIT
 from ._progress import Progress, with_callbacks
 from ._simulation_inputs import check_simulation
 
@@ -65,11 +68,11 @@ class PrivateABC(ChainEstimator):
 
         The classes are in :mod:`sklearn_dpmix.samplers`.
     n_draws : int, default=1000
-        Draws (of each chain, for "mcmc").
+        Draws (of each chain, for "mcmc", which also takes "auto" and :class:`AutoDraws`).
     max_simulations : int, default=10**8
         Most simulations; what is there by then is kept, with a warning.  "mcmc", which knows beforehand how many it
         takes, raises ValueError.
-    n_chains, n_warmup, thin, warm_start :
+    n_chains, n_warmup, thin, warm_start, checkpoint :
         As in :class:`PrivateDPMixture`, for "mcmc" alone.
     n_jobs, random_state, verbose :
         As in :class:`PrivateDPMixture`; draws do not depend on ``n_jobs``.
@@ -144,6 +147,7 @@ class PrivateABC(ChainEstimator):
         n_jobs=None,
         random_state=None,
         warm_start=False,
+        checkpoint=None,
         verbose=0,
     ):
         self.mechanism = mechanism
@@ -157,6 +161,7 @@ class PrivateABC(ChainEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @with_callbacks
@@ -189,13 +194,24 @@ class PrivateABC(ChainEstimator):
         """
         method = resolve_method(self.method)
         S = check_simulation(self, s_obs, ("sample_statistic", *method.needs))
-        if self.warm_start and not method.has_chains:
-            raise ValueError(f"warm_start=True goes on with chains, and method={self.method!r} has none")
+        if not method.has_chains:
+            self._check_without_chains()
         with self._refit() as earlier:
             self.n_features_in_ = S.shape[1]
             run = self._fit_chains if method.has_chains else self._fit_draws
             run(method, Simulator(self.model, self.mechanism, S), earlier)
         return self
+
+    def _check_without_chains(self):
+        if self.warm_start:
+            raise ValueError(f"warm_start=True goes on with chains, and method={self.method!r} has none")
+        if self.checkpoint is not None:
+            raise ValueError(f"checkpoint={self.checkpoint!r} keeps chains, and method={self.method!r} has none")
+        if not isinstance(self.n_draws, Integral):
+            raise ValueError(
+                f"n_draws={self.n_draws!r} looks at chains as they run, and method={self.method!r} has none: give a "
+                "number"
+            )
 
     def _fit_draws(self, method, simulator, earlier):
         root, most = as_seed_sequence(self.random_state), int(self.max_simulations)
@@ -245,20 +261,23 @@ class PrivateABC(ChainEstimator):
             )
 
     def _fit_chains(self, method, simulator, earlier):
-        planned = self.n_chains * (self.n_warmup + self.n_draws * self.thin) * method.n_replicates
+        n_draws = draws_rule(self.n_draws).most
+        planned = self.n_chains * (self.n_warmup + n_draws * self.thin) * method.n_replicates
         if planned > self.max_simulations:
             raise ValueError(
                 f"max_simulations={self.max_simulations:g} is less than the {planned} simulations that n_chains, "
                 "n_warmup, n_draws, thin and n_replicates ask for"
             )
         init, advance = partial(method.init, simulator), partial(method.advance, simulator)
-        self._advance_chains(simulator.S, init, advance, earlier)
+        self._advance_chains(simulator.S, init, advance, methodcaller("_keep", method), earlier)
+        self._warn_about_chains()
+
+    def _keep(self, method):
         self.theta_draws_, self.statistic_draws_ = self._all_draws("theta"), self._all_draws("statistics")
         self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
         del self.min_acceptance_  # no bound holds for it
         self.n_simulations_ = int(self._state_floats()[:, PROPOSED].sum()) * method.n_replicates
         self._monitor({"theta": self.theta_draws_})
-        self._warn_about_chains()
 
     def resample(self, n_draws=None, random_state=None):
         """Draws of equal weight.

@@ -27,7 +27,7 @@ class NaivePosterior(PrivateExpFamilyGibbs):
     Parameters
     ----------
     mechanism, family, prior, n_records, truncation, approximation, n_chains, n_warmup, n_draws, thin, n_jobs, \
-random_state, warm_start, verbose :
+random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateExpFamilyGibbs`.  The mechanism's noise and bounds are ignored, and so is ``truncation``.
 
     References

@@ -1,8 +1,10 @@
 """What estimators that run chains share: seeds, warm start, interruption, convergence, summaries."""
 
+import os
 import sys
 import warnings
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
@@ -10,15 +12,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from joblib import hash as joblib_hash
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from .._chains import run_chains, start_chains
-from .._draws import convergence, join, summarise, to_datatree
+from .._chains import start_chains
+from .._checkpoint import SoFar, differences, open_checkpoint
+from .._draws import convergence, summarise, to_datatree
 from .._random import as_seed_sequence
-from ._progress import CallbackSupportMixin, Progress
-
-R_HAT_LIMIT, ESS_LIMIT = 1.05, 100
+from ._auto_draws import AutoDraws, draws_rule
+from ._long_run import LongRun
+from ._mixed import ESS_LIMIT, R_HAT_LIMIT, least, numbers
+from ._progress import CallbackSupportMixin
 
 
 class Run(NamedTuple):
@@ -27,6 +31,7 @@ class Run(NamedTuple):
     signature: dict[str, Any]
     chains: list
     n_done: int  # sweeps of each chain
+    aim: int | None = None  # as in SoFar
 
 
 class MonitoredDraws:
@@ -43,16 +48,10 @@ class MonitoredDraws:
 
     def _not_mixed(self):
         """What says that the chains have not mixed, with the numbers; None where nothing does."""
-        r_hat = {name: value for name, value in self.r_hat_.items() if not np.isnan(value)}
-        if not r_hat:
+        worst, fewest = least(self.r_hat_, self.ess_)
+        if worst is None or (self.r_hat_[worst] <= R_HAT_LIMIT and self.ess_[fewest] >= ESS_LIMIT):
             return None
-        worst, fewest = max(r_hat, key=r_hat.get), min(r_hat, key=self.ess_.get)
-        if r_hat[worst] <= R_HAT_LIMIT and self.ess_[fewest] >= ESS_LIMIT:
-            return None
-        return (
-            f"the chains have not mixed: worst R-hat {r_hat[worst]:.3f} ({worst}, should be below {R_HAT_LIMIT}), "
-            f"smallest effective sample size {self.ess_[fewest]:.0f} ({fewest}, should be above {ESS_LIMIT})"
-        )
+        return f"the chains have not mixed: {numbers(self.r_hat_, self.ess_, worst, fewest)}"
 
     def summary(self):
         """Mean, sd, 95 % interval, R-hat and effective sample size of the monitored quantities.
@@ -89,15 +88,16 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_chains": [Interval(Integral, 1, None, closed="left")],
         "n_warmup": [Interval(Integral, 0, None, closed="left")],
-        "n_draws": [Interval(Integral, 1, None, closed="left")],
+        "n_draws": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), AutoDraws],
         "thin": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state", np.random.Generator],
         "warm_start": ["boolean"],
+        "checkpoint": [str, os.PathLike, None],
         "verbose": ["verbose"],
     }
     #: parameters that may change between calls with ``warm_start=True``
-    _FREE = frozenset({"n_draws", "n_jobs", "verbose", "warm_start"})
+    _FREE = frozenset({"n_draws", "n_jobs", "verbose", "warm_start", "checkpoint"})
 
     @contextmanager
     def _refit(self):
@@ -118,45 +118,75 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         array.flags.writeable = False
         return array
 
-    def _run(self, data, init, step, earlier=None, earlier_draws=None):
-        """Run the chains, or go on with those of the ``earlier`` fit; set ``n_iter_``.
+    def _advance_chains(self, data, init, advance, keep, earlier):
+        """Run the chains, or go on with those of the ``earlier`` fit or of the checkpoint.
+
+        Sets ``n_iter_``, ``_run_`` and the draws, and what ``keep`` sets.
 
         Parameters
         ----------
         data : what must not have changed for a warm start
-        init, step : as in ``start_chains``, ``run_chains``
-        earlier : Run, optional
-        earlier_draws : list of draws, one a chain, optional
-
-        Returns
-        -------
-        run : Run
-        draws : list of draws, one a chain
+        init : callable (rng) -> state
+        advance : callable (state, rng, n_sweeps, n_warmup, thin) -> (state, draws)
+        keep : callable (fit)
+            Sets a fit's public draws, ``r_hat_`` and ``ess_`` from its ``_run_`` and ``_draws_``; also called on copies
+            of the estimator, with the draws so far.
+        earlier : dict
+            What :meth:`_refit` yields.
         """
-        signature = self._signature(data)
-        total = self.n_warmup + self.n_draws * self.thin
-        if self.warm_start and earlier is not None:
-            self._check_same(signature, total, earlier)
-            chains, done, blocks = earlier.chains, earlier.n_done, [[draws] for draws in earlier_draws]
-        else:
-            chains = start_chains(as_seed_sequence(self.random_state), self.n_chains, init)
-            done, blocks = 0, [[] for _ in chains]
-        with Progress(self, done, total) as progress:
-            chains, new_blocks, n_new = run_chains(chains, step, total - done, n_jobs=self.n_jobs, progress=progress)
-        self.n_iter_ = done + n_new
-        if self.n_iter_ < self.n_warmup + self.thin:
-            raise KeyboardInterrupt("interrupted during the warm-up: there are no draws to keep")
-        draws = [join(before + after) for before, after in zip(blocks, new_blocks, strict=True)]
-        return Run(signature, chains, self.n_iter_), draws
+        signature, rule = self._signature(data), draws_rule(self.n_draws)
+        with open_checkpoint(self.checkpoint, type(self).__name__, signature) as checkpoint:
+            start = self._start(signature, init, rule, earlier, checkpoint)
 
-    def _advance_chains(self, data, init, advance, earlier):
-        """Run the chains; keep them and their draws in ``_run_`` and ``_draws_``.
+            def judge(so_far):
+                fit = copy(self)
+                fit._hold(signature, so_far)
+                keep(fit)
+                return fit.r_hat_, fit.ess_
 
-        ``advance(state, rng, n_sweeps, n_warmup, thin)`` returns (state, draws); ``earlier`` is what :meth:`_refit`
-        yields.
-        """
-        step = partial(advance, n_warmup=self.n_warmup, thin=self.thin)
-        self._run_, self._draws_ = self._run(data, init, step, earlier.get("_run_"), earlier.get("_draws_"))
+            step = partial(advance, n_warmup=self.n_warmup, thin=self.thin)
+            so_far, was_interrupted = LongRun(self, step, rule, judge, checkpoint).run(start)
+        self._hold(signature, so_far)
+        keep(self)
+        n_drawn = self._n_drawn(so_far.n_done)
+        self._interrupted_at_ = n_drawn if was_interrupted else None
+        self._shortfall_ = None if was_interrupted else rule.complaint(so_far.aim, n_drawn, self.r_hat_, self.ess_)
+
+    def _start(self, signature, init, rule, earlier, checkpoint):
+        """The run to go on with: that of the last fit, of the checkpoint (whichever is longer), or a new one."""
+        found = checkpoint.load()
+        if self.warm_start and "_run_" in earlier:
+            last = earlier["_run_"]
+            changed = differences(signature, last.signature)
+            if changed:
+                raise ValueError(
+                    f"warm_start=True goes on with the chains of the last fit, but {', '.join(changed)} changed: set "
+                    "it back, or fit with warm_start=False"
+                )
+            if found is None or found.n_done <= last.n_done:
+                found = SoFar(last.chains, self._chains_of(earlier["_draws_"]), last.n_done, last.aim)
+        if found is None:
+            return SoFar(start_chains(as_seed_sequence(self.random_state), self.n_chains, init), [], 0)
+        n_drawn = self._n_drawn(found.n_done)
+        if n_drawn > rule.most:
+            source = "warm_start=True" if self.warm_start and "_run_" in earlier else f"checkpoint={self.checkpoint!r}"
+            raise ValueError(
+                f"{source} cannot take draws back: n_draws={self.n_draws}, but there are {n_drawn} already; fit with "
+                "warm_start=False and no checkpoint, or another one, for fewer"
+            )
+        return found
+
+    def _n_drawn(self, n_done):
+        return max(n_done - self.n_warmup, 0) // self.thin
+
+    def _hold(self, signature, so_far):
+        """Take chains and draws for this estimator's own."""
+        self._run_ = Run(signature, so_far.chains, so_far.n_done, so_far.aim)
+        self.n_iter_, self._draws_ = so_far.n_done, so_far.draws
+
+    def _chains_of(self, draws):
+        """The draws as :meth:`_hold` got them."""
+        return draws
 
     def _all_draws(self, name):
         """The field ``name`` of all chains' draws, (n_chains, n_draws, ...)."""
@@ -175,34 +205,21 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
 
     def _signature(self, data):
         """What must stay the same for a warm start, by name."""
-        params = {name: value for name, value in self.get_params().items() if name not in self._FREE}
+        params = {name: value for name, value in self.get_params().items() if name.partition("__")[0] not in self._FREE}
         return {"the data": fingerprint(data), **{name: fingerprint(value) for name, value in params.items()}}
-
-    def _check_same(self, signature, total, earlier):
-        names = sorted(signature.keys() | earlier.signature.keys())
-        changed = [name for name in names if signature.get(name) != earlier.signature.get(name)]
-        changed = [name for name in changed if name.rpartition("__")[0] not in changed]
-        if changed:
-            raise ValueError(
-                f"warm_start=True goes on with the chains of the last fit, but {', '.join(changed)} changed: "
-                "set it back, or fit with warm_start=False"
-            )
-        if total < earlier.n_done:
-            raise ValueError(
-                f"warm_start=True cannot take draws back: n_draws={self.n_draws}, but the last fit already has "
-                f"{(earlier.n_done - self.n_warmup) // self.thin}; fit with warm_start=False"
-            )
 
     def _warn_about_chains(self):
         """Warn where the chains were interrupted, and once where they have not mixed."""
-        if self.n_iter_ < self.n_warmup + self.n_draws * self.thin:
-            n_kept = (self.n_iter_ - self.n_warmup) // self.thin
+        if self._interrupted_at_ is not None:
             warn_user(
-                f"interrupted: kept {n_kept} of n_draws={self.n_draws} draws of each chain; warm_start=True goes on",
+                f"interrupted: kept {self._interrupted_at_} of n_draws={self.n_draws} draws of each chain; "
+                "warm_start=True goes on",
                 RuntimeWarning,
             )
         complaint = self._not_mixed()
-        if complaint:
+        if self._shortfall_ is not None:
+            warn_user(self._shortfall_, RuntimeWarning)
+        elif complaint:
             warn_user(
                 f"{complaint}; increase n_draws (now {self.n_draws}; warm_start=True goes on) and n_warmup (now "
                 f"{self.n_warmup})",

@@ -81,6 +81,11 @@ def number_of_records(n_records):
 def check_raw(estimator, query, n):
     """Raise where records that are to be privatised do not go with ``n_records``, or their number is not public."""
     n_records = estimator.n_records
+    if estimator.checkpoint is not None:
+        raise ValueError(
+            f"checkpoint={estimator.checkpoint!r} with fit(X, y): each run would spend the budget on another release; "
+            "release once, S = mechanism.privatize(...) of the columns (X, y), keep S, and fit(S) with the checkpoint"
+        )
     if query.neighbours != "replace":
         raise ValueError(
             f"with neighbours={query.neighbours!r} the number of records is confidential, and fit(X, y) would use it: "

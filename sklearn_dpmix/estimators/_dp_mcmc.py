@@ -202,10 +202,12 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             for psi, source in zip(starts, sources[1:], strict=True)
         ]
         with Progress(self, 0, plan.n_iter, unit="iteration") as progress:
-            chains, blocks, n_done = run_chains(chains, sampler, plan.n_iter, n_jobs=self.n_jobs, progress=progress)
+            chains, blocks, n_done = run_chains(
+                chains, sampler, plan.n_iter, n_jobs=self.n_jobs, watch=lambda chains, blocks, n_done: progress(n_done)
+            )
         if n_done == 0:
             raise KeyboardInterrupt("interrupted before there was anything to keep; the budget is spent all the same")
-        self.theta_draws_, self.n_iter_ = np.array([np.concatenate(own) for own in blocks]), n_done
+        self.theta_draws_, self.n_iter_ = np.array([np.concatenate(own) for own in zip(*blocks, strict=True)]), n_done
         self._keep(budget, plan, [chain.state for chain in chains], sources[0], len(records))
 
     def _unit(self, target, coordinates, unknown=None):

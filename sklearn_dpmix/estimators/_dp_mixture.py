@@ -3,6 +3,7 @@
 from copy import deepcopy
 from functools import partial
 from numbers import Integral
+from operator import methodcaller
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,8 +57,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     n_chains : int, default=4
     n_warmup : int, default=1000
         Sweeps of each chain that are dropped.
-    n_draws : int, default=1000
-        Draws kept of each chain.
+    n_draws : int, "auto" or AutoDraws, default=1000
+        Draws kept of each chain; "auto": as many as it takes, see :class:`AutoDraws`.
     thin : int, default=1
         Sweeps for one draw.
     n_jobs : int, optional
@@ -66,8 +67,12 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         Seed of the chains.
     warm_start : bool, default=False
         Go on with the chains of the last fit up to a larger ``n_draws``: the draws are those of one longer run.
+    checkpoint : str or path, optional
+        File that the run is saved to every half minute, and at its end.  A fit that finds it goes on from there, to the
+        draws of one uninterrupted run; that of another fit is refused and left as it is.  Beside it stays an empty
+        file with ``.lock``.
     verbose : int, default=0
-        1 shows a progress bar.
+        1 shows a progress bar, with draws a second, R-hat so far and the time left.
 
     Attributes
     ----------
@@ -136,6 +141,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         n_jobs=None,
         random_state=None,
         warm_start=False,
+        checkpoint=None,
         verbose=0,
     ):
         self.mechanism = mechanism
@@ -150,6 +156,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     # --- fit ---------------------------------------------------------------------------------------------------------
@@ -198,38 +205,40 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             )
             for doubt in release.doubts():
                 warn_user(doubt, UserWarning)
-            self._sample(values, Z, release, earlier)
-            self._set_draws()
-            if self.sampler_.has_acceptance:
-                self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+            centre = np.median(release.guess(), axis=0, keepdims=True)
+            self._sample(values, Z, release, methodcaller("_keep", centre), earlier)
             _, channel, kernel, _ = values
             self._Z_ = Z
             if is_local(self):
                 self._clustering_, self.labels_ = choose_clustering(
                     self._draws_, channel, kernel, Z, self._has_marginal()
                 )
-            self._monitor(self._monitors(release.guess()))
         self._warn_about_chains()
         return self
 
-    def _sample(self, values, Z, release, earlier):
-        """Run the chains: set ``n_iter_`` and the draws."""
+    def _sample(self, values, Z, release, keep, earlier):
         sampler = self.sampler_
         guess = Z if self.kernel_.absorbs_noise else release.guess()
         init = partial(sampler.init, values, Z, guess, self.kernel_.sizes(self._n_features_))
-        step = partial(_advance, sampler, values, Z, n_warmup=self.n_warmup, thin=self.thin)
-        earlier_draws = earlier["_draws_"].chains() if "_draws_" in earlier else None
-        self._run_, draws = self._run(Z, init, step, earlier.get("_run_"), earlier_draws)
-        self._draws_ = MixtureDraws(draws)
+        self._advance_chains(Z, init, partial(_advance, sampler, values, Z), keep, earlier)
 
-    def _set_draws(self):
+    def _hold(self, signature, so_far):
+        super()._hold(signature, so_far._replace(draws=MixtureDraws(so_far.draws)))
+
+    def _chains_of(self, draws):
+        return draws.chains()
+
+    def _keep(self, centre):
         draws = self._draws_
         self.n_clusters_draws_ = draws.by_chain(draws.flat.n_clusters)
         self.weights_draws_ = draws.occupied_weights()
         if self.mixing_.random_part:
             setattr(self, f"{self.mixing_.random_part}_draws_", draws.by_chain(draws.flat.concentration))
+        if self.sampler_.has_acceptance:
+            self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+        self._monitor(self._monitors(centre))
 
-    def _monitors(self, records):
+    def _monitors(self, centre):
         """What convergence is judged by: free of labels."""
         monitors = {"n_clusters": self.n_clusters_draws_}
         if self.mixing_.random_part:
@@ -237,7 +246,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         mean, variance = self.moment_draws()
         for name, values in {"mean": mean, "log_variance": np.log(variance)}.items():
             monitors[name] = values[..., 0] if self._n_features_ == 1 else values
-        at_centre = self._draws_.density(self._kernel(), np.median(records, axis=0, keepdims=True))[..., 0]
+        at_centre = self._draws_.density(self._kernel(), centre)[..., 0]
         monitors["log_density"] = np.log(at_centre + np.finfo(float).tiny)
         return monitors
 

@@ -1,6 +1,7 @@
 """Exponential families from noisy sufficient statistics."""
 
 from numbers import Integral
+from operator import methodcaller
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,7 +48,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     approximation : {"auto", "exact", "normal"}, default="auto"
         "exact": no approximation; "normal": the hidden statistic s is taken to be normal given θ; "auto": exact where
         that is affordable.  See Notes.
-    n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, verbose :
+    n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.
 
     Attributes
@@ -133,6 +134,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         n_jobs=None,
         random_state=None,
         warm_start=False,
+        checkpoint=None,
         verbose=0,
     ):
         self.mechanism = mechanism
@@ -148,6 +150,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @with_callbacks
@@ -181,8 +184,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
             self._check_features(S, problem.S)
             engine = choose_engine(problem, self.approximation)
             self.family_, self.prior_, self.approximation_ = problem.family, problem.prior, engine.approximation
-            self._advance_chains(problem.S, engine.init, engine.advance, earlier)
-            self._set_draws(engine)
+            self._advance_chains(problem.S, engine.init, engine.advance, methodcaller("_keep", engine), earlier)
         self._warn_about_chains()
         return self
 
@@ -190,7 +192,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         """Set ``n_features_in_``, and names where the release has some."""
         validate_data(self, S if np.ndim(S) == 2 else array, reset=True, skip_check_array=True)
 
-    def _set_draws(self, engine):
+    def _keep(self, engine):
         self.theta_draws_ = self._all_draws("theta")
         if not np.all(np.isfinite(self.theta_draws_)):
             raise FloatingPointError(

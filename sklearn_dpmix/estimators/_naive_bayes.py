@@ -2,6 +2,7 @@
 
 from functools import partial
 from numbers import Integral
+from operator import methodcaller
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,7 +47,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
     n_values : int or sequence of int of length n_features, optional
         Values of a feature are 0, 1, ..., n_values - 1.  None: what the query says, or as far as ``X`` goes without a
         mechanism.
-    n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, verbose :
+    n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.  Noise is never drawn from ``random_state``.
 
     Attributes
@@ -115,6 +116,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         n_jobs=None,
         random_state=None,
         warm_start=False,
+        checkpoint=None,
         verbose=0,
     ):
         self.mechanism = mechanism
@@ -129,6 +131,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def __sklearn_tags__(self):
@@ -166,7 +169,6 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         with self._refit() as earlier:
             run = self._fit_known if self.mechanism is None else self._fit_release
             run(X, y, alpha, earlier)
-            self._set_draws()
         self._warn_about_chains()
         return self
 
@@ -192,7 +194,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         model = NaiveBayes(len(self.classes_), sizes, alpha)
         values = KnownTables()._lower(), model._lower(), KnownTables()._lower()
         advance = partial(advance_tables, values, np.zeros((0, 0)))
-        self._advance_chains((X, y), partial(start_tables, model, counts), advance, earlier)
+        self._advance_chains((X, y), partial(start_tables, model, counts), advance, methodcaller("_keep"), earlier)
 
     def _fit_release(self, X, y, alpha, earlier):
         """A release, or records that are privatised first."""
@@ -222,14 +224,14 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         if sampler is None:
             sampler, init = CollapsedGibbs(), partial(start_records, model, value, n_records, S)
         advance = partial(advance_tables, (sampler._lower(), value, channel), S)
-        self._advance_chains((S, n_records), init, advance, earlier)
+        self._advance_chains((S, n_records), init, advance, methodcaller("_keep"), earlier)
 
     def _records(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         return X, y
 
-    def _set_draws(self):
+    def _keep(self):
         theta, n_classes, sizes = self._all_draws("theta"), len(self.classes_), self.n_values_
         self.class_prob_draws_, features = theta[..., :n_classes], theta[..., n_classes:]
         shape = (*theta.shape[:2], len(sizes), n_classes, max(sizes))

@@ -2,6 +2,7 @@
 
 from functools import partial
 from numbers import Integral
+from operator import methodcaller
 from typing import Any, ClassVar
 
 from sklearn.base import _fit_context
@@ -54,7 +55,7 @@ class PrivatePosteriorDA(ChainEstimator):
             Where chains start.
     n_records : int, optional
         Number of records behind the release of a query.
-    n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, verbose :
+    n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.
 
     Attributes
@@ -120,6 +121,7 @@ class PrivatePosteriorDA(ChainEstimator):
         n_jobs=None,
         random_state=None,
         warm_start=False,
+        checkpoint=None,
         verbose=0,
     ):
         self.mechanism = mechanism
@@ -132,6 +134,7 @@ class PrivatePosteriorDA(ChainEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @with_callbacks
@@ -162,13 +165,16 @@ class PrivatePosteriorDA(ChainEstimator):
         with self._refit() as earlier:
             model = UserModel(self.model)
             release, data, init = self._release(model, S)
-            self._advance_chains(data, init, partial(advance_user_model, model, release), earlier)
-            self.theta_draws_ = self._all_draws("theta")
-            if release is not None:
-                self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
-            self._monitor({"theta": self.theta_draws_})
+            advance = partial(advance_user_model, model, release)
+            self._advance_chains(data, init, advance, methodcaller("_keep", release), earlier)
         self._warn_about_chains()
         return self
+
+    def _keep(self, release):
+        self.theta_draws_ = self._all_draws("theta")
+        if release is not None:
+            self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+        self._monitor({"theta": self.theta_draws_})
 
     def _check_model(self):
         """Raise TypeError where the model lacks a method."""

@@ -19,7 +19,10 @@ N_TICKS = 100
 
 
 class Progress:
-    """Context manager around a fit; called with the number of sweeps (or draws) done, and what else to show."""
+    """Context manager around a fit; called with the number of sweeps (or draws) done, and what else to show.
+
+    ``total=None``: nobody knows yet when it ends.
+    """
 
     def __init__(self, estimator, done, total, unit="sweep"):
         self.estimator, self.done, self.total, self.unit = estimator, done, total, unit
@@ -27,7 +30,7 @@ class Progress:
 
     def __enter__(self):
         if hasattr(self.estimator, "_skl_callbacks") or hasattr(self.estimator, "_parent_callback_ctx"):
-            self.n_ticks = max(min(N_TICKS, self.total - self.done), 1)
+            self.n_ticks = None if self.total is None else max(min(N_TICKS, self.total - self.done), 1)
             self.context = self.estimator._init_callback_context(max_subtasks=self.n_ticks)
             self.context.call_on_fit_task_begin(estimator=self.estimator)
         if self.estimator.verbose:
@@ -37,12 +40,16 @@ class Progress:
             self.bar = tqdm(total=self.total, initial=self.done, unit=self.unit, desc=name, file=sys.stderr)
         return self
 
-    def __call__(self, n_done, words=""):
+    def __call__(self, n_done, words=None):
         if self.bar is not None:
             self.bar.update(self.done + n_done - self.bar.n)
-            self.bar.set_postfix_str(words)
+            if words is not None:
+                self.bar.set_postfix_str(words)
         if self.context is not None:
-            reached = n_done * self.n_ticks // max(self.total - self.done, 1)
+            if self.total is None:
+                reached = self.ticks + 1
+            else:
+                reached = n_done * self.n_ticks // max(self.total - self.done, 1)
             while self.ticks < reached:
                 self.ticks += 1
                 step = self.context.subcontext(task_name=f"{self.unit}s")

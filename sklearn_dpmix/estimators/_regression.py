@@ -2,6 +2,7 @@
 
 from functools import partial
 from numbers import Integral
+from operator import methodcaller
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,7 +59,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         None is ``GaussianPredictors()``.
     interweave : bool, default=True
         Add non-centred moves of the parameters, without which they hardly move where there are many records.
-    n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, verbose :
+    n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.  Noise is never drawn from ``random_state``.
 
     Attributes
@@ -128,6 +129,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         n_jobs=None,
         random_state=None,
         warm_start=False,
+        checkpoint=None,
         verbose=0,
     ):
         self.mechanism = mechanism
@@ -142,6 +144,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @with_callbacks
@@ -171,8 +174,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         prior.check()
         with self._refit() as earlier:
             run = self._fit_known if self.mechanism is None else self._fit_release
-            model = run(X, y, prior, earlier)
-            self._set_draws(model)
+            run(X, y, prior, earlier)
         self._warn_about_chains()
         return self
 
@@ -187,8 +189,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         p = X.shape[1]
         model = ClampedRegression(bounds, prior, GaussianPredictors(np.zeros(p), np.eye(p)))
         init = partial(start_known_records, model, np.column_stack([X, y]))
-        self._advance_chains((X, y), init, partial(advance_known, model._lower()), earlier)
-        return model
+        advance = partial(advance_known, model._lower())
+        self._advance_chains((X, y), init, advance, methodcaller("_keep", model), earlier)
 
     def _fit_release(self, X, y, prior, earlier):
         """A release, or records that are privatised first."""
@@ -213,14 +215,15 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         sampler = RegressionAugmentation(n_moves=N_MOVES if self.interweave else 0)
         values = sampler._lower(), model._lower(), channel, counting(n_records)._lower()
         init = partial(start_augmentation, model, values[1], start, most, S, moments_of(S, start, bounds))
-        self._advance_chains(S, init, partial(advance_augmentation, values, S, count), earlier)
-        self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
-        if self.interweave:
-            floats = self._state_floats().sum(axis=0)
-            self.move_acceptance_rate_ = float(floats[MOVES_ACCEPTED] / floats[MOVES_PROPOSED])
-        return model
+        advance = partial(advance_augmentation, values, S, count)
+        self._advance_chains(S, init, advance, methodcaller("_keep", model), earlier)
 
-    def _set_draws(self, model):
+    def _keep(self, model):
+        if self.mechanism is not None:
+            self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+            if self.interweave:
+                floats = self._state_floats().sum(axis=0)
+                self.move_acceptance_rate_ = float(floats[MOVES_ACCEPTED] / floats[MOVES_PROPOSED])
         p = self.n_features_in_
         theta = self._all_draws("theta")
         self.intercept_draws_, self.coef_draws_ = theta[..., 0], theta[..., 1 : p + 1]

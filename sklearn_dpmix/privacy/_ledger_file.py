@@ -4,10 +4,8 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
-import tempfile
-import time
 
+from .._files import locked, replacing
 from ._barker import BarkerCurve
 from ._releases import GaussianReleases
 from ._subsampled import SubsampledReleases
@@ -20,10 +18,7 @@ VERSION = 1
 class LedgerFile:
     """One file of entries; each is a pair (what, releases).
 
-    A file is written beside the old one, flushed to the disk and put in its place by one rename, so that a crash leaves
-    the old entries or the new ones.  The lock is on a file of its own (the path with ``.lock``), since a rename would
-    pull the locked file away from under those who wait; it stays where it is, empty.  Locks are the operating system's
-    and end with the process that holds them; network file systems may not have them.
+    How it is replaced and locked: :mod:`sklearn_dpmix._files`.
     """
 
     def __init__(self, path, budget):
@@ -33,18 +28,14 @@ class LedgerFile:
     @contextlib.contextmanager
     def locked(self):
         """Hold the lock: no other process, and no other holder in this one, is between reading and writing."""
-        try:
-            descriptor = os.open(self.path + ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-        except FileNotFoundError:
-            raise FileNotFoundError(f"the folder of the privacy ledger {self.path} does not exist: make it") from None
-        try:
-            _lock(descriptor)
+        with contextlib.ExitStack() as stack:
             try:
-                yield
-            finally:
-                _unlock(descriptor)  # not left to close(): a process forked meanwhile has a descriptor of the lock, too
-        finally:
-            os.close(descriptor)
+                stack.enter_context(locked(self.path))
+            except FileNotFoundError:
+                raise FileNotFoundError(
+                    f"the folder of the privacy ledger {self.path} does not exist: make it"
+                ) from None
+            yield
 
     def exists(self):
         """Whether there is a file."""
@@ -95,22 +86,8 @@ class LedgerFile:
             "entries": [{"what": what, "releases": [_to_json(one) for one in releases]} for what, releases in entries],
         }
         content["sha256"] = _digest(content)
-        text = json.dumps(content, indent=1)
-        folder, name = os.path.split(self.path)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            if self.exists():
-                os.chmod(temporary, stat.S_IMODE(os.stat(self.path).st_mode))
-            os.replace(temporary, self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _flush_folder(folder)
+        with replacing(self.path) as file:
+            file.write(json.dumps(content, indent=1).encode())
 
     def _refusal(self, reason):
         return ValueError(
@@ -152,38 +129,3 @@ def _digest(content):
     """SHA-256 of all but the digest, whatever the order and the white space."""
     rest = {name: value for name, value in content.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
-def _flush_folder(folder):
-    """Make the rename durable, where folders can be flushed."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-if os.name == "nt":  # pragma: no cover
-    import msvcrt
-
-    def _lock(descriptor):
-        while True:
-            try:
-                os.lseek(descriptor, 0, os.SEEK_SET)
-                return msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-            except OSError:
-                time.sleep(0.01)
-
-    def _unlock(descriptor):
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined]
-
-else:
-    import fcntl
-
-    def _lock(descriptor):
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-    def _unlock(descriptor):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -1,0 +1,21 @@
+"""When chains count as mixed."""
+
+import numpy as np
+
+R_HAT_LIMIT, ESS_LIMIT = 1.05, 100
+
+
+def least(r_hat, ess):
+    """(name of the worst R-hat, name of the smallest effective sample size); (None, None) where nothing varies."""
+    known = [name for name, value in r_hat.items() if not np.isnan(value)]
+    if not known:
+        return None, None
+    return max(known, key=r_hat.get), min(known, key=ess.get)
+
+
+def numbers(r_hat, ess, worst, fewest, ess_limit=ESS_LIMIT):
+    """The two that decide, in words."""
+    return (
+        f"worst R-hat {r_hat[worst]:.3f} ({worst}, should be below {R_HAT_LIMIT}), smallest effective sample size "
+        f"{ess[fewest]:.0f} ({fewest}, should be above {ess_limit:g})"
+    )
