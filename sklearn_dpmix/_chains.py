@@ -8,9 +8,11 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 
 BLOCK_SECONDS = 0.2
+STRETCH = 25  # how many times as long a block may be where sending chains to and fro takes time ...
+SHARE = 20  # ... which is to be that small a part of it
 
 
 class Chain(NamedTuple):
@@ -38,7 +40,9 @@ def start_chains(seed_sequence, n_chains, init):
 
 
 def run_chains(chains, step, n_sweeps, *, n_jobs=None, watch=None):
-    """Advance all chains by ``n_sweeps`` in blocks of about ``BLOCK_SECONDS``.
+    """Advance all chains by ``n_sweeps`` in blocks of about ``BLOCK_SECONDS``, longer where a block's way is long.
+
+    A worker that dies in the middle costs its block, where joblib's backend gives the block to another (Dask's does).
 
     Parameters
     ----------
@@ -59,22 +63,30 @@ def run_chains(chains, step, n_sweeps, *, n_jobs=None, watch=None):
         Less than ``n_sweeps`` where ``watch`` stopped the run, or after Ctrl-C, which keeps the blocks that all chains
         finished.
     """
-    blocks, size = [], 1
+    blocks, size, rounds = [], 1, -(-len(chains) // effective_n_jobs(n_jobs))
     reached = chains, 0, 0  # chains, sweeps, blocks: one name, so that an interruption never finds it half updated
     try:
         with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
             while reached[1] < n_sweeps:
                 size = min(size, n_sweeps - reached[1])
                 started = time.perf_counter()
-                advanced = parallel(delayed(type(chain).advance)(chain, step, size) for chain in reached[0])
+                advanced = parallel(delayed(_timed)(chain, step, size) for chain in reached[0])
                 seconds = time.perf_counter() - started
-                blocks.append([draws for _, draws in advanced])
-                reached = [chain for chain, _ in advanced], reached[1] + size, len(blocks)
+                blocks.append([draws for _, draws, _ in advanced])
+                reached = [chain for chain, _, _ in advanced], reached[1] + size, len(blocks)
                 if watch is not None and watch(reached[0], blocks, reached[1]):
                     break
+                working = rounds * max(own for _, _, own in advanced)
+                aim = max(BLOCK_SECONDS, min(STRETCH * BLOCK_SECONDS, SHARE * (seconds - working)))
                 # the first block also loads compiled code: it only sets the scale
-                size = max(1, min(20 * size, int(size * BLOCK_SECONDS / max(seconds, 1e-6))))
+                size = max(1, min(20 * size, int(size * aim / max(working, 1e-6))))
     except KeyboardInterrupt:
         pass
     chains, n_done, n_blocks = reached
     return chains, blocks[:n_blocks], n_done
+
+
+def _timed(chain, step, n_sweeps):
+    """Return (the chain ``n_sweeps`` further, its draws, seconds)."""
+    started = time.perf_counter()
+    return *chain.advance(step, n_sweeps), time.perf_counter() - started

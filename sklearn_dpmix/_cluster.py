@@ -9,6 +9,7 @@ from ._compiled import entry, helper
 from ._mixture import in_chunks, log_sum_in
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on
+CHUNK = 2**16  # releases classified together
 N_SCORED, N_PREDICTIVE = 500, 10_000  # draws averaged in g(z); records drawn where g has no closed form
 
 
@@ -20,9 +21,19 @@ class Clustering(NamedTuple):
     label: np.ndarray
     has_marginal: bool
 
-    def predict(self, channel, kernel, Z):
+    def predict(self, channel, kernel, Z, n_jobs=None):
         """The label of each release: that of the cluster with the largest w_k g(z | θ_k)."""
-        return self.label[self.classify(channel, kernel, Z, np.arange(len(Z)))[0]]
+        return self.label[self.clusters(channel, kernel, Z, n_jobs)]
+
+    def clusters(self, channel, kernel, Z, n_jobs=None):
+        """The number of that cluster, of each release."""
+        found = np.empty(len(Z), dtype=np.int64)
+
+        def put(rows):
+            found[rows] = self.classify(channel, kernel, Z, np.arange(rows.start, rows.stop))[0]
+
+        in_chunks(put, len(Z), CHUNK, n_jobs)
+        return found
 
     def classify(self, channel, kernel, Z, rows):
         """(The cluster of each release of ``rows``, their classification likelihood)."""
@@ -32,7 +43,7 @@ class Clustering(NamedTuple):
         return clusters, score
 
 
-def choose_clustering(draws, channel, kernel, Z, has_marginal):
+def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None):
     """Choose a representative draw on the training release; return (its :class:`Clustering`, the release's labels).
 
     It is the draw whose classification likelihood Σ_i max_k log(w_k g(z_i | θ_k)) is largest, among ``N_CANDIDATES``
@@ -46,11 +57,12 @@ def choose_clustering(draws, channel, kernel, Z, has_marginal):
         for atoms in map(draws.occupied, draws.every(N_CANDIDATES))
     ]
     best = max(candidates, key=lambda clustering: clustering.classify(channel, kernel, Z, subset)[1])
-    clusters, _ = best.classify(channel, kernel, Z, np.arange(len(Z)))
-    is_empty = ~np.isin(best.label, clusters)
+    labels = best.clusters(channel, kernel, Z, n_jobs)
+    is_empty = np.bincount(labels, minlength=len(best.label)) == 0
     label = np.empty_like(best.label)
     label[np.argsort(is_empty, kind="stable")] = best.label
-    return best._replace(label=label), label[clusters]
+    np.take(label, labels, out=labels, mode="clip")  # in place; no label is out of range
+    return best._replace(label=label), labels
 
 
 def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None):

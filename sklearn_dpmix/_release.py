@@ -6,6 +6,7 @@ from scipy.special import gammainc
 from .mechanisms import NoNoise
 
 DOUBT = 1e-6  # probability below which an honest release is doubted
+CHUNK = 2**18  # records looked at together, which bounds the memory of what is kept of each
 
 
 class Release:
@@ -73,7 +74,10 @@ class Release:
         mean, variance = self.moments()
         spread = self.Z.std(axis=0)
         shrink = np.sqrt(variance) / np.where(spread > 0, spread, 1.0)
-        return mean + (self.Z - self.Z.mean(axis=0)) * np.minimum(shrink, 1.0)
+        records = self.Z - self.Z.mean(axis=0)  # then in place: there may be many
+        records *= np.minimum(shrink, 1.0)
+        records += mean
+        return np.asarray(records)
 
     def doubts(self):
         """What makes it improbable that the release came from this mechanism, as sentences."""
@@ -115,13 +119,19 @@ class Release:
         bounds = self.bounds()
         if bounds is None or not getattr(self.mechanism, "clamp", True):
             return
-        outside = np.maximum(np.maximum(bounds[:, 0] - self.Z, self.Z - bounds[:, 1]), 0.0)
-        tail = self.mechanism.tail_probability(outside, self.noise_scale())
-        if tail is None:
-            return
-        tail = np.where(outside > 0, tail, 1.0)
-        record, feature = np.unravel_index(np.argmin(tail), tail.shape)
-        probability = min(1.0, 2.0 * float(tail[record, feature]) * self.Z.size)  # on either side
+        least, record, feature, scale = np.inf, 0, 0, self.noise_scale()
+        for first in range(0, len(self.Z), CHUNK):
+            rows = slice(first, first + CHUNK)
+            outside = np.maximum(np.maximum(bounds[:, 0] - self.Z[rows], self.Z[rows] - bounds[:, 1]), 0.0)
+            tail = self.mechanism.tail_probability(outside, scale[rows])
+            if tail is None:
+                return
+            tail = np.where(outside > 0, tail, 1.0)
+            if tail.min() < least:
+                least = float(tail.min())
+                record, feature = np.unravel_index(np.argmin(tail), tail.shape)
+                record += first
+        probability = min(1.0, 2.0 * least * self.Z.size)  # on either side
         if probability < DOUBT:
             yield (
                 f"record {record} of the release has {self.Z[record, feature]:.6g} in feature {feature}, which "

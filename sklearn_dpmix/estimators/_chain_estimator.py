@@ -236,7 +236,7 @@ def fingerprint(value):
     if hasattr(value, "get_params") or isinstance(value, (np.random.Generator, np.random.RandomState)):
         return f"{type(value).__module__}.{type(value).__qualname__}"
     try:
-        return joblib_hash(value)
+        return joblib_hash(value, coerce_mmap=True)
     except Exception:  # it cannot be pickled: the same object is the same
         return id(value)
 

@@ -211,15 +211,18 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             self._Z_ = Z
             if is_local(self):
                 self._clustering_, self.labels_ = choose_clustering(
-                    self._draws_, channel, kernel, Z, self._has_marginal()
+                    self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs
                 )
         self._warn_about_chains()
         return self
 
     def _sample(self, values, Z, release, keep, earlier):
         sampler = self.sampler_
-        guess = Z if self.kernel_.absorbs_noise else release.guess()
-        init = partial(sampler.init, values, Z, guess, self.kernel_.sizes(self._n_features_))
+
+        def init(rng):  # records near a guess, which is not kept: it is as large as the release
+            guess = Z if self.kernel_.absorbs_noise else release.guess()
+            return sampler.init(values, Z, guess, self.kernel_.sizes(self._n_features_), rng)
+
         self._advance_chains(Z, init, partial(_advance, sampler, values, Z), keep, earlier)
 
     def _hold(self, signature, so_far):
@@ -307,7 +310,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             A cluster that no training record was put in has a number beyond those of ``labels_``.
         """
         Z, channel = self._new_release(Z, epsilon)
-        return self._clustering_.predict(channel, self._kernel(), Z)
+        return self._clustering_.predict(channel, self._kernel(), Z, self.n_jobs)
 
     @available_if(is_local)
     def score_release(self, Z, y=None, epsilon=None):

@@ -4,9 +4,11 @@ import numpy as np
 
 from .._compiled import Component, lower
 from ._run import run_block
-from ._state import CONCENTRATION, new_state
+from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, new_state
 
 __all__ = ["MixtureSampler", "check_count"]
+
+CHUNK = 2**18  # records looked at together, which bounds the memory of what is kept of each
 
 
 class MixtureSampler(Component):
@@ -68,18 +70,9 @@ class MixtureSampler(Component):
         state = new_state(n, self.n_imputed, d, n_params, sizes[1], levels=self.needs_levels, order=self.needs_order)
         state.records[:n] = records[:, None, :]
         n_start = int(min(rng.integers(1, 11), n, getattr(values[3], "most_clusters", n)))
-        spread = records.std(axis=0)
-        spread[spread == 0] = 1.0
-        best = np.full(n, np.inf)
-        for k, centre in enumerate(records[rng.choice(n, n_start, replace=False)]):
-            distance = (((records - centre) / spread) ** 2).sum(axis=1)
-            closer = distance < best
-            best[closer] = distance[closer]
-            state.alloc[closer] = k
-        occupied, state.alloc[:] = np.unique(state.alloc, return_inverse=True)
-        counts = np.bincount(state.alloc, minlength=len(occupied))
-        state.counts[: len(occupied)] = counts
-        state.ints[0] = state.ints[2] = len(occupied)
+        counts = put_to_nearest(records, records[rng.choice(n, n_start, replace=False)], state.alloc)
+        state.counts[: len(counts)] = counts
+        state.ints[N_SLOTS] = state.ints[N_CLUSTERS] = len(counts)
         state.floats[CONCENTRATION] = values[3].start
         return state._replace(table=start_table(values[1], Z, records)) if self.is_global(values[1]) else state
 
@@ -92,6 +85,22 @@ class MixtureSampler(Component):
         """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
         Z = state.table if state.table.size else Z
         return run_block(values, Z, state, rng, n_sweeps, n_warmup, thin)
+
+
+def put_to_nearest(records, centres, alloc):
+    """Write the number of each record's nearest centre, among those that have a record; return their counts."""
+    spread = records.std(axis=0)
+    spread[spread == 0] = 1.0
+    counts = np.zeros(len(centres), dtype=np.int64)
+    parts = [slice(first, first + CHUNK) for first in range(0, len(records), CHUNK)]
+    for rows in parts:
+        distances = [(((records[rows] - centre) / spread) ** 2).sum(axis=1) for centre in centres]
+        alloc[rows] = np.argmin(distances, axis=0)
+        counts += np.bincount(alloc[rows], minlength=len(centres))
+    number = np.cumsum(counts > 0) - 1
+    for rows in parts:
+        alloc[rows] = number[alloc[rows]]
+    return counts[counts > 0]
 
 
 def start_table(channel, Z, records):

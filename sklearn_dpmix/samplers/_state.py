@@ -27,7 +27,7 @@ N_FLOATS = KERNEL_STEPS + N_BINS
 class State(NamedTuple):
     """All of a chain but its random generator: arrays that a sweep changes in place."""
 
-    alloc: np.ndarray  # (n,) int64: slot of each record's cluster
+    alloc: np.ndarray  # (n,) int32: slot of each record's cluster
     records: np.ndarray  # (n + 1, m, d): imputed confidential records, m auxiliaries each; the last row is scratch
     levels: np.ndarray  # (n,) or empty: slice level of each record
     counts: np.ndarray  # (capacity,): records in each slot, as floats
@@ -50,7 +50,7 @@ def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=F
     ints[STAGE] = NOT_BEGUN
     floats = np.zeros(N_FLOATS)
     return State(
-        alloc=np.zeros(n_records, dtype=np.int64),
+        alloc=np.zeros(n_records, dtype=np.int32),
         records=np.zeros((n_records + 1, n_auxiliary, n_features)),
         levels=np.zeros(n_records if levels else 0),
         counts=counts,
