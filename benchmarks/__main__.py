@@ -7,7 +7,7 @@ import argparse
 import pathlib
 import platform
 
-from . import channels, curator, efficiency, private_draws, regression, simulation, speed, startup, threads
+from . import channels, curator, efficiency, millions, private_draws, regression, simulation, speed, startup, threads
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
@@ -147,6 +147,14 @@ def main():
     if not options.no_memory:
         memory = startup.peak_memory()
         section("Memory", f"A million records, 4 chains of 500 draws: peak {memory:.2f} GiB resident.\n")
+        section(
+            "Ten million records, one chain, the release mapped from a file",
+            table(
+                ("sampler", "seconds a sweep", "seconds of the rest of a fit", "memory, in multiples of the release"),
+                millions.sweeps(),
+                ("{}", "{:.2f}", "{:.1f}", "{:.2f}"),
+            ),
+        )
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text("\n".join(parts))
 

@@ -1,10 +1,13 @@
 """Chains as values: the draws depend on the seed and the data only, whatever runs, stops or resumes the chains."""
 
 import copy
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import warnings
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -88,6 +91,34 @@ def test_draws_do_not_depend_on_dask(processes):
     ):
         fitted = mixture().fit(RELEASE)
     assert_same_fit(fitted, mixture().fit(RELEASE))
+
+
+@pytest.mark.slow
+def test_a_dask_worker_that_is_killed_costs_a_block():
+    """Catches state that lives in a worker: the chains go on from the blocks that came back, to the same draws."""
+    distributed = pytest.importorskip("distributed")
+    timers = []
+
+    def kill_one(progress, n_done, words=None):
+        if not timers:  # a little later, while the next block runs
+            pid = next(iter(client.run(os.getpid).values()))
+            timers.append(threading.Timer(0.1, os.kill, (pid, signal.SIGKILL)))
+            timers[0].start()
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+        joblib.parallel_config(backend="dask"),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr("sklearn_dpmix.estimators._progress.Progress.__call__", kill_one)
+        before = set(client.scheduler_info()["workers"])
+        fitted = mixture(n_draws=20_000).fit(RELEASE)
+        timers[0].join()
+        assert set(client.scheduler_info()["workers"]) != before
+    assert_same_fit(fitted, mixture(n_draws=20_000).fit(RELEASE))
 
 
 @pytest.mark.parametrize(
