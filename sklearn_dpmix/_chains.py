@@ -53,12 +53,13 @@ def run_chains(chains, step, n_sweeps, *, n_jobs=None, watch=None):
     n_jobs : int or None
         As in joblib; threads unless a ``joblib.parallel_config`` says otherwise.
     watch : callable (chains, blocks, n_done) -> bool, optional
-        Called after each block with all there is so far; what it returns says whether to stop.
+        Called after each block with all there is so far, one list of draws a block; what it returns says whether to
+        stop.
 
     Returns
     -------
     chains : list of Chain
-    blocks : list of list of draws, one list a block, of one a chain
+    blocks : list of list of draws, one list a chain
     n_done : int
         Less than ``n_sweeps`` where ``watch`` stopped the run, or after Ctrl-C, which keeps the blocks that all chains
         finished.
@@ -83,7 +84,7 @@ def run_chains(chains, step, n_sweeps, *, n_jobs=None, watch=None):
     except KeyboardInterrupt:
         pass
     chains, n_done, n_blocks = reached
-    return chains, blocks[:n_blocks], n_done
+    return chains, [list(kept) for kept in zip(*blocks[:n_blocks], strict=True)] or [[] for _ in chains], n_done
 
 
 def _timed(chain, step, n_sweeps):

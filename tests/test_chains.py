@@ -345,9 +345,9 @@ def test_interrupt_anywhere_leaves_whole_blocks(at):
     chains = start_chains(np.random.SeedSequence(0), 3, lambda rng: Count(np.zeros(())))
     ended, blocks, n_done = run_chains(chains, Counting(at), 500)
     assert n_done == (500 if at == 1000 else n_done) < 501
-    for c, chain in enumerate(ended):
+    for chain, kept in zip(ended, blocks, strict=True):
         assert chain.state.value == n_done
-        assert [number for block in blocks for number in block[c]] == [*range(n_done)]
+        assert [number for block in kept for number in block] == [*range(n_done)]
     assert chains[0].state.value == 0
 
 

@@ -207,7 +207,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             )
         if n_done == 0:
             raise KeyboardInterrupt("interrupted before there was anything to keep; the budget is spent all the same")
-        self.theta_draws_, self.n_iter_ = np.array([np.concatenate(own) for own in zip(*blocks, strict=True)]), n_done
+        self.theta_draws_, self.n_iter_ = np.array([np.concatenate(own) for own in blocks]), n_done
         self._keep(budget, plan, [chain.state for chain in chains], sources[0], len(records))
 
     def _unit(self, target, coordinates, unknown=None):

@@ -67,7 +67,7 @@ class LongRun:
         return self._joined(so_far, chains, blocks, n_new), n_new < n_sweeps and time.monotonic() < self.deadline
 
     def _joined(self, so_far, chains, blocks, n_new):
-        parts = [[*so_far.draws[c : c + 1], *(block[c] for block in blocks)] for c in range(len(chains))]
+        parts = [[*so_far.draws[c : c + 1], *blocks[c]] for c in range(len(chains))]
         draws = [join(own) for own in parts] if parts[0] else []
         return SoFar(chains, draws, so_far.n_done + n_new, so_far.aim)
 
@@ -76,7 +76,8 @@ class LongRun:
         n_done, now = so_far.n_done + n_new, time.monotonic()
         self.progress(n_done - self.n_first)
         if self.estimator.verbose and now > self.look_at:
-            self.progress(n_done - self.n_first, self._words(self._joined(so_far, chains, blocks, n_new)))
+            by_chain = list(zip(*blocks, strict=True))
+            self.progress(n_done - self.n_first, self._words(self._joined(so_far, chains, by_chain, n_new)))
             ended = time.monotonic()
             self.look_at = ended + max(SECONDS, SHARE * (ended - now))
         if now > self.checkpoint.due:
