@@ -1,4 +1,4 @@
-# make demo | test | test-oldest | lint | bench | nightly | clean.  Needs Python 3.11 or newer; everything else goes into $(VENV).
+# make demo | test | test-oldest | test-wheel | lint | bench | nightly | clean.  Needs Python 3.11 or newer; everything else goes into $(VENV).
 # Another interpreter: make PYTHON=python3.12 test.  Arguments for pytest: make test ARGS="-k mixture -x".
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,7 +9,7 @@ PIP := $(PY) -m pip install -q
 export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test test-oldest lint bench nightly clean
+.PHONY: help demo test test-oldest test-wheel lint bench nightly clean
 .NOTPARALLEL:
 
 help:
@@ -25,6 +25,21 @@ test: $(VENV)/.installed-dev
 test-oldest:
 	$(MAKE) VENV=$(VENV)-oldest $(VENV)-oldest/.installed-oldest
 	$(VENV)-oldest/bin/python -m pytest -q -n 2 tests/test_scikit_learn.py
+
+# The wheel as users get it: no extras, a cold cache, and the clone's package out of reach.  What build/ holds from an
+# earlier build would go into the wheel, so it goes first.
+WHEEL_TESTS := components datasets estimator ledger mechanisms metrics queries release_mode scikit_learn
+test-wheel:
+	rm -rf build
+	$(PYTHON) -m venv build/venv
+	build/venv/bin/python -m pip wheel -q --no-deps -w build .
+	build/venv/bin/python -m pip install -q build/*.whl pytest
+	mkdir build/elsewhere
+	cd build/elsewhere && unset PYTHONPATH && ../venv/bin/python -P -c \
+	  'import sys, sklearn_dpmix as p; print(sys.version, p.__file__); sys.exit(not p.__file__.startswith(sys.prefix))'
+	cd build/elsewhere && unset PYTHONPATH && ../venv/bin/python -P -m pytest -q -p no:cacheprovider \
+	  -c ../../pyproject.toml --rootdir ../.. -m "not slow and not nightly" $(ARGS) \
+	  --pyargs sklearn_dpmix $(WHEEL_TESTS:%=../../tests/test_%.py)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .

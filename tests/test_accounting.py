@@ -4,7 +4,6 @@ import itertools
 import math
 import pickle
 
-import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -28,6 +27,8 @@ from sklearn_dpmix.privacy import (
 from sklearn_dpmix.privacy._amplification import by_profile, by_ternary_divergences
 from sklearn_dpmix.privacy._renyi import ORDERS, renyi_epsilon, renyi_log_delta
 from sklearn_dpmix.privacy._subsampled_gaussian import _log_excess
+
+mpmath = pytest.importorskip("mpmath")
 
 ACCOUNTANTS = ("zcdp", "rdp", "tight")
 BANANA = 0.17 * 100_000**0.5  # noise multiplier of the thesis' penalty tests, at ε = 4 and δ = 1e-6

@@ -3,13 +3,14 @@
 import itertools
 import math
 
-import mpmath
 import numpy as np
 import pytest
 from scipy import special, stats
 
 from sklearn_dpmix.samplers import fit_barker_correction
 from sklearn_dpmix.samplers._barker_correction import barker_correction
+
+mpmath = pytest.importorskip("mpmath")
 
 VARIANCES = (1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75)
 ALPHA = 1e-6

@@ -10,7 +10,6 @@ import zlib
 from fractions import Fraction
 from functools import cache
 
-import mpmath
 import numba
 import numpy as np
 import pytest
@@ -20,6 +19,8 @@ from scipy import special, stats
 from sklearn_dpmix import _beta
 from sklearn_dpmix._beta import digamma, draw_beta, draw_beta_interval, log_beta, trigamma
 from sklearn_dpmix.kernels._beta import fill_inner_masses
+
+mpmath = pytest.importorskip("mpmath")
 
 EPS = np.finfo(float).eps
 INF = math.inf

@@ -6,7 +6,6 @@ Its posteriors are in ``test_exact_channels.py``.  Compiled methods run here as 
 import itertools
 import pickle
 
-import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -20,6 +19,8 @@ from sklearn_dpmix._release import Release
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel
 from sklearn_dpmix.mechanisms import BinomialMechanism
 from sklearn_dpmix.samplers import Auto, Cells, Interweaved
+
+mpmath = pytest.importorskip("mpmath")
 
 ALPHA = 1e-6
 FAR = 1e-20  # a twin is rejected by a margin

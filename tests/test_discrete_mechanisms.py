@@ -7,7 +7,6 @@ import itertools
 import pickle
 import re
 
-import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -19,6 +18,8 @@ from sklearn_dpmix.mechanisms import _secure, compiled
 from sklearn_dpmix.mechanisms._discrete_gaussian import DiscreteGaussianMechanism, exact_log_delta
 from sklearn_dpmix.mechanisms._discrete_laplace import DiscreteLaplaceMechanism
 from sklearn_dpmix.privacy import gaussian_scale
+
+mpmath = pytest.importorskip("mpmath")
 
 ALPHA = 1e-6
 PAIR = np.array([(-1, 3), (0, 1)])  # bounds of two features

@@ -412,7 +412,7 @@ def test_random_concentration_has_draws():
     assert model.concentration_draws_.shape == (2, 200)
     assert np.ptp(model.concentration_draws_) > 0
     assert "concentration" in model.r_hat_
-    assert "concentration" in model.summary().index
+    assert "concentration" in str(model.summary())
 
 
 # --- time and memory, each in a process of its own -------------------------------------------------------------------

@@ -8,7 +8,6 @@ import math
 import re
 import zlib
 
-import mpmath
 import numba
 import numpy as np
 import pytest
@@ -18,6 +17,8 @@ from scipy import special, stats
 from sklearn_dpmix import _numeric, _vector
 from sklearn_dpmix._numeric import draw_gamma_below, draw_truncated_normal, log_gamma_p, log_ndtr, log_ndtr_interval
 from sklearn_dpmix._vector import exp_bounded
+
+mpmath = pytest.importorskip("mpmath")
 
 EPS = np.finfo(float).eps
 INF = math.inf

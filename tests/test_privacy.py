@@ -2,7 +2,6 @@
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
 from scipy.special import log_ndtr
@@ -14,6 +13,8 @@ from sklearn_dpmix.privacy import (
     gaussian_scale,
     zcdp_to_approx_dp,
 )
+
+mpmath = pytest.importorskip("mpmath")
 
 EPSILONS = [0.0, *10.0 ** np.arange(-12, 4.1, 1.0), 0.3, 1.7, 25.0]
 DELTAS = [1e-200, 1e-30, 1e-9, 1e-5, 0.01, 0.25, 0.9, 0.999]

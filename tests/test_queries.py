@@ -6,7 +6,6 @@ import pickle
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
@@ -113,7 +112,7 @@ def test_values_of_sufficient_statistics():
     for name, (records, t) in cases.items():
         query = SufficientStatistics(name)
         expected = [sum(column) for column in zip(*(t(one) for one in records))]
-        for given in (records, np.array(records)[:, None], pd.DataFrame({"x": records})):
+        for given in (records, np.array(records)[:, None]):
             np.testing.assert_allclose(query.value(given), expected, rtol=1e-14)
         assert query.n_statistics == len(expected) == len(query.statistic_names())
     counts = SufficientStatistics(Multinomial(n_categories=4))
@@ -121,6 +120,13 @@ def test_values_of_sufficient_statistics():
     assert counts.statistic_names() == ["sum(x==0)", "sum(x==1)", "sum(x==2)", "sum(x==3)"]
     assert SufficientStatistics("bernoulli").value([True, False, True]).tolist() == [2]
     assert SufficientStatistics("normal").value([]).tolist() == [0, 0]
+
+
+def test_value_of_a_data_frame():
+    """Catches a query that takes the frame's index or its labels for records."""
+    frames = pytest.importorskip("pandas")
+    records = frames.DataFrame({"x": [0.25, 0.5, 0.75, 0.5]}, index=[7, 3, 3, 0])
+    assert SufficientStatistics("normal").value(records).tolist() == [2.0, 1.125]
 
 
 # ---------------------------------------------------------------- bounded records

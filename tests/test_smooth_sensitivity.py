@@ -10,7 +10,6 @@ import re
 import statistics
 import warnings
 
-import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -29,6 +28,8 @@ from sklearn_dpmix.mechanisms._smooth_gaussian import GaussianLaw
 from sklearn_dpmix.mechanisms._smooth_laplace import LaplaceLaw
 from sklearn_dpmix.mechanisms._smooth_student_t import StudentTLaw
 from sklearn_dpmix.queries import BoundedRecords, SmoothMedian, SmoothQuery, SmoothTrimmedMean
+
+mpmath = pytest.importorskip("mpmath")
 
 ALPHA = 1e-6
 XIS = (0.01, 0.1, 0.5, 2.0)

@@ -69,7 +69,7 @@ class DPBarkerMCMC(WalkEstimator):
     >>> budget = GaussianMechanism(epsilon=2.0, delta=1e-6)
     >>> model, start = GaussianMean(data_norm=5.0), PrivateNewton()
     >>> sampler = DPBarkerMCMC(budget, model=model, temperature=0.02, n_iter=4000, n_chains=2, preconditioner=start)
-    >>> bool(abs(sampler.fit(X).summary()["mean"].iloc[0] - 1.0) < 0.3)
+    >>> bool(abs(sampler.fit(X).theta_draws_[:, 1000:].mean() - 1.0) < 0.3)
     True
     """
 
