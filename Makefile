@@ -29,15 +29,16 @@ test-oldest:
 # The wheel as users get it: no extras, a cold cache, and the clone's package out of reach.  What build/ holds from an
 # earlier build would go into the wheel, so it goes first.
 WHEEL_TESTS := components datasets estimator ledger mechanisms metrics queries release_mode scikit_learn
+WHEEL_PY := "$(CURDIR)/build/venv/bin/python"
 test-wheel:
 	rm -rf build
 	$(PYTHON) -m venv build/venv
-	build/venv/bin/python -m pip wheel -q --no-deps -w build .
-	build/venv/bin/python -m pip install -q build/*.whl pytest
+	$(WHEEL_PY) -m pip wheel -q --no-deps -w build .
+	$(WHEEL_PY) -m pip install -q build/*.whl pytest
 	mkdir build/elsewhere
-	cd build/elsewhere && unset PYTHONPATH && ../venv/bin/python -P -c \
+	cd build/elsewhere && unset PYTHONPATH && $(WHEEL_PY) -P -c \
 	  'import sys, sklearn_dpmix as p; print(sys.version, p.__file__); sys.exit(not p.__file__.startswith(sys.prefix))'
-	cd build/elsewhere && unset PYTHONPATH && ../venv/bin/python -P -m pytest -q -p no:cacheprovider \
+	cd build/elsewhere && unset PYTHONPATH && $(WHEEL_PY) -P -m pytest -q -p no:cacheprovider \
 	  -c ../../pyproject.toml --rootdir ../.. -m "not slow and not nightly" $(ARGS) \
 	  --pyargs sklearn_dpmix $(WHEEL_TESTS:%=../../tests/test_%.py)
 
