@@ -41,6 +41,8 @@ from numba.extending import (
 )
 from sklearn.base import BaseEstimator
 
+from ._typing import Function
+
 __all__ = ["Component", "Value", "compiled", "entry", "helper", "lower"]
 
 _OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
@@ -53,13 +55,13 @@ class _Helper(CPUDispatcher):
         return self.py_func(*args)
 
 
-def helper(function):
+def helper(function: Function) -> Function:
     """Compile a function into its callers; never cached by itself, and plain Python when Python calls it."""
-    return function if config.DISABLE_JIT else _Helper(function, targetoptions=_OPTIONS | {"no_cpython_wrapper": True})
+    return function if config.DISABLE_JIT else _Helper(function, targetoptions=_OPTIONS | {"no_cpython_wrapper": True})  # type: ignore[attr-defined, return-value]
 
 
 
-def entry(function):
+def entry(function: Function) -> Function:
     """Compile a function that Python calls, and keep it on disk.  Its first argument is a component's value."""
     dispatcher = jit(**_OPTIONS)(function)
     if dispatcher is not function:  # it is, under NUMBA_DISABLE_JIT=1
@@ -92,9 +94,9 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
 
 
-def compiled(method):
+def compiled(method: Function) -> Function:
     """Mark a method as callable on the component's value inside compiled code (it stays plain Python)."""
-    method._is_compiled = True
+    method._is_compiled = True  # type: ignore[attr-defined]
     return method
 
 
@@ -266,7 +268,8 @@ class Reach:
                 self.visit(base)
             for name, member in sorted(vars(obj).items()):
                 is_data = not name.startswith("__") and isinstance(member, _DATA)
-                if is_data or isinstance(member, pytypes.FunctionType):
+                is_code = isinstance(member, pytypes.FunctionType) and name not in _ANNOTATES
+                if is_data or is_code:
                     self.note("member", name)
                     self.visit(member)
         else:
@@ -303,6 +306,7 @@ class Reach:
                     self.visit_named(getattr(found, name), names, modules)
 
 
+_ANNOTATES = ("__annotate__", "__annotate_func__")  # since Python 3.14; nothing compiled reads annotations
 _DATA = (bool, int, float, complex, str, bytes, tuple, list, dict, np.generic, np.ndarray)
 
 
