@@ -1,5 +1,6 @@
 """What releases cost together: ε at a δ, δ at an ε."""
 
+from collections.abc import Iterable
 from math import exp, inf, isfinite, log
 
 from scipy.optimize import brentq
@@ -15,7 +16,7 @@ from ._renyi import ORDERS, renyi_epsilon, renyi_log_delta
 MARGIN = 5e-13
 
 
-def epsilon_of(releases, delta, accountant="tight"):
+def epsilon_of(releases: Releases | Iterable[Releases], delta: float, accountant: str = "tight") -> float:
     """Return an ε such that all ``releases`` together are (ε, δ)-DP; neighbours replace one record.
 
     Parameters
@@ -65,7 +66,7 @@ def epsilon_of(releases, delta, accountant="tight"):
     return min(renyi_epsilon(total_rdp(releases), delta), inf if bound is None else _gaussian_epsilon(bound, delta))
 
 
-def delta_of(releases, epsilon, accountant="tight"):
+def delta_of(releases: Releases | Iterable[Releases], epsilon: float, accountant: str = "tight") -> float:
     """Return a δ such that all ``releases`` together are (ε, δ)-DP: :func:`epsilon_of` the other way round.
 
     Parameters

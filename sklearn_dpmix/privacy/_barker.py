@@ -1,16 +1,18 @@
 """What one noisy Barker test on a batch reveals: a normal release whose variance depends on the records, too."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
+from .._typing import Array
 from ._checks import check_count, check_number, check_orders
 
 __all__ = ["BarkerCurve", "barker_rdp"]
 
 
-def barker_rdp(batch_size, variance=2.0, clip=1.0):
+def barker_rdp(batch_size: int, variance: float = 2.0, clip: float = 1.0) -> Callable[[Array], Array]:
     """Return the Rényi divergences of one Barker test, as a function of an array of orders.
 
     The test of Heikkilä, Jälkö, Dikmen & Honkela (2019) releases N(λ, variance - σ²) where, for a batch of b of the n

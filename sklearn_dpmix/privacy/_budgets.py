@@ -14,7 +14,14 @@ from ._renyi import ORDERS, log_deltas, renyi_log_delta
 from ._subsampled_gaussian import SubsampledGaussianReleases
 
 
-def max_releases(epsilon, delta, noise_multiplier, accountant="tight", batch_size=None, n_records=None):
+def max_releases(
+    epsilon: float,
+    delta: float,
+    noise_multiplier: float,
+    accountant: str = "tight",
+    batch_size: int | None = None,
+    n_records: int | None = None,
+) -> int:
     """Return how many Gaussian releases fit (ε, δ) together; neighbours replace one record.
 
     Parameters
@@ -68,7 +75,14 @@ def max_releases(epsilon, delta, noise_multiplier, accountant="tight", batch_siz
     return low
 
 
-def noise_multiplier_for(epsilon, delta, n_releases, accountant="tight", batch_size=None, n_records=None):
+def noise_multiplier_for(
+    epsilon: float,
+    delta: float,
+    n_releases: int,
+    accountant: str = "tight",
+    batch_size: int | None = None,
+    n_records: int | None = None,
+) -> float:
     """Return the least noise with which Gaussian releases fit (ε, δ): the inverse of :func:`max_releases`.
 
     Parameters

@@ -5,7 +5,7 @@ from math import log, sqrt
 from ._checks import check_delta, check_number
 
 
-def zcdp_to_approx_dp(rho, delta):
+def zcdp_to_approx_dp(rho: float, delta: float) -> float:
     """Return an ε such that ρ-zCDP implies (ε, δ)-DP: ε = ρ + 2√(ρ ln 1/δ) (Bun & Steinke 2016, Prop. 1.3).
 
     Parameters
@@ -24,7 +24,7 @@ def zcdp_to_approx_dp(rho, delta):
     return rho + 2.0 * sqrt(rho * -log(delta))
 
 
-def approx_dp_to_zcdp(epsilon, delta):
+def approx_dp_to_zcdp(epsilon: float, delta: float) -> float:
     """Return the largest ρ whose conversion by :func:`zcdp_to_approx_dp` fits (ε, δ): a budget, not an implication.
 
     ρ = (√(ln 1/δ + ε) - √(ln 1/δ))².

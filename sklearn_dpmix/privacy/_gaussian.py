@@ -9,7 +9,7 @@ from scipy.special import erfcx, erfinv, ndtr
 from ._checks import check_delta, check_number
 
 
-def gaussian_delta(epsilon, mu):
+def gaussian_delta(epsilon: float, mu: float) -> float:
     """Return the exact δ at ε of a Gaussian privacy-loss distribution N(μ, 2μ) (Balle & Wang 2018, Theorem 8).
 
     Gaussian noise of standard deviation σ on a query of L2 sensitivity Δ has μ = Δ²/(2σ²).  With s = √(2μ) = Δ/σ and
@@ -47,7 +47,7 @@ def gaussian_delta(epsilon, mu):
     return density * s * (m_1 - s / 2 * (m_2 - s / 3 * (m_3 - s / 4 * m_4)))
 
 
-def gaussian_scale(epsilon, delta, sensitivity=1.0):
+def gaussian_scale(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """Return the smallest Gaussian standard deviation that is (ε, δ)-DP (Balle & Wang 2018, Algorithm 1).
 
     Rounded up by about 1e-12 of itself, so that rounding is never paid for in privacy.
@@ -72,7 +72,7 @@ def gaussian_scale(epsilon, delta, sensitivity=1.0):
     return sensitivity * _unit_scale(float(epsilon), float(delta))
 
 
-def gaussian_mu(epsilon, delta):
+def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest μ of a Gaussian privacy-loss distribution N(μ, 2μ) that is (ε, δ)-DP.
 
     The inverse of :func:`gaussian_delta` in μ, that is how much Gaussian noise a budget buys: releases of noise

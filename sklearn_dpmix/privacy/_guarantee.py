@@ -1,6 +1,7 @@
 """What a mechanism promises."""
 
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,6 @@ class PrivacyGuarantee:
     neighbours: str = "replace one record"
 
     @classmethod
-    def pure(cls, epsilon, neighbours="replace one record"):
+    def pure(cls, epsilon: float, neighbours: str = "replace one record") -> Self:
         """ε-DP, which is ε²/2-zCDP (Bun & Steinke 2016, Proposition 1.4)."""
         return cls(epsilon, 0.0, 0.5 * epsilon**2, neighbours)

@@ -2,8 +2,11 @@
 
 import os
 import threading
+from collections.abc import Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from ._accountants import as_list, epsilon_of, fits, total
 from ._budgets import noise_multiplier_for
@@ -80,11 +83,13 @@ class PrivacyLedger:
     True
     """
 
-    def __init__(self, epsilon, delta, *, path=None, accountant="tight"):
+    def __init__(
+        self, epsilon: float, delta: float, *, path: str | os.PathLike[str] | None = None, accountant: str = "tight"
+    ) -> None:
         check_number("epsilon", epsilon, 0)
         check_delta(delta)
         check_accountant(accountant)
-        self._budget = {"epsilon": float(epsilon), "delta": float(delta), "accountant": accountant}
+        self._budget: dict[str, Any] = {"epsilon": float(epsilon), "delta": float(delta), "accountant": accountant}
         self._entries = []
         self._mutex = threading.RLock()
         self._process = os.getpid()
@@ -98,26 +103,26 @@ class PrivacyLedger:
                     self._file.write([])
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:
         """ε of the whole budget."""
         return self._budget["epsilon"]
 
     @property
-    def delta(self):
+    def delta(self) -> float:
         """δ of the whole budget."""
         return self._budget["delta"]
 
     @property
-    def accountant(self):
+    def accountant(self) -> str:
         """How releases are added up."""
         return self._budget["accountant"]
 
     @property
-    def path(self):
+    def path(self) -> Path | None:
         """The file's resolved path, or None."""
         return None if self._file is None else self._file.path
 
-    def spend(self, releases, what=""):
+    def spend(self, releases: Releases | Iterable[Releases], what: str = "") -> LedgerEntry:
         """Record releases before they are made, or refuse.
 
         Parameters
@@ -154,7 +159,7 @@ class PrivacyLedger:
             self._entries = entries
         return LedgerEntry(what, releases)
 
-    def would_fit(self, releases):
+    def would_fit(self, releases: Releases | Iterable[Releases]) -> bool:
         """Whether releases would fit now; only :meth:`spend` makes sure that they still do.
 
         Parameters
@@ -164,7 +169,7 @@ class PrivacyLedger:
         releases = as_list(releases)
         return fits([*_flat(self._now()), *releases], **self._budget)
 
-    def remaining_mu(self):
+    def remaining_mu(self) -> float | None:
         """Return the largest μ of Gaussian releases (see :class:`GaussianReleases`) that still fits.
 
         Returns
@@ -176,7 +181,7 @@ class PrivacyLedger:
         return None if used is None else max(0.0, _largest_mu(**self._budget) * (1.0 - 1e-12) - used * (1.0 + 1e-12))
 
     @property
-    def spent(self):
+    def spent(self) -> PrivacyGuarantee:
         """What all entries together promise, a :class:`PrivacyGuarantee` at the ledger's δ; ρ is None where unknown."""
         releases = _flat(self._now())
         epsilon = epsilon_of(releases, self.delta, self.accountant)
@@ -185,7 +190,7 @@ class PrivacyLedger:
         return PrivacyGuarantee(epsilon, self.delta, total(releases, "rho"))
 
     @property
-    def entries(self):
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """All entries, the oldest first, as a tuple of :class:`LedgerEntry`."""
         return tuple(LedgerEntry(what, releases) for what, releases in self._now())
 

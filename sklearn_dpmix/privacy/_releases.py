@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._typing import Floats
 from ._checks import check_count, check_number, check_orders
 
 
@@ -23,21 +25,21 @@ class Releases:
     n_releases: int
 
     @property
-    def mu(self):
+    def mu(self) -> float | None:
         """Mean of the privacy-loss distribution where that is exactly N(μ, 2μ); None where it is not."""
         return None
 
     @property
-    def rho(self):
+    def rho(self) -> float | None:
         """ρ of zero-concentrated differential privacy, or None where there is none."""
         return None
 
     @property
-    def gaussian_mu_bound(self):
+    def gaussian_mu_bound(self) -> float | None:
         """A μ such that N(μ, 2μ) is the loss of noise at least as revealing; None where none is known."""
         return self.mu
 
-    def rdp(self, orders):
+    def rdp(self, orders: ArrayLike) -> Floats:
         """Return the Rényi divergence of each order α > 1 that no pair of neighbours exceeds; inf where there is none.
 
         Parameters
@@ -95,16 +97,16 @@ class GaussianReleases(Releases):
         object.__setattr__(self, "n_releases", check_count("n_releases", self.n_releases, 0))
 
     @property
-    def mu(self):
+    def mu(self) -> float:
         """Mean of the privacy-loss distribution N(μ, 2μ)."""
         return _mu(self.noise_multiplier, self.n_releases)
 
     @property
-    def rho(self):
+    def rho(self) -> float:
         """ρ of zCDP: μ."""
         return self.mu
 
-    def rdp(self, orders):
+    def rdp(self, orders: ArrayLike) -> Floats:
         """Return α·μ for each order α."""
         return times(check_orders(orders), self.mu)
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._typing import Array, Floats
 from ._amplification import amplified
 from ._checks import check_batch, check_count, check_orders
 from ._releases import Releases, times
@@ -59,7 +61,7 @@ class SubsampledReleases(Releases):
     n_records: int
     n_releases: int = 1
 
-    def __init__(self, rdp, batch_size, n_records, n_releases=1):
+    def __init__(self, rdp: Callable[[Array], Array], batch_size: int, n_records: int, n_releases: int = 1) -> None:
         if not callable(rdp):
             raise TypeError(f"rdp must be a function of an array of orders, got {rdp!r}")
         batch_size, n_records = check_batch(batch_size, n_records)
@@ -68,7 +70,7 @@ class SubsampledReleases(Releases):
         object.__setattr__(self, "n_records", n_records)
         object.__setattr__(self, "n_releases", check_count("n_releases", n_releases, 0))
 
-    def rdp(self, orders):
+    def rdp(self, orders: ArrayLike) -> Floats:
         """Return the bound for each order α."""
         orders = check_orders(orders)
         key = (self.one_batch, self.batch_size / self.n_records, tuple(np.ravel(orders).tolist()))

@@ -32,7 +32,9 @@ from functools import lru_cache
 from math import ceil, inf, log, pi
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._typing import Floats
 from ._checks import check_batch, check_count, check_number, check_orders
 from ._releases import GaussianReleases, Releases, times
 
@@ -102,21 +104,21 @@ class SubsampledGaussianReleases(Releases):
         object.__setattr__(self, "n_releases", check_count("n_releases", self.n_releases, 0))
 
     @property
-    def mu(self):
+    def mu(self) -> float | None:
         """Mean of N(μ, 2μ) where the batch is all of the data, else None."""
         return self.gaussian_mu_bound if self.batch_size == self.n_records else None
 
     @property
-    def rho(self):
+    def rho(self) -> float | None:
         """ρ of zCDP, without amplification: that of the same noise on all of the data."""
         return self.gaussian_mu_bound
 
     @property
-    def gaussian_mu_bound(self):
+    def gaussian_mu_bound(self) -> float | None:
         """μ of the same noise on all of the data: subsampling never costs more."""
         return GaussianReleases(self.noise_multiplier, self.n_releases).mu
 
-    def rdp(self, orders):
+    def rdp(self, orders: ArrayLike) -> Floats:
         """Return the bound (3) for each order α, at most α·μ of the same noise on all of the data."""
         orders = check_orders(orders)
         one = _rdp(self.batch_size / self.n_records, 1.0 / self.noise_multiplier, tuple(np.ravel(orders).tolist()))
