@@ -1,9 +1,11 @@
 """What a query is, and the checks that all queries share."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .._parameters import check_bounds, numbers
+from .._typing import Array, Floats
 
 #: Which inputs are neighbours: one record is replaced by another, or one is added or removed.
 RELATIONS = ("replace", "add_remove")
@@ -54,14 +56,14 @@ class Query(BaseEstimator):
     neighbours = "replace"
 
     @property
-    def n_statistics(self):
+    def n_statistics(self) -> int | None:
         return None
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError or TypeError where a parameter is wrong."""
         check_relation(self.neighbours)
 
-    def contributions(self, records):
+    def contributions(self, records: ArrayLike) -> Array:
         """Return the contribution t(record) of each record.
 
         Parameters
@@ -82,7 +84,7 @@ class Query(BaseEstimator):
             f"{type(self).__name__} must define contributions(self, records): (n, ...) -> (n, n_statistics)"
         )
 
-    def value(self, records):
+    def value(self, records: ArrayLike) -> Floats:
         """Return the sum of the contributions, before noise.
 
         Parameters
@@ -113,7 +115,7 @@ class Query(BaseEstimator):
             )
         return total
 
-    def sensitivity(self, norm=1, neighbours=None):
+    def sensitivity(self, norm: int = 1, neighbours: str | None = None) -> float:
         """Return how far one record can move the value: max ‖t(x) - t(x')‖ over records, or max ‖t(x)‖.
 
         The former if a record is replaced, the latter if one is added or removed.
@@ -148,7 +150,7 @@ class Query(BaseEstimator):
         """The sensitivity, parameters checked."""
         raise TypeError(f"{type(self).__name__} must define sensitivity(self, norm=1, neighbours=None)")
 
-    def statistic_names(self):
+    def statistic_names(self) -> list[str]:
         """Return what each entry of the value is: a list of n_statistics str."""
         if self.n_statistics is None:
             raise ValueError(f"{type(self).__name__} must define n_statistics for its statistics to have names")

@@ -1,8 +1,10 @@
 """The sum of bounded records."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._parameters import numbers
+from .._typing import Array
 from ..models._base import length
 from ._base import Query, as_records, named_bounds, positive_integer
 
@@ -41,16 +43,16 @@ class BoundedRecords(Query):
     (5.0, 4.0)
     """
 
-    def __init__(self, bounds, n_features=1, *, neighbours="replace"):
+    def __init__(self, bounds: ArrayLike, n_features: int = 1, *, neighbours: str = "replace") -> None:
         self.bounds = bounds
         self.n_features = n_features
         self.neighbours = neighbours
 
     @property
-    def n_statistics(self):
+    def n_statistics(self) -> int:
         return positive_integer("n_features", self.n_features)
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         self._bounds()
 
@@ -65,7 +67,7 @@ class BoundedRecords(Query):
             )
         return named_bounds("bounds", self.bounds, n_features).T
 
-    def contributions(self, records):
+    def contributions(self, records: ArrayLike) -> Array:
         self.check()
         records = as_records(records, self.n_statistics, "the features")
         return np.clip(records, *self._bounds())
@@ -74,5 +76,5 @@ class BoundedRecords(Query):
         lo, hi = self._bounds()
         return length(hi - lo if relation == "replace" else np.maximum(np.abs(lo), np.abs(hi)), norm)
 
-    def statistic_names(self):
+    def statistic_names(self) -> list[str]:
         return [f"sum(x{j + 1})" for j in range(self.n_statistics)]

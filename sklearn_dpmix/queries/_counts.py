@@ -1,8 +1,12 @@
 """Class-by-feature tables of counts: what naive Bayes needs (Ju et al. 2022, §4.1)."""
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._parameters import numbers
+from .._typing import Array, Floats
 from ._base import Query, as_records, positive_integer
 
 
@@ -50,25 +54,32 @@ class ClassFeatureCounts(Query):
     ['count(class=0, x1=0)', 'count(class=0, x1=1)', 'count(class=1, x1=0)']
     """
 
-    def __init__(self, n_classes, n_values, n_features=None, *, neighbours="replace"):
+    def __init__(
+        self,
+        n_classes: int,
+        n_values: int | Sequence[int],
+        n_features: int | None = None,
+        *,
+        neighbours: str = "replace",
+    ) -> None:
         self.n_classes = n_classes
         self.n_values = n_values
         self.n_features = n_features
         self.neighbours = neighbours
 
     @property
-    def n_statistics(self):
+    def n_statistics(self) -> int:
         n_classes, n_values = self._sizes()
         return n_classes * sum(n_values)
 
-    def statistic_names(self):
+    def statistic_names(self) -> list[str]:
         n_classes, n_values = self._sizes()
         return [
             f"count(class={c}, x{k + 1}={v})" for k, size in enumerate(n_values) for c in range(n_classes)
             for v in range(size)
         ]  # fmt: skip
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         self._sizes()
 
@@ -111,13 +122,13 @@ class ClassFeatureCounts(Query):
         starts = n_classes * np.cumsum([0, *n_values[:-1]])
         return starts + records[:, -1:] * sizes[:-1] + records[:, :-1]
 
-    def contributions(self, records):
+    def contributions(self, records: ArrayLike) -> Array:
         cells = self._cells(records)
         contributions = np.zeros((len(cells), self.n_statistics))
         np.put_along_axis(contributions, cells, 1.0, axis=1)
         return contributions
 
-    def value(self, records):
+    def value(self, records: ArrayLike) -> Floats:
         return np.bincount(self._cells(records).ravel(), minlength=self.n_statistics).astype(np.float64)
 
     def _reach(self, norm, relation):

@@ -1,6 +1,7 @@
 """A number of records that was itself released with noise (add/remove neighbours)."""
 
 import math
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -36,11 +37,11 @@ class NoisyCount(BaseEstimator):
     1013
     """
 
-    def __init__(self, value, mechanism):
+    def __init__(self, value: float, mechanism: BaseEstimator) -> None:
         self.value = value
         self.mechanism = mechanism
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError or TypeError where a parameter is wrong."""
         values, mechanism = numbers(self.value), self.mechanism
         if values is None or values.ndim or not np.isfinite(values):
@@ -65,21 +66,21 @@ class NoisyCount(BaseEstimator):
         if hasattr(mechanism, "check_release"):
             mechanism.check_release(self.releases())
 
-    def releases(self):
+    def releases(self) -> Any:
         """The release as samplers see it, (1, 1)."""
         return np.array([[self.value]], dtype=np.float64)
 
     @property
-    def scale(self):
+    def scale(self) -> Any:
         """Scale of the noise."""
         return float(self.mechanism.noise_scale_for(1))
 
     @property
-    def likely(self):
+    def likely(self) -> Any:
         """The number of records that is nearest to the count: int, at least 1."""
         return max(round(float(self.value)), 1)
 
     @property
-    def most(self):
+    def most(self) -> Any:
         """A number of records that there cannot be more of: noise goes 40 scales beyond it with probability e^-40."""
         return self.likely + math.ceil(40.0 * self.scale)

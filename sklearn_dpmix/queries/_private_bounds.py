@@ -1,14 +1,18 @@
 """Bounds for a query from a private quantile, where none are public (Smith 2011; Kaplan, Schnapp & Stemmer 2022)."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from .._parameters import check_bounds, numbers, positive_number
 from .._random import as_generator
+from .._typing import Seed
 from ..privacy import PrivacyGuarantee
 
 
-def private_quantile(x, q, epsilon, bounds, *, random_state=None):
+def private_quantile(
+    x: ArrayLike, q: float, epsilon: float, bounds: ArrayLike, *, random_state: Seed = None
+) -> tuple[float, PrivacyGuarantee]:
     """Draw a quantile of confidential numbers by the exponential mechanism.
 
     A point t of the bounds has density proportional to exp(-ε |#{x_i < t} - qn| / 2): replacing a record changes the
@@ -58,7 +62,9 @@ def private_quantile(x, q, epsilon, bounds, *, random_state=None):
     return float(edges[k] + (edges[k + 1] - edges[k]) * rng.random()), PrivacyGuarantee.pure(float(epsilon))
 
 
-def private_bounds(x, epsilon, bounds, *, coverage=0.95, random_state=None):
+def private_bounds(
+    x: ArrayLike, epsilon: float, bounds: ArrayLike, *, coverage: float = 0.95, random_state: Seed = None
+) -> tuple[tuple[float, float], PrivacyGuarantee]:
     """Draw bounds that hold about a share ``coverage`` of confidential numbers: two private quantiles, ε/2 each.
 
     Parameters

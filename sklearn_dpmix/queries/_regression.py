@@ -40,10 +40,14 @@ corner (1, ..., 1).
 most 1: 2 q + q (q - 1) + q = p² + 4p + 3 in L1, and in L2 the root of 4 q + 2 q (q - 1) + q = 2 q² + 3 q.
 """
 
+from collections.abc import Callable
 from math import sqrt
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._typing import Array, Floats
 from ._base import Query, as_records, named_bounds, positive_integer
 
 
@@ -105,7 +109,15 @@ class RegressionMoments(Query):
     15.0
     """
 
-    def __init__(self, x_bounds, y_bounds, n_features, sensitivity="joint", *, neighbours="replace"):
+    def __init__(
+        self,
+        x_bounds: ArrayLike,
+        y_bounds: ArrayLike,
+        n_features: int,
+        sensitivity: str = "joint",
+        *,
+        neighbours: str = "replace",
+    ) -> None:
         self.x_bounds = x_bounds
         self.y_bounds = y_bounds
         self.n_features = n_features
@@ -117,29 +129,29 @@ class RegressionMoments(Query):
     # get_params, from which clone and repr are made, gives the word.
 
     @property
-    def sensitivity(self):
+    def sensitivity(self) -> Callable[..., float]:  # type: ignore[override]
         """The method ``sensitivity(norm=1, neighbours=None)`` of every query."""
         return super().sensitivity
 
     @sensitivity.setter
-    def sensitivity(self, rule):
+    def sensitivity(self, rule: str) -> None:
         self._rule = rule
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name, ``sensitivity`` as it was given."""
         return super().get_params(deep) | {"sensitivity": self._rule}
 
     @property
-    def n_statistics(self):
+    def n_statistics(self) -> int:
         p = positive_integer("n_features", self.n_features)
         return (p + 1) * (p + 4) // 2
 
-    def statistic_names(self):
+    def statistic_names(self) -> list[str]:
         x = [f"x{j + 1}" for j in range(self.n_features)]
         products = [f"{x[i]}*{x[j]}" for i, j in zip(*np.triu_indices(len(x)))]
         return [f"sum({entry})" for entry in ["y", *(f"{one}*y" for one in x), "y*y", *x, *products]]
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         if not isinstance(self._rule, str) or self._rule not in ("joint", "sum"):
             raise ValueError(
@@ -148,20 +160,20 @@ class RegressionMoments(Query):
             )
         self.record_bounds()
 
-    def value_range(self, n_records):
+    def value_range(self, n_records: int) -> Any:
         """Return (lowest, highest) that each entry of the value can be, each of shape (n_statistics,)."""
         p, squares = self.n_features, np.zeros(self.n_statistics, dtype=bool)
         rows, columns = np.triu_indices(p)
         squares[p + 1], squares[2 * p + 2 :] = True, rows == columns
         return np.where(squares, 0.0, -float(n_records)), np.full(len(squares), float(n_records))
 
-    def record_bounds(self):
+    def record_bounds(self) -> Any:
         """Return (lo, hi), each of shape (n_features + 1,), the response last."""
         n_features = positive_integer("n_features", self.n_features)
         x_bounds = named_bounds("x_bounds", self.x_bounds, n_features)
         return np.vstack([x_bounds, named_bounds("y_bounds", self.y_bounds, 1)]).T
 
-    def scale_records(self, records):
+    def scale_records(self, records: ArrayLike) -> Floats:
         """Return the records clamped to the bounds and mapped to [-1, 1].
 
         Parameters
@@ -190,7 +202,7 @@ class RegressionMoments(Query):
         records = as_records(records, len(lo), "the predictors and then the response")
         return 2.0 * ((np.clip(records, lo, hi) - lo) / (hi - lo)) - 1.0
 
-    def unscale_records(self, scaled):
+    def unscale_records(self, scaled: ArrayLike) -> Floats:
         """Return records on the original scale: the inverse of :meth:`scale_records`, inside the bounds.
 
         Parameters
@@ -212,7 +224,7 @@ class RegressionMoments(Query):
         scaled = as_records(scaled, len(lo), "the predictors and then the response")
         return lo + (hi - lo) * (0.5 * (scaled + 1.0))
 
-    def contributions(self, records):
+    def contributions(self, records: ArrayLike) -> Array:
         scaled = self.scale_records(records)
         x, y = scaled[:, :-1], scaled[:, -1:]
         rows, columns = np.triu_indices(x.shape[1])

@@ -1,8 +1,10 @@
 """Queries whose noise follows the data at hand: the median and trimmed means, with their smooth sensitivity."""
 
 from math import exp
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .._parameters import check_bounds, numbers, positive_number
@@ -51,22 +53,22 @@ class SmoothQuery(BaseEstimator):
     neighbours = "replace"
     n_statistics = 1
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError where a parameter is wrong."""
 
-    def value(self, X):
+    def value(self, X: ArrayLike) -> Any:
         """Return the value of confidential records X of shape (n, 1), before noise: ndarray of shape (1,)."""
         raise TypeError(f"{type(self).__name__} must define value(self, X) -> ndarray of shape (1,)")
 
-    def smooth_sensitivity(self, X, xi):
+    def smooth_sensitivity(self, X: ArrayLike, xi: float) -> float:
         """Return the ξ-smooth sensitivity at X of shape (n, 1), a positive float: as confidential as the records."""
         raise TypeError(f"{type(self).__name__} must define smooth_sensitivity(self, X, xi) -> positive float")
 
-    def smallest_smooth_sensitivity(self, n, xi):
+    def smallest_smooth_sensitivity(self, n: int, xi: float) -> float:
         """Return the smallest ξ-smooth sensitivity of any n records, or less; 0.0 where it is not known."""
         return 0.0
 
-    def sensitivity(self, norm=1, neighbours=None):
+    def sensitivity(self, norm: int = 1, neighbours: str | None = None) -> float:
         """Not available: TypeError.  Other mechanisms ask for it, and the data decide here."""
         raise TypeError(
             f"{type(self).__name__} has a sensitivity that depends on the data: release it through "
@@ -106,17 +108,17 @@ class CentralMean(SmoothQuery):
     the middle of the bounds attain the larger of the two.
     """
 
-    def n_trimmed(self, n):
+    def n_trimmed(self, n: int) -> int:
         """How many of n records are left out at each end."""
         raise NotImplementedError
 
-    def check(self):
+    def check(self) -> None:
         self._ends()
 
     def _ends(self):
         return check_bounds(self.bounds, 1)[0].tolist()
 
-    def value(self, X):
+    def value(self, X: ArrayLike) -> Any:
         """Return the value before noise.
 
         Parameters
@@ -130,7 +132,7 @@ class CentralMean(SmoothQuery):
         """
         return self.statistics(self._row(X), 1.0)[0, :1]
 
-    def smooth_sensitivity(self, X, xi):
+    def smooth_sensitivity(self, X: ArrayLike, xi: float) -> float:
         """Return the ξ-smooth sensitivity, exactly; as confidential as the records.
 
         Parameters
@@ -145,7 +147,7 @@ class CentralMean(SmoothQuery):
         """
         return float(self.statistics(self._row(X), xi)[0, 1])
 
-    def statistics(self, X, xi):
+    def statistics(self, X: ArrayLike, xi: float) -> Any:
         """Return the value and the smooth sensitivity of many data sets: what a simulator returns.
 
         Parameters
@@ -185,7 +187,7 @@ class CentralMean(SmoothQuery):
             result[rows, 1] = smooth_spread(x, g, xi) / (n - 2 * g)
         return result
 
-    def smallest_smooth_sensitivity(self, n, xi):
+    def smallest_smooth_sensitivity(self, n: int, xi: float) -> float:
         """Return the smallest ξ-smooth sensitivity that n records can have: that of records all in the middle.
 
         Parameters
@@ -264,10 +266,10 @@ class SmoothMedian(CentralMean):
            [ 2.    ,  6.6314]])
     """
 
-    def __init__(self, bounds):
+    def __init__(self, bounds: ArrayLike) -> None:
         self.bounds = bounds
 
-    def n_trimmed(self, n):
+    def n_trimmed(self, n: int) -> int:
         return (n - 1) // 2
 
 
@@ -304,15 +306,15 @@ class SmoothTrimmedMean(CentralMean):
     32.666666666666664
     """
 
-    def __init__(self, bounds, trim):
+    def __init__(self, bounds: ArrayLike, trim: float) -> None:
         self.bounds = bounds
         self.trim = trim
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         self.n_trimmed(1)
 
-    def n_trimmed(self, n):
+    def n_trimmed(self, n: int) -> int:
         trim = numbers(self.trim)
         if trim is None or trim.ndim or not 0 <= trim < 0.5:
             raise ValueError(

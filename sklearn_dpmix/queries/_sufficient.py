@@ -1,8 +1,10 @@
 """The sum of an exponential family's sufficient statistics (Bernstein & Sheldon 2018, §2 and §3.3)."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..models import resolve_family
+from .._typing import Array
+from ..models import Family, resolve_family
 from ._base import Query, as_records, named_bounds
 
 
@@ -60,20 +62,27 @@ class SufficientStatistics(Query):
     5.0
     """
 
-    def __init__(self, family, bounds=None, *, outside="clamp", neighbours="replace"):
+    def __init__(
+        self,
+        family: Family | str,
+        bounds: ArrayLike | None = None,
+        *,
+        outside: str = "clamp",
+        neighbours: str = "replace",
+    ) -> None:
         self.family = family
         self.bounds = bounds
         self.outside = outside
         self.neighbours = neighbours
 
     @property
-    def n_statistics(self):
+    def n_statistics(self) -> int:
         return self._family().n_statistics
 
-    def statistic_names(self):
+    def statistic_names(self) -> list[str]:
         return [f"sum({label})" for label in self._family().labels]
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         if not isinstance(self.outside, str) or self.outside not in ("clamp", "drop"):
             raise ValueError(
@@ -115,7 +124,7 @@ class SufficientStatistics(Query):
             raise ValueError(f"bounds must be integers for {who}, as its records are, got bounds={self.bounds!r}")
         return tuple(pair.tolist())
 
-    def contributions(self, records):
+    def contributions(self, records: ArrayLike) -> Array:
         self.check()
         family = self._family()
         who = f"family {type(family).__name__}"
