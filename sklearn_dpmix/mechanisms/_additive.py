@@ -1,13 +1,16 @@
 """Noise added to bounded records or to a query's value: what all such mechanisms share."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from .._compiled import compiled, entry, lower
 from .._parameters import check_bounds, positive_array, refuse_seed
 from .._random import as_generator
+from .._typing import Array, Floats, Seed
 from ._channel import RecordChannel
 from ._secure import secure_release
 
@@ -42,41 +45,41 @@ class AdditiveMechanism(RecordChannel):
     array([-0.4516])
     """
 
-    bounds = None
-    clamp = True
-    query = None
+    bounds: Any = None
+    clamp: bool = True
+    query: Any = None
     #: 1 or 2: the norm of the sensitivity that calibrates the noise; None where the class gives no guarantee
     norm: int | None = None
     #: "laplace" or "gaussian": what ``secure=True`` asks of OpenDP; None where it has no such noise
     secure_noise: str | None = None
 
     @property
-    def is_local(self):
+    def is_local(self) -> bool:  # type: ignore[override]
         """Whether the mechanism is applied record by record (local privacy) and not to a query of all of them."""
         return self.query is None
 
     @property
-    def noise_scale(self):
+    def noise_scale(self) -> float | Floats:
         """Scale of the noise; an array of shape (n_records,) where each record has its own.
 
         One pair of bounds counts for one feature: with several features, ask ``noise_scale_for(n_features)``.
         """
         return self.noise_scale_for(None)
 
-    def noise_scale_for(self, n_features):
+    def noise_scale_for(self, n_features: int | None) -> float | Floats:
         """Scale of the noise on records of ``n_features`` (bounds given as one pair count once a feature)."""
         return positive_array("scale", self.scale)
 
-    def tail_probability(self, distance, scale):
+    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Any:
         """P(noise > distance), distance at least 0; None where it is unknown."""
         return None
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         """Raise ValueError where a parameter is wrong; with ``n_features``, also where the bounds do not fit."""
         self.bounds_for(n_features)
         self.noise_scale_for(n_features)
 
-    def bounds_for(self, n_features):
+    def bounds_for(self, n_features: int | None) -> Floats | None:
         """Return ``bounds`` as an array of shape (n_features, 2), or None."""
         if not isinstance(self.clamp, (bool, np.bool_)):
             raise ValueError(f"clamp must be True or False, got {self.clamp!r}")
@@ -89,7 +92,7 @@ class AdditiveMechanism(RecordChannel):
             )
         return check_bounds(self.bounds, n_features)
 
-    def sensitivity(self, n_features=None):
+    def sensitivity(self, n_features: int | None = None) -> float | None:
         """Return how far one record can move what is released, under replacement; None where nothing bounds it.
 
         In the norm that the mechanism needs: records inside bounds differ by at most Σ(hi - lo) in L1, √Σ(hi - lo)² in
@@ -116,7 +119,7 @@ class AdditiveMechanism(RecordChannel):
             return "add or remove one record" if added else "replace one record"
         return "replace one record" + ("" if self.clamp else ", for records inside bounds")
 
-    def privatize(self, X, *, random_state=None, secure=False):
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release records (or the query's value) with noise.
 
         Parameters
@@ -170,7 +173,7 @@ class AdditiveMechanism(RecordChannel):
             f"{scale.shape}), but {there if self.is_local else 'a query makes one release: give one number'}"
         )
 
-    def log_density(self, Z, X):
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
         """Log density of a release given the confidential records, summed over features.
 
         Parameters
@@ -201,11 +204,11 @@ class AdditiveMechanism(RecordChannel):
 
     # --- the release of any statistic, as simulation-based inference sees it -----------------------------------------
 
-    def n_columns(self, n_statistics):
+    def n_columns(self, n_statistics: int) -> int:
         """How many numbers a simulator returns for a release of ``n_statistics``: as many."""
         return n_statistics
 
-    def release_density(self, S, widen=1.0):
+    def release_density(self, S: ArrayLike, widen: float = 1.0) -> Any:
         """The log density of releases, as a function of what they are noisy values of.
 
         Parameters
@@ -235,7 +238,7 @@ class AdditiveMechanism(RecordChannel):
         mechanism = self if widen == 1.0 else self._widened(widen, S.shape[1])
         return partial(_evaluate, mechanism._lower(n_records=len(S), n_features=S.shape[1]), np.array(S))
 
-    def log_release_mode(self, S):
+    def log_release_mode(self, S: ArrayLike) -> float | None:
         """Largest value of :meth:`release_density` at these releases, whatever the statistics; a bound for some noises.
 
         Noise has its mode at 0.  So one release is likeliest given itself; several of them given their
@@ -266,7 +269,7 @@ class AdditiveMechanism(RecordChannel):
         at = self._within_bounds(np.zeros(S.shape[1]))
         return float(self.release_density(np.tile(at, (len(S), 1)))(at[None])[0])
 
-    def likeliest_value(self, S, scale):
+    def likeliest_value(self, S: ArrayLike, scale: ArrayLike) -> Any:
         """Value under which the densities of several releases have the largest product; None where it is not known.
 
         Without bounds; on either side of it the product must fall.

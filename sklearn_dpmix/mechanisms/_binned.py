@@ -6,12 +6,15 @@ q(z_i | bin b) over its largest value, whose logarithm is ``Z[i, n_bins]``.  The
 """
 
 from math import inf, log
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from .._compiled import compiled, lower
 from .._parameters import check_bounds
+from .._typing import Array, Floats
 from ._cells import MOST_LOSS, CellChannel
 
 
@@ -26,24 +29,24 @@ class BinnedChannel(CellChannel):
     piece_shape = "flat"
     clamp = True
 
-    def bounds_for(self, n_features):
+    def bounds_for(self, n_features: int | None) -> Floats | None:
         return check_bounds(self.bounds, 1)
 
-    def n_features(self, n_released):
+    def n_features(self, n_released: int) -> int:
         return 1
 
-    def bin_of(self, X):
+    def bin_of(self, X: ArrayLike) -> Array:
         """Bin of each record: half-open, but the last holds its upper end too, and clamped records go to the ends."""
         lo, hi = self.bounds_for(1)[0]
         width = (hi - lo) / self.n_bins
         return np.clip((np.clip(X, lo, hi) - lo) / width, 0, self.n_bins - 1).astype(int)
 
-    def centres(self):
+    def centres(self) -> Floats:
         """Centres of the bins."""
         lo, hi = self.bounds_for(1)[0]
         return lo + (hi - lo) * (np.arange(self.n_bins) + 0.5) / self.n_bins
 
-    def encode(self, Z):
+    def encode(self, Z: ArrayLike) -> Any:
         """The table (n, n_bins + 1) that samplers see."""
         log_q = self.log_bins(Z)
         top = log_q.max(axis=1, keepdims=True)
@@ -52,7 +55,7 @@ class BinnedChannel(CellChannel):
         table.flags.writeable = False
         return table
 
-    def check_loss(self, loss):
+    def check_loss(self, loss: float) -> None:
         """Raise ValueError where releases tell bins apart beyond what the table can hold."""
         if loss > MOST_LOSS:
             raise ValueError(
@@ -60,7 +63,7 @@ class BinnedChannel(CellChannel):
                 "noise hides nothing; use a smaller epsilon"
             )
 
-    def bin_probabilities(self, Z):
+    def bin_probabilities(self, Z: ArrayLike) -> Array:
         """Maximum-likelihood probabilities of the bins given the release, roughly: 200 steps of EM."""
         table = self.encode(Z)[:, :-1]
         p = np.full(self.n_bins, 1.0 / self.n_bins)
@@ -69,19 +72,19 @@ class BinnedChannel(CellChannel):
             p /= p.sum()
         return p
 
-    def moments(self, Z):
+    def moments(self, Z: ArrayLike) -> Any:
         """Mean and variance of the confidential records, from :meth:`bin_probabilities`."""
         p, centres = self.bin_probabilities(Z), self.centres()
         mean = p @ centres
         within = (centres[1] - centres[0]) ** 2 / 12.0 if self.n_bins > 1 else 0.0
         return np.array([mean]), np.array([p @ (centres - mean) ** 2 + within])
 
-    def guess(self, Z):
+    def guess(self, Z: ArrayLike) -> Any:
         """(n, 1) records near which a chain may start: the most probable bin's centre."""
         best = np.argmax(self.encode(Z)[:, :-1] * self.bin_probabilities(Z), axis=1)
         return self.centres()[best][:, None]
 
-    def log_density(self, Z, X):
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
         """Log density of each release given its confidential record.
 
         Parameters

@@ -10,14 +10,17 @@ is Beta(a + k, b + m - k): every term is positive, and nothing is approximated.
 """
 
 from math import log
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 from sklearn.utils import check_array
 
 from .._compiled import compiled, lower
 from .._parameters import check_bounds, positive_array, refuse_seed
 from .._random import as_generator
+from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._cells import MOST_LOSS, CellChannel
 from ._channel import RecordChannel
@@ -86,14 +89,16 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
     is_discrete = True
     clamp = True
 
-    def __init__(self, epsilon=None, n_trials=None, *, bounds=(0, 1)):
+    def __init__(
+        self, epsilon: float | None = None, n_trials: int | None = None, *, bounds: ArrayLike | None = (0, 1)
+    ) -> None:
         self.epsilon = epsilon
         self.n_trials = n_trials
         self.bounds = bounds
 
     # --- parameters --------------------------------------------------------------------------------------------------
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         self._losses()
         self._n_trials()
         self.bounds_for(n_features)
@@ -116,7 +121,7 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
             )
         return int(value)
 
-    def bounds_for(self, n_features):
+    def bounds_for(self, n_features: int | None) -> Floats | None:
         return check_bounds(self.bounds, n_features)
 
     def _rates(self, n_records, n_features):
@@ -130,7 +135,7 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
         rate = np.broadcast_to(epsilon / (n_features * self._n_trials()), (n_records,))[:, None]
         return rate, np.exp(-np.logaddexp(0.0, rate)), np.tanh(0.5 * rate)
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
         return PrivacyGuarantee.pure(float(np.max(self._losses())))
 
@@ -142,7 +147,7 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
         lo, hi = self.bounds_for(X.shape[1]).T
         return (np.clip(X, lo, hi) - lo) / (hi - lo)
 
-    def privatize(self, X, *, random_state=None, secure=False):
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release a count for each value.
 
         Parameters
@@ -175,7 +180,7 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
             released[i, j] = sum(randbelow(2**60) < level for _ in range(self._n_trials()))
         return released
 
-    def check_release(self, Z):
+    def check_release(self, Z: ArrayLike) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         m = self._n_trials()
         wrong = (Z != np.floor(Z)) | (Z < 0) | (Z > m)
@@ -186,7 +191,7 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
                 f"{Z[i, j]:g}: pass the release as it was published, and the n_trials that it was made with"
             )
 
-    def log_density(self, Z, X):
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
         """Log probability of each release given its confidential record, summed over features.
 
         Parameters
@@ -221,7 +226,7 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
         p, p_squared = Z / m, Z * (Z - 1.0) / (m * max(m - 1.0, 1.0))  # unbiased, both
         return (p - q) / slope, (p_squared - 2.0 * q * p + q * q) / slope**2
 
-    def moments(self, Z):
+    def moments(self, Z: ArrayLike) -> Any:
         """Mean and variance of the confidential records by feature: unbiased, then moved to where they can be.
 
         One trial says nothing of the variance, which is then the uniform law's.
@@ -234,7 +239,7 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
         variance = np.clip(variance if self._n_trials() > 1 else 1.0 / 12.0, 0.0025, np.maximum(0.0025, mean - mean**2))
         return lo + (hi - lo) * mean, (hi - lo) ** 2 * variance
 
-    def guess(self, Z):
+    def guess(self, Z: ArrayLike) -> Any:
         """Records near which a chain may start: their estimates, shrunk to the moments and kept inside the bounds."""
         lo, hi = self.bounds_for(Z.shape[1]).T
         mean, variance = self.moments(Z)

@@ -1,8 +1,13 @@
 """How much noise a budget asks for, and what noise guarantees: what the continuous and the discrete laws share."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from .._parameters import calibrate
+from .._typing import Floats
 from ..privacy import PrivacyGuarantee
 from ._additive import AdditiveMechanism
 
@@ -12,7 +17,16 @@ class LaplaceCalibrated(AdditiveMechanism):
 
     norm = 1
 
-    def __init__(self, epsilon=None, *, bounds=None, query=None, scale=None, rho=None, clamp=True):
+    def __init__(
+        self,
+        epsilon: ArrayLike | None = None,
+        *,
+        bounds: ArrayLike | None = None,
+        query: BaseEstimator | None = None,
+        scale: ArrayLike | None = None,
+        rho: ArrayLike | None = None,
+        clamp: bool = True,
+    ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
         self.query = query
@@ -20,7 +34,7 @@ class LaplaceCalibrated(AdditiveMechanism):
         self.rho = rho
         self.clamp = clamp
 
-    def noise_scale_for(self, n_features):
+    def noise_scale_for(self, n_features: int | None) -> float | Floats:
         return calibrate(
             self,
             self.sensitivity(n_features),
@@ -28,14 +42,14 @@ class LaplaceCalibrated(AdditiveMechanism):
             rho=lambda rho, delta_1: delta_1 / np.sqrt(2.0 * rho),
         )
 
-    def likeliest_value(self, S, scale):
+    def likeliest_value(self, S: ArrayLike, scale: ArrayLike) -> Any:
         """Median with weights 1/b, one of the releases: the slope of Σ |z - y|/b changes its sign there."""
         order = np.argsort(S, axis=0)
         weight = np.cumsum(1.0 / scale[order], axis=0)
         middle = np.argmax(weight >= 0.5 * weight[-1], axis=0)
         return np.take_along_axis(S, np.take_along_axis(order, middle[None], axis=0), axis=0)[0]
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one release; of the least protected record where each has its own channel.
 
         Parameters
@@ -64,16 +78,16 @@ class GaussianCalibrated(AdditiveMechanism):
 
     def __init__(
         self,
-        epsilon=None,
-        delta=None,
+        epsilon: ArrayLike | None = None,
+        delta: float | None = None,
         *,
-        bounds=None,
-        query=None,
-        scale=None,
-        rho=None,
-        calibration="analytic",
-        clamp=True,
-    ):
+        bounds: ArrayLike | None = None,
+        query: BaseEstimator | None = None,
+        scale: ArrayLike | None = None,
+        rho: ArrayLike | None = None,
+        calibration: str = "analytic",
+        clamp: bool = True,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
@@ -83,7 +97,7 @@ class GaussianCalibrated(AdditiveMechanism):
         self.calibration = calibration
         self.clamp = clamp
 
-    def noise_scale_for(self, n_features):
+    def noise_scale_for(self, n_features: int | None) -> float | Floats:
         if self.calibration not in self.calibrations:
             known = " or ".join(f'"{name}"' for name in self.calibrations)
             raise ValueError(
@@ -109,15 +123,15 @@ class GaussianCalibrated(AdditiveMechanism):
         scales = np.array([self._scale_of(one, sensitivity, n_features) for one in distinct.tolist()])[inverse]
         return scales.reshape(np.shape(epsilon)) if np.ndim(epsilon) else float(scales.item())
 
-    def delta_of(self, epsilon, rho):
+    def delta_of(self, epsilon: ArrayLike | None, rho: ArrayLike) -> Any:
         """δ of the noise in force, at ε."""
         return float(self.delta)
 
-    def likeliest_value(self, S, scale):
+    def likeliest_value(self, S: ArrayLike, scale: ArrayLike) -> Any:
         """Mean with weights 1/σ²."""
         return np.average(S, axis=0, weights=(scale.min() / scale) ** 2)
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one release: (ε, δ) where ε was given, and ρ always.
 
         Of the least protected record where each has its own channel; δ is the one of the noise in force.

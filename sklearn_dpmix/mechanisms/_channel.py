@@ -5,8 +5,12 @@ independently given the record, so every question is about one feature.
 """
 
 from math import exp, inf, log
+from typing import Any
+
+from numpy.typing import ArrayLike
 
 from .._compiled import Component, compiled, lower
+from .._typing import Floats
 
 
 class RecordChannel(Component):
@@ -59,33 +63,33 @@ class RecordChannel(Component):
     #: kurtosis of additive noise, where it is known
     kurtosis: float | None = None
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         """Raise ValueError where a parameter is wrong."""
 
-    def check_release(self, Z):
+    def check_release(self, Z: ArrayLike) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
 
-    def n_features(self, n_released):
+    def n_features(self, n_released: int) -> int:
         """Confidential features behind ``n_released`` columns of a release."""
         return n_released
 
-    def encode(self, Z):
+    def encode(self, Z: ArrayLike) -> Any:
         """The release as samplers see it: a read-only array."""
         return Z
 
-    def bounds_for(self, n_features):
+    def bounds_for(self, n_features: int | None) -> Floats | None:
         """Bounds of the confidential records, (n_features, 2), or None."""
         return None
 
-    def noise_variance(self, n_features=None):
+    def noise_variance(self, n_features: int | None = None) -> Any:
         """Mean variance of additive noise on one feature, over records; None where it is unknown."""
         return None
 
-    def moments(self, Z):
+    def moments(self, Z: ArrayLike) -> Any:
         """Mean and variance of the confidential records by feature; None: those of the release, less the noise's."""
         return None
 
-    def guess(self, Z):
+    def guess(self, Z: ArrayLike) -> Any:
         """(n, n_features) records near which a chain may start; None: the release, shrunk to its moments."""
         return None
 

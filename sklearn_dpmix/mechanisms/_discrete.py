@@ -9,11 +9,14 @@ is then flat on unit cells, so that with bounds it has finitely many pieces (see
 
 from functools import partial
 from math import floor, inf
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from .._compiled import compiled, lower
+from .._typing import Floats
 from ._additive import AdditiveMechanism
 
 #: Integers below it in magnitude are exact as floats.
@@ -50,14 +53,14 @@ class IntegerMechanism(AdditiveMechanism):
     continuous = ""
 
     @property
-    def piece_shape(self):
+    def piece_shape(self) -> str | None:  # type: ignore[override]
         """``"flat"`` where bounds make the cells few (``MAX_CELLS`` a feature), else None."""
         if self.bounds is None or not self.clamp:
             return None
         return "flat" if np.max(np.diff(self.bounds_for(None))) < MAX_CELLS else None
 
     @property
-    def kurtosis(self):
+    def kurtosis(self) -> Any:  # type: ignore[override]
         """Kurtosis of the noise, or None where its variance is below 1: noise that is mostly zeros is not judged by it.
 
         Where each record has its own noise, it is the one with which the variance of the sum of squares is right, as
@@ -70,11 +73,11 @@ class IntegerMechanism(AdditiveMechanism):
         relative = np.mean(fourth - second**2) / np.mean(second) ** 2
         return float(1.0 + relative * np.mean(scale**2) ** 2 / np.mean(scale**4))
 
-    def noise_variance(self, n_features=None):
+    def noise_variance(self, n_features: int | None = None) -> Any:
         """Mean variance of the noise on one feature, over records."""
         return float(np.mean(self._noise_moments(np.atleast_1d(self.noise_scale_for(n_features)))[0]))
 
-    def bounds_for(self, n_features):
+    def bounds_for(self, n_features: int | None) -> Floats | None:
         """Return ``bounds`` as an array of integers (floats) of shape (n_features, 2), or None."""
         bounds = super().bounds_for(n_features)
         if bounds is not None and not np.all((np.floor(bounds) == bounds) & (np.abs(bounds) <= LARGEST_VALUE)):
@@ -84,7 +87,7 @@ class IntegerMechanism(AdditiveMechanism):
             )
         return bounds
 
-    def noise_scale_for(self, n_features):
+    def noise_scale_for(self, n_features: int | None) -> float | Floats:
         scale = super().noise_scale_for(n_features)
         if np.max(scale) > LARGEST_SCALE or np.min(scale) < SMALLEST_SCALE:
             name = next(name for name in ("epsilon", "rho", "scale") if getattr(self, name) is not None)
@@ -95,7 +98,7 @@ class IntegerMechanism(AdditiveMechanism):
             )
         return scale
 
-    def check_release(self, Z):
+    def check_release(self, Z: ArrayLike) -> None:
         """Raise ValueError where a release holds what this mechanism cannot have released.
 
         Parameters
@@ -137,7 +140,7 @@ class IntegerMechanism(AdditiveMechanism):
                 "2**53 floats skip integers, and noise needs room; use another unit"
             )
 
-    def log_density(self, Z, X):
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
         """Log probability of a release given the confidential records, summed over features.
 
         Parameters
@@ -160,7 +163,7 @@ class IntegerMechanism(AdditiveMechanism):
         self.check_release(Z)
         return super().log_density(Z, X)
 
-    def release_density(self, S, widen=1.0):
+    def release_density(self, S: ArrayLike, widen: float = 1.0) -> Any:
         """As in :class:`AdditiveMechanism`; the function raises ValueError for statistics that are not integers."""
         return partial(self._of_integers, super().release_density(S, widen))
 

@@ -2,12 +2,15 @@
 
 from functools import lru_cache
 from math import exp, floor, inf, log, log1p, pi, sqrt
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
 from .._compiled import compiled, helper
+from .._typing import Array
 from ..privacy import gaussian_scale
 from ._calibrated import GaussianCalibrated
 from ._discrete import IntegerMechanism
@@ -103,7 +106,7 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
         # integer vectors shorter than √2 have one coordinate that is not zero
         return sensitivity < 1.4 or getattr(self.query, "n_statistics", None) == 1
 
-    def tail_probability(self, distance, scale):
+    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Any:
         """P(e > distance), to 1e-9 of itself as far as 30 σ."""
         first, scale = np.broadcast_arrays(np.floor(distance) + 1.0, np.asarray(scale, dtype=np.float64))
         tail = np.empty(first.shape)
@@ -113,7 +116,7 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
         return tail * np.exp(-self.log_sum(scale))
 
     @staticmethod
-    def log_sum(scale):
+    def log_sum(scale: float) -> Any:
         """log Σ exp(-e²/(2σ²))."""
         return np.reshape([log_theta(one) for one in np.ravel(scale).tolist()], np.shape(scale))
 
@@ -138,11 +141,11 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
             ),
         )
 
-    def likeliest_value(self, S, scale):
+    def likeliest_value(self, S: ArrayLike, scale: ArrayLike) -> Any:
         """The integer next to the mean: the logarithm falls with the squared distance from it."""
         return np.rint(super().likeliest_value(S, scale))
 
-    def draw_noise(self, rng, scale, size):
+    def draw_noise(self, rng: np.random.Generator, scale: ArrayLike, size: int | tuple[int, ...]) -> Array:
         """Rejection from a discrete Laplace law of scale ⌊σ⌋ + 1 (Algorithm 3), all numbers at once."""
         scale = np.broadcast_to(scale, size).ravel()
         noise = np.empty(scale.shape)

@@ -1,10 +1,13 @@
 """Discrete Laplace noise, or two-sided geometric: pure privacy of integers (Ghosh, Roughgarden, Sundararajan 2012)."""
 
 from math import floor, log, tanh
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._compiled import compiled
+from .._typing import Array
 from ._calibrated import LaplaceCalibrated
 from ._discrete import IntegerMechanism
 
@@ -65,13 +68,13 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
     secure_noise = "discrete laplace"
     continuous = "LaplaceMechanism"
 
-    def tail_probability(self, distance, scale):
+    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Any:
         """P(e > distance) = r^(⌊distance⌋ + 1)/(1 + r)."""
         scale = np.asarray(scale, dtype=np.float64)
         return np.exp(-(np.floor(distance) + 1.0) / scale) / (1.0 + np.exp(-1.0 / scale))
 
     @staticmethod
-    def log_sum(scale):
+    def log_sum(scale: float) -> Any:
         """log Σ exp(-|e|/b) = log((1+r)/(1-r))."""
         return -np.log(np.tanh(0.5 / np.asarray(scale)))
 
@@ -81,7 +84,7 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
             second = 0.5 / np.sinh(0.5 / scale) ** 2  # 2r/(1-r)²
         return second, second * (6.0 * second + 1.0)
 
-    def draw_noise(self, rng, scale, size):
+    def draw_noise(self, rng: np.random.Generator, scale: ArrayLike, size: int | tuple[int, ...]) -> Array:
         return draw_discrete_laplace(rng, scale, size)
 
     @compiled

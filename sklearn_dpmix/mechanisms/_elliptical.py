@@ -1,9 +1,12 @@
 """Noise whose density depends on u'C⁻¹u alone (Gong 2022, §5), and its normal member."""
 
 from math import log, pi
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
+from sklearn.base import BaseEstimator
 
 from .._parameters import numbers
 from ..privacy import PrivacyGuarantee
@@ -21,11 +24,11 @@ class EllipticalMechanism(StatisticNoise):
     Replacing a record moves s by no more than Δ₂ in L2, so L⁻¹s by no more than Δ₂/√λ, λ the smallest eigenvalue of C.
     """
 
-    def __init__(self, covariance, *, query=None):
+    def __init__(self, covariance: ArrayLike, *, query: BaseEstimator | None = None) -> None:
         self.covariance = covariance
         self.query = query
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         factor = self._factor()
         k = getattr(self.query, "n_statistics", None)
         if k is not None and k != len(factor):
@@ -33,7 +36,7 @@ class EllipticalMechanism(StatisticNoise):
                 f"covariance must have shape ({k}, {k}), as the query releases {k} number(s), got shape {factor.shape}"
             )
 
-    def check_width(self, k):
+    def check_width(self, k: int) -> None:
         if k != len(self._factor()):
             raise ValueError(
                 f"a release of {k} number(s) does not fit covariance of shape {self._factor().shape}: give one row and "
@@ -117,7 +120,7 @@ class MultivariateNormalMechanism(EllipticalMechanism):
     0.333333
     """
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one release: ρ = Δ₂²/(2λ) of zero-concentrated privacy, λ the smallest eigenvalue.
 
         ``sklearn_dpmix.privacy.gaussian_delta(epsilon, rho)`` gives its δ at an ε.
@@ -134,7 +137,7 @@ class MultivariateNormalMechanism(EllipticalMechanism):
         """
         return PrivacyGuarantee(None, None, 0.5 * self._mahalanobis_sensitivity() ** 2, self._neighbours())
 
-    def log_release_mode(self, S):
+    def log_release_mode(self, S: ArrayLike) -> float | None:
         """Return the largest value of :meth:`release_density` at these releases: given their mean.
 
         Parameters
@@ -148,7 +151,7 @@ class MultivariateNormalMechanism(EllipticalMechanism):
         S = np.atleast_2d(np.asarray(S, dtype=np.float64))
         return float(self.release_density(S)(S.mean(axis=0, keepdims=True))[0])
 
-    def noise_variance(self, n_features=None):
+    def noise_variance(self, n_features: int | None = None) -> Any:
         """Variance of the noise on each number, (k,)."""
         return np.diag(self._matrix()).copy()
 

@@ -1,6 +1,7 @@
 """Noise of density exp(-√(u'C⁻¹u)): pure ε for a statistic whose numbers move together (Gong 2022, §5)."""
 
 from math import log, pi
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -49,7 +50,7 @@ class MultivariateLaplaceMechanism(EllipticalMechanism):
     0.5
     """
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one release, ε = Δ₂/√λ; ValueError without a query.
 
         Parameters
@@ -59,7 +60,7 @@ class MultivariateLaplaceMechanism(EllipticalMechanism):
         """
         return PrivacyGuarantee.pure(self._mahalanobis_sensitivity(), self._neighbours())
 
-    def noise_variance(self, n_features=None):
+    def noise_variance(self, n_features: int | None = None) -> Any:
         """Variance of the noise on each number, (k,)."""
         C = self._matrix()
         return (len(C) + 1.0) * np.diag(C)

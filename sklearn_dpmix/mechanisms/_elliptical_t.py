@@ -1,9 +1,12 @@
 """Multivariate t noise: pure ε with polynomial tails (Gong 2022, §5)."""
 
 from math import asinh, log, pi, sqrt
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
+from sklearn.base import BaseEstimator
 
 from .._parameters import positive_number
 from ..privacy import PrivacyGuarantee
@@ -46,16 +49,16 @@ class MultivariateTMechanism(EllipticalMechanism):
     0.7481
     """
 
-    def __init__(self, covariance, df, *, query=None):
+    def __init__(self, covariance: ArrayLike, df: float, *, query: BaseEstimator | None = None) -> None:
         self.covariance = covariance
         self.df = df
         self.query = query
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         positive_number("df", self.df)
         super().check(n_features)
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one release, ε = (ν + k) asinh(Δ₂/(2√(νλ))); ValueError without a query.
 
         Parameters
@@ -67,7 +70,7 @@ class MultivariateTMechanism(EllipticalMechanism):
         epsilon = (nu + len(self._matrix())) * asinh(0.5 * distance / sqrt(nu))
         return PrivacyGuarantee.pure(epsilon, self._neighbours())
 
-    def noise_variance(self, n_features=None):
+    def noise_variance(self, n_features: int | None = None) -> Any:
         """Variance of the noise on each number, (k,); infinite for ν <= 2."""
         nu, diagonal = positive_number("df", self.df), np.diag(self._matrix())
         return diagonal * nu / (nu - 2.0) if nu > 2.0 else np.full(len(diagonal), np.inf)

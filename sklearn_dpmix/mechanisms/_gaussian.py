@@ -2,11 +2,14 @@
 
 import warnings
 from math import inf, log, pi
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from .._compiled import compiled
+from .._typing import Array, Seed
 from ..privacy import gaussian_delta, gaussian_scale
 from ._additive import AdditiveMechanism
 from ._calibrated import GaussianCalibrated
@@ -66,7 +69,7 @@ class GaussianMechanism(GaussianCalibrated):
     kurtosis = 3.0
 
     @property
-    def is_absorbable(self):
+    def is_absorbable(self) -> bool:
         """Whether a normal kernel can absorb the noise (paper §3.3): nothing clamped, one noise scale."""
         return self.is_local and (self.bounds is None or not self.clamp) and np.size(self.noise_scale) == 1
 
@@ -75,13 +78,13 @@ class GaussianMechanism(GaussianCalibrated):
             return np.sqrt(2.0 * np.log(1.25 / self.delta)) * sensitivity / epsilon
         return gaussian_scale(epsilon, self.delta, sensitivity)
 
-    def delta_of(self, epsilon, rho):
+    def delta_of(self, epsilon: ArrayLike | None, rho: ArrayLike) -> Any:
         return float(self.delta) if self.calibration == "analytic" else gaussian_delta(epsilon, rho)
 
-    def noise_variance(self, n_features=None):
+    def noise_variance(self, n_features: int | None = None) -> Any:
         return float(np.mean(np.square(self.noise_scale_for(n_features))))
 
-    def privatize(self, X, *, random_state=None, secure=False):
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         release = super().privatize(X, random_state=random_state, secure=secure)
         if self.epsilon is not None and self.calibration == "classical" and np.max(self.epsilon) >= 1:
             guarantee = self.guarantee(np.shape(X)[1])
@@ -95,10 +98,10 @@ class GaussianMechanism(GaussianCalibrated):
 
     privatize.__doc__ = AdditiveMechanism.privatize.__doc__
 
-    def tail_probability(self, distance, scale):
+    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Any:
         return ndtr(-np.asarray(distance) / scale)
 
-    def draw_noise(self, rng, scale, size):
+    def draw_noise(self, rng: np.random.Generator, scale: ArrayLike, size: int | tuple[int, ...]) -> Array:
         return rng.normal(scale=scale, size=size)
 
     @compiled

@@ -1,12 +1,15 @@
 """Haar wavelet coefficients of one bounded record, with Laplace noise (Butucea et al. 2020; Beraha et al., §2.1)."""
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from .._parameters import positive_number, refuse_seed
 from .._random import as_generator
+from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._binned import BinnedChannel
 from ._secure import secure_release
@@ -56,13 +59,20 @@ class HaarWaveletMechanism(BinnedChannel):
     8.828
     """
 
-    def __init__(self, epsilon=None, resolution=None, *, bounds=(0, 1), calibration="exact"):
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        resolution: int | None = None,
+        *,
+        bounds: ArrayLike | None = (0, 1),
+        calibration: str = "exact",
+    ) -> None:
         self.epsilon = epsilon
         self.resolution = resolution
         self.bounds = bounds
         self.calibration = calibration
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         self.bounds_for(1)
         self.noise_scale_for(1)
 
@@ -76,20 +86,20 @@ class HaarWaveletMechanism(BinnedChannel):
         return int(value)
 
     @property
-    def n_bins(self):
+    def n_bins(self) -> int:
         """Bins that the coefficients tell apart."""
         return 2 ** (self._resolution() + 1)
 
     @property
-    def noise_scale(self):
+    def noise_scale(self) -> float | Floats:
         """Scale of the Laplace noise on each coefficient."""
         return self.noise_scale_for(1)
 
-    def sensitivity(self, n_features=None):
+    def sensitivity(self, n_features: int | None = None) -> float:
         """Exact L1 sensitivity of the coefficients, under replacement."""
         return 2.0 * (2.0 ** ((self._resolution() + 1) / 2) - 1.0) / (sqrt(2.0) - 1.0)
 
-    def noise_scale_for(self, n_features):
+    def noise_scale_for(self, n_features: int | None) -> float | Floats:
         epsilon = positive_number("epsilon", self.epsilon)
         if self.calibration == "exact":
             return self.sensitivity() / epsilon
@@ -97,12 +107,12 @@ class HaarWaveletMechanism(BinnedChannel):
             return 12.0 / epsilon * sqrt(2.0) / (sqrt(2.0) - 1.0) * 2.0 ** (self._resolution() / 2)
         raise ValueError(f'calibration must be "exact" or "butucea", got {self.calibration!r}')
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release: the ε that the noise in force buys."""
         epsilon = self.sensitivity() / self.noise_scale_for(1)
         return PrivacyGuarantee.pure(epsilon)
 
-    def coefficients(self):
+    def coefficients(self) -> Any:
         """(n_bins, 2^(J+1) - 1) coefficients of a record in each bin."""
         bins = np.arange(self.n_bins)
         levels = []
@@ -112,7 +122,7 @@ class HaarWaveletMechanism(BinnedChannel):
             levels.append(np.where(half[:, None] // 2 == np.arange(2**j), sign[:, None], 0.0))
         return np.hstack(levels)
 
-    def privatize(self, X, *, random_state=None, secure=False):
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release noisy coefficients.
 
         Parameters
@@ -133,7 +143,7 @@ class HaarWaveletMechanism(BinnedChannel):
             return secure_release("laplace", value, self.noise_scale)
         return value + as_generator(random_state).laplace(scale=self.noise_scale, size=value.shape)
 
-    def check_release(self, Z):
+    def check_release(self, Z: ArrayLike) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         if Z.shape[1] != self.n_bins - 1:
             raise ValueError(
@@ -141,7 +151,7 @@ class HaarWaveletMechanism(BinnedChannel):
                 "coefficients a record (level by level, 2^(resolution+1) - 1 in all)"
             )
 
-    def log_bins(self, Z):
+    def log_bins(self, Z: ArrayLike) -> Array:
         """Log density of each release given each bin, (n, n_bins).
 
         Only one coefficient a level is not 0, so a bin's value is that of all noise plus J + 1 corrections.

@@ -6,12 +6,15 @@ q(Z | one more record in the bin)/q(Z | none more), row 1 the imputed records in
 """
 
 from math import exp, log
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._compiled import compiled
 from .._parameters import numbers, positive_number, refuse_seed
 from .._random import as_generator
+from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._binned import BinnedChannel
 from ._discrete_laplace import draw_discrete_laplace
@@ -31,44 +34,44 @@ class HistogramMechanism(BinnedChannel):
     is_local = False
     is_histogram = True
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         self.bounds_for(1)
         self.positive_integer("n_bins")
         self.positive_integer("n_records")
 
-    def positive_integer(self, name):
+    def positive_integer(self, name: str) -> int:
         """A parameter that must be a positive integer."""
         value = getattr(self, name)
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 1 <= value <= 2**31:
             raise ValueError(f"{name} of {type(self).__name__} must be a positive integer, got {name}={value!r}")
         return int(value)
 
-    def counts(self, X):
+    def counts(self, X: ArrayLike) -> Array:
         """Records in each bin."""
         X = self._check_records(X)
         if len(X) != self.positive_integer("n_records"):
             raise ValueError(f"X has {len(X)} records, but n_records={self.n_records!r}: they must agree")
         return np.bincount(self.bin_of(X[:, 0]), minlength=self.n_bins).astype(np.float64)
 
-    def encode(self, Z):
+    def encode(self, Z: ArrayLike) -> Any:
         """The table that a chain starts from."""
         self.check_loss(self.guarantee().epsilon)
         table = np.zeros((3, self.n_bins + 1))
         table[RELEASED, :-1] = self.released(Z)
         return table
 
-    def proportions(self, Z):
+    def proportions(self, Z: ArrayLike) -> Array:
         """Proportions of records in each bin, roughly."""
         released = np.maximum(self.released(Z), 0.0) + 1e-3
         return released / released.sum()
 
-    def moments(self, Z):
+    def moments(self, Z: ArrayLike) -> Any:
         p, centres = self.proportions(Z), self.centres()
         width = np.diff(self.bounds_for(1)[0]).item() / self.n_bins
         mean = p @ centres
         return np.array([mean]), np.array([p @ (centres - mean) ** 2 + width**2 / 12.0])
 
-    def guess(self, Z):
+    def guess(self, Z: ArrayLike) -> Any:
         levels = (np.arange(self.n_records) + 0.5) / self.n_records
         bins = np.searchsorted(np.cumsum(self.proportions(Z)), levels)
         return self.centres()[np.minimum(bins, self.n_bins - 1)][:, None]
@@ -135,7 +138,16 @@ class SmoothedHistogramMechanism(HistogramMechanism):
     (20,)
     """
 
-    def __init__(self, epsilon=None, n_bins=None, n_released=None, *, n_records=None, bounds=(0, 1), smoothing=None):
+    def __init__(
+        self,
+        epsilon: ArrayLike | None = None,
+        n_bins: int | None = None,
+        n_released: int | None = None,
+        *,
+        n_records: int | None = None,
+        bounds: ArrayLike | None = (0, 1),
+        smoothing: float | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.n_bins = n_bins
         self.n_released = n_released
@@ -143,13 +155,13 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         self.bounds = bounds
         self.smoothing = smoothing
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         super().check()
         self.positive_integer("n_released")
         _ = self.smoothing_
 
     @property
-    def smoothing_(self):
+    def smoothing_(self) -> float:
         """δ in force."""
         if (self.epsilon is None) == (self.smoothing is None):
             raise ValueError(
@@ -166,19 +178,19 @@ class SmoothedHistogramMechanism(HistogramMechanism):
             raise ValueError(f"epsilon={self.epsilon!r} for {k} draw(s) leaves no smoothing at all in floating point")
         return float(m / (m + n * np.expm1(epsilon / k)))
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of the whole release."""
         self.check()
         delta = self.smoothing_
         epsilon = self.n_released * float(np.log1p((1.0 - delta) * self.n_bins / (delta * self.n_records)))
         return PrivacyGuarantee.pure(epsilon)
 
-    def densities(self, X):
+    def densities(self, X: ArrayLike) -> Array:
         """Smoothed density on each bin, with respect to the uniform law on the bounds."""
         delta = self.smoothing_
         return (1.0 - delta) * self.n_bins * self.counts(X) / self.n_records + delta
 
-    def privatize(self, X, *, random_state=None, secure=False):
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release draws from the smoothed histogram.
 
         Parameters
@@ -200,7 +212,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         bins = rng.choice(self.n_bins, size=self.n_released, p=self.densities(X) / self.n_bins)
         return lo + (hi - lo) * (bins + rng.random(self.n_released)) / self.n_bins
 
-    def check_release(self, Z):
+    def check_release(self, Z: ArrayLike) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         lo, hi = self.bounds_for(1)[0]
         if Z.shape != (self.n_released, 1):
@@ -212,7 +224,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
             worst = Z[np.argmax(np.maximum(lo - Z, Z - hi))].item()
             raise ValueError(f"Z has {worst:g}, outside bounds={self.bounds!r}: were they other ones?")
 
-    def log_density(self, Z, X):
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
         """Log density of each draw given all records.
 
         Parameters
@@ -228,7 +240,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         self.check_release(Z)
         return np.log(self.densities(X)[self.bin_of(Z[:, 0])]) - np.log(np.diff(self.bounds_for(1)[0]).item())
 
-    def released(self, Z):
+    def released(self, Z: Array) -> Array:
         return np.bincount(self.bin_of(Z[:, 0]), minlength=self.n_bins).astype(np.float64)
 
     def _fields(self):
@@ -274,31 +286,39 @@ class PerturbedHistogramMechanism(HistogramMechanism):
     (4,)
     """
 
-    def __init__(self, epsilon=None, n_bins=None, *, n_records=None, bounds=(0, 1), noise="laplace"):
+    def __init__(
+        self,
+        epsilon: ArrayLike | None = None,
+        n_bins: int | None = None,
+        *,
+        n_records: int | None = None,
+        bounds: ArrayLike | None = (0, 1),
+        noise: str = "laplace",
+    ) -> None:
         self.epsilon = epsilon
         self.n_bins = n_bins
         self.n_records = n_records
         self.bounds = bounds
         self.noise = noise
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         super().check()
         _ = self.noise_scale
         if self.noise not in ("laplace", "discrete_laplace"):
             raise ValueError(f'noise must be "laplace" or "discrete_laplace", got {self.noise!r}')
 
     @property
-    def noise_scale(self):
+    def noise_scale(self) -> float | Floats:
         """Scale b of the noise: exp(-|e|/b) up to a constant."""
         return 2.0 / positive_number("epsilon", self.epsilon)
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of the whole release."""
         self.check()
         epsilon = float(self.epsilon)
         return PrivacyGuarantee.pure(epsilon)
 
-    def privatize(self, X, *, random_state=None, secure=False):
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release noisy counts.
 
         Parameters
@@ -323,7 +343,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
             return counts + rng.laplace(scale=self.noise_scale, size=self.n_bins)
         return counts + draw_discrete_laplace(rng, self.noise_scale, self.n_bins)
 
-    def check_release(self, Z):
+    def check_release(self, Z: ArrayLike) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         if Z.shape != (self.n_bins, 1):
             raise ValueError(
@@ -333,7 +353,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
             worst = Z[np.argmax(Z != np.floor(Z))].item()
             raise ValueError(f'noise="discrete_laplace" releases integers, but Z has {worst:g}')
 
-    def log_density(self, Z, X):
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
         """Log density (or mass) of each released count given all records.
 
         Parameters
@@ -352,7 +372,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
         constant = np.log(0.5 * rate) if self.noise == "laplace" else np.log(np.tanh(0.5 * rate))
         return constant - rate * np.abs(Z[:, 0] - self.counts(X))
 
-    def released(self, Z):
+    def released(self, Z: Array) -> Array:
         return Z[:, 0]
 
     def _fields(self):

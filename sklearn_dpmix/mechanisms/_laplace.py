@@ -1,10 +1,13 @@
 """Laplace noise: pure differential privacy from L1 sensitivity (Dwork et al. 2006; Beraha et al., §2.1)."""
 
 from math import inf, log
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._compiled import compiled
+from .._typing import Array
 from ._calibrated import LaplaceCalibrated
 
 
@@ -59,13 +62,13 @@ class LaplaceMechanism(LaplaceCalibrated):
     piece_shape = "linear"
     kurtosis = 6.0
 
-    def noise_variance(self, n_features=None):
+    def noise_variance(self, n_features: int | None = None) -> Any:
         return float(np.mean(2.0 * np.square(self.noise_scale_for(n_features))))
 
-    def tail_probability(self, distance, scale):
+    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Any:
         return 0.5 * np.exp(-np.asarray(distance) / scale)
 
-    def draw_noise(self, rng, scale, size):
+    def draw_noise(self, rng: np.random.Generator, scale: ArrayLike, size: int | tuple[int, ...]) -> Array:
         return rng.laplace(scale=scale, size=size)
 
     @compiled

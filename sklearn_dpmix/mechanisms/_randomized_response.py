@@ -1,13 +1,16 @@
 """Randomised response over categories (Warner 1965; Kairouz, Bonawitz & Ramage 2016)."""
 
 from math import inf
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from .._compiled import compiled, lower
 from .._parameters import positive_array, refuse_seed
 from .._random import as_generator
+from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._channel import RecordChannel
 
@@ -46,11 +49,11 @@ class RandomizedResponseMechanism(RecordChannel):
 
     piece_shape = "flat"
 
-    def __init__(self, epsilon=None, n_categories=None):
+    def __init__(self, epsilon: ArrayLike | None = None, n_categories: int | None = None) -> None:
         self.epsilon = epsilon
         self.n_categories = n_categories
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         positive_array("epsilon", self.epsilon)
         self._n_categories()
 
@@ -69,13 +72,13 @@ class RandomizedResponseMechanism(RecordChannel):
             )
         return np.broadcast_to(epsilon, (n_records,))
 
-    def log_probabilities(self, n_records, n_features):
+    def log_probabilities(self, n_records: int, n_features: int) -> Any:
         """Log probabilities of the true category and of each other one, each of shape (n_records,)."""
         epsilon = self._epsilons(n_records) / n_features
         rest = np.log1p((self._n_categories() - 1) * np.exp(-epsilon))
         return -rest, -epsilon - rest
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
         epsilon = float(np.max(positive_array("epsilon", self.epsilon)))
         return PrivacyGuarantee.pure(epsilon)
@@ -94,11 +97,11 @@ class RandomizedResponseMechanism(RecordChannel):
                 f"row {i}, column {j} has {X[i, j]:g}: encode them, e.g. by scikit-learn's OrdinalEncoder"
             )
 
-    def check_release(self, Z):
+    def check_release(self, Z: ArrayLike) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         self._check_values(Z, "Z")
 
-    def privatize(self, X, *, random_state=None, secure=False):
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release a category for each one.
 
         Parameters
@@ -133,7 +136,7 @@ class RandomizedResponseMechanism(RecordChannel):
                 released[i, j] = (X[i, j] + 1 + randbelow(self._n_categories() - 1)) % self._n_categories()
         return released
 
-    def log_density(self, Z, X):
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
         """Log probability of each release given its confidential record, summed over features.
 
         Parameters

@@ -5,8 +5,11 @@ from math import inf, log
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from .._parameters import positive_number
+from .._typing import Array, Seed
 from ..privacy import PrivacyGuarantee
 from ._dilated import SMALLEST_DELTA, DilatedLaw, balanced_xi, least_multiplier
 from ._statistic_noise import StatisticNoise
@@ -22,7 +25,7 @@ class SmoothSensitivityMechanism(StatisticNoise):
     delta: Any = 0.0
     _law: DilatedLaw
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         self._calibration()
         self._number_of_records()
         missing = [name for name in ("value", "smooth_sensitivity") if not hasattr(self.query, name)]
@@ -32,7 +35,7 @@ class SmoothSensitivityMechanism(StatisticNoise):
                 f"SmoothMedian(bounds=(0, 1)), got query={self.query!r}"
             )
 
-    def check_width(self, k):
+    def check_width(self, k: int) -> None:
         if k != 1:
             raise ValueError(f"{type(self).__name__} releases one number, got a release of {k}: one mechanism each")
 
@@ -46,12 +49,12 @@ class SmoothSensitivityMechanism(StatisticNoise):
         return n
 
     @property
-    def xi_(self):
+    def xi_(self) -> float:
         """ξ in force."""
         return self._calibration()[0]
 
     @property
-    def multiplier_(self):
+    def multiplier_(self) -> float:
         """m in force: the noise's scale is m SS_ξ(x)."""
         return self._calibration()[1]
 
@@ -85,7 +88,7 @@ class SmoothSensitivityMechanism(StatisticNoise):
             f"delta={delta:g}: what is verified is epsilon={spent[0]:.4g}, delta={spent[1]:.3g}; leave multiplier out"
         )
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one release, after its numerical verification.
 
         It holds for a query whose ``smooth_sensitivity`` is what it says, and does not cover publishing the noise's
@@ -114,7 +117,7 @@ class SmoothSensitivityMechanism(StatisticNoise):
             return PrivacyGuarantee.pure(epsilon, self._neighbours())
         return PrivacyGuarantee(epsilon, delta, inf, self._neighbours())
 
-    def privatize(self, X, *, random_state=None, secure=False):
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         self.check()
         if self.multiplier is not None and (wrong := self._unverified()) is not None:
             warnings.warn(wrong, UserWarning, stacklevel=2)
@@ -164,7 +167,16 @@ class SmoothSensitivityMechanism(StatisticNoise):
 class ApproximateSmoothMechanism(SmoothSensitivityMechanism):
     """Base class of the laws whose tails are too light for a change of scale: (ε, δ)-DP."""
 
-    def __init__(self, epsilon, delta, *, query=None, xi=None, multiplier=None, n_records=None):
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        query: BaseEstimator | None = None,
+        xi: float | None = None,
+        multiplier: float | None = None,
+        n_records: int | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.query = query

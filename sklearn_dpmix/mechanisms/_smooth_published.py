@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from math import log
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from .._parameters import numbers
+from ..privacy._guarantee import PrivacyGuarantee
 from ._dilated import DilatedLaw
 from ._smooth import ApproximateSmoothMechanism
 
@@ -102,7 +105,16 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
     n_released = 2
     n_records = None
 
-    def __init__(self, epsilon, delta, *, query=None, share=0.5, xi=None, multiplier=None):
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        query: BaseEstimator | None = None,
+        share: float = 0.5,
+        xi: float | None = None,
+        multiplier: float | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.query = query
@@ -120,11 +132,11 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
             )
         return PublishedLaplaceLaw(float(share))
 
-    def check_width(self, k):
+    def check_width(self, k: int) -> None:
         if k != 2:
             raise ValueError(f"PublishedScaleMechanism releases two numbers, a value and its noise's scale, got {k}")
 
-    def guarantee(self, n_features=None):
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of both numbers, value and scale, after its numerical verification.
 
         As in :class:`SmoothLaplaceMechanism`, but that publishing the scale is covered.
@@ -136,7 +148,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
         """
         return super().guarantee(n_features)
 
-    def check_release(self, Z):
+    def check_release(self, Z: ArrayLike) -> None:
         """Raise ValueError where the second number of a release is no scale.
 
         Parameters
@@ -148,7 +160,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
             wrong = Z[~(Z[:, 1] > 0)][0].tolist()
             raise ValueError(f"the second number of a release is the scale of its noise, positive, got {wrong}")
 
-    def log_release_mode(self, S):
+    def log_release_mode(self, S: ArrayLike) -> float | None:
         """Return what :meth:`release_density` at these releases never exceeds: each of them given itself.
 
         Parameters

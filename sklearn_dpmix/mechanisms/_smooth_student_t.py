@@ -5,6 +5,7 @@ from math import asinh, exp, pi, sinh, sqrt
 
 import numpy as np
 from scipy.special import gammaln
+from sklearn.base import BaseEstimator
 
 from .._parameters import positive_number
 from ._dilated import DilatedLaw
@@ -89,7 +90,16 @@ class SmoothStudentTMechanism(SmoothSensitivityMechanism):
     (0.2219, 1.6037)
     """
 
-    def __init__(self, epsilon, *, query=None, df=3, xi=None, multiplier=None, n_records=None):
+    def __init__(
+        self,
+        epsilon: float,
+        *,
+        query: BaseEstimator | None = None,
+        df: float = 3,
+        xi: float | None = None,
+        multiplier: float | None = None,
+        n_records: int | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.query = query
         self.df = df
@@ -140,7 +150,15 @@ class SmoothCauchyMechanism(SmoothSensitivityMechanism):
 
     _law = StudentTLaw(1.0)
 
-    def __init__(self, epsilon, *, query=None, xi=None, multiplier=None, n_records=None):
+    def __init__(
+        self,
+        epsilon: float,
+        *,
+        query: BaseEstimator | None = None,
+        xi: float | None = None,
+        multiplier: float | None = None,
+        n_records: int | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.query = query
         self.xi = xi

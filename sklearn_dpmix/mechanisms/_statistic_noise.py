@@ -4,11 +4,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from .._parameters import positive_number
 from .._random import as_generator
+from .._typing import Array, Floats, Seed
 
 
 class StatisticNoise(BaseEstimator):
@@ -27,13 +29,13 @@ class StatisticNoise(BaseEstimator):
     n_hidden = 0
     query: Any = None
 
-    def check(self, n_features=None):
+    def check(self, n_features: int | None = None) -> None:
         """Raise ValueError or TypeError where a parameter is wrong."""
 
-    def check_width(self, k):
+    def check_width(self, k: int) -> None:
         """Raise ValueError where this mechanism cannot release k numbers."""
 
-    def n_columns(self, k):
+    def n_columns(self, k: int) -> int:
         """Return how many columns a simulator must return for a release of k numbers.
 
         Parameters
@@ -52,7 +54,7 @@ class StatisticNoise(BaseEstimator):
         """(rows, n_columns): what a simulator would return of confidential records X."""
         raise NotImplementedError
 
-    def privatize(self, X, *, random_state=None, secure=False):
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release the query's value with noise.
 
         Parameters
@@ -80,7 +82,7 @@ class StatisticNoise(BaseEstimator):
         Z = statistics[:, : self._k(statistics)] + self._draw(as_generator(random_state), statistics)
         return Z if self.query is None else Z[0]
 
-    def log_density(self, Z, X):
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
         """Log density of releases given the confidential records.
 
         Parameters
@@ -107,7 +109,7 @@ class StatisticNoise(BaseEstimator):
             raise ValueError(f"Z must have the shape of what is released of X, {(len(statistics), k)}, got {Z.shape}")
         return self._log_noise(Z - statistics[:, :k], statistics, 1.0)
 
-    def release_density(self, S, widen=1.0):
+    def release_density(self, S: ArrayLike, widen: float = 1.0) -> Any:
         """The log density of releases, as a function of statistics that were simulated.
 
         Parameters
@@ -135,7 +137,7 @@ class StatisticNoise(BaseEstimator):
             )
         return sum(self._log_noise(s - statistics[:, :k], statistics, widen) for s in S)
 
-    def log_release_mode(self, S):
+    def log_release_mode(self, S: ArrayLike) -> float | None:
         """Return what :meth:`release_density` at these releases never exceeds, whatever the statistics.
 
         Parameters
