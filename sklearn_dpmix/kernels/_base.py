@@ -1,6 +1,7 @@
 """What a sampler asks of a mixture kernel."""
 
 from math import exp
+from typing import Any, Self
 
 import numpy as np
 
@@ -48,15 +49,15 @@ class Kernel(Component):
     #: True where the kernel's likelihood is that of the *release*, the noise included (paper §3.3)
     absorbs_noise = False
 
-    def can(self, capability):
+    def can(self, capability: str) -> bool:
         """Whether the kernel defines all compiled methods behind ``capability``."""
         return all(hasattr(self, name) for name in self.CAPABILITIES[capability])
 
-    def sizes(self, n_features):
+    def sizes(self, n_features: int) -> tuple[int, int]:
         """Return (columns of ``theta``, columns of ``stats``) for records of ``n_features``."""
         raise TypeError(f"{type(self).__name__} must define sizes(n_features)")
 
-    def resolve(self, release):
+    def resolve(self, release: Any) -> Self:
         """Return the kernel with its open parameters filled in from the release (see ``NormalKernel``)."""
         return self
 

@@ -1,8 +1,10 @@
 """Beta kernel on bounded records, with independent gamma priors on its two shapes (Beraha et al., §4.2)."""
 
 from math import exp, inf, lgamma, log, pi, sqrt
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import gamma
 
 from .._beta import digamma, draw_beta, draw_beta_interval, log_beta, log_beta_cdf, log_beta_interval, trigamma
@@ -46,17 +48,17 @@ class BetaKernel(Kernel):
 
     tilts = frozenset({"flat", "binomial"})
 
-    def __init__(self, shape=2.0, rate=2.0, *, bounds=None):
+    def __init__(self, shape: ArrayLike = 2.0, rate: ArrayLike = 2.0, *, bounds: ArrayLike | None = None) -> None:
         self.shape = shape
         self.rate = rate
         self.bounds = bounds
 
-    def sizes(self, n_features):
+    def sizes(self, n_features: int) -> tuple[int, int]:
         if n_features != 1:
             raise ValueError(f"BetaKernel takes records of one feature, but these have {n_features}")
         return 4, 2  # a, b, log of the normalising constant, spare; Σ log x, Σ log(1 - x)
 
-    def resolve(self, release):
+    def resolve(self, release: Any) -> Self:
         """Fill in the bounds, and check noise-free records against them."""
         for name in ("shape", "rate"):
             value = getattr(self, name)

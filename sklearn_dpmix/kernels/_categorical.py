@@ -1,8 +1,10 @@
 """Categorical kernel with a Dirichlet base measure: latent classes of discrete records."""
 
 from math import floor, inf, log
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
 from ._base import Kernel
@@ -33,11 +35,11 @@ class CategoricalKernel(Kernel):
 
     tilts = frozenset({"flat"})
 
-    def __init__(self, n_categories=None, alpha=1.0):
+    def __init__(self, n_categories: int | None = None, alpha: ArrayLike = 1.0) -> None:
         self.n_categories = n_categories
         self.alpha = alpha
 
-    def resolve(self, release):
+    def resolve(self, release: Any) -> Self:
         """Fill in ``n_categories``, and check that the release has no others."""
         n_categories = self.n_categories
         known = getattr(release.mechanism, "n_categories", None)
@@ -60,7 +62,7 @@ class CategoricalKernel(Kernel):
                 )
         return type(self)(n_categories=int(n_categories), alpha=self.alpha)
 
-    def sizes(self, n_features):
+    def sizes(self, n_features: int) -> tuple[int, int]:
         return self.n_categories * n_features, self.n_categories * n_features
 
     def _lower(self, *, n_features, **context):

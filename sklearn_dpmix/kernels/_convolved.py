@@ -35,7 +35,7 @@ class ConvolvedNormalKernel(NormalKernel):
     tilts = frozenset()
     absorbs_noise = True
 
-    def can(self, capability):
+    def can(self, capability: str) -> bool:
         return capability in ("predictive", "relative")
 
     def _default_scale(self, variance, shape, precision, release):

@@ -1,8 +1,10 @@
 """Multivariate normal kernel with a normal-inverse-Wishart base measure: features correlated within a cluster."""
 
 from math import exp, lgamma, log, pi, sqrt
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
 from ._base import per_feature
@@ -45,22 +47,28 @@ class MultivariateNormalKernel(NormalKernel):
     conditional_tilts = NormalKernel.tilts
     _CAN = frozenset({"relative", "predictive", "conditional"})
 
-    def __init__(self, mean=None, mean_precision=0.1, dof=None, scale=None):
-        self.mean = mean
+    def __init__(
+        self,
+        mean: ArrayLike | None = None,
+        mean_precision: ArrayLike = 0.1,
+        dof: float | None = None,
+        scale: ArrayLike | None = None,
+    ) -> None:
+        self.mean = mean  # type: ignore[assignment, method-assign]
         self.mean_precision = mean_precision
         self.dof = dof
         self.scale = scale
 
-    def can(self, capability):
+    def can(self, capability: str) -> bool:
         return capability in self._CAN
 
-    def sizes(self, n_features):
+    def sizes(self, n_features: int) -> tuple[int, int]:
         # theta: μ, sd, 1/sd, log sd of each feature alone; J = L⁻¹ row by row, Σ = L L'; L; log det J.
         # stats: Σu, Σuu' (lower triangle), u = y - mean; then scratch for a Cholesky factor and a solve
         triangle = n_features * (n_features + 1) // 2
         return 4 * n_features + 2 * triangle + 1, 2 * (n_features + triangle)
 
-    def resolve(self, release):
+    def resolve(self, release: Any) -> Self:
         if self.mean is not None and self.scale is not None and self.dof is not None:
             return self
         centre, variance = release.moments()

@@ -1,8 +1,10 @@
 """Normal kernel with a normal-inverse-gamma base measure, a product over features (Beraha et al., §4.1)."""
 
 from math import erfc, exp, inf, lgamma, log, pi, sqrt
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
 from .._numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
@@ -49,16 +51,22 @@ class NormalKernel(Kernel):
     tilts = frozenset({"flat", "linear", "quadratic"})
     _N_PARAMS = 4  # a feature: μ, σ, 1/σ, log σ
 
-    def __init__(self, mean=None, mean_precision=0.1, shape=3.0, scale=None):
-        self.mean = mean
+    def __init__(
+        self,
+        mean: ArrayLike | None = None,
+        mean_precision: ArrayLike = 0.1,
+        shape: ArrayLike = 3.0,
+        scale: ArrayLike | None = None,
+    ) -> None:
+        self.mean = mean  # type: ignore[assignment, method-assign]
         self.mean_precision = mean_precision
         self.shape = shape
         self.scale = scale
 
-    def sizes(self, n_features):
+    def sizes(self, n_features: int) -> tuple[int, int]:
         return self._N_PARAMS * n_features, 2 * n_features
 
-    def resolve(self, release):
+    def resolve(self, release: Any) -> Self:
         if self.mean is not None and self.scale is not None:
             return self
         centre, variance = release.moments()

@@ -1,8 +1,10 @@
 """Normal kernel truncated to public bounds: no mass where no record can be."""
 
 from math import exp, inf, log, sqrt
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._compiled import compiled, helper
 from .._numeric import draw_truncated_normal, log_ndtr_interval
@@ -38,15 +40,23 @@ class TruncatedNormalKernel(NormalKernel):
     TruncatedNormalKernel(bounds=(0, 1))
     """
 
-    def __init__(self, mean=None, mean_precision=0.1, shape=3.0, scale=None, *, bounds=None):
+    def __init__(
+        self,
+        mean: ArrayLike | None = None,
+        mean_precision: ArrayLike = 0.1,
+        shape: ArrayLike = 3.0,
+        scale: ArrayLike | None = None,
+        *,
+        bounds: ArrayLike | None = None,
+    ) -> None:
         super().__init__(mean, mean_precision, shape, scale)
         self.bounds = bounds
 
-    def can(self, capability):
+    def can(self, capability: str) -> bool:
         """Neither conjugate, nor with residuals that stay inside the bounds; its fourth column is not log σ."""
         return capability not in ("predictive", "residuals", "steps") and super().can(capability)
 
-    def resolve(self, release):
+    def resolve(self, release: Any) -> Self:
         bounds = self.bounds if self.bounds is not None else release.bounds()
         if bounds is None:
             raise ValueError(
