@@ -24,7 +24,7 @@ class DirichletProcess(Component):
     DirichletProcess(concentration=None, prior=(2.0, 1.0))
     """
 
-    def __init__(self, concentration=1.0, prior=None):
+    def __init__(self, concentration: float | None = 1.0, prior: tuple[float, float] | None = None) -> None:
         self.concentration = concentration
         self.prior = prior
 
@@ -45,7 +45,7 @@ class DirichletProcess(Component):
         return lower(type(self), {"start": fixed, "prior_shape": shape, "prior_rate": rate, "discount": 0.0})
 
     @property
-    def random_part(self):
+    def random_part(self) -> str | None:
         """What has draws of its own beside the partition, by name; None where the concentration is fixed."""
         return None if self.prior is None else "concentration"
 

@@ -1,6 +1,7 @@
 """Mixture of finite mixtures: a prior on the number of components (Miller & Harrison 2018)."""
 
 from math import exp, inf, lgamma, log
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class MixtureOfFiniteMixtures(Component):
 
     random_part = "n_components"
 
-    def __init__(self, concentration=1.0, prior=0.1):
+    def __init__(self, concentration: float | None = 1.0, prior: Any = 0.1) -> None:
         self.concentration = concentration
         self.prior = prior
 

@@ -24,14 +24,14 @@ class PitmanYor(Component):
 
     random_part = None
 
-    def __init__(self, concentration=1.0, discount=0.25):
+    def __init__(self, concentration: float = 1.0, discount: float = 0.25) -> None:
         self.concentration = concentration
         self.discount = discount
 
     def _lower(self, **context):
         numbers = all(
-            isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in (self.concentration,
-            self.discount)
+            isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
+            for v in (self.concentration, self.discount)
         )
         if not numbers or not 0 <= self.discount < 1:
             raise ValueError(f"discount must be a number in [0, 1), got {self.discount!r}")
