@@ -3,15 +3,17 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import binomtest
 
 from .._random import as_generator
+from .._typing import Array, Seed
 from ._uniformity import in_unit_interval
 
 ROUNDING = 1e-9  # of (1 - level)/2 times the number of draws, such as 0.05 · 20 - 1
 
 
-def posterior_ranks(draws, truth, *, random_state=None):
+def posterior_ranks(draws: ArrayLike, truth: ArrayLike, *, random_state: Seed = None) -> Array:
     """Return the rank of each true value among its posterior draws: the number of draws below it.
 
     Simulate parameters from the prior, records and a release given them, and draws of the posterior given the release:
@@ -78,7 +80,9 @@ class Coverage:
     confidence: float
 
 
-def coverage(draws, truth, levels=(0.5, 0.8, 0.9, 0.95), *, confidence=0.95):
+def coverage(
+    draws: ArrayLike, truth: ArrayLike, levels: ArrayLike = (0.5, 0.8, 0.9, 0.95), *, confidence: float = 0.95
+) -> Coverage:
     """Return how often central posterior intervals have the truth in them, at each level.
 
     An interval ends at quantiles of the draws, both ends included, the p-quantile being the (n_draws + 1) p-th lowest

@@ -1,12 +1,21 @@
 """Distances between densities that are known at the points of a grid."""
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
+
+from .._typing import Array, Floats
 
 __all__ = ["hellinger_distance", "integrated_squared_error"]
 
 
-def hellinger_distance(p, q, grid=None):
+def hellinger_distance(
+    p: Callable[[Array], ArrayLike] | ArrayLike,
+    q: Callable[[Array], ArrayLike] | ArrayLike,
+    grid: ArrayLike | None = None,
+) -> float | Floats:
     """Return the Hellinger distance √(1 - ∫√(pq)) between densities evaluated at the same points.
 
     Each density is first divided by its own integral over the grid, so that constants do not matter, and what lies
@@ -55,7 +64,9 @@ def hellinger_distance(p, q, grid=None):
     return distance if np.ndim(distance) else float(distance)
 
 
-def integrated_squared_error(p, q, grid):
+def integrated_squared_error(
+    p: Callable[[Array], ArrayLike] | ArrayLike, q: Callable[[Array], ArrayLike] | ArrayLike, grid: ArrayLike
+) -> float | Floats:
     """Return ∫(p - q)² over the grid, by the trapezoid rule; nothing is normalised.
 
     Parameters

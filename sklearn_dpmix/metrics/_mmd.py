@@ -4,16 +4,27 @@ from math import sqrt
 from numbers import Integral
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 from sklearn.metrics import pairwise_distances_chunked
 
 from .._parameters import numbers
 from .._random import as_generator
+from .._typing import Seed
 
 WORKING_MEMORY = 64  # MiB for a block of distances
 
 
-def mmd(X, Y, *, bandwidth="median", biased=False, squared=False, n_median=1000, random_state=None):
+def mmd(
+    X: ArrayLike,
+    Y: ArrayLike,
+    *,
+    bandwidth: float | str = "median",
+    biased: bool = False,
+    squared: bool = False,
+    n_median: int = 1000,
+    random_state: Seed = None,
+) -> float:
     """Return the maximum mean discrepancy between the laws of two samples, with a normal kernel.
 
     The kernel is k(x, y) = exp(-‖x - y‖²/(2 bandwidth²)), and MMD² = E k(x, x') + E k(y, y') - 2 E k(x, y) for

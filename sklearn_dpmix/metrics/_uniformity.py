@@ -5,6 +5,7 @@ from functools import lru_cache
 from numbers import Integral
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import bdtr, gammaln, xlogy
 
 from .._parameters import numbers
@@ -52,7 +53,9 @@ class RankUniformity:
     upper: np.ndarray = field(repr=False)
 
 
-def rank_uniformity(ranks, n_draws, *, level=0.95, n_points=None):
+def rank_uniformity(
+    ranks: ArrayLike, n_draws: int, *, level: float = 0.95, n_points: int | None = None
+) -> RankUniformity:
     """Test whether ranks are uniform on 0, ..., n_draws, with a band in which to plot their distribution function.
 
     Nothing is simulated: both p-values are exact for discrete ranks, P(p ≤ α) ≤ α, with equality at each value that p
