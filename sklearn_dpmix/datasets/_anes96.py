@@ -5,12 +5,14 @@ from importlib.resources import files
 
 import numpy as np
 
+from .._typing import Floats
+
 FILE_NAME = "anes96.csv.gz"
 #: What each column of the source starts counting from.
 LOWEST = {"selfLR": 1, "ClinLR": 1, "DoleLR": 1, "PID": 0, "educ": 1, "vote": 0}
 
 
-def load_anes96():
+def load_anes96() -> tuple[Floats, Floats]:
     """Expected vote and five answers of 944 respondents of the 1996 American National Election Study.
 
     Returns

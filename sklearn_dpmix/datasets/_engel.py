@@ -5,10 +5,12 @@ from importlib.resources import files
 
 import numpy as np
 
+from .._typing import Floats
+
 FILE_NAME = "engel.csv.gz"
 
 
-def load_engel():
+def load_engel() -> tuple[Floats, Floats]:
     """Annual income and food expenditure of 235 Belgian working-class households, of Engel's study of 1857.
 
     Returns

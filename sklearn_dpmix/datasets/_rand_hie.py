@@ -5,10 +5,12 @@ from importlib.resources import files
 
 import numpy as np
 
+from .._typing import Floats
+
 FILE_NAME = "rand_hie.csv.gz"
 
 
-def load_rand_hie():
+def load_rand_hie() -> Floats:
     """Index of chronic diseases at baseline, from the RAND Health Insurance Experiment.
 
     Returns

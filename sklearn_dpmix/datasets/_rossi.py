@@ -5,10 +5,12 @@ from importlib.resources import files
 
 import numpy as np
 
+from .._typing import Floats
+
 FILE_NAME = "rossi.csv.gz"
 
 
-def load_rossi():
+def load_rossi() -> Floats:
     """Weeks from release from prison to the first arrest, of 114 men in the study of Rossi, Berk and Lenihan.
 
     Returns

@@ -5,15 +5,17 @@ differential privacy*.
 from numbers import Integral
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from .._random import as_generator
+from .._typing import Array, Floats, Seed
 
 MEANS = np.array([-5.0, 0.0, 5.0])
 BOUNDS = (-10.0, 10.0)
 
 
-def make_three_normals(n_records=1000, *, random_state=None):
+def make_three_normals(n_records: int = 1000, *, random_state: Seed = None) -> tuple[Floats, Array]:
     """Records of an equal mixture of three normals, the confidential data of Beraha et al., section 4.1.
 
     The components are N(-5, 1), N(0, 1) and N(5, 1), each truncated to [-10, 10] and with weight 1/3.
@@ -58,7 +60,7 @@ def make_three_normals(n_records=1000, *, random_state=None):
     return X[:, np.newaxis], labels
 
 
-def three_normals_density(x):
+def three_normals_density(x: ArrayLike) -> Floats:
     """Density of the records that `make_three_normals` draws.
 
     Parameters
