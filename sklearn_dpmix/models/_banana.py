@@ -1,10 +1,13 @@
 """The banana: a posterior with a curved ridge that is known exactly (Räisä 2021, Theorem 5)."""
 
 from math import log, pi, sqrt
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._compiled import compiled
+from .._typing import Array, Floats
 from ._likelihood import LikelihoodModel, clip_rows
 
 
@@ -44,7 +47,15 @@ class Banana(LikelihoodModel):
     (1000,)
     """
 
-    def __init__(self, a=20.0, b=0.0, m=0.0, sigma=(2000.0**0.5, 50.0), prior_sigma=1000.0**0.5, data_norm=None):
+    def __init__(
+        self,
+        a: float = 20.0,
+        b: float = 0.0,
+        m: float = 0.0,
+        sigma: ArrayLike = (2000.0**0.5, 50.0),
+        prior_sigma: float = 1000.0**0.5,
+        data_norm: float | None = None,
+    ) -> None:
         self.a = a
         self.b = b
         self.m = m
@@ -53,12 +64,12 @@ class Banana(LikelihoodModel):
         self.data_norm = data_norm
 
     @property
-    def n_params(self):
+    def n_params(self) -> int:  # type: ignore[override]
         return len(self.sigma)
 
     n_columns = n_params
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         self._positive("sigma")
         if len(self.sigma) < 2:
@@ -67,51 +78,59 @@ class Banana(LikelihoodModel):
     def _bend(self, theta1):
         return self.a * (theta1 - self.m) ** 2 + self.b
 
-    def to_working(self, theta):
+    def to_working(self, theta: Array) -> Array:
         """φ of θ, the mean of a record: (..., n_params)."""
         phi = np.array(theta, dtype=np.float64)
         phi[..., 1] += self._bend(phi[..., 0])
         return phi
 
-    def from_working(self, phi):
+    def from_working(self, phi: Array) -> Array:
         """θ of φ; volumes stay as they are."""
         theta = np.array(phi, dtype=np.float64)
         theta[..., 1] -= self._bend(theta[..., 0])
         return theta
 
-    def working_jacobian(self, phi):
+    def working_jacobian(self, phi: Array) -> Array:
         """dθ/dφ, (n_params, n_params)."""
         jacobian = np.eye(len(phi))
         jacobian[1, 0] = -2.0 * self.a * (phi[0] - self.m)
         return jacobian
 
-    def log_prior(self, theta):
+    def log_prior(self, theta: Array) -> Floats:
         return super().log_prior(self.to_working(np.atleast_2d(theta)))
 
-    def grad_log_prior(self, theta):
+    def grad_log_prior(self, theta: Array) -> Floats:
         return self._pull_back(theta, super().grad_log_prior(self.to_working(theta)))
 
-    def sample_prior(self, rng, size):
+    def sample_prior(self, rng: np.random.Generator, size: int) -> Floats:
         return self.from_working(super().sample_prior(rng, size))
 
-    def sample_records(self, rng, theta, n):
+    def sample_records(self, rng: np.random.Generator, theta: Array, n: int) -> Array:
         """Records from the model, (n, n_params)."""
         return rng.normal(self.to_working(theta), np.asarray(self.sigma), (n, self.n_params))
 
-    def sample_posterior(self, rng, records, theta=None, *, size=None, temperature=1.0):
+    def sample_posterior(
+        self,
+        rng: np.random.Generator,
+        records: Array,
+        theta: Array | None = None,
+        *,
+        size: int | None = None,
+        temperature: float = 1.0,
+    ) -> Floats:
         """Independent draws from the posterior given the records themselves (Theorem 5), (n_params,) or (size, ...)."""
         precision = temperature * len(records) / np.square(self.sigma)
         variance = 1.0 / (precision + 1.0 / self.prior_sigma**2)
         shape = (self.n_params,) if size is None else (size, self.n_params)
         return self.from_working(rng.normal(variance * precision * records.mean(axis=0), np.sqrt(variance), shape))
 
-    def log_density(self, X, theta):
+    def log_density(self, X: Array, theta: Array) -> Floats:
         """Log density of each record, (n,)."""
         sigma = np.asarray(self.sigma)
         u = (X - self.to_working(theta)) / sigma
         return -0.5 * np.einsum("ij,ij->i", u, u) - np.sum(np.log(sigma)) - 0.5 * len(sigma) * log(2.0 * pi)
 
-    def grad_log_density(self, X, theta):
+    def grad_log_density(self, X: Array, theta: Array) -> Floats:
         """Its gradient, (n, n_params)."""
         return self._pull_back(theta, (X - self.to_working(theta)) / np.square(self.sigma))
 
@@ -121,20 +140,20 @@ class Banana(LikelihoodModel):
         gradient[..., 0] += gradient[..., 1] * 2.0 * self.a * (theta[0] - self.m)
         return gradient
 
-    def clip_records(self, X):
+    def clip_records(self, X: Array) -> Array:
         if self.data_norm is None:
             return X
         sigma = np.asarray(self.sigma)
         return clip_rows(X / sigma, self.data_norm) * sigma
 
-    def log_ratio_range(self, theta, new):
+    def log_ratio_range(self, theta: Array, new: Array) -> Any:
         """2R ‖(φ' - φ)/σ‖: the log ratio is linear in x/σ, with (φ' - φ)/σ for its gradient."""
         if self.data_norm is None:
             return None
         step = (self.to_working(new) - self.to_working(theta)) / np.asarray(self.sigma)
         return 2.0 * self.data_norm * sqrt(step @ step)
 
-    def gradient_range(self, theta, frame):
+    def gradient_range(self, theta: Array, frame: Any) -> Any:
         """The gradient is Jᵀ Σ^-1 (x - φ), with J = dφ/dθ: 2R ‖Fᵀ Jᵀ Σ^-1/2‖."""
         if self.data_norm is None:
             return None
@@ -145,7 +164,7 @@ class Banana(LikelihoodModel):
         jacobian[1, 0] = 2.0 * self.a * (theta[0] - self.m)
         return jacobian
 
-    def information(self, theta):
+    def information(self, theta: Array) -> Any:
         """Fisher information of a record, (n_params, n_params)."""
         scaled = self._mean_jacobian(theta) / np.asarray(self.sigma)[:, None]
         return scaled.T @ scaled

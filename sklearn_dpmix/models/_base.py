@@ -1,10 +1,12 @@
 """What queries, samplers and predictions ask of an exponential family."""
 
 from math import hypot, inf
+from typing import Any
 
 import numpy as np
 
 from .._compiled import Component, lower
+from .._typing import Array, Floats
 
 #: How compiled code sees what happens to a record outside the bounds.
 OUTSIDE = {None: 0.0, "clamp": 1.0, "drop": 2.0}
@@ -83,7 +85,7 @@ class Family(Component):
     n_free = 1
     exact_law: str | None = None
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError where a parameter is wrong."""
 
     def _lower(self, *, prior=None, bounds=None, outside=None, **context):
@@ -96,31 +98,31 @@ class Family(Component):
         """Numbers of the family itself that compiled code reads."""
         return {}
 
-    def statistics(self, x):
+    def statistics(self, x: Array) -> Array:
         """Return t(x) of shape (n, n_statistics) for records ``x`` of shape (n,) inside the support."""
         raise TypeError(f"{type(self).__name__} must define statistics(self, x): (n,) -> (n, n_statistics)")
 
-    def to_free(self, theta):
+    def to_free(self, theta: Array) -> Array:
         """Return the unconstrained coordinates v, (m, n_free), of parameters (m, n_params); here log θ."""
         return np.log(np.maximum(theta, 1e-100))
 
-    def log_density(self, x, theta):
+    def log_density(self, x: Array, theta: Array) -> Floats:
         """Return log p(x | θ) of shape (n_theta, n) for records (n,) and parameters (n_theta, n_params)."""
         raise TypeError(f"{type(self).__name__} must define log_density(self, x, theta): (n,), (m, n_params) -> (m, n)")
 
-    def mean(self, theta):
+    def mean(self, theta: Array) -> Array:
         """Return the mean of a record given each row of θ: (n_theta,)."""
         raise TypeError(f"{type(self).__name__} must define mean(self, theta): (m, n_params) -> (m,)")
 
-    def draw(self, rng, theta):
+    def draw(self, rng: np.random.Generator, theta: Array) -> Array:
         """Draw a record given each row of θ: (n_theta,)."""
         raise TypeError(f"{type(self).__name__} must define draw(self, rng, theta): (m, n_params) -> (m,)")
 
-    def diameter(self, lo, hi, norm):
+    def diameter(self, lo: Any, hi: Any, norm: int) -> Any:
         """Return max ‖t(x) - t(x')‖ in L1 (``norm`` 1) or L2 (2) over records in [lo, hi]."""
         raise TypeError(f"{type(self).__name__} must define diameter(self, lo, hi, norm) to be released with bounds")
 
-    def radius(self, lo, hi, norm):
+    def radius(self, lo: Any, hi: Any, norm: int) -> Any:
         """Return max ‖t(x)‖ in L1 (``norm`` 1) or L2 (2) over records in [lo, hi]."""
         raise TypeError(f"{type(self).__name__} must define radius(self, lo, hi, norm) to be released with bounds")
 
@@ -128,18 +130,18 @@ class Family(Component):
 class LargestAtTheEnds(Family):
     """Statistics of which each is monotone in x, so that the ends are furthest apart, and with ‖t(x)‖ largest there."""
 
-    def diameter(self, lo, hi, norm):
+    def diameter(self, lo: Any, hi: Any, norm: int) -> Any:
         low, high = self.statistics(np.array([lo, hi], dtype=np.float64))
         return length(high - low, norm)
 
-    def radius(self, lo, hi, norm):
+    def radius(self, lo: Any, hi: Any, norm: int) -> Any:
         return max(length(t, norm) for t in self.statistics(np.array([lo, hi], dtype=np.float64)))
 
 
 class Identity(LargestAtTheEnds):
     """The statistic t(x) = x."""
 
-    def statistics(self, x):
+    def statistics(self, x: Array) -> Array:
         return x[:, None].astype(np.float64)
 
 

@@ -1,11 +1,13 @@
 """Exponential families of numbers on the line, by their sufficient statistic t(x) (Bernstein & Sheldon 2018, §2)."""
 
 from math import copysign, exp, hypot, inf, sqrt
+from typing import Any
 
 import numpy as np
 from scipy.special import betaln, gammaln, xlog1py, xlogy
 
 from .._compiled import compiled
+from .._typing import Array, Floats
 from ._base import Family, Identity, LargestAtTheEnds
 from ._moments import beta_moments, gamma_moments, normal_moments
 from ._priors import GammaPrior, GammaProductPrior, NormalInverseGammaPrior
@@ -23,17 +25,17 @@ class GammaRecords(Identity):
     def _numbers(self):
         return {"known_shape": float(self.known_shape)}
 
-    def log_density(self, x, theta):
+    def log_density(self, x: Array, theta: Array) -> Floats:
         k, rate = self.known_shape, theta[:, :1]
         inside = (x >= 0)[None, :]
         x = np.where(inside, x, 1.0)
         with np.errstate(divide="ignore"):
             return np.where(inside, xlogy(k, rate) + xlogy(k - 1.0, x) - rate * x - gammaln(k), -inf)
 
-    def mean(self, theta):
+    def mean(self, theta: Array) -> Array:
         return self.known_shape / theta[:, 0]
 
-    def draw(self, rng, theta):
+    def draw(self, rng: np.random.Generator, theta: Array) -> Array:
         return rng.gamma(self.known_shape, 1.0 / theta[:, 0])
 
     @compiled
@@ -85,14 +87,14 @@ class Gamma(GammaRecords):
 
     names = ("gamma",)
 
-    def __init__(self, shape=1.0):
+    def __init__(self, shape: float | None = 1.0) -> None:
         self.shape = shape
 
     @property
-    def known_shape(self):
+    def known_shape(self) -> Any:  # type: ignore[override]
         return self.shape
 
-    def check(self):
+    def check(self) -> None:
         shape = self.shape
         if not isinstance(shape, (int, float, np.number)) or isinstance(shape, bool) or not 0 < shape < inf:
             raise ValueError(f"shape must be a positive finite number, got shape={shape!r}")
@@ -122,20 +124,20 @@ class Normal(Family):
     prior_class = NormalInverseGammaPrior
     param_names = ("mean", "variance")
 
-    def statistics(self, x):
+    def statistics(self, x: Array) -> Array:
         return np.column_stack([x, x * x]).astype(np.float64)
 
-    def log_density(self, x, theta):
+    def log_density(self, x: Array, theta: Array) -> Floats:
         mean, variance = theta[:, :1], theta[:, 1:]
         return -0.5 * (np.log(2.0 * np.pi * variance) + (x - mean) ** 2 / variance)
 
-    def mean(self, theta):
+    def mean(self, theta: Array) -> Array:
         return theta[:, 0]
 
-    def draw(self, rng, theta):
+    def draw(self, rng: np.random.Generator, theta: Array) -> Array:
         return rng.normal(theta[:, 0], np.sqrt(theta[:, 1]))
 
-    def to_free(self, theta):
+    def to_free(self, theta: Array) -> Array:
         return np.column_stack([theta[:, 0], np.log(np.maximum(theta[:, 1], 1e-100))])
 
     @compiled
@@ -153,7 +155,7 @@ class Normal(Family):
     def moments(self, v, mean, root):
         normal_moments(v[0], exp(v[1]), self.lo, self.hi, self.outside, mean, root)
 
-    def diameter(self, lo, hi, norm):
+    def diameter(self, lo: Any, hi: Any, norm: int) -> Any:
         """Between a bound b and another record x, at a bound or where the derivative in x is 0.
 
         ‖t(b) - t(x)‖ is |b - x| (1 + |b + x|) in L1, |b - x| √(1 + (b + x)²) in L2.  With b + x fixed it grows with
@@ -175,7 +177,7 @@ class Normal(Family):
             found = max(found, *(distance(b, min(max(x, lo), hi)) for x in turns), 0.0)
         return found
 
-    def radius(self, lo, hi, norm):
+    def radius(self, lo: Any, hi: Any, norm: int) -> Any:
         """At the record of largest magnitude."""
         x = max(abs(float(lo)), abs(float(hi)))
         return x * (1.0 + x if norm == 1 else hypot(1.0, x))
@@ -205,19 +207,19 @@ class Beta(LargestAtTheEnds):
     prior_class = GammaProductPrior
     param_names = ("a", "b")
 
-    def statistics(self, x):
+    def statistics(self, x: Array) -> Array:
         with np.errstate(divide="ignore"):
             return np.column_stack([np.log(x), np.log1p(-x)])
 
-    def log_density(self, x, theta):
+    def log_density(self, x: Array, theta: Array) -> Floats:
         inside = ((x > 0) & (x < 1))[None, :]
         x, a, b = np.where(inside, x, 0.5), theta[:, :1], theta[:, 1:]
         return np.where(inside, xlogy(a - 1.0, x) + xlog1py(b - 1.0, -x) - betaln(a, b), -inf)
 
-    def mean(self, theta):
+    def mean(self, theta: Array) -> Array:
         return theta[:, 0] / theta.sum(axis=1)
 
-    def draw(self, rng, theta):
+    def draw(self, rng: np.random.Generator, theta: Array) -> Array:
         return rng.beta(theta[:, 0], theta[:, 1])
 
     @compiled

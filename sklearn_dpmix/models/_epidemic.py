@@ -5,6 +5,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .._typing import Array, Floats
 from ._priors import GammaPrior
 
 
@@ -37,7 +38,14 @@ class StochasticSIR(BaseEstimator):
     ((1, 3), True)
     """
 
-    def __init__(self, n_people=1000, n_infected=5, n_weeks=8, transmission=None, recovery=None):
+    def __init__(
+        self,
+        n_people: int = 1000,
+        n_infected: int = 5,
+        n_weeks: int = 8,
+        transmission: float | None = None,
+        recovery: float | None = None,
+    ) -> None:
         self.n_people = n_people
         self.n_infected = n_infected
         self.n_weeks = n_weeks
@@ -58,15 +66,15 @@ class StochasticSIR(BaseEstimator):
             prior.check()
         return priors
 
-    def sample_prior(self, rng, size):
+    def sample_prior(self, rng: np.random.Generator, size: int) -> Floats:
         """Draws of (β, γ), (size, 2)."""
         return np.column_stack([prior.draw(rng, size, None) for prior in self._priors()])
 
-    def log_prior(self, theta):
+    def log_prior(self, theta: Array) -> Floats:
         """Log prior density, (size,); -inf outside the support."""
         return sum(prior.log_density(theta[:, j : j + 1]) for j, prior in enumerate(self._priors()))
 
-    def sample_statistic(self, rng, theta):
+    def sample_statistic(self, rng: np.random.Generator, theta: Array) -> Array:
         """New infections of each week, (size, n_weeks)."""
         self._priors()
         susceptible = np.full(len(theta), self.n_people - self.n_infected)

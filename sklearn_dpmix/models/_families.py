@@ -5,11 +5,13 @@ closed form: noise is calibrated by it (:class:`sklearn_dpmix.queries.Sufficient
 """
 
 from math import exp, inf, sqrt
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, logit, xlog1py, xlogy
 
 from .._compiled import compiled
+from .._typing import Array, Floats
 from ._base import Family, Identity
 from ._continuous import Beta, Exponential, Gamma, Normal
 from ._moments import log1p_exp, poisson_moments
@@ -35,17 +37,17 @@ class Bernoulli(Identity):
     param_names = ("probability",)
     exact_law = "counts"
 
-    def log_density(self, x, theta):
+    def log_density(self, x: Array, theta: Array) -> Floats:
         x, p = _in_support(x, (x == 0) | (x == 1)), theta[:, :1]
         return np.where(np.isnan(x), -inf, xlogy(x, p) + xlog1py(1.0 - x, -p))
 
-    def mean(self, theta):
+    def mean(self, theta: Array) -> Array:
         return theta[:, 0]
 
-    def draw(self, rng, theta):
+    def draw(self, rng: np.random.Generator, theta: Array) -> Array:
         return (rng.random(len(theta)) < theta[:, 0]).astype(np.float64)
 
-    def to_free(self, theta):
+    def to_free(self, theta: Array) -> Array:
         return logit(np.clip(theta, 1e-100, 1.0 - 1e-15))
 
     @compiled
@@ -93,10 +95,10 @@ class Multinomial(Family):
     prior_class = DirichletPrior
     exact_law = "counts"
 
-    def __init__(self, n_categories=None):
+    def __init__(self, n_categories: int | None = None) -> None:
         self.n_categories = n_categories
 
-    def check(self):
+    def check(self) -> None:
         n = self.n_categories
         if n is not None and (not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 2):
             raise ValueError(
@@ -104,46 +106,46 @@ class Multinomial(Family):
             )
 
     @property
-    def n_params(self):
+    def n_params(self) -> int | None:  # type: ignore[override]
         return self.n_categories
 
     @property
-    def n_statistics(self):
+    def n_statistics(self) -> int | None:  # type: ignore[override]
         return self.n_categories
 
     @property
-    def param_names(self):
+    def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(f"probability_{category}" for category in range(self.n_categories or 0))
 
     @property
-    def labels(self):
+    def labels(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(f"x=={category}" for category in range(self.n_categories or 0))
 
     @property
-    def support(self):
+    def support(self) -> tuple[float, float]:  # type: ignore[override]
         return 0.0, inf if self.n_categories is None else self.n_categories - 1.0
 
-    def statistics(self, x):
+    def statistics(self, x: Array) -> Array:
         return (x[:, None] == np.arange(self.n_categories)).astype(np.float64)
 
-    def log_density(self, x, theta):
+    def log_density(self, x: Array, theta: Array) -> Floats:
         inside = (x >= 0) & (x < theta.shape[1]) & (x == np.floor(x))
         with np.errstate(divide="ignore"):
             log_p = np.log(theta[:, np.where(inside, x, 0).astype(np.intp)])
         return np.where(inside, log_p, -inf)
 
-    def mean(self, theta):
+    def mean(self, theta: Array) -> Array:
         return theta @ np.arange(theta.shape[1])
 
-    def draw(self, rng, theta):
+    def draw(self, rng: np.random.Generator, theta: Array) -> Array:
         below = np.cumsum(theta, axis=1)
         return (rng.random((len(theta), 1)) * below[:, -1:] >= below[:, :-1]).sum(axis=1).astype(np.float64)
 
-    def diameter(self, lo, hi, norm):
+    def diameter(self, lo: Any, hi: Any, norm: int) -> Any:
         """Two entries differ by 1."""
         return 2.0 if norm == 1 else sqrt(2.0)
 
-    def radius(self, lo, hi, norm):
+    def radius(self, lo: Any, hi: Any, norm: int) -> Any:
         return 1.0
 
 
@@ -164,14 +166,14 @@ class Poisson(Identity):
     param_names = ("mean",)
     exact_law = "poisson"
 
-    def log_density(self, x, theta):
+    def log_density(self, x: Array, theta: Array) -> Floats:
         x = _in_support(x, (x >= 0) & (x == np.floor(x)))
         return np.where(np.isnan(x), -inf, xlogy(x, theta[:, :1]) - theta[:, :1] - gammaln(x + 1.0))
 
-    def mean(self, theta):
+    def mean(self, theta: Array) -> Array:
         return theta[:, 0]
 
-    def draw(self, rng, theta):
+    def draw(self, rng: np.random.Generator, theta: Array) -> Array:
         return rng.poisson(theta[:, 0]).astype(np.float64)
 
     @compiled
@@ -201,7 +203,7 @@ FAMILIES: dict[str, type[Family]] = {
 }
 
 
-def resolve_family(value):
+def resolve_family(value: Family | str) -> Family:
     """Return the family that is meant: the object itself, or the one of that name with its default parameters.
 
     Parameters

@@ -1,10 +1,12 @@
 """The mean of normal records with a known standard deviation."""
 
 from math import log, pi, sqrt
+from typing import Any
 
 import numpy as np
 
 from .._compiled import compiled
+from .._typing import Array, Floats
 from ._likelihood import LikelihoodModel
 
 
@@ -32,53 +34,63 @@ class GaussianMean(LikelihoodModel):
     3.0
     """
 
-    def __init__(self, n_features=1, sigma=1.0, prior_sigma=10.0, data_norm=None):
+    def __init__(
+        self, n_features: int = 1, sigma: float = 1.0, prior_sigma: float = 10.0, data_norm: float | None = None
+    ) -> None:
         self.n_features = n_features
         self.sigma = sigma
         self.prior_sigma = prior_sigma
         self.data_norm = data_norm
 
     @property
-    def n_params(self):
+    def n_params(self) -> int:  # type: ignore[override]
         return self.n_features
 
     n_columns = n_params
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         self._positive("sigma", "n_features")
 
-    def sample_records(self, rng, theta, n):
+    def sample_records(self, rng: np.random.Generator, theta: Array, n: int) -> Array:
         """Records from the model, (n, n_features)."""
         return rng.normal(theta, self.sigma, (n, self.n_features))
 
-    def sample_posterior(self, rng, records, theta=None, *, size=None, temperature=1.0):
+    def sample_posterior(
+        self,
+        rng: np.random.Generator,
+        records: Array,
+        theta: Array | None = None,
+        *,
+        size: int | None = None,
+        temperature: float = 1.0,
+    ) -> Floats:
         """Independent draws from the posterior given the records themselves, (n_params,) or (size, n_params)."""
         precision = temperature * len(records) / self.sigma**2
         variance = 1.0 / (precision + 1.0 / self.prior_sigma**2)
         shape = (self.n_params,) if size is None else (size, self.n_params)
         return rng.normal(variance * precision * records.mean(axis=0), sqrt(variance), shape)
 
-    def log_density(self, X, theta):
+    def log_density(self, X: Array, theta: Array) -> Floats:
         """Log density of each record, (n,)."""
         u = (X - theta) / self.sigma
         return -0.5 * np.einsum("ij,ij->i", u, u) - self.n_features * (log(self.sigma) + 0.5 * log(2.0 * pi))
 
-    def grad_log_density(self, X, theta):
+    def grad_log_density(self, X: Array, theta: Array) -> Floats:
         """Its gradient, (n, n_params)."""
         return (X - theta) / self.sigma**2
 
-    def log_ratio_range(self, theta, new):
+    def log_ratio_range(self, theta: Array, new: Array) -> Any:
         """2R ‖θ' - θ‖/σ²: the log ratio is linear in x."""
         if self.data_norm is None:
             return None
         return 2.0 * self.data_norm * float(np.linalg.norm(new - theta)) / self.sigma**2
 
-    def gradient_range(self, theta, frame):
+    def gradient_range(self, theta: Array, frame: Any) -> Any:
         """2R ‖F‖/σ²."""
         return None if self.data_norm is None else 2.0 * self.data_norm * np.linalg.norm(frame, 2) / self.sigma**2
 
-    def information(self, theta):
+    def information(self, theta: Array) -> Any:
         """Fisher information of a record, (n_params, n_params)."""
         return np.eye(self.n_features) / self.sigma**2
 

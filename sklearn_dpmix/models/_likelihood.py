@@ -6,6 +6,7 @@ import numpy as np
 
 from .._compiled import Component, compiled
 from .._parameters import numbers
+from .._typing import Array, Floats
 
 
 class LikelihoodModel(Component):
@@ -36,7 +37,7 @@ class LikelihoodModel(Component):
     prior_sigma: float
     n_params: int
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError where a parameter is wrong."""
         self._positive("prior_sigma", *([] if self.data_norm is None else ["data_norm"]))
 
@@ -48,21 +49,21 @@ class LikelihoodModel(Component):
                     f"{name} of {type(self).__name__} must be positive and finite, got {name}={getattr(self, name)!r}"
                 )
 
-    def clip_records(self, X):
+    def clip_records(self, X: Array) -> Array:
         """Records whose norm is larger than ``data_norm`` moved to it, where there is one."""
         return X if self.data_norm is None else clip_rows(X, self.data_norm)
 
-    def sample_prior(self, rng, size):
+    def sample_prior(self, rng: np.random.Generator, size: int) -> Floats:
         """Draws from the prior, (size, n_params)."""
         return rng.normal(scale=self.prior_sigma, size=(size, self.n_params))
 
-    def log_prior(self, theta):
+    def log_prior(self, theta: Array) -> Floats:
         """Log prior density, (size,)."""
         theta = np.atleast_2d(theta)
         square = np.sum(theta * theta, axis=1)
         return -0.5 * square / self.prior_sigma**2 - theta.shape[1] * (log(self.prior_sigma) + 0.5 * log(2.0 * pi))
 
-    def grad_log_prior(self, theta):
+    def grad_log_prior(self, theta: Array) -> Floats:
         """Its gradient at one θ, (n_params,)."""
         return -theta / self.prior_sigma**2
 

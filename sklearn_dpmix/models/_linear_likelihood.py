@@ -1,51 +1,55 @@
 """Logistic and linear regression on rows of bounded length: Lipschitz in θ, so that DP-MCMC clips no ratio."""
 
 from math import exp, log, log1p, pi, sqrt
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from .._compiled import compiled, helper
+from .._typing import Array, Floats
 from ._likelihood import LikelihoodModel, clip_rows
 
 
 class LinearLikelihood(LikelihoodModel):
     """Base class: records are rows (x, y), and y depends on xᵀθ, with 1 added to x for an intercept."""
 
-    def __init__(self, n_features=1, fit_intercept=True, prior_sigma=1.0, data_norm=None):
+    def __init__(
+        self, n_features: int = 1, fit_intercept: bool = True, prior_sigma: float = 1.0, data_norm: float | None = None
+    ) -> None:
         self.n_features = n_features
         self.fit_intercept = fit_intercept
         self.prior_sigma = prior_sigma
         self.data_norm = data_norm
 
     @property
-    def n_params(self):
+    def n_params(self) -> int:  # type: ignore[override]
         return self.n_features + bool(self.fit_intercept)
 
     @property
-    def n_columns(self):
+    def n_columns(self) -> int:
         return self.n_features + 1
 
     @property
-    def row_norm(self):
+    def row_norm(self) -> Any:
         """Largest length of a row of the design, the intercept's 1 included; None where rows are not bounded."""
         return None if self.data_norm is None else sqrt(self.data_norm**2 + bool(self.fit_intercept))
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         self._positive("n_features")
 
-    def clip_records(self, X):
+    def clip_records(self, X: Array) -> Array:
         """The features of each record moved into ‖x‖ <= data_norm, and y to where the likelihood has it."""
         features = X[:, :-1] if self.data_norm is None else clip_rows(X[:, :-1], self.data_norm)
         return np.column_stack([features, self._clip_response(X[:, -1])])
 
-    def design(self, X):
+    def design(self, X: Array) -> Array:
         """Rows of the design of records, or of features alone: (n, n_params)."""
         X = X[:, : self.n_features]
         return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
 
-    def observed_information(self, X, theta):
+    def observed_information(self, X: Array, theta: Array) -> Any:
         """Minus the Hessian of the log likelihood of all records, (n_params, n_params)."""
         design = self.design(X)
         return (design * self._weights(design, theta)[:, None]).T @ design
@@ -100,11 +104,11 @@ class LogisticLikelihood(LinearLikelihood):
         """0 or 1, whatever a record says: the ranges rest on it."""
         return (y > 0.5).astype(np.float64)
 
-    def log_density(self, X, theta):
+    def log_density(self, X: Array, theta: Array) -> Floats:
         """Log probability of each y, (n,)."""
         return -np.logaddexp(0.0, -(2.0 * X[:, -1] - 1.0) * (self.design(X) @ theta))
 
-    def grad_log_density(self, X, theta):
+    def grad_log_density(self, X: Array, theta: Array) -> Floats:
         """Its gradient, (n, n_params)."""
         design = self.design(X)
         return (X[:, -1] - expit(design @ theta))[:, None] * design
@@ -113,21 +117,21 @@ class LogisticLikelihood(LinearLikelihood):
         p = expit(design @ theta)
         return p * (1.0 - p)
 
-    def log_ratio_range(self, theta, new):
+    def log_ratio_range(self, theta: Array, new: Array) -> Any:
         """2R ‖θ' - θ‖ σ(R max(‖θ‖, ‖θ'‖)): σ(-v) is the slope of log σ(v), and |v| is at most R max(‖θ‖, ‖θ'‖)."""
         if self.data_norm is None:
             return None
         steepest = expit(self.row_norm * max(np.linalg.norm(theta), np.linalg.norm(new)))
         return 2.0 * self.row_norm * np.linalg.norm(new - theta) * steepest
 
-    def gradient_range(self, theta, frame):
+    def gradient_range(self, theta: Array, frame: Any) -> Any:
         """2R ‖F‖ σ(R ‖θ‖)."""
         if self.data_norm is None:
             return None
         steepest = expit(self.row_norm * np.linalg.norm(theta))
         return 2.0 * self.row_norm * np.linalg.norm(frame, 2) * steepest
 
-    def information_range(self, theta):
+    def information_range(self, theta: Array) -> Any:
         """Largest Frobenius norm of the difference of two records' information: √2 R²/4, since both are positive."""
         return None if self.data_norm is None else sqrt(2.0) * self.row_norm**2 / 4.0
 
@@ -171,12 +175,20 @@ class LinearGaussianLikelihood(LinearLikelihood):
     array([-0.9189])
     """
 
-    def __init__(self, n_features=1, fit_intercept=True, sigma=1.0, prior_sigma=1.0, data_norm=None, y_bound=None):
+    def __init__(
+        self,
+        n_features: int = 1,
+        fit_intercept: bool = True,
+        sigma: float = 1.0,
+        prior_sigma: float = 1.0,
+        data_norm: float | None = None,
+        y_bound: float | None = None,
+    ) -> None:
         super().__init__(n_features, fit_intercept, prior_sigma, data_norm)
         self.sigma = sigma
         self.y_bound = y_bound
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         self._positive("sigma", *([] if self.y_bound is None else ["y_bound"]))
         if (self.data_norm is None) != (self.y_bound is None):
@@ -187,17 +199,25 @@ class LinearGaussianLikelihood(LinearLikelihood):
     def _clip_response(self, y):
         return y if self.y_bound is None else np.clip(y, -self.y_bound, self.y_bound)
 
-    def log_density(self, X, theta):
+    def log_density(self, X: Array, theta: Array) -> Floats:
         """Log density of each y, (n,)."""
         u = (X[:, -1] - self.design(X) @ theta) / self.sigma
         return -0.5 * u * u - log(self.sigma) - 0.5 * log(2.0 * pi)
 
-    def grad_log_density(self, X, theta):
+    def grad_log_density(self, X: Array, theta: Array) -> Floats:
         """Its gradient, (n, n_params)."""
         design = self.design(X)
         return ((X[:, -1] - design @ theta) / self.sigma**2)[:, None] * design
 
-    def sample_posterior(self, rng, records, theta=None, *, size=None, temperature=1.0):
+    def sample_posterior(
+        self,
+        rng: np.random.Generator,
+        records: Array,
+        theta: Array | None = None,
+        *,
+        size: int | None = None,
+        temperature: float = 1.0,
+    ) -> Array:
         """Independent draws from the posterior given the records themselves, (n_params,) or (size, n_params)."""
         design = self.design(records)
         precision = temperature * design.T @ design / self.sigma**2 + np.eye(self.n_params) / self.prior_sigma**2
@@ -209,7 +229,7 @@ class LinearGaussianLikelihood(LinearLikelihood):
     def _weights(self, design, theta):
         return np.full(len(design), 1.0 / self.sigma**2)
 
-    def log_ratio_range(self, theta, new):
+    def log_ratio_range(self, theta: Array, new: Array) -> Any:
         """r = xᵀΔ (2y - xᵀS)/(2σ²), Δ = θ' - θ and S = θ + θ', has the range R ‖Δ‖ (2B + R ‖S‖/2)/σ².
 
         For xᵀΔ xᵀS is a quadratic form with the eigenvalues (ΔᵀS ± ‖Δ‖ ‖S‖)/2 and 0, of either sign.
@@ -220,14 +240,14 @@ class LinearGaussianLikelihood(LinearLikelihood):
         reach = 2.0 * self.y_bound + 0.5 * R * np.linalg.norm(theta + new)
         return R * np.linalg.norm(new - theta) * reach / self.sigma**2
 
-    def gradient_range(self, theta, frame):
+    def gradient_range(self, theta: Array, frame: Any) -> Any:
         """R ‖F‖ (2B + R ‖θ‖)/σ²: x xᵀθ is at most R² ‖θ‖/2 from R²θ/2, since 2xxᵀ/‖x‖² - 1 reflects."""
         if self.data_norm is None:
             return None
         R = self.row_norm
         return R * np.linalg.norm(frame, 2) * (2.0 * self.y_bound + R * np.linalg.norm(theta)) / self.sigma**2
 
-    def information_range(self, theta):
+    def information_range(self, theta: Array) -> Any:
         """√2 R²/σ²."""
         return None if self.data_norm is None else sqrt(2.0) * self.row_norm**2 / self.sigma**2
 

@@ -196,5 +196,3 @@ def log1p_exp(u):
 @helper
 def log_expit(v):
     return -log1p_exp(-v)
-
-

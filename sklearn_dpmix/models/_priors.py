@@ -1,27 +1,31 @@
 """Conjugate priors of exponential families, and their names of parameters (Diaconis & Ylvisaker 1979)."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betaln, gammaln, xlog1py, xlogy
 from sklearn.base import BaseEstimator
 
 from .._parameters import numbers
+from .._typing import Array, Floats
 
 
 class Prior(BaseEstimator):
     """Base class of priors on the parameters of a :class:`Family`."""
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError where a parameter is wrong."""
 
-    def fields(self, family):
+    def fields(self, family: Any) -> Any:
         """The numbers that compiled code reads, by name: floats and float arrays."""
         raise NotImplementedError
 
-    def draw(self, rng, size, family):
+    def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         """Draw parameters: ndarray of shape (size, n_params)."""
         raise NotImplementedError
 
-    def log_density(self, theta):
+    def log_density(self, theta: Array) -> Floats:
         """Log prior density of parameters (size, n_params): (size,), -inf outside the support."""
         raise NotImplementedError
 
@@ -55,21 +59,21 @@ class BetaPrior(Prior):
     BetaPrior(a=2.0, b=3.0)
     """
 
-    def __init__(self, a=1.0, b=1.0):
+    def __init__(self, a: ArrayLike = 1.0, b: ArrayLike = 1.0) -> None:
         self.a = a
         self.b = b
 
-    def check(self):
+    def check(self) -> None:
         self._positive("a", "b")
 
-    def fields(self, family):
+    def fields(self, family: Any) -> Any:
         alpha = np.array([self.a, self.b], dtype=np.float64)
         return {"alpha": alpha, "alpha_total": float(alpha.sum())}
 
-    def draw(self, rng, size, family):
+    def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         return np.clip(rng.beta(self.a, self.b, (size, 1)), 1e-300, 1.0 - 2.0**-53)  # inside, rounding or not
 
-    def log_density(self, theta):
+    def log_density(self, theta: Array) -> Floats:
         x = theta[:, 0]
         with np.errstate(divide="ignore", invalid="ignore"):
             value = xlogy(self.a - 1.0, x) + xlog1py(self.b - 1.0, -x) - betaln(self.a, self.b)
@@ -96,10 +100,10 @@ class DirichletPrior(Prior):
     DirichletPrior(alpha=0.5)
     """
 
-    def __init__(self, alpha=1.0):
+    def __init__(self, alpha: ArrayLike = 1.0) -> None:
         self.alpha = alpha
 
-    def check(self):
+    def check(self) -> None:
         alpha = numbers(self.alpha)
         if alpha is None or alpha.ndim > 1 or alpha.size == 0 or not np.all((alpha > 0) & (alpha < np.inf)):
             raise ValueError(
@@ -116,11 +120,11 @@ class DirichletPrior(Prior):
             )
         return np.broadcast_to(alpha, (family.n_params,)).copy()
 
-    def fields(self, family):
+    def fields(self, family: Any) -> Any:
         alpha = self._alpha(family)
         return {"alpha": alpha, "alpha_total": float(alpha.sum())}
 
-    def draw(self, rng, size, family):
+    def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         return rng.dirichlet(self._alpha(family), size)
 
 
@@ -145,20 +149,20 @@ class GammaPrior(Prior):
     GammaPrior(rate=1.0, shape=2.0)
     """
 
-    def __init__(self, shape=1.0, rate=0.01):
+    def __init__(self, shape: ArrayLike = 1.0, rate: ArrayLike = 0.01) -> None:
         self.shape = shape
         self.rate = rate
 
-    def check(self):
+    def check(self) -> None:
         self._positive("shape", "rate")
 
-    def fields(self, family):
+    def fields(self, family: Any) -> Any:
         return {"shape": float(self.shape), "rate": float(self.rate)}
 
-    def draw(self, rng, size, family):
+    def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         return np.maximum(rng.gamma(self.shape, 1.0 / self.rate, (size, 1)), 1e-300)
 
-    def log_density(self, theta):
+    def log_density(self, theta: Array) -> Floats:
         return _log_gamma(theta[:, 0], self.shape, self.rate)
 
 
@@ -187,27 +191,27 @@ class NormalInverseGammaPrior(Prior):
     170.0
     """
 
-    def __init__(self, mean=0.0, mean_precision=0.01, shape=1.0, scale=1.0):
+    def __init__(self, mean: float = 0.0, mean_precision: float = 0.01, shape: float = 1.0, scale: float = 1.0) -> None:
         self.mean = mean
         self.mean_precision = mean_precision
         self.shape = shape
         self.scale = scale
 
-    def check(self):
+    def check(self) -> None:
         self._positive("mean_precision", "shape", "scale")
         mean = numbers(self.mean)
         if mean is None or mean.ndim or not np.isfinite(mean):
             raise ValueError(f"mean of NormalInverseGammaPrior must be a finite number, got mean={self.mean!r}")
 
-    def fields(self, family):
+    def fields(self, family: Any) -> Any:
         return {name: float(getattr(self, name)) for name in ("mean", "mean_precision", "shape", "scale")}
 
-    def draw(self, rng, size, family):
+    def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         variance = self.scale / rng.gamma(self.shape, size=size)
         mean = self.mean + np.sqrt(variance / self.mean_precision) * rng.standard_normal(size)
         return np.column_stack([mean, variance])
 
-    def log_density(self, theta):
+    def log_density(self, theta: Array) -> Floats:
         mean, variance = theta.T
         inside = np.where(variance > 0.0, variance, 1.0)
         value = _log_gamma(1.0 / inside, self.shape, self.scale) - 2.0 * np.log(inside)  # 1/σ² is a gamma
@@ -237,11 +241,11 @@ class GammaProductPrior(Prior):
     (2.0, 1.0)
     """
 
-    def __init__(self, shape=1.0, rate=0.1):
+    def __init__(self, shape: ArrayLike = 1.0, rate: ArrayLike = 0.1) -> None:
         self.shape = shape
         self.rate = rate
 
-    def check(self):
+    def check(self) -> None:
         for name in ("shape", "rate"):
             value = numbers(getattr(self, name))
             if value is None or value.shape not in ((), (2,)) or not np.all((value > 0) & (value < np.inf)):
@@ -250,13 +254,13 @@ class GammaProductPrior(Prior):
                     f"{getattr(self, name)!r}"
                 )
 
-    def fields(self, family):
+    def fields(self, family: Any) -> Any:
         return {
             name: np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), (2,)).copy()
             for name in ("shape", "rate")
         }
 
-    def draw(self, rng, size, family):
+    def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         fields = self.fields(family)
         return rng.gamma(fields["shape"], 1.0 / fields["rate"], (size, 2))
 

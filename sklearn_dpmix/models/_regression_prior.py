@@ -3,7 +3,10 @@
 from math import inf
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+
+from .._typing import Floats
 
 
 class RegressionPrior(BaseEstimator):
@@ -26,13 +29,20 @@ class RegressionPrior(BaseEstimator):
     RegressionPrior(coef_scale=5.0, sigma=1.5)
     """
 
-    def __init__(self, coef_scale=2.0, sigma=None, *, sigma_shape=1.0, sigma_scale=None):
+    def __init__(
+        self,
+        coef_scale: float = 2.0,
+        sigma: float | None = None,
+        *,
+        sigma_shape: float = 1.0,
+        sigma_scale: float | None = None,
+    ) -> None:
         self.coef_scale = coef_scale
         self.sigma = sigma
         self.sigma_shape = sigma_shape
         self.sigma_scale = sigma_scale
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError where a parameter is wrong."""
         for name in ("coef_scale", "sigma", "sigma_shape", "sigma_scale"):
             value = getattr(self, name)
@@ -59,11 +69,11 @@ class GaussianPredictors(BaseEstimator):
     GaussianPredictors(mean=[0.0, 1.0])
     """
 
-    def __init__(self, mean=None, covariance=None):
+    def __init__(self, mean: ArrayLike | None = None, covariance: ArrayLike | None = None) -> None:
         self.mean = mean
         self.covariance = covariance
 
-    def check(self, n_features):
+    def check(self, n_features: int) -> tuple[Floats | None, Floats | None]:
         """Return (mean or None, covariance or None) as arrays; raise ValueError where one is wrong."""
         mean = None if self.mean is None else _array("mean", self.mean, (n_features,))
         covariance = None if self.covariance is None else _array("covariance", self.covariance, (n_features,) * 2)

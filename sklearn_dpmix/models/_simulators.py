@@ -5,11 +5,13 @@ Each has what ``PrivateABC`` and ``PrivateMCEM`` may ask for: ``sample_prior``, 
 """
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 from sklearn.base import BaseEstimator
 
+from .._typing import Array, Floats
 from ._priors import BetaPrior, GammaPrior, NormalInverseGammaPrior
 
 
@@ -33,11 +35,11 @@ class StatisticModel(BaseEstimator):
         prior.check()
         return int(n), prior
 
-    def sample_prior(self, rng, size):
+    def sample_prior(self, rng: np.random.Generator, size: int) -> Floats:
         """Draws from the prior, (size, n_params)."""
         return self._check()[1].draw(rng, size, None)
 
-    def log_prior(self, theta):
+    def log_prior(self, theta: Array) -> Floats:
         """Log prior density, (size,); -inf outside the support."""
         return self._check()[1].log_density(np.asarray(theta, dtype=np.float64))
 
@@ -71,29 +73,29 @@ class PoissonCount(StatisticModel):
     True
     """
 
-    def __init__(self, n_records=1, prior=None):
+    def __init__(self, n_records: int = 1, prior: Any = None) -> None:
         self.n_records = n_records
         self.prior = prior
 
-    def sample_statistic(self, rng, theta):
+    def sample_statistic(self, rng: np.random.Generator, theta: Array) -> Array:
         """Sums of simulated data sets, (size, 1)."""
         return rng.poisson(self._check()[0] * theta).astype(np.float64)
 
-    def log_likelihood(self, statistics, theta):
+    def log_likelihood(self, statistics: Array, theta: Array) -> Floats:
         """Log probability of each statistic, (size,); -inf for a negative θ."""
         s, mean = statistics[:, 0], self._check()[0] * theta[:, 0]
         with np.errstate(invalid="ignore"):
             return np.where(mean >= 0.0, xlogy(s, mean) - mean - gammaln(s + 1.0), -np.inf)
 
-    def maximise(self, statistics, weights):
+    def maximise(self, statistics: Array, weights: Array) -> Floats:
         """θ of the largest weighted log likelihood, (1,)."""
         return np.average(statistics, axis=0, weights=weights) / self._check()[0]
 
-    def score(self, statistics, theta):
+    def score(self, statistics: Array, theta: Array) -> Floats:
         """Gradients of the log likelihood, (size, 1)."""
         return statistics / theta - self._check()[0]
 
-    def hessian(self, statistics, theta):
+    def hessian(self, statistics: Array, theta: Array) -> Floats:
         """Second derivatives of the log likelihood, (size, 1, 1)."""
         return (-statistics / theta**2)[:, :, None]
 
@@ -125,15 +127,15 @@ class BinomialCount(StatisticModel):
 
     prior_class = BetaPrior
 
-    def __init__(self, n_records=1, prior=None):
+    def __init__(self, n_records: int = 1, prior: Any = None) -> None:
         self.n_records = n_records
         self.prior = prior
 
-    def sample_statistic(self, rng, theta):
+    def sample_statistic(self, rng: np.random.Generator, theta: Array) -> Array:
         """Counts of simulated data sets, (size, 1)."""
         return rng.binomial(self._check()[0], theta).astype(np.float64)
 
-    def log_likelihood(self, statistics, theta):
+    def log_likelihood(self, statistics: Array, theta: Array) -> Floats:
         """Log probability of each statistic, (size,); -inf for θ outside [0, 1]."""
         n, s, theta = self._check()[0], statistics[:, 0], theta[:, 0]
         with np.errstate(invalid="ignore"):
@@ -141,15 +143,15 @@ class BinomialCount(StatisticModel):
         value += gammaln(n + 1.0) - gammaln(s + 1.0) - gammaln(n - s + 1.0)
         return np.where((theta >= 0.0) & (theta <= 1.0), value, -np.inf)
 
-    def maximise(self, statistics, weights):
+    def maximise(self, statistics: Array, weights: Array) -> Floats:
         """θ of the largest weighted log likelihood, (1,)."""
         return np.average(statistics, axis=0, weights=weights) / self._check()[0]
 
-    def score(self, statistics, theta):
+    def score(self, statistics: Array, theta: Array) -> Floats:
         """Gradients of the log likelihood, (size, 1)."""
         return statistics / theta - (self._check()[0] - statistics) / (1.0 - theta)
 
-    def hessian(self, statistics, theta):
+    def hessian(self, statistics: Array, theta: Array) -> Floats:
         """Second derivatives of the log likelihood, (size, 1, 1)."""
         return (-statistics / theta**2 - (self._check()[0] - statistics) / (1.0 - theta) ** 2)[:, :, None]
 
@@ -188,17 +190,17 @@ class NormalMoments(StatisticModel):
     prior_class = NormalInverseGammaPrior
     n_fewest = 2
 
-    def __init__(self, n_records=2, prior=None):
+    def __init__(self, n_records: int = 2, prior: Any = None) -> None:
         self.n_records = n_records
         self.prior = prior
 
-    def sample_statistic(self, rng, theta):
+    def sample_statistic(self, rng: np.random.Generator, theta: Array) -> Array:
         """Sums of simulated data sets, (size, 2)."""
         n = self._check()[0]
         total = n * theta[:, 0] + np.sqrt(n * theta[:, 1]) * rng.standard_normal(len(theta))
         return np.column_stack([total, total**2 / n + theta[:, 1] * rng.chisquare(n - 1, len(theta))])
 
-    def log_likelihood(self, statistics, theta):
+    def log_likelihood(self, statistics: Array, theta: Array) -> Floats:
         """Log density of each pair of sums, (size,); -inf for a variance that is not positive."""
         n, (mean, variance) = self._check()[0], theta.T
         total, half = statistics[:, 0], 0.5 * (n - 1)
@@ -209,18 +211,18 @@ class NormalMoments(StatisticModel):
             value -= 0.5 * squares / variance
         return np.where(variance > 0.0, value, -np.inf)
 
-    def maximise(self, statistics, weights):
+    def maximise(self, statistics: Array, weights: Array) -> Floats:
         """θ of the largest weighted log likelihood, (2,)."""
         first, second = np.average(statistics, axis=0, weights=weights) / self._check()[0]
         return np.array([first, second - first**2])
 
-    def score(self, statistics, theta):
+    def score(self, statistics: Array, theta: Array) -> Floats:
         """Gradients of the log likelihood, (size, 2)."""
         n, variance = self._check()[0], theta[:, 1]
         residual, squares = self._centred(statistics, theta)
         return np.column_stack([residual / variance, 0.5 * squares / variance**2 - 0.5 * n / variance])
 
-    def hessian(self, statistics, theta):
+    def hessian(self, statistics: Array, theta: Array) -> Floats:
         """Second derivatives of the log likelihood, (size, 2, 2)."""
         n, (mean, variance) = self._check()[0], theta.T
         residual, squares = self._centred(statistics, theta)
