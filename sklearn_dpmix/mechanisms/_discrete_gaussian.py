@@ -116,7 +116,7 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
         return tail * np.exp(-self.log_sum(scale))
 
     @staticmethod
-    def log_sum(scale: float) -> Any:
+    def log_sum(scale: ArrayLike) -> Any:
         """log Σ exp(-e²/(2σ²))."""
         return np.reshape([log_theta(one) for one in np.ravel(scale).tolist()], np.shape(scale))
 

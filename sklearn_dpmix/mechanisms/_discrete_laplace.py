@@ -74,7 +74,7 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
         return np.exp(-(np.floor(distance) + 1.0) / scale) / (1.0 + np.exp(-1.0 / scale))
 
     @staticmethod
-    def log_sum(scale: float) -> Any:
+    def log_sum(scale: ArrayLike) -> Any:
         """log Σ exp(-|e|/b) = log((1+r)/(1-r))."""
         return -np.log(np.tanh(0.5 / np.asarray(scale)))
 
