@@ -31,15 +31,17 @@ class ImportanceABC(BaseEstimator):
         "block_size": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, proposal=None, block_size=16384):
+    def __init__(self, proposal: Any = None, block_size: int = 16384) -> None:
         self.proposal = proposal
         self.block_size = block_size
 
     @property
-    def needs(self):
+    def needs(self) -> Any:
         return ("sample_prior",) if self.proposal is None else ("log_prior",)
 
-    def run(self, simulator, n_draws, root, *, n_jobs, max_simulations, progress):
+    def run(
+        self, simulator: Any, n_draws: int, root: Any, *, n_jobs: int | None, max_simulations: int, progress: Any
+    ) -> Any:
         """Return :class:`WeightedDraws` of ``n_draws`` simulations; ``root`` is a SeedSequence."""
         for method in ("sample", "log_density"):
             if self.proposal is not None and not callable(getattr(self.proposal, method, None)):
@@ -71,7 +73,7 @@ class ImportanceABC(BaseEstimator):
             log_ratio[inside] += simulator.log_release(statistics[inside])
         return theta, statistics, log_ratio
 
-    def simulate(self, simulator, rng, size):
+    def simulate(self, simulator: Any, rng: np.random.Generator, size: int) -> Any:
         """(θ from the proposal, statistics, log(π(θ)/g(θ))); no statistics, but nan, outside the prior's support."""
         if self.proposal is None:
             theta = simulator.prior(rng, size)

@@ -57,10 +57,10 @@ class MarkovABC(BaseEstimator):
         "n_replicates": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, n_replicates=10):
+    def __init__(self, n_replicates: int = 10) -> None:
         self.n_replicates = n_replicates
 
-    def init(self, simulator, rng):
+    def init(self, simulator: Any, rng: np.random.Generator) -> Any:
         """Start a chain at one of ``N_STARTS`` draws of the prior, by the density of the release."""
         theta, statistics, log_release = simulator.from_prior(rng, N_STARTS)
         log_prior = simulator.log_prior(theta)
@@ -81,7 +81,9 @@ class MarkovABC(BaseEstimator):
             np.zeros(N_FLOATS),
         )
 
-    def advance(self, simulator, state, rng, n_sweeps, n_warmup, thin):
+    def advance(
+        self, simulator: Any, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int
+    ) -> Any:
         """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
         done = int(state.n_sweeps[0])
         n_draws, row = n_kept(done, n_sweeps, n_warmup, thin), 0

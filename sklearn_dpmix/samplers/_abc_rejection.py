@@ -33,10 +33,12 @@ class RejectionABC(BaseEstimator):
         "block_size": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, block_size=16384):
+    def __init__(self, block_size: int = 16384) -> None:
         self.block_size = block_size
 
-    def run(self, simulator, n_draws, root, *, n_jobs, max_simulations, progress):
+    def run(
+        self, simulator: Any, n_draws: int, root: Any, *, n_jobs: int | None, max_simulations: int, progress: Any
+    ) -> Any:
         """Return :class:`WeightedDraws`; ``root`` is a SeedSequence.
 
         Results do not depend on ``n_jobs``: block i has a generator of its own, and the draws are the first ones in the
@@ -47,7 +49,8 @@ class RejectionABC(BaseEstimator):
                 f'method="rejection" needs the largest value that the density of {simulator.mechanism!r} takes, which '
                 'is not known: use method="smc" or "importance", or give the mechanism n_records where it takes that'
             )
-        blocks, n_kept, expected = [], 0, 0.0
+        blocks: list[Any] = []
+        n_kept, expected = 0, 0.0
         most = ceil(max_simulations / self.block_size)
         n_ahead = 1
         try:
@@ -58,9 +61,7 @@ class RejectionABC(BaseEstimator):
                         min(self.block_size, max_simulations - i * self.block_size)
                         for i in range(first, min(first + n_ahead, most))
                     ]
-                    new = parallel(
-                        delayed(one_block)(simulator, root, first + i, size) for i, size in enumerate(sizes)
-                    )
+                    new = parallel(delayed(one_block)(simulator, root, first + i, size) for i, size in enumerate(sizes))
                     for block in new:
                         if n_kept < n_draws:
                             blocks.append(block)

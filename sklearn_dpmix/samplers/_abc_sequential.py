@@ -50,11 +50,13 @@ class SequentialABC(BaseEstimator):
         "ess_fraction": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    def __init__(self, batch_size=1000, ess_fraction=0.1):
+    def __init__(self, batch_size: int | None = 1000, ess_fraction: float = 0.1) -> None:
         self.batch_size = batch_size
         self.ess_fraction = ess_fraction
 
-    def run(self, simulator, n_draws, root, *, n_jobs, max_simulations, progress):
+    def run(
+        self, simulator: Any, n_draws: int, root: Any, *, n_jobs: int | None, max_simulations: int, progress: Any
+    ) -> Any:
         """Return :class:`WeightedDraws`: simulations until ``n_draws`` are effective, and so many resampled of them."""
         budget, target = Budget(max_simulations), self.ess_fraction * self.batch_size
         proposal, width, widths = None, inf, []

@@ -1,5 +1,7 @@
 """``sampler="auto"``: the fastest exact sampler that we know for the parts at hand (measured in ``benchmarks``)."""
 
+from typing import Any
+
 from ._base import MixtureSampler
 from ._cells import Cells
 from ._conditional import Conditional
@@ -26,7 +28,7 @@ class Auto(MixtureSampler):
     ReUse()
     """
 
-    def resolve(self, mechanism, kernel, mixing=None):
+    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
         if mechanism is None or kernel.absorbs_noise:
             return ReUse() if kernel.can("relative") else Neal8()
         if has_marginal(mechanism, kernel) and mechanism.keeps_masses and kernel.can("steps"):

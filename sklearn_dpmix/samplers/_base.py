@@ -1,8 +1,11 @@
 """What every mixture sampler is: needs that it declares, a start, and one compiled sweep."""
 
+from typing import Any
+
 import numpy as np
 
 from .._compiled import Component, lower
+from .._typing import Array
 from ._run import run_block
 from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, new_state
 
@@ -47,14 +50,14 @@ class MixtureSampler(Component):
     def _lower(self, **context):
         return lower(type(self), {"n_aux": 1})
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError where a parameter of the sampler is wrong."""
 
-    def resolve(self, mechanism, kernel, mixing=None):
+    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
         """Return the sampler to run for these parts: ``self``, but for ``Auto``."""
         return self
 
-    def init(self, values, Z, records, sizes, rng):
+    def init(self, values: Any, Z: Array, records: Array, sizes: Any, rng: np.random.Generator) -> Any:
         """Start a chain: records near the release's guess, a random number of clusters around random records.
 
         Parameters
@@ -77,11 +80,13 @@ class MixtureSampler(Component):
         return state._replace(table=start_table(values[1], Z, records)) if self.is_global(values[1]) else state
 
     @staticmethod
-    def is_global(channel):
+    def is_global(channel: Any) -> bool:
         """Whether the channel of a record depends on the others."""
         return hasattr(channel, "log_released")
 
-    def advance(self, values, Z, state, rng, n_sweeps, n_warmup, thin):
+    def advance(
+        self, values: Any, Z: Array, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int
+    ) -> Any:
         """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
         Z = state.table if state.table.size else Z
         return run_block(values, Z, state, rng, n_sweeps, n_warmup, thin)

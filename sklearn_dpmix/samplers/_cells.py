@@ -6,11 +6,12 @@ records are kept, and drawn anew from the kernel where a cluster's parameters mo
 """
 
 from math import inf, log
+from typing import Any
 
 import numpy as np
 
 from .._compiled import compiled, helper, lower
-from ._base import check_count
+from ._base import MixtureSampler, check_count
 from ._noncentred import noncentred_moves
 from ._reuse import CHANCE, MASS, ReUse, reuse_pass
 from ._split_merge import sort_records, split_merge
@@ -54,15 +55,15 @@ class Cells(ReUse):
     takes_histograms = True
     takes_correlated = frozenset()
 
-    def __init__(self, n_moves=1, n_split_merge=20):
+    def __init__(self, n_moves: int = 1, n_split_merge: int = 20) -> None:
         self.n_moves = n_moves
         self.n_split_merge = n_split_merge
 
-    def check(self):
+    def check(self) -> None:
         check_count(self, "n_moves", self.n_moves)
         check_count(self, "n_split_merge", self.n_split_merge)
 
-    def resolve(self, mechanism, kernel, mixing=None):
+    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
         is_histogram = mechanism is not None and mechanism.is_histogram
         return (Bins if is_histogram else Cells)(**self.get_params())
 

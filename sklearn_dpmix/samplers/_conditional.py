@@ -12,8 +12,12 @@ a heavy tail of weights (Pitman–Yor with a large discount) needs more sticks t
 """
 
 from math import exp
+from typing import Any
+
+import numpy as np
 
 from .._compiled import compiled
+from .._typing import Array
 from ._base import MixtureSampler
 from ._in_blocks import BLOCKS_FROM, run_in_blocks
 from ._state import CURSOR, compact, update_clusters
@@ -60,7 +64,9 @@ class Slice(MixtureSampler):
                 accepted += 1
         return lowest, accepted
 
-    def advance(self, values, Z, state, rng, n_sweeps, n_warmup, thin):
+    def advance(
+        self, values: Any, Z: Array, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int
+    ) -> Any:
         if len(state.alloc) < BLOCKS_FROM or self.is_global(values[1]):
             return super().advance(values, Z, state, rng, n_sweeps, n_warmup, thin)
         return run_in_blocks(values, Z, state, rng, n_sweeps, n_warmup, thin)

@@ -1,6 +1,7 @@
 """A mode and its curvature found by a few noisy Newton steps: where private chains start, and in which geometry."""
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -38,12 +39,12 @@ class PrivateNewton(BaseEstimator):
     PrivateNewton(n_steps=2)
     """
 
-    def __init__(self, n_steps=3, share=0.1, gradient_clip_bound=None):
+    def __init__(self, n_steps: int = 3, share: float = 0.1, gradient_clip_bound: float | None = None) -> None:
         self.n_steps = n_steps
         self.share = share
         self.gradient_clip_bound = gradient_clip_bound
 
-    def check(self, model, theta, who, is_private):
+    def check(self, model: Any, theta: Any, who: str, is_private: bool) -> None:
         """Raise ValueError or TypeError where a parameter is wrong or the model lacks something at θ."""
         if not isinstance(self.n_steps, Integral) or self.n_steps < 1:
             raise ValueError(f"n_steps of PrivateNewton must be an integer from 1 on, got n_steps={self.n_steps!r}")
@@ -69,7 +70,7 @@ class PrivateNewton(BaseEstimator):
                 f"model={model!r}"
             )
 
-    def n_releases(self, model):
+    def n_releases(self, model: Any) -> int:
         """How many Gaussian releases it makes."""
         return self.n_steps * (1 if hasattr(model, "information") else 2)
 

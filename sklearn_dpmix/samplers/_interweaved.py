@@ -48,10 +48,10 @@ class Interweaved(ReUse):
     needs_order = True
     takes_correlated = frozenset()
 
-    def __init__(self, n_split_merge=20):
+    def __init__(self, n_split_merge: int = 20) -> None:
         self.n_split_merge = n_split_merge
 
-    def check(self):
+    def check(self) -> None:
         if not isinstance(self.n_split_merge, int) or isinstance(self.n_split_merge, bool) or self.n_split_merge < 0:
             raise ValueError(f"Interweaved: n_split_merge must be a non-negative integer, got {self.n_split_merge!r}")
 

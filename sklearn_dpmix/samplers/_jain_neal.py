@@ -7,6 +7,7 @@ proposal: so a whole cluster moves in one step, to where its records want to go.
 """
 
 from math import exp, lgamma, log
+from typing import Any
 
 from sklearn.base import clone
 
@@ -45,12 +46,12 @@ class JainNeal(MixtureSampler):
 
     needs_order = True
 
-    def __init__(self, sampler=None, n_attempts=1, n_scans=3):
+    def __init__(self, sampler: Any = None, n_attempts: int = 1, n_scans: int = 3) -> None:
         self.sampler = sampler
         self.n_attempts = n_attempts
         self.n_scans = n_scans
 
-    def check(self):
+    def check(self) -> None:
         check_count(self, "n_attempts", self.n_attempts)
         check_count(self, "n_scans", self.n_scans)
         if not isinstance(self._other, MixtureSampler) or isinstance(self._other, JainNeal):
@@ -63,7 +64,7 @@ class JainNeal(MixtureSampler):
     def _other(self):
         return Auto() if self.sampler is None else self.sampler
 
-    def resolve(self, mechanism, kernel, mixing=None):
+    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
         return clone(self).set_params(sampler=self._other.resolve(mechanism, kernel, mixing))
 
     # what the other sampler asks for

@@ -1,6 +1,7 @@
 """Private Neal 5: a pseudo-marginal Pólya-urn sampler (Beraha et al., Algorithm 1, eqs. 7-8, with ERRATA)."""
 
 from math import exp, log
+from typing import Any
 
 from sklearn.base import clone
 
@@ -47,13 +48,13 @@ class Neal5(MixtureSampler):
     takes_histograms = True
     takes_correlated = frozenset({"noise"})
 
-    def __init__(self, n_auxiliary=1):
+    def __init__(self, n_auxiliary: int = 1) -> None:
         self.n_auxiliary = n_auxiliary
 
-    def check(self):
+    def check(self) -> None:
         check_count(self, "n_auxiliary", self.n_auxiliary)
 
-    def resolve(self, mechanism, kernel, mixing=None):
+    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
         """Without noise m is 1: with m copies of a record, Π_j f(ỹ_ij | θ) would count it m times.
 
         Under a release of all records too: there no estimate of one record's g is independent of the others'.
@@ -63,7 +64,7 @@ class Neal5(MixtureSampler):
         return self
 
     @property
-    def n_imputed(self):
+    def n_imputed(self) -> int:  # type: ignore[override]
         return self.n_auxiliary
 
     def _lower(self, **context):

@@ -45,10 +45,10 @@ class Neal8(MixtureSampler):
 
     needs_marginal_channel = True
 
-    def __init__(self, n_auxiliary=3):
+    def __init__(self, n_auxiliary: int = 3) -> None:
         self.n_auxiliary = n_auxiliary
 
-    def check(self):
+    def check(self) -> None:
         check_count(self, "n_auxiliary", self.n_auxiliary)
 
     def _lower(self, **context):
@@ -133,5 +133,3 @@ def settle(state, i, k, chosen):
         vacate(state, k)
     state.alloc[i] = chosen
     state.counts[chosen] += 1.0
-
-
