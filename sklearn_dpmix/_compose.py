@@ -36,7 +36,7 @@ KERNELS = {
     "normal": NormalKernel,
     "truncated_normal": TruncatedNormalKernel,
 }
-MIXINGS = {
+MIXINGS: dict[str, type] = {
     "dirichlet_process": DirichletProcess,
     "mixture_of_finite_mixtures": MixtureOfFiniteMixtures,
     "pitman_yor": PitmanYor,

@@ -1,26 +1,30 @@
 """Exact approximate Bayesian computation: the posterior of a simulator's parameters given a private release."""
 
+import os
 from functools import partial
 from numbers import Integral, Real
 from operator import methodcaller
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from .._draws import summarise
 from .._random import as_generator, as_seed_sequence
+from .._typing import Floats, Seed
 from ..samplers._abc_importance import ImportanceABC
 from ..samplers._abc_markov import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED, MarkovABC
 from ..samplers._abc_rejection import RejectionABC
 from ..samplers._abc_sequential import SequentialABC
 from ..samplers._simulator import Simulator
-from ._auto_draws import draws_rule
+from ._auto_draws import AutoDraws, draws_rule
 from ._chain_estimator import ChainEstimator, warn_user
+from ._decorators import fit_context, with_callbacks
 from ._mixed import ESS_LIMIT
-from ._progress import Progress, with_callbacks
+from ._progress import Progress
 from ._simulation_inputs import check_simulation
 
 METHODS = {
@@ -135,21 +139,21 @@ class PrivateABC(ChainEstimator):
 
     def __init__(
         self,
-        mechanism=None,
+        mechanism: BaseEstimator | None = None,
         *,
-        model=None,
-        method="rejection",
-        n_draws=1000,
-        max_simulations=10**8,
-        n_chains=4,
-        n_warmup=1000,
-        thin=1,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        checkpoint=None,
-        verbose=0,
-    ):
+        model: Any = None,
+        method: BaseEstimator | str = "rejection",
+        n_draws: int | str | AutoDraws = 1000,
+        max_simulations: int = 10**8,
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        thin: int = 1,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.mechanism = mechanism
         self.model = model
         self.method = method
@@ -165,8 +169,8 @@ class PrivateABC(ChainEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, s_obs, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, s_obs: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the posterior given a release.
 
         Parameters
@@ -279,7 +283,7 @@ class PrivateABC(ChainEstimator):
         self.n_simulations_ = int(self._state_floats()[:, PROPOSED].sum()) * method.n_replicates
         self._monitor({"theta": self.theta_draws_})
 
-    def resample(self, n_draws=None, random_state=None):
+    def resample(self, n_draws: int | None = None, random_state: Seed = None) -> Floats:
         """Draws of equal weight.
 
         Parameters
@@ -299,14 +303,14 @@ class PrivateABC(ChainEstimator):
             raise ValueError(f"n_draws must be a positive integer, got n_draws={n_draws!r}")
         return theta[as_generator(random_state).choice(len(theta), size=int(n), p=getattr(self, "weights_", None))]
 
-    def to_datatree(self):
+    def to_datatree(self) -> Any:
         """As in :class:`PrivateDPMixture`; raises ValueError for draws with weights, which ArviZ would ignore."""
         check_is_fitted(self)
         if np.ptp(getattr(self, "weights_", 0.0)) > 0.0:
             raise ValueError("the draws have weights, which ArviZ would ignore: use resample(), or weights_ yourself")
         return super().to_datatree()
 
-    def summary(self):
+    def summary(self) -> Any:
         """Mean, sd, 95 % interval, R-hat and effective sample size of the parameters, weights included.
 
         Returns

@@ -1,7 +1,9 @@
 """How many draws a fit takes: a number, or as many as a precision needs."""
 
 import time
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,6 +13,7 @@ from ._mixed import R_HAT_LIMIT, least, numbers
 FIRST_LOOK = 500  # draws of each chain: from fewer an effective sample size is a guess
 GROWTH = (1.25, 2.0)  # from one look to the next
 RESERVE = 1.1  # on the draws that the effective sample size so far says are needed
+Scores: TypeAlias = dict[str, float]  # by the name of a monitored quantity
 
 
 class AutoDraws(BaseEstimator):
@@ -48,12 +51,12 @@ class AutoDraws(BaseEstimator):
     True
     """
 
-    def __init__(self, min_ess=400, *, max_seconds=3600.0, max_draws=100_000):
+    def __init__(self, min_ess: float = 400, *, max_seconds: float = 3600.0, max_draws: int = 100_000) -> None:
         self.min_ess = min_ess
         self.max_seconds = max_seconds
         self.max_draws = max_draws
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError for a parameter out of range."""
         for name, kind in (("min_ess", Real), ("max_seconds", Real), ("max_draws", Integral)):
             value = getattr(self, name)
@@ -62,17 +65,17 @@ class AutoDraws(BaseEstimator):
                 raise ValueError(f"AutoDraws: {name} must be a positive {what}, got {name}={value!r}")
 
     @property
-    def most(self):
+    def most(self) -> int:
         return self.max_draws
 
-    def deadline(self):
+    def deadline(self) -> float:
         return time.monotonic() + self.max_seconds
 
-    def first(self, n_drawn, aim):
+    def first(self, n_drawn: int, aim: int | None) -> int:
         """Draws at which to look first, in a run that has some already and was to look at ``aim``."""
         return min(self.max_draws, max(n_drawn, aim or FIRST_LOOK))
 
-    def next(self, n, judge):
+    def next(self, n: int, judge: Callable[[], tuple[Scores, Scores]]) -> int | None:
         """Draws at which to look next, after ``n``; None: no more.  ``judge()`` returns (r_hat, ess)."""
         r_hat, ess = judge()
         if n >= self.max_draws or self.has_enough(r_hat, ess):
@@ -80,22 +83,22 @@ class AutoDraws(BaseEstimator):
         factor = np.clip(RESERVE * self.min_ess / ess[least(r_hat, ess)[1]], *GROWTH)
         return min(self.max_draws, int(np.ceil(n * factor)))
 
-    def has_enough(self, r_hat, ess):
+    def has_enough(self, r_hat: Scores, ess: Scores) -> bool:
         worst, fewest = least(r_hat, ess)
         return worst is None or (r_hat[worst] <= R_HAT_LIMIT and ess[fewest] >= self.min_ess)
 
-    def complaint(self, aim, n_drawn, r_hat, ess):
+    def complaint(self, aim: int, n_drawn: int, r_hat: Scores, ess: Scores) -> str | None:
         """What to say of a run that ended after ``n_drawn`` draws, and was to look again at ``aim``; None: nothing."""
         if self.has_enough(r_hat, ess):
             return None
         limit = f"max_seconds={self.max_seconds:g}" if n_drawn < aim else f"max_draws={self.max_draws}"
         return (
             f"stopped by {limit} after {n_drawn} draws of each chain: "
-            f"{numbers(r_hat, ess, *least(r_hat, ess), self.min_ess)}; raise that limit (warm_start=True goes on) or "
+            f"{numbers(r_hat, ess, *least(r_hat, ess), self.min_ess)}; raise that limit (warm_start=True goes on) or "  # type: ignore[call-arg]
             "increase n_warmup"
         )
 
-    def words(self, ess, seconds):
+    def words(self, ess: float, seconds: float) -> str:
         """What is missing, for a progress bar, ``seconds`` after the first draw."""
         left = seconds * max(self.min_ess / ess - 1.0, 0.0)
         return f"ESS {ess:.0f} of {self.min_ess:g}, about {left:.0f} s left"

@@ -2,18 +2,21 @@
 
 from math import log
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array
 
 from .._parameters import positive_number
 from .._random import as_generator
+from .._typing import Seed
 from ..models import BetaPrior, Multinomial
 from ..privacy import PrivacyGuarantee
+from ._decorators import fit_context
 from ._exp_family import PrivateExpFamilyGibbs
 from ._exp_family_inputs import check_family, check_mechanism, check_n_records, check_release
 
@@ -45,7 +48,7 @@ random_state, warm_start, checkpoint, verbose :
     True
     """
 
-    def fit(self, S, y=None):
+    def fit(self, S: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the posterior that takes a release for the statistic.
 
         Parameters
@@ -69,7 +72,7 @@ random_state, warm_start, checkpoint, verbose :
             **given | {"mechanism": None, "family": family, "n_records": n, "truncation": None, "approximation": "auto"}
         )
         ordinary.fit(nearest_statistic(family, s, n))
-        vars(self).update({name: value for name, value in vars(ordinary).items() if name not in given})
+        vars(self).update({name: value for name, value in vars(ordinary).items() if name not in given})  # type: ignore[attr-defined]
         return self
 
 
@@ -142,15 +145,23 @@ class OnePosteriorSampling(BaseEstimator):
         "random_state": "no_validation",
     }
 
-    def __init__(self, epsilon=1.0, *, prior=None, n_draws=100, low=0.1, random_state=None):
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        prior: Any = None,
+        n_draws: int = 100,
+        low: float = 0.1,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.prior = prior
         self.n_draws = n_draws
         self.low = low
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Release draws of the probability of a 1.
 
         Parameters

@@ -3,19 +3,22 @@
 from functools import partial
 from math import exp, factorial, log, pi, sqrt
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, DensityMixin, _fit_context
+from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .._release import Release
+from .._typing import Floats
 from ..mechanisms import GaussianMechanism, LaplaceMechanism
 from ._chain_estimator import warn_user
+from ._decorators import fit_context
 
 # --- the kernel, the noise and the inversion -------------------------------------------------------------------------
 
@@ -233,12 +236,12 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         "bandwidth": [StrOptions(set(SELECTORS)), Interval(Real, 0, np.finfo(float).max, closed="neither")],
     }
 
-    def __init__(self, mechanism=None, *, bandwidth="plug-in"):
+    def __init__(self, mechanism: BaseEstimator | None = None, *, bandwidth: float | str = "plug-in") -> None:
         self.mechanism = mechanism
         self.bandwidth = bandwidth
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, Z, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, Z: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Choose the bandwidth and estimate the density from a release.
 
         Parameters
@@ -326,7 +329,7 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         values = _evaluate_evenly(self._frequencies_, self._coefficients_, -MARGIN, step, n_points)
         self._positive_mass_ = float(trapezoid(np.maximum(values, 0.0), dx=step))
 
-    def density(self, X, proper=True):
+    def density(self, X: ArrayLike, proper: bool = True) -> Floats:
         """Density of confidential records.
 
         Parameters
@@ -351,7 +354,7 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
             values = np.maximum(values, 0.0) / self._positive_mass_
         return values / self.bandwidth_
 
-    def score_samples(self, X):
+    def score_samples(self, X: ArrayLike) -> Floats:
         """Log density of confidential records, -inf where the estimate is not positive.
 
         Parameters
@@ -365,7 +368,7 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         with np.errstate(divide="ignore"):
             return np.log(self.density(X))
 
-    def score(self, X, y=None):
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Mean of :meth:`score_samples`; -inf where one of them is."""
         return float(np.mean(self.score_samples(X)))
 

@@ -4,9 +4,13 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from ..privacy import SubsampledReleases, barker_rdp
+from .._typing import Seed
+from ..privacy import PrivacyLedger, SubsampledReleases, barker_rdp
+from ..samplers import PrivateNewton
 from ..samplers._barker_correction import barker_correction
 from ..samplers._dp_barker import Barker
 from ..samplers._dp_target import has_range
@@ -82,28 +86,28 @@ class DPBarkerMCMC(WalkEstimator):
 
     def __init__(
         self,
-        mechanism=None,
+        mechanism: BaseEstimator | None = None,
         *,
-        model=None,
-        clip_bound=None,
-        batch_size=1000,
-        temperature=1.0,
-        ratio_limit=0.3,
-        correction_variance=1.75,
-        n_iter=None,
-        move="full",
-        proposal_scale=None,
-        init=None,
-        preconditioner=None,
-        burn_in=0.5,
-        clipped_fraction_share=None,
-        ledger=None,
-        simulate=False,
-        n_chains=4,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        model: Any = None,
+        clip_bound: float | None = None,
+        batch_size: int | None = 1000,
+        temperature: float = 1.0,
+        ratio_limit: float = 0.3,
+        correction_variance: float = 1.75,
+        n_iter: int | None = None,
+        move: str = "full",
+        proposal_scale: ArrayLike | None = None,
+        init: ArrayLike | None = None,
+        preconditioner: PrivateNewton | None = None,
+        burn_in: float = 0.5,
+        clipped_fraction_share: float | None = None,
+        ledger: PrivacyLedger | None = None,
+        simulate: bool = False,
+        n_chains: int = 4,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.mechanism = mechanism
         self.model = model
         self.clip_bound = clip_bound

@@ -31,9 +31,7 @@ class Budget:
             )
         for name in ("bounds", "query", "scale"):
             if getattr(mechanism, name) is not None:
-                raise ValueError(
-                    f"mechanism of {self.who} is a budget: it has no {name}, got mechanism={mechanism!r}"
-                )
+                raise ValueError(f"mechanism of {self.who} is a budget: it has no {name}, got mechanism={mechanism!r}")
         self.epsilon, self.delta, self.rho = mechanism.epsilon, mechanism.delta, mechanism.rho
         if (self.epsilon is None) == (self.rho is None):
             raise ValueError(f"mechanism of {self.who} needs epsilon and delta, or rho: got mechanism={mechanism!r}")

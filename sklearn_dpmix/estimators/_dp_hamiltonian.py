@@ -4,9 +4,13 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from ..privacy import GaussianReleases
+from .._typing import Seed
+from ..privacy import GaussianReleases, PrivacyLedger
+from ..samplers import PrivateNewton
 from ..samplers._dp_hamiltonian import NoisyHamiltonian
 from ._dp_mcmc import DPMCMC
 from ._dp_scale import NOISE_OF_A_MOVE, largest_scale, typical_steps, widths
@@ -90,31 +94,31 @@ class DPHamiltonianMC(DPMCMC):
 
     def __init__(
         self,
-        mechanism=None,
+        mechanism: BaseEstimator | None = None,
         *,
-        model=None,
-        clip_bound=None,
-        gradient_clip_bound=None,
-        n_iter=None,
-        noise_multiplier=None,
-        gradient_noise_ratio=2.0,
-        step_size=None,
-        n_leapfrog=10,
-        mass=None,
-        reuse_gradients=True,
-        init=None,
-        temperature=1.0,
-        preconditioner=None,
-        burn_in=0.5,
-        clipped_fraction_share=None,
-        ledger=None,
-        secure=False,
-        simulate=False,
-        n_chains=4,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        model: Any = None,
+        clip_bound: float | None = None,
+        gradient_clip_bound: float | None = None,
+        n_iter: int | None = None,
+        noise_multiplier: float | None = None,
+        gradient_noise_ratio: float = 2.0,
+        step_size: float | None = None,
+        n_leapfrog: int = 10,
+        mass: ArrayLike | None = None,
+        reuse_gradients: bool = True,
+        init: ArrayLike | None = None,
+        temperature: float = 1.0,
+        preconditioner: PrivateNewton | None = None,
+        burn_in: float = 0.5,
+        clipped_fraction_share: float | None = None,
+        ledger: PrivacyLedger | None = None,
+        secure: bool = False,
+        simulate: bool = False,
+        n_chains: int = 4,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.mechanism = mechanism
         self.model = model
         self.clip_bound = clip_bound

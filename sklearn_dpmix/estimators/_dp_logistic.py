@@ -1,18 +1,21 @@
 """Logistic regression whose posterior draws are released under a budget."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_features, _num_samples, check_is_fitted, check_X_y, validate_data
 
+from .._typing import Array, Floats, Seed
 from ..models import LogisticLikelihood
 from ..models._likelihood import clip_rows
 from ..samplers import PrivateNewton
+from ._decorators import fit_context
 from ._dp_mcmc import DPMCMC
 from ._dp_penalty import DPPenaltyMCMC
 
@@ -100,16 +103,16 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        mechanism=None,
+        mechanism: BaseEstimator | None = None,
         *,
-        sampler=None,
-        data_norm=None,
-        prior_sigma=3.0,
-        fit_intercept=True,
-        classes=None,
-        simulate=False,
-        random_state=None,
-    ):
+        sampler: Any = None,
+        data_norm: float | None = None,
+        prior_sigma: float = 3.0,
+        fit_intercept: bool = True,
+        classes: ArrayLike | None = None,
+        simulate: bool = False,
+        random_state: Seed = None,
+    ) -> None:
         self.mechanism = mechanism
         self.sampler = sampler
         self.data_norm = data_norm
@@ -124,8 +127,8 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Draw from the posterior of confidential records; what is kept may be published.
 
         Parameters
@@ -203,7 +206,7 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y must hold the labels {classes.tolist()} and no others; say classes=(...) otherwise")
         return classes, codes.astype(np.float64)
 
-    def predict_proba_draws(self, X):
+    def predict_proba_draws(self, X: ArrayLike) -> Floats:
         """The probability of the second class under up to 1000 draws.
 
         Parameters
@@ -222,7 +225,7 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
             X = clip_rows(X, self.data_norm)
         return expit(coef[kept] @ X.T + intercept[kept, None])
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Posterior predictive probability of each class.
 
         Parameters
@@ -236,17 +239,17 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         second = self.predict_proba_draws(X).mean(axis=0)
         return np.column_stack([1.0 - second, second])
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Its logarithm."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> Array:
         """The more probable class, (n,)."""
         probabilities = self.predict_proba(X)
         return self.classes_[(probabilities[:, 1] > 0.5).astype(int)]
 
-    def predict_interval(self, X, level=0.9):
+    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> Floats:
         """Equal-tailed posterior interval of the probability of the second class.
 
         Parameters

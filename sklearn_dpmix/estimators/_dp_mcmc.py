@@ -1,25 +1,28 @@
 """What the estimators share that release posterior draws of confidential records under a budget."""
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from .._chains import run_chains
 from .._noise_source import NoNoise, SecureNoise, SimulatedNoise, SystemNoise
 from .._random import as_seed_sequence
+from .._typing import Floats
 from ..samplers import PrivateNewton
 from ..samplers._dp_chain import PrivateChain
 from ..samplers._dp_moves import Coordinates
 from ..samplers._dp_optimum import private_optimum
 from ..samplers._dp_target import Target
 from ._chain_estimator import MonitoredDraws, warn_user
+from ._decorators import fit_context, with_callbacks
 from ._dp_inputs import DPInputs
-from ._progress import CallbackSupportMixin, Progress, with_callbacks
+from ._progress import CallbackSupportMixin, Progress
 
 MOST_PREDICTIVE = 500  # draws that a predictive density averages over
 FEWEST = 8  # draws of a chain that R-hat can be had of
@@ -57,9 +60,10 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
+
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the posterior of confidential records; what is kept may be published.
 
         Parameters
@@ -252,7 +256,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
     def _is_clipping(self):
         return self.clip_bound is not None
 
-    def settled_draws(self):
+    def settled_draws(self) -> Floats:
         """The draws that summaries are of: (n_chains, n, n_params)."""
         return self.theta_draws_[:, int(self.burn_in * self.n_iter_) :]
 
@@ -285,7 +289,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
 
     # ---------------------------------------------------------------- afterwards: of draws alone
 
-    def score_samples(self, X, y=None):
+    def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Floats:
         """Log posterior predictive density of records.
 
         Parameters

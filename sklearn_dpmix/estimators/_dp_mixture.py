@@ -1,28 +1,34 @@
 """Dirichlet-process mixture of privatised records."""
 
+import os
 from copy import deepcopy
 from functools import partial
 from numbers import Integral
 from operator import methodcaller
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClusterMixin, DensityMixin, _fit_context
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._cluster import choose_clustering, draw_partitions, release_log_density
+from .._compiled import Component
 from .._compose import check_n_records, has_marginal, resolve_components
 from .._mixture import MixtureDraws
 from .._partition import point_partition, similarity
 from .._random import as_generator
 from .._release import Release
+from .._typing import Array, Floats, Seed
+from ..kernels import Kernel
 from ..mechanisms import NoNoise
+from ..samplers import MixtureSampler
 from ..samplers._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
+from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator, warn_user
+from ._decorators import available_if, fit_context, with_callbacks
 from ._population import PopulationMixin
-from ._progress import with_callbacks
 
 MAX_PARTITION = 5000  # records whose partitions are compared: similarities take 8 bytes a pair
 
@@ -128,22 +134,22 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
 
     def __init__(
         self,
-        mechanism=None,
+        mechanism: BaseEstimator | None = None,
         *,
-        kernel="normal",
-        mixing=None,
-        sampler="auto",
-        n_records=None,
-        n_chains=4,
-        n_warmup=1000,
-        n_draws=1000,
-        thin=1,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        checkpoint=None,
-        verbose=0,
-    ):
+        kernel: Kernel | str = "normal",
+        mixing: Component | str | None = None,
+        sampler: MixtureSampler | str = "auto",
+        n_records: int | None = None,
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int | str | AutoDraws = 1000,
+        thin: int = 1,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.mechanism = mechanism
         self.kernel = kernel
         self.mixing = mixing
@@ -162,8 +168,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     # --- fit ---------------------------------------------------------------------------------------------------------
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, Z, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, Z: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the posterior given a release.
 
         Parameters
@@ -290,12 +296,12 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         return channel.encode(Z), self._channel(mechanism, len(Z))
 
     @available_if(is_local)
-    def fit_predict(self, Z, y=None):
+    def fit_predict(self, Z: ArrayLike, y: ArrayLike | None = None) -> Array:
         """Fit and return ``labels_``."""
         return self.fit(Z).labels_
 
     @available_if(is_local)
-    def predict(self, Z, epsilon=None):
+    def predict(self, Z: ArrayLike, epsilon: ArrayLike | None = None) -> Array:
         """Cluster of new privatised records, as ``labels_`` numbers them.
 
         Parameters
@@ -313,7 +319,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         return self._clustering_.predict(channel, self._kernel(), Z, self.n_jobs)
 
     @available_if(is_local)
-    def score_release(self, Z, y=None, epsilon=None):
+    def score_release(self, Z: ArrayLike, y: ArrayLike | None = None, epsilon: ArrayLike | None = None) -> float:
         """Mean log density of new privatised records, log g(z): what cross-validation should maximise.
 
         The predictive density is averaged over at most 500 draws, evenly spaced over the chains (over 10,000 predictive
@@ -351,7 +357,9 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         return draw_partitions(self._draws_, channel, self._kernel(), self._Z_, int(n_partitions), rng), rng
 
     @available_if(is_local)
-    def point_partition(self, loss="vi", *, n_partitions=500, n_starts=8, random_state=None):
+    def point_partition(
+        self, loss: str = "vi", *, n_partitions: int = 500, n_starts: int = 8, random_state: Seed = None
+    ) -> Array:
         """The partition of the records that has the least posterior expected loss, by a greedy search.
 
         Parameters
@@ -383,7 +391,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         return point_partition(partitions, loss, n_starts=n_starts, rng=rng)[0]
 
     @available_if(is_local)
-    def similarity(self, *, n_partitions=500, random_state=None):
+    def similarity(self, *, n_partitions: int = 500, random_state: Seed = None) -> Floats:
         """Posterior probability that two records are in one cluster: (n, n), for at most 5000 records.
 
         Parameters

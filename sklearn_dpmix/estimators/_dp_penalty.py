@@ -4,9 +4,13 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..privacy import GaussianReleases, SubsampledGaussianReleases
+from .._typing import Seed
+from ..privacy import GaussianReleases, PrivacyLedger, SubsampledGaussianReleases
+from ..samplers import PrivateNewton
 from ..samplers._dp_moves import MOVES
 from ..samplers._dp_penalty import Penalty
 from ._dp_mcmc import DPMCMC
@@ -139,28 +143,28 @@ class DPPenaltyMCMC(WalkEstimator):
 
     def __init__(
         self,
-        mechanism=None,
+        mechanism: BaseEstimator | None = None,
         *,
-        model=None,
-        clip_bound=None,
-        n_iter=None,
-        noise_multiplier=None,
-        move="full",
-        proposal_scale=None,
-        batch_size=None,
-        init=None,
-        temperature=1.0,
-        preconditioner=None,
-        burn_in=0.5,
-        clipped_fraction_share=None,
-        ledger=None,
-        secure=False,
-        simulate=False,
-        n_chains=4,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        model: Any = None,
+        clip_bound: float | None = None,
+        n_iter: int | None = None,
+        noise_multiplier: float | None = None,
+        move: str = "full",
+        proposal_scale: ArrayLike | None = None,
+        batch_size: int | None = None,
+        init: ArrayLike | None = None,
+        temperature: float = 1.0,
+        preconditioner: PrivateNewton | None = None,
+        burn_in: float = 0.5,
+        clipped_fraction_share: float | None = None,
+        ledger: PrivacyLedger | None = None,
+        secure: bool = False,
+        simulate: bool = False,
+        n_chains: int = 4,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.mechanism = mechanism
         self.model = model
         self.clip_bound = clip_bound

@@ -1,22 +1,26 @@
 """Exponential families from noisy sufficient statistics."""
 
+import os
 from numbers import Integral
 from operator import methodcaller
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
-from sklearn.base import _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _num_samples, check_array, check_is_fitted, validate_data
 
 from .._random import as_generator
-from ..models import Multinomial
+from .._typing import Array, Floats, Seed
+from ..models import Family, Multinomial
 from ..queries import NoisyCount
+from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
+from ._decorators import fit_context, with_callbacks
 from ._exp_family_engines import choose_engine
 from ._exp_family_inputs import read_problem
-from ._progress import with_callbacks
 
 CHUNK = 2**22  # numbers that a prediction holds at a time
 
@@ -120,23 +124,23 @@ class PrivateExpFamilyGibbs(ChainEstimator):
 
     def __init__(
         self,
-        mechanism=None,
+        mechanism: BaseEstimator | None = None,
         *,
-        family=None,
-        prior=None,
-        n_records=None,
-        truncation=None,
-        approximation="auto",
-        n_chains=4,
-        n_warmup=1000,
-        n_draws=1000,
-        thin=1,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        checkpoint=None,
-        verbose=0,
-    ):
+        family: Family | str | None = None,
+        prior: Any = None,
+        n_records: int | None = None,
+        truncation: tuple[float, float] | None = None,
+        approximation: str = "auto",
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int | str | AutoDraws = 1000,
+        thin: int = 1,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.mechanism = mechanism
         self.family = family
         self.prior = prior
@@ -154,8 +158,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, S, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, S: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the posterior given a release.
 
         Parameters
@@ -216,7 +220,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         check_is_fitted(self)
         return self.theta_draws_.reshape(-1, self.theta_draws_.shape[-1])
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> Array:
         """Posterior predictive mean of a record, or the most probable category: the same for each row of X.
 
         Parameters
@@ -235,7 +239,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
             value = float(np.mean(self.family_.mean(theta)))
         return np.full(_num_samples(X), value)
 
-    def score_samples(self, X):
+    def score_samples(self, X: ArrayLike) -> Floats:
         """Log posterior predictive density (mass) of confidential records, as they are before any bounds.
 
         Parameters
@@ -260,7 +264,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         ]
         return (np.concatenate(parts) - np.log(len(theta)))[where.ravel()]
 
-    def sample(self, n_samples=1, random_state=None):
+    def sample(self, n_samples: int = 1, random_state: Seed = None) -> Array:
         """Records from the posterior predictive: synthetic confidential records.
 
         Parameters

@@ -1,16 +1,18 @@
 """Maximum likelihood of a model's parameters given a private release, by Monte Carlo EM."""
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import norm
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from .._parameters import numbers
 from .._random import as_generator
+from .._typing import Floats, Seed
 from ..samplers._mcem import (
     FEWEST_EFFECTIVE,
     Likelihood,
@@ -22,7 +24,8 @@ from ..samplers._mcem import (
 )
 from ..samplers._simulator import Simulator
 from ._chain_estimator import warn_user
-from ._progress import CallbackSupportMixin, Progress, with_callbacks
+from ._decorators import fit_context, with_callbacks
+from ._progress import CallbackSupportMixin, Progress
 from ._simulation_inputs import check_simulation
 
 N_STARTS = 1000  # draws of the prior whose mean is the start
@@ -121,17 +124,17 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
 
     def __init__(
         self,
-        mechanism=None,
+        mechanism: BaseEstimator | None = None,
         *,
-        model=None,
-        tol=0.01,
-        max_iter=200,
-        n_simulations=1000,
-        max_simulations=10**7,
-        n_starts=1,
-        random_state=None,
-        verbose=0,
-    ):
+        model: Any = None,
+        tol: float = 0.01,
+        max_iter: int = 200,
+        n_simulations: int = 1000,
+        max_simulations: int = 10**7,
+        n_starts: int = 1,
+        random_state: Seed = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.mechanism = mechanism
         self.model = model
         self.tol = tol
@@ -143,8 +146,8 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, s_obs, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, s_obs: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Climb the likelihood of a release.
 
         Parameters
@@ -187,7 +190,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
                 break
         best = max(fits, key=lambda fit: fit["log_likelihood_"])
         doubts = best.pop("doubts") + disagreements(fits, best, self.tol)
-        vars(self).update(best, n_features_in_=S.shape[1])
+        vars(self).update(best, n_features_in_=S.shape[1])  # type: ignore[attr-defined]
         names = "theta_", "log_likelihood_", "converged_"
         self.starts_ = {name[:-1]: np.array([fit[name] for fit in fits]) for name in names}
         self.starts_["theta_init"] = starts[: len(fits)]
@@ -278,7 +281,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
             "doubts": doubts,
         }
 
-    def interval(self, level=0.95):
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Wald intervals.
 
         Parameters

@@ -1,26 +1,31 @@
 """Naive Bayes from noisy class-by-feature tables."""
 
+import os
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral
 from operator import methodcaller
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import xlogy
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._typing import Array, Floats, Seed
 from ..models import DirichletPrior
 from ..models._naive_bayes import NaiveBayes
 from ..queries import ClassFeatureCounts
 from ..samplers._naive_bayes import CollapsedGibbs, KnownTables, advance_tables, start_records, start_tables
 from ..samplers._naive_bayes_tables import independent_tables
+from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
 from ._curator import check_curator, check_query_release, check_raw, privatize_records
+from ._decorators import fit_context, with_callbacks
 from ._naive_bayes_inputs import check_values, count_tables, encode_classes, warn_about_release
-from ._progress import with_callbacks
 
 #: Numbers that a prediction works on at a time.
 BLOCK = 2_000_000
@@ -103,22 +108,22 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
 
     def __init__(
         self,
-        mechanism=None,
+        mechanism: BaseEstimator | None = None,
         *,
-        prior=None,
-        n_records=None,
-        n_classes=None,
-        n_values=None,
-        n_chains=4,
-        n_warmup=1000,
-        n_draws=1000,
-        thin=1,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        checkpoint=None,
-        verbose=0,
-    ):
+        prior: Any = None,
+        n_records: int | None = None,
+        n_classes: int | None = None,
+        n_values: int | Sequence[int] | None = None,
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int | str | AutoDraws = 1000,
+        thin: int = 1,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.mechanism = mechanism
         self.prior = prior
         self.n_records = n_records
@@ -141,8 +146,8 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         return tags
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the posterior given a release, or privatise records and then do so.
 
         Parameters
@@ -256,7 +261,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
 
     # --- prediction --------------------------------------------------------------------------------------------------
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Log posterior predictive probability of each class: p(class, x) averaged over draws, then normalised.
 
         Parameters
@@ -287,7 +292,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         with np.errstate(divide="ignore"):
             return (np.log(result) - np.log(result.sum(axis=1, keepdims=True)))[inverse.ravel()]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Posterior predictive probability of each class.
 
         Parameters
@@ -301,7 +306,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         """
         return np.exp(self.predict_log_proba(X))
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> Array:
         """The most probable class.
 
         Parameters

@@ -1,12 +1,14 @@
 """What draws of a mixture say of confidential records: densities, probabilities, moments, new records."""
 
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._random import as_generator
+from .._typing import Array, Floats, Seed
 
 
 class Moments(NamedTuple):
@@ -19,6 +21,12 @@ class Moments(NamedTuple):
 class PopulationMixin:
     """Methods on the population, for an estimator with draws (``_draws_``), a kernel and a number of features."""
 
+    _draws_: Any
+    _kernel: Any
+    _n_features_: int
+    kernel_: Any
+    n_jobs: int | None
+
     def _points(self, X):
         check_is_fitted(self)
         if self._n_features_ == self.n_features_in_:
@@ -28,7 +36,7 @@ class PopulationMixin:
             raise ValueError(f"X has {X.shape[1]} features, but confidential records have {self._n_features_}")
         return X
 
-    def density_draws(self, X):
+    def density_draws(self, X: ArrayLike) -> Floats:
         """Draws of the density of confidential records.
 
         Each draw is a random density, the unseen part of the mixture drawn with it (what is left of it below a mass of
@@ -45,7 +53,7 @@ class PopulationMixin:
         X = self._points(X)
         return self._draws_.density(self._kernel(), X, self.n_jobs)
 
-    def density_interval(self, X, level=0.95):
+    def density_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
         """Pointwise posterior interval of the density at X, in little memory.
 
         Parameters
@@ -67,7 +75,7 @@ class PopulationMixin:
         )
         return lower, upper
 
-    def score_samples(self, X):
+    def score_samples(self, X: ArrayLike) -> Floats:
         """Log posterior predictive density of confidential records: the log of the mean density draw.
 
         Parameters
@@ -81,11 +89,11 @@ class PopulationMixin:
         X = self._points(X)
         return self._draws_.log_predictive(self._kernel(), X, self.n_jobs)
 
-    def score(self, X, y=None):
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Mean of :meth:`score_samples`."""
         return float(np.mean(self.score_samples(X)))
 
-    def cdf_draws(self, X):
+    def cdf_draws(self, X: ArrayLike) -> Floats:
         """Draws of P(every feature of a confidential record is at most X): (n_chains, n_draws, n_points)."""
         X = self._points(X)
         if self._n_features_ > 1 and not self.kernel_.is_product:
@@ -95,7 +103,7 @@ class PopulationMixin:
             )
         return self._draws_.cdf(self._kernel(), X, self.n_jobs)
 
-    def quantile_draws(self, q):
+    def quantile_draws(self, q: ArrayLike) -> Floats:
         """Draws of the quantiles of confidential records.
 
         Parameters
@@ -117,12 +125,12 @@ class PopulationMixin:
         parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self._n_features_)]
         return parts[0] if self._n_features_ == 1 else np.stack(parts, axis=-1)
 
-    def moment_draws(self):
+    def moment_draws(self) -> Moments:
         """Draws of the population's ``(mean, variance)``, each (n_chains, n_draws, n_features)."""
         check_is_fitted(self)
         return Moments(*self._draws_.moments(self._kernel(), self._n_features_))
 
-    def sample(self, n_samples=1, random_state=None):
+    def sample(self, n_samples: int = 1, random_state: Seed = None) -> Array:
         """Records from the posterior predictive: synthetic confidential records.
 
         Parameters
@@ -139,7 +147,7 @@ class PopulationMixin:
             raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}")
         return self._draws_.sample(self._kernel(), as_generator(random_state), int(n_samples), self._n_features_)
 
-    def informativeness(self, n_samples=20_000, random_state=None):
+    def informativeness(self, n_samples: int = 20_000, random_state: Seed = None) -> float:
         """Hellinger distance between the posterior's and the prior's mean density: is this release informative?
 
         Near 0 the release has said next to nothing, and the posterior is the prior's picture; the paper recommends it

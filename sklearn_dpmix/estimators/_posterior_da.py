@@ -1,13 +1,16 @@
 """The posterior of a user's own model given a private release."""
 
+import os
 from functools import partial
 from numbers import Integral
 from operator import methodcaller
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from sklearn.base import _fit_context
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
+from .._typing import Seed
 from ..samplers._user_model import (
     ACCEPTED,
     LOG_MIN_ACCEPT,
@@ -19,9 +22,10 @@ from ..samplers._user_model import (
     start_known,
     start_user_model,
 )
+from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
 from ._curator import check_number, check_release
-from ._progress import with_callbacks
+from ._decorators import fit_context, with_callbacks
 
 #: What the model must have, and what each returns.
 METHODS = {
@@ -110,20 +114,20 @@ class PrivatePosteriorDA(ChainEstimator):
 
     def __init__(
         self,
-        mechanism=None,
+        mechanism: BaseEstimator | None = None,
         *,
-        model=None,
-        n_records=None,
-        n_chains=4,
-        n_warmup=1000,
-        n_draws=1000,
-        thin=1,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        checkpoint=None,
-        verbose=0,
-    ):
+        model: Any = None,
+        n_records: int | None = None,
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int | str | AutoDraws = 1000,
+        thin: int = 1,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.mechanism = mechanism
         self.model = model
         self.n_records = n_records
@@ -138,8 +142,8 @@ class PrivatePosteriorDA(ChainEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, S, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, S: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the posterior given a release.
 
         Parameters

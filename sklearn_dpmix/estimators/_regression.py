@@ -1,16 +1,19 @@
 """Linear regression from clamped, noisy moments."""
 
+import os
 from functools import partial
 from numbers import Integral
 from operator import methodcaller
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
+from .._typing import Floats, Seed
 from ..models import GaussianPredictors, RegressionPrior
 from ..models._regression import ClampedRegression
 from ..queries import NoisyCount, RegressionMoments
@@ -26,6 +29,7 @@ from ..samplers._augmented_state import (
 )
 from ..samplers._number import counting
 from ..samplers._regression import RegressionAugmentation
+from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
 from ._curator import (
     check_curator,
@@ -35,7 +39,7 @@ from ._curator import (
     privatize_records,
     warn_if_impossible,
 )
-from ._progress import with_callbacks
+from ._decorators import fit_context, with_callbacks
 
 #: Steps of the non-centred random walk in a sweep.
 N_MOVES = 50
@@ -116,22 +120,22 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
 
     def __init__(
         self,
-        mechanism=None,
+        mechanism: BaseEstimator | None = None,
         *,
-        prior=None,
-        n_records=None,
-        x_model=None,
-        interweave=True,
-        n_chains=4,
-        n_warmup=1000,
-        n_draws=1000,
-        thin=1,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        checkpoint=None,
-        verbose=0,
-    ):
+        prior: Any = None,
+        n_records: int | None = None,
+        x_model: Any = None,
+        interweave: bool = True,
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int | str | AutoDraws = 1000,
+        thin: int = 1,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.mechanism = mechanism
         self.prior = prior
         self.n_records = n_records
@@ -148,8 +152,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the posterior given a release, or privatise records and then do so.
 
         Parameters
@@ -246,7 +250,13 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
 
     # --- prediction --------------------------------------------------------------------------------------------------
 
-    def predict(self, X, return_std=False):
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Floats: ...
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Posterior mean of y.
 
         Parameters
@@ -271,7 +281,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         of_mean = np.einsum("ij,jk,ik->i", design, centred.T @ centred / len(coef), design)
         return mean, np.sqrt(np.maximum(of_mean, 0.0) + np.mean(self.sigma_draws_**2))
 
-    def score_samples(self, X, y):
+    def score_samples(self, X: ArrayLike, y: ArrayLike | None) -> Floats:
         """Log posterior predictive density of new confidential records y given X.
 
         Parameters
@@ -295,7 +305,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
             result[i] = logsumexp(-0.5 * u * u - np.log(sigma)) - np.log(len(sigma)) - 0.5 * np.log(2.0 * np.pi)
         return result
 
-    def coef_interval(self, level=0.95):
+    def coef_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Posterior interval of each coefficient.
 
         Parameters
