@@ -45,6 +45,7 @@ test-wheel:
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
 	$(PY) -m mypy
+	$(PY) -m mypy --strict --config-file= --ignore-missing-imports --follow-imports=silent tests/typing_surface.py
 
 bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks $(ARGS)

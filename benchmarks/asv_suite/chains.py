@@ -13,6 +13,7 @@ NEVER = 10**9  # sweeps of warm-up: no draw is kept
 class Mixture:
     """Section 4.1 of Beraha et al., 1000 records."""
 
+    timeout = 600  # it compiles
     params = (list(SAMPLERS), [2.0, 50.0])
     param_names = ("sampler", "epsilon")
 
@@ -27,6 +28,7 @@ class Mixture:
 class Regression:
     """Ju et al., §4.2: two predictors, noisy moments of 100 records."""
 
+    timeout = 600
     params = (False, True)
     param_names = ("interweave",)
     unit = "µs a sweep"

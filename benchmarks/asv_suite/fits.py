@@ -16,10 +16,13 @@ def track_first_fit_with_a_cold_cache():
 
 
 track_first_fit_with_a_cold_cache.unit = "s"
+track_first_fit_with_a_cold_cache.timeout = 600
 
 
 class Memory:
     """Chains of 100,000 records."""
+
+    timeout = 600
 
     def setup(self):
         mechanism, self.Z, _ = section_4_1(100_000, 10.0)
