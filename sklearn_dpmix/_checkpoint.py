@@ -210,6 +210,6 @@ def _named_tuple(name):
     return cls
 
 
-def _write(archive, name, array: Any):
+def _write(archive: Any, name: str, array: Any) -> None:
     with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
