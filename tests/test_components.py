@@ -730,6 +730,7 @@ def test_threads_may_be_the_first_to_use_a_component():
 LAYERS = {
     "_typing": set(),
     "_compiled": set(),
+    "_files": set(),
     "_numeric": set(),
     "_vector": set(),
     "_random": set(),
@@ -738,7 +739,7 @@ LAYERS = {
     "_partition_loss": {"_compiled"},
     "_partition_search": {"_compiled"},
     "_partition": {"_partition_loss", "_partition_search"},
-    "privacy": set(),
+    "privacy": {"_files"},
     "mechanisms": {"_compiled", "_numeric", "_vector", "_random", "_parameters", "privacy"},
     "kernels": {"_compiled", "_numeric", "_beta", "_vector", "_parameters"},
     "mixings": {"_compiled", "_numeric", "_vector"},
