@@ -9,6 +9,6 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]
 #: what ``random_state=`` takes
-Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | np.random.SeedSequence | None
+Seed: TypeAlias = int | np.integer[Any] | np.random.Generator | np.random.RandomState | np.random.SeedSequence | None
 #: a function that a decorator gives back with its signature
 Function = TypeVar("Function", bound=Callable[..., Any])

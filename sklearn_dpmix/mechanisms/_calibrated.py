@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from .._parameters import calibrate
 from .._typing import Floats
@@ -22,7 +21,7 @@ class LaplaceCalibrated(AdditiveMechanism):
         epsilon: ArrayLike | None = None,
         *,
         bounds: ArrayLike | None = None,
-        query: BaseEstimator | None = None,
+        query: Any = None,
         scale: ArrayLike | None = None,
         rho: ArrayLike | None = None,
         clamp: bool = True,
@@ -82,7 +81,7 @@ class GaussianCalibrated(AdditiveMechanism):
         delta: float | None = None,
         *,
         bounds: ArrayLike | None = None,
-        query: BaseEstimator | None = None,
+        query: Any = None,
         scale: ArrayLike | None = None,
         rho: ArrayLike | None = None,
         calibration: str = "analytic",

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
-from sklearn.base import BaseEstimator
 
 from .._parameters import numbers
 from ..privacy import PrivacyGuarantee
@@ -24,7 +23,7 @@ class EllipticalMechanism(StatisticNoise):
     Replacing a record moves s by no more than Δ₂ in L2, so L⁻¹s by no more than Δ₂/√λ, λ the smallest eigenvalue of C.
     """
 
-    def __init__(self, covariance: ArrayLike, *, query: BaseEstimator | None = None) -> None:
+    def __init__(self, covariance: ArrayLike, *, query: Any = None) -> None:
         self.covariance = covariance
         self.query = query
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
-from sklearn.base import BaseEstimator
 
 from .._parameters import positive_number
 from ..privacy import PrivacyGuarantee
@@ -49,7 +48,7 @@ class MultivariateTMechanism(EllipticalMechanism):
     0.7481
     """
 
-    def __init__(self, covariance: ArrayLike, df: float, *, query: BaseEstimator | None = None) -> None:
+    def __init__(self, covariance: ArrayLike, df: float, *, query: Any = None) -> None:
         self.covariance = covariance
         self.df = df
         self.query = query

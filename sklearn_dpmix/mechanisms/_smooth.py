@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from .._parameters import positive_number
 from .._typing import Array, Seed
@@ -172,7 +171,7 @@ class ApproximateSmoothMechanism(SmoothSensitivityMechanism):
         epsilon: float,
         delta: float,
         *,
-        query: BaseEstimator | None = None,
+        query: Any = None,
         xi: float | None = None,
         multiplier: float | None = None,
         n_records: int | None = None,

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from .._parameters import numbers
 from ..privacy._guarantee import PrivacyGuarantee
@@ -110,7 +110,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
         epsilon: float,
         delta: float,
         *,
-        query: BaseEstimator | None = None,
+        query: Any = None,
         share: float = 0.5,
         xi: float | None = None,
         multiplier: float | None = None,

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from math import asinh, exp, pi, sinh, sqrt
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
-from sklearn.base import BaseEstimator
 
 from .._parameters import positive_number
 from ._dilated import DilatedLaw
@@ -94,7 +94,7 @@ class SmoothStudentTMechanism(SmoothSensitivityMechanism):
         self,
         epsilon: float,
         *,
-        query: BaseEstimator | None = None,
+        query: Any = None,
         df: float = 3,
         xi: float | None = None,
         multiplier: float | None = None,
@@ -154,7 +154,7 @@ class SmoothCauchyMechanism(SmoothSensitivityMechanism):
         self,
         epsilon: float,
         *,
-        query: BaseEstimator | None = None,
+        query: Any = None,
         xi: float | None = None,
         multiplier: float | None = None,
         n_records: int | None = None,

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ._accountants import as_list, epsilon_of, fits, total
@@ -118,7 +117,7 @@ class PrivacyLedger:
         return self._budget["accountant"]
 
     @property
-    def path(self) -> Path | None:
+    def path(self) -> str | None:
         """The file's resolved path, or None."""
         return None if self._file is None else self._file.path
 
