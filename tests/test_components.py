@@ -747,6 +747,7 @@ LAYERS = {
     "models": {"_beta", "_compiled", "_linear", "_numeric", "_parameters"},
     "queries": {"_parameters", "_random", "models", "privacy"},
     "samplers": {"_compiled", "_numeric", "_parameters", "_vector"},
+    "plotting": {"_draws", "_parameters", "_partition", "metrics"},
 }
 
 
@@ -786,6 +787,8 @@ def test_nothing_imports_what_is_above_it():
             assert not extra, f"{path} imports {extra}"
         if part not in ("estimators", "__init__"):
             assert "estimators" not in imported_parts(path, tree), path
+        if part != "plotting":
+            assert "plotting" not in imported_parts(path, tree), path
     assert seen == set(LAYERS)
 
 

@@ -1,0 +1,72 @@
+"""The monitored quantities of chains, one by one, for traces and ranks."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from .._draws import convergence, scalars
+from ._checks import check_estimator
+
+MOST = 8  # quantities drawn where no names are given
+
+
+class Quantity(NamedTuple):
+    """Draws of one number."""
+
+    draws: np.ndarray  # (n_chains, n_draws)
+    r_hat: float
+    ess: float
+
+    def __str__(self):
+        if np.isnan(self.r_hat):
+            return "R-hat and ESS unknown"
+        return f"R-hat {self.r_hat:.2f}, ESS {self.ess:.0f}"
+
+
+def of_estimator(estimator, names, caller):
+    """Return a dict of name to :class:`Quantity` of a fitted estimator, or of the sampler that it fitted."""
+    check_estimator(estimator, caller)
+    source = estimator
+    if not hasattr(source, "_monitors_"):
+        source = getattr(estimator, "sampler_", None)  # a classifier's chains are its sampler's
+    if not hasattr(source, "_monitors_"):
+        raise TypeError(
+            f"{caller} needs an estimator with Markov chains, which {type(estimator).__name__} has not: such as "
+            "PrivateDPMixture, or from_draws for draws of your own"
+        )
+    if hasattr(source, "weights_"):
+        raise TypeError(
+            f"{caller} needs Markov chains, but the draws of estimator={estimator!r} are independent and have weights: "
+            'look at ess_, or fit with method="mcmc"'
+        )
+    return _select(source._monitors_, names, source.r_hat_, source.ess_)
+
+
+def of_draws(draws, names):
+    """Return a dict of name to :class:`Quantity` of draws by name."""
+    if not isinstance(draws, Mapping) or not draws:
+        raise TypeError(f"draws must be a dict of a name to an array (n_chains, n_draws[, size]), got {type(draws)}")
+    for name, values in draws.items():
+        if np.ndim(values) not in (2, 3) or np.size(values) == 0:
+            raise ValueError(
+                f"draws[{name!r}] must have shape (n_chains, n_draws) or (n_chains, n_draws, size), got shape "
+                f"{np.shape(values)}"
+            )
+    return _select(draws, names, *convergence(draws))
+
+
+def _select(monitors, names, r_hat, ess):
+    every = {name: Quantity(draws, r_hat[name], ess[name]) for name, draws in scalars(monitors)}
+    if names is None:
+        worst = sorted(every, key=lambda name: -np.nan_to_num(r_hat[name], nan=-1.0))[:MOST]
+        return {name: quantity for name, quantity in every.items() if name in worst}
+    chosen = {}
+    for name in [names] if isinstance(names, str) else names:
+        found = [key for key in every if key == name or key.partition("[")[0] == name]
+        if not found:
+            raise ValueError(f"names must be among {', '.join(every)}, or the part before a bracket, got {name!r}")
+        chosen.update({key: every[key] for key in found})
+    if not chosen:
+        raise ValueError(f"names must hold at least one of {', '.join(every)}, got names={names!r}")
+    return chosen

@@ -1,0 +1,233 @@
+"""Coefficients with their intervals."""
+
+import numpy as np
+
+from ._checks import check_estimator, check_level, interval, names_of_features, tails, vector
+from ._style import BLACK, BLUE, ORANGE, PALE, label, legend_at_top, one_axes, require_matplotlib
+
+APART = 0.13  # of a row, from its middle to either method
+
+
+class CoefficientDisplay:
+    """Posterior intervals of coefficients, one row a coefficient, beside a naive answer and the truth.
+
+    Use :meth:`from_estimator` or :meth:`from_draws`; the constructor takes the numbers themselves.
+
+    Parameters
+    ----------
+    estimate : array-like of shape (n_features,)
+    band : pair (lower, upper) of array-likes of shape (n_features,)
+        The intervals.
+    level : float in (0, 1), optional
+        Of the intervals; it goes into the legend.
+    naive : array-like of shape (n_features,), optional
+        Another estimate, such as the one that ignores the noise; NaN where there is none.
+    naive_band : pair (lower, upper) of array-likes of shape (n_features,), optional
+        Its intervals; NaN where there is none.
+    truth : array-like of shape (n_features,), optional
+        True coefficients of a simulation, or those without privacy.
+    feature_names : list of str, optional
+        None: x0, x1, ...
+    unit : str, optional
+        Of the coefficients, such as "log share per log income".
+    naive_name, truth_name : str
+        Names in the legend.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    estimates_ : matplotlib Line2D
+    intervals_ : matplotlib LineCollection
+    naive_ : matplotlib Line2D or None
+    naive_intervals_ : matplotlib LineCollection or None
+    truth_ : matplotlib Line2D or None
+        Upright strokes.
+
+    Raises
+    ------
+    ValueError
+        For arrays that do not fit together, and a level outside (0, 1).
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from sklearn_dpmix import PrivateLinearRegressionDA
+    >>> from sklearn_dpmix.plotting import CoefficientDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = X @ [2.0, -1.0] + rng.normal(size=200)
+    >>> model = PrivateLinearRegressionDA(n_chains=2, n_draws=500, random_state=1).fit(X, y)
+    >>> display = CoefficientDisplay.from_estimator(model, truth=[2.0, -1.0], feature_names=["age", "dose"])
+    >>> [text.get_text() for text in display.ax_.get_yticklabels()]
+    ['age', 'dose']
+    >>> plt.close(display.figure_)
+    """
+
+    def __init__(
+        self,
+        *,
+        estimate,
+        band,
+        level=None,
+        naive=None,
+        naive_band=None,
+        truth=None,
+        feature_names=None,
+        unit=None,
+        naive_name="naive",
+        truth_name="truth",
+    ):
+        self.estimate = vector("estimate", estimate, what="one a coefficient")
+        n = len(self.estimate)
+        self.band = interval("band", band, n)
+        if self.band[0] is None:
+            raise ValueError("band must be a pair (lower, upper), got None")
+        self.level = None if level is None else check_level(level)
+        self.naive = None if naive is None else vector("naive", naive, n, "one a coefficient", allow_nan=True)
+        if naive_band is not None and naive is None:
+            raise ValueError("naive_band was given without naive: pass the estimates as well")
+        self.naive_band = None if naive_band is None else interval("naive_band", naive_band, n)
+        self.truth = None if truth is None else vector("truth", truth, n, "one a coefficient")
+        self.feature_names = names_of_features(feature_names, None, n)
+        self.unit, self.naive_name, self.truth_name = unit, naive_name, truth_name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        *,
+        level=0.95,
+        naive=None,
+        naive_band=None,
+        truth=None,
+        feature_names=None,
+        unit=None,
+        naive_name="naive",
+        truth_name="truth",
+        ax=None,
+    ):
+        """Draw the coefficients of a fitted regression or classifier.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with ``coef_`` and ``coef_draws_``
+            Such as :class:`~sklearn_dpmix.PrivateLinearRegressionDA` and
+            :class:`~sklearn_dpmix.DPLogisticRegressionMCMC`.  The intercept is left out.
+        level : float in (0, 1), default=0.95
+            Of the central posterior intervals.
+        naive : array-like of shape (n_features,) or fitted estimator with ``coef_``, optional
+            With ``coef_draws_`` the latter brings its own intervals, of the same level.
+        naive_band, truth, unit, naive_name, truth_name :
+            As for the class.
+        feature_names : list of str, optional
+            None: the estimator's ``feature_names_in_``, else x0, x1, ...
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        display : CoefficientDisplay
+
+        Raises
+        ------
+        TypeError
+            For an estimator without coefficients' draws.
+        ValueError
+            For arrays that do not fit together, and a level outside (0, 1).
+        sklearn.exceptions.NotFittedError
+        """
+        caller = f"{cls.__name__}.from_estimator"
+        require_matplotlib(caller)
+        check_estimator(estimator, caller, "coef_", "coef_draws_", instead="other estimates go into naive=")
+        if hasattr(naive, "fit"):
+            check_estimator(naive, f"naive= of {caller}", "coef_")
+            if hasattr(naive, "coef_draws_"):
+                naive_band = _intervals(naive.coef_draws_, level)
+            naive = np.ravel(naive.coef_)
+        estimate = np.ravel(estimator.coef_)
+        return cls(
+            estimate=estimate,
+            band=_intervals(estimator.coef_draws_, level),
+            level=level,
+            naive=naive,
+            naive_band=naive_band,
+            truth=truth,
+            feature_names=names_of_features(feature_names, estimator, len(estimate)),
+            unit=unit,
+            naive_name=naive_name,
+            truth_name=truth_name,
+        ).plot(ax)
+
+    @classmethod
+    def from_draws(cls, draws, *, level=0.95, ax=None, **parameters):
+        """Draw means and central intervals of draws.
+
+        Parameters
+        ----------
+        draws : array-like of shape (..., n_features)
+            The leading axes are draws.
+        level : float in (0, 1), default=0.95
+        ax : matplotlib Axes, optional
+        **parameters :
+            ``naive``, ``naive_band``, ``truth``, ``feature_names``, ``unit`` and names, as for the class.
+
+        Returns
+        -------
+        display : CoefficientDisplay
+        """
+        require_matplotlib(f"{cls.__name__}.from_draws")
+        draws = np.asarray(draws, dtype=np.float64)
+        if draws.ndim < 2 or draws.size == 0:
+            raise ValueError(
+                f"draws must have shape (..., n_features), one column a coefficient, got shape {draws.shape}"
+            )
+        estimate = draws.reshape(-1, draws.shape[-1]).mean(axis=0)
+        return cls(estimate=estimate, band=_intervals(draws, level), level=level, **parameters).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            None: a new figure.
+
+        Returns
+        -------
+        self
+        """
+        n = len(self.estimate)
+        ax = one_axes(ax, f"{type(self).__name__}.plot", figsize=(6.0, 1.4 + 0.5 * n))
+        self.ax_, self.figure_, handles = ax, ax.figure, {}
+        self.naive_ = self.naive_intervals_ = self.truth_ = None
+        rows, apart = np.arange(n), 0.0 if self.naive is None else APART
+        ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
+        self.intervals_ = _draw_intervals(ax, rows - apart, self.band, BLUE, "-")
+        (self.estimates_,) = ax.plot(self.estimate, rows - apart, "o", color=BLUE, markersize=6)
+        share = "interval" if self.level is None else f"{100 * self.level:g} % interval"
+        handles[f"posterior, {share}"] = self.intervals_, self.estimates_
+        if self.naive is not None:
+            (self.naive_,) = ax.plot(self.naive, rows + apart, "D", color=ORANGE, markersize=5)
+            handles[self.naive_name] = (self.naive_,)
+            if self.naive_band is not None:
+                self.naive_intervals_ = _draw_intervals(ax, rows + apart, self.naive_band, ORANGE, "--")
+                handles[self.naive_name] = self.naive_intervals_, self.naive_
+        if self.truth is not None:
+            (self.truth_,) = ax.plot(self.truth, rows, "|", color=BLACK, markersize=17, markeredgewidth=1.8, zorder=3)
+            handles[self.truth_name] = (self.truth_,)
+        ax.set_yticks(rows, self.feature_names)
+        ax.set_ylim(n - 0.5, -1.1)  # room for the legend
+        ax.set_xlabel(label("coefficient", self.unit))
+        legend_at_top(ax, list(handles.values()), list(handles))
+        return self
+
+
+def _draw_intervals(ax, rows, band, color, line):
+    has = np.isfinite(band[0]) & np.isfinite(band[1])
+    return ax.hlines(rows[has], band[0][has], band[1][has], color=color, linestyle=line, linewidth=1.8)
+
+
+def _intervals(draws, level):
+    draws = np.asarray(draws)
+    return np.quantile(draws.reshape(-1, draws.shape[-1]), tails(level), axis=0)
