@@ -5,9 +5,16 @@ import pathlib
 import re
 import warnings
 
+import matplotlib.pyplot as plt
 import pytest
 
 README = pathlib.Path(__file__).parents[1] / "README.md"
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    yield
+    plt.close("all")
 
 
 @pytest.mark.slow
@@ -15,7 +22,7 @@ def test_readme_session_prints_what_it_says():
     """Catches a README whose output is not the package's."""
     parts = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     session, others = [p for p in parts if p.startswith(">>>")], [p for p in parts if not p.startswith(">>>")]
-    assert len(session) == 1 and len(others) == 3
+    assert len(session) == 1 and len(others) == 4
     test = doctest.DocTestParser().get_doctest(session[0], {}, "README", str(README), 0)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     with warnings.catch_warnings():
@@ -35,7 +42,7 @@ def test_readme_session_prints_what_it_says():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
-@pytest.mark.parametrize("page", ["curator", "mechanisms", "private_draws", "simulation"])
+@pytest.mark.parametrize("page", ["curator", "mechanisms", "plotting", "private_draws", "simulation"])
 def test_pages_sessions_print_what_they_say(page):
     """Catches documentation whose output is not the package's."""
     path = README.parent / "docs" / f"{page}.md"
