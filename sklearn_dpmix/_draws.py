@@ -1,4 +1,4 @@
-"""Draws → summaries, ArviZ: what every estimator with chains does with the draws of its monitored quantities.
+"""Draws → summaries: what every estimator with chains does with the draws of its monitored quantities.
 
 ``monitors`` is a dict of name to array of shape (n_chains, n_draws), or (n_chains, n_draws, size) for a vector.
 """
@@ -84,12 +84,3 @@ def summarise(monitors, r_hat, ess, weights=None):
     except ImportError:
         return table
     return pd.DataFrame.from_dict(table, orient="index", columns=COLUMNS)
-
-
-def to_datatree(monitors):
-    """The monitored quantities as the ``posterior`` group of an ``xarray.DataTree``, with ArviZ's dimensions."""
-    try:
-        from arviz_base import from_dict
-    except ImportError:
-        raise ImportError("to_datatree() needs arviz-base: pip install 'sklearn-dpmix[arviz]'") from None
-    return from_dict({"posterior": dict(monitors)})

@@ -22,6 +22,8 @@ from ..samplers._abc_sequential import SequentialABC
 from ..samplers._simulator import Simulator
 from ._auto_draws import AutoDraws, draws_rule
 from ._chain_estimator import ChainEstimator, warn_user
+from ._datatree import build_tree
+from ._datatree_contents import ABCContents
 from ._decorators import fit_context, with_callbacks
 from ._mixed import ESS_LIMIT
 from ._progress import Progress
@@ -88,6 +90,8 @@ class PrivateABC(ChainEstimator):
         The statistic before noise: draws from its posterior.
     weights_ : ndarray of shape (n_draws,)
         They sum to 1; not for "mcmc".
+    release_ : ndarray of shape (n_releases, n_statistics)
+        What was inferred from.
     log_evidence_, log_evidence_error_ : float
         Log density of the release under the model, and its standard error; not for "mcmc".
     acceptance_rate_ : float
@@ -128,6 +132,7 @@ class PrivateABC(ChainEstimator):
     True
     """
 
+    _contents = ABCContents
     _FREE = ChainEstimator._FREE | {"max_simulations"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
@@ -201,7 +206,7 @@ class PrivateABC(ChainEstimator):
         if not method.has_chains:
             self._check_without_chains()
         with self._refit() as earlier:
-            self.n_features_in_ = S.shape[1]
+            self.n_features_in_, self.release_ = S.shape[1], S
             run = self._fit_chains if method.has_chains else self._fit_draws
             run(method, Simulator(self.model, self.mechanism, S), earlier)
         return self
@@ -298,17 +303,65 @@ class PrivateABC(ChainEstimator):
         """
         check_is_fitted(self)
         theta = self.theta_draws_.reshape(-1, self.theta_draws_.shape[-1])
-        n = len(theta) if n_draws is None else n_draws
+        return theta[self._resampled(n_draws, as_generator(random_state))]
+
+    def _resampled(self, n_draws, rng):
+        """Numbers of draws, drawn by weight."""
+        total = self.theta_draws_.size // self.theta_draws_.shape[-1]
+        n = total if n_draws is None else n_draws
         if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
             raise ValueError(f"n_draws must be a positive integer, got n_draws={n_draws!r}")
-        return theta[as_generator(random_state).choice(len(theta), size=int(n), p=getattr(self, "weights_", None))]
+        return rng.choice(total, size=int(n), p=getattr(self, "weights_", None))
 
-    def to_datatree(self) -> Any:
-        """As in :class:`PrivateDPMixture`; raises ValueError for draws with weights, which ArviZ would ignore."""
+    def to_datatree(
+        self,
+        *,
+        weights: str | None = None,
+        log_likelihood: bool = False,
+        posterior_predictive: bool = False,
+        thin: int = 1,
+        random_state: Seed = None,
+    ) -> Any:
+        """The draws, the release, and what comes of both, for ArviZ.
+
+        Parameters
+        ----------
+        weights : {None, "resample", "keep"}
+            What to do with draws whose weights differ, which ArviZ ignores.  None: ValueError; "resample": take as many
+            draws of equal weight, by ``random_state``; "keep": take them as they are, with ``weight`` in the group
+            "sample_stats", for functions of your own.
+        log_likelihood, posterior_predictive, thin, random_state :
+            As in :meth:`PrivateDPMixture.to_datatree`.
+
+        Returns
+        -------
+        tree : xarray.DataTree
+            As there.  The posterior has ``log_evidence``, its error and ``k_hat`` among its attributes, where the
+            method gives them.  Draws that are not of chains are those of one.
+
+        Raises
+        ------
+        ImportError, ValueError
+        """
         check_is_fitted(self)
+        rng, rows = as_generator(random_state), None
+        if weights not in (None, "keep", "resample"):
+            raise ValueError(f'weights must be None, "keep" or "resample", got weights={weights!r}')
         if np.ptp(getattr(self, "weights_", 0.0)) > 0.0:
-            raise ValueError("the draws have weights, which ArviZ would ignore: use resample(), or weights_ yourself")
-        return super().to_datatree()
+            if weights is None:
+                raise ValueError(
+                    "the draws have weights, which ArviZ would ignore: use resample(), or to_datatree("
+                    'weights="resample"), or weights="keep", with which they are in sample_stats'
+                )
+            rows = self._resampled(None, rng) if weights == "resample" else None
+        return build_tree(
+            self,
+            ABCContents(self, rows),
+            log_likelihood=log_likelihood,
+            posterior_predictive=posterior_predictive,
+            thin=thin,
+            random_state=rng,
+        )
 
     def summary(self) -> Any:
         """Mean, sd, 95 % interval, R-hat and effective sample size of the parameters, weights included.

@@ -16,6 +16,7 @@ from .._random import as_generator
 from .._typing import Seed
 from ..models import BetaPrior, Multinomial
 from ..privacy import PrivacyGuarantee
+from ._datatree_contents import NaiveContents
 from ._decorators import fit_context
 from ._exp_family import PrivateExpFamilyGibbs
 from ._exp_family_inputs import check_family, check_mechanism, check_n_records, check_release
@@ -47,6 +48,8 @@ random_state, warm_start, checkpoint, verbose :
     >>> bool(naive.theta_draws_.min() > 0.8 > aware.theta_draws_.min())
     True
     """
+
+    _contents = NaiveContents
 
     def fit(self, S: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the posterior that takes a release for the statistic.

@@ -17,9 +17,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .._chains import start_chains
 from .._checkpoint import SoFar, differences, open_checkpoint
-from .._draws import convergence, summarise, to_datatree
+from .._draws import convergence, summarise
 from .._random import as_seed_sequence
 from ._auto_draws import AutoDraws, draws_rule
+from ._datatree import Contents, build_tree
 from ._long_run import LongRun
 from ._mixed import ESS_LIMIT, R_HAT_LIMIT, least, numbers
 from ._progress import CallbackSupportMixin
@@ -36,6 +37,9 @@ class Run(NamedTuple):
 
 class MonitoredDraws:
     """What estimators with Markov chains share once there are draws: convergence, summaries, one fit at a time."""
+
+    #: what is in the tree of :meth:`to_datatree`
+    _contents: type[Contents] = Contents
 
     def _take_fit(self):
         names = [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]
@@ -65,21 +69,60 @@ class MonitoredDraws:
         check_is_fitted(self)
         return summarise(self._monitors_, self.r_hat_, self.ess_)
 
-    def to_datatree(self):
-        """The draws of the monitored quantities for ArviZ.
+    def to_datatree(self, *, log_likelihood=False, posterior_predictive=False, thin=1, random_state=None):
+        """The draws, the release, and what comes of both, for ArviZ.
+
+        Parameters
+        ----------
+        log_likelihood : bool, default=False
+            Add the log likelihood of each released record (or of each of several releases) under each draw, which
+            ``arviz_stats.loo`` and ``compare`` take.  See Notes; 8 bytes a record and draw.
+        posterior_predictive : bool, default=False
+            Add replicates: from each draw new confidential records, as many as there are, and a release of them by the
+            mechanism.  They are on the scale of the release, noise included; 8 bytes a number released and draw.
+        thin : int, default=1
+            Keep every ``thin``-th draw of each chain, in all groups.
+        random_state : int, Generator, RandomState or None
+            Of the replicates, whose noise is simulated and hides nothing.
 
         Returns
         -------
         tree : xarray.DataTree
-            With the group "posterior", dimensions (chain, draw).
+            Groups: "posterior" with dimensions (chain, draw), the monitored quantities and all ``*_draws_`` but those
+            whose shape depends on the data; "sample_stats", where there was an accept step or draws have weights;
+            "observed_data" with what was released, as ``release``; "log_likelihood" and "posterior_predictive" on
+            request, also as ``release``.  Dimensions have labels: features, parameters, classes, entries of a release.
 
         Raises
         ------
         ImportError
             Without the optional extra ``[arviz]``.
+        ValueError
+            For a bad parameter; for ``log_likelihood`` or ``posterior_predictive`` where there is none, with the
+            reason.
+
+        Notes
+        -----
+        *Records released one by one* (:class:`PrivateDPMixture`): the term of record i is log g(z_i | P) of the release
+        given the mixture of the draw, the confidential record integrated out in closed form and clusters without
+        records included.  Releases are independent given P, so that LOO estimates the density of a new release.  Where
+        g has no closed form, ValueError.
+
+        *Several noisy releases of one statistic* (:class:`PrivateExpFamilyGibbs`, :class:`PrivateABC`): the term of
+        release r is log p(release r | statistic), given the confidential *statistic* of the draw.  Releases are
+        independent given that, and not given θ.  LOO then leaves out a release, not a record: it says how well the
+        other releases and the prior foretell it, and hardly tells models of the records apart.  A single release is one
+        point, where nothing can be left out: ValueError; so it is where draws of the statistic are not kept.
         """
         check_is_fitted(self)
-        return to_datatree(self._monitors_)
+        return build_tree(
+            self,
+            self._contents(self),
+            log_likelihood=log_likelihood,
+            posterior_predictive=posterior_predictive,
+            thin=thin,
+            random_state=random_state,
+        )
 
 
 class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):

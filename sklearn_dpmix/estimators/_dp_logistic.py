@@ -15,6 +15,8 @@ from .._typing import Array, Floats, Seed
 from ..models import LogisticLikelihood
 from ..models._likelihood import clip_rows
 from ..samplers import PrivateNewton
+from ._datatree import build_tree
+from ._datatree_contents import LogisticContents
 from ._decorators import fit_context
 from ._dp_mcmc import DPMCMC
 from ._dp_penalty import DPPenaltyMCMC
@@ -205,6 +207,27 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         if not np.array_equal(classes[codes], y):
             raise ValueError(f"y must hold the labels {classes.tolist()} and no others; say classes=(...) otherwise")
         return classes, codes.astype(np.float64)
+
+    def to_datatree(self, *, thin: int = 1) -> Any:
+        """The draws for ArviZ, without the first ``burn_in`` of the sampler.
+
+        Parameters
+        ----------
+        thin : int, default=1
+            Keep every ``thin``-th draw of each chain.
+
+        Returns
+        -------
+        tree : xarray.DataTree
+            With the group "posterior", dimensions (chain, draw); coefficients have their features' names.
+
+        Raises
+        ------
+        ImportError
+            Without the optional extra ``[arviz]``.
+        """
+        check_is_fitted(self)
+        return build_tree(self, LogisticContents(self), thin=thin)
 
     def predict_proba_draws(self, X: ArrayLike) -> Floats:
         """The probability of the second class under up to 1000 draws.

@@ -27,6 +27,7 @@ from ..samplers import MixtureSampler
 from ..samplers._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator, warn_user
+from ._datatree_contents import MixtureContents
 from ._decorators import available_if, fit_context, with_callbacks
 from ._population import PopulationMixin
 
@@ -123,6 +124,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     True
     """
 
+    _contents = MixtureContents
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
@@ -200,7 +202,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             # copies: what is fitted does not change with set_params
             self.mechanism_, kernel, self.mixing_, self.sampler_ = deepcopy((self.mechanism, *parts))
             release = Release(Z, self.mechanism_)
-            self._n_features_ = release.n_features
+            self._release_, self._n_features_ = Z, release.n_features
             self.kernel_ = kernel.resolve(release)
             Z = mechanism.encode(Z)
             values = (

@@ -18,6 +18,7 @@ from ..models import Family, Multinomial
 from ..queries import NoisyCount
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
+from ._datatree_contents import ExpFamilyContents
 from ._decorators import fit_context, with_callbacks
 from ._exp_family_engines import choose_engine
 from ._exp_family_inputs import read_problem
@@ -63,6 +64,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         The hidden statistic.
     n_records_draws_ : ndarray of int, (n_chains, n_draws)
         Only where ``n_records`` is a ``NoisyCount``.
+    release_ : ndarray of shape (n_releases, n_statistics)
+        What was inferred from; only under a mechanism.
     approximation_ : str
         "exact" or "normal": what was used.
     acceptance_rate_ : float
@@ -112,6 +115,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     True
     """
 
+    _contents = ExpFamilyContents
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
@@ -187,6 +191,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
             problem = read_problem(self, S)
             self._check_features(S, problem.S)
             engine = choose_engine(problem, self.approximation)
+            self._n_records_ = self.n_records
+            if self.mechanism is not None:
+                self.release_ = problem.S
             self.family_, self.prior_, self.approximation_ = problem.family, problem.prior, engine.approximation
             self._advance_chains(problem.S, engine.init, engine.advance, methodcaller("_keep", engine), earlier)
         self._warn_about_chains()

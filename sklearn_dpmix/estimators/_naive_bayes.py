@@ -24,6 +24,7 @@ from ..samplers._naive_bayes_tables import independent_tables
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
 from ._curator import check_curator, check_query_release, check_raw, privatize_records
+from ._datatree_contents import NaiveBayesContents
 from ._decorators import fit_context, with_callbacks
 from ._naive_bayes_inputs import check_values, count_tables, encode_classes, warn_about_release
 
@@ -97,6 +98,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
     array([1, 0])
     """
 
+    _contents = NaiveBayesContents
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
@@ -220,7 +222,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
             check_values(X, self.n_values_)
             self.classes_, y = encode_classes(y, n_classes)
             S, n_records = privatize_records(self.mechanism, np.column_stack([X, y])), len(X)
-        self.release_ = S
+        self.release_, self._n_records_ = S, n_records
         warn_about_release(self.mechanism, query, S, n_records)
         model = NaiveBayes(n_classes, sizes, alpha)
         value, channel = model._lower(), self.mechanism._lower(n_records=len(S), n_features=S.shape[1])

@@ -25,6 +25,7 @@ from ..samplers._user_model import (
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
 from ._curator import check_number, check_release
+from ._datatree_contents import PosteriorDAContents
 from ._decorators import fit_context, with_callbacks
 
 #: What the model must have, and what each returns.
@@ -65,6 +66,8 @@ class PrivatePosteriorDA(ChainEstimator):
     Attributes
     ----------
     theta_draws_ : ndarray of shape (n_chains, n_draws, n_params)
+    release_ : ndarray of shape (n_releases, n_statistics), or (n_records, n_released)
+        What was inferred from; only under a mechanism.
     acceptance_rate_, min_acceptance_ : float
         Of record proposals: their mean, and the smallest probability met, at least exp(-ε) where the mechanism is
         ε-DP.  Only under a mechanism.
@@ -105,6 +108,7 @@ class PrivatePosteriorDA(ChainEstimator):
     True
     """
 
+    _contents = PosteriorDAContents
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
@@ -216,6 +220,7 @@ class PrivatePosteriorDA(ChainEstimator):
                 "PrivatePosteriorDA: mechanism must add noise to a query, or be local and have log_density(Z, X) -> "
                 f"(n,), got {mechanism!r}"
             )
+        self.release_, self._n_records_ = S, n_records
         return release, (S, n_records), partial(start_user_model, model, release, n_records)
 
     def _check_n_records(self, n):

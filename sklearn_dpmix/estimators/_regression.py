@@ -39,6 +39,7 @@ from ._curator import (
     privatize_records,
     warn_if_impossible,
 )
+from ._datatree_contents import RegressionContents
 from ._decorators import fit_context, with_callbacks
 
 #: Steps of the non-centred random walk in a sweep.
@@ -109,6 +110,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
     True
     """
 
+    _contents = RegressionContents
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
@@ -208,7 +210,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
                 raise ValueError(f"X has {X.shape[1]} features, but the mechanism's query says n_features={p}")
             check_raw(self, query, len(X))
             S, n_records = privatize_records(self.mechanism, np.column_stack([X, y])), len(X)
-        self.n_features_in_, self.release_ = p, S
+        self.n_features_in_, self.release_, self._n_records_ = p, S, n_records
         start, most, count = number_of_records(n_records)
         low, high = query.value_range(most)
         warn_if_impossible(self.mechanism, S, low, high, query.statistic_names())

@@ -1,0 +1,304 @@
+"""What the trees of single estimators hold: releases, what makes them likely, and replicates of them."""
+
+import warnings
+
+import numpy as np
+
+from .._pointwise import mixture_log_likelihood, mixture_replicates, release_log_density, release_replicates
+from ..mechanisms import RandomizedResponseMechanism
+from ..mechanisms._discrete import IntegerMechanism
+from ..models import Multinomial
+from ..samplers._simulator import Simulator
+from ..samplers._user_model import UserModel
+from ._datatree import Contents
+from ._exp_family_inputs import check_bounds
+
+#: Mechanisms of integers: of a real record they release what is made of the integer next to it, half up.
+OF_INTEGERS = IntegerMechanism, RandomizedResponseMechanism
+
+
+class MixtureContents(Contents):
+    """Of :class:`PrivateDPMixture`: points are records, with the mixture as their parameter."""
+
+    dims = {"mean": ("feature",), "log_variance": ("feature",)}
+
+    def coords(self):
+        return {"feature": self._features(self.fitted._n_features_)}
+
+    def observed(self):
+        Z, mechanism = self.fitted._release_, self.fitted.mechanism_
+        if mechanism is not None and not mechanism.is_local:
+            return Z[:, 0], ("entry",)
+        return Z, ("record", "feature" if Z.shape[1] == self.fitted._n_features_ else "entry")
+
+    def log_likelihood(self, chosen):
+        fitted = self.fitted
+        if fitted.mechanism_ is not None and not fitted.mechanism_.is_local:
+            why = "one statistic of all records was released, which is one point: nothing of it can be left out"
+            self._refuse("log_likelihood", why)
+        if not fitted._has_marginal():
+            why = (
+                f"g(z | draw) has no closed form for kernel={fitted.kernel_!r} under mechanism={fitted.mechanism_!r}; "
+                "score_release(Z) averages over predictive records, for cross-validation"
+            )
+            self._refuse("log_likelihood", why)
+        channel = fitted._channel(fitted.mechanism_, len(fitted._Z_))
+        return mixture_log_likelihood(fitted._draws_, channel, fitted._kernel(), fitted._Z_, chosen, fitted.n_jobs)
+
+    def predictive(self, chosen, rng):
+        fitted, mechanism = self.fitted, self.fitted.mechanism_
+        n = len(fitted._release_) if mechanism is None or mechanism.is_local else mechanism.n_records
+
+        def release(records):
+            if isinstance(mechanism, OF_INTEGERS):
+                records = np.floor(records + 0.5)
+            return records if mechanism is None else mechanism.privatize(records, random_state=rng)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a calibration that was accepted when the release was made
+            return mixture_replicates(fitted._draws_, fitted._kernel(), release, chosen, n, fitted._n_features_, rng)
+
+
+class StatisticContents(Contents):
+    """Of estimators that are given noisy statistics: a point is one of several releases of the same statistic.
+
+    Such points are independent given the confidential *statistic*, not given θ.  What is left out is a release, not a
+    record: the score is log p(release | the other releases).
+    """
+
+    dims = {"theta": ("parameter",), "statistic": ("entry",)}
+
+    def _S(self):
+        """The releases, one a row, or None where nothing was released."""
+        return None if self.fitted.mechanism is None else getattr(self.fitted, "release_", None)
+
+    def coords(self):
+        S = self._S()
+        return super().coords() if S is None else {**super().coords(), "entry": self._entries(S.shape[1])}
+
+    def _entries(self, size):
+        query = getattr(self.fitted.mechanism, "query", None)
+        names = query.statistic_names() if getattr(query, "n_statistics", None) == size else np.arange(size)
+        given = getattr(self.fitted, "feature_names_in_", names)
+        return given if len(given) == size else names
+
+    def observed(self):
+        return None if self._S() is None else (self._S(), ("repeat", "entry"))
+
+    def log_likelihood(self, chosen):
+        S = self._S()
+        if S is None:
+            self._refuse("log_likelihood", "nothing was released (mechanism=None)")
+        if not hasattr(self.fitted, "statistic_draws_"):
+            why = "draws of the confidential statistic are not kept, and given θ alone a release has no closed form"
+            self._refuse("log_likelihood", why)
+        if len(S) < 2:
+            why = (
+                "one release is one point: without it the prior is left; PrivateABC has log_evidence_ of a release, "
+                "which compares models"
+            )
+            self._refuse("log_likelihood", why)
+        return release_log_density(self.fitted.mechanism, S, self._flat("statistic")[chosen])
+
+    def predictive(self, chosen, rng):
+        S = self._S()
+        if S is None:
+            self._refuse("posterior_predictive", "nothing was released (mechanism=None)")
+        return release_replicates(self.fitted.mechanism, self._new_statistics(chosen, rng), len(S), rng)
+
+    def _new_statistics(self, chosen, rng):
+        """Statistics before noise of new records under each draw's parameters: (len(chosen), n_statistics)."""
+        raise NotImplementedError
+
+    def _numbers(self, chosen):
+        """Number of records in each draw."""
+        if hasattr(self.fitted, "n_records_draws_"):
+            return self._flat("n_records")[chosen]
+        return np.full(len(chosen), self.fitted._n_records_)
+
+
+class ExpFamilyContents(StatisticContents):
+    """Of :class:`PrivateExpFamilyGibbs`."""
+
+    is_duplicate = True
+
+    def coords(self):
+        return {**super().coords(), **self._parameters(self.fitted.family_.param_names)}
+
+    def _entries(self, size):
+        names = [f"sum({label})" for label in self.fitted.family_.labels]
+        given = getattr(self.fitted, "feature_names_in_", names)
+        return given if len(given) == size else names
+
+    def _new_statistics(self, chosen, rng):
+        fitted, theta, n = self.fitted, self._flat("theta")[chosen], self._numbers(chosen)
+        family = fitted.family_
+        bounds, outside = check_bounds(fitted.truncation, family, getattr(fitted.mechanism, "query", None))
+        if bounds is None or family.is_bounded:
+            if isinstance(family, Multinomial):
+                return rng.multinomial(n, theta / theta.sum(axis=1, keepdims=True)).astype(np.float64)
+            if family.exact_law == "counts":
+                return rng.binomial(n, theta[:, 0])[:, None].astype(np.float64)
+            if family.exact_law == "poisson":
+                return rng.poisson(n * theta[:, 0])[:, None].astype(np.float64)
+        statistics = np.empty((len(theta), family.n_statistics))
+        for t in range(len(theta)):
+            x = family.draw(rng, np.broadcast_to(theta[t], (n[t], theta.shape[1])))
+            added = family.statistics(x if bounds is None else np.clip(x, *bounds))
+            if outside == "drop":
+                added = added[(x >= bounds[0]) & (x <= bounds[1])]
+            statistics[t] = added.sum(axis=0)
+        return statistics
+
+
+class NaiveContents(Contents):
+    """Of :class:`NaivePosterior`, whose release stands for the statistic."""
+
+    dims = StatisticContents.dims
+    is_duplicate = True
+
+    def coords(self):
+        return self._parameters(self.fitted.family_.param_names)
+
+
+class RegressionContents(StatisticContents):
+    """Of :class:`PrivateLinearRegressionDA`."""
+
+    dims = {"coef": ("feature",), "x_mean": ("feature",), "x_covariance": ("feature", "feature_bis")}
+
+    def coords(self):
+        names = self._features(len(self.fitted.coef_))
+        return {**super().coords(), "feature": names, "feature_bis": names}
+
+    def _new_statistics(self, chosen, rng):
+        query, n = self.fitted.mechanism.query, self._numbers(chosen)
+        mean, covariance = self._flat("x_mean")[chosen], self._flat("x_covariance")[chosen]
+        intercept, coef = self._flat("intercept")[chosen], self._flat("coef")[chosen]
+        sigma, statistics = self._flat("sigma")[chosen], np.empty((len(chosen), query.n_statistics))
+        for t in range(len(chosen)):
+            x = rng.multivariate_normal(mean[t], covariance[t], size=n[t], method="cholesky")
+            y = intercept[t] + x @ coef[t] + sigma[t] * rng.standard_normal(n[t])
+            statistics[t] = query.value(np.column_stack([x, y]))
+        return statistics
+
+
+class NaiveBayesContents(StatisticContents):
+    """Of :class:`PrivateNaiveBayesDA`."""
+
+    dims = {
+        "class_prob": ("class_label",),
+        "information": ("feature",),
+        "feature_prob": ("feature", "class_label", "value"),
+    }
+
+    def coords(self):
+        fitted = self.fitted
+        sizes = fitted.n_values_
+        own = {"feature": self._features(len(sizes)), "class_label": fitted.classes_, "value": np.arange(max(sizes))}
+        return {**super().coords(), **own}
+
+    def _new_statistics(self, chosen, rng):
+        of_class, of_value = self._flat("class_prob")[chosen], self._flat("feature_prob")[chosen]
+        of_class = of_class / of_class.sum(axis=1, keepdims=True)
+        counts = rng.multinomial(self._numbers(chosen), of_class)  # (draws, classes)
+        tables = []
+        for j, size in enumerate(self.fitted.n_values_):
+            given = of_value[:, j, :, :size]
+            table = rng.multinomial(counts, given / given.sum(axis=-1, keepdims=True))
+            tables.append(table.reshape(len(chosen), -1))
+        return np.hstack(tables).astype(np.float64)
+
+
+class PosteriorDAContents(StatisticContents):
+    """Of :class:`PrivatePosteriorDA`: sums of a query, or records that were privatised one by one."""
+
+    def _is_local(self):
+        return getattr(self.fitted.mechanism, "query", None) is None
+
+    def observed(self):
+        found = super().observed()
+        return found if found is None or not self._is_local() else (found[0], ("record", "entry"))
+
+    def log_likelihood(self, chosen):
+        if self._S() is not None and self._is_local():
+            why = "confidential records are imputed and not kept, and given θ alone a release has no closed form"
+            self._refuse("log_likelihood", why)
+        return super().log_likelihood(chosen)
+
+    def predictive(self, chosen, rng):
+        if self._S() is None or not self._is_local():
+            return super().predictive(chosen, rng)
+        mechanism = self.fitted.mechanism
+        records = [np.reshape(x, (len(x), -1)) for x in self._new_records(chosen, rng)]
+        return np.array([mechanism.privatize(x, random_state=rng) for x in records])
+
+    def _new_records(self, chosen, rng):
+        model = UserModel(self.fitted.model)
+        for theta, n in zip(self._flat("theta")[chosen], self._numbers(chosen), strict=True):
+            yield model.first_records(rng, theta, n)
+
+    def _new_statistics(self, chosen, rng):
+        query = self.fitted.mechanism.query
+        return np.array([np.sum(query.contributions(x), axis=0) for x in self._new_records(chosen, rng)])
+
+
+class ABCContents(StatisticContents):
+    """Of :class:`PrivateABC`, whose draws need not come from chains and may have weights.
+
+    Parameters
+    ----------
+    rows : ndarray of int, optional
+        Numbers of the draws to take, in this order.
+    """
+
+    def __init__(self, fitted, rows=None):
+        super().__init__(fitted)
+        self.rows = rows
+
+    def _flat(self, name):
+        draws = super()._flat(name) if self._has_chains() else getattr(self.fitted, f"{name}_draws_")
+        return draws if self.rows is None else draws[self.rows]
+
+    def _has_chains(self):
+        return self.fitted.theta_draws_.ndim == 3
+
+    def posterior(self):
+        if self._has_chains():
+            return super().posterior()
+        return {name: self._flat(name)[None] for name in ("theta", "statistic")}
+
+    def coords(self):
+        n_columns = self.fitted.statistic_draws_.shape[-1]
+        found = super().coords()
+        if n_columns > self._S().shape[1]:  # with a column that is not released
+            found["entry"] = np.arange(n_columns)
+        return found
+
+    def observed(self):
+        S, n_columns = self._S(), self.fitted.statistic_draws_.shape[-1]
+        return S, ("repeat", "entry" if S.shape[1] == n_columns else "released")
+
+    def sample_stats(self):
+        weights = getattr(self.fitted, "weights_", None)
+        if weights is None or self.rows is not None:
+            return super().sample_stats()
+        return {**super().sample_stats(), "weight": weights[None]}
+
+    def attributes(self):
+        names = ("log_evidence_", "log_evidence_error_", "k_hat_")
+        return {name[:-1]: float(getattr(self.fitted, name)) for name in names if hasattr(self.fitted, name)}
+
+    def _new_statistics(self, chosen, rng):
+        simulator = Simulator(self.fitted.model, self.fitted.mechanism, self._S())
+        return simulator.statistics(rng, self._flat("theta")[chosen])
+
+
+class LogisticContents(Contents):
+    """Of :class:`DPLogisticRegressionMCMC`: draws that may be published."""
+
+    dims = {"coef": ("feature",)}
+
+    def coords(self):
+        return {"feature": self._features(self.fitted.coef_.shape[1])}
+
+
