@@ -39,7 +39,7 @@ class MonitoredDraws:
     """What estimators with Markov chains share once there are draws: convergence, summaries, one fit at a time."""
 
     #: what is in the tree of :meth:`to_datatree`
-    _contents: type[Contents] = Contents
+    _contents: ClassVar[type[Contents]] = Contents
 
     def _take_fit(self):
         names = [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]

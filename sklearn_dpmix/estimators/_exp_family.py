@@ -18,6 +18,7 @@ from ..models import Family, Multinomial
 from ..queries import NoisyCount
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
+from ._datatree import Contents
 from ._datatree_contents import ExpFamilyContents
 from ._decorators import fit_context, with_callbacks
 from ._exp_family_engines import choose_engine
@@ -115,7 +116,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     True
     """
 
-    _contents = ExpFamilyContents
+    _contents: ClassVar[type[Contents]] = ExpFamilyContents
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
