@@ -4,10 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import logsumexp
-
-pytest.importorskip("arviz_base")
-pd = pytest.importorskip("pandas")
-
 from statistical import ALPHA, Disagreement, assert_mean_close
 
 from sklearn_dpmix import (
@@ -30,6 +26,8 @@ from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.models import PoissonCount
 from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts, RegressionMoments, SufficientStatistics
 
+pytest.importorskip("arviz_base")
+pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 
 SHORT = {"n_chains": 2, "n_warmup": 50, "n_draws": 100, "random_state": 0}
@@ -285,7 +283,8 @@ def test_replicated_moments_are_of_the_drawn_regression():
     rng = np.random.default_rng(0)
     x = rng.normal(1.0, 1.0, (60, 1))
     records = np.column_stack([x, 2.0 - 3.0 * x[:, 0] + rng.normal(size=60)])
-    model = PrivateLinearRegressionDA(mechanism, n_records=60, **SHORT).fit(mechanism.privatize(records, random_state=1))
+    S = mechanism.privatize(records, random_state=1)
+    model = PrivateLinearRegressionDA(mechanism, n_records=60, **SHORT).fit(S)
     tree = model.to_datatree(posterior_predictive=True, random_state=0)
     first = tree["posterior_predictive"]["release"].to_numpy()[:, :, 0, 0]  # Σ y / 50
     mean = model.intercept_draws_ + np.sum(model.coef_draws_ * model.x_mean_draws_, axis=-1)

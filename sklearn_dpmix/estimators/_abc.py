@@ -22,6 +22,7 @@ from ..samplers._abc_sequential import SequentialABC
 from ..samplers._simulator import Simulator
 from ._auto_draws import AutoDraws, draws_rule
 from ._chain_estimator import ChainEstimator, warn_user
+from ._curator import keep_names
 from ._datatree import build_tree
 from ._datatree_contents import ABCContents
 from ._decorators import fit_context, with_callbacks
@@ -206,7 +207,8 @@ class PrivateABC(ChainEstimator):
         if not method.has_chains:
             self._check_without_chains()
         with self._refit() as earlier:
-            self.n_features_in_, self.release_ = S.shape[1], S
+            keep_names(self, s_obs, S)
+            self.release_ = S
             run = self._fit_chains if method.has_chains else self._fit_draws
             run(method, Simulator(self.model, self.mechanism, S), earlier)
         return self

@@ -16,6 +16,7 @@ from .._random import as_generator
 from .._typing import Seed
 from ..models import BetaPrior, Multinomial
 from ..privacy import PrivacyGuarantee
+from ._curator import keep_names
 from ._datatree_contents import NaiveContents
 from ._decorators import fit_context
 from ._exp_family import PrivateExpFamilyGibbs
@@ -67,7 +68,8 @@ random_state, warm_start, checkpoint, verbose :
         family = check_family(self.family, check_mechanism(self.mechanism))
         n_records = check_n_records(self.n_records)
         n = n_records if isinstance(n_records, Integral) else n_records.likely
-        s = check_release(self, S, family).mean(axis=0)
+        released = check_release(self, S, family)
+        s = released.mean(axis=0)
         if isinstance(family, Multinomial):
             family = Multinomial(n_categories=len(s))
         given = self.get_params(deep=False)
@@ -76,6 +78,7 @@ random_state, warm_start, checkpoint, verbose :
         )
         ordinary.fit(nearest_statistic(family, s, n))
         vars(self).update({name: value for name, value in vars(ordinary).items() if name not in given})  # type: ignore[attr-defined]
+        keep_names(self, S, released)
         return self
 
 
@@ -177,7 +180,7 @@ class OnePosteriorSampling(BaseEstimator):
         -------
         self
         """
-        X = check_array(X, dtype=np.float64, ensure_2d=False, input_name="X", estimator=self)
+        named, X = X, check_array(X, dtype=np.float64, ensure_2d=False, input_name="X", estimator=self)
         x = X.reshape(-1)
         if X.ndim > 2 or X.size != len(X) or not np.all((x == 0) | (x == 1)):
             raise ValueError("X must hold one 0 or 1 a record, of shape (n_records, 1)")
@@ -193,5 +196,5 @@ class OnePosteriorSampling(BaseEstimator):
         theta = np.clip(betaincinv(a, b, ends[0] + (ends[1] - ends[0]) * u), low, 1.0 - low)
         self.theta_draws_ = theta.reshape(1, -1, 1)
         self.guarantee_ = PrivacyGuarantee.pure(epsilon)
-        self.n_features_in_ = 1
+        keep_names(self, named, X.reshape(-1, 1))
         return self

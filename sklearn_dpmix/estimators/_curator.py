@@ -1,7 +1,7 @@
 """What estimators of a curator's statistics ask of their mechanism, and of its release."""
 
 import numpy as np
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, validate_data
 
 from ..queries import NoisyCount
 from ._chain_estimator import warn_user
@@ -48,6 +48,17 @@ def check_release(estimator, S, n_statistics, words=""):
     if hasattr(estimator.mechanism, "check_release"):
         estimator.mechanism.check_release(S)
     return np.ascontiguousarray(S)
+
+
+def keep_names(estimator, S, array):
+    """Set ``n_features_in_``, and ``feature_names_in_`` where S, of which ``array`` was made, is a table with names."""
+    validate_data(estimator, S if np.ndim(S) == 2 else array, reset=True, skip_check_array=True)
+
+
+def new_records(estimator, X):
+    """X as an array where it is a table and a release did not say what its columns are called; else X itself."""
+    is_named = hasattr(estimator, "feature_names_in_") or estimator.mechanism is None
+    return X if is_named else check_array(X, dtype=np.float64, input_name="X", estimator=estimator)
 
 
 def check_number(estimator, n_records):

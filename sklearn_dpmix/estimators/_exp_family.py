@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import _num_samples, check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_array, check_is_fitted
 
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
@@ -18,6 +18,7 @@ from ..models import Family, Multinomial
 from ..queries import NoisyCount
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
+from ._curator import keep_names
 from ._datatree import Contents
 from ._datatree_contents import ExpFamilyContents
 from ._decorators import fit_context, with_callbacks
@@ -190,7 +191,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         """
         with self._refit() as earlier:
             problem = read_problem(self, S)
-            self._check_features(S, problem.S)
+            keep_names(self, S, problem.S)
             engine = choose_engine(problem, self.approximation)
             self._n_records_ = self.n_records
             if self.mechanism is not None:
@@ -199,10 +200,6 @@ class PrivateExpFamilyGibbs(ChainEstimator):
             self._advance_chains(problem.S, engine.init, engine.advance, methodcaller("_keep", engine), earlier)
         self._warn_about_chains()
         return self
-
-    def _check_features(self, S, array):
-        """Set ``n_features_in_``, and names where the release has some."""
-        validate_data(self, S if np.ndim(S) == 2 else array, reset=True, skip_check_array=True)
 
     def _keep(self, engine):
         self.theta_draws_ = self._all_draws("theta")

@@ -24,6 +24,7 @@ from ..samplers._mcem import (
 )
 from ..samplers._simulator import Simulator
 from ._chain_estimator import warn_user
+from ._curator import keep_names
 from ._decorators import fit_context, with_callbacks
 from ._progress import CallbackSupportMixin, Progress
 from ._simulation_inputs import check_simulation
@@ -190,7 +191,8 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
                 break
         best = max(fits, key=lambda fit: fit["log_likelihood_"])
         doubts = best.pop("doubts") + disagreements(fits, best, self.tol)
-        vars(self).update(best, n_features_in_=S.shape[1])  # type: ignore[attr-defined]
+        keep_names(self, s_obs, S)
+        vars(self).update(best)  # type: ignore[attr-defined]
         names = "theta_", "log_likelihood_", "converged_"
         self.starts_ = {name[:-1]: np.array([fit[name] for fit in fits]) for name in names}
         self.starts_["theta_init"] = starts[: len(fits)]

@@ -23,7 +23,7 @@ from ..samplers._naive_bayes import CollapsedGibbs, KnownTables, advance_tables,
 from ..samplers._naive_bayes_tables import independent_tables
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
-from ._curator import check_curator, check_query_release, check_raw, privatize_records
+from ._curator import check_curator, check_query_release, check_raw, new_records, privatize_records
 from ._datatree_contents import NaiveBayesContents
 from ._decorators import fit_context, with_callbacks
 from ._naive_bayes_inputs import check_values, count_tables, encode_classes, warn_about_release
@@ -276,7 +276,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         log_probabilities : ndarray of shape (n, n_classes)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, new_records(self, X), dtype=np.float64, reset=False)
         check_values(X, self.n_values_)
         X, inverse = np.unique(X.astype(np.intp), axis=0, return_inverse=True)
         of_class = self.class_prob_draws_[..., None]

@@ -24,7 +24,7 @@ from ..samplers._user_model import (
 )
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
-from ._curator import check_number, check_release
+from ._curator import check_number, check_release, keep_names
 from ._datatree_contents import PosteriorDAContents
 from ._decorators import fit_context, with_callbacks
 
@@ -206,7 +206,8 @@ class PrivatePosteriorDA(ChainEstimator):
                 f"None, got {mechanism!r}"
             )
         if getattr(mechanism, "query", None) is not None and hasattr(mechanism, "log_release"):
-            S, n_records = self._check_sums(S), self.n_records
+            given, S, n_records = S, self._check_sums(S), self.n_records
+            keep_names(self, given, S)
             channel = mechanism._lower(n_records=len(S), n_features=S.shape[1])
             release = QueryRelease(mechanism.query, channel, S)
         elif getattr(mechanism, "is_local", False) and hasattr(mechanism, "log_density"):

@@ -35,6 +35,8 @@ from ._curator import (
     check_curator,
     check_query_release,
     check_raw,
+    keep_names,
+    new_records,
     number_of_records,
     privatize_records,
     warn_if_impossible,
@@ -205,7 +207,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         if y is None:
             S = check_query_release(self, X, query, n_records)
         else:
-            X, y = check_X_y(X, y, dtype=np.float64, y_numeric=True, estimator=self)
+            named, (X, y) = X, check_X_y(X, y, dtype=np.float64, y_numeric=True, estimator=self)
+            keep_names(self, named, X)
             if X.shape[1] != p:
                 raise ValueError(f"X has {X.shape[1]} features, but the mechanism's query says n_features={p}")
             check_raw(self, query, len(X))
@@ -326,7 +329,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
 
     def _predictors(self, X):
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return validate_data(self, new_records(self, X), dtype=np.float64, reset=False)
 
 
 def moments_of(S, n_records, bounds):

@@ -144,7 +144,7 @@ class AdditiveMechanism(RecordChannel):
         ImportError
             For ``secure=True`` without OpenDP.
         """
-        X = check_array(X, dtype=np.float64, input_name="X", estimator=type(self).__name__)
+        X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=type(self).__name__)
         if secure and self.secure_noise is None:
             raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
         refuse_seed(secure, random_state)
