@@ -14,6 +14,7 @@ from ._gaussian import GaussianMechanism
 from ._haar import HaarWaveletMechanism
 from ._histogram import PerturbedHistogramMechanism, SmoothedHistogramMechanism
 from ._laplace import LaplaceMechanism
+from ._opendp import from_opendp
 from ._randomized_response import RandomizedResponseMechanism
 from ._smooth_gaussian import SmoothGaussianMechanism
 from ._smooth_laplace import SmoothLaplaceMechanism
@@ -43,4 +44,5 @@ __all__ = [
     "SmoothStudentTMechanism",
     "SmoothedHistogramMechanism",
     "compiled",
+    "from_opendp",
 ]

@@ -1,0 +1,155 @@
+"""Which mechanism made a release that OpenDP made: the noise of its measurement, read from how it was built.
+
+OpenDP has no way to ask a measurement for its noise.  What there is is the constructor that it was built by, with its
+arguments (what ``opendp.prelude.serialize`` writes), and the privacy map.  The constructor says the law: a privacy map
+alone does not, since noise that was censored or post-processed has the same.  The map says whether the constructor was
+understood: d/b for Laplace noise, (d/σ)²/2 for Gaussian noise, whatever the distance d.
+"""
+
+from .._parameters import positive_number
+from ._additive import AdditiveMechanism
+from ._discrete_gaussian import DiscreteGaussianMechanism
+from ._discrete_laplace import DiscreteLaplaceMechanism
+from ._gaussian import GaussianMechanism
+from ._laplace import LaplaceMechanism
+
+#: Constructors of noise, and whether it is Laplace's; None where the measure says.
+NOISE = {"make_laplace": True, "make_geometric": True, "make_gaussian": False, "make_noise": None}
+#: Combinators that say the same privacy loss in another measure: what is released stays as it is.
+SAME_RELEASE = {
+    "make_approximate", "make_fix_delta", "make_fixed_approxDP_to_approxDP", "make_pureDP_to_zCDP",
+    "make_zCDP_to_approxDP",
+}  # fmt: skip
+MEASURES = {"MaxDivergence": True, "ZeroConcentratedDivergence": False}
+#: Floats are released as multiples of 2^k; a grid finer than that share of the scale is as good as none.
+FINEST = 2.0**-20
+#: Distances at which the privacy map is asked, in units of the scale.
+DISTANCES = (0.5, 1.0, 3.0, 20.0)
+#: Relative: maps round upwards, and add what the grid of floats may add.
+TOLERANCE = 1e-5
+
+
+def from_opendp(measurement, *, bounds=None, query=None, clamp=True):
+    """Return the mechanism whose noise an OpenDP measurement adds.
+
+    Only what the analyst needs to model the noise is read: its law and scale.  What it was added to, the records'
+    bounds or a query of this package, is for you to say.
+
+    Parameters
+    ----------
+    measurement : opendp.mod.Measurement
+        Laplace or Gaussian noise (``make_laplace``, ``make_gaussian``, ``make_noise``, or ``make_geometric`` without
+        bounds) on floats or integers, by itself or chained after transformations, as ``context.query()...resolve()``
+        gives it.
+    bounds, query, clamp :
+        As in :class:`LaplaceMechanism`: what the noise went on.
+
+    Returns
+    -------
+    mechanism : LaplaceMechanism, GaussianMechanism, DiscreteLaplaceMechanism or DiscreteGaussianMechanism
+        With ``scale``; the discrete ones for integers.
+
+    Raises
+    ------
+    ImportError
+        Without the optional extra ``[secure]``.
+    TypeError
+        For what is not a measurement.
+    ValueError
+        For any other measurement: another law, noise that is censored at bounds, a composition of several releases,
+        post-processing, amplification by sampling, a grid of floats that is not fine; where the privacy map is not that
+        of the noise.
+
+    Notes
+    -----
+    The measurement must be the one that made the release: ``binary_search_chain`` and the Context API find the scale,
+    and it is read from their result.  A transformation that rescales (``make_lipschitz_float_mul``) or a mean is part
+    of the statistic, before the noise: the scale is in units of the release.
+
+    OpenDP's neighbours add or remove a record (``symmetric_distance``, d = 1; d = 2 replaces one); its guarantee is its
+    own, and ``mechanism.guarantee()`` that of ``bounds`` or ``query``.
+
+    Examples
+    --------
+    >>> import opendp.prelude as dp
+    >>> from sklearn_dpmix.mechanisms import from_opendp
+    >>> dp.enable_features("contrib")
+    >>> records = dp.vector_domain(dp.atom_domain(bounds=(0.0, 10.0)), size=100)
+    >>> total = dp.t.make_sum(records, dp.symmetric_distance()) >> dp.m.then_laplace(scale=5.0)
+    >>> from_opendp(total)
+    LaplaceMechanism(scale=5.0)
+    """
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        raise ImportError('from_opendp needs OpenDP: pip install "sklearn-dpmix[secure]"') from None
+    if not isinstance(measurement, dp.Measurement):
+        raise TypeError(
+            f"measurement must be an OpenDP Measurement, got {type(measurement).__name__}: query.resolve() of the "
+            "Context API gives one"
+        )
+    noise = find_noise(measurement)
+    is_integer = str(noise.input_carrier_type).removeprefix("Vec<")[0] in "iu"  # "f64", "Vec<i32>"
+    is_laplace, scale = read_noise(noise, is_integer)
+    check_map(noise, is_laplace, scale)
+    return MECHANISMS[is_laplace, is_integer](scale=scale, bounds=bounds, query=query, clamp=clamp)
+
+
+MECHANISMS: dict[tuple[bool, bool], type[AdditiveMechanism]] = {
+    (True, False): LaplaceMechanism,
+    (True, True): DiscreteLaplaceMechanism,
+    (False, False): GaussianMechanism,
+    (False, True): DiscreteGaussianMechanism,
+}
+
+
+def constructor_of(measurement):
+    """(name of the function that built it, its arguments)"""
+    built = getattr(measurement, "__opendp_dict__", None)
+    if not built or "__function__" not in built:
+        raise refusal("nothing says how it was built")
+    return built["__function__"], built["__kwargs__"]
+
+
+def find_noise(measurement):
+    """Walk from a measurement to the noise at its end, a measurement itself."""
+    name, given = constructor_of(measurement)
+    if name in NOISE:
+        return measurement
+    if name == "make_chain_mt":  # noise after a transformation
+        return find_noise(given["measurement1"])
+    if name in SAME_RELEASE:
+        return find_noise(given["measurement"])
+    raise refusal(f"{name} is not noise on a transformation")
+
+
+def read_noise(noise, is_integer):
+    """(whether Laplace, scale)"""
+    name, given = constructor_of(noise)
+    if given.get("bounds") is not None:
+        raise refusal(f"{name} with bounds={given['bounds']} censors the release there")
+    is_laplace, measure = NOISE[name], str(noise.output_measure).partition("(")[0]
+    if measure not in MEASURES or is_laplace not in (None, MEASURES[measure]):
+        raise refusal(f"{name} with measure {measure} has a law that is not known here")
+    scale, k = positive_number("scale", given["scale"]), given.get("k")
+    if not is_integer and k is not None and not 2.0 ** min(k, 1000) <= FINEST * scale:
+        raise refusal(f"{name} with k={k} releases multiples of 2^{k}, and the noise has scale {scale:g}")
+    return MEASURES[measure], scale
+
+
+def check_map(noise, is_laplace, scale):
+    """Raise ValueError where the privacy map is not d/b or (d/σ)²/2."""
+    whole = str(noise.input_distance_type)[0] in "iu"
+    for share in DISTANCES:
+        d = max(1, round(share * scale)) if whole else share * scale
+        found = float(noise.map(d))
+        expected = d / scale if is_laplace else 0.5 * (d / scale) ** 2
+        if not abs(found - expected) <= TOLERANCE * expected:
+            raise refusal(f"the privacy map gives {found:.6g} at distance {d}, noise of scale {scale:g} {expected:.6g}")
+
+
+def refusal(why):
+    return ValueError(
+        f"from_opendp reads plain Laplace and Gaussian noise only, and of this measurement {why}: if you know the law, "
+        "give it by hand, as in LaplaceMechanism(scale=...), or write a mechanism of your own"
+    )
