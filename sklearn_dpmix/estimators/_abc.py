@@ -57,6 +57,7 @@ class PrivateABC(ChainEstimator):
             A simulated statistic for each row of θ, before noise.  Under a mechanism whose noise follows the data's
             smooth sensitivity, that sensitivity is the last column.
         ``sample_prior(rng, size)`` -> theta
+            Draws from the prior.
         ``log_prior(theta)`` -> (size,)
             For "mcmc", "smc" and importance sampling with a proposal: the normalised log density of what
             ``sample_prior`` draws (for "mcmc" up to a constant); -inf outside the support, where nothing is ever

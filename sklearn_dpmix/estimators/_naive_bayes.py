@@ -63,7 +63,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
     n_values_ : ndarray of int, (n_features,)
     class_prob_draws_ : ndarray of shape (n_chains, n_draws, n_classes)
         P(class).
-    feature_prob_draws_ : ndarray of shape (n_chains, n_draws, n_features, n_classes, max(n_values_))
+    feature_prob_draws_ : ndarray of shape (n_chains, n_draws, n_features, n_classes, most values)
         P(value | class) of each feature; 0 beyond a feature's values.
     release_ : ndarray of shape (n_releases, n_statistics)
         What was inferred from; only under a mechanism.

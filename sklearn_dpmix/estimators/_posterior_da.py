@@ -55,9 +55,8 @@ class PrivatePosteriorDA(ChainEstimator):
             Independent records given θ.
         ``sample_posterior(rng, records, theta)`` -> theta of shape (n_params,)
             A draw from the posterior given records, or any move that leaves it invariant; ``theta`` is the current one.
-        ``sample_prior(rng, size)`` -> theta of shape (size, n_params), or an attribute ``theta_init`` of shape
-        (n_params,)
-            Where chains start.
+        ``sample_prior(rng, size)`` -> theta of shape (size, n_params)
+            Where chains start; or an attribute ``theta_init`` of shape (n_params,).
     n_records : int, optional
         Number of records behind the release of a query.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :

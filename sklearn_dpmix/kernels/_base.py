@@ -29,6 +29,57 @@ class Kernel(Component):
     ==================================================  ==============================================================
 
     and, as far as it can, those behind a capability: :meth:`can`.
+
+    Examples
+    --------
+    >>> from math import exp, inf, log
+    >>> import numpy as np
+    >>> from sklearn_dpmix.kernels import Kernel
+    >>> from sklearn_dpmix.mechanisms import compiled
+    >>> class ExponentialKernel(Kernel):  # y ~ Exponential(θ), θ ~ Gamma(shape, rate); one feature
+    ...     def __init__(self, shape=2.0, rate=2.0):
+    ...         self.shape = shape
+    ...         self.rate = rate
+    ...
+    ...     def sizes(self, n_features):
+    ...         return 1, 1  # θ; the sum of the cluster's records
+    ...
+    ...     @compiled
+    ...     def draw_prior(self, rng, theta, k):
+    ...         theta[k, 0] = rng.standard_gamma(self.shape) / self.rate
+    ...
+    ...     @compiled
+    ...     def add(self, stats, k, j, y, sign):
+    ...         stats[k, 0] += sign * y
+    ...
+    ...     @compiled
+    ...     def update_params(self, rng, theta, k, stats, n):
+    ...         theta[k, 0] = rng.standard_gamma(self.shape + n) / (self.rate + stats[k, 0])
+    ...
+    ...     @compiled
+    ...     def log_likelihood(self, theta, k, j, y):
+    ...         return log(theta[k, 0]) - theta[k, 0] * y if y >= 0.0 else -inf
+    ...
+    ...     @compiled
+    ...     def draw(self, rng, theta, k, j):
+    ...         return rng.standard_exponential() / theta[k, 0]
+    ...
+    ...     @compiled
+    ...     def cdf(self, theta, k, j, y):
+    ...         return 1.0 - exp(-theta[k, 0] * max(y, 0.0))
+    ...
+    ...     @compiled
+    ...     def mean(self, theta, k, j):
+    ...         return 1.0 / theta[k, 0]
+    ...
+    ...     @compiled
+    ...     def variance(self, theta, k, j):
+    ...         return 1.0 / theta[k, 0] ** 2
+    >>> kernel, theta = ExponentialKernel(), np.array([[0.5]])
+    >>> kernel.log_likelihood(theta, 0, 0, 2.0).round(4).item(), kernel.mean(theta, 0, 0).item()
+    (-1.6931, 2.0)
+    >>> kernel.can("marginal")
+    False
     """
 
     #: compiled methods behind each capability that a sampler may ask for

@@ -24,6 +24,30 @@ class BinnedChannel(CellChannel):
     A subclass has the attribute ``bounds``, defines ``n_bins`` (a property) and ``log_bins(Z)``, the (n, n_bins) log
     density of each release given each bin.  Records
     outside the bounds are moved to the bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix.mechanisms import BinnedChannel, RandomizedResponseMechanism
+    >>> class BinResponse(BinnedChannel):  # which quarter of the bounds, by randomised response: ε-DP
+    ...     n_bins = 4
+    ...
+    ...     def __init__(self, epsilon, bounds=(0, 1)):
+    ...         self.epsilon = epsilon
+    ...         self.bounds = bounds
+    ...
+    ...     def privatize(self, X, *, random_state=None):
+    ...         response = RandomizedResponseMechanism(self.epsilon, self.n_bins)
+    ...         return response.privatize(self.bin_of(X), random_state=random_state)
+    ...
+    ...     def log_bins(self, Z):
+    ...         odds = np.exp(self.epsilon)
+    ...         return np.log(np.where(Z == np.arange(self.n_bins), odds, 1.0) / (odds + self.n_bins - 1))
+    >>> mechanism = BinResponse(epsilon=3.0)
+    >>> mechanism.privatize(np.array([[0.1], [0.6], [0.9]]), random_state=0).ravel()
+    array([0., 2., 3.])
+    >>> mechanism.log_bins(np.array([[2.0]])).round(2)
+    array([[-3.14, -3.14, -0.14, -3.14]])
     """
 
     piece_shape = "flat"

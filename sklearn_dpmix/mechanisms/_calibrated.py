@@ -42,7 +42,7 @@ class LaplaceCalibrated(AdditiveMechanism):
         )
 
     def likeliest_value(self, S: ArrayLike, scale: ArrayLike) -> Any:
-        """Median with weights 1/b, one of the releases: the slope of Σ |z - y|/b changes its sign there."""
+        """Median with weights 1/b, one of the releases: the slope of ``Σ |z - y|/b`` changes its sign there."""
         order = np.argsort(S, axis=0)
         weight = np.cumsum(1.0 / scale[order], axis=0)
         middle = np.argmax(weight >= 0.5 * weight[-1], axis=0)

@@ -171,6 +171,14 @@ class NoNoise(RecordChannel):
     """The channel of ``mechanism=None``: z is y.
 
     Its "marginal" is the kernel itself, so that samplers become the ordinary ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix.mechanisms import NoNoise
+    >>> Z = np.array([[1.5]])
+    >>> NoNoise().log_channel(Z, 0, 0, 1.5), NoNoise().log_channel(Z, 0, 0, 2.0)
+    (0.0, -inf)
     """
 
     piece_shape = "flat"

@@ -75,7 +75,7 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
 
     @staticmethod
     def log_sum(scale: ArrayLike) -> Any:
-        """log Σ exp(-|e|/b) = log((1+r)/(1-r))."""
+        """``log Σ exp(-|e|/b)`` = log((1+r)/(1-r))."""
         return -np.log(np.tanh(0.5 / np.asarray(scale)))
 
     @staticmethod

@@ -309,7 +309,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
 
     @property
     def noise_scale(self) -> float | Floats:
-        """Scale b of the noise: exp(-|e|/b) up to a constant."""
+        """Scale b of the noise: ``exp(-|e|/b)`` up to a constant."""
         return 2.0 / positive_number("epsilon", self.epsilon)
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:

@@ -14,7 +14,7 @@ from ._calibrated import LaplaceCalibrated
 class LaplaceMechanism(LaplaceCalibrated):
     """Release z = clamp(y) + Laplace(b), independently for each feature (or a query's value + Laplace).
 
-    The density of the noise e is exp(-|e|/b)/(2b), its variance 2b².  Records in ``bounds`` differ by at most
+    The density of the noise e is ``exp(-|e|/b)/(2b)``, its variance 2b².  Records in ``bounds`` differ by at most
     Δ₁ = Σ(hi - lo) in L1, and the density ratio is at most exp(Δ₁/b): ε = Δ₁/b.
 
     Parameters

@@ -39,7 +39,7 @@ class LaplaceLaw(DilatedLaw):
 
 
 class SmoothLaplaceMechanism(ApproximateSmoothMechanism):
-    """Release s(x) + m SS_ξ(x) u, with u of density exp(-|u|)/2: a statistic with little noise where the data are tame.
+    """Release s(x) + m SS_ξ(x) u, with Laplace u, ``exp(-|u|)/2``: a statistic with little noise for tame data.
 
     SS_ξ is the query's smooth sensitivity.  Example 2 of the paper, with m = 1/ε, does not hold what it says: that
     spends all of ε on the shift of the value and leaves nothing for the change of scale.  At ε = 1, δ = 1e-6 the median

@@ -70,6 +70,15 @@ class Coverage:
         Exact (Clopper–Pearson) interval for the probability behind the fraction.
     confidence : float
         Level of that interval.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix.metrics import coverage
+    >>> rng = np.random.default_rng(0)
+    >>> found = coverage(rng.normal(size=(400, 99)), rng.normal(size=400), levels=0.9)
+    >>> bool(found.lower[0] < 0.9 < found.upper[0]), found.standard_error.round(3)
+    (True, array([0.015]))
     """
 
     levels: np.ndarray

@@ -21,12 +21,12 @@ class Family(Component):
     Inference needs more: a ``prior_class``; :meth:`log_density`, :meth:`mean` and :meth:`draw` of records given θ; and
     for the normal approximation the compiled methods, on ``n_free`` unconstrained coordinates v of θ,
 
-    =============================  ===================================================================================
+    ==============================  ==================================================================================
     ``to_theta(v, theta)``          θ, into ``theta``
     ``log_prior(v)``                the log prior density of v, up to a constant
     ``moments(v, mean, root)``      mean and lower Cholesky factor of the covariance of what one record adds to the
-                                   statistic; the fields ``lo``, ``hi`` and ``outside`` (``OUTSIDE``) say what that is
-    =============================  ===================================================================================
+                                    statistic; the fields ``lo``, ``hi`` and ``outside`` (``OUTSIDE``) say what that is
+    ==============================  ==================================================================================
 
     Attributes
     ----------

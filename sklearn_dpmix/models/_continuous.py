@@ -158,10 +158,10 @@ class Normal(Family):
     def diameter(self, lo: Any, hi: Any, norm: int) -> Any:
         """Between a bound b and another record x, at a bound or where the derivative in x is 0.
 
-        ‖t(b) - t(x)‖ is |b - x| (1 + |b + x|) in L1, |b - x| √(1 + (b + x)²) in L2.  With b + x fixed it grows with
-        |b - x|, so that one of a furthest pair is a bound.  L1: it is the larger of |g(b) - g(x)| for g(x) = x² + x and
-        for g(x) = x² - x, which turn at x = ∓1/2.  L2: the derivative of (b - x)² (1 + (b + x)²) in x is
-        -2 (b - x) (2x² + 2bx + 1).
+        ‖t(b) - t(x)‖ is abs(b - x) (1 + abs(b + x)) in L1, abs(b - x) √(1 + (b + x)²) in L2.  With b + x fixed it grows
+        with abs(b - x), so that one of a furthest pair is a bound.  L1: it is the larger of abs(g(b) - g(x)) for
+        g(x) = x² + x and for g(x) = x² - x, which turn at x = ∓1/2.  L2: the derivative of (b - x)² (1 + (b + x)²) in x
+        is -2 (b - x) (2x² + 2bx + 1).
         """
 
         def distance(b, x):
@@ -188,8 +188,8 @@ class Beta(LargestAtTheEnds):
 
     θ is (a, b), under a :class:`GammaProductPrior`.
 
-    Both logarithms are monotone, so that in any norm the bounds are furthest apart.  |t₁| + |t₂| = -log x(1 - x) and
-    t₁² + t₂² are convex in x, for (log² x)'' = 2 (1 - log x)/x² > 0: largest at a bound.
+    Both logarithms are monotone, so that in any norm the bounds are furthest apart.  abs(t₁) + abs(t₂) = -log x(1 - x)
+    and t₁² + t₂² are convex in x, for (log² x)'' = 2 (1 - log x)/x² > 0: largest at a bound.
 
     Examples
     --------

@@ -195,7 +195,7 @@ def _in_support(x, inside):
     return np.where(inside, x, np.nan)[None, :]
 
 
-#: Families by name.
+#: Families by name: what ``family="..."`` may say.
 FAMILIES: dict[str, type[Family]] = {
     name: family
     for family in (Bernoulli, Multinomial, Poisson, Exponential, Gamma, Normal, Beta)

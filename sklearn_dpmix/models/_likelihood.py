@@ -32,6 +32,42 @@ class LikelihoodModel(Component):
     ============================================  ====================================================================
 
     With the ranges nothing is clipped, and the noise is what a move needs rather than what the worst move would.
+
+    Examples
+    --------
+    >>> from math import exp
+    >>> import numpy as np
+    >>> from scipy.special import gammaln
+    >>> from sklearn_dpmix.mechanisms import compiled
+    >>> from sklearn_dpmix.models import LikelihoodModel
+    >>> class PoissonLog(LikelihoodModel):  # counts up to ``most``, x ~ Poisson(exp θ)
+    ...     n_params, n_columns, data_norm = 1, 1, None
+    ...
+    ...     def __init__(self, most=20, prior_sigma=3.0):
+    ...         self.most = most
+    ...         self.prior_sigma = prior_sigma
+    ...
+    ...     def clip_records(self, X):
+    ...         return np.clip(X, 0, self.most)
+    ...
+    ...     def log_ratio_range(self, theta, new):
+    ...         return self.most * abs(float(new[0] - theta[0]))
+    ...
+    ...     def log_density(self, X, theta):
+    ...         return X[:, 0] * theta[0] - exp(theta[0]) - gammaln(X[:, 0] + 1)
+    ...
+    ...     @compiled
+    ...     def record_log_ratio(self, X, i, theta, new):
+    ...         return X[i, 0] * (new[0] - theta[0]) - exp(new[0]) + exp(theta[0])
+    ...
+    ...     @compiled
+    ...     def add_gradient(self, X, i, theta, out):
+    ...         out[0] += X[i, 0] - exp(theta[0])
+    >>> model = PoissonLog()
+    >>> model.record_log_ratio(np.array([[3.0]]), 0, np.array([1.0]), np.array([1.2])).round(4).item()
+    -0.0018
+    >>> round(model.log_ratio_range(np.array([1.0]), np.array([1.2])), 4)
+    4.0
     """
 
     prior_sigma: float

@@ -118,7 +118,7 @@ class LogisticLikelihood(LinearLikelihood):
         return p * (1.0 - p)
 
     def log_ratio_range(self, theta: Array, new: Array) -> Any:
-        """2R ‖θ' - θ‖ σ(R max(‖θ‖, ‖θ'‖)): σ(-v) is the slope of log σ(v), and |v| is at most R max(‖θ‖, ‖θ'‖)."""
+        """2R ‖θ' - θ‖ σ(R max(‖θ‖, ‖θ'‖)): σ(-v) is the slope of log σ(v), abs(v) at most R max(‖θ‖, ‖θ'‖)."""
         if self.data_norm is None:
             return None
         steepest = expit(self.row_norm * max(np.linalg.norm(theta), np.linalg.norm(new)))
@@ -159,7 +159,7 @@ class LinearGaussianLikelihood(LinearLikelihood):
     prior_sigma : float, default=1.0
         Standard deviation of each entry of θ.
     data_norm, y_bound : float, optional
-        Records are moved into ‖x‖ <= data_norm and |y| <= y_bound, public numbers; both or neither.
+        Records are moved into ‖x‖ <= data_norm and abs(y) <= y_bound, public numbers; both or neither.
 
     Raises
     ------

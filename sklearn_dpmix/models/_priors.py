@@ -12,7 +12,18 @@ from .._typing import Array, Floats
 
 
 class Prior(BaseEstimator):
-    """Base class of priors on the parameters of a :class:`Family`."""
+    """Base class of priors on the parameters of a :class:`Family`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix.models import GammaPrior, Poisson, Prior
+    >>> prior = GammaPrior(shape=2.0, rate=1.0)
+    >>> isinstance(prior, Prior), prior.log_density(np.array([[1.0], [-1.0]]))
+    (True, array([ -1., -inf]))
+    >>> prior.draw(np.random.default_rng(0), 3, Poisson()).shape
+    (3, 1)
+    """
 
     def check(self) -> None:
         """Raise ValueError where a parameter is wrong."""

@@ -35,11 +35,11 @@ def barker_rdp(batch_size: int, variance: float = 2.0, clip: float = 1.0) -> Cal
 
     which grows with S, so that S is taken at its bound.  The two terms are bounded apart.
 
-    *The first term.*  Write p = |x'-m|, o = |x-m|; by symmetry m >= 0, so p <= 1+m.  Where p <= o, v* >= v' >= V -
-    κ·b/(b-1), and |x - x'| <= 2.  Where o < p, the term is at most α·κ/(2b)·min{(p+o)², 4}/v* with v* = A + B·o², B =
-    (α-1)κ/b and A = V - κ(1-m²) - ακ/b·p².  As long as A > B·o·p it grows with o up to p+o = 2 (or o = p, where v* = v'
-    again) and falls beyond, so it is largest at o = 2-p, where v* = V - κ(1-m²) - κ/b·(p² + 4(α-1)(p-1)) is least at p
-    = 1+m; and over m,
+    *The first term.*  Write p = abs(x'-m), o = abs(x-m); by symmetry m >= 0, so p <= 1+m.  Where p <= o, v* >= v' >= V
+    - κ·b/(b-1), and abs(x - x') <= 2.  Where o < p, the term is at most α·κ/(2b)·min{(p+o)², 4}/v* with v* = A + B·o²,
+    B = (α-1)κ/b and A = V - κ(1-m²) - ακ/b·p².  As long as A > B·o·p it grows with o up to p+o = 2 (or o = p, where v*
+    = v' again) and falls beyond, so it is largest at o = 2-p, where v* = V - κ(1-m²) - κ/b·(p² + 4(α-1)(p-1)) is least
+    at p = 1+m; and over m,
 
         v* >= v1 = V - κ(1 + 1/b) - κ(2α-1)²/(b(b-1)),   which is below V - κ·b/(b-1) too, so
         α(m1 - m2)²/(2v*) <= 2ακ/(b·v1).

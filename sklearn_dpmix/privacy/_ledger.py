@@ -16,7 +16,18 @@ from ._releases import Releases
 
 
 class BudgetExceededError(ValueError):
-    """A ledger has too little left; nothing was spent, and nothing may be released."""
+    """A ledger has too little left; nothing was spent, and nothing may be released.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.privacy import BudgetExceededError, GaussianReleases, PrivacyLedger
+    >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
+    >>> try:
+    ...     ledger.spend(GaussianReleases(noise_multiplier=1.0, n_releases=1), "a mean")
+    ... except BudgetExceededError:
+    ...     print(len(ledger.entries))
+    0
+    """
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,14 @@ class LedgerEntry:
         The caller's words.
     releases : tuple of Releases
         What was released: numbers that are public.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.privacy import GaussianReleases, PrivacyLedger
+    >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
+    >>> entry = ledger.spend(GaussianReleases(noise_multiplier=20.0, n_releases=4), "four means")
+    >>> entry.what, entry.releases[0].n_releases, ledger.entries == (entry,)
+    ('four means', 4, True)
     """
 
     what: str

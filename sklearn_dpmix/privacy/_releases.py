@@ -20,6 +20,13 @@ class Releases:
     --------
     GaussianReleases, SubsampledGaussianReleases, SubsampledReleases
     epsilon_of, delta_of : What a list of releases costs.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.privacy import GaussianReleases, Releases
+    >>> releases = GaussianReleases(noise_multiplier=10.0, n_releases=50)
+    >>> isinstance(releases, Releases), round(releases.rho, 6), releases.rdp([2.0, 4.0])
+    (True, 0.25, array([0.5, 1. ]))
     """
 
     n_releases: int

@@ -15,9 +15,9 @@ def private_quantile(
 ) -> tuple[float, PrivacyGuarantee]:
     """Draw a quantile of confidential numbers by the exponential mechanism.
 
-    A point t of the bounds has density proportional to exp(-ε |#{x_i < t} - qn| / 2): replacing a record changes the
-    count by 1 at most, so the density, its normaliser included, by a factor of at most e^ε.  Between records that are
-    equal there is no room: where many are, the answer falls into the gaps beside them.
+    A point t of the bounds has density proportional to ``exp(-ε |#{x_i < t} - qn| / 2)``: replacing a record changes
+    the count by 1 at most, so the density, its normaliser included, by a factor of at most e^ε.  Between records that
+    are equal there is no room: where many are, the answer falls into the gaps beside them.
 
     Parameters
     ----------

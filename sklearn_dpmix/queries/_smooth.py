@@ -246,7 +246,7 @@ class SmoothMedian(CentralMean):
 
     Notes
     -----
-    The smooth sensitivity is exact; derivation in :class:`CentralMean`, of which a median is the case that leaves one
+    The smooth sensitivity is exact; derivation in ``CentralMean``, of which a median is the case that leaves one
     record, or two.  For an odd number of records it is Nissim et al.'s.
 
     References
@@ -290,7 +290,7 @@ class SmoothTrimmedMean(CentralMean):
 
     Notes
     -----
-    The smooth sensitivity is exact; derivation in :class:`CentralMean`.
+    The smooth sensitivity is exact; derivation in ``CentralMean``.
 
     References
     ----------

@@ -22,6 +22,26 @@ class ImportanceABC(BaseEstimator):
         is; the model then needs ``log_prior``.  None: the prior.
     block_size : int, default=16384
         Simulations at a time.
+
+    Examples
+    --------
+    >>> from scipy.stats import gamma
+    >>> from sklearn_dpmix import PrivateABC
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> from sklearn_dpmix.models import PoissonCount
+    >>> from sklearn_dpmix.samplers import ImportanceABC
+    >>> class NearTheRelease:
+    ...     law = gamma(20, scale=2)
+    ...
+    ...     def sample(self, rng, size):
+    ...         return self.law.rvs((size, 1), random_state=rng)
+    ...
+    ...     def log_density(self, theta):
+    ...         return self.law.logpdf(theta[:, 0])
+    >>> method = ImportanceABC(proposal=NearTheRelease())
+    >>> model = PrivateABC(LaplaceMechanism(scale=5.0), model=PoissonCount(), method=method, random_state=0).fit([37.4])
+    >>> round(float(model.weights_.sum()), 6)
+    1.0
     """
 
     has_chains = False
@@ -42,7 +62,7 @@ class ImportanceABC(BaseEstimator):
     def run(
         self, simulator: Any, n_draws: int, root: Any, *, n_jobs: int | None, max_simulations: int, progress: Any
     ) -> Any:
-        """Return :class:`WeightedDraws` of ``n_draws`` simulations; ``root`` is a SeedSequence."""
+        """Return ``WeightedDraws`` of ``n_draws`` simulations; ``root`` is a SeedSequence."""
         for method in ("sample", "log_density"):
             if self.proposal is not None and not callable(getattr(self.proposal, method, None)):
                 raise TypeError(
@@ -96,7 +116,7 @@ class ImportanceABC(BaseEstimator):
 
 
 def weigh(theta, statistics, log_weight, n):
-    """:class:`WeightedDraws` with effective sample sizes, and the evidence as a mean of n weights: others are 0."""
+    """``WeightedDraws`` with effective sample sizes, and the evidence as a mean of n weights: others are 0."""
     total = logsumexp(log_weight)
     weights = np.exp(log_weight - total) if total > -np.inf else np.zeros(len(theta))
     squares = float(np.sum(weights**2))

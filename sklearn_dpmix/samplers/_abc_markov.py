@@ -48,6 +48,17 @@ class MarkovABC(BaseEstimator):
     ----------
     n_replicates : int, default=10
         Simulations a step.  More of them make the chain less sticky.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix import PrivateABC
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> from sklearn_dpmix.models import PoissonCount
+    >>> from sklearn_dpmix.samplers import MarkovABC
+    >>> method = MarkovABC(n_replicates=20)
+    >>> model = PrivateABC(LaplaceMechanism(scale=5.0), model=PoissonCount(), method=method, random_state=0).fit([37.4])
+    >>> model.theta_draws_.shape
+    (4, 1000, 1)
     """
 
     needs = ("sample_prior", "log_prior")

@@ -24,6 +24,17 @@ class RejectionABC(BaseEstimator):
     ----------
     block_size : int, default=16384
         Simulations at a time.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix import PrivateABC
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> from sklearn_dpmix.models import PoissonCount
+    >>> from sklearn_dpmix.samplers import RejectionABC
+    >>> method = RejectionABC(block_size=4096)
+    >>> model = PrivateABC(LaplaceMechanism(scale=5.0), model=PoissonCount(), method=method, random_state=0).fit([37.4])
+    >>> model.theta_draws_.shape, bool(0 < model.acceptance_rate_ < 1)
+    ((1000, 1), True)
     """
 
     needs = ("sample_prior",)
@@ -39,7 +50,7 @@ class RejectionABC(BaseEstimator):
     def run(
         self, simulator: Any, n_draws: int, root: Any, *, n_jobs: int | None, max_simulations: int, progress: Any
     ) -> Any:
-        """Return :class:`WeightedDraws`; ``root`` is a SeedSequence.
+        """Return ``WeightedDraws``; ``root`` is a SeedSequence.
 
         Results do not depend on ``n_jobs``: block i has a generator of its own, and the draws are the first ones in the
         order of blocks.

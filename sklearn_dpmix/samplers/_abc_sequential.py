@@ -40,6 +40,17 @@ class SequentialABC(BaseEstimator):
         Simulations of a step.
     ess_fraction : float in (0, 1), default=0.1
         Noise narrows as far as leaves that share of them effective.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix import PrivateABC
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> from sklearn_dpmix.models import PoissonCount
+    >>> from sklearn_dpmix.samplers import SequentialABC
+    >>> method = SequentialABC(batch_size=500)
+    >>> model = PrivateABC(LaplaceMechanism(scale=0.5), model=PoissonCount(), method=method, random_state=0).fit([37.4])
+    >>> model.theta_draws_.shape
+    (1000, 1)
     """
 
     needs = ("sample_prior", "log_prior")
@@ -57,7 +68,7 @@ class SequentialABC(BaseEstimator):
     def run(
         self, simulator: Any, n_draws: int, root: Any, *, n_jobs: int | None, max_simulations: int, progress: Any
     ) -> Any:
-        """Return :class:`WeightedDraws`: simulations until ``n_draws`` are effective, and so many resampled of them."""
+        """Return ``WeightedDraws``: simulations until ``n_draws`` are effective, and so many resampled of them."""
         budget, target = Budget(max_simulations), self.ess_fraction * self.batch_size
         proposal, width, widths = None, inf, []
 
