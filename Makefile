@@ -1,4 +1,4 @@
-# make demo | test | test-oldest | test-wheel | lint | bench | nightly | clean.  Needs Python 3.11 or newer; everything else goes into $(VENV).
+# make demo | test | test-oldest | test-wheel | lint | docs | bench | nightly | clean.  Needs Python 3.11 or newer; everything else goes into $(VENV).
 # Another interpreter: make PYTHON=python3.12 test.  Arguments for pytest: make test ARGS="-k mixture -x".
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,7 +9,7 @@ PIP := $(PY) -m pip install -q
 export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test test-oldest test-wheel lint bench nightly clean
+.PHONY: help demo test test-oldest test-wheel lint docs bench nightly clean
 .NOTPARALLEL:
 
 help:
@@ -47,6 +47,11 @@ lint: $(VENV)/.installed-dev
 	$(PY) -m mypy
 	$(PY) -m mypy --strict --config-file= --ignore-missing-imports --follow-imports=silent tests/typing_surface.py
 
+# The site, in docs/_build/html: no network, and warnings are errors.  Pages of examples that did not change are kept.
+docs: $(VENV)/.installed-docs
+	$(PY) -m sphinx -q -n -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks $(ARGS)
 
@@ -68,10 +73,15 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/.created
 	$(PIP) -e '.[test,dev]'
 	@touch $@
 
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/.created
+	$(PIP) -e '.[docs]'
+	@touch $@
+
 $(VENV)/.installed-oldest: pyproject.toml | $(VENV)/.created
 	$(PIP) -e . 'scikit-learn==1.6.*' pytest pytest-xdist
 	@touch $@
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache examples/output
+	rm -rf docs/_build docs/generated docs/gallery docs/sg_execution_times.rst
 	find sklearn_dpmix tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
