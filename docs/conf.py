@@ -1,7 +1,6 @@
 """Sphinx's settings: `make docs` builds the site into docs/_build/html, without the network."""
 
 import os
-import warnings
 
 import sklearn_dpmix
 
@@ -48,6 +47,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,
     "show_signature": False,
     "remove_config_comments": True,
     "plot_gallery": True,
@@ -55,7 +55,6 @@ sphinx_gallery_conf = {
     "min_reported_time": 1,
     "capture_repr": ("_repr_html_", "__repr__"),
 }
-warnings.filterwarnings("ignore", "the chains have not mixed")  # examples are short; their pages say so
 
 html_theme = "pydata_sphinx_theme"
 html_title = "sklearn_dpmix"
