@@ -2,6 +2,8 @@
 
 import os
 
+from sphinx.addnodes import pending_xref
+
 import sklearn_dpmix
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -90,12 +92,14 @@ def find_by_last_name(app, env, node, contnode):
     return domain.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], found[0], node, contnode)
 
 
-def links_of_the_repository(app, docname, source):
-    """Pages link to files as a code host shows them; some of those files are pages here."""
-    source[0] = source[0].replace("../sklearn_dpmix/datasets/PROVENANCE.md", "data.md")
+def links_of_the_repository(app, doctree):
+    """Pages link to files as a code host shows them; one of those files is a page here."""
+    for node in doctree.findall(pending_xref):
+        if node["reftarget"].endswith("datasets/PROVENANCE"):
+            node["reftarget"] = "data"
 
 
 def setup(app):
     app.connect("autodoc-skip-member", skip_scikit_learn)
     app.connect("missing-reference", find_by_last_name)
-    app.connect("source-read", links_of_the_repository)
+    app.connect("doctree-read", links_of_the_repository)
