@@ -13,7 +13,8 @@ import test_multivariate
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-MODULES = ("", "mechanisms", "kernels", "mixings", "samplers", "models", "queries", "privacy", "metrics", "datasets")
+MODULES = ("", "mechanisms", "kernels", "mixings", "samplers", "models", "queries", "privacy", "metrics", "plotting")
+MODULES = (*MODULES, "datasets")
 
 
 def public():
