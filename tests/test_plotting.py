@@ -3,10 +3,8 @@
 import subprocess
 import sys
 
-import matplotlib
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 from scipy import stats
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
@@ -27,8 +25,10 @@ from sklearn_dpmix.plotting import (
 from sklearn_dpmix.plotting._rank import rank_shares
 from sklearn_dpmix.plotting._style import COLORS, LINES, style
 
+matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+plt = pytest.importorskip("matplotlib.pyplot")
+to_rgb = matplotlib.colors.to_rgb
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 
