@@ -6,7 +6,7 @@ import inspect
 import sklearn_dpmix
 from sklearn_dpmix._compiled import _is_compiled
 
-PARTS = "datasets kernels mechanisms metrics mixings models privacy queries samplers".split()
+PARTS = "datasets kernels mechanisms metrics mixings models plotting privacy queries samplers".split()
 #: what has no annotations yet
 LATER = {"MonitoredDraws.summary", "MonitoredDraws.to_datatree"}
 

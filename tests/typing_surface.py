@@ -35,6 +35,7 @@ from sklearn_dpmix.mechanisms import (
 from sklearn_dpmix.metrics import coverage, hellinger_distance, mmd, posterior_ranks, rank_uniformity
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.models import Banana, BetaPrior, GammaPrior, GaussianMean, PoissonCount, RegressionPrior
+from sklearn_dpmix.plotting import DensityDisplay, TraceDisplay
 from sklearn_dpmix.privacy import (
     GaussianReleases,
     PrivacyGuarantee,
@@ -79,6 +80,8 @@ def a_mixture() -> None:
     PrivateDPMixture(kernel=MultivariateNormalKernel(), mixing=DirichletProcess(None, prior=(2.0, 1.0)))
     PrivateDPMixture(kernel=BetaKernel(bounds=[[0, 1]])).set_params(n_draws=5).fit(Z)
     DeconvolutionKDE(mechanism).fit(Z).density([[0.0]])
+    assert_type(DensityDisplay.from_estimator(model, records=X).plot(), DensityDisplay)
+    TraceDisplay.from_estimator(model, names=["n_clusters"]).figure_.savefig("trace.png")
 
 
 def other_mechanisms() -> None:

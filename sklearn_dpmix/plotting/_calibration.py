@@ -1,10 +1,13 @@
 """Whether posteriors are calibrated: ranks of the truth against the uniform law."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..metrics import posterior_ranks, rank_uniformity
+from .._typing import Seed
+from ..metrics import RankUniformity, posterior_ranks, rank_uniformity
 from ._checks import check_level
 from ._style import BLACK, PALE, one_axes, require_matplotlib, style
 
@@ -49,7 +52,7 @@ class CalibrationDisplay:
     >>> plt.close(display.figure_)
     """
 
-    def __init__(self, uniformity, *, level):
+    def __init__(self, uniformity: Mapping[str, RankUniformity], *, level: float) -> None:
         self.uniformity, self.level = dict(uniformity), check_level(level)
         if not self.uniformity:
             raise ValueError("uniformity must hold at least one quantity, got an empty dict")
@@ -61,7 +64,15 @@ class CalibrationDisplay:
             )
 
     @classmethod
-    def from_ranks(cls, ranks, n_draws, *, level=0.95, names=None, ax=None):
+    def from_ranks(
+        cls,
+        ranks: ArrayLike | Mapping[str, ArrayLike],
+        n_draws: int,
+        *,
+        level: float = 0.95,
+        names: Sequence[str] | None = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw ranks that are at hand.
 
         Parameters
@@ -93,7 +104,16 @@ class CalibrationDisplay:
         return cls({k: rank_uniformity(v, n_draws, level=each) for k, v in columns.items()}, level=level).plot(ax)
 
     @classmethod
-    def from_draws(cls, draws, truth, *, level=0.95, names=None, random_state=None, ax=None):
+    def from_draws(
+        cls,
+        draws: ArrayLike | Mapping[str, ArrayLike],
+        truth: Any,
+        *,
+        level: float = 0.95,
+        names: Sequence[str] | None = None,
+        random_state: Seed = None,
+        ax: Any = None,
+    ) -> Self:
         """Rank true values among draws, and draw the ranks.
 
         Parameters
@@ -130,7 +150,7 @@ class CalibrationDisplay:
             n_draws = np.shape(draws)[1]
         return cls.from_ranks(ranks, n_draws, level=level, names=names, ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters

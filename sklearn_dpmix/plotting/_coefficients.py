@@ -1,6 +1,10 @@
 """Coefficients with their intervals."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._checks import check_estimator, check_level, interval, names_of_features, tails, vector
 from ._style import BLACK, BLUE, ORANGE, PALE, label, legend_at_top, one_axes, require_matplotlib
@@ -68,17 +72,17 @@ class CoefficientDisplay:
     def __init__(
         self,
         *,
-        estimate,
-        band,
-        level=None,
-        naive=None,
-        naive_band=None,
-        truth=None,
-        feature_names=None,
-        unit=None,
-        naive_name="naive",
-        truth_name="truth",
-    ):
+        estimate: ArrayLike,
+        band: ArrayLike,
+        level: float | None = None,
+        naive: Any = None,
+        naive_band: ArrayLike | None = None,
+        truth: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        unit: str | None = None,
+        naive_name: str = "naive",
+        truth_name: str = "truth",
+    ) -> None:
         self.estimate = vector("estimate", estimate, what="one a coefficient")
         n = len(self.estimate)
         self.band = interval("band", band, n)
@@ -96,18 +100,18 @@ class CoefficientDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
+        estimator: Any,
         *,
-        level=0.95,
-        naive=None,
-        naive_band=None,
-        truth=None,
-        feature_names=None,
-        unit=None,
-        naive_name="naive",
-        truth_name="truth",
-        ax=None,
-    ):
+        level: float = 0.95,
+        naive: Any = None,
+        naive_band: ArrayLike | None = None,
+        truth: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        unit: str | None = None,
+        naive_name: str = "naive",
+        truth_name: str = "truth",
+        ax: Any = None,
+    ) -> Self:
         """Draw the coefficients of a fitted regression or classifier.
 
         Parameters
@@ -160,7 +164,7 @@ class CoefficientDisplay:
         ).plot(ax)
 
     @classmethod
-    def from_draws(cls, draws, *, level=0.95, ax=None, **parameters):
+    def from_draws(cls, draws: ArrayLike, *, level: float = 0.95, ax: Any = None, **parameters: Any) -> Self:
         """Draw means and central intervals of draws.
 
         Parameters
@@ -185,7 +189,7 @@ class CoefficientDisplay:
         estimate = draws.reshape(-1, draws.shape[-1]).mean(axis=0)
         return cls(estimate=estimate, band=_intervals(draws, level), level=level, **parameters).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters
@@ -209,13 +213,13 @@ class CoefficientDisplay:
         handles[f"posterior, {share}"] = self.intervals_, self.estimates_
         if self.naive is not None:
             (self.naive_,) = ax.plot(self.naive, rows + apart, "D", color=ORANGE, markersize=5)
-            handles[self.naive_name] = (self.naive_,)
+            handles[self.naive_name] = (self.naive_,)  # type: ignore[assignment]
             if self.naive_band is not None:
                 self.naive_intervals_ = _draw_intervals(ax, rows + apart, self.naive_band, ORANGE, "--")
                 handles[self.naive_name] = self.naive_intervals_, self.naive_
         if self.truth is not None:
             (self.truth_,) = ax.plot(self.truth, rows, "|", color=BLACK, markersize=17, markeredgewidth=1.8, zorder=3)
-            handles[self.truth_name] = (self.truth_,)
+            handles[self.truth_name] = (self.truth_,)  # type: ignore[assignment]
         ax.set_yticks(rows, self.feature_names)
         ax.set_ylim(n - 0.5, -1.1)  # room for the legend
         ax.set_xlabel(label("coefficient", self.unit))

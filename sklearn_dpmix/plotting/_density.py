@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from inspect import signature
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._checks import check_estimator, check_level, interval, names_of_features, tails, vector
 from ._style import BLUE, PALE, label, legend_at_top, one_axes, require_matplotlib, style
@@ -74,16 +76,16 @@ class DensityDisplay:
     def __init__(
         self,
         *,
-        points,
-        density,
-        band=None,
-        level=None,
-        curves=None,
-        records=None,
-        release=None,
-        feature_name="record",
-        unit=None,
-    ):
+        points: ArrayLike,
+        density: ArrayLike,
+        band: ArrayLike | None = None,
+        level: float | None = None,
+        curves: Mapping[str, Any] | None = None,
+        records: ArrayLike | None = None,
+        release: ArrayLike | None = None,
+        feature_name: str = "record",
+        unit: str | None = None,
+    ) -> None:
         self.points = _check_points(points)
         size = len(self.points)
         self.density = vector("density", density, size)
@@ -97,20 +99,20 @@ class DensityDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
+        estimator: Any,
         *,
-        points=None,
-        n_points=200,
-        level=0.95,
-        feature=None,
-        compare=None,
-        records=None,
-        release=None,
-        feature_name=None,
-        unit=None,
-        ax=None,
-        **plot_kwargs,
-    ):
+        points: ArrayLike | None = None,
+        n_points: int = 200,
+        level: float = 0.95,
+        feature: Any = None,
+        compare: Any = None,
+        records: ArrayLike | None = None,
+        release: ArrayLike | None = None,
+        feature_name: str | None = None,
+        unit: str | None = None,
+        ax: Any = None,
+        **plot_kwargs: Any,
+    ) -> Self:
         """Draw the posterior density of a fitted estimator.
 
         Parameters
@@ -182,7 +184,9 @@ class DensityDisplay:
         return display.plot(ax, **plot_kwargs)
 
     @classmethod
-    def from_draws(cls, points, draws, *, level=0.95, ax=None, **parameters):
+    def from_draws(
+        cls, points: ArrayLike, draws: ArrayLike, *, level: float = 0.95, ax: Any = None, **parameters: Any
+    ) -> Self:
         """Draw mean and band of draws of a density.
 
         Parameters
@@ -207,7 +211,14 @@ class DensityDisplay:
         band = np.quantile(draws, tails(level), axis=0)
         return cls(points=points, density=draws.mean(axis=0), band=band, level=level, **parameters).plot(ax)
 
-    def plot(self, ax=None, *, line_kwargs=None, band_kwargs=None, records_kwargs=None):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        line_kwargs: dict[str, Any] | None = None,
+        band_kwargs: dict[str, Any] | None = None,
+        records_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters

@@ -1,9 +1,10 @@
 """What privacy costs: an answer, or its error, as ε grows."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._parameters import numbers
 from ._checks import check_estimator, interval, tails, vector
@@ -77,7 +78,14 @@ class PrivacyUtilityDisplay:
     >>> plt.close(display.figure_)
     """
 
-    def __init__(self, curves, *, reference=None, value_name="estimate", unit=None):
+    def __init__(
+        self,
+        curves: Any,
+        *,
+        reference: float | Mapping[str, float] | None = None,
+        value_name: str = "estimate",
+        unit: str | None = None,
+    ) -> None:
         if not isinstance(curves, Mapping) or not curves:
             raise TypeError(f"curves must be a dict of a name to (epsilon, value[, lower, upper]), got {curves!r}")
         self.curves = {str(name): _curve(name, arrays) for name, arrays in curves.items()}
@@ -87,16 +95,16 @@ class PrivacyUtilityDisplay:
     @classmethod
     def from_values(
         cls,
-        epsilon,
-        values,
+        epsilon: ArrayLike,
+        values: ArrayLike | Mapping[str, ArrayLike],
         *,
-        intervals=None,
-        reference=None,
-        value_name="estimate",
-        unit=None,
-        name="posterior",
-        ax=None,
-    ):
+        intervals: Any = None,
+        reference: float | Mapping[str, float] | None = None,
+        value_name: str = "estimate",
+        unit: str | None = None,
+        name: str = "posterior",
+        ax: Any = None,
+    ) -> Self:
         """Draw numbers that are at hand.
 
         Parameters
@@ -134,8 +142,16 @@ class PrivacyUtilityDisplay:
 
     @classmethod
     def from_estimators(
-        cls, estimators, quantity, *, level=0.95, reference=None, value_name="estimate", unit=None, ax=None
-    ):
+        cls,
+        estimators: Any,
+        quantity: Any,
+        *,
+        level: float = 0.95,
+        reference: float | Mapping[str, float] | None = None,
+        value_name: str = "estimate",
+        unit: str | None = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw posterior mean and interval of a quantity of models that were fitted at several ε.
 
         Parameters
@@ -183,7 +199,7 @@ class PrivacyUtilityDisplay:
             curves[name] = tuple(zip(*rows, strict=True))
         return cls(curves, reference=reference, value_name=value_name, unit=unit).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters

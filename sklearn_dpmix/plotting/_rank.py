@@ -1,8 +1,11 @@
 """Ranks: do all chains visit low and high values equally often?"""
 
+from collections.abc import Mapping, Sequence
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._chains import of_draws, of_estimator
 from ._style import BLACK, PALE, many_axes, require_matplotlib, style
@@ -63,7 +66,7 @@ class RankDisplay:
     >>> plt.close(display.figure_)
     """
 
-    def __init__(self, quantities, *, n_bins=None):
+    def __init__(self, quantities: Any, *, n_bins: int | None = None) -> None:
         if n_bins is not None and (not isinstance(n_bins, Integral) or isinstance(n_bins, bool) or n_bins < 2):
             raise ValueError(f"n_bins must be an integer, at least 2, got n_bins={n_bins!r}")
         self.quantities, self.n_bins = quantities, n_bins
@@ -80,7 +83,9 @@ class RankDisplay:
             self._independent[name] = size
 
     @classmethod
-    def from_estimator(cls, estimator, *, names=None, n_bins=None, ax=None):
+    def from_estimator(
+        cls, estimator: Any, *, names: Sequence[str] | str | None = None, n_bins: int | None = None, ax: Any = None
+    ) -> Self:
         """Draw the monitored quantities of a fitted estimator with chains.
 
         Parameters
@@ -111,7 +116,14 @@ class RankDisplay:
         return cls(of_estimator(estimator, names, caller), n_bins=n_bins).plot(ax)
 
     @classmethod
-    def from_draws(cls, draws, *, names=None, n_bins=None, ax=None):
+    def from_draws(
+        cls,
+        draws: Mapping[str, ArrayLike],
+        *,
+        names: Sequence[str] | str | None = None,
+        n_bins: int | None = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw ranks of draws.
 
         Parameters
@@ -127,7 +139,7 @@ class RankDisplay:
         require_matplotlib(f"{cls.__name__}.from_draws")
         return cls(of_draws(draws, names), n_bins=n_bins).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters
@@ -141,7 +153,8 @@ class RankDisplay:
         """
         n = len(self.quantities)
         self.axes_ = many_axes(ax, n, f"{type(self).__name__}.plot", n_columns=2, panel=(4.4, 2.5))
-        self.ax_, self.figure_, self.lines_ = self.axes_[0], self.axes_[0].figure, {}
+        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+        self.lines_: dict[str, list[Any]] = {}
         for (name, quantity), axes in zip(self.quantities.items(), self.axes_):
             shares, is_single = self.shares[name], len(quantity.draws) == 1
             edges = np.linspace(0.0, 1.0, shares.shape[1] + 1)

@@ -1,11 +1,15 @@
 """Which records are together: posterior similarity."""
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from .._parameters import numbers
 from .._partition import similarity as similarity_of
+from .._typing import Seed
 from ._checks import check_estimator
 from ._style import ORANGE, one_axes, require_matplotlib
 
@@ -55,7 +59,7 @@ class SimilarityDisplay:
     >>> plt.close(display.figure_)
     """
 
-    def __init__(self, similarity, *, labels=None):
+    def __init__(self, similarity: ArrayLike, *, labels: ArrayLike | None = None) -> None:
         self.similarity = _check_similarity(similarity)
         n = len(self.similarity)
         self.labels = None if labels is None else np.asarray(labels)
@@ -67,8 +71,15 @@ class SimilarityDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, *, order="partition", n_partitions=500, random_state=None, ax=None, **plot_kwargs
-    ):
+        cls,
+        estimator: Any,
+        *,
+        order: Any = "partition",
+        n_partitions: int = 500,
+        random_state: Seed = None,
+        ax: Any = None,
+        **plot_kwargs: Any,
+    ) -> Self:
         """Draw the similarity of the records that an estimator was fitted to.
 
         Parameters
@@ -110,7 +121,9 @@ class SimilarityDisplay:
         return cls(similarity, labels=labels).plot(ax, **plot_kwargs)
 
     @classmethod
-    def from_partitions(cls, label_draws, *, labels=None, ax=None, **plot_kwargs):
+    def from_partitions(
+        cls, label_draws: ArrayLike, *, labels: ArrayLike | None = None, ax: Any = None, **plot_kwargs: Any
+    ) -> Self:
         """Draw the similarity under draws of a partition.
 
         Parameters
@@ -129,7 +142,7 @@ class SimilarityDisplay:
         require_matplotlib(f"{cls.__name__}.from_partitions")
         return cls(similarity_of(label_draws), labels=labels).plot(ax, **plot_kwargs)
 
-    def plot(self, ax=None, *, cmap="Blues", colorbar=True):
+    def plot(self, ax: Any = None, *, cmap: Any = "Blues", colorbar: bool = True) -> Self:
         """Draw.
 
         Parameters

@@ -1,6 +1,10 @@
 """Traces: each chain's draws in their order."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._chains import of_draws, of_estimator
 from ._style import BLACK, BLUE, PALE, SKY, many_axes, require_matplotlib
@@ -40,11 +44,11 @@ class TraceDisplay:
     >>> plt.close(display.figure_)
     """
 
-    def __init__(self, quantities):
+    def __init__(self, quantities: Any) -> None:
         self.quantities = quantities
 
     @classmethod
-    def from_estimator(cls, estimator, *, names=None, ax=None):
+    def from_estimator(cls, estimator: Any, *, names: Sequence[str] | str | None = None, ax: Any = None) -> Self:
         """Draw the monitored quantities of a fitted estimator with chains.
 
         Parameters
@@ -73,7 +77,9 @@ class TraceDisplay:
         return cls(of_estimator(estimator, names, caller)).plot(ax)
 
     @classmethod
-    def from_draws(cls, draws, *, names=None, ax=None):
+    def from_draws(
+        cls, draws: Mapping[str, ArrayLike], *, names: Sequence[str] | str | None = None, ax: Any = None
+    ) -> Self:
         """Draw draws.
 
         Parameters
@@ -89,7 +95,7 @@ class TraceDisplay:
         require_matplotlib(f"{cls.__name__}.from_draws")
         return cls(of_draws(draws, names)).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters
@@ -102,7 +108,8 @@ class TraceDisplay:
         self
         """
         self.axes_ = many_axes(ax, len(self.quantities), f"{type(self).__name__}.plot")
-        self.ax_, self.figure_, self.lines_ = self.axes_[0], self.axes_[0].figure, {}
+        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+        self.lines_: dict[str, list[Any]] = {}
         for (name, quantity), axes in zip(self.quantities.items(), self.axes_):
             n_chains, n_draws = quantity.draws.shape
             self.lines_[name] = []
