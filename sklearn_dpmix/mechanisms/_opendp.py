@@ -6,6 +6,10 @@ alone does not, since noise that was censored or post-processed has the same.  T
 understood: d/b for Laplace noise, (d/σ)²/2 for Gaussian noise, whatever the distance d.
 """
 
+from typing import Any
+
+from numpy.typing import ArrayLike
+
 from .._parameters import positive_number
 from ._additive import AdditiveMechanism
 from ._discrete_gaussian import DiscreteGaussianMechanism
@@ -29,7 +33,9 @@ DISTANCES = (0.5, 1.0, 3.0, 20.0)
 TOLERANCE = 1e-5
 
 
-def from_opendp(measurement, *, bounds=None, query=None, clamp=True):
+def from_opendp(
+    measurement: Any, *, bounds: ArrayLike | None = None, query: Any = None, clamp: bool = True
+) -> AdditiveMechanism:
     """Return the mechanism whose noise an OpenDP measurement adds.
 
     Only what the analyst needs to model the noise is read: its law and scale.  What it was added to, the records'
