@@ -1,6 +1,6 @@
 """Displays in scikit-learn's style: posteriors, what privacy costs, and whether chains and posteriors are right.
 
-Each class keeps the numbers that it draws; ``from_...`` computes and draws them, :meth:`plot` draws them again.  They
+Each class keeps the numbers that it draws; ``from_...`` computes and draws them, ``plot`` draws them again.  They
 need matplotlib (the extra ``[plot]``), which is imported when something is drawn.
 """
 
