@@ -22,7 +22,7 @@ from sklearn_dpmix.metrics import mmd
 from sklearn_dpmix.models import Banana
 from sklearn_dpmix.samplers import PrivateNewton
 
-BLUE, ORANGE = "#0072B2", "#E69F00"
+BLUE, BLACK = "#0072B2", "k"
 X = Banana().sample_records(np.random.default_rng(0), np.array([0.0, 3.0]), 100_000)  # confidential
 exact = Banana().sample_posterior(np.random.default_rng(1), X, size=2000)
 
@@ -55,10 +55,10 @@ for name, chain in chains.items():
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 left.plot(*exact.T, ".", color="0.75", ms=3, label="exact posterior")
-for (name, chain), color, marker in zip(chains.items(), (BLUE, ORANGE), ("o", "^")):
+for (name, chain), color, marker in zip(chains.items(), (BLUE, BLACK), ("o", "^")):
     draws = chain.settled_draws().reshape(-1, 2)
     left.plot(*draws[::20].T, marker, color=color, ms=4, mec="k", mew=0.3, label=name)
-    right.plot(chain.theta_draws_[0, :, 0], color=color, lw=0.8, label=name)
+    right.plot(chain.theta_draws_[0, :, 0], color=color, lw=0.8 if color == BLUE else 1.6, label=name)
 left.set(xlabel=r"$\theta_1$", ylabel=r"$\theta_2$")
 left.legend(frameon=False)
 low, high = np.quantile(exact[:, 0], [0.025, 0.975])
