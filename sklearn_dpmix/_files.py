@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import stat
 import tempfile
 import time
@@ -33,8 +34,9 @@ def replacing(path):
 def remove_leftovers(path):
     """Remove what a process that was killed in :func:`replacing` left beside ``path``; only under the lock."""
     folder, name = os.path.split(path)
+    own = re.compile(rf"\.{re.escape(name)}\.[^.]+\.tmp")  # not those of a path that begins alike, such as "name.2"
     for entry in os.listdir(folder):
-        if entry.startswith(f".{name}.") and entry.endswith(".tmp"):
+        if own.fullmatch(entry):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(folder, entry))
 
