@@ -30,7 +30,7 @@ class SoFar(NamedTuple):
     chains: list
     draws: list  # one NamedTuple of arrays a chain; empty before the first block
     n_done: int  # sweeps of each chain
-    aim: int | None = None  # draws at which the run looks next whether it has enough
+    aim: int | None = None  # draws at which the run looks next whether it has enough; None: their number is fixed
 
 
 class Checkpoint:
@@ -39,6 +39,7 @@ class Checkpoint:
     def __init__(self, path, owner, signature):
         self.path, self.owner, self.signature = path, owner, signature
         self.due = 0.0
+        self.held = None  # chains and aim in the file, where this process knows them
 
     def load(self):
         """Return the run in the file, or None where there is no file.
@@ -51,14 +52,16 @@ class Checkpoint:
         if not os.path.lexists(self.path):
             return None
         try:
-            if not zipfile.is_zipfile(self.path):
-                raise ValueError("it is cut off, or is no checkpoint")
-            with np.load(self.path, allow_pickle=False) as arrays:
-                header = json.loads(arrays["header"].tobytes())
-                if header.get("format") != FORMAT:
-                    raise ValueError("it is not a checkpoint")
-                self._check(header)
-                return self._read(header, arrays)
+            with open(self.path, "rb") as file:  # is_zipfile(path) says no where the file may not be read, too
+                if not zipfile.is_zipfile(file):
+                    raise ValueError("it is cut off, or is no checkpoint")
+                file.seek(0)
+                with np.load(file, allow_pickle=False) as arrays:
+                    header = json.loads(arrays["header"].tobytes())
+                    if header.get("format") != FORMAT:
+                        raise ValueError("it is not a checkpoint")
+                    self._check(header)
+                    run = self._read(header, arrays)
         except _Foreign as error:
             raise ValueError(str(error)) from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, *_DAMAGE) as error:
@@ -66,6 +69,8 @@ class Checkpoint:
                 f"checkpoint={self.path!r} cannot be read ({error}); it was left as it is: restore it from a copy, or "
                 "remove it, or pass another path, to start anew"
             ) from error
+        self.held = run.chains, run.aim
+        return run
 
     def _check(self, header):
         """Raise for a checkpoint that this fit cannot go on from."""
@@ -94,11 +99,15 @@ class Checkpoint:
     def save(self, run, blocks=()):
         """Write the run, with the draws of later ``blocks`` (one list a block, of one a chain), in the file's place.
 
+        Nothing is written where the file holds these chains already, so that a run that has ended needs no room.
+
         Raises
         ------
         OSError
             Where the file cannot be written, such as on a full disk; the last good checkpoint is still there.
         """
+        if self.held is not None and run.chains is self.held[0] and run.aim == self.held[1]:
+            return
         started = time.monotonic()
         parts = [[*(run.draws[c : c + 1]), *(block[c] for block in blocks)] for c in range(len(run.chains))]
         header = {
@@ -107,8 +116,8 @@ class Checkpoint:
             "package": _package_version(),
             "owner": self.owner,
             "signature": self.signature,
-            "n_done": run.n_done,
-            "aim": run.aim,
+            "n_done": int(run.n_done),  # a parameter may be one of NumPy's integers
+            "aim": None if run.aim is None else int(run.aim),
             "state": _name_of(run.chains[0].state),
             "draws": _name_of(parts[0][0]) if parts[0] else None,
             "rng_states": [chain.rng_state for chain in run.chains],
@@ -129,6 +138,7 @@ class Checkpoint:
                 "again: it goes on from there",
                 self.path,
             ) from error
+        self.held = run.chains, run.aim
         ended = time.monotonic()
         self.due = ended + max(SECONDS, SHARE * (ended - started))
 
@@ -169,7 +179,9 @@ def open_checkpoint(path, owner, signature):
             ) from None
         except OSError as error:
             raise type(error)(
-                error.errno, f"{error.strerror}: checkpoint= needs a folder that exists and can be written", path
+                error.errno,
+                f"{error.strerror}: checkpoint= needs a folder that exists, can be written and has file locks",
+                path,
             ) from error
         remove_leftovers(path)
         yield Checkpoint(path, owner, signature)
@@ -211,5 +223,10 @@ def _named_tuple(name):
 
 
 def _write(archive: Any, name: str, array: Any) -> None:
+    if array.dtype.hasobject:
+        raise TypeError(
+            f"checkpoint= holds numbers and text, and {name} has Python objects: let the model's records be of another "
+            "dtype, or leave checkpoint out"
+        )
     with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)

@@ -1,9 +1,12 @@
 """Long runs at odd moments and with odd parameters: what is kept, what is found again, and what is said."""
 
+import os
 
+import numpy as np
 import pytest
 
-from sklearn_dpmix import AutoDraws, PrivateExpFamilyGibbs
+from sklearn_dpmix import AutoDraws, PrivateExpFamilyGibbs, PrivatePosteriorDA, _checkpoint
+from sklearn_dpmix._chains import Chain
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 
 NOISE = LaplaceMechanism(scale=2.0)
@@ -25,6 +28,16 @@ def interrupt(*args, **kwargs):
     raise KeyboardInterrupt
 
 
+def test_a_finished_run_is_not_written_again(tmp_path, monkeypatch):
+    """Catches a run that has ended, and cannot be read where there is no room to write it anew."""
+    path = tmp_path / "run"
+    reference, before = fit(checkpoint=path), os.stat(path)
+    monkeypatch.setattr(Chain, "advance", None)
+    monkeypatch.setattr(_checkpoint, "replacing", None)
+    np.testing.assert_array_equal(fit(checkpoint=path).theta_draws_, reference.theta_draws_)
+    assert (os.stat(path).st_ino, os.stat(path).st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
 def test_only_its_own_leftovers_are_removed(tmp_path):
     """Catches a fit that pulls the half-written file away from under that of a path that begins alike."""
     own, other = tmp_path / ".run.ab_c1234.tmp", tmp_path / ".run.2.ab_c1234.tmp"
@@ -33,3 +46,35 @@ def test_only_its_own_leftovers_are_removed(tmp_path):
     fit(checkpoint=tmp_path / "run")
     assert not own.exists()
     assert other.exists()
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    """Catches advice to remove a good file because of its permissions."""
+
+    def refuse(*args):
+        raise PermissionError(13, "Permission denied")
+
+    fit(checkpoint=tmp_path / "run")
+    monkeypatch.setattr(_checkpoint, "open", refuse, raising=False)
+    with pytest.raises(ValueError, match=r"cannot be read .*Permission denied"):
+        fit(checkpoint=tmp_path / "run")
+
+
+class Objects:
+    """A user's model whose records are Python objects."""
+
+    theta_init = 0.5
+
+    def sample_records(self, rng, theta, n):
+        return rng.integers(0, 2, (n, 1)).astype(object)
+
+    def sample_posterior(self, rng, records, theta):
+        return rng.random(1)
+
+
+def test_records_that_are_objects_are_refused_by_name(tmp_path):
+    """Catches an error of NumPy's about pickles."""
+    mechanism = LaplaceMechanism(epsilon=1.0, bounds=(0, 1))
+    model = PrivatePosteriorDA(mechanism, model=Objects(), n_draws=5, checkpoint=tmp_path / "run")
+    with pytest.raises(TypeError, match=r"records has Python objects: .* another dtype"):
+        model.fit(np.full((4, 1), 0.5))
