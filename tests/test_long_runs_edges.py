@@ -7,6 +7,7 @@ import pytest
 
 from sklearn_dpmix import AutoDraws, PrivateExpFamilyGibbs, PrivatePosteriorDA, _checkpoint
 from sklearn_dpmix._chains import Chain
+from sklearn_dpmix.estimators._chain_estimator import fingerprint
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 
 NOISE = LaplaceMechanism(scale=2.0)
@@ -26,6 +27,25 @@ def fit(**params):
 
 def interrupt(*args, **kwargs):
     raise KeyboardInterrupt
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    """Catches a file that cannot be written, or is another fit's, where a parameter is one of NumPy's integers."""
+    reference = fit(n_draws=45)
+    fit(n_warmup=np.int64(20), n_draws=np.int64(30), checkpoint=tmp_path / "run")
+    resumed = fit(n_draws=45, checkpoint=tmp_path / "run")
+    np.testing.assert_array_equal(resumed.theta_draws_, reference.theta_draws_)
+    fit(n_draws=AutoDraws(min_ess=1.0, max_draws=np.int64(60)), checkpoint=tmp_path / "run")
+
+
+def test_data_are_what_is_in_them():
+    """Catches a run that is another fit's because its data came with other strides, as those of x[:, None] are."""
+    x = np.arange(6.0)
+    same = x[:, None], x.reshape(-1, 1), np.repeat(x, 2)[::2][:, None]
+    assert len({fingerprint(data) for data in same}) == 1
+    table = x.reshape(2, 3)
+    assert fingerprint((table, x)) == fingerprint((np.asfortranarray(table), x.copy()))
+    assert len({fingerprint(data) for data in (x, table, table.T, x.reshape(3, 2), x.astype(np.float32), -x)}) == 6
 
 
 def test_a_finished_run_is_not_written_again(tmp_path, monkeypatch):
@@ -58,6 +78,16 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch
     monkeypatch.setattr(_checkpoint, "open", refuse, raising=False)
     with pytest.raises(ValueError, match=r"cannot be read .*Permission denied"):
         fit(checkpoint=tmp_path / "run")
+
+
+def test_too_few_draws_asked_for_names_where_the_draws_are(tmp_path):
+    """Catches an error about warm_start where the file, not the last fit, has more draws than are asked for."""
+    model = fit(n_draws=10)
+    fit(checkpoint=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"checkpoint=.* cannot take draws back: n_draws=20, but there are 30"):
+        model.set_params(n_draws=20, warm_start=True, checkpoint=tmp_path / "run").fit([13.0])
+    with pytest.raises(ValueError, match="warm_start=True cannot take draws back: n_draws=5"):
+        model.set_params(n_draws=5, checkpoint=None).fit([13.0])
 
 
 class Objects:

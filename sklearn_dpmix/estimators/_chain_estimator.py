@@ -197,7 +197,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
 
     def _start(self, signature, init, rule, earlier, checkpoint):
         """The run to go on with: that of the last fit, of the checkpoint (whichever is longer), or a new one."""
-        found = checkpoint.load()
+        found, source = checkpoint.load(), f"checkpoint={self.checkpoint!r}"
         if self.warm_start and "_run_" in earlier:
             last = earlier["_run_"]
             changed = differences(signature, last.signature)
@@ -208,11 +208,11 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 )
             if found is None or found.n_done <= last.n_done:
                 found = SoFar(last.chains, self._chains_of(earlier["_draws_"]), last.n_done, last.aim)
+                source = "warm_start=True"
         if found is None:
             return SoFar(start_chains(as_seed_sequence(self.random_state), self.n_chains, init), [], 0)
         n_drawn = self._n_drawn(found.n_done)
         if n_drawn > rule.most:
-            source = "warm_start=True" if self.warm_start and "_run_" in earlier else f"checkpoint={self.checkpoint!r}"
             raise ValueError(
                 f"{source} cannot take draws back: n_draws={self.n_draws}, but there are {n_drawn} already; fit with "
                 "warm_start=False and no checkpoint, or another one, for fewer"
@@ -274,14 +274,23 @@ def fingerprint(value):
     """What tells one value of a parameter from another.
 
     Of a component only the class: its parameters come under names of their own.  Of a generator, which moves on with
-    every fit, the class too.
+    every fit, the class too.  Of an array what is in it, not how it lies in memory.
     """
     if hasattr(value, "get_params") or isinstance(value, (np.random.Generator, np.random.RandomState)):
         return f"{type(value).__module__}.{type(value).__qualname__}"
     try:
-        return joblib_hash(value, coerce_mmap=True)
+        return joblib_hash(_in_order(value), coerce_mmap=True)
     except Exception:  # it cannot be pickled: the same object is the same
         return id(value)
+
+
+def _in_order(value):
+    """The value with its arrays as their shapes and what is in them in C order; NumPy's numbers as Python's."""
+    if isinstance(value, tuple):
+        return tuple(map(_in_order, value))
+    if isinstance(value, np.ndarray):
+        return value.shape, value.ravel()
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def warn_user(message, category):
