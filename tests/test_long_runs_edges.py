@@ -7,7 +7,9 @@ import pytest
 
 from sklearn_dpmix import AutoDraws, PrivateExpFamilyGibbs, PrivatePosteriorDA, _checkpoint
 from sklearn_dpmix._chains import Chain
+from sklearn_dpmix.estimators import _auto_draws
 from sklearn_dpmix.estimators._chain_estimator import fingerprint
+from sklearn_dpmix.estimators._progress import Progress
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 
 NOISE = LaplaceMechanism(scale=2.0)
@@ -46,6 +48,56 @@ def test_data_are_what_is_in_them():
     table = x.reshape(2, 3)
     assert fingerprint((table, x)) == fingerprint((np.asfortranarray(table), x.copy()))
     assert len({fingerprint(data) for data in (x, table, table.T, x.reshape(3, 2), x.astype(np.float32), -x)}) == 6
+
+
+def test_auto_draws_take_no_aim_from_a_fixed_number(tmp_path, monkeypatch):
+    """Catches a run of too many draws that was stopped, and goes on to all of them under "auto"."""
+
+    def stop(self, n_done, words=""):
+        if n_done > 100:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.warns(RuntimeWarning, match="interrupted"):
+        patch.setattr(Progress, "__call__", stop)
+        model = fit(n_draws=50_000, checkpoint=tmp_path / "run")
+    n_kept = model.theta_draws_.shape[1]
+    n_auto = fit(n_draws=QUICK, checkpoint=tmp_path / "run").theta_draws_.shape[1]
+    assert n_auto == max(n_kept, _auto_draws.FIRST_LOOK) < 50_000
+    model.set_params(n_draws=QUICK, warm_start=True, checkpoint=None)
+    assert model.fit([13.0]).theta_draws_.shape[1] == n_auto
+
+
+def test_auto_draws_are_not_looked_at_before_the_first_look():
+    """Catches an effective size guessed from few draws, after a limit on draws was raised or a short run grew."""
+    few = AutoDraws(max_draws=120)
+    assert few.first(0, None) == 120
+    assert AutoDraws().first(120, 120) == AutoDraws().first(10, None) == _auto_draws.FIRST_LOOK
+    assert AutoDraws().first(600, 700) == 700
+
+
+def test_too_few_draws_are_not_enough():
+    """Catches a limit that leaves a handful of draws, of which no effective size is known, without a word."""
+    with pytest.warns(RuntimeWarning, match="max_draws=3 after 3 draws of each chain: too few"):
+        fit(n_draws=AutoDraws(max_draws=3))
+
+
+@pytest.mark.parametrize("moment", ["look", "save"])
+def test_interruption_between_blocks_keeps_the_draws(moment, tmp_path, monkeypatch):
+    """Catches Ctrl-C that loses all draws while R-hat is estimated, or while the last save is on its way."""
+    model = binomial(n_draws=QUICK, checkpoint=tmp_path / "run", warm_start=True)
+    with monkeypatch.context() as patch, pytest.warns(RuntimeWarning, match="interrupted: kept 500"):
+        if moment == "look":
+            patch.setattr(AutoDraws, "has_enough", interrupt)
+        else:
+            save = _checkpoint.Checkpoint.save
+            patch.setattr(
+                _checkpoint.Checkpoint, "save", lambda self, run: interrupt() if run.n_done else save(self, run)
+            )
+        model.fit([13.0])
+    reference = fit(n_draws=QUICK)
+    np.testing.assert_array_equal(model.theta_draws_, reference.theta_draws_)
+    np.testing.assert_array_equal(model.fit([13.0]).theta_draws_, reference.theta_draws_)
+    np.testing.assert_array_equal(fit(n_draws=QUICK, checkpoint=tmp_path / "run").theta_draws_, reference.theta_draws_)
 
 
 def test_a_finished_run_is_not_written_again(tmp_path, monkeypatch):

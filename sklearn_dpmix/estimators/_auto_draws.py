@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from ._mixed import R_HAT_LIMIT, least, numbers
 
+FEWEST = 8  # draws of each chain: from fewer there is no effective sample size
 FIRST_LOOK = 500  # draws of each chain: from fewer an effective sample size is a guess
 GROWTH = (1.25, 2.0)  # from one look to the next
 RESERVE = 1.1  # on the draws that the effective sample size so far says are needed
@@ -73,7 +74,7 @@ class AutoDraws(BaseEstimator):
 
     def first(self, n_drawn: int, aim: int | None) -> int:
         """Draws at which to look first, in a run that has some already and was to look at ``aim``."""
-        return min(self.max_draws, max(n_drawn, aim or FIRST_LOOK))
+        return min(self.max_draws, max(n_drawn, aim or 0, FIRST_LOOK))
 
     def next(self, n: int, judge: Callable[[], tuple[Scores, Scores]]) -> int | None:
         """Draws at which to look next, after ``n``; None: no more.  ``judge()`` returns (r_hat, ess)."""
@@ -89,13 +90,18 @@ class AutoDraws(BaseEstimator):
 
     def complaint(self, aim: int, n_drawn: int, r_hat: Scores, ess: Scores) -> str | None:
         """What to say of a run that ended after ``n_drawn`` draws, and was to look again at ``aim``; None: nothing."""
-        if self.has_enough(r_hat, ess):
+        worst, fewest = least(r_hat, ess)
+        too_few = worst is None and n_drawn < FEWEST
+        if self.has_enough(r_hat, ess) and not too_few:
             return None
         limit = f"max_seconds={self.max_seconds:g}" if n_drawn < aim else f"max_draws={self.max_draws}"
+        if too_few:
+            found = "too few for an effective sample size"
+        else:
+            found = numbers(r_hat, ess, worst, fewest, self.min_ess)
         return (
-            f"stopped by {limit} after {n_drawn} draws of each chain: "
-            f"{numbers(r_hat, ess, *least(r_hat, ess), self.min_ess)}; raise that limit (warm_start=True goes on) or "  # type: ignore[call-arg]
-            "increase n_warmup"
+            f"stopped by {limit} after {n_drawn} draws of each chain: {found}; raise that limit (warm_start=True goes "
+            "on) or increase n_warmup"
         )
 
     def words(self, ess: float, seconds: float) -> str:
@@ -117,7 +123,7 @@ class FixedDraws:
         return np.inf
 
     def first(self, n_drawn, aim):
-        return self.most
+        return None
 
     def next(self, n, judge):
         return None

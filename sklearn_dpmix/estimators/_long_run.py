@@ -35,28 +35,41 @@ class LongRun:
     def run(self, start):
         """Return (the run at its end, whether Ctrl-C ended it)."""
         estimator, rule = self.estimator, self.rule
-        n_drawn = estimator._n_drawn(start.n_done)
-        so_far = start._replace(aim=rule.first(n_drawn, start.aim))
+        so_far = start._replace(aim=rule.first(estimator._n_drawn(start.n_done), start.aim))
         self.n_first = start.n_done
         self.checkpoint.save(so_far)
-        total = estimator.n_warmup + so_far.aim * estimator.thin if rule.most == so_far.aim else None
+        total = self._sweeps(so_far) if so_far.aim in (None, rule.most) else None
         with Progress(estimator, start.n_done, total) as self.progress:
-            while True:
-                target = estimator.n_warmup + so_far.aim * estimator.thin
-                so_far, was_interrupted = self._advance(so_far, target - so_far.n_done)
-                n_drawn = estimator._n_drawn(so_far.n_done)
-                if so_far.n_done < target:
-                    break
-                following = rule.next(n_drawn, partial(self.judge, so_far))
-                if following is None:
-                    break
-                so_far = so_far._replace(aim=following)
-        self.checkpoint.save(so_far)
-        if n_drawn == 0:
+            so_far, was_interrupted = self._until_enough(so_far)
+        try:
+            self.checkpoint.save(so_far)
+        except KeyboardInterrupt:  # the file is as the last save left it
+            was_interrupted = True
+        if estimator._n_drawn(so_far.n_done) == 0:
             if was_interrupted:
                 raise KeyboardInterrupt("interrupted during the warm-up: there are no draws to keep")
             raise TimeoutError(f"n_draws={estimator.n_draws!r}: the time ran out during the warm-up; raise max_seconds")
         return so_far, was_interrupted
+
+    def _sweeps(self, so_far):
+        """Sweeps of each chain when the run looks next, or ends."""
+        n_draws = self.rule.most if so_far.aim is None else so_far.aim
+        return self.estimator.n_warmup + n_draws * self.estimator.thin
+
+    def _until_enough(self, so_far):
+        """Return (the run with as many draws as the rule wants, or fewer, whether by Ctrl-C)."""
+        while True:
+            target = self._sweeps(so_far)
+            so_far, was_interrupted = self._advance(so_far, target - so_far.n_done)
+            if so_far.n_done < target:
+                return so_far, was_interrupted
+            try:
+                following = self.rule.next(self.estimator._n_drawn(so_far.n_done), partial(self.judge, so_far))
+            except KeyboardInterrupt:
+                return so_far, True
+            if following is None:
+                return so_far, False
+            so_far = so_far._replace(aim=following)
 
     def _advance(self, so_far, n_sweeps):
         """Return (the run ``n_sweeps`` further, or less far, whether by Ctrl-C)."""
@@ -95,4 +108,5 @@ class LongRun:
         rate = f"{len(so_far.chains) * new / seconds:.3g} draws/s"
         if worst is None:
             return rate
-        return f"{rate}, R-hat {r_hat[worst]:.3f}, {self.rule.words(np.floor(ess[fewest]), seconds)}"
+        for_all = seconds * n_drawn / max(new, 1)  # as if this call had drawn what it found, too
+        return f"{rate}, R-hat {r_hat[worst]:.3f}, {self.rule.words(np.floor(ess[fewest]), for_all)}"
