@@ -79,8 +79,14 @@ class Release:
         records += mean
         return np.asarray(records)
 
-    def doubts(self):
-        """What makes it improbable that the release came from this mechanism, as sentences."""
+    def doubts(self, kernel=None):
+        """What makes it improbable that the release came from this mechanism, or suits the kernel, as sentences."""
+        categories = getattr(self.mechanism, "n_categories", None)
+        if categories is not None and kernel is not None and getattr(kernel, "n_categories", None) is None:
+            yield (
+                f"{self.mechanism!r} releases categories, and kernel {type(kernel).__name__} takes them for numbers in "
+                'that order: pass kernel="categorical" where the order means nothing'
+            )
         if self.noise_variance() > 0:
             yield from self._less_than_noise()
             yield from self._out_of_reach()

@@ -1,6 +1,7 @@
 """Wavelet, randomised-response and histogram channels: laws, guarantees, sensitivities, wrong input."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -249,6 +250,20 @@ def test_parts_that_do_not_go_together():
         fit(None, [[0.5]], kernel="categorical")
     with pytest.raises(ValueError, match="leave the kernel's out"):
         fit(RandomizedResponseMechanism(1.0, 3), [[0]], kernel=CategoricalKernel(n_categories=4))
+    with pytest.raises(ValueError, match=r"integers from 0 to n_categories - 1 = 2: encode text.*OrdinalEncoder"):
+        RandomizedResponseMechanism(1.0, 3).privatize([["bus"], ["car"]])
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")
+def test_categories_taken_for_numbers_are_doubted():
+    """Catches silence where the default kernel is left in place for categories, and a doubt where it is not."""
+    Z = np.arange(12)[:, None] % 3
+    with pytest.warns(UserWarning, match=r"releases categories, and kernel NormalKernel.*kernel=\"categorical\""):
+        fit(RandomizedResponseMechanism(1.0, 3), Z)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        fit(RandomizedResponseMechanism(1.0, 3), Z, kernel="categorical")
 
 
 def test_a_release_of_all_records_has_no_labels():

@@ -211,7 +211,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
                 self._kernel(),
                 self.mixing_._lower(),
             )
-            for doubt in release.doubts():
+            for doubt in release.doubts(self.kernel_):
                 warn_user(doubt, UserWarning)
             centre = np.median(release.guess(), axis=0, keepdims=True)
             self._sample(values, Z, release, methodcaller("_keep", centre), earlier)
