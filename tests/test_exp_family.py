@@ -257,6 +257,7 @@ WRONG = [  # mechanism, parameters, release, message
     (LAPLACE, {"family": "poisson", "n_records": NoisyCount("ten", LAPLACE)}, [3.0], "value of NoisyCount must be"),
     (LAPLACE, {"family": "poisson", "n_records": NoisyCount(np.nan, LAPLACE)}, [3.0], "value of NoisyCount must be"),
     (LAPLACE, {"family": "poisson", "n_records": NoisyCount(10, 2.0)}, [3.0], "must be an object that adds noise"),
+    (LAPLACE, {"family": "poisson", "n_records": NoisyCount(10, LaplaceMechanism(1.0))}, [3.0], "scale=1/epsilon is"),
     (
         LAPLACE,
         {"family": "poisson", "n_records": NoisyCount(10, LaplaceMechanism(1.0, bounds=(0, 1)))},
@@ -315,6 +316,17 @@ def test_an_impossible_release_is_doubted(mechanism, params, release, message, m
         PrivateExpFamilyGibbs(mechanism, **params).fit(release)
     probability = float(re.search(r"probability (?:of at most )?([\d.e+-]+)", str(caught[0].message)).group(1))
     assert probability < 1e-6
+
+
+def test_records_in_place_of_their_sum_are_doubted(monkeypatch):
+    """Catches records that are silently taken for so many releases of their sum."""
+
+    def stop(problem, approximation):
+        raise StopIteration
+
+    monkeypatch.setattr("sklearn_dpmix.estimators._exp_family.choose_engine", stop)
+    with pytest.warns(UserWarning, match="as many rows, 3, as .* fit mech"), pytest.raises(StopIteration):
+        PrivateExpFamilyGibbs(LAPLACE, family="poisson", n_records=3).fit([[2.0], [0.0], [5.0]])
 
 
 def test_a_possible_release_is_not_doubted(monkeypatch):

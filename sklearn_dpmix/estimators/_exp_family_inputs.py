@@ -247,6 +247,12 @@ def value_range(problem):
 def warn_if_impossible(problem):
     """Warn where the noise hardly ever goes as far as the release is outside what the statistic can be."""
     mechanism, S = problem.mechanism, problem.S
+    if problem.n_known == len(S) > 1:
+        warn_user(
+            f"the release has as many rows, {len(S)}, as there are records, and each row is taken for a release of "
+            "the sum over all of them: if these are the records themselves, fit mechanism.privatize(records)",
+            UserWarning,
+        )
     scale = np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1))
     low, high = value_range(problem)
     distance = np.maximum(np.maximum(low - S, S - high), 0.0)

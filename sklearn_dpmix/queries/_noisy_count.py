@@ -62,6 +62,11 @@ class NoisyCount(BaseEstimator):
                 "mechanism of NoisyCount must have a query of one number and sensitivity 1, or none and scale=, got "
                 f"query={query!r} of sensitivity {query.sensitivity(mechanism.norm):g}: one record changes a count by 1"
             )
+        if query is None and getattr(mechanism, "scale", 1.0) is None:
+            raise ValueError(
+                "mechanism of NoisyCount must have scale=, or a query of sensitivity 1: one record changes a count by "
+                f"1, so that scale=1/epsilon is Laplace noise of that epsilon; got {mechanism!r}"
+            )
         mechanism.check(1)
         if hasattr(mechanism, "check_release"):
             mechanism.check_release(self.releases())
