@@ -514,7 +514,8 @@ WRONG = [  # parameters, release, error, message
     ({"max_simulations": 0}, [37.4], ValueError, "max_simulations"),
     ({}, [np.nan], ValueError, "NaN"),
     ({}, [], ValueError, "0 sample"),
-    ({}, [37.4, 1.0], ValueError, r"Count.sample_statistic\(rng, theta\) must have shape \(\d+, 2\), got \(\d+, 1\)"),
+    ({}, [37.4, 1.0], ValueError,
+     r"Count.sample_statistic\(rng, theta\) must have shape \(\d+, 2\), a column for each .*, got \(\d+, 1\)"),
     (
         {"mechanism": LaplaceMechanism(1.0, query=SufficientStatistics("normal", (0, 1)))}, [1.0], ValueError,
         r"a release must have 2 numbers, got shape \(1,\)",

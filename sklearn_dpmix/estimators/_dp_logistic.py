@@ -205,7 +205,7 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"DPLogisticRegressionMCMC needs two classes; y holds 1 class: {classes.tolist()}")
         codes = np.searchsorted(classes, y).clip(0, 1)
         if not np.array_equal(classes[codes], y):
-            raise ValueError(f"y must hold the labels {classes.tolist()} and no others; say classes=(...) otherwise")
+            raise ValueError(f"y must hold the labels {classes.tolist()} and no others: pass classes=(a, b) for others")
         return classes, codes.astype(np.float64)
 
     def to_datatree(self, *, thin: int = 1) -> Any:

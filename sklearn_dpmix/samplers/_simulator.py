@@ -90,9 +90,11 @@ class Simulator:
         value = self._floats("sample_statistic(rng, theta)", self.model.sample_statistic(rng, read_only(theta)))
         expected = len(theta), self.n_columns
         if value.shape != expected:
-            must = f"have shape {expected}"
+            must = f"have shape {expected}, "
             if self.n_columns > self.S.shape[1]:
-                must += ", the last column being the smooth sensitivity of the data set"
+                must += "the last column being the smooth sensitivity of the data set"
+            else:
+                must += "a column for each number of the release (several releases go one a row)"
             raise self._wrong("sample_statistic(rng, theta)", must, value.shape)
         if not np.all(np.isfinite(value)):
             row = int(np.argmin(np.isfinite(value).all(axis=1)))
