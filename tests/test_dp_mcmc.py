@@ -223,8 +223,8 @@ def test_the_clipped_fraction_is_shown_only_where_it_may_be():
 
 
 def test_progress_and_warnings_tell_of_released_numbers_only(capsys):
-    """The bar counts iterations, and a warning about mixing names R-hat and ESS of the draws."""
-    with pytest.warns(RuntimeWarning, match="R-hat"):
+    """The bar counts iterations, and a warning about mixing names R-hat and ESS of the draws, and what would help."""
+    with pytest.warns(RuntimeWarning, match="R-hat.* under a budget: a preconditioner, records"):
         clone(PENALTY).set_params(verbose=1).fit(X)
     bar = capsys.readouterr().err
     assert "iteration" in bar and "clip" not in bar
@@ -301,15 +301,19 @@ def test_a_users_model_in_plain_numpy():
 
 
 def test_logistic_regression_learns():
-    """Coefficients near those that made the data, probabilities that average over draws, labels of any name."""
+    """Coefficients near those that made the data, probabilities that average over draws, labels of any name.
+
+    Also catches advice to take a preconditioner where there is one.
+    """
     rng = np.random.default_rng(4)
     features = rng.uniform(-1.0, 1.0, (20_000, 2))
     labels = np.where(rng.random(20_000) < 1.0 / (1.0 + np.exp(-3.0 * features[:, 0] - 0.5)), "yes", "no")
     model = DPLogisticRegressionMCMC(
         BUDGET, data_norm=1.5, classes=("yes", "no"), simulate=True, random_state=0
     )
-    with pytest.warns(UserWarning, match="NOT private"):
+    with pytest.warns(UserWarning, match="NOT private") as caught:
         model.fit(features, labels)
+    assert any("under a budget: records of bounded length" in str(warning.message) for warning in caught)
     assert list(model.classes_) == ["no", "yes"]
     np.testing.assert_allclose(model.coef_[0], [3.0, 0.0], atol=0.35)
     np.testing.assert_allclose(model.intercept_, [0.5], atol=0.25)

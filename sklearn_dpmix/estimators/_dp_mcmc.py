@@ -280,10 +280,11 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             )
         complaint = self._not_mixed()
         if complaint:
+            more = "" if self.preconditioner is not None else "a preconditioner, "
             warn_user(
-                f"{complaint}, without the first {self.burn_in:.0%}; what helps under a budget: a preconditioner, "
-                "records of bounded length (data_norm), temperature below 1, a larger epsilon.  Chains that have not "
-                "mixed say where they began: with a preconditioner, draws of a normal approximation",
+                f"{complaint}, without the first {self.burn_in:.0%}; what helps under a budget: {more}records of "
+                "bounded length (data_norm), temperature below 1, a larger epsilon.  Chains that have not mixed "
+                "say where they began: with a preconditioner, draws of a normal approximation",
                 RuntimeWarning,
             )
 
