@@ -41,7 +41,7 @@ test-wheel:
 	  'import sys, sklearn_dpmix as p; print(sys.version, p.__file__); sys.exit(not p.__file__.startswith(sys.prefix))'
 	cd build/elsewhere && unset PYTHONPATH && $(WHEEL_PY) -P -m pytest -q -p no:cacheprovider \
 	  -c ../../pyproject.toml --rootdir ../.. -m "not slow and not nightly" $(ARGS) \
-	  $(NEED_EXTRAS:%=--ignore-glob='*/sklearn_dpmix/%') --pyargs sklearn_dpmix $(WHEEL_TESTS:%=../../tests/test_%.py)
+	  $(NEED_EXTRAS:%=--ignore-glob='/*/sklearn_dpmix/%') --pyargs sklearn_dpmix $(WHEEL_TESTS:%=../../tests/test_%.py)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
