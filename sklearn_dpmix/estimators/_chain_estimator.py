@@ -19,6 +19,7 @@ from .._chains import start_chains
 from .._checkpoint import SoFar, differences, open_checkpoint
 from .._draws import convergence, summarise
 from .._random import as_seed_sequence
+from .._typing import Seed
 from ._auto_draws import AutoDraws, draws_rule
 from ._datatree import Contents, build_tree
 from ._long_run import LongRun
@@ -57,7 +58,7 @@ class MonitoredDraws:
             return None
         return f"the chains have not mixed: {numbers(self.r_hat_, self.ess_, worst, fewest)}"
 
-    def summary(self):
+    def summary(self) -> Any:
         """Mean, sd, 95 % interval, R-hat and effective sample size of the monitored quantities.
 
         Returns
@@ -69,7 +70,14 @@ class MonitoredDraws:
         check_is_fitted(self)
         return summarise(self._monitors_, self.r_hat_, self.ess_)
 
-    def to_datatree(self, *, log_likelihood=False, posterior_predictive=False, thin=1, random_state=None):
+    def to_datatree(
+        self,
+        *,
+        log_likelihood: bool = False,
+        posterior_predictive: bool = False,
+        thin: int = 1,
+        random_state: Seed = None,
+    ) -> Any:
         """The draws, the release, and what comes of both, for ArviZ.
 
         Parameters
