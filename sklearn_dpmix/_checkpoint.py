@@ -39,7 +39,7 @@ class Checkpoint:
     def __init__(self, path, owner, signature):
         self.path, self.owner, self.signature = path, owner, signature
         self.due = 0.0
-        self.held = None  # chains and aim in the file, where this process knows them
+        self.held = None  # which run is in the file, where this process knows it
 
     def load(self):
         """Return the run in the file, or None where there is no file.
@@ -69,7 +69,7 @@ class Checkpoint:
                 f"checkpoint={self.path!r} cannot be read ({error}); it was left as it is: restore it from a copy, or "
                 "remove it, or pass another path, to start anew"
             ) from error
-        self.held = run.chains, run.aim
+        self.held = _place(run)
         return run
 
     def _check(self, header):
@@ -106,7 +106,7 @@ class Checkpoint:
         OSError
             Where the file cannot be written, such as on a full disk; the last good checkpoint is still there.
         """
-        if self.held is not None and run.chains is self.held[0] and run.aim == self.held[1]:
+        if _place(run) == self.held:
             return
         started = time.monotonic()
         parts = [[*(run.draws[c : c + 1]), *(block[c] for block in blocks)] for c in range(len(run.chains))]
@@ -138,7 +138,7 @@ class Checkpoint:
                 "again: it goes on from there",
                 self.path,
             ) from error
-        self.held = run.chains, run.aim
+        self.held = _place(run)
         ended = time.monotonic()
         self.due = ended + max(SECONDS, SHARE * (ended - started))
 
@@ -199,6 +199,11 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, NotImplementedError, json.JSONDecodeE
 
 class _Foreign(Exception):
     """Not the checkpoint of this fit."""
+
+
+def _place(run):
+    """What tells a run from others, and from itself at other times; not its chains themselves, which may be large."""
+    return run.n_done, run.aim, [chain.rng_state for chain in run.chains]
 
 
 def _package_version():
