@@ -161,7 +161,7 @@ def open_checkpoint(path, owner, signature):
     if path is None:
         yield NoCheckpoint()
         return
-    path = os.path.realpath(path)
+    path = os.path.realpath(os.path.expanduser(path))
     unstable = [name for name, value in signature.items() if not isinstance(value, str)]
     if unstable:
         raise TypeError(

@@ -160,3 +160,20 @@ def test_records_that_are_objects_are_refused_by_name(tmp_path):
     model = PrivatePosteriorDA(mechanism, model=Objects(), n_draws=5, checkpoint=tmp_path / "run")
     with pytest.raises(TypeError, match=r"records has Python objects: .* another dtype"):
         model.fit(np.full((4, 1), 0.5))
+
+
+def test_ctrl_c_in_the_summaries_keeps_the_draws(monkeypatch):
+    """Catches an hour of draws that is lost because Ctrl-C came a second after the last block."""
+    keep, calls = PrivateExpFamilyGibbs._keep, []
+
+    def once(self, engine):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        keep(self, engine)
+
+    reference = fit()
+    monkeypatch.setattr(PrivateExpFamilyGibbs, "_keep", once)
+    with pytest.warns(RuntimeWarning, match="interrupted: kept 30 of n_draws=30"):
+        model = fit()
+    np.testing.assert_array_equal(model.theta_draws_, reference.theta_draws_)

@@ -198,7 +198,11 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             step = partial(advance, n_warmup=self.n_warmup, thin=self.thin)
             so_far, was_interrupted = LongRun(self, step, rule, judge, checkpoint).run(start)
         self._hold(signature, so_far)
-        keep(self)
+        try:
+            keep(self)
+        except KeyboardInterrupt:  # as in a block: the draws are kept; a second one gives up
+            was_interrupted = True
+            keep(self)
         n_drawn = self._n_drawn(so_far.n_done)
         self._interrupted_at_ = n_drawn if was_interrupted else None
         self._shortfall_ = None if was_interrupted else rule.complaint(so_far.aim, n_drawn, self.r_hat_, self.ess_)
