@@ -165,7 +165,7 @@ def test_more_draws_go_on_from_a_finished_run(tmp_path, monkeypatch):
 
 
 KILLED = """
-    import os, signal, sys, time, warnings
+    import os, signal, sys, tempfile, time, warnings
     import numpy as np
     from sklearn_dpmix import PrivateDPMixture, PrivateExpFamilyGibbs, _chains, _checkpoint
     from sklearn_dpmix.datasets import make_three_normals
@@ -182,11 +182,13 @@ KILLED = """
         release, name = [13.0], "theta_draws_"
         model = PrivateExpFamilyGibbs(LaplaceMechanism(scale=2.0), family="binomial", n_records=20, **times)
         model.set_params(n_draws=60_000)
-    started = time.monotonic()
     reference = getattr(model.fit(release), name)
-    seconds = time.monotonic() - started
     _checkpoint.SECONDS = _checkpoint.SHARE = 0
     _chains.BLOCK_SECONDS = 0.002  # a block is soon over, so that about every other kill meets a save
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.monotonic()
+        model.set_params(checkpoint=folder + "/run").fit(release)
+        seconds = time.monotonic() - started
     model.set_params(checkpoint=path)
     rng, killed = np.random.default_rng(), 0
     while True:
@@ -195,7 +197,7 @@ KILLED = """
             same = np.array_equal(getattr(model.fit(release), name), reference)
             os._exit(0 if same else 3)
         if killed < 25:
-            time.sleep(rng.uniform(0.01, 0.3))
+            time.sleep(rng.uniform(0.0, seconds / 8))
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
