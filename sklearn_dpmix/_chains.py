@@ -66,6 +66,7 @@ def run_chains(chains, step, n_sweeps, *, n_jobs=None, watch=None):
     """
     blocks, size, rounds = [], 1, -(-len(chains) // effective_n_jobs(n_jobs))
     reached = chains, 0, 0  # chains, sweeps, blocks: one name, so that an interruption never finds it half updated
+    del chains  # states may be large: that before a block and that after it are enough
     try:
         with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
             while reached[1] < n_sweeps:

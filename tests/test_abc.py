@@ -166,6 +166,7 @@ def test_broken_sequences_are_rejected(twin, monkeypatch):
         check_sequence([300.2], LaplaceMechanism(scale=20.0), VAGUE, exact)
 
 
+@pytest.mark.nightly  # the figures are in docs/benchmarks.md
 def test_sequences_need_fewer_simulations():
     """Where rejection keeps one simulation in two thousand: effective draws a simulation, by independent runs."""
     prior, S, scale = (1.0, 0.0005), 300.2, 0.5

@@ -467,7 +467,7 @@ def test_first_fit_of_a_process_takes_a_second():
     assert min(float(run(script)) for _ in range(2)) <= 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # minutes on a busy machine; the figure is in docs/benchmarks.md
 def test_a_million_records_fit_in_a_gigabyte(tmp_path):
     """Catches storage of records × draws, and chains that keep more than a few numbers a record."""
     script = """

@@ -141,8 +141,11 @@ SIX = ("neal5", "neal5 of 3", "slice", "conditional", "neal8", "auto")
 COMBINATIONS = [
     *((sampler, channel, 1) for channel in ("laplace", "gaussian") for sampler in SIX),
     *((sampler, "laplace", 2) for sampler in SIX),
-    *((sampler, "gaussian", 2) for sampler in ("slice", "neal8", "auto")),
-    *(pytest.param(s, "gaussian", 2, marks=pytest.mark.nightly) for s in ("neal5", "neal5 of 3", "conditional")),
+    *((sampler, "gaussian", 2) for sampler in ("slice", "neal8")),
+    *(
+        pytest.param(s, "gaussian", 2, marks=pytest.mark.nightly)
+        for s in ("neal5", "neal5 of 3", "conditional", "auto")
+    ),
     *((sampler, "none", 1) for sampler in (*SIX, "neal2", "neal3")),
     *((sampler, "none", 2) for sampler in ("auto", "neal3")),
     *(pytest.param(s, "none", 2, marks=pytest.mark.nightly) for s in (*SIX[:-1], "neal2")),

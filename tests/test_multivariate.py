@@ -115,7 +115,7 @@ def nightly(*values):
 
 
 COMBINATIONS = [
-    ("auto", "none"),
+    nightly("auto", "none"),
     ("neal2", "none"),
     ("neal3", "none"),
     ("imputed", "laplace"),

@@ -187,7 +187,6 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         """
         signature, rule = self._signature(data), draws_rule(self.n_draws)
         with open_checkpoint(self.checkpoint, type(self).__name__, signature) as checkpoint:
-            start = self._start(signature, init, rule, earlier, checkpoint)
 
             def judge(so_far):
                 fit = copy(self)
@@ -196,7 +195,8 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 return fit.r_hat_, fit.ess_
 
             step = partial(advance, n_warmup=self.n_warmup, thin=self.thin)
-            so_far, was_interrupted = LongRun(self, step, rule, judge, checkpoint).run(start)
+            run = LongRun(self, step, rule, judge, checkpoint)
+            so_far, was_interrupted = run.run(self._start(signature, init, rule, earlier, checkpoint))
         self._hold(signature, so_far)
         try:
             keep(self)

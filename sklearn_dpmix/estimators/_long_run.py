@@ -35,49 +35,57 @@ class LongRun:
     def run(self, start):
         """Return (the run at its end, whether Ctrl-C ended it)."""
         estimator, rule = self.estimator, self.rule
-        so_far = start._replace(aim=rule.first(estimator._n_drawn(start.n_done), start.aim))
+        self.so_far = start._replace(aim=rule.first(estimator._n_drawn(start.n_done), start.aim))
         self.n_first = start.n_done
-        self.checkpoint.save(so_far)
-        total = self._sweeps(so_far) if so_far.aim in (None, rule.most) else None
-        with Progress(estimator, start.n_done, total) as self.progress:
-            so_far, was_interrupted = self._until_enough(so_far)
+        del start  # as in run_chains
+        self.checkpoint.save(self.so_far)
+        total = self._sweeps() if self.so_far.aim in (None, rule.most) else None
+        with Progress(estimator, self.n_first, total) as self.progress:
+            was_interrupted = self._until_enough()
         try:
-            self.checkpoint.save(so_far)
+            self.checkpoint.save(self.so_far)
         except KeyboardInterrupt:  # the file is as the last save left it
             was_interrupted = True
-        if estimator._n_drawn(so_far.n_done) == 0:
+        if estimator._n_drawn(self.so_far.n_done) == 0:
             if was_interrupted:
                 raise KeyboardInterrupt("interrupted during the warm-up: there are no draws to keep")
             raise TimeoutError(f"n_draws={estimator.n_draws!r}: the time ran out during the warm-up; raise max_seconds")
-        return so_far, was_interrupted
+        return self.so_far, was_interrupted
 
-    def _sweeps(self, so_far):
+    def _sweeps(self):
         """Sweeps of each chain when the run looks next, or ends."""
-        n_draws = self.rule.most if so_far.aim is None else so_far.aim
+        n_draws = self.rule.most if self.so_far.aim is None else self.so_far.aim
         return self.estimator.n_warmup + n_draws * self.estimator.thin
 
-    def _until_enough(self, so_far):
-        """Return (the run with as many draws as the rule wants, or fewer, whether by Ctrl-C)."""
+    def _until_enough(self):
+        """Go on until there are as many draws as the rule wants; return whether Ctrl-C left fewer."""
         while True:
-            target = self._sweeps(so_far)
-            so_far, was_interrupted = self._advance(so_far, target - so_far.n_done)
-            if so_far.n_done < target:
-                return so_far, was_interrupted
+            target = self._sweeps()
+            was_interrupted = self._advance(target - self.so_far.n_done)
+            if self.so_far.n_done < target:
+                return was_interrupted
             try:
-                following = self.rule.next(self.estimator._n_drawn(so_far.n_done), partial(self.judge, so_far))
+                n_drawn = self.estimator._n_drawn(self.so_far.n_done)
+                following = self.rule.next(n_drawn, partial(self.judge, self.so_far))
             except KeyboardInterrupt:
-                return so_far, True
+                return True
             if following is None:
-                return so_far, False
-            so_far = so_far._replace(aim=following)
+                return False
+            self.so_far = self.so_far._replace(aim=following)
 
-    def _advance(self, so_far, n_sweeps):
-        """Return (the run ``n_sweeps`` further, or less far, whether by Ctrl-C)."""
-        watch = partial(self._watch, so_far)
+    def _advance(self, n_sweeps):
+        """Go on by ``n_sweeps``, or less; return whether Ctrl-C ended it."""
+        before = self.so_far._replace(chains=[])
         chains, blocks, n_new = run_chains(
-            so_far.chains, self.step, n_sweeps, n_jobs=self.estimator.n_jobs, watch=watch
+            self._hand_over(), self.step, n_sweeps, n_jobs=self.estimator.n_jobs, watch=partial(self._watch, before)
         )
-        return self._joined(so_far, chains, blocks, n_new), n_new < n_sweeps and time.monotonic() < self.deadline
+        self.so_far = self._joined(before, chains, blocks, n_new)
+        return n_new < n_sweeps and time.monotonic() < self.deadline
+
+    def _hand_over(self):
+        """The chains, which nobody else then holds."""
+        chains, self.so_far = self.so_far.chains, None
+        return chains
 
     def _joined(self, so_far, chains, blocks, n_new):
         parts = [[*so_far.draws[c : c + 1], *blocks[c]] for c in range(len(chains))]

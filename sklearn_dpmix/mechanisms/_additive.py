@@ -14,6 +14,8 @@ from .._typing import Array, Floats, Seed
 from ._channel import RecordChannel
 from ._secure import secure_release
 
+MANY = 2**16  # records, from which on one scale for all of them is one number, not an array
+
 
 class AdditiveMechanism(RecordChannel):
     """Base class of mechanisms that add independent noise.
@@ -306,19 +308,21 @@ class AdditiveMechanism(RecordChannel):
         bounds = self.bounds_for(n_features)
         if bounds is None or not self.clamp:
             bounds = np.tile([-np.inf, np.inf], (n_features, 1))
-        scale = np.broadcast_to(self._scales(n_records, n_features), (n_records,)).astype(np.float64)
+        scale = np.asarray(self._scales(n_records, n_features), dtype=np.float64)
+        is_one_number = scale.size == 1 and n_records > MANY
+        scale = scale.reshape(1) if is_one_number else np.broadcast_to(scale, (n_records,)).copy()
         fields = {"noise": scale, "rate": 1.0 / scale, "low": bounds[:, 0].copy(), "high": bounds[:, 1].copy()}
-        return lower(type(self), fields)
+        return lower(type(self), fields | {"each": np.int64(not is_one_number)})
 
     @compiled
     def log_channel(self, Z, i, j, y):
         """log q(z_ij | y): the noise's log density at z - clamp(y)."""
-        return self.log_noise(Z[i, j] - min(max(y, self.low[j]), self.high[j]), self.noise[i])
+        return self.log_noise(Z[i, j] - min(max(y, self.low[j]), self.high[j]), self.noise[i * self.each])
 
     @compiled
     def log_release(self, S, r, j, value):
         """Log density of entry j of release r of a query whose value is ``value``, up to a constant."""
-        return self.log_noise(S[r, j] - value, self.noise[r])
+        return self.log_noise(S[r, j] - value, self.noise[r * self.each])
 
 
 @entry
@@ -341,7 +345,7 @@ def _log_release_density(channel, S, statistics, result):
     constant = 0.0  # log_release leaves it out
     for r in range(S.shape[0]):
         for j in range(S.shape[1]):
-            constant += channel.log_noise(0.0, channel.noise[r]) - channel.log_release(S, r, j, S[r, j])
+            constant += channel.log_noise(0.0, channel.noise[r * channel.each]) - channel.log_release(S, r, j, S[r, j])
     for i in range(statistics.shape[0]):
         value = constant
         for j in range(S.shape[1]):

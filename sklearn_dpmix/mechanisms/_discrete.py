@@ -185,6 +185,7 @@ class IntegerMechanism(AdditiveMechanism):
             "low": bounds[:, 0].copy(),
             "high": bounds[:, 1].copy(),
             "cells": int(cells) if cells < inf else 0,
+            "each": np.int64(1),
         }
         return lower(type(self), fields)
 

@@ -111,12 +111,12 @@ class GaussianMechanism(GaussianCalibrated):
 
     @compiled
     def log_weight(self, kernel, Z, i, j, theta, k, y):
-        u = (Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i]
+        u = (Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i * self.each]
         return -0.5 * u * u
 
     @compiled
     def log_release(self, S, r, j, value):
-        u = (S[r, j] - value) * self.rate[r]
+        u = (S[r, j] - value) * self.rate[r * self.each]
         return -0.5 * u * u
 
     @compiled
@@ -125,11 +125,11 @@ class GaussianMechanism(GaussianCalibrated):
 
     @compiled
     def draw_reverse(self, rng, Z, i, j):
-        return Z[i, j] + self.noise[i] * rng.standard_normal()
+        return Z[i, j] + self.noise[i * self.each] * rng.standard_normal()
 
     @compiled
     def log_reverse(self, Z, i, j, y):
-        u = (Z[i, j] - y) * self.rate[i]
+        u = (Z[i, j] - y) * self.rate[i * self.each]
         return -0.5 * u * u
 
     @compiled
@@ -139,7 +139,7 @@ class GaussianMechanism(GaussianCalibrated):
     @compiled
     def piece(self, Z, i, j, p):
         """Flat below the bounds, quadratic around z, flat above."""
-        z, sd, lo, hi = Z[i, j], self.noise[i], self.low[j], self.high[j]
+        z, sd, lo, hi = Z[i, j], self.noise[i * self.each], self.low[j], self.high[j]
         if p == 0:
             return -inf, lo, lo, self.log_noise(z - lo, sd), 0.0, 0.0
         if p == 2:

@@ -77,11 +77,11 @@ class LaplaceMechanism(LaplaceCalibrated):
 
     @compiled
     def log_weight(self, kernel, Z, i, j, theta, k, y):
-        return -abs(Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i]
+        return -abs(Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i * self.each]
 
     @compiled
     def log_release(self, S, r, j, value):
-        return -abs(S[r, j] - value) * self.rate[r]
+        return -abs(S[r, j] - value) * self.rate[r * self.each]
 
     @compiled
     def can_reverse(self):
@@ -89,12 +89,12 @@ class LaplaceMechanism(LaplaceCalibrated):
 
     @compiled
     def draw_reverse(self, rng, Z, i, j):
-        e = rng.standard_exponential() * self.noise[i]
+        e = rng.standard_exponential() * self.noise[i * self.each]
         return Z[i, j] + e if rng.random() < 0.5 else Z[i, j] - e
 
     @compiled
     def log_reverse(self, Z, i, j, y):
-        return -abs(Z[i, j] - y) * self.rate[i]
+        return -abs(Z[i, j] - y) * self.rate[i * self.each]
 
     @compiled
     def n_pieces(self):
@@ -103,7 +103,7 @@ class LaplaceMechanism(LaplaceCalibrated):
     @compiled
     def piece(self, Z, i, j, p):
         """Flat below the bounds, slope 1/b up to z, -1/b beyond, flat above the bounds."""
-        z, b, lo, hi = Z[i, j], self.noise[i], self.low[j], self.high[j]
+        z, b, lo, hi = Z[i, j], self.noise[i * self.each], self.low[j], self.high[j]
         if p == 0:
             return -inf, lo, lo, self.log_noise(z - lo, b), 0.0, 0.0
         if p == 3:
