@@ -366,7 +366,7 @@ FAMILIES = {
 LOCAL = ("neal5", "slice", "conditional", "neal8", "auto")
 NIGHTLY = {
     *product(("haar-normal",), ("slice", "neal8", "conditional", "cells")),
-    ("haar-beta", "slice"),
+    *product(("haar-beta",), ("slice", "neal8")),
     *product(("binomial-beta",), ("slice", "neal8")),
     ("categories", "neal8"),
 }

@@ -15,7 +15,7 @@ def on_path(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # half a minute, of a study
 def test_the_paper_s_sampler_agrees_with_ours_for_many_records():
     """Catches a sampler in the study of exponential families that is not the paper's, and a wrong prior or bound."""
     import study_expfam as study

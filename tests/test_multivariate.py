@@ -119,7 +119,7 @@ COMBINATIONS = [
     ("neal2", "none"),
     ("neal3", "none"),
     ("imputed", "laplace"),
-    ("imputed", "gaussian"),
+    nightly("imputed", "gaussian"),
     ("neal5", "laplace"),
     nightly("neal8", "none"),
     nightly("slice", "none"),
