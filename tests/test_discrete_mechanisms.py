@@ -259,7 +259,7 @@ class IntegerContract:
                 c = self.low[j] + p
                 if c > self.high[j]:
                     return np.inf, np.inf, self.high[j], -np.inf, 0.0, 0.0
-                value = self.log_shape(Z[i, j] - c, self.rate[i]) - self.log_total[i]
+                value = self.log_shape(Z[i, j] - c, self.rate[i * self.each]) - self.log_total[i * self.each]
                 return c if p > 0 else -np.inf, c + 1 if c < self.high[j] else np.inf, c, value, 0.0, 0.0
 
         class Short(self.cls):

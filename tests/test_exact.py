@@ -337,7 +337,7 @@ class RatioUpsideDown(LaplaceMechanism):
 
     @compiled
     def log_weight(self, kernel, Z, i, j, theta, k, y):
-        return abs(Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i]
+        return abs(Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i * self.each]
 
 
 class FirstAuxiliaryOnly(Neal5):
@@ -564,7 +564,7 @@ class LaplaceWithoutFlatPieces(LaplaceMechanism):
 
     @compiled
     def piece(self, Z, i, j, p):
-        z, b, lo, hi = Z[i, j], self.noise[i], self.low[j], self.high[j]
+        z, b, lo, hi = Z[i, j], self.noise[i * self.each], self.low[j], self.high[j]
         peak = min(max(z, lo), hi)
         if p == 1:
             return lo, peak, z, -log(2.0 * b), 1.0 / b, 0.0
@@ -578,7 +578,7 @@ class GaussianWithoutFlatPieces(GaussianMechanism):
 
     @compiled
     def piece(self, Z, i, j, p):
-        z, sd, lo, hi = Z[i, j], self.noise[i], self.low[j], self.high[j]
+        z, sd, lo, hi = Z[i, j], self.noise[i * self.each], self.low[j], self.high[j]
         return lo, hi if p == 1 else lo, z, self.log_noise(0.0, sd), 0.0, 1.0 / (sd * sd)
 
 
@@ -587,7 +587,7 @@ class GaussianPieceOfWrongCurvature(GaussianMechanism):
 
     @compiled
     def piece(self, Z, i, j, p):
-        z, sd, lo, hi = Z[i, j], self.noise[i], self.low[j], self.high[j]
+        z, sd, lo, hi = Z[i, j], self.noise[i * self.each], self.low[j], self.high[j]
         if p == 0:
             return lo - 1e30, lo, lo, self.log_noise(z - lo, sd), 0.0, 0.0
         if p == 2:

@@ -405,7 +405,8 @@ class GaussianPieceOfWrongCurvature(GaussianMechanism):
     def piece(self, Z, i, j, p):
         if p != 1:
             return self.right(Z, i, j, p)
-        return self.low[j], self.high[j], Z[i, j], self.log_noise(0.0, self.noise[i]), 0.0, 1.0 / self.noise[i]
+        sd = self.noise[i * self.each]
+        return self.low[j], self.high[j], Z[i, j], self.log_noise(0.0, sd), 0.0, 1.0 / sd
 
 
 TWINS = [

@@ -14,8 +14,6 @@ from .._typing import Array, Floats, Seed
 from ._channel import RecordChannel
 from ._secure import secure_release
 
-MANY = 2**16  # records, from which on one scale for all of them is one number, not an array
-
 
 class AdditiveMechanism(RecordChannel):
     """Base class of mechanisms that add independent noise.
@@ -305,14 +303,16 @@ class AdditiveMechanism(RecordChannel):
                 f"{type(self).__name__} must define the compiled method log_noise(self, e, scale), the log density of "
                 "the noise: def log_noise under the decorator @compiled"
             )
+        return lower(type(self), self._fields(n_records, n_features))
+
+    def _fields(self, n_records, n_features):
+        """Bounds, scales and their reciprocals: of record i entry ``i * each``, one for all or n."""
         bounds = self.bounds_for(n_features)
         if bounds is None or not self.clamp:
             bounds = np.tile([-np.inf, np.inf], (n_features, 1))
-        scale = np.asarray(self._scales(n_records, n_features), dtype=np.float64)
-        is_one_number = scale.size == 1 and n_records > MANY
-        scale = scale.reshape(1) if is_one_number else np.broadcast_to(scale, (n_records,)).copy()
+        scale = np.array(self._scales(n_records, n_features), dtype=np.float64)
         fields = {"noise": scale, "rate": 1.0 / scale, "low": bounds[:, 0].copy(), "high": bounds[:, 1].copy()}
-        return lower(type(self), fields | {"each": np.int64(not is_one_number)})
+        return fields | {"each": np.int64(len(scale) > 1)}
 
     @compiled
     def log_channel(self, Z, i, j, y):

@@ -172,21 +172,11 @@ class IntegerMechanism(AdditiveMechanism):
         return log_density(statistics)
 
     def _lower(self, *, n_records, n_features, **context):
-        bounds = self.bounds_for(n_features)
-        if bounds is None or not self.clamp:
-            bounds = np.tile([-inf, inf], (n_features, 1))
-        cells = np.max(bounds[:, 1] - bounds[:, 0]) + 1.0
-        scale = np.broadcast_to(self._scales(n_records, n_features), (n_records,)).astype(np.float64)
-        distinct, inverse = np.unique(scale, return_inverse=True)
-        fields = {
-            "noise": scale,
-            "rate": 1.0 / scale,
-            "log_total": np.asarray(self.log_sum(distinct))[inverse],
-            "low": bounds[:, 0].copy(),
-            "high": bounds[:, 1].copy(),
-            "cells": int(cells) if cells < inf else 0,
-            "each": np.int64(1),
-        }
+        fields = self._fields(n_records, n_features)
+        cells = np.max(fields["high"] - fields["low"]) + 1.0
+        distinct, inverse = np.unique(fields["noise"], return_inverse=True)
+        fields["log_total"] = np.asarray(self.log_sum(distinct))[inverse]
+        fields["cells"] = int(cells) if cells < inf else 0
         return lower(type(self), fields)
 
     # --- compiled ----------------------------------------------------------------------------------------------------
@@ -199,15 +189,15 @@ class IntegerMechanism(AdditiveMechanism):
     @compiled
     def log_channel(self, Z, i, j, y):
         """log q(z_ij | y), a log probability."""
-        return self.log_shape(self.noise_of(Z, i, j, y), self.rate[i]) - self.log_total[i]
+        return self.log_shape(self.noise_of(Z, i, j, y), self.rate[i * self.each]) - self.log_total[i * self.each]
 
     @compiled
     def log_weight(self, kernel, Z, i, j, theta, k, y):
-        return self.log_shape(self.noise_of(Z, i, j, y), self.rate[i])
+        return self.log_shape(self.noise_of(Z, i, j, y), self.rate[i * self.each])
 
     @compiled
     def log_release(self, S, r, j, value):
-        return self.log_shape(S[r, j] - value, self.rate[r])
+        return self.log_shape(S[r, j] - value, self.rate[r * self.each])
 
     @compiled
     def can_reverse(self):
@@ -216,11 +206,11 @@ class IntegerMechanism(AdditiveMechanism):
     @compiled
     def draw_reverse(self, rng, Z, i, j):
         """Anywhere in the cell of z plus noise: as a density of y it is the unclamped channel itself."""
-        return Z[i, j] + self.draw_integer(rng, self.noise[i]) + rng.random() - 0.5
+        return Z[i, j] + self.draw_integer(rng, self.noise[i * self.each]) + rng.random() - 0.5
 
     @compiled
     def log_reverse(self, Z, i, j, y):
-        return self.log_shape(Z[i, j] - floor(y + 0.5), self.rate[i])
+        return self.log_shape(Z[i, j] - floor(y + 0.5), self.rate[i * self.each])
 
     @compiled
     def n_pieces(self):
@@ -233,5 +223,5 @@ class IntegerMechanism(AdditiveMechanism):
         c = self.low[j] + p
         if c > self.high[j]:
             return inf, inf, self.high[j], -inf, 0.0, 0.0
-        value = self.log_shape(Z[i, j] - c, self.rate[i]) - self.log_total[i]
+        value = self.log_shape(Z[i, j] - c, self.rate[i * self.each]) - self.log_total[i * self.each]
         return c - 0.5 if p > 0 else -inf, c + 0.5 if c < self.high[j] else inf, c, value, 0.0, 0.0
