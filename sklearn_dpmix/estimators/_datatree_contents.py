@@ -7,7 +7,6 @@ import numpy as np
 from .._pointwise import mixture_log_likelihood, mixture_replicates, release_log_density, release_replicates
 from ..mechanisms import RandomizedResponseMechanism
 from ..mechanisms._discrete import IntegerMechanism
-from ..models import Multinomial
 from ..samplers._simulator import Simulator
 from ..samplers._user_model import UserModel
 from ._datatree import Contents
@@ -135,16 +134,11 @@ class ExpFamilyContents(StatisticContents):
         family = fitted.family_
         bounds, outside = check_bounds(fitted.truncation, family, getattr(fitted.mechanism, "query", None))
         if bounds is None or family.is_bounded:
-            if isinstance(family, Multinomial):
-                return rng.multinomial(n, theta / theta.sum(axis=1, keepdims=True)).astype(np.float64)
-            if family.exact_law == "counts":
-                return rng.binomial(n, theta[:, 0])[:, None].astype(np.float64)
-            if family.exact_law == "poisson":
-                return rng.poisson(n * theta[:, 0])[:, None].astype(np.float64)
+            return family.draw_sums(rng, theta, n)
         statistics = np.empty((len(theta), family.n_statistics))
         for t in range(len(theta)):
             x = family.draw(rng, np.broadcast_to(theta[t], (n[t], theta.shape[1])))
-            added = family.statistics(x if bounds is None else np.clip(x, *bounds))
+            added = family.statistics(np.clip(x, *bounds))
             if outside == "drop":
                 added = added[(x >= bounds[0]) & (x <= bounds[1])]
             statistics[t] = added.sum(axis=0)

@@ -118,6 +118,11 @@ class Family(Component):
         """Draw a record given each row of θ: (n_theta,)."""
         raise TypeError(f"{type(self).__name__} must define draw(self, rng, theta): (m, n_params) -> (m,)")
 
+    def draw_sums(self, rng: np.random.Generator, theta: Array, n: Array) -> Floats:
+        """Draw Σ t(x) over n[i] records given row i of θ: (n_theta, n_statistics)."""
+        records = (self.draw(rng, np.broadcast_to(row, (size, len(row)))) for row, size in zip(theta, n, strict=True))
+        return np.array([self.statistics(x).sum(axis=0) for x in records])
+
     def diameter(self, lo: Any, hi: Any, norm: int) -> Any:
         """Return max ‖t(x) - t(x')‖ in L1 (``norm`` 1) or L2 (2) over records in [lo, hi]."""
         raise TypeError(f"{type(self).__name__} must define diameter(self, lo, hi, norm) to be released with bounds")

@@ -47,6 +47,9 @@ class Bernoulli(Identity):
     def draw(self, rng: np.random.Generator, theta: Array) -> Array:
         return (rng.random(len(theta)) < theta[:, 0]).astype(np.float64)
 
+    def draw_sums(self, rng: np.random.Generator, theta: Array, n: Array) -> Floats:
+        return rng.binomial(n, theta[:, 0])[:, None].astype(np.float64)
+
     def to_free(self, theta: Array) -> Array:
         return logit(np.clip(theta, 1e-100, 1.0 - 1e-15))
 
@@ -141,6 +144,9 @@ class Multinomial(Family):
         below = np.cumsum(theta, axis=1)
         return (rng.random((len(theta), 1)) * below[:, -1:] >= below[:, :-1]).sum(axis=1).astype(np.float64)
 
+    def draw_sums(self, rng: np.random.Generator, theta: Array, n: Array) -> Floats:
+        return rng.multinomial(n, theta / theta.sum(axis=1, keepdims=True)).astype(np.float64)
+
     def diameter(self, lo: Any, hi: Any, norm: int) -> Any:
         """Two entries differ by 1."""
         return 2.0 if norm == 1 else sqrt(2.0)
@@ -175,6 +181,9 @@ class Poisson(Identity):
 
     def draw(self, rng: np.random.Generator, theta: Array) -> Array:
         return rng.poisson(theta[:, 0]).astype(np.float64)
+
+    def draw_sums(self, rng: np.random.Generator, theta: Array, n: Array) -> Floats:
+        return rng.poisson(n * theta[:, 0])[:, None].astype(np.float64)
 
     @compiled
     def to_theta(self, v, theta):
