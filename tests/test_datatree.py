@@ -23,7 +23,7 @@ from sklearn_dpmix.mechanisms import (
     PerturbedHistogramMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.models import PoissonCount
+from sklearn_dpmix.models import Bernoulli, Family, Multinomial, Poisson, PoissonCount
 from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts, RegressionMoments, SufficientStatistics
 
 pytest.importorskip("arviz_base")
@@ -236,6 +236,26 @@ def test_weighted_draws_are_resampled_or_kept_with_their_weights():
 def standardised(tree, mean, sd):
     """Replicates less their mean given the draw, over their standard deviation: (n_chains, n_draws)."""
     return (tree["posterior_predictive"]["release"].to_numpy() - mean) / sd
+
+
+@pytest.mark.parametrize(
+    ("family", "theta", "other"),
+    [
+        (Bernoulli(), [0.3], [0.36]),
+        (Multinomial(n_categories=3), [0.5, 0.3, 0.2], [0.44, 0.3, 0.26]),
+        (Poisson(), [1.7], [1.9]),
+    ],
+    ids=["bernoulli", "multinomial", "poisson"],
+)
+def test_sums_drawn_at_once_are_those_of_records(family, theta, other):
+    """Catches a closed form of a family's sums that is another's, or of other parameters (the broken twin)."""
+    rng, n = np.random.default_rng(0), np.full(4000, 50)
+    records = Family.draw_sums(family, rng, np.tile(theta, (len(n), 1)), n)
+    for parameters, agrees in ((theta, True), (other, False)):
+        sums = family.draw_sums(rng, np.tile(parameters, (len(n), 1)), n)
+        assert sums.shape == records.shape
+        p = min(stats.ks_2samp(sums[:, j], records[:, j]).pvalue for j in range(family.n_statistics))
+        assert (p > 1e-6) == agrees
 
 
 def test_replicated_sums_have_the_moments_of_new_records(sums):
