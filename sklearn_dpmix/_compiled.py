@@ -54,11 +54,33 @@ class _Helper(CPUDispatcher):
     def __call__(self, *args):
         return self.py_func(*args)
 
+    def compile(self, sig):
+        compiled = super().compile(sig)
+        returned = self.overloads[tuple(sig)].signature.return_type
+        model = cpu_target.target_context.data_model_manager[returned]
+        if not self.targetoptions["_nrt"] and model.contains_nrt_meminfo():
+            raise TypeError(
+                f"helper {self.py_func.__qualname__} returns {returned}, which it borrows from its caller: write into "
+                "an array instead"
+            )
+        return compiled
+
 
 def helper(function: Function) -> Function:
     """Compile a function into its callers; never cached by itself, and plain Python when Python calls it."""
-    return function if config.DISABLE_JIT else _Helper(function, targetoptions=_OPTIONS | {"no_cpython_wrapper": True})  # type: ignore[attr-defined, return-value]
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return function
+    options = _OPTIONS | {"no_cpython_wrapper": True, "_nrt": _counts_references(function)}
+    return _Helper(function, targetoptions=options)  # type: ignore[return-value]
 
+
+def _counts_references(function):
+    """Whether a function may make arrays.
+
+    The package's own do where they name NumPy, and the others borrow all arrays and generators from their callers: to
+    count references to them takes as long as to draw from a generator.
+    """
+    return not _is_pinned(function.__module__) or "np" in function.__code__.co_names
 
 
 def entry(function: Function) -> Function:
@@ -425,7 +447,7 @@ def _overload(cls, name, method):
 
     resolve.__signature__ = inspect.signature(method)
     # a call that is not inlined counts the references to all arrays of the values that it passes
-    options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": True}
     overload_method(cls, name, jit_options=options)(resolve)
 
 

@@ -23,7 +23,7 @@ from scipy import stats
 from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 import sklearn_dpmix
-from sklearn_dpmix._compiled import ComponentType, Reach, Value, compiled, entry, lower
+from sklearn_dpmix._compiled import ComponentType, Reach, Value, compiled, entry, helper, lower
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import AdditiveMechanism, GaussianMechanism, LaplaceMechanism, NoNoise, RecordChannel
 from sklearn_dpmix.mechanisms._additive import _log_density
@@ -861,3 +861,55 @@ def test_every_cached_function_takes_a_component_first():
 )
 def test_a_dishonest_entry_is_found(source):
     assert list(dishonest_entries(ast.parse(source)))
+
+
+# ------------------------------------------------------------ references to arrays
+
+
+@COMPILES
+def test_a_helper_may_not_return_an_array_that_it_borrows():
+    """Catches a caller that gives back a reference nobody took: memory freed while it is in use."""
+
+    def the_same(x):
+        return x
+
+    the_same.__module__, array = sklearn_dpmix.__name__, (numba.typeof(np.zeros(1)),)
+    with pytest.raises(TypeError, match=r"the_same returns array.* write into an array instead"):
+        helper(the_same).compile(array)
+    the_same.__module__ = "__main__"  # a user's
+    helper(the_same).compile(array)
+
+
+REFERENCES = """
+    import gc, json
+    import numpy as np
+    from numba.core.runtime import rtsys
+    from sklearn_dpmix import PrivateDPMixture, PrivateExpFamilyGibbs
+    from sklearn_dpmix.kernels import BetaKernel
+    from sklearn_dpmix.mechanisms import HaarWaveletMechanism, LaplaceMechanism
+
+    rng, short = np.random.default_rng(0), {"n_chains": 1, "n_warmup": 5, "n_draws": 20, "random_state": 0}
+    X = rng.random((30, 1))
+    for mechanism, kernel, sampler in (
+        (LaplaceMechanism(20.0, bounds=(0, 1)), "normal", "auto"),
+        (LaplaceMechanism(20.0, bounds=(0, 1)), "normal", "neal5"),
+        (HaarWaveletMechanism(20.0, 2), BetaKernel(), "auto"),
+    ):
+        model = PrivateDPMixture(mechanism, kernel=kernel, sampler=sampler, **short)
+        model.fit(mechanism.privatize(X, random_state=1)).score_samples(X)
+    PrivateExpFamilyGibbs(LaplaceMechanism(scale=2.0), family="binomial", n_records=20, **short).fit([13.0])
+    del model
+    gc.collect()
+    stats = rtsys.get_allocation_stats()
+    print(json.dumps([stats.alloc, stats.free, stats.mi_alloc, stats.mi_free]))
+"""
+
+
+@COMPILES
+def test_references_to_arrays_are_balanced(tmp_path):
+    """Catches arrays that are never freed, because one side of a call counts references and the other does not."""
+    cache = os.environ.get("NUMBA_CACHE_DIR", "")
+    found = run(write(tmp_path, fits=REFERENCES), cache=cache, NUMBA_NRT_STATS="1")
+    n_arrays, n_freed, n_counted, n_given_back = found
+    assert 0 < n_arrays == n_freed
+    assert 0 < n_counted == n_given_back
