@@ -5,6 +5,7 @@ from math import log
 import numpy as np
 
 from .._compiled import Component, compiled, lower
+from ._urn import cluster_of_another
 
 
 class DirichletProcess(Component):
@@ -56,12 +57,11 @@ class DirichletProcess(Component):
 
     @compiled
     def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
-        """Cluster of record i given the others, by the Pólya urn; -1 for a new one.  O(1): a random other's."""
+        """Cluster of record i given the others, by the Pólya urn; -1 for a new one."""
         u = rng.random() * (concentration + alloc.size - 1)
         if u < concentration:
             return -1
-        other = min(int(u - concentration), alloc.size - 2)
-        return alloc[other + 1] if other >= i else alloc[other]
+        return cluster_of_another(u - concentration, alloc, counts, i)
 
     @compiled
     def update_concentration(self, rng, concentration, n_clusters, n_records):

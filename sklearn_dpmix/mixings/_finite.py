@@ -7,6 +7,7 @@ import numpy as np
 
 from .._compiled import Component, compiled, lower
 from ._dirichlet import positive
+from ._urn import cluster_of_another
 
 
 class MixtureOfFiniteMixtures(Component):
@@ -83,8 +84,7 @@ class MixtureOfFiniteMixtures(Component):
             u = rng.random() * (fresh + factor * n_others)
             if u < fresh:
                 return -1
-            other = min(int((u - fresh) / factor), n_others - 1)
-            k = alloc[other + 1] if other >= i else alloc[other]
+            k = cluster_of_another((u - fresh) / factor, alloc, counts, i)
             if rng.random() * factor * counts[k] < counts[k] - self.discount:
                 return k
 

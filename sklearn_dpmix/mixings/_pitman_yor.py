@@ -3,6 +3,7 @@
 import numpy as np
 
 from .._compiled import Component, compiled, lower
+from ._urn import cluster_of_another
 
 
 class PitmanYor(Component):
@@ -57,8 +58,7 @@ class PitmanYor(Component):
             u = rng.random() * (fresh + n_others)
             if u < fresh:
                 return -1
-            other = min(int(u - fresh), n_others - 1)
-            k = alloc[other + 1] if other >= i else alloc[other]
+            k = cluster_of_another(u - fresh, alloc, counts, i)
             if rng.random() * counts[k] < counts[k] - self.discount:
                 return k
 
