@@ -3,6 +3,8 @@
 ``monitors`` is a dict of name to array of shape (n_chains, n_draws), or (n_chains, n_draws, size) for a vector.
 """
 
+from numbers import Real
+
 import numpy as np
 
 COLUMNS = ("mean", "sd", "2.5%", "97.5%", "r_hat", "ess")
@@ -51,6 +53,13 @@ def convergence(monitors):
             r_hat[name] = float(array_stats.rhat(halves, chain_axis=0, draw_axis=1))
             ess[name] = float(array_stats.ess(values, chain_axis=0, draw_axis=1))
     return r_hat, ess
+
+
+def tails(level):
+    """Probabilities of the ends of an equal-tailed interval."""
+    if not isinstance(level, Real) or isinstance(level, bool) or not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, got level={level!r}: 0.95 for a 95 % interval")
+    return 0.5 - 0.5 * level, 0.5 + 0.5 * level
 
 
 class Summary(dict):

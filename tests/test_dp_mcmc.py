@@ -13,7 +13,7 @@ from sklearn_dpmix import DPBarkerMCMC, DPHamiltonianMC, DPLogisticRegressionMCM
 from sklearn_dpmix._noise_source import SecureNoise, SimulatedNoise, SystemNoise
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import Banana, GaussianMean, LogisticLikelihood
-from sklearn_dpmix.privacy import GaussianReleases, PrivacyLedger, epsilon_of, gaussian_mu
+from sklearn_dpmix.privacy import BudgetExceededError, GaussianReleases, PrivacyLedger, epsilon_of, gaussian_mu
 from sklearn_dpmix.samplers import PrivateNewton
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
@@ -322,6 +322,40 @@ def test_logistic_regression_learns():
     lower, upper = model.predict_interval(features[:50], level=0.8)
     assert np.all(lower < upper) and model.score(features, labels) > 0.75
     assert model.privacy_spent_.epsilon <= 4.0 and leaks(model, features) == []
+
+
+def test_logistic_regression_summarises_its_own_draws():
+    """Catches a table of the sampler's θ in place of coefficients, burn-in in it, and intervals at another level."""
+    rng = np.random.default_rng(5)
+    features = rng.uniform(-1.0, 1.0, (300, 2))
+    labels = (rng.random(300) < 1.0 / (1.0 + np.exp(-2.0 * features[:, 0]))).astype(int)
+    sampler = DPPenaltyMCMC(n_iter=400, n_chains=2)
+    model = DPLogisticRegressionMCMC(sampler=sampler, random_state=0).fit(features, labels)
+    table = model.summary()
+    assert list(table.index) == ["coef[0]", "coef[1]", "intercept"] == list(model.r_hat_) == list(model.ess_)
+    np.testing.assert_allclose(table["mean"], [*model.coef_[0], *model.intercept_])
+    assert model.coef_draws_.shape == (2, 100, 2)
+    found = model.coef_interval(0.8)
+    np.testing.assert_allclose(found, np.quantile(model.coef_draws_.reshape(-1, 2), [0.1, 0.9], axis=0))
+    with pytest.raises(ValueError, match="level=80"):
+        model.coef_interval(80)
+
+
+def test_logistic_regression_counts_on_its_ledger():
+    """Catches a ledger that does not reach the sampler, and one of two that is not counted on."""
+    ledger = PrivacyLedger(5.0, 1e-6)
+    sampler = DPPenaltyMCMC(n_iter=50, n_chains=1)
+    model = DPLogisticRegressionMCMC(BUDGET, data_norm=1.0, sampler=sampler, ledger=ledger)
+    X, y = np.random.default_rng(6).uniform(-1.0, 1.0, (2000, 2)), np.arange(2000) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spent = model.fit(X, y).privacy_spent_.epsilon
+    assert ledger.spent.epsilon == pytest.approx(spent, rel=1e-3)
+    with pytest.raises(BudgetExceededError):
+        model.fit(X, y)
+    sampler.set_params(ledger=PrivacyLedger(5.0, 1e-6))
+    with pytest.raises(ValueError, match="two ledgers"):
+        model.fit(X, y)
 
 
 # ---------------------------------------------------------------- shapes, and bad input

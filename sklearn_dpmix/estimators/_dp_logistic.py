@@ -11,11 +11,13 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_features, _num_samples, check_is_fitted, check_X_y, validate_data
 
+from .._draws import tails
 from .._typing import Array, Floats, Seed
 from ..models import LogisticLikelihood
 from ..models._likelihood import clip_rows
+from ..privacy import PrivacyLedger
 from ..samplers import PrivateNewton
-from ._datatree import build_tree
+from ._chain_estimator import MonitoredDraws
 from ._datatree_contents import LogisticContents
 from ._decorators import fit_context
 from ._dp_mcmc import DPMCMC
@@ -24,7 +26,7 @@ from ._dp_penalty import DPPenaltyMCMC
 MOST_PREDICTIVE = 1000  # draws that a prediction averages over
 
 
-class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
+class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
     """Bayesian logistic regression of two classes on confidential records, by DP-MCMC.
 
     Rows are moved into ‖x‖ <= ``data_norm``; the log likelihood is then Lipschitz in the coefficients, so that nothing
@@ -46,6 +48,9 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
     fit_intercept : bool, default=True
     classes : pair of labels, optional
         Under a mechanism the labels are public: None is (0, 1).  Without one: what ``y`` holds.
+    ledger : PrivacyLedger, optional
+        What the fit releases is counted here; without enough left, ``fit`` raises and looks at nothing.  None: the
+        ``sampler``'s own, where it has one.
     simulate : bool, default=False
         As in :class:`DPPenaltyMCMC`.
     random_state : None, int, Generator or RandomState
@@ -60,7 +65,9 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
     coef_, intercept_ : ndarrays of shape (1, n_features), (1,)
         Posterior means.
     sampler_ : the fitted sampler
-        With the draws, ``r_hat_``, ``ess_``, ``summary()``.
+        With all its draws.
+    r_hat_, ess_ : dict of str to float
+        Split R-hat and bulk effective sample size of each coefficient and of the intercept.
     privacy_spent_ : PrivacyGuarantee or None
     n_iter_ : int
 
@@ -92,6 +99,7 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
     array([0, 1])
     """
 
+    _contents = LogisticContents
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "mechanism": "no_validation",
         "sampler": [DPMCMC, None],
@@ -99,6 +107,7 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         "prior_sigma": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "classes": ["array-like", None],
+        "ledger": "no_validation",
         "simulate": ["boolean"],
         "random_state": ["random_state", np.random.Generator],
     }
@@ -112,6 +121,7 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         prior_sigma: float = 3.0,
         fit_intercept: bool = True,
         classes: ArrayLike | None = None,
+        ledger: PrivacyLedger | None = None,
         simulate: bool = False,
         random_state: Seed = None,
     ) -> None:
@@ -121,6 +131,7 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         self.prior_sigma = prior_sigma
         self.fit_intercept = fit_intercept
         self.classes = classes
+        self.ledger = ledger
         self.simulate = simulate
         self.random_state = random_state
 
@@ -169,6 +180,8 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         self.coef_ = self.coef_draws_.mean(axis=(0, 1))[None, :]
         self.intercept_ = np.array([self.intercept_draws_.mean()])
         self.privacy_spent_, self.n_iter_ = self.sampler_.privacy_spent_, self.sampler_.n_iter_
+        intercept = {"intercept": self.intercept_draws_} if self.fit_intercept else {}
+        self._monitor({"coef": self.coef_draws_, **intercept})
         return self
 
     def _make_sampler(self, n_features):
@@ -179,6 +192,10 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         else:
             newton = PrivateNewton(n_steps=3, share=0.9)
             sampler = DPPenaltyMCMC(n_iter=400, n_chains=100, burn_in=0.0, preconditioner=newton)
+        if self.ledger is not None:
+            if sampler.ledger is not None and sampler.ledger is not self.ledger:
+                raise ValueError("ledger and sampler.ledger are two ledgers: give one of them")
+            sampler.set_params(ledger=self.ledger)
         model = LogisticLikelihood(n_features, self.fit_intercept, float(self.prior_sigma), self.data_norm)
         return sampler.set_params(
             mechanism=self.mechanism, model=model, simulate=self.simulate, random_state=self.random_state
@@ -208,26 +225,20 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y must hold the labels {classes.tolist()} and no others: pass classes=(a, b) for others")
         return classes, codes.astype(np.float64)
 
-    def to_datatree(self, *, thin: int = 1) -> Any:
-        """The draws for ArviZ, without the first ``burn_in`` of the sampler.
+    def coef_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Equal-tailed posterior interval of each coefficient.
 
         Parameters
         ----------
-        thin : int, default=1
-            Keep every ``thin``-th draw of each chain.
+        level : float in (0, 1), default=0.95
 
         Returns
         -------
-        tree : xarray.DataTree
-            With the group "posterior", dimensions (chain, draw); coefficients have their features' names.
-
-        Raises
-        ------
-        ImportError
-            Without the optional extra ``[arviz]``.
+        lower, upper : ndarrays of shape (n_features,)
         """
         check_is_fitted(self)
-        return build_tree(self, LogisticContents(self), thin=thin)
+        lower, upper = np.quantile(self.coef_draws_, tails(level), axis=(0, 1))
+        return lower, upper
 
     def predict_proba_draws(self, X: ArrayLike) -> Floats:
         """The probability of the second class under up to 1000 draws.
@@ -272,7 +283,7 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         probabilities = self.predict_proba(X)
         return self.classes_[(probabilities[:, 1] > 0.5).astype(int)]
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> Floats:
+    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Floats, Floats]:
         """Equal-tailed posterior interval of the probability of the second class.
 
         Parameters
@@ -284,6 +295,5 @@ class DPLogisticRegressionMCMC(ClassifierMixin, BaseEstimator):
         -------
         lower, upper : ndarrays of shape (n,)
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1, got level={level!r}")
-        return np.quantile(self.predict_proba_draws(X), [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+        lower, upper = np.quantile(self.predict_proba_draws(X), tails(level), axis=0)
+        return lower, upper

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from .._draws import tails
 from .._parameters import numbers
 from .._random import as_generator
 from .._typing import Floats, Seed
@@ -295,9 +296,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         lower, upper : ndarrays of shape (n_params,)
         """
         check_is_fitted(self)
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1, got level={level!r}")
-        width = norm.isf(0.5 - 0.5 * level) * self.standard_error_
+        width = norm.isf(tails(level)[0]) * self.standard_error_
         return self.theta_ - width, self.theta_ + width
 
 

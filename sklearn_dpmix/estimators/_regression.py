@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
+from .._draws import tails
 from .._typing import Floats, Seed
 from ..models import GaussianPredictors, RegressionPrior
 from ..models._regression import ClampedRegression
@@ -322,10 +323,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         lower, upper : ndarrays of shape (n_features,)
         """
         check_is_fitted(self)
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1, got level={level!r}")
-        tails = 0.5 - 0.5 * level, 0.5 + 0.5 * level
-        return tuple(np.quantile(self.coef_draws_.reshape(-1, self.coef_draws_.shape[-1]), tails, axis=0))
+        lower, upper = np.quantile(self.coef_draws_, tails(level), axis=(0, 1))
+        return lower, upper
 
     def _predictors(self, X):
         check_is_fitted(self)
