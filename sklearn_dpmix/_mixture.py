@@ -1,5 +1,6 @@
 """Draws of a mixing measure, and what can be computed from them: densities, cdfs, quantiles, moments, samples."""
 
+from copy import copy
 from math import exp, inf, log
 
 import numpy as np
@@ -62,6 +63,13 @@ class MixtureDraws:
         padded = np.zeros((len(self.flat.n_atoms), self.flat.n_clusters.max()))
         padded[draw[is_occupied], place[is_occupied]] = self.flat.weights[is_occupied]
         return self.by_chain(padded)
+
+    def with_columns(self, columns):
+        """The same draws with some columns of θ only."""
+        part = copy(self)
+        part.flat = self.flat._replace(theta=np.ascontiguousarray(self.flat.theta[:, columns]))
+        part.atoms = part.start, part.log_weights, part.flat.theta
+        return part
 
     def every(self, n_most):
         """Numbers of at most ``n_most`` draws, evenly spaced over all chains."""

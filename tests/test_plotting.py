@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator
@@ -153,6 +155,20 @@ def test_density_of_draws_is_their_mean_and_quantiles():
     flat = draws.reshape(100, 3)
     np.testing.assert_allclose(display.line_.get_ydata(), flat.mean(axis=0))
     np.testing.assert_allclose(band_of(display.band_, [0, 1, 2]), np.quantile(flat, [0.25, 0.75], axis=0))
+
+
+def test_density_of_one_feature_of_a_mixture():
+    """Catches points, limits or a density of another feature than the one that was asked for by name."""
+    rng = np.random.default_rng(0)
+    Z = pd.DataFrame({"low": rng.normal(-5.0, 1.0, 60), "high": rng.normal(50.0, 1.0, 60)})
+    model = PrivateDPMixture(n_chains=1, n_warmup=20, n_draws=50, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(Z)
+    display = DensityDisplay.from_estimator(model, feature="high", n_points=20)
+    assert display.ax_.get_xlabel() == "high" and 40.0 < display.points[0] < display.points[-1] < 60.0
+    expected = np.exp(model.score_samples(display.points[:, None], feature=1))
+    np.testing.assert_array_equal(display.line_.get_ydata(), expected)
 
 
 def test_density_of_a_margin_where_the_estimator_offers_it():
@@ -488,7 +504,7 @@ WRONG = {
     "level 0": (lambda: CoefficientDisplay.from_draws(DRAWS, level=0.0), ValueError, "level=0.0"),
     "level of ranks": (lambda: CalibrationDisplay.from_ranks([0], 1, level=1), ValueError, "level=1"),
     "three features": (
-        lambda: DensityDisplay.from_estimator(Wide()), ValueError, "have 3 features: fit that feature alone",
+        lambda: DensityDisplay.from_estimator(Wide()), ValueError, "have 3: pass feature=0",
     ),
     "no margin": (
         lambda: DensityDisplay.from_estimator(Wide(), feature=1), ValueError, "feature=1, but Wide offers no density",

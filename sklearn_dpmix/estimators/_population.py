@@ -1,12 +1,13 @@
 """What draws of a mixture say of confidential records: densities, probabilities, moments, new records."""
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from .._draws import tails
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 
@@ -23,6 +24,7 @@ class PopulationMixin:
 
     _draws_: Any
     _kernel: Any
+    _lowered: Any
     _n_features_: int
     kernel_: Any
     n_jobs: int | None
@@ -36,7 +38,31 @@ class PopulationMixin:
             raise ValueError(f"X has {X.shape[1]} features, but confidential records have {self._n_features_}")
         return X
 
-    def density_draws(self, X: ArrayLike) -> Floats:
+    def _density_of(self, X, feature):
+        """(draws, compiled kernel, points) of the density of whole records, or of one of their features."""
+        if feature is None:
+            X = self._points(X)
+            return self._draws_, self._kernel(), X
+        check_is_fitted(self)
+        j = self._feature(feature)
+        X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
+        if X.shape[1] != 1:
+            raise ValueError(f"X must have one column with feature={feature!r}, got shape {X.shape}")
+        kernel, columns = self.kernel_.margin(j, self._n_features_)
+        return self._draws_.with_columns(columns), self._lowered(kernel, 1), X
+
+    def _feature(self, feature):
+        names = getattr(self, "feature_names_in_", np.array([])).tolist()
+        if feature in names:
+            return names.index(feature)
+        if isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < self._n_features_:
+            return int(feature)
+        raise ValueError(
+            f"feature must be an integer from 0 to {self._n_features_ - 1}"
+            f"{f' or one of {names}' if names else ''}, got feature={feature!r}"
+        )
+
+    def density_draws(self, X: ArrayLike, *, feature: int | str | None = None) -> Floats:
         """Draws of the density of confidential records.
 
         Each draw is a random density, the unseen part of the mixture drawn with it (what is left of it below a mass of
@@ -45,49 +71,50 @@ class PopulationMixin:
         Parameters
         ----------
         X : array-like of shape (n_points, n_features)
+            With ``feature`` of shape (n_points, 1).
+        feature : int or str, optional
+            One feature, by its number or its name at ``fit``: the density of that feature alone.
 
         Returns
         -------
         densities : ndarray of shape (n_chains, n_draws, n_points)
         """
-        X = self._points(X)
-        return self._draws_.density(self._kernel(), X, self.n_jobs)
+        draws, kernel, X = self._density_of(X, feature)
+        return draws.density(kernel, X, self.n_jobs)
 
-    def density_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
+    def density_interval(
+        self, X: ArrayLike, level: float = 0.95, *, feature: int | str | None = None
+    ) -> tuple[Floats, Floats]:
         """Pointwise posterior interval of the density at X, in little memory.
 
         Parameters
         ----------
         X : array-like of shape (n_points, n_features)
         level : float in (0, 1), default=0.95
+        feature : as in :meth:`density_draws`
 
         Returns
         -------
         lower, upper : ndarrays of shape (n_points,)
         """
-        X = self._points(X)
-        if not isinstance(level, Real) or not 0 < level < 1:
-            raise ValueError(
-                f"level must be a number strictly between 0 and 1, got {level!r}: 0.95 for a 95 % interval"
-            )
-        lower, upper = self._draws_.density_quantiles(
-            self._kernel(), X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], self.n_jobs
-        )
+        draws, kernel, X = self._density_of(X, feature)
+        lower, upper = draws.density_quantiles(kernel, X, tails(level), self.n_jobs)
         return lower, upper
 
-    def score_samples(self, X: ArrayLike) -> Floats:
+    def score_samples(self, X: ArrayLike, *, feature: int | str | None = None) -> Floats:
         """Log posterior predictive density of confidential records: the log of the mean density draw.
 
         Parameters
         ----------
         X : array-like of shape (n_points, n_features)
+        feature : as in :meth:`density_draws`
 
         Returns
         -------
         log_density : ndarray of shape (n_points,)
         """
-        X = self._points(X)
-        return self._draws_.log_predictive(self._kernel(), X, self.n_jobs)
+        draws, kernel, X = self._density_of(X, feature)
+        return draws.log_predictive(kernel, X, self.n_jobs)
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Mean of :meth:`score_samples`."""

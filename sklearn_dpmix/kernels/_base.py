@@ -108,6 +108,15 @@ class Kernel(Component):
         """Return (columns of ``theta``, columns of ``stats``) for records of ``n_features``."""
         raise TypeError(f"{type(self).__name__} must define sizes(n_features)")
 
+    def margin(self, j: int, n_features: int) -> tuple["Kernel", slice]:
+        """Return (the kernel of feature ``j`` alone, the columns of ``theta`` that are its parameters)."""
+        if n_features == 1:
+            return self, slice(None)
+        raise ValueError(
+            f"kernel={self!r} of {n_features} features does not say which law one of them has: define margin(j, "
+            "n_features)"
+        )
+
     def resolve(self, release: Any) -> Self:
         """Return the kernel with its open parameters filled in from the release (see ``NormalKernel``)."""
         return self

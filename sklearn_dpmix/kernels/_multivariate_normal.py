@@ -85,6 +85,16 @@ class MultivariateNormalKernel(NormalKernel):
             scale=2.0 * np.diag(spread) if self.scale is None else self.scale,
         )
 
+    def margin(self, j: int, n_features: int) -> tuple[NormalKernel, slice]:
+        """Σ_jj is IG((dof - n_features + 1)/2, Ψ_jj/2): feature j alone has the base measure of ``NormalKernel``."""
+        alone = NormalKernel(
+            mean=per_feature("mean", self.mean, n_features)[j].item(),
+            mean_precision=self.mean_precision,
+            shape=0.5 * (_number("dof", self.dof, n_features - 1.0) - n_features + 1.0),
+            scale=0.5 * _matrix(self.scale, n_features)[j, j].item(),
+        )
+        return alone, slice(4 * j, 4 * (j + 1))
+
     def _lower(self, *, n_features, **context):
         d = n_features
         scale = _matrix(self.scale, d)

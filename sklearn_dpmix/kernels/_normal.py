@@ -50,6 +50,7 @@ class NormalKernel(Kernel):
 
     tilts = frozenset({"flat", "linear", "quadratic"})
     _N_PARAMS = 4  # a feature: μ, σ, 1/σ, log σ
+    _PER_FEATURE = "mean", "mean_precision", "shape", "scale"
 
     def __init__(
         self,
@@ -92,6 +93,10 @@ class NormalKernel(Kernel):
             "prior_shape": per_feature("shape", self.shape, n_features, 0.0),
             "prior_scale": per_feature("scale", self.scale, n_features, 0.0),
         }
+
+    def margin(self, j: int, n_features: int) -> tuple["NormalKernel", slice]:
+        of_one = {name: per_feature(name, getattr(self, name), n_features)[j].item() for name in self._PER_FEATURE}
+        return type(self)(**of_one), slice(self._N_PARAMS * j, self._N_PARAMS * (j + 1))
 
     def _lower(self, *, n_features, **context):
         return lower(type(self), self._hyperparameters(n_features))

@@ -72,6 +72,11 @@ class TruncatedNormalKernel(NormalKernel):
         normal = NormalKernel(self.mean, self.mean_precision, self.shape, self.scale).resolve(release)
         return type(self)(**normal.get_params(), bounds=np.column_stack([low, high]))
 
+    def margin(self, j: int, n_features: int) -> tuple["TruncatedNormalKernel", slice]:
+        kernel, columns = super().margin(j, n_features)
+        kernel.bounds = tuple(check_bounds(self.bounds, n_features)[j].tolist())
+        return kernel, columns
+
     def _hyperparameters(self, n_features):
         low, high = check_bounds(self.bounds, n_features).T
         return super()._hyperparameters(n_features) | {"low": low.copy(), "high": high.copy()}

@@ -118,14 +118,14 @@ class DensityDisplay:
         Parameters
         ----------
         estimator : fitted estimator with ``density_interval`` and ``score_samples``
-            Such as :class:`~sklearn_dpmix.PrivateDPMixture` of one feature.
+            Such as :class:`~sklearn_dpmix.PrivateDPMixture`.
         points : array-like of shape (n_points,), optional
             None: ``n_points`` over the central 99 % of the population (posterior median) and a little more.
         n_points : int, default=200
         level : float in (0, 1), default=0.95
             Of the band at each point.
-        feature : int, optional
-            Which feature's margin, for estimators whose ``density_interval`` and ``score_samples`` take ``feature=``.
+        feature : int or str, optional
+            Which feature, by number or name, where records have several.
         compare : dict of str to estimator, function or array-like, optional
             Other densities by name: a fitted estimator with ``score_samples`` (such as
             :class:`~sklearn_dpmix.DeconvolutionKDE`), a function of points (n_points,), or numbers at ``points``.
@@ -297,24 +297,26 @@ def _evaluate(curve, points):
 def _margin(estimator, feature):
     """Return (keyword arguments for the estimator's methods, the feature, the number of features)."""
     n_features = getattr(estimator, "_n_features_", getattr(estimator, "n_features_in_", 1))
-    if feature is None:
-        if n_features == 1:
-            return {}, 0, 1
-        feature_is = f"feature=None, and confidential records have {n_features} features"
-    else:
-        if not isinstance(feature, Integral) or isinstance(feature, bool) or not 0 <= feature < n_features:
-            raise ValueError(f"feature must be an integer from 0 to {n_features - 1}, got feature={feature!r}")
-        if n_features == 1:
-            return {}, 0, 1
-        methods = estimator.density_interval, estimator.score_samples
-        if all("feature" in signature(method).parameters for method in methods):
-            return {"feature": int(feature)}, int(feature), n_features
-        feature_is = (
-            f"feature={feature}, but {type(estimator).__name__} offers no density of one of {n_features} features"
+    names = getattr(estimator, "feature_names_in_", np.array([])).tolist()
+    if feature is None and n_features > 1:
+        raise ValueError(
+            f"DensityDisplay draws the density of one feature, and confidential records have {n_features}: pass "
+            "feature=0, or another"
         )
+    j = 0 if feature is None else names.index(feature) if feature in names else feature
+    if not isinstance(j, Integral) or isinstance(j, bool) or not 0 <= j < n_features:
+        raise ValueError(
+            f"feature must be an integer from 0 to {n_features - 1}{f' or one of {names}' if names else ''}, got "
+            f"feature={feature!r}"
+        )
+    if n_features == 1:
+        return {}, 0, 1
+    methods = estimator.density_interval, estimator.score_samples
+    if all("feature" in signature(method).parameters for method in methods):
+        return {"feature": int(j)}, int(j), n_features
     raise ValueError(
-        f"DensityDisplay draws the density of one feature; got {feature_is}: fit that feature alone, or draw a "
-        "histogram of estimator.sample(n)[:, j]"
+        f"feature={feature!r}, but {type(estimator).__name__} offers no density of one of {n_features} features: draw "
+        "a histogram of estimator.sample(n)[:, j]"
     )
 
 
