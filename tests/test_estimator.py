@@ -353,6 +353,19 @@ def test_chains_that_have_not_mixed_get_one_warning():
         assert part in message
 
 
+def test_who_wants_the_density_only_is_told_that_it_has_mixed():
+    """Catches a warning about clusters that sends users away from a density that is fine, and comfort without cause."""
+    model = PrivateDPMixture()
+    model.mixing_ = DirichletProcess(concentration=None, prior=(2.0, 2.0))
+    model.ess_ = {"n_clusters": 40.0, "concentration": 60.0, "log_density": 900.0, "mean": 800.0}
+    model.r_hat_ = {"n_clusters": 1.2, "concentration": 1.1, "log_density": 1.01, "mean": 1.02}
+    assert "monitored of the density has: 1.020, 800)" in model._not_mixed()
+    model.r_hat_["mean"] = 1.06
+    assert "density has" not in model._not_mixed()
+    model.r_hat_["mean"], model.ess_["log_density"] = 1.02, 90.0
+    assert "density has" not in model._not_mixed()
+
+
 def test_mixed_chains_are_silent():
     """Catches a false alarm."""
     Z = MECHANISM.privatize(np.random.default_rng(0).normal(size=(30, 1)), random_state=0)

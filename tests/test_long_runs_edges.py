@@ -4,10 +4,12 @@ import os
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from sklearn_dpmix import AutoDraws, PrivateExpFamilyGibbs, PrivatePosteriorDA, _checkpoint
+from sklearn_dpmix import AutoDraws, PrivateDPMixture, PrivateExpFamilyGibbs, PrivatePosteriorDA, _checkpoint
 from sklearn_dpmix._chains import Chain
-from sklearn_dpmix.estimators import _auto_draws
+from sklearn_dpmix._cluster import choose_clustering
+from sklearn_dpmix.estimators import _auto_draws, _dp_mixture
 from sklearn_dpmix.estimators._chain_estimator import fingerprint
 from sklearn_dpmix.estimators._progress import Progress
 from sklearn_dpmix.mechanisms import LaplaceMechanism
@@ -177,3 +179,24 @@ def test_ctrl_c_in_the_summaries_keeps_the_draws(monkeypatch):
     with pytest.warns(RuntimeWarning, match="interrupted: kept 30 of n_draws=30"):
         model = fit()
     np.testing.assert_array_equal(model.theta_draws_, reference.theta_draws_)
+
+
+def test_ctrl_c_in_the_labels_keeps_the_draws(monkeypatch):
+    """Catches draws lost after the last block, because Ctrl-C came while records were put into clusters."""
+    calls = []
+
+    def once(*args):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return choose_clustering(*args)
+
+    mechanism = LaplaceMechanism(epsilon=5.0, bounds=(-3, 3))
+    model = PrivateDPMixture(mechanism, n_chains=1, n_warmup=5, n_draws=30, random_state=0)
+    Z = np.linspace(-3.0, 3.0, 20)[:, None]
+    labels = clone(model).fit(Z).labels_
+    monkeypatch.setattr(_dp_mixture, "choose_clustering", once)
+    with pytest.warns(RuntimeWarning, match="interrupted: kept 30 of n_draws=30"):
+        model.fit(Z)
+    np.testing.assert_array_equal(model.labels_, labels)
+    assert len(calls) == 2

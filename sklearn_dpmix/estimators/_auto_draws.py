@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ._mixed import R_HAT_LIMIT, least, numbers
+from ._mixed import have_mixed, least, numbers
 
 FEWEST = 8  # draws of each chain: from fewer there is no effective sample size
 FIRST_LOOK = 500  # draws of each chain: from fewer an effective sample size is a guess
@@ -85,8 +85,7 @@ class AutoDraws(BaseEstimator):
         return min(self.max_draws, int(np.ceil(n * factor)))
 
     def has_enough(self, r_hat: Scores, ess: Scores) -> bool:
-        worst, fewest = least(r_hat, ess)
-        return worst is None or (r_hat[worst] <= R_HAT_LIMIT and ess[fewest] >= self.min_ess)
+        return have_mixed(r_hat, ess, self.min_ess)
 
     def complaint(self, aim: int, n_drawn: int, r_hat: Scores, ess: Scores) -> str | None:
         """What to say of a run that ended after ``n_drawn`` draws, and was to look again at ``aim``; None: nothing."""

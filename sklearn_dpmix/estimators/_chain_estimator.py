@@ -23,7 +23,7 @@ from .._typing import Seed
 from ._auto_draws import AutoDraws, draws_rule
 from ._datatree import Contents, build_tree
 from ._long_run import LongRun
-from ._mixed import ESS_LIMIT, R_HAT_LIMIT, least, numbers
+from ._mixed import have_mixed, least, numbers
 from ._progress import CallbackSupportMixin
 
 
@@ -53,10 +53,9 @@ class MonitoredDraws:
 
     def _not_mixed(self):
         """What says that the chains have not mixed, with the numbers; None where nothing does."""
-        worst, fewest = least(self.r_hat_, self.ess_)
-        if worst is None or (self.r_hat_[worst] <= R_HAT_LIMIT and self.ess_[fewest] >= ESS_LIMIT):
+        if have_mixed(self.r_hat_, self.ess_):
             return None
-        return f"the chains have not mixed: {numbers(self.r_hat_, self.ess_, worst, fewest)}"
+        return f"the chains have not mixed: {numbers(self.r_hat_, self.ess_, *least(self.r_hat_, self.ess_))}"
 
     def summary(self) -> Any:
         """Mean, sd, 95 % interval, R-hat and effective sample size of the monitored quantities.
@@ -198,14 +197,20 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             run = LongRun(self, step, rule, judge, checkpoint)
             so_far, was_interrupted = run.run(self._start(signature, init, rule, earlier, checkpoint))
         self._hold(signature, so_far)
-        try:
-            keep(self)
-        except KeyboardInterrupt:  # as in a block: the draws are kept; a second one gives up
-            was_interrupted = True
-            keep(self)
         n_drawn = self._n_drawn(so_far.n_done)
         self._interrupted_at_ = n_drawn if was_interrupted else None
+        self._insist(partial(keep, self))
+        was_interrupted = self._interrupted_at_ is not None
         self._shortfall_ = None if was_interrupted else rule.complaint(so_far.aim, n_drawn, self.r_hat_, self.ess_)
+
+    def _insist(self, function):
+        """``function()`` once there are draws: Ctrl-C is remembered, as in a block, and it begins anew; a second one
+        gives up."""
+        try:
+            return function()
+        except KeyboardInterrupt:
+            self._interrupted_at_ = self._n_drawn(self.n_iter_)
+            return function()
 
     def _start(self, signature, init, rule, earlier, checkpoint):
         """The run to go on with: that of the last fit, of the checkpoint (whichever is longer), or a new one."""

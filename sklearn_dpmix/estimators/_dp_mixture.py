@@ -29,6 +29,7 @@ from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator, warn_user
 from ._datatree_contents import MixtureContents
 from ._decorators import available_if, fit_context, with_callbacks
+from ._mixed import have_mixed, least
 from ._population import PopulationMixin
 
 MAX_PARTITION = 5000  # records whose partitions are compared: similarities take 8 bytes a pair
@@ -218,9 +219,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             _, channel, kernel, _ = values
             self._Z_ = Z
             if is_local(self):
-                self._clustering_, self.labels_ = choose_clustering(
-                    self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs
-                )
+                parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs
+                self._clustering_, self.labels_ = self._insist(partial(choose_clustering, *parts))
         self._warn_about_chains()
         return self
 
@@ -261,11 +261,23 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         monitors["log_density"] = np.log(at_centre + np.finfo(float).tiny)
         return monitors
 
+    def _not_mixed(self):
+        """Clusters mix worse than densities: who wants the density only is told that it has."""
+        complaint, of_clusters = super()._not_mixed(), {"n_clusters", self.mixing_.random_part}
+        r_hat = {name: value for name, value in self.r_hat_.items() if name not in of_clusters}
+        worst, fewest = least(r_hat, self.ess_)
+        if complaint and worst is not None and have_mixed(r_hat, self.ess_):
+            complaint += f" (what is monitored of the density has: {r_hat[worst]:.3f}, {self.ess_[fewest]:.0f})"
+        return complaint
+
     # --- parts as compiled code sees them ----------------------------------------------------------------------------
 
     def _kernel(self):
-        scale = self.mechanism_.noise_scale_for(self._n_features_) if self.kernel_.absorbs_noise else None
-        return self.kernel_._lower(n_features=self._n_features_, noise_scale=scale)
+        return self._lowered(self.kernel_, self._n_features_)
+
+    def _lowered(self, kernel, n_features):
+        scale = self.mechanism_.noise_scale_for(self._n_features_) if kernel.absorbs_noise else None
+        return kernel._lower(n_features=n_features, noise_scale=scale)
 
     def _channel(self, mechanism, n_records):
         if mechanism is None or self.kernel_.absorbs_noise:

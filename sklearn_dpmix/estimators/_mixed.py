@@ -13,6 +13,12 @@ def least(r_hat, ess):
     return max(known, key=r_hat.get), min(known, key=ess.get)
 
 
+def have_mixed(r_hat, ess, ess_limit=ESS_LIMIT):
+    """Whether nothing says that chains have not mixed."""
+    worst, fewest = least(r_hat, ess)
+    return worst is None or (r_hat[worst] <= R_HAT_LIMIT and ess[fewest] >= ess_limit)
+
+
 def numbers(r_hat, ess, worst, fewest, ess_limit=ESS_LIMIT):
     """The two that decide, in words."""
     return (
