@@ -58,6 +58,8 @@ bench: $(VENV)/.installed-dev
 
 nightly: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -n 2 -m nightly $(ARGS)
+	$(MAKE) docs
+	$(MAKE) test-wheel ARGS=
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
