@@ -80,7 +80,7 @@ def _counts_references(function):
     The package's own do where they name NumPy, and the others borrow all arrays and generators from their callers: to
     count references to them takes as long as to draw from a generator.
     """
-    return not _is_pinned(function.__module__) or "np" in function.__code__.co_names
+    return not _is_pinned(function.__globals__.get("__name__")) or "np" in function.__code__.co_names
 
 
 def entry(function: Function) -> Function:

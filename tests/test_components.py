@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 
 import cloudpickle
 import numba
@@ -873,11 +874,12 @@ def test_a_helper_may_not_return_an_array_that_it_borrows():
     def the_same(x):
         return x
 
-    the_same.__module__, array = sklearn_dpmix.__name__, (numba.typeof(np.zeros(1)),)
+    array = (numba.typeof(np.zeros(1)),)
+    modules = sklearn_dpmix.__name__, "__main__"
+    ours, a_users = (types.FunctionType(the_same.__code__, {"__name__": module}) for module in modules)
     with pytest.raises(TypeError, match=r"the_same returns array.* write into an array instead"):
-        helper(the_same).compile(array)
-    the_same.__module__ = "__main__"  # a user's
-    helper(the_same).compile(array)
+        helper(ours).compile(array)
+    helper(a_users).compile(array)
 
 
 REFERENCES = """

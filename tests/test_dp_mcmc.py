@@ -90,9 +90,13 @@ def test_a_ledger_refuses_what_several_fits_would_overspend():
     assert not hasattr(second, "theta_draws_") and ledger.spent.epsilon <= 4.0
     with pytest.warns(UserWarning, match="NOT private"):  # a simulation spends nothing
         clone(first).set_params(simulate=True, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="budget"):  # before the data are looked at
         clone(first).set_params(n_iter=10).fit([[np.nan, 1.0]])
     assert len(ledger.entries) == 1
+    empty = PrivacyLedger(5.0, 1e-6)
+    with pytest.raises(ValueError, match="NaN"):
+        clone(first).set_params(n_iter=10, ledger=empty).fit([[np.nan, 1.0]])
+    assert empty.entries == ()
     with pytest.raises(ValueError, match="budget"):  # the classifier clones its sampler, and the ledger is the same
         DPLogisticRegressionMCMC(BUDGET, data_norm=1.0, sampler=first).fit(X, X[:, 0] > 0)
 
@@ -351,8 +355,13 @@ def test_logistic_regression_counts_on_its_ledger():
         warnings.simplefilter("ignore")
         spent = model.fit(X, y).privacy_spent_.epsilon
     assert ledger.spent.epsilon == pytest.approx(spent, rel=1e-3)
-    with pytest.raises(BudgetExceededError):
-        model.fit(X, y)
+    with pytest.raises(BudgetExceededError):  # before the data are looked at
+        model.fit(np.full((2000, 3), np.nan), y + 5)
+    assert model.n_features_in_ == model.predict(X).ndim + 1
+    pickle.dumps(model.set_params(ledger=None))
+    with pytest.raises(ValueError, match="nothing to count"):
+        DPLogisticRegressionMCMC(sampler=DPPenaltyMCMC(n_iter=50), ledger=ledger).fit(X, y)
+    model.set_params(ledger=ledger)
     sampler.set_params(ledger=PrivacyLedger(5.0, 1e-6))
     with pytest.raises(ValueError, match="two ledgers"):
         model.fit(X, y)

@@ -8,6 +8,7 @@ from scipy.stats import ks_2samp
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import (
     BetaKernel,
+    CategoricalKernel,
     ConvolvedNormalKernel,
     Kernel,
     MultivariateNormalKernel,
@@ -20,6 +21,7 @@ KERNELS = {
     "normal": NormalKernel(**HYPER, shape=[4.0, 5.0], scale=[2.0, 30.0]),
     "truncated": TruncatedNormalKernel(**HYPER, shape=3.0, scale=2.0, bounds=[(-1.0, 3.0), (-4.0, 0.0)]),
     "convolved": ConvolvedNormalKernel(**HYPER, shape=4.0, scale=[3.0, 9.0]),
+    "categorical": CategoricalKernel(n_categories=3, alpha=0.7),
     "correlated": MultivariateNormalKernel(**HYPER, dof=6.0, scale=[[4.0, 3.0], [3.0, 9.0]]),
 }
 
@@ -43,7 +45,7 @@ def log_density(kernel, theta, k, record):
 
 
 @pytest.mark.parametrize("j", [0, 1])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [name for name in KERNELS if name != "categorical"])
 def test_margin_of_a_cluster_is_the_integral_over_the_other_feature(name, j):
     """Catches columns or hyperparameters of the other feature, and the law given it."""
     kernel = KERNELS[name]
@@ -82,6 +84,23 @@ def test_a_margin_with_the_joint_laws_degrees_of_freedom_is_rejected():
     assert ks_2samp(there[:, 1], alone[:, 1]).pvalue < 1e-6
 
 
+def test_margin_of_categories():
+    """Catches probabilities of another feature's categories."""
+    kernel, theta = KERNELS["categorical"], prior_draws(KERNELS["categorical"], 2, 1)
+    margin, columns = kernel.margin(1, 2)
+    alone = np.ascontiguousarray(theta[:, columns])
+    found = [np.exp(log_density(lowered(margin, 1), alone, 0, [c])) for c in (0.0, 1.0, 2.0)]
+    np.testing.assert_allclose(found, theta[0, 3:6])
+
+
+class Shifted(NormalKernel):
+    """A user's, with a parameter of its own."""
+
+    def __init__(self, mean=None, mean_precision=0.1, shape=3.0, scale=None, shift=0.0):
+        super().__init__(mean, mean_precision, shape, scale)
+        self.shift = shift
+
+
 class Nameless(Kernel):
     def sizes(self, n_features):
         return 2, 2
@@ -92,6 +111,11 @@ def test_what_has_no_margin_says_so():
     assert BetaKernel().margin(0, 1)[1] == slice(None)
     with pytest.raises(ValueError, match=r"Nameless.*define margin"):
         Nameless().margin(0, 2)
+    kernel = Shifted([1.0, 2.0], 0.1, 3.0, 4.0, shift=5.0)
+    assert kernel.margin(1, 2)[0].get_params() == {**kernel.get_params(), "mean": 2.0}
+    kernel.is_product = False
+    with pytest.raises(ValueError, match=r"define margin"):
+        kernel.margin(1, 2)
 
 
 @pytest.mark.filterwarnings("ignore:the chains have not mixed")

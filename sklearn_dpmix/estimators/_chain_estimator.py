@@ -209,7 +209,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         try:
             return function()
         except KeyboardInterrupt:
-            self._interrupted_at_ = self._n_drawn(self.n_iter_)
+            self._interrupted_at_, self._shortfall_ = self._n_drawn(self.n_iter_), None
             return function()
 
     def _start(self, signature, init, rule, earlier, checkpoint):

@@ -56,15 +56,20 @@ class DPInputs:
 
     def _check_privacy(self):
         who = type(self).__name__
+        if self.ledger is not None and not callable(getattr(self.ledger, "spend", None)):
+            raise TypeError(f"ledger of {who} must be a PrivacyLedger, got ledger={self.ledger!r}")
         if self.mechanism is None:
+            if self.ledger is not None:
+                raise ValueError(
+                    f"ledger of {who} has nothing to count: without a mechanism the draws are not private; give "
+                    "mechanism=GaussianMechanism(epsilon=..., delta=...), or no ledger"
+                )
             return None
         if self.random_state is not None and not self.simulate:
             raise ValueError(
                 f"{who} draws noise from the operating system's entropy: whoever knows random_state could take it off. "
                 "Leave random_state=None, or simulate=True on data that are not confidential"
             )
-        if self.ledger is not None and not callable(getattr(self.ledger, "spend", None)):
-            raise TypeError(f"ledger of {who} must be a PrivacyLedger, got ledger={self.ledger!r}")
         if self.secure and self.simulate:
             raise ValueError("secure=True and simulate=True exclude each other")
         return Budget(self)

@@ -49,8 +49,8 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
     classes : pair of labels, optional
         Under a mechanism the labels are public: None is (0, 1).  Without one: what ``y`` holds.
     ledger : PrivacyLedger, optional
-        What the fit releases is counted here; without enough left, ``fit`` raises and looks at nothing.  None: the
-        ``sampler``'s own, where it has one.
+        What the fit releases is counted here; without enough left, ``fit`` raises before it looks at the data.  None:
+        the ``sampler``'s own, where it has one.
     simulate : bool, default=False
         As in :class:`DPPenaltyMCMC`.
     random_state : None, int, Generator or RandomState
@@ -167,13 +167,14 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
                 "data_norm=np.sqrt(n_features) for features in [-1, 1]; got data_norm=None"
             )
         classes, named = self._public_classes(), X
-        if self.mechanism is not None:
+        if self.mechanism is not None or self.ledger is not None:
             self._make_sampler(_num_features(X))._prepare(_num_samples(X))
         X, y = check_X_y(X, y, dtype=np.float64, estimator=self)
-        validate_data(self, named, skip_check_array=True)
         check_classification_targets(y)
         classes, codes = self._encode(y, classes)
         self.sampler_, self.classes_ = self._make_sampler(X.shape[1]).fit(X, codes), classes
+        self.sampler_.ledger = None  # it was charged, and one without a file cannot be pickled
+        validate_data(self, named, skip_check_array=True)
         draws = self.sampler_.settled_draws()
         self.coef_draws_ = draws[:, :, : X.shape[1]]
         self.intercept_draws_ = draws[:, :, X.shape[1]] if self.fit_intercept else np.zeros(draws.shape[:2])

@@ -93,7 +93,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         model, budget, plan = self._prepare(_num_samples(X))
         self._take_fit()
         records = self._check_records(model, X, y)
-        if self.ledger is not None and not self.simulate and budget is not None:
+        if self.ledger is not None and not self.simulate:
             self.ledger.spend(plan.releases, type(self).__name__)
         self._run(model, records, budget, plan)
         self._warn(plan)
@@ -104,7 +104,10 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
     def _prepare(self, n_records):
         """(model, Budget or None, Plan): all that can be wrong before anyone looks at a record."""
         model, budget = self._check_model(), self._check_privacy()
-        return model, budget, self._plan(budget, n_records)
+        plan = self._plan(budget, n_records)
+        if self.ledger is not None and not self.simulate:
+            self.ledger.check(plan.releases, type(self).__name__)
+        return model, budget, plan
 
     def _plan(self, budget, n_records):
         """How many iterations with how much noise; raises where the budget allows none."""

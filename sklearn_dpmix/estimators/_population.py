@@ -53,6 +53,8 @@ class PopulationMixin:
 
     def _feature(self, feature):
         names = getattr(self, "feature_names_in_", np.array([])).tolist()
+        if len(names) != self._n_features_:  # those of a release that is not of records
+            names = []
         if feature in names:
             return names.index(feature)
         if isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < self._n_features_:

@@ -65,6 +65,9 @@ class CategoricalKernel(Kernel):
     def sizes(self, n_features: int) -> tuple[int, int]:
         return self.n_categories * n_features, self.n_categories * n_features
 
+    def margin(self, j: int, n_features: int) -> tuple["CategoricalKernel", slice]:
+        return self, slice(self.n_categories * j, self.n_categories * (j + 1))
+
     def _lower(self, *, n_features, **context):
         fields = {"n_features": n_features, "size": self.n_categories, "concentration": float(self.alpha)}
         return lower(type(self), fields | {"log_uniform": -np.log(self.n_categories)})

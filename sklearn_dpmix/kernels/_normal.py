@@ -1,5 +1,6 @@
 """Normal kernel with a normal-inverse-gamma base measure, a product over features (Beraha et al., §4.1)."""
 
+from copy import copy
 from math import erfc, exp, inf, lgamma, log, pi, sqrt
 from typing import Any, Self
 
@@ -95,8 +96,12 @@ class NormalKernel(Kernel):
         }
 
     def margin(self, j: int, n_features: int) -> tuple["NormalKernel", slice]:
-        of_one = {name: per_feature(name, getattr(self, name), n_features)[j].item() for name in self._PER_FEATURE}
-        return type(self)(**of_one), slice(self._N_PARAMS * j, self._N_PARAMS * (j + 1))
+        if n_features == 1 or not self.is_product:
+            return super().margin(j, n_features)  # type: ignore[return-value]
+        alone = copy(self)
+        for name in self._PER_FEATURE:
+            setattr(alone, name, per_feature(name, getattr(self, name), n_features)[j].item())
+        return alone, slice(self._N_PARAMS * j, self._N_PARAMS * (j + 1))
 
     def _lower(self, *, n_features, **context):
         return lower(type(self), self._hyperparameters(n_features))

@@ -175,7 +175,7 @@ class DensityDisplay:
             density=np.exp(estimator.score_samples(X, **margin)),
             band=estimator.density_interval(X, level=level, **margin),
             level=level,
-            curves={name: _evaluate(curve, points) for name, curve in _named("compare", compare).items()},
+            curves={name: _evaluate(curve, points, feature) for name, curve in _named("compare", compare).items()},
             records=records,
             release=release,
             feature_name=feature_name,
@@ -288,15 +288,16 @@ def _named(name, curves):
     return curves or {}
 
 
-def _evaluate(curve, points):
+def _evaluate(curve, points, feature):
     if hasattr(curve, "score_samples"):
-        return np.exp(curve.score_samples(points[:, None]))
+        margin = _margin(curve, feature)[0] if _n_features(curve) > 1 else {}
+        return np.exp(curve.score_samples(points[:, None], **margin))
     return curve(points) if callable(curve) else curve
 
 
 def _margin(estimator, feature):
     """Return (keyword arguments for the estimator's methods, the feature, the number of features)."""
-    n_features = getattr(estimator, "_n_features_", getattr(estimator, "n_features_in_", 1))
+    n_features = _n_features(estimator)
     names = getattr(estimator, "feature_names_in_", np.array([])).tolist()
     if feature is None and n_features > 1:
         raise ValueError(
@@ -311,13 +312,16 @@ def _margin(estimator, feature):
         )
     if n_features == 1:
         return {}, 0, 1
-    methods = estimator.density_interval, estimator.score_samples
-    if all("feature" in signature(method).parameters for method in methods):
+    if "feature" in signature(estimator.score_samples).parameters:
         return {"feature": int(j)}, int(j), n_features
     raise ValueError(
         f"feature={feature!r}, but {type(estimator).__name__} offers no density of one of {n_features} features: draw "
         "a histogram of estimator.sample(n)[:, j]"
     )
+
+
+def _n_features(estimator):
+    return getattr(estimator, "_n_features_", getattr(estimator, "n_features_in_", 1))
 
 
 def _default_points(estimator, n_points, j, records):

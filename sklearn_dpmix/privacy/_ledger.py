@@ -168,14 +168,31 @@ class PrivacyLedger:
         with self._current() as entries:
             if self._file is not None:
                 check_storable(releases)
-            so_far = _flat(entries)
-            if not fits([*so_far, *releases], **self._budget):
-                raise BudgetExceededError(self._refusal(so_far, releases, what))
+            self._check(entries, releases, what)
             entries = [*entries, (what, releases)]
             if self._file is not None:
                 self._file.write(entries)
             self._entries = entries
         return LedgerEntry(what, releases)
+
+    def check(self, releases: Releases | Iterable[Releases], what: str = "") -> None:
+        """Refuse, as :meth:`spend` would now, and record nothing.
+
+        Parameters
+        ----------
+        releases, what :
+            As in :meth:`spend`.
+
+        Raises
+        ------
+        BudgetExceededError
+        """
+        self._check(self._now(), as_list(releases), what)
+
+    def _check(self, entries, releases, what):
+        so_far = _flat(entries)
+        if not fits([*so_far, *releases], **self._budget):
+            raise BudgetExceededError(self._refusal(so_far, releases, what))
 
     def would_fit(self, releases: Releases | Iterable[Releases]) -> bool:
         """Whether releases would fit now; only :meth:`spend` makes sure that they still do.
