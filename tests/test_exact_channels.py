@@ -365,8 +365,8 @@ FAMILIES = {
 }
 LOCAL = ("neal5", "slice", "conditional", "neal8", "auto")
 NIGHTLY = {
-    *product(("haar-normal",), ("slice", "neal8", "conditional", "cells")),
-    *product(("haar-beta",), ("slice", "neal8")),
+    *product(("haar-normal",), ("slice", "neal8", "conditional", "neal5", "cells")),
+    *product(("haar-beta",), ("slice", "neal8", "conditional")),
     *product(("binomial-beta",), ("slice", "neal8")),
     ("categories", "neal8"),
 }
