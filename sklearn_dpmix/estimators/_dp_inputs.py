@@ -56,7 +56,7 @@ class DPInputs:
 
     def _check_privacy(self):
         who = type(self).__name__
-        if self.ledger is not None and not callable(getattr(self.ledger, "spend", None)):
+        if self.ledger is not None and not callable(getattr(self.ledger, "check", None)):
             raise TypeError(f"ledger of {who} must be a PrivacyLedger, got ledger={self.ledger!r}")
         if self.mechanism is None:
             if self.ledger is not None:
