@@ -28,7 +28,7 @@ test-oldest:
 
 # The wheel as users get it: no extras, a cold cache, and the clone's package out of reach.  What build/ holds from an
 # earlier build would go into the wheel, so it goes first.
-WHEEL_TESTS := components datasets estimator ledger mechanisms metrics queries release_mode scikit_learn
+WHEEL_TESTS := compile_cache components datasets estimator layers ledger mechanisms metrics queries release_mode scikit_learn
 NEED_EXTRAS := plotting/* mechanisms/_opendp.py
 WHEEL_PY := "$(CURDIR)/build/venv/bin/python"
 test-wheel:

@@ -427,7 +427,7 @@ class NeverRead:
         ({"ledger": 5.0}, "ledger of DPPenaltyMCMC must be a PrivacyLedger"),
         ({"mechanism": None}, "ledger of DPPenaltyMCMC has nothing to count"),
         ({"mechanism": None, "ledger": None, "n_iter": None}, "without a mechanism has no noise"),
-        ({"mechanism": None, "ledger": None, "batch_size": 2001}, "batch_size must be at most the number of records, 2000"),
+        ({"mechanism": None, "ledger": None, "batch_size": 2001}, "must be at most the number of records, 2000"),
     ],
 )
 def test_bad_parameters_before_any_data(parameters, message):
