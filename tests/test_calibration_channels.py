@@ -75,6 +75,7 @@ NIGHTLY = {
     "counts, conditional",
     "laplace and beta, neal5",
     "randomised response, neal8",
+    "randomised response, conditional",
 }
 
 

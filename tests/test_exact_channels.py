@@ -367,8 +367,11 @@ LOCAL = ("neal5", "slice", "conditional", "neal8", "auto")
 NIGHTLY = {
     *product(("haar-normal",), ("slice", "neal8", "conditional", "neal5", "cells")),
     *product(("haar-beta",), ("slice", "neal8", "conditional")),
-    *product(("binomial-beta",), ("slice", "neal8")),
-    ("categories", "neal8"),
+    *product(("binomial-beta",), ("slice", "neal8", "conditional")),
+    *product(("categories", "noise-free categories"), ("slice", "neal8")),
+    ("two-categories", "neal5"),
+    ("smoothed-beta", "conditional"),
+    ("perturbed-beta", "slice"),
 }
 COMBINATIONS = [
     *product(("categories",), LOCAL),

@@ -116,7 +116,7 @@ def nightly(*values):
 
 COMBINATIONS = [
     nightly("auto", "none"),
-    ("neal2", "none"),
+    nightly("neal2", "none"),
     ("neal3", "none"),
     ("imputed", "laplace"),
     nightly("imputed", "gaussian"),
