@@ -157,6 +157,21 @@ def test_density_of_draws_is_their_mean_and_quantiles():
     np.testing.assert_allclose(band_of(display.band_, [0, 1, 2]), np.quantile(flat, [0.25, 0.75], axis=0))
 
 
+@pytest.mark.parametrize("width", [3.0, 6.4, 12.0])
+def test_the_legend_stays_within_narrow_axes(width):
+    """Catches one that runs over the axes beside it, or over the curve."""
+    _, ax = plt.subplots(figsize=(width, 4.0))
+    points = np.linspace(-3.0, 3.0, 61)
+    density = stats.norm.pdf(points)
+    band, records = (0.5 * density, 1.5 * density), np.linspace(-2.0, 2.0, 50)
+    display = DensityDisplay(points=points, density=density, band=band, level=0.95, records=records, release=records)
+    display.plot(ax)
+    room, legend = ax.get_window_extent(), display.ax_.get_legend().get_window_extent()
+    assert room.x0 <= legend.x0 and legend.x1 <= room.x1
+    top = ax.transData.transform((0.0, 1.5 * density.max()))[1]
+    assert top <= legend.y0
+
+
 def test_density_of_one_feature_of_a_mixture():
     """Catches points, limits or a density of another feature than the one that was asked for by name."""
     rng = np.random.default_rng(0)

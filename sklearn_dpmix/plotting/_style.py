@@ -65,10 +65,14 @@ def _check_axes(ax, what):
 def legend_at_top(ax, handles, labels=None):
     """A legend within the axes, at the top, and the share of their height that it needs."""
     labels = [handle.get_label() for handle in handles] if labels is None else labels
-    n_columns = min(3, len(labels))
-    spacing = {"ncols": n_columns, "columnspacing": 1.2, "handlelength": 1.8}
-    ax.legend(handles, labels, frameon=False, fontsize="small", loc="upper center", **spacing)
-    return 0.04 + 0.06 * -(-len(labels) // n_columns)
+    look = {"frameon": False, "fontsize": "small", "loc": "upper center", "columnspacing": 1.2, "handlelength": 1.8}
+    room = ax.get_window_extent()
+    for n_columns in (3, 2, 1):
+        legend = ax.legend(handles, labels, ncols=n_columns, **look)
+        needs = legend.get_window_extent()
+        if needs.width <= room.width:
+            break
+    return min(needs.height / room.height, 0.5)
 
 
 def label(name, unit=None):
