@@ -3,9 +3,9 @@
 ``monitors`` is a dict of name to array of shape (n_chains, n_draws), or (n_chains, n_draws, size) for a vector.
 """
 
-from numbers import Real
-
 import numpy as np
+
+from ._parameters import tails
 
 COLUMNS = ("mean", "sd", "2.5%", "97.5%", "r_hat", "ess")
 
@@ -55,11 +55,11 @@ def convergence(monitors):
     return r_hat, ess
 
 
-def tails(level):
-    """Probabilities of the ends of an equal-tailed interval."""
-    if not isinstance(level, Real) or isinstance(level, bool) or not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1, got level={level!r}: 0.95 for a 95 % interval")
-    return 0.5 - 0.5 * level, 0.5 + 0.5 * level
+def central_interval(draws, level):
+    """(lower, upper) ends of the equal-tailed interval of each number, (size,), of draws of shape (..., size)."""
+    draws = np.asarray(draws)
+    lower, upper = np.quantile(draws.reshape(-1, draws.shape[-1]), tails(level), axis=0)
+    return lower, upper
 
 
 class Summary(dict):

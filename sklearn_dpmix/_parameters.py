@@ -1,5 +1,7 @@
 """Checks of mechanisms' parameters, and the calibration that the ones with a sensitivity share."""
 
+from numbers import Integral
+
 import numpy as np
 
 
@@ -12,6 +14,37 @@ def numbers(value):
     except (TypeError, ValueError):
         pass
     return None
+
+
+def in_unit_interval(name, value, ndim):
+    """Return numbers strictly between 0 and 1 as an array of at most ``ndim`` axes."""
+    array = numbers(value)
+    if array is None or array.ndim > ndim or array.size == 0 or not np.all((array > 0) & (array < 1)):
+        what = "a probability between 0 and 1" if ndim == 0 else "probabilities between 0 and 1, one or a list of them"
+        raise ValueError(f"{name} must be {what}, both excluded, got {name}={value!r}: pass 0.95 for 95 %")
+    return array
+
+
+def check_level(level):
+    """Return the level of an interval as a float."""
+    return float(in_unit_interval("level", level, 0))
+
+
+def tails(level):
+    """Probabilities of the ends of a central interval."""
+    level = check_level(level)
+    return [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+
+
+def feature_number(feature, names, n_features):
+    """Return the number of a feature that is given by number or by name; names of something else are left aside."""
+    names = list(names) if len(names) == n_features else []
+    if feature in names:
+        return names.index(feature)
+    if isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < n_features:
+        return int(feature)
+    known = f" or one of {[str(name) for name in names]}" if names else ""
+    raise ValueError(f"feature must be an integer from 0 to {n_features - 1}{known}, got feature={feature!r}")
 
 
 def check_bounds(bounds, n_features):

@@ -7,8 +7,12 @@ import subprocess
 import sys
 import textwrap
 
+import numba
+import pytest
+
 import sklearn_dpmix
 
+COMPILES = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 PACKAGE = pathlib.Path(sklearn_dpmix.__file__).parent
 
 

@@ -6,14 +6,11 @@ import numba
 import numpy as np
 import pytest
 from numba.core.caching import FunctionCache
-from scripts import edit, run, write
+from scripts import COMPILES, edit, run, write
 
 from sklearn_dpmix._compiled import Reach, compiled, entry
 from sklearn_dpmix.mechanisms import AdditiveMechanism, NoNoise
 from sklearn_dpmix.mechanisms._additive import _log_density
-
-COMPILES = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
-
 
 # ---------------------------------------------------------------- the cache never lies
 

@@ -14,7 +14,7 @@ import numpy as np
 import oracle
 import pytest
 from scipy import stats
-from scripts import edit, run, write
+from scripts import COMPILES, edit, run, write
 from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 import sklearn_dpmix
@@ -24,9 +24,6 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, NoNois
 from sklearn_dpmix.mechanisms._additive import _log_density
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import Neal5
-
-COMPILES = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
-
 
 # ---------------------------------------------------------------- a user's own mechanism and kernel
 

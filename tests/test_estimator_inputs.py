@@ -253,7 +253,7 @@ def test_bad_parameters_are_refused_before_anything_starts(no_chains, params, er
 def test_bad_arguments_of_predictions_are_refused(fitted):
     """Catches an interval of level 95, a median at 50, a negative number of records."""
     for level in (0.0, 1.0, 95, -0.1, np.nan, "0.9", None):
-        with pytest.raises(ValueError, match=r"level must .* between 0 and 1, got"):
+        with pytest.raises(ValueError, match=r"level must .* between 0 and 1, both excluded, got"):
             fitted.density_interval(RELEASE, level=level)
     for q in (0.0, 1.0, 50, np.nan, [0.5, 1.5], [[0.5]], "median", None):
         with pytest.raises(ValueError, match=r"q must .* between 0 and 1, got"):

@@ -167,7 +167,7 @@ def test_attributes_and_interval():
     low, high = fit.interval()
     assert np.isclose(high[0] - low[0], 2 * 1.959964 * fit.standard_error_[0])
     assert np.array_equal(fit.theta_, clone(model).fit([37.4]).theta_)
-    with pytest.raises(ValueError, match=r"level must be between 0 and 1, got level=1"):
+    with pytest.raises(ValueError, match=r"level must be a probability between 0 and 1, both excluded, got level=1"):
         fit.interval(1)
 
 

@@ -11,7 +11,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_features, _num_samples, check_is_fitted, check_X_y, validate_data
 
-from .._draws import tails
+from .._draws import central_interval
+from .._parameters import tails
 from .._typing import Array, Floats, Seed
 from ..models import LogisticLikelihood
 from ..models._likelihood import clip_rows
@@ -167,7 +168,7 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
                 "data_norm=np.sqrt(n_features) for features in [-1, 1]; got data_norm=None"
             )
         classes, named = self._public_classes(), X
-        if self.mechanism is not None or self.ledger is not None:
+        if self.mechanism is not None:
             self._make_sampler(_num_features(X))._prepare(_num_samples(X))
         X, y = check_X_y(X, y, dtype=np.float64, estimator=self)
         check_classification_targets(y)
@@ -238,8 +239,7 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         lower, upper : ndarrays of shape (n_features,)
         """
         check_is_fitted(self)
-        lower, upper = np.quantile(self.coef_draws_, tails(level), axis=(0, 1))
-        return lower, upper
+        return central_interval(self.coef_draws_, level)
 
     def predict_proba_draws(self, X: ArrayLike) -> Floats:
         """The probability of the second class under up to 1000 draws.

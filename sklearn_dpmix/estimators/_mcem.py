@@ -10,8 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from .._draws import tails
-from .._parameters import numbers
+from .._parameters import numbers, tails
 from .._random import as_generator
 from .._typing import Floats, Seed
 from ..samplers._mcem import (

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from .._draws import tails
+from .._parameters import feature_number, tails
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 
@@ -44,25 +44,12 @@ class PopulationMixin:
             X = self._points(X)
             return self._draws_, self._kernel(), X
         check_is_fitted(self)
-        j = self._feature(feature)
+        j = feature_number(feature, getattr(self, "feature_names_in_", ()), self._n_features_)
         X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
         if X.shape[1] != 1:
             raise ValueError(f"X must have one column with feature={feature!r}, got shape {X.shape}")
         kernel, columns = self.kernel_.margin(j, self._n_features_)
         return self._draws_.with_columns(columns), self._lowered(kernel, 1), X
-
-    def _feature(self, feature):
-        names = getattr(self, "feature_names_in_", np.array([])).tolist()
-        if len(names) != self._n_features_:  # those of a release that is not of records
-            names = []
-        if feature in names:
-            return names.index(feature)
-        if isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < self._n_features_:
-            return int(feature)
-        raise ValueError(
-            f"feature must be an integer from 0 to {self._n_features_ - 1}"
-            f"{f' or one of {names}' if names else ''}, got feature={feature!r}"
-        )
 
     def density_draws(self, X: ArrayLike, *, feature: int | str | None = None) -> Floats:
         """Draws of the density of confidential records.

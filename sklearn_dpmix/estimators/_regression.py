@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from .._draws import tails
+from .._draws import central_interval
 from .._typing import Floats, Seed
 from ..models import GaussianPredictors, RegressionPrior
 from ..models._regression import ClampedRegression
@@ -323,8 +323,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         lower, upper : ndarrays of shape (n_features,)
         """
         check_is_fitted(self)
-        lower, upper = np.quantile(self.coef_draws_, tails(level), axis=(0, 1))
-        return lower, upper
+        return central_interval(self.coef_draws_, level)
 
     def _predictors(self, X):
         check_is_fitted(self)

@@ -96,7 +96,7 @@ class NormalKernel(Kernel):
         }
 
     def margin(self, j: int, n_features: int) -> tuple["NormalKernel", slice]:
-        if n_features == 1 or not self.is_product:
+        if not self.is_product:
             return super().margin(j, n_features)  # type: ignore[return-value]
         alone = copy(self)
         for name in self._PER_FEATURE:

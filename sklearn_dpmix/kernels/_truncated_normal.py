@@ -74,8 +74,7 @@ class TruncatedNormalKernel(NormalKernel):
 
     def margin(self, j: int, n_features: int) -> tuple["TruncatedNormalKernel", slice]:
         kernel, columns = super().margin(j, n_features)
-        if n_features > 1:
-            kernel.bounds = tuple(check_bounds(self.bounds, n_features)[j].tolist())
+        kernel.bounds = tuple(check_bounds(self.bounds, n_features)[j].tolist())
         return kernel, columns
 
     def _hyperparameters(self, n_features):

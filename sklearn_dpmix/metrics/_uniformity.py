@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, gammaln, xlogy
 
-from .._parameters import numbers
+from .._parameters import check_level, numbers
 
 PRECISION = 1e-9  # relative, of the band's tail probability
 
@@ -116,7 +116,7 @@ def rank_uniformity(
     (False, True)
     """
     n_draws = _count("n_draws", n_draws, "pass the number of draws that each truth was ranked among")
-    level = float(in_unit_interval("level", level, 0))
+    level = check_level(level)
     ranks = _check_ranks(ranks, n_draws)
     n, n_ranks = len(ranks), n_draws + 1
     if n_points is None:
@@ -206,15 +206,6 @@ def _leaving(n, n_ranks, at, low, high):
         if not len(mass):
             break
     return float(min(left / poisson(n, n), 1.0))
-
-
-def in_unit_interval(name, value, ndim):
-    """Return numbers strictly between 0 and 1 as an array of at most ``ndim`` axes."""
-    array = numbers(value)
-    if array is None or array.ndim > ndim or array.size == 0 or not np.all((array > 0) & (array < 1)):
-        what = "a probability between 0 and 1" if ndim == 0 else "probabilities between 0 and 1, one or a list of them"
-        raise ValueError(f"{name} must be {what}, both excluded, got {name}={value!r}: pass 0.95 for 95 %")
-    return array
 
 
 def _count(name, value, remedy):

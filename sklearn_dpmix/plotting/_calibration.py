@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._parameters import check_level
 from .._typing import Seed
 from ..metrics import RankUniformity, posterior_ranks, rank_uniformity
-from ._checks import check_level
 from ._style import BLACK, PALE, one_axes, require_matplotlib, style
 
 

@@ -6,18 +6,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._parameters import numbers
-from ..metrics._uniformity import in_unit_interval
-
-
-def check_level(level):
-    """Return the level of an interval as a float."""
-    return float(in_unit_interval("level", level, 0))
-
-
-def tails(level):
-    """Probabilities of the ends of a central interval."""
-    level = check_level(level)
-    return [0.5 - 0.5 * level, 0.5 + 0.5 * level]
 
 
 def vector(name, values, size=None, what="one number a point", allow_nan=False):

@@ -6,7 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._checks import check_estimator, check_level, interval, names_of_features, tails, vector
+from .._draws import central_interval
+from .._parameters import check_level
+from ._checks import check_estimator, interval, names_of_features, vector
 from ._style import BLACK, BLUE, ORANGE, PALE, label, legend_at_top, one_axes, require_matplotlib
 
 APART = 0.13  # of a row, from its middle to either method
@@ -147,12 +149,12 @@ class CoefficientDisplay:
         if hasattr(naive, "fit"):
             check_estimator(naive, f"naive= of {caller}", "coef_")
             if hasattr(naive, "coef_draws_"):
-                naive_band = _intervals(naive.coef_draws_, level)
+                naive_band = central_interval(naive.coef_draws_, level)
             naive = np.ravel(naive.coef_)
         estimate = np.ravel(estimator.coef_)
         return cls(
             estimate=estimate,
-            band=_intervals(estimator.coef_draws_, level),
+            band=central_interval(estimator.coef_draws_, level),
             level=level,
             naive=naive,
             naive_band=naive_band,
@@ -187,7 +189,7 @@ class CoefficientDisplay:
                 f"draws must have shape (..., n_features), one column a coefficient, got shape {draws.shape}"
             )
         estimate = draws.reshape(-1, draws.shape[-1]).mean(axis=0)
-        return cls(estimate=estimate, band=_intervals(draws, level), level=level, **parameters).plot(ax)
+        return cls(estimate=estimate, band=central_interval(draws, level), level=level, **parameters).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw.
@@ -230,8 +232,3 @@ class CoefficientDisplay:
 def _draw_intervals(ax, rows, band, color, line):
     has = np.isfinite(band[0]) & np.isfinite(band[1])
     return ax.hlines(rows[has], band[0][has], band[1][has], color=color, linestyle=line, linewidth=1.8)
-
-
-def _intervals(draws, level):
-    draws = np.asarray(draws)
-    return np.quantile(draws.reshape(-1, draws.shape[-1]), tails(level), axis=0)

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._checks import check_estimator, check_level, interval, names_of_features, tails, vector
+from .._parameters import check_level, feature_number, tails
+from ._checks import check_estimator, interval, names_of_features, vector
 from ._style import BLUE, PALE, label, legend_at_top, one_axes, require_matplotlib, style
 
 FEWEST_BINS, MOST_BINS = 10, 60
@@ -298,26 +299,21 @@ def _evaluate(curve, points, feature):
 def _margin(estimator, feature):
     """Return (keyword arguments for the estimator's methods, the feature, the number of features)."""
     n_features = _n_features(estimator)
-    names = getattr(estimator, "feature_names_in_", np.array([])).tolist()
     if feature is None and n_features > 1:
         raise ValueError(
             f"DensityDisplay draws the density of one feature, and confidential records have {n_features}: pass "
             "feature=0, or another"
         )
-    j = 0 if feature is None else names.index(feature) if feature in names else feature
-    if not isinstance(j, Integral) or isinstance(j, bool) or not 0 <= j < n_features:
-        raise ValueError(
-            f"feature must be an integer from 0 to {n_features - 1}{f' or one of {names}' if names else ''}, got "
-            f"feature={feature!r}"
-        )
+    names = getattr(estimator, "feature_names_in_", ())
+    j = feature_number(0 if feature is None else feature, names, n_features)
     if n_features == 1:
-        return {}, 0, 1
-    if "feature" in signature(estimator.score_samples).parameters:
-        return {"feature": int(j)}, int(j), n_features
-    raise ValueError(
-        f"feature={feature!r}, but {type(estimator).__name__} offers no density of one of {n_features} features: draw "
-        "a histogram of estimator.sample(n)[:, j]"
-    )
+        return {}, j, n_features
+    if "feature" not in signature(estimator.score_samples).parameters:
+        raise ValueError(
+            f"feature={feature!r}, but {type(estimator).__name__} offers no density of one of {n_features} features: "
+            "draw a histogram of estimator.sample(n)[:, j]"
+        )
+    return {"feature": j}, j, n_features
 
 
 def _n_features(estimator):
