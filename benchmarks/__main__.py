@@ -79,8 +79,8 @@ def main():
     )
     section(
         "Channels of bins and other cells: Beta kernel, n = 250, ε = 50",
-        "Data: section 4.2.  `auto` is `Cells` here, with the records integrated out; `neal5` and `slice` are the\n"
-        "paper's, `conditional` draws records exactly.\n\n"
+        "Data: section 4.2.  `auto` is `Cells` here, with the records integrated out, and `Sources` on the histogram;\n"
+        "`neal5` and `slice` are the paper's, `conditional` draws records exactly.\n\n"
         + table(
             ("channel", "sampler", "µs a sweep", "clusters /s", "log f(0.5) /s", "ratio to neal5", "ratio"),
             channels.exact_against_paper(),

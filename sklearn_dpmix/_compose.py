@@ -153,6 +153,16 @@ def check_composition(mechanism, kernel, mixing, sampler):
             f"sampler {who} needs a channel of bins or other cells, such as HaarWaveletMechanism, got "
             f'mechanism={mechanism!r}: use sampler="auto"'
         )
+    if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):
+        raise ValueError(
+            f"sampler {who} needs a histogram of all records, such as PerturbedHistogramMechanism releases, got "
+            f'mechanism={mechanism!r}: use sampler="auto"'
+        )
+    if sampler.needs_sources and not (mechanism is not None and mechanism.has_sources):
+        raise ValueError(
+            f"sampler {who} needs draws from a histogram of all records, as SmoothedHistogramMechanism releases, got "
+            f'mechanism={mechanism!r}: use sampler="auto"'
+        )
     if mechanism is not None and mechanism.is_histogram and not sampler.takes_histograms:
         raise ValueError(
             f"sampler {who} takes releases of single records, but mechanism={mechanism!r} releases a histogram of all: "

@@ -22,7 +22,7 @@ from sklearn_dpmix.mechanisms import (
     SmoothedHistogramMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers import Bins, Cells, Conditional, Neal5, Neal8, Slice
+from sklearn_dpmix.samplers import Bins, Cells, Conditional, Neal5, Neal8, Slice, Sources
 
 N_RECORDS = 15
 N_REPLICATES = 800
@@ -56,6 +56,7 @@ SETTINGS = {
     "haar, conditional": (beta, HAAR, Conditional(), 25),
     "haar, neal5": (beta, HAAR, Neal5(), 30),
     "smoothed histogram, bins": (beta, SMOOTHED, Bins(), 5),
+    "smoothed histogram, sources": (beta, SMOOTHED, Sources(), 3),
     "smoothed histogram, conditional": (beta, SMOOTHED, Conditional(), 25),
     "smoothed histogram, neal5": (beta, SMOOTHED, Neal5(), 30),
     "smoothed histogram, slice": (beta, SMOOTHED, Slice(), 30),
@@ -69,6 +70,7 @@ NIGHTLY = {
     "haar, conditional",
     "haar, neal5",
     "smoothed histogram, bins",
+    "smoothed histogram, sources",
     "smoothed histogram, slice",
     "smoothed histogram, conditional",
     "smoothed histogram, neal5",

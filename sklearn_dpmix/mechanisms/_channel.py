@@ -58,6 +58,8 @@ class RecordChannel(Component):
     is_local = True
     #: whether that statistic is a histogram (``HistogramMechanism``)
     is_histogram = False
+    #: whether it is draws from that histogram, each of a record or of none (``draw_n_sources``)
+    has_sources = False
     #: whether releases are integers
     is_discrete = False
     #: kurtosis of additive noise, where it is known

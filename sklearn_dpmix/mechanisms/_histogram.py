@@ -138,6 +138,8 @@ class SmoothedHistogramMechanism(HistogramMechanism):
     (20,)
     """
 
+    has_sources = True
+
     def __init__(
         self,
         epsilon: ArrayLike | None = None,
@@ -251,6 +253,16 @@ class SmoothedHistogramMechanism(HistogramMechanism):
     def log_released(self, table, b, count):
         """Eq. (12): the draws in bin b have density gain·count + δ."""
         return table[2, b] * log(self.gain * count + self.smoothing_in_force)
+
+    @compiled
+    def draw_n_sources(self, rng, table, b):
+        """How many records the draws in bin b came from: each from none, by the smoothing, or from any of them alike."""
+        count, n_sources = table[1, b], 0.0
+        share = self.gain * count / (self.gain * count + self.smoothing_in_force)
+        for _ in range(int(table[2, b])):
+            if rng.random() < share and rng.random() * count < count - n_sources:
+                n_sources += 1.0
+        return n_sources
 
 
 class PerturbedHistogramMechanism(HistogramMechanism):

@@ -6,7 +6,8 @@ from ._abc_rejection import RejectionABC
 from ._abc_sequential import SequentialABC
 from ._auto import Auto
 from ._base import MixtureSampler
-from ._cells import Bins, Cells
+from ._bins import Bins
+from ._cells import Cells
 from ._collapsed import Neal2, Neal3
 from ._conditional import Conditional, Slice
 from ._dp_optimum import PrivateNewton
@@ -16,6 +17,7 @@ from ._jain_neal import JainNeal
 from ._neal5 import Neal5
 from ._neal8 import Neal8
 from ._reuse import ReUse
+from ._sources import Sources
 
 __all__ = [
     "Auto",
@@ -37,4 +39,5 @@ __all__ = [
     "RejectionABC",
     "SequentialABC",
     "Slice",
+    "Sources",
 ]

@@ -38,6 +38,10 @@ class MixtureSampler(Component):
     needs_marginal_channel = False
     #: True where the channel must be one of cells (``mechanisms._cells``)
     needs_cells = False
+    #: True where the release must be draws, each of which came from a record or from none
+    needs_sources = False
+    #: True where the release must be a histogram of all records
+    needs_histogram = False
     #: True where it draws one feature given the others exactly
     needs_conditional_channel = False
     #: where it takes kernels with features that are correlated given θ: "none" (without noise), "noise"
