@@ -256,7 +256,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
 
     @compiled
     def draw_n_sources(self, rng, table, b):
-        """How many records the draws in bin b came from: each from none, by the smoothing, or from any of them alike."""
+        """How many records the draws in bin b came from: each from none, the smoothing, or from any of them alike."""
         count, n_sources = table[1, b], 0.0
         share = self.gain * count / (self.gain * count + self.smoothing_in_force)
         for _ in range(int(table[2, b])):
