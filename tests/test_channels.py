@@ -19,7 +19,7 @@ from sklearn_dpmix.mechanisms import (
     SmoothedHistogramMechanism,
 )
 from sklearn_dpmix.mixings import PitmanYor
-from sklearn_dpmix.samplers import MixtureSampler
+from sklearn_dpmix.samplers import Bins, Cells, MixtureSampler, Sources
 
 ALPHA = 1e-6
 RECORDS = np.array([[0.05], [0.3], [0.62], [0.99], [1.0], [-3.0], [7.0]])
@@ -167,9 +167,7 @@ def test_perturbed_histogram(noise):
     mechanism = PerturbedHistogramMechanism(0.8, 3, n_records=3, noise=noise)
     releases = [np.array(z, float) for z in itertools.product((-9, 0, 1, 12), repeat=3)]
     assert largest_loss(mechanism, 3, 3, releases) == pytest.approx(0.8)
-    many = np.concatenate(
-        [mechanism.privatize([[0.1], [0.2], [0.9]], random_state=s) - [2, 0, 1] for s in range(1000)]
-    )
+    many = np.concatenate([mechanism.privatize([[0.1], [0.2], [0.9]], random_state=s) - [2, 0, 1] for s in range(1000)])
     if noise == "laplace":
         assert kstest(many, "laplace", args=(0, 2.5)).pvalue > ALPHA
     else:
@@ -240,6 +238,10 @@ def test_parts_that_do_not_go_together():
             fit(HISTOGRAM, Z, sampler=sampler)
     with pytest.raises(ValueError, match="another number of records"):
         fit(HISTOGRAM, Z, n_records=11)
+    with pytest.raises(ValueError, match="Sources needs draws from a histogram of all records"):
+        fit(COUNTS, [1.0, 2.0, 3.0], sampler=Sources())
+    with pytest.raises(ValueError, match="Bins needs a histogram of all records"):
+        fit(HaarWaveletMechanism(1.0, 0), [[0.3]], sampler=Bins())
     with pytest.raises(ValueError, match="strictly inside its bounds"):
         fit(None, [[0.2], [1.0]], kernel="beta")
     with pytest.raises(ValueError, match="one feature"):
@@ -286,6 +288,37 @@ def test_a_release_of_all_records_has_no_labels():
         assert not hasattr(model, name)
     assert np.all(np.isfinite(model.score_samples([[0.2], [0.9]])))
     assert model.sample(3, random_state=0).shape == (3, 1)
+
+
+def test_few_draws_are_traced_to_their_records():
+    """Catches a choice that is slow, and one that forgets the parameters."""
+    many = SmoothedHistogramMechanism(1.0, 4, 11, n_records=10)
+    for mechanism, expected in (
+        (HISTOGRAM, Sources),
+        (many, Bins),
+        (COUNTS, Bins),
+        (HaarWaveletMechanism(1.0, 0), Cells),
+    ):
+        sampler = Cells(n_moves=3).resolve(mechanism, BetaKernel())
+        assert type(sampler) is expected
+        assert sampler.n_moves == 3
+    assert type(Sources().resolve(many, BetaKernel())) is Sources
+
+
+def test_sources_keep_their_books_when_clusters_outgrow_their_slots():
+    """Catches records, bins or clusters that are lost or counted twice, also where a sweep is taken up again."""
+    n, mechanism, kernel = 400, SmoothedHistogramMechanism(30.0, 4, 20, n_records=400), BetaKernel()
+    Z, rng = mechanism.encode(np.linspace(0.1, 0.9, 20)[:, None]), np.random.default_rng(0)
+    values = Sources()._lower(), mechanism._lower(), kernel._lower(n_features=1), PitmanYor(2.0, 0.6)._lower()
+    state = Sources().init(values, Z, rng.random((n, 1)), kernel.sizes(1), rng)
+    slots = state.counts.size
+    for _ in range(20):
+        state, draws = Sources().advance(values, Z, state, rng, 1, 0, 1)
+        np.testing.assert_array_equal(np.bincount(state.alloc, minlength=state.counts.size), state.counts)
+        assert draws.n_clusters[0] == np.count_nonzero(state.counts)
+        bins = mechanism.bin_of(state.records[:n, 0, 0])
+        np.testing.assert_array_equal(state.table[1, :4], np.bincount(bins, minlength=4))
+    assert state.counts.size > slots
 
 
 @pytest.mark.parametrize(
