@@ -25,6 +25,7 @@ from .samplers import (
     Neal8,
     ReUse,
     Slice,
+    Surrogate,
 )
 from .samplers._auto import has_conditional, has_marginal
 
@@ -54,6 +55,7 @@ SAMPLERS = {
     "neal8": Neal8,
     "reuse": ReUse,
     "slice": Slice,
+    "surrogate": Surrogate,
 }
 _KERNEL_METHODS = ("draw_prior", "add", "update_params", "log_likelihood", "draw", "cdf", "mean", "variance")
 
@@ -152,6 +154,11 @@ def check_composition(mechanism, kernel, mixing, sampler):
         raise ValueError(
             f"sampler {who} needs a channel of bins or other cells, such as HaarWaveletMechanism, got "
             f'mechanism={mechanism!r}: use sampler="auto"'
+        )
+    if sampler.needs_common_channel and not (mechanism is not None and mechanism.is_common):
+        raise ValueError(
+            f"sampler {who} needs additive noise of one scale for all records, such as LaplaceMechanism(epsilon=1.0, "
+            f'bounds=(0, 1)), got mechanism={mechanism!r}: use sampler="auto"'
         )
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):
         raise ValueError(

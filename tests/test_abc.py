@@ -130,7 +130,10 @@ VAGUE = PoissonCount(prior=GammaPrior(1.0, 0.0005))  # mean 2000: few simulation
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the draws say little:RuntimeWarning")
-@pytest.mark.parametrize(("prior", "S", "scale"), [((25.0, 1.0), 37.4, 5.0), ((1.0, 0.0005), 300.2, 2.0)])
+@pytest.mark.parametrize(
+    ("prior", "S", "scale"),
+    [((25.0, 1.0), 37.4, 5.0), pytest.param((1.0, 0.0005), 300.2, 2.0, marks=pytest.mark.nightly)],
+)
 def test_sequences_are_exact(prior, S, scale):
     """Catches weights of another proposal than the one that was drawn from, and noise that stays wide."""
     model, exact = PoissonCount(prior=GammaPrior(*prior)), gamma_poisson(S, 1, prior, laplace(scale))
@@ -348,7 +351,7 @@ class Improved(MarkovABC):
     [
         (ImportanceABC(Wide()), NoPrior(prior=EXAMPLE.prior)),
         (MarkovABC(), NoPrior(prior=EXAMPLE.prior)),
-        (Improved(1), EXAMPLE),
+        pytest.param(Improved(1), EXAMPLE, marks=pytest.mark.nightly),
     ],
     ids=["importance without the prior", "chain without the prior", "estimate drawn anew"],
 )

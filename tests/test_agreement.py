@@ -60,7 +60,14 @@ def summaries(setting, noise, kernel=NormalKernel, seed=0):
 @pytest.mark.parametrize(
     "noise", [pytest.param(noise, marks=[pytest.mark.nightly] * (noise == "gaussian")) for noise in MECHANISMS]
 )
-@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != REFERENCE])
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        pytest.param(name, marks=[pytest.mark.nightly] * name.startswith("neal5"))
+        for name in SAMPLERS
+        if name != REFERENCE
+    ],
+)
 def test_samplers_agree(sampler, noise):
     """Catches a sampler that is wrong only with many records: sweeps that stop early, statistics that drift."""
     assert_means_agree(summaries(sampler, noise), summaries(REFERENCE, noise), what=f"{sampler}, {noise}")

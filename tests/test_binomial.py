@@ -286,7 +286,7 @@ def test_what_auto_does():
         fit(mechanism, [[1.0]], kernel="normal", sampler="conditional")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_clusters_predictions_and_scores():
     """Catches labels or scores of another channel, and new releases whose own ε is forgotten."""
     mechanism = BinomialMechanism(60.0, 27, bounds=(-1, 3))

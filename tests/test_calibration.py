@@ -102,13 +102,13 @@ def test_ranks_of_the_truth_are_uniform(sampler, noise):
     check(sampler, noise)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("noise", "fitted_with"),
     [
         ("laplace", LaplaceMechanism(scale=0.4, bounds=(-1.0, 2.0))),
-        pytest.param("laplace", LaplaceMechanism(scale=0.8), marks=pytest.mark.nightly),
-        pytest.param("gaussian", GaussianMechanism(scale=1.4), marks=pytest.mark.nightly),
+        ("laplace", LaplaceMechanism(scale=0.8)),
+        ("gaussian", GaussianMechanism(scale=1.4)),
     ],
 )
 def test_wrong_noise_is_rejected(noise, fitted_with):

@@ -359,6 +359,7 @@ REFERENCES = """
 """
 
 
+@pytest.mark.nightly
 @COMPILES
 def test_references_to_arrays_are_balanced(tmp_path):
     """Catches arrays that are never freed, because one side of a call counts references and the other does not."""

@@ -199,7 +199,7 @@ def test_density_does_not_underflow_far_away(fitted):
     assert scores[0] > scores[1] > scores[2]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_kernel_without_a_base_predictive():
     """Catches densities that need the base measure's own in closed form, and their underflow far away."""
     model = fit(GaussianMechanism(scale=0.5), RECORDS[:60], kernel="convolved_normal", sampler="neal2")
@@ -318,7 +318,7 @@ def test_two_features(two_features):
     assert model.cdf_draws([[1e9, median[1]]])[0, 0, 0] == pytest.approx(0.5, rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_channel_without_a_closed_form_marginal():
     """Catches predictions that need g(z) in closed form, and an estimate of it that is far off."""
 

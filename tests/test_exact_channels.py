@@ -35,15 +35,21 @@ from sklearn_dpmix.samplers._state import CONCENTRATION, N_SLOTS, update_cluster
 LOCAL = ("neal5", "slice", "conditional", "neal8", "auto")
 NIGHTLY = {
     *product(("haar-normal",), ("slice", "neal8", "conditional", "neal5", "cells")),
-    *product(("haar-beta",), ("slice", "neal8", "conditional")),
-    *product(("binomial-beta",), ("slice", "neal8", "conditional")),
+    *product(("haar-beta",), ("slice", "neal8", "conditional", "neal5")),
+    *product(("binomial-beta",), ("slice", "neal8", "conditional", "neal5")),
     *product(("categories", "noise-free categories"), ("slice", "neal8")),
-    ("two-categories", "neal5"),
+    *product(("categories",), ("neal5", "conditional")),
+    *product(("noise-free categories",), ("neal5",)),
+    *product(("two-categories",), ("neal5", "conditional")),
     *product(("smoothed-beta",), ("conditional", "slice", "sources")),
-    ("perturbed-beta", "slice"),
+    *product(("perturbed-beta",), ("slice", "conditional")),
+    *product(("laplace-truncated",), ("neal5", "neal8")),
+    ("binomial-normal", "auto"),
     ("few-draws-beta", "neal5"),
+    *product(("haar-beta, Pitman-Yor",), ("conditional", "cells")),
     ("few-draws-beta, Pitman-Yor", "cells"),
 }
+MAIN = ("haar-beta", "few-draws-beta", "beta")  # whose wrong oracles are in the default run
 COMBINATIONS = [
     *product(("categories",), LOCAL),
     *product(("haar-beta", "haar-normal", "binomial-beta"), ("slice", "neal8", "conditional", "neal5", "cells")),
@@ -73,7 +79,9 @@ def test_posterior_is_exact(family, sampler):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=[pytest.mark.nightly] * (name not in MAIN)) for name in FAMILIES]
+)
 def test_wrong_twins_are_rejected(family):
     """Catches a comparison without power: a wrong channel, order, count or prior must disagree with the draws.
 
@@ -163,7 +171,7 @@ class BinsStay(Bins):
         pytest.param("haar-beta", PriorForgotten(*PRIOR), marks=pytest.mark.nightly),
         pytest.param("haar-beta", SplitsTooOften(), marks=pytest.mark.nightly),
         pytest.param("smoothed-beta", PriorForgotten(*PRIOR), marks=pytest.mark.nightly),
-        ("perturbed-beta", ReleaseForgotten()),
+        pytest.param("perturbed-beta", ReleaseForgotten(), marks=pytest.mark.nightly),
         pytest.param("perturbed-beta", RecordsAnywhere(), marks=pytest.mark.nightly),
         pytest.param("perturbed-beta", BinsStay(), marks=pytest.mark.nightly),
     ],
@@ -226,7 +234,7 @@ class SourcesAnywhere(Sources):
     [
         pytest.param(FromRecordsOnly, marks=pytest.mark.nightly),
         ARecordForEach,
-        FirstCome,
+        pytest.param(FirstCome, marks=pytest.mark.nightly),
         pytest.param(SourcesAnywhere, marks=pytest.mark.nightly),
     ],
 )

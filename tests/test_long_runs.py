@@ -213,7 +213,7 @@ KILLED = """
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-@pytest.mark.parametrize("kind", ["mixture", "family"])
+@pytest.mark.parametrize("kind", [pytest.param("mixture", marks=pytest.mark.nightly), "family"])
 def test_killed_many_times_it_ends_with_the_draws_of_one_run(kind, tmp_path):
     """Catches a file that is half written when SIGKILL comes, a stale lock, and what a killed save leaves behind."""
     done = subprocess.run(

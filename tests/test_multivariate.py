@@ -117,10 +117,10 @@ def nightly(*values):
 COMBINATIONS = [
     nightly("auto", "none"),
     nightly("neal2", "none"),
-    ("neal3", "none"),
+    nightly("neal3", "none"),
     ("imputed", "laplace"),
     nightly("imputed", "gaussian"),
-    ("neal5", "laplace"),
+    nightly("neal5", "laplace"),
     nightly("neal8", "none"),
     nightly("slice", "none"),
     nightly("jain_neal", "none"),
@@ -411,10 +411,10 @@ class GaussianPieceOfWrongCurvature(GaussianMechanism):
 
 TWINS = [
     ("imputed", "laplace", "clamped", {"sampler": FeaturesOfMarginalVariance()}),
-    ("imputed", "laplace", "clamped", {"sampler": FeaturesAsIfIndependent()}),
-    ("neal5", "laplace", "clamped", {"kernel": ProposalOfMarginals}),
 ]
 NIGHTLY_TWINS = [
+    ("imputed", "laplace", "clamped", {"sampler": FeaturesAsIfIndependent()}),
+    ("neal5", "laplace", "clamped", {"kernel": ProposalOfMarginals}),
     ("imputed", "laplace", "clamped", {"kernel": ConditionalOfMarginalVariance}),
     ("imputed", "laplace", "clamped", {"laplace": LaplaceWithoutFlatPieces}),
     ("imputed", "laplace", "clamped", {"sampler": AllFeaturesGivenTheOldOnes()}),

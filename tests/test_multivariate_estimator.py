@@ -79,7 +79,7 @@ def test_imputed_needs_a_kernel_that_conditions():
         small_fit(LAPLACE, kernel=NormalKernel(mean=0.0, scale=1.0), sampler="imputed")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_cdf_of_correlated_features_is_refused():
     """Catches a product of marginal distribution functions."""
     model = small_fit()
@@ -177,7 +177,7 @@ def test_labels_and_releases(fitted):
         assert abs(model.score_release(Z) - model.score(Z)) < 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_score_release_is_the_convolved_density():
     """Catches a wrong g where it has no closed form: its mean over 10,000 records against the density on a grid.
 

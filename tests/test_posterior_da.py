@@ -80,7 +80,7 @@ def assert_normal_mean(draws, posterior):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("releases", [[2.6], [[2.6], [1.1]]])
+@pytest.mark.parametrize("releases", [[2.6], pytest.param([[2.6], [1.1]], marks=pytest.mark.nightly)])
 def test_normal_mean(releases):
     """Two records clamped to [-1, 1.5], the sum with Laplace noise, against quadrature.  Catches a proposal that is not
     the model's, a decision on an old sum, and clamping that inference does not know."""
@@ -135,7 +135,7 @@ def table_posterior(Z, alpha, epsilon):
     return mean, weight @ (a * (a + 1)) / (total * (total + 1)) - mean**2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_table_from_randomised_response():
     """A local mechanism: each record decided by itself, against the enumeration of all tables behind the release."""
     epsilon, rng = 2.0, np.random.default_rng(1)
@@ -169,7 +169,7 @@ class OwnNaiveBayes:
         return np.concatenate([first, second, *third])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_release_of_many_numbers():
     """Naive Bayes written by a user, against the enumeration of all data sets: contributions of several entries, of
     which a proposal leaves some as they are."""

@@ -45,7 +45,9 @@ def test_readme_session_prints_what_it_says():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.nightly] * (page != "add_mechanism")) for page in PAGES]
+)
 def test_pages_sessions_print_what_they_say(page, tmp_path, monkeypatch):
     """Catches documentation whose output is not the package's."""
     monkeypatch.chdir(tmp_path)

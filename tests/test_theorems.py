@@ -164,7 +164,7 @@ def test_small_epsilon_gives_the_prior(sampler, noise):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampler", ["neal5", "slice", "neal8"])
+@pytest.mark.parametrize("sampler", ["neal5", "slice", pytest.param("neal8", marks=pytest.mark.nightly)])
 def test_small_epsilon_gives_the_prior_of_other_mixings(sampler):
     """Catches a discount that is forgotten somewhere, a wrong Escobar–West update."""
     channel = mechanism_of("laplace", 1e-6)

@@ -200,7 +200,8 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         n_drawn = self._n_drawn(so_far.n_done)
         self._interrupted_at_ = n_drawn if was_interrupted else None
         self._insist(partial(keep, self))
-        self._shortfall_ = rule.complaint(so_far.aim, n_drawn, self.r_hat_, self.ess_)
+        was_interrupted = self._interrupted_at_ is not None
+        self._shortfall_ = None if was_interrupted else rule.complaint(so_far.aim, n_drawn, self.r_hat_, self.ess_)
 
     def _insist(self, function):
         """``function()`` once there are draws: Ctrl-C is remembered, as in a block, and it begins anew; a second one
@@ -208,7 +209,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         try:
             return function()
         except KeyboardInterrupt:
-            self._interrupted_at_ = self._n_drawn(self.n_iter_)
+            self._interrupted_at_, self._shortfall_ = self._n_drawn(self.n_iter_), None
             return function()
 
     def _start(self, signature, init, rule, earlier, checkpoint):
@@ -276,7 +277,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 RuntimeWarning,
             )
         complaint = self._not_mixed()
-        if self._shortfall_ is not None and self._interrupted_at_ is None:
+        if self._shortfall_ is not None:
             warn_user(self._shortfall_, RuntimeWarning)
         elif complaint:
             warn_user(

@@ -60,6 +60,8 @@ class RecordChannel(Component):
     is_histogram = False
     #: whether it is draws from that histogram, each of a record or of none (``draw_n_sources``)
     has_sources = False
+    #: whether it is additive noise, not of integers, with one scale for all records
+    is_common = False
     #: whether releases are integers
     is_discrete = False
     #: kurtosis of additive noise, where it is known

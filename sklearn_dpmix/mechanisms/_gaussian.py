@@ -69,9 +69,14 @@ class GaussianMechanism(GaussianCalibrated):
     kurtosis = 3.0
 
     @property
+    def is_common(self) -> bool:  # type: ignore[override]
+        """Whether all records have one noise scale."""
+        return np.size(self.noise_scale) == 1
+
+    @property
     def is_absorbable(self) -> bool:
         """Whether a normal kernel can absorb the noise (paper §3.3): nothing clamped, one noise scale."""
-        return self.is_local and (self.bounds is None or not self.clamp) and np.size(self.noise_scale) == 1
+        return self.is_local and (self.bounds is None or not self.clamp) and self.is_common
 
     def _scale_of(self, epsilon, sensitivity, n_features):
         if self.calibration == "classical":

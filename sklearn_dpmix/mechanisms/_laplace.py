@@ -62,6 +62,11 @@ class LaplaceMechanism(LaplaceCalibrated):
     piece_shape = "linear"
     kurtosis = 6.0
 
+    @property
+    def is_common(self) -> bool:  # type: ignore[override]
+        """Whether all records have one noise scale."""
+        return np.size(self.noise_scale) == 1
+
     def noise_variance(self, n_features: int | None = None) -> Any:
         return float(np.mean(2.0 * np.square(self.noise_scale_for(n_features))))
 

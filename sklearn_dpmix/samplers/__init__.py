@@ -18,6 +18,7 @@ from ._neal5 import Neal5
 from ._neal8 import Neal8
 from ._reuse import ReUse
 from ._sources import Sources
+from ._surrogate import Surrogate
 
 __all__ = [
     "Auto",
@@ -40,4 +41,5 @@ __all__ = [
     "SequentialABC",
     "Slice",
     "Sources",
+    "Surrogate",
 ]

@@ -36,6 +36,8 @@ class MixtureSampler(Component):
     kernel_needs: tuple[str, ...] = ()
     #: True where the sweep calls ``channel.log_marginal`` or ``channel.impute``
     needs_marginal_channel = False
+    #: True where the channel must be additive noise of one scale for all records
+    needs_common_channel = False
     #: True where the channel must be one of cells (``mechanisms._cells``)
     needs_cells = False
     #: True where the release must be draws, each of which came from a record or from none
