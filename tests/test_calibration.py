@@ -96,7 +96,7 @@ def check(setting, noise, mixing="dirichlet", fitted_with=None, fitted_mixing=No
 @pytest.mark.parametrize(
     "noise", [pytest.param(noise, marks=[pytest.mark.nightly] * (noise == "gaussian")) for noise in MECHANISMS]
 )
-@pytest.mark.parametrize("sampler", ["neal5", pytest.param("slice", marks=pytest.mark.nightly), "auto"])
+@pytest.mark.parametrize("sampler", [*(pytest.param(s, marks=pytest.mark.nightly) for s in ("neal5", "slice")), "auto"])
 def test_ranks_of_the_truth_are_uniform(sampler, noise):
     """Catches a mechanism whose noise is not what inference assumes, and a wrong posterior: its width above all."""
     check(sampler, noise)

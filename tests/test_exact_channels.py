@@ -41,7 +41,7 @@ NIGHTLY = {
     *product(("categories",), ("neal5", "conditional")),
     *product(("noise-free categories",), ("neal5",)),
     *product(("two-categories",), ("neal5", "conditional")),
-    *product(("smoothed-beta",), ("conditional", "slice", "sources")),
+    *product(("smoothed-beta",), ("conditional", "slice", "neal5", "sources")),
     *product(("perturbed-beta",), ("slice", "conditional")),
     *product(("laplace-truncated",), ("neal5", "neal8")),
     ("binomial-normal", "auto"),
@@ -49,7 +49,7 @@ NIGHTLY = {
     *product(("haar-beta, Pitman-Yor",), ("conditional", "cells")),
     ("few-draws-beta, Pitman-Yor", "cells"),
 }
-MAIN = ("haar-beta", "few-draws-beta", "beta")  # whose wrong oracles are in the default run
+MAIN = ("few-draws-beta", "beta")  # whose wrong oracles are in the default run
 COMBINATIONS = [
     *product(("categories",), LOCAL),
     *product(("haar-beta", "haar-normal", "binomial-beta"), ("slice", "neal8", "conditional", "neal5", "cells")),

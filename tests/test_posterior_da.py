@@ -384,7 +384,7 @@ def test_bad_releases_and_parameters(change, S, message):
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "user_models.md"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_documentation_runs():
     """Every example prints what it says, and is at most 25 lines long."""
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

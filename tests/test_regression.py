@@ -282,7 +282,7 @@ def check_open_case(count):
             raise Disagreement(f"quantity {j}: {column.mean():.4f}, expected {exact.mean[j]:.4f} ± {error:.4f}")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_unknown_number_of_records_is_exact():
     """Births and deaths against draws from the prior; catches a ratio that forgets the noisy number or a place."""
     check_open_case(COUNT)
