@@ -32,8 +32,9 @@ class PackageChain:
         mechanism, self.release, records = section_4_1(n_records, epsilon)
         sampler = sampler.resolve(mechanism, KERNEL)
         self.kernel = KERNEL._lower(n_features=1, noise_scale=None)
-        channel = mechanism._lower(n_records=n_records, n_features=1)
-        self.values = (sampler._lower(), channel, self.kernel, DirichletProcess()._lower())
+        sizes = {"n_records": n_records, "n_features": 1}
+        lowered = sampler._lower(**sizes), mechanism._lower(**sizes)
+        self.values = (*lowered, self.kernel, DirichletProcess()._lower())
         self.sampler, self.rng = sampler, np.random.Generator(np.random.PCG64(seed))
         self.state = sampler.init(self.values, self.release, records, KERNEL.sizes(1), self.rng)
 

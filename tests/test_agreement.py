@@ -63,7 +63,7 @@ def summaries(setting, noise, kernel=NormalKernel, seed=0):
 @pytest.mark.parametrize(
     "sampler",
     [
-        pytest.param(name, marks=[pytest.mark.nightly] * (name in ("neal5", "neal5 of 3", "slice")))
+        pytest.param(name, marks=[pytest.mark.nightly] * (name != "auto"))
         for name in SAMPLERS
         if name != REFERENCE
     ],

@@ -66,7 +66,7 @@ def posterior(sampler, mechanism, mixing, Z, thin, rng):
     kernel = NormalKernel(**PRIOR)
     sampler = sampler.resolve(mechanism, kernel)
     channel = mechanism._lower(n_records=N_RECORDS, n_features=1)
-    values = sampler._lower(), channel, kernel._lower(n_features=1), mixing._lower()
+    values = sampler._lower(n_records=N_RECORDS, n_features=1), channel, kernel._lower(n_features=1), mixing._lower()
     Z.flags.writeable = False
     state = sampler.init(values, Z, Release(Z, mechanism).guess(), kernel.sizes(1), rng)
     n_warmup = 10 * thin

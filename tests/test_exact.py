@@ -165,7 +165,7 @@ SAMPLERS = {
 }
 SIX = ("neal5", "neal5 of 3", "slice", "conditional", "neal8", "auto")
 NIGHTLY = {
-    ("neal5 of 3", "gaussian", 1),
+    *(("neal5 of 3", noise, 1) for noise in ("laplace", "gaussian")),
     ("slice", "gaussian", 1),
     ("neal8", "gaussian", 1),
     ("auto", "gaussian", 1),

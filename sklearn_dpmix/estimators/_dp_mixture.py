@@ -207,7 +207,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             self.kernel_ = kernel.resolve(release)
             Z = mechanism.encode(Z)
             values = (
-                self.sampler_._lower(),
+                self.sampler_._lower(n_records=len(Z), n_features=release.n_features),
                 self._channel(self.mechanism_, len(Z)),
                 self._kernel(),
                 self.mixing_._lower(),

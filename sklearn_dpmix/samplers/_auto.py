@@ -10,15 +10,19 @@ from ._interweaved import Interweaved
 from ._neal5 import Neal5
 from ._neal8 import Neal8
 from ._reuse import ReUse
+from ._surrogate import Surrogate
+
+MANY = 3000  # records, from which on ``Surrogate`` is ahead
 
 
 class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
-    where the channel has cells, else ``Interweaved``, or ``Imputed`` where features are correlated; where the kernel
-    lacks what that needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what
-    ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a histogram.
+    where the channel has cells, else ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where that
+    takes the channel), or ``Imputed`` where features are correlated; where the kernel lacks what that needs,
+    ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes
+    that ``Neal8``, or ``Neal5`` on a histogram.
 
     Examples
     --------
@@ -38,7 +42,8 @@ class Auto(MixtureSampler):
                 return Conditional()
             return Neal5() if mechanism.is_histogram else Neal8()
         if can_interweave(kernel):
-            return Interweaved()
+            fast = mechanism.is_common and has_marginal(mechanism, kernel)
+            return Surrogate(min_records=MANY) if fast else Interweaved()
         return Imputed() if has_conditional(mechanism, kernel) else Neal5()
 
 

@@ -70,6 +70,7 @@ class JainNeal(MixtureSampler):
     # what the other sampler asks for
     kernel_needs = property(lambda self: ("predictive", *self._other.kernel_needs))
     needs_marginal_channel = property(lambda self: self._other.needs_marginal_channel)
+    needs_common_channel = property(lambda self: self._other.needs_common_channel)
     needs_conditional_channel = property(lambda self: self._other.needs_conditional_channel)
     takes_correlated = property(lambda self: self._other.takes_correlated)
     needs_noise_free = property(lambda self: self._other.needs_noise_free)

@@ -2,7 +2,7 @@
 
 With weights w of the larger clusters the records and their memberships can be integrated out: release i has density
 Σ_k w_k g(z_i | θ_k).  That is as dear as a sweep, but on a grid of releases, between which its logarithm is taken to be
-linear, it costs the same for any number of records.  So (w, θ) and the number of clusters move many steps on the grid
+cubic, it costs the same for any number of records.  So (w, θ) and the number of clusters move many steps on the grid
 (the surrogate); then all memberships are drawn from the surrogate's, and the whole is accepted by what the surrogate
 got wrong (surrogate transition, Liu 2001, §9.4.3; delayed acceptance, Christen & Fox 2005).  Exact for any grid.
 """
@@ -41,8 +41,10 @@ class Surrogate(Interweaved):
     ----------
     n_split_merge : int, default=20
         Attempts to split or merge clusters in each sweep.
-    n_moves : int, default=400
-        Moves on the grid each time.
+    n_moves : int, optional
+        Moves on the grid each time.  None: a tenth of the number of records, at most 1000.
+    min_records : int, default=1
+        With fewer records it is ``Interweaved``.
 
     References
     ----------
@@ -59,31 +61,37 @@ class Surrogate(Interweaved):
     needs_marginal_channel = True
     needs_common_channel = True
     #: probability that a sweep begins with such a move
-    share = 0.2
+    share = 0.5
     #: records of the smallest clusters that take part
-    least = 25.0
+    least = 12.0
     #: a weight's least value, in shares of such a cluster
-    floor = 0.8
+    floor = 1.3
     #: fewest and most nodes in a standard deviation of the releases
-    fineness = (4.0, 40.0)
+    fineness = (3.0, 40.0)
 
-    def __init__(self, n_split_merge: int = 20, n_moves: int = 400) -> None:
+    def __init__(self, n_split_merge: int = 20, n_moves: int | None = None, min_records: int = 1) -> None:
         super().__init__(n_split_merge)
         self.n_moves = n_moves
+        self.min_records = min_records
 
     def check(self) -> None:
         super().check()
-        check_count(self, "n_moves", self.n_moves)
+        if self.n_moves is not None:
+            check_count(self, "n_moves", self.n_moves)
+        check_count(self, "min_records", self.min_records)
 
-    def _lower(self, **context):
-        fields = {"n_aux": 1, "n_tries": float(self.n_split_merge), "n_grid_moves": int(self.n_moves)}
+    def _lower(self, *, n_records, n_features, **context):
+        if n_features > 1 or n_records < self.min_records:
+            return Interweaved(self.n_split_merge)._lower()
+        n_moves = min(max(n_records // 10, 1), 1000) if self.n_moves is None else self.n_moves
+        fields = {"n_aux": 1, "n_tries": float(self.n_split_merge), "n_grid_moves": int(n_moves)}
         coarsest, finest = self.fineness
         fields |= {"share": self.share, "least": self.least, "floor": self.floor}
         return lower(type(self), fields | {"coarsest": coarsest, "finest": finest})
 
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
-        if state.ints[STAGE] == 0 and kernel.n_features == 1:
+        if state.ints[STAGE] == 0:
             if state.counts.size < state.ints[N_SLOTS] + MOST:
                 return False
             if rng.random() < self.share:
@@ -123,7 +131,7 @@ def move_on_grid(sampler, rng, channel, kernel, mixing, Z, state, tune):
     for i in range(members.size):
         members[i] = number[state.alloc[i]]
     if floats[FINENESS] == 0.0:
-        floats[FINENESS] = min(max(16.0, sampler.coarsest), sampler.finest)
+        floats[FINENESS] = min(max(8.0, sampler.coarsest), sampler.finest)
     low, step, n_nodes = lay_grid(members, Z, n, floats[FINENESS])
     place = np.zeros(n_nodes)
     share_out(members, Z, low, step, place)
@@ -146,18 +154,19 @@ def move_on_grid(sampler, rng, channel, kernel, mixing, Z, state, tune):
     before = -log_surrogate(grid, weights, n_large)
     fill_table(grid, n_large, table)
     before += log_truth(channel, kernel, Z, low, step, place, grid, n_large, table, members)
+    if not before < inf:  # the grid is so coarse that it could not have proposed what there is
+        tune_fineness(sampler, floats, 0.0, tune)
+        return
     fixed = Fixed(n, ints[N_CLUSTERS] - n_large, least, floats[CONCENTRATION])
     n_new, now = walk(rng, channel, kernel, mixing, grid, fixed, sampler.n_grid_moves, n_large)
     fill_table(grid, n_new, table)
     draw_members(rng, Z, low, step, place, grid, n_new, table, members, sizes)
     after = log_truth(channel, kernel, Z, low, step, place, grid, n_new, table, members) - now
-    fits = True
+    fits = after < inf
     for h in range(n_new):
         fits = fits and sizes[h] >= sampler.least
     probability = exp(min(sampler.log_ratio(before, after), 0.0)) if fits else 0.0
-    if tune and fits:  # what does not fit says nothing about the grid
-        fineness = floats[FINENESS] * exp(0.3 * (TARGET - probability))
-        floats[FINENESS] = min(max(fineness, sampler.coarsest), sampler.finest)
+    tune_fineness(sampler, floats, probability, tune and fits)  # what does not fit says nothing about the grid
     if rng.random() < probability:
         for h in range(max(n_large, n_new)):
             if h >= n_large:
@@ -178,6 +187,14 @@ def move_on_grid(sampler, rng, channel, kernel, mixing, Z, state, tune):
 
 
 @helper
+def tune_fineness(sampler, floats, probability, tune):
+    """More nodes where the probability of acceptance is below its target, fewer where it is above."""
+    if tune:
+        fineness = floats[FINENESS] * exp(0.3 * (TARGET - probability))
+        floats[FINENESS] = min(max(fineness, sampler.coarsest), sampler.finest)
+
+
+@helper
 def lay_grid(members, Z, n, fineness):
     """(first node, step, number of nodes) of a grid over the releases of large clusters."""
     low, high, mean, square = inf, -inf, 0.0, 0.0
@@ -188,21 +205,32 @@ def lay_grid(members, Z, n, fineness):
     for i in range(members.size):
         if members[i] >= 0:
             square += (Z[i, 0] - mean) ** 2
-    step = max(sqrt(square / n) / fineness, (high - low) / (MOST_NODES - 2))
+    step = max(sqrt(square / n) / fineness, (high - low) / (MOST_NODES - 4))
     if step <= 0.0:
         step = 1.0
-    return low, step, int((high - low) / step) + 2
+    return low - step, step, int((high - low) / step) + 4
+
+
+@helper
+def around(z, low, step, n_nodes):
+    """(first of the four nodes around z, their weights in Lagrange's cubic)."""
+    x = (z - low) / step
+    b = min(int(x), n_nodes - 3)
+    x -= b
+    u = 1.0 - x
+    inner, outer = 0.5 * (1.0 + x) * (1.0 + u), x * u / 6.0
+    return b - 1, (-outer * (1.0 + u), inner * u, inner * x, -outer * (1.0 + x))
 
 
 @helper
 def share_out(members, Z, low, step, place):
-    """Share each release between the nodes around it, so that a linear function is kept."""
+    """Share each release between the four nodes around it, so that a cubic is kept."""
     for i in range(members.size):
         if members[i] >= 0:
-            x = (Z[i, 0] - low) / step
-            b = min(int(x), place.size - 2)
-            place[b] += b + 1 - x
-            place[b + 1] += x - b
+            b, shares = around(Z[i, 0], low, step, place.size)
+            for s in shares:
+                place[b] += s
+                b += 1
 
 
 @helper
@@ -227,20 +255,28 @@ def fill_table(grid, n_components, table):
 
 
 @helper
+def fill_parts(z, low, step, place, grid, n_components, table):
+    """What the surrogate, cubic between nodes, gives each component of the density at z, in ``trial``; their sum."""
+    b, (first, second, third, fourth) = around(z, low, step, place.size)
+    p, q, r, s = int(place[b]), int(place[b + 1]), int(place[b + 2]), int(place[b + 3])
+    total = 0.0
+    for h in range(n_components):
+        part = first * table[p, h] + second * table[q, h] + third * table[r, h] + fourth * table[s, h]
+        grid.trial[h] = max(part, 0.0)
+        total += grid.trial[h]
+    return total
+
+
+@helper
 def draw_members(rng, Z, low, step, place, grid, n_components, table, members, sizes):
-    """A component for each record by the surrogate, in which densities are linear between nodes; count them."""
+    """A component for each record by the surrogate; count them."""
     for i in range(members.size):
         if members[i] >= 0:
-            x = (Z[i, 0] - low) / step
-            b = min(int(x), place.size - 2)
-            x -= b
-            left, right = int(place[b]), int(place[b + 1])
-            u, chosen = rng.random() * ((1.0 - x) * grid.mix[left] + x * grid.mix[right]), 0
+            u, chosen = rng.random() * fill_parts(Z[i, 0], low, step, place, grid, n_components, table), 0
             for h in range(n_components):
-                part = (1.0 - x) * table[left, h] + x * table[right, h]
-                if part > 0.0:
+                if grid.trial[h] > 0.0:
                     chosen = h
-                    u -= part
+                    u -= grid.trial[h]
                     if u < 0.0:
                         break
             members[i] = chosen
@@ -249,19 +285,17 @@ def draw_members(rng, Z, low, step, place, grid, n_components, table, members, s
 
 @helper
 def log_truth(channel, kernel, Z, low, step, place, grid, n_components, table, members):
-    """Σ log [w_k g(z_i | θ_k) / p(c_i = k)], p by the surrogate, whose log likelihood this is, but for its errors."""
+    """Σ log [w_k g(z_i | θ_k) / p(c_i = k)], p by the surrogate: but for its errors its own log likelihood.
+
+    Infinite where the surrogate does not give a record the component that it has.
+    """
     total = 0.0
     for i in range(members.size):
         if members[i] >= 0:
             h = members[i]
-            x = (Z[i, 0] - low) / step
-            b = min(int(x), place.size - 2)
-            x -= b
-            left, right = int(place[b]), int(place[b + 1])
-            own = (1.0 - x) * table[left, h] + x * table[right, h]
-            mix = (1.0 - x) * grid.mix[left] + x * grid.mix[right]
-            if own > 0.0:
-                total += channel.log_marginal(kernel, Z, i, 0, grid.params, h) + log(grid.weights[h] * (mix / own))
-            else:
-                total = inf
+            mix = fill_parts(Z[i, 0], low, step, place, grid, n_components, table)
+            if grid.trial[h] <= 0.0:
+                return inf
+            ratio = grid.weights[h] * (mix / grid.trial[h])
+            total += channel.log_marginal(kernel, Z, i, 0, grid.params, h) + log(ratio)
     return total
