@@ -30,7 +30,7 @@ class PackageChain:
 
     def __init__(self, sampler, n_records, epsilon, *, seed=0):
         mechanism, self.release, records = section_4_1(n_records, epsilon)
-        sampler = sampler.resolve(mechanism, KERNEL)
+        sampler = sampler.resolve(mechanism, KERNEL).sized(n_records, 1)
         self.kernel = KERNEL._lower(n_features=1, noise_scale=None)
         sizes = {"n_records": n_records, "n_features": 1}
         lowered = sampler._lower(**sizes), mechanism._lower(**sizes)

@@ -64,9 +64,9 @@ def simulated(mixing):
 def posterior(sampler, mechanism, mixing, Z, thin, rng):
     """Draws of one chain: (number of clusters, f_P at POINTS, mean of P), each (N_DRAWS, ...)."""
     kernel = NormalKernel(**PRIOR)
-    sampler = sampler.resolve(mechanism, kernel)
+    sampler = sampler.resolve(mechanism, kernel).sized(N_RECORDS, 1)
     channel = mechanism._lower(n_records=N_RECORDS, n_features=1)
-    values = sampler._lower(n_records=N_RECORDS, n_features=1), channel, kernel._lower(n_features=1), mixing._lower()
+    values = sampler._lower(n_records=N_RECORDS), channel, kernel._lower(n_features=1), mixing._lower()
     Z.flags.writeable = False
     state = sampler.init(values, Z, Release(Z, mechanism).guess(), kernel.sizes(1), rng)
     n_warmup = 10 * thin

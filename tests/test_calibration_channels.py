@@ -101,7 +101,7 @@ def posterior(model, mechanism, sampler, thin, Z, rng):
     """Draws of one chain: (number of clusters, f_P at points, mean of P) as columns."""
     release = Release(Z, mechanism)
     values = (
-        sampler._lower(n_records=N_RECORDS, n_features=1),
+        sampler._lower(n_records=N_RECORDS),
         mechanism._lower(n_records=N_RECORDS, n_features=1),
         model.kernel._lower(n_features=1),
         DirichletProcess(CONCENTRATION)._lower(),

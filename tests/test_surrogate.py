@@ -17,7 +17,7 @@ from test_exact import CASES, check
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, LaplaceMechanism
-from sklearn_dpmix.samplers import Auto, Interweaved, Neal8, Surrogate
+from sklearn_dpmix.samplers import Auto, Interweaved, JainNeal, Neal8, Surrogate
 
 FEW = {"n_split_merge": 1, "n_moves": 20}
 
@@ -109,9 +109,7 @@ def test_auto_takes_it_for_many_records_of_one_feature():
     """Catches a choice that compiles longer where it gains nothing, or that is not made where it gains."""
     common, each = (LaplaceMechanism(scale, bounds=BOUNDS) for scale in (1.0, np.array([1.0, 2.0])))
     chosen = Auto().resolve(common, NormalKernel(0.0, scale=1.0))
-    names = [
-        type(chosen._lower(n_records=n, n_features=d)).__name__.removesuffix("Value")
-        for n, d in ((2999, 1), (3000, 2), (3000, 1))
-    ]
-    assert names == ["Interweaved", "Interweaved", "Surrogate"]
+    sizes = ((2999, 1), (3000, 2), (3000, 1))
+    assert [type(chosen.sized(*size)) for size in sizes] == [Interweaved, Interweaved, Surrogate]
+    assert [type(JainNeal(chosen).sized(*size).sampler) for size in sizes] == [Interweaved, Interweaved, Surrogate]
     assert type(Auto().resolve(each, NormalKernel(0.0, scale=1.0))) is Interweaved

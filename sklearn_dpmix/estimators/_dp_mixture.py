@@ -204,10 +204,11 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             self.mechanism_, kernel, self.mixing_, self.sampler_ = deepcopy((self.mechanism, *parts))
             release = Release(Z, self.mechanism_)
             self._release_, self._n_features_ = Z, release.n_features
+            self.sampler_ = self.sampler_.sized(len(Z), release.n_features)
             self.kernel_ = kernel.resolve(release)
             Z = mechanism.encode(Z)
             values = (
-                self.sampler_._lower(n_records=len(Z), n_features=release.n_features),
+                self.sampler_._lower(n_records=len(Z)),
                 self._channel(self.mechanism_, len(Z)),
                 self._kernel(),
                 self.mixing_._lower(),

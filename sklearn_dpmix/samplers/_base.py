@@ -73,6 +73,10 @@ class MixtureSampler(Component):
         """Return the sampler to run for these parts: ``self``, but for ``Auto``."""
         return self
 
+    def sized(self, n_records: int, n_features: int) -> "MixtureSampler":
+        """Return the sampler to run on a release of this size: ``self``, but for ``Surrogate``."""
+        return self
+
     def init(self, values: Any, Z: Array, records: Array, sizes: Any, rng: np.random.Generator) -> Any:
         """Start a chain: records near the release's guess, a random number of clusters around random records.
 

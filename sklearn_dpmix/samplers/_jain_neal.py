@@ -67,6 +67,9 @@ class JainNeal(MixtureSampler):
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
         return clone(self).set_params(sampler=self._other.resolve(mechanism, kernel, mixing))
 
+    def sized(self, n_records: int, n_features: int) -> "MixtureSampler":
+        return clone(self).set_params(sampler=self._other.sized(n_records, n_features))
+
     # what the other sampler asks for
     kernel_needs = property(lambda self: ("predictive", *self._other.kernel_needs))
     needs_marginal_channel = property(lambda self: self._other.needs_marginal_channel)

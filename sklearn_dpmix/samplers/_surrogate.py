@@ -15,16 +15,7 @@ from .._compiled import compiled, helper, lower
 from ._base import check_count
 from ._grid import MOST, Fixed, Grid, fill_density, log_surrogate, walk
 from ._interweaved import Interweaved, interweaved_sweep
-from ._state import (
-    CONCENTRATION,
-    N_CLUSTERS,
-    N_SLOTS,
-    STAGE,
-    compact,
-    occupy,
-    take_slot,
-    vacate,
-)
+from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, STAGE, compact, occupy, take_slot, vacate
 
 FINENESS = 5  # float: nodes in a standard deviation of the releases
 MOST_NODES = 4096
@@ -64,7 +55,7 @@ class Surrogate(Interweaved):
     share = 0.5
     #: records of the smallest clusters that take part
     least = 12.0
-    #: a weight's least value, in shares of such a cluster
+    #: a weight's least value, in multiples of such a cluster's
     floor = 1.3
     #: fewest and most nodes in a standard deviation of the releases
     fineness = (3.0, 40.0)
@@ -80,9 +71,10 @@ class Surrogate(Interweaved):
             check_count(self, "n_moves", self.n_moves)
         check_count(self, "min_records", self.min_records)
 
-    def _lower(self, *, n_records, n_features, **context):
-        if n_features > 1 or n_records < self.min_records:
-            return Interweaved(self.n_split_merge)._lower()
+    def sized(self, n_records: int, n_features: int) -> Interweaved:
+        return self if n_features == 1 and n_records >= self.min_records else Interweaved(self.n_split_merge)
+
+    def _lower(self, *, n_records, **context):
         n_moves = min(max(n_records // 10, 1), 1000) if self.n_moves is None else self.n_moves
         fields = {"n_aux": 1, "n_tries": float(self.n_split_merge), "n_grid_moves": int(n_moves)}
         coarsest, finest = self.fineness
@@ -215,7 +207,7 @@ def lay_grid(members, Z, n, fineness):
 def around(z, low, step, n_nodes):
     """(first of the four nodes around z, their weights in Lagrange's cubic)."""
     x = (z - low) / step
-    b = min(int(x), n_nodes - 3)
+    b = min(max(int(x), 1), n_nodes - 3)
     x -= b
     u = 1.0 - x
     inner, outer = 0.5 * (1.0 + x) * (1.0 + u), x * u / 6.0
@@ -246,12 +238,10 @@ def pack(place, low, step, grid):
 
 @helper
 def fill_table(grid, n_components, table):
-    """w_k g(node | θ_k), the components of a node side by side; their sum in ``mix``."""
+    """w_k g(node | θ_k), the components of a node side by side."""
     for b in range(table.shape[0]):
-        grid.mix[b] = 0.0
         for h in range(n_components):
             table[b, h] = grid.weights[h] * grid.density[h, b]
-            grid.mix[b] += table[b, h]
 
 
 @helper
