@@ -202,7 +202,7 @@ def check_noise_free(noise, epsilon, sampler):
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["conditional", "neal8", "auto"])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("epsilon", [1e4, 1e6])
+@pytest.mark.parametrize("epsilon", [pytest.param(1e4, marks=pytest.mark.nightly), 1e6])
 def test_large_epsilon_gives_the_noise_free_posterior(sampler, noise, epsilon):
     """Catches cancellation in the marginal kernel or in the exact draws of records when the noise is tiny.
 

@@ -5,7 +5,7 @@ Its state is a number K of components, their weights w, which sum to one, and th
     H(K, w, θ) Π_b (Σ_k w_k g(node_b | θ_k))^mass_b,   H = urn(K) Γ(n - dK)/Γ(1 - d)^K Π_k w_k^(-1 - d) G0(θ_k)
 
 with n the records of these components and d the discount: given memberships, w is Dirichlet(n_k - d), and with w
-integrated out H becomes the urn's law of the partition.  ``mass`` shares each release between the two nodes around it.
+integrated out H becomes the urn's law of the partition.  ``mass`` shares each release between the four nodes around it.
 """
 
 from math import exp, inf, lgamma, log
