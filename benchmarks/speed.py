@@ -33,8 +33,7 @@ class PackageChain:
         sampler = sampler.resolve(mechanism, KERNEL).sized(n_records, 1)
         self.kernel = KERNEL._lower(n_features=1, noise_scale=None)
         sizes = {"n_records": n_records, "n_features": 1}
-        lowered = sampler._lower(**sizes), mechanism._lower(**sizes)
-        self.values = (*lowered, self.kernel, DirichletProcess()._lower())
+        self.values = (sampler._lower(**sizes), mechanism._lower(**sizes), self.kernel, DirichletProcess()._lower())
         self.sampler, self.rng = sampler, np.random.Generator(np.random.PCG64(seed))
         self.state = sampler.init(self.values, self.release, records, KERNEL.sizes(1), self.rng)
 

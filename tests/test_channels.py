@@ -281,8 +281,8 @@ def test_a_release_of_all_records_has_no_labels():
     """Catches labels, predictions and scores of single releases where there are none."""
     Z = HISTOGRAM.privatize(np.full((10, 1), 0.3), random_state=0)
     kernel = NormalKernel(0.5, 0.1, 3.0, 0.1)
-    model = fit(HISTOGRAM, Z, kernel=kernel, sampler="neal5", random_state=0)
-    column = fit(HISTOGRAM, Z[:, None], kernel=kernel, sampler="neal5", random_state=0)
+    model = fit(HISTOGRAM, Z, kernel=kernel, random_state=0)
+    column = fit(HISTOGRAM, Z[:, None], kernel=kernel, random_state=0)
     np.testing.assert_array_equal(model.n_clusters_draws_, column.n_clusters_draws_)
     for name in ("labels_", "predict", "fit_predict", "score_release"):
         assert not hasattr(model, name)

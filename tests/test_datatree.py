@@ -363,10 +363,9 @@ def test_what_is_not_there_is_refused_with_the_reason(sums):
     one = PrivateExpFamilyGibbs(LaplaceMechanism(scale=3.0), family="poisson", n_records=30, **SHORT).fit([88.0])
     known = PrivateExpFamilyGibbs(family="poisson", n_records=30, **SHORT).fit([88.0])
     X = np.random.default_rng(0).random((20, 1))
-    beta = PrivateDPMixture(LaplaceMechanism(epsilon=9.0, bounds=(0, 1)), kernel="beta", sampler="neal5", **SHORT)
+    beta = PrivateDPMixture(LaplaceMechanism(epsilon=9.0, bounds=(0, 1)), kernel="beta", **SHORT)
     counts = PerturbedHistogramMechanism(9.0, 4, n_records=20)
-    histogram = PrivateDPMixture(counts, kernel="beta", sampler="neal5", **SHORT)
-    histogram.fit(counts.privatize(X, random_state=0))
+    histogram = PrivateDPMixture(counts, kernel="beta", **SHORT).fit(counts.privatize(X, random_state=0))
     local = PrivatePosteriorDA(LaplaceMechanism(scale=1.0), model=NormalMean(), **SHORT).fit(X)
     for model, reason in [
         (one, "one release is one point"),

@@ -36,7 +36,7 @@ LOCAL = ("neal5", "slice", "conditional", "neal8", "auto")
 NIGHTLY = {
     *product(("haar-normal",), ("slice", "neal8", "conditional", "neal5", "cells")),
     *product(("haar-beta",), ("slice", "neal8", "conditional", "neal5")),
-    *product(("binomial-beta",), ("slice", "neal8", "conditional", "cells")),
+    *product(("binomial-beta",), ("slice", "neal8", "conditional", "neal5")),
     *product(("categories", "noise-free categories"), ("slice", "neal8")),
     *product(("categories",), ("neal5", "conditional")),
     *product(("noise-free categories",), ("neal5", "auto")),
