@@ -8,6 +8,7 @@ got wrong (surrogate transition, Liu 2001, §9.4.3; delayed acceptance, Christen
 """
 
 from math import exp, inf, log, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,14 @@ from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, STAGE, compact, occupy, 
 FINENESS = 5  # float: nodes in a standard deviation of the releases
 MOST_NODES = 4096
 TARGET = 0.8  # acceptance rate that the fineness is tuned to
+
+
+class Lattice(NamedTuple):
+    """Nodes at equal distances over the releases; ``Grid`` keeps those that have releases near."""
+
+    low: float  # the first
+    step: float
+    place: np.ndarray  # (n_nodes,): releases shared to each; then its row in the grid
 
 
 class Surrogate(Interweaved):
@@ -125,9 +134,9 @@ def move_on_grid(sampler, rng, channel, kernel, mixing, Z, state, tune):
     if floats[FINENESS] == 0.0:
         floats[FINENESS] = min(max(8.0, sampler.coarsest), sampler.finest)
     low, step, n_nodes = lay_grid(members, Z, n, floats[FINENESS])
-    place = np.zeros(n_nodes)
-    share_out(members, Z, low, step, place)
-    n_used = np.count_nonzero(place)
+    lattice = Lattice(low, step, np.zeros(n_nodes))
+    share_out(members, Z, lattice)
+    n_used = np.count_nonzero(lattice.place)
     grid = Grid(
         nodes=np.empty((n_used, 1)),
         mass=np.empty(n_used),
@@ -137,7 +146,7 @@ def move_on_grid(sampler, rng, channel, kernel, mixing, Z, state, tune):
         weights=weights,
         trial=np.zeros(MOST + 1),
     )
-    pack(place, low, step, grid)
+    pack(lattice, grid)
     for h in range(n_large):
         for p in range(theta.shape[1]):
             grid.params[h, p] = theta[slots[h], p]
@@ -145,15 +154,15 @@ def move_on_grid(sampler, rng, channel, kernel, mixing, Z, state, tune):
     table, sizes = np.empty((n_used, MOST)), np.zeros(MOST)
     before = -log_surrogate(grid, weights, n_large)
     fill_table(grid, n_large, table)
-    before += log_truth(channel, kernel, Z, low, step, place, grid, n_large, table, members)
+    before += log_truth(channel, kernel, Z, lattice, grid, n_large, table, members)
     if not before < inf:  # the grid is so coarse that it could not have proposed what there is
         tune_fineness(sampler, floats, 0.0, tune)
         return
     fixed = Fixed(n, ints[N_CLUSTERS] - n_large, least, floats[CONCENTRATION])
     n_new, now = walk(rng, channel, kernel, mixing, grid, fixed, sampler.n_grid_moves, n_large)
     fill_table(grid, n_new, table)
-    draw_members(rng, Z, low, step, place, grid, n_new, table, members, sizes)
-    after = log_truth(channel, kernel, Z, low, step, place, grid, n_new, table, members) - now
+    draw_members(rng, Z, lattice, grid, n_new, table, members, sizes)
+    after = log_truth(channel, kernel, Z, lattice, grid, n_new, table, members) - now
     fits = after < inf
     for h in range(n_new):
         fits = fits and sizes[h] >= sampler.least
@@ -204,10 +213,10 @@ def lay_grid(members, Z, n, fineness):
 
 
 @helper
-def around(z, low, step, n_nodes):
+def around(z, lattice):
     """(first of the four nodes around z, their weights in Lagrange's cubic)."""
-    x = (z - low) / step
-    b = min(max(int(x), 1), n_nodes - 3)
+    x = (z - lattice.low) / lattice.step
+    b = min(max(int(x), 1), lattice.place.size - 3)
     x -= b
     u = 1.0 - x
     inner, outer = 0.5 * (1.0 + x) * (1.0 + u), x * u / 6.0
@@ -215,23 +224,23 @@ def around(z, low, step, n_nodes):
 
 
 @helper
-def share_out(members, Z, low, step, place):
+def share_out(members, Z, lattice):
     """Share each release between the four nodes around it, so that a cubic is kept."""
     for i in range(members.size):
         if members[i] >= 0:
-            b, shares = around(Z[i, 0], low, step, place.size)
+            b, shares = around(Z[i, 0], lattice)
             for s in shares:
-                place[b] += s
+                lattice.place[b] += s
                 b += 1
 
 
 @helper
-def pack(place, low, step, grid):
+def pack(lattice, grid):
     """Keep the nodes that have releases; ``place`` then says where a node went."""
-    kept = 0
+    place, kept = lattice.place, 0
     for b in range(place.size):
         if place[b] != 0.0:
-            grid.nodes[kept, 0], grid.mass[kept] = low + b * step, place[b]
+            grid.nodes[kept, 0], grid.mass[kept] = lattice.low + b * lattice.step, place[b]
             place[b] = kept
             kept += 1
 
@@ -245,9 +254,10 @@ def fill_table(grid, n_components, table):
 
 
 @helper
-def fill_parts(z, low, step, place, grid, n_components, table):
+def fill_parts(z, lattice, grid, n_components, table):
     """What the surrogate, cubic between nodes, gives each component of the density at z, in ``trial``; their sum."""
-    b, (first, second, third, fourth) = around(z, low, step, place.size)
+    b, (first, second, third, fourth) = around(z, lattice)
+    place = lattice.place
     p, q, r, s = int(place[b]), int(place[b + 1]), int(place[b + 2]), int(place[b + 3])
     total = 0.0
     for h in range(n_components):
@@ -258,11 +268,11 @@ def fill_parts(z, low, step, place, grid, n_components, table):
 
 
 @helper
-def draw_members(rng, Z, low, step, place, grid, n_components, table, members, sizes):
+def draw_members(rng, Z, lattice, grid, n_components, table, members, sizes):
     """A component for each record by the surrogate; count them."""
     for i in range(members.size):
         if members[i] >= 0:
-            u, chosen = rng.random() * fill_parts(Z[i, 0], low, step, place, grid, n_components, table), 0
+            u, chosen = rng.random() * fill_parts(Z[i, 0], lattice, grid, n_components, table), 0
             for h in range(n_components):
                 if grid.trial[h] > 0.0:
                     chosen = h
@@ -274,7 +284,7 @@ def draw_members(rng, Z, low, step, place, grid, n_components, table, members, s
 
 
 @helper
-def log_truth(channel, kernel, Z, low, step, place, grid, n_components, table, members):
+def log_truth(channel, kernel, Z, lattice, grid, n_components, table, members):
     """Σ log [w_k g(z_i | θ_k) / p(c_i = k)], p by the surrogate: but for its errors its own log likelihood.
 
     Infinite where the surrogate does not give a record the component that it has.
@@ -283,7 +293,7 @@ def log_truth(channel, kernel, Z, low, step, place, grid, n_components, table, m
     for i in range(members.size):
         if members[i] >= 0:
             h = members[i]
-            mix = fill_parts(Z[i, 0], low, step, place, grid, n_components, table)
+            mix = fill_parts(Z[i, 0], lattice, grid, n_components, table)
             if grid.trial[h] <= 0.0:
                 return inf
             ratio = grid.weights[h] * (mix / grid.trial[h])
