@@ -158,7 +158,7 @@ def test_what_the_noise_went_on_is_passed_on():
     mechanism = from_opendp(count() >> dp.m.then_laplace(scale=3.0), query=query)
     assert mechanism.query is query and mechanism.guarantee().epsilon == 3.0
     local = from_opendp(dp.m.make_laplace(*floats(), scale=2.0), bounds=(0, 4), clamp=False)
-    assert local.bounds == (0, 4) and local.clamp is False and local.guarantee().epsilon == 2.0
+    assert local.bounds == (0, 4) and local.clamp is False and local.guarantee(1).epsilon == 2.0
 
 
 def test_the_extra_is_named(monkeypatch):

@@ -96,7 +96,7 @@ class AdditiveMechanism(RecordChannel):
         """Return how far one record can move what is released, under replacement; None where nothing bounds it.
 
         In the norm that the mechanism needs: records inside bounds differ by at most Σ(hi - lo) in L1, √Σ(hi - lo)² in
-        L2, and two opposite corners do.
+        L2, and two opposite corners do.  One pair of bounds counts once a feature: without ``n_features``, for one.
         """
         bounds = self.bounds_for(n_features)
         if self.query is not None:
@@ -110,6 +110,13 @@ class AdditiveMechanism(RecordChannel):
             raise ValueError(
                 f"{type(self).__name__}.guarantee() needs bounds=(lo, hi) or query=: scale={self.scale!r} alone says "
                 "how much noise, not on what"
+            )
+        if n_features is None and np.ndim(self.bounds) == 1 and getattr(self, "scale", None) is not None:
+            lo, hi = np.asarray(self.bounds).tolist()
+            raise ValueError(
+                f"{type(self).__name__}.guarantee() needs n_features: with scale={self.scale!r} a record loses more "
+                f"privacy the more features it has, and bounds={self.bounds!r} may stand for any number of them; call "
+                f"guarantee(n_features=1) where there is one, or give one pair a feature, bounds=[({lo!r}, {hi!r})]"
             )
         return sensitivity / float(np.min(self.noise_scale_for(n_features)))
 

@@ -54,12 +54,13 @@ class LaplaceCalibrated(AdditiveMechanism):
         Parameters
         ----------
         n_features : int, optional
-            Needed where one pair of bounds stands for several features and the noise was given as ``scale``.
+            Needed where the noise was given as ``scale`` and the bounds as one pair, which may stand for any number.
 
         Raises
         ------
         ValueError
-            With ``scale`` alone: what it is noise *on* is then unknown.
+            With ``scale`` alone: what it is noise *on* is then unknown.  With ``scale`` and one pair of bounds, and no
+            ``n_features``.
         """
         loss = self._loss(n_features)
         return PrivacyGuarantee.pure(loss if self.epsilon is None else float(np.max(self.epsilon)), self._neighbours())
@@ -138,12 +139,14 @@ class GaussianCalibrated(AdditiveMechanism):
         Parameters
         ----------
         n_features : int, optional
-            Needed where one pair of bounds stands for several features.
+            Needed where the noise was given as ``scale`` and the bounds as one pair, which may stand for any number.
+            Elsewhere ρ without it is the largest of any number of features.
 
         Raises
         ------
         ValueError
-            With ``scale`` alone: what it is noise *on* is then unknown.
+            With ``scale`` alone: what it is noise *on* is then unknown.  With ``scale`` and one pair of bounds, and no
+            ``n_features``.
         """
         rho = 0.5 * self._loss(n_features) ** 2
         if self.epsilon is None:
