@@ -47,6 +47,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:.*too few to say whether the chains have mixed:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:the draws say little:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*releases noise drawn by NumPy:UserWarning"),
 ]
 LIBRARIES = pytest.mark.parametrize("library", ["pandas", "polars"])
 N, RNG = 30, np.random.default_rng(0)

@@ -49,7 +49,10 @@ from sklearn_dpmix.samplers._naive_bayes_tables import (
     log_evidence,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*releases noise drawn by NumPy:UserWarning"),
+]
 
 MECHANISMS = {
     "laplace": (LaplaceMechanism, laplace),
@@ -482,10 +485,9 @@ def test_records_are_privatised_with_fresh_entropy():
     assert models[0].classes_.tolist() == [0, 1] and clone(models[0]).mechanism is not MECHANISM
 
 
-def test_classes_are_what_y_held():
+def test_classes_are_public_or_what_y_held():
     names = np.array(["no", "yes"])
-    for mechanism in (None, MECHANISM):
-        model = PrivateNaiveBayesDA(mechanism, n_draws=30, random_state=0)
+    for model in (PrivateNaiveBayesDA(n_draws=30), PrivateNaiveBayesDA(MECHANISM, classes=["no", "yes"], n_draws=30)):
         assert model.fit(RECORDS[:, :2], names[RECORDS[:, 2]]).classes_.tolist() == ["no", "yes"]
         assert set(model.predict([[0, 0], [1, 2]])) <= {"no", "yes"}
     one_class = PrivateNaiveBayesDA(MECHANISM, n_draws=30).fit(RECORDS[:, :2], np.ones(80, dtype=int))
@@ -493,7 +495,9 @@ def test_classes_are_what_y_held():
     model = PrivateNaiveBayesDA(n_draws=30, n_classes=3).fit(RECORDS[:, :2], RECORDS[:, 2])
     assert model.classes_.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="3 labels"):
-        PrivateNaiveBayesDA(MECHANISM).fit([[0, 0], [0, 1], [1, 2]], ["a", "b", "c"])
+        PrivateNaiveBayesDA(n_classes=2).fit([[0, 0], [0, 1], [1, 2]], ["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"labels \[0, 1\] and no others: pass classes="):
+        PrivateNaiveBayesDA(MECHANISM).fit(RECORDS[:, :2], names[RECORDS[:, 2]])
 
 
 @pytest.mark.slow
@@ -552,10 +556,14 @@ def test_bad_releases_and_parameters(change, S, message):
 @pytest.mark.parametrize("mechanism", [None, MECHANISM])
 def test_bad_records(mechanism):
     model = PrivateNaiveBayesDA(mechanism, n_draws=10)
-    for X, message in (([[0.5, 0]], "integers"), ([[-1, 0]], "Negative values"), ([["a", "b"]], "convert")):
-        with pytest.raises(ValueError, match=message):
+    for X, message, of_confidential in (
+        ([[0.5, 0]], "got 0.5 in row 0", "integers from 0 to n_values - 1"),
+        ([[-1, 0]], "Negative values", "integers from 0 to n_values - 1"),
+        ([["a", "b"]], "convert", "finite numbers"),
+    ):
+        with pytest.raises(ValueError, match=message if mechanism is None else of_confidential):
             model.fit(X, [0])
-    with pytest.raises(ValueError, match="integers from 0 to 1"):
+    with pytest.raises(ValueError, match=r"integers from 0 to (1|n_values - 1)"):
         PrivateNaiveBayesDA(mechanism, n_values=[2, 3]).fit([[2, 0], [0, 0]], [0, 1])
     if mechanism is None:
         with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):

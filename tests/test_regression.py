@@ -25,7 +25,10 @@ from sklearn_dpmix.samplers import _number
 from sklearn_dpmix.samplers._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED
 
 UNMIXED = "ignore:the chains have not mixed:RuntimeWarning"
-pytestmark = pytest.mark.filterwarnings(UNMIXED)
+pytestmark = [
+    pytest.mark.filterwarnings(UNMIXED),
+    pytest.mark.filterwarnings("ignore:.*releases noise drawn by NumPy:UserWarning"),
+]
 
 
 class Case(NamedTuple):

@@ -9,13 +9,13 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array
 
 from .._parameters import positive_number
 from .._random import as_generator
 from .._typing import Seed
 from ..models import BetaPrior, Multinomial
 from ..privacy import PrivacyGuarantee
+from ._confidential import check_confidential
 from ._curator import keep_names
 from ._datatree_contents import NaiveContents
 from ._decorators import fit_context
@@ -105,7 +105,8 @@ class OnePosteriorSampling(BaseEstimator):
 
     ``fit`` takes confidential records 0 and 1.  With θ in [low, 1 - low] one record changes the log likelihood by
     Δ = log((1 - low)/low) at most, so that a draw from the density ∝ prior(θ) p(x | θ)^c, c = min(1, ε/(2Δ n_draws)),
-    is ε/n_draws-DP (and θ restricted to that interval), and n_draws of them are ε-DP.
+    is ε/n_draws-DP (and θ restricted to that interval), and n_draws of them are ε-DP: in exact arithmetic.  There is no
+    ``secure``: the draws are NumPy's, whose floating-point values may tell more; for simulation.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ class OnePosteriorSampling(BaseEstimator):
         -------
         self
         """
-        named, X = X, check_array(X, dtype=np.float64, ensure_2d=False, input_name="X", estimator=self)
+        named, X = X, check_confidential(self, X, ensure_2d=False)
         x = X.reshape(-1)
         if X.ndim > 2 or X.size != len(X) or not np.all((x == 0) | (x == 1)):
             raise ValueError("X must hold one 0 or 1 a record, of shape (n_records, 1)")

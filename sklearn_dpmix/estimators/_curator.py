@@ -89,9 +89,8 @@ def number_of_records(n_records):
     return n_records, n_records, 0.0
 
 
-def check_raw(estimator, query, n):
-    """Raise where records that are to be privatised do not go with ``n_records``, or their number is not public."""
-    n_records = estimator.n_records
+def check_raw(estimator, query):
+    """Raise, before any record is looked at, where a fit cannot privatise them."""
     if estimator.checkpoint is not None:
         raise ValueError(
             f"checkpoint={estimator.checkpoint!r} with fit(X, y): each run would spend the budget on another release; "
@@ -103,12 +102,28 @@ def check_raw(estimator, query, n):
             "release it by a mechanism of its own, and fit both releases with n_records=NoisyCount(value, mechanism) "
             'where the estimator takes that; or use a query with neighbours="replace"'
         )
+
+
+def check_shape(estimator, X, n_features):
+    """Raise where confidential X, (n, any number), does not go with the query or with ``n_records``."""
+    n, n_records = len(X), estimator.n_records
+    if X.shape[1] != n_features:
+        raise ValueError(f"X has {X.shape[1]} features, but the mechanism's query says n_features={n_features}")
     if n_records not in (None, n):
         raise ValueError(f"n_records={n_records!r}, but there are {n} records: leave n_records out")
 
 
-def privatize_records(mechanism, records):
+def privatize_records(estimator, records):
     """Release the query's value of confidential records: (1, n_statistics).  Noise of fresh entropy, never a seed's."""
+    mechanism = estimator.mechanism
+    if estimator.secure:
+        return mechanism.privatize(records, secure=True).reshape(1, -1)
+    warn_user(
+        f"{type(estimator).__name__}.fit(X, y) releases noise drawn by NumPy, which is for simulation: its holes in "
+        "floating point can give a record away.  Pass secure=True (extra [secure]), or release by "
+        "mechanism.privatize(..., secure=True) of the columns (X, y) and fit what it returns",
+        UserWarning,
+    )
     return mechanism.privatize(records).reshape(1, -1)
 
 

@@ -30,7 +30,9 @@ class DPBarkerMCMC(WalkEstimator):
     ----------
     mechanism, model, move, init, preconditioner, burn_in, clipped_fraction_share, ledger, simulate, n_chains, n_jobs,
     random_state, verbose :
-        As in :class:`DPPenaltyMCMC`.  There is no ``secure``: the noise's scale depends on the batch.
+        As in :class:`DPPenaltyMCMC`.  There is no ``secure``, since the noise's scale depends on the batch: noise
+        of the operating system's entropy, made and added in floating point, which an attacker of its grid may see
+        through.
     clip_bound : float, optional
         Log ratios of a record are clipped to ±clip_bound ‖θ' - θ‖.  None: the model's ``log_ratio_range`` bounds them,
         or else they are clipped to ±ratio_limit √b/(nT) whatever the move.

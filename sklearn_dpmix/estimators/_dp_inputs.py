@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from ..samplers._dp_target import has_range
+from ._confidential import check_confidential
 from ._dp_budget import Budget
 
 
@@ -75,11 +76,13 @@ class DPInputs:
         return Budget(self)
 
     def _check_records(self, model, X, y):
-        if y is None:
-            records = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
+        if self.mechanism is not None:
+            checked = check_confidential(self, X, y, y_numeric=True)
+        elif y is None:
+            checked = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
         else:
-            array, y = check_X_y(X, y, dtype=np.float64, y_numeric=True, estimator=self)
-            records = np.column_stack([array, y.astype(np.float64)])
+            checked = check_X_y(X, y, dtype=np.float64, y_numeric=True, estimator=self)
+        records = checked if y is None else np.column_stack([checked[0], checked[1].astype(np.float64)])
         validate_data(self, X, skip_check_array=True)
         self._check_columns(model, records, y)
         return records

@@ -19,6 +19,7 @@ from ..models._likelihood import clip_rows
 from ..privacy import PrivacyLedger
 from ..samplers import PrivateNewton
 from ._chain_estimator import MonitoredDraws
+from ._confidential import check_confidential, encode_labels
 from ._datatree_contents import LogisticContents
 from ._decorators import fit_context
 from ._dp_mcmc import DPMCMC
@@ -170,9 +171,13 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         classes, named = self._public_classes(), X
         if self.mechanism is not None:
             self._make_sampler(_num_features(X))._prepare(_num_samples(X))
-        X, y = check_X_y(X, y, dtype=np.float64, estimator=self)
-        check_classification_targets(y)
-        classes, codes = self._encode(y, classes)
+        if self.mechanism is not None:
+            X, y = check_confidential(self, X, y)
+        else:
+            X, y = check_X_y(X, y, dtype=np.float64, estimator=self)
+            check_classification_targets(y)
+            classes = self._classes_of(y) if classes is None else classes
+        codes = encode_labels(y, classes).astype(np.float64)
         self.sampler_, self.classes_ = self._make_sampler(X.shape[1]).fit(X, codes), classes
         self.sampler_.ledger = None  # it was charged, and one without a file cannot be pickled
         validate_data(self, named, skip_check_array=True)
@@ -211,21 +216,18 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
             raise ValueError(f"classes must be two labels, got classes={self.classes!r}")
         return np.sort(classes)
 
-    def _encode(self, y, classes):
-        """(labels, y as 0 and 1)"""
-        if classes is None:
-            classes = np.unique(y)
-            if len(classes) > 2:
-                raise ValueError(
-                    f"Only binary classification is supported. The type of the target is multiclass: y has "
-                    f"{len(classes)} classes"
-                )
-            if len(classes) < 2:
-                raise ValueError(f"DPLogisticRegressionMCMC needs two classes; y holds 1 class: {classes.tolist()}")
-        codes = np.searchsorted(classes, y).clip(0, 1)
-        if not np.array_equal(classes[codes], y):
-            raise ValueError(f"y must hold the labels {classes.tolist()} and no others: pass classes=(a, b) for others")
-        return classes, codes.astype(np.float64)
+    @staticmethod
+    def _classes_of(y):
+        """The two labels of y, which is not confidential."""
+        classes = np.unique(y)
+        if len(classes) > 2:
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is multiclass: y has "
+                f"{len(classes)} classes"
+            )
+        if len(classes) < 2:
+            raise ValueError(f"DPLogisticRegressionMCMC needs two classes; y holds 1 class: {classes.tolist()}")
+        return classes
 
     def coef_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Equal-tailed posterior interval of each coefficient.

@@ -93,7 +93,8 @@ class DPPenaltyMCMC(WalkEstimator):
     ledger : PrivacyLedger, optional
         Refuses the fit before it begins where the budget of several fits is used up.
     secure : bool, default=False
-        Noise by OpenDP (extra ``[secure]``), which resists floating-point attacks.
+        Noise by OpenDP (extra ``[secure]``), which resists floating-point attacks.  False: noise of the operating
+        system's entropy, made and added in floating point, which does not.
     simulate : bool, default=False
         True: noise from ``random_state``, for studies of data that are not confidential; warns, and the result is not
         private.

@@ -23,10 +23,26 @@ from ..samplers._naive_bayes import CollapsedGibbs, KnownTables, advance_tables,
 from ..samplers._naive_bayes_tables import independent_tables
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
-from ._curator import check_curator, check_query_release, check_raw, new_records, privatize_records
+from ._confidential import check_confidential, encode_labels
+from ._curator import (
+    check_curator,
+    check_query_release,
+    check_raw,
+    check_shape,
+    keep_names,
+    new_records,
+    privatize_records,
+)
 from ._datatree_contents import NaiveBayesContents
 from ._decorators import fit_context, with_callbacks
-from ._naive_bayes_inputs import check_values, count_tables, encode_classes, warn_about_release
+from ._naive_bayes_inputs import (
+    check_confidential_values,
+    check_values,
+    count_tables,
+    encode_classes,
+    public_classes,
+    warn_about_release,
+)
 
 #: Numbers that a prediction works on at a time.
 BLOCK = 2_000_000
@@ -50,16 +66,23 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         Number of records behind a release; not needed for ``fit(X, y)``.
     n_classes : int, optional
         None: what the query says, or the classes of ``y`` without a mechanism.
+    classes : array-like of n_classes different labels, optional
+        Labels that are public, in increasing order: ``classes[k]`` is class k of the query.  None: 0, ...,
+        n_classes - 1 under a mechanism, and what ``y`` holds without one.
     n_values : int or sequence of int of length n_features, optional
         Values of a feature are 0, 1, ..., n_values - 1.  None: what the query says, or as far as ``X`` goes without a
         mechanism.
+    secure : bool, default=False
+        Let OpenDP (extra ``[secure]``) draw the noise of ``fit(X, y)`` under a mechanism.  False: NumPy does, which is
+        for simulation, and ``fit`` warns.  Nothing is drawn for a release.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.  Noise is never drawn from ``random_state``.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        0, ..., n_classes - 1 for a release; else what ``y`` held (see :meth:`fit`).
+        ``classes``, or 0, ..., n_classes - 1: whatever ``y`` holds.  Without a mechanism and ``classes`` what ``y``
+        held (see :meth:`fit`).
     n_values_ : ndarray of int, (n_features,)
     class_prob_draws_ : ndarray of shape (n_chains, n_draws, n_classes)
         P(class).
@@ -99,13 +122,16 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
     """
 
     _contents = NaiveBayesContents
+    _FREE = ChainEstimator._FREE | {"secure"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
         "prior": [DirichletPrior, None],
         "n_records": [Interval(Integral, 1, None, closed="left"), None],
         "n_classes": [Interval(Integral, 1, None, closed="left"), None],
+        "classes": ["array-like", None],
         "n_values": [Interval(Integral, 1, None, closed="left"), "array-like", None],
+        "secure": ["boolean"],
     }
 
     def __init__(
@@ -115,7 +141,9 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         prior: Any = None,
         n_records: int | None = None,
         n_classes: int | None = None,
+        classes: ArrayLike | None = None,
         n_values: int | Sequence[int] | None = None,
+        secure: bool = False,
         n_chains: int = 4,
         n_warmup: int = 1000,
         n_draws: int | str | AutoDraws = 1000,
@@ -130,7 +158,9 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         self.prior = prior
         self.n_records = n_records
         self.n_classes = n_classes
+        self.classes = classes
         self.n_values = n_values
+        self.secure = secure
         self.n_chains = n_chains
         self.n_warmup = n_warmup
         self.n_draws = n_draws
@@ -158,10 +188,11 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
             With ``y=None``: the release, in the order of ``ClassFeatureCounts``; several releases of the same records
             one a row.  With ``y``: confidential features, integers of shape (n_records, n_features).
         y : array-like of shape (n_records,), optional
-            Confidential classes.  Noise is then drawn from the operating system's entropy, and what is inferred is
-            inferred from the noisy tables alone.  Integers below ``n_classes`` are classes 0, ..., n_classes - 1
-            whichever of them occur; of other labels there must be ``n_classes``, and under a mechanism that these are
-            the labels is taken to be public.
+            Confidential classes.  Noise is then drawn from the operating system's entropy (by OpenDP with
+            ``secure=True``), and what is inferred is inferred from the noisy tables alone.  Under a mechanism labels
+            are 0, ..., n_classes - 1 or ``classes``, whichever of them occur.  Without one and without ``classes``
+            integers below ``n_classes`` are classes 0, ..., n_classes - 1, and of other labels there must be
+            ``n_classes``.
 
         Returns
         -------
@@ -170,7 +201,15 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         Raises
         ------
         ValueError, TypeError
-            For a bad parameter, a release of the wrong length, or data that are not such integers.
+            For a bad parameter, a release of the wrong length, or data that are not such integers; of confidential
+            records it says shapes, and nothing that they hold.
+        ImportError
+            For ``secure=True`` without OpenDP.
+
+        Warns
+        -----
+        UserWarning
+            For ``fit(X, y)`` under a mechanism without ``secure=True``.
         """
         alpha = self._alpha()
         with self._refit() as earlier:
@@ -191,12 +230,13 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
 
     def _fit_known(self, X, y, alpha, earlier):
         """The records themselves are given: θ given their counts."""
-        X, y = self._records(X, y)
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
         sizes = [int(top) + 1 for top in np.maximum(X.max(axis=0), 0)] if self.n_values is None else self.n_values
         _, sizes = ClassFeatureCounts(2, sizes, X.shape[1])._sizes()
         self.n_values_ = np.array(sizes)
         check_values(X, self.n_values_)
-        self.classes_, y = encode_classes(y, self.n_classes)
+        self.classes_, y = encode_classes(y, self.n_classes, self.classes)
         counts = count_tables(X, y, len(self.classes_), sizes)
         model = NaiveBayes(len(self.classes_), sizes, alpha)
         values = KnownTables()._lower(), model._lower(), KnownTables()._lower()
@@ -211,17 +251,18 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
             if ours is not None and not np.array_equal(np.broadcast_to(ours, np.shape(theirs)), theirs):
                 raise ValueError(f"{name}={ours!r}, but the mechanism's query says {theirs}: leave {name} out")
         self.n_values_, n_records = np.array(sizes), self.n_records
+        self.classes_ = public_classes(self.classes, n_classes)
         if y is None:
             S = check_query_release(self, X, query, n_records)
-            self.n_features_in_, self.classes_ = len(sizes), np.arange(n_classes)
+            self.n_features_in_ = len(sizes)
         else:
-            X, y = self._records(X, y)
-            if X.shape[1] != len(sizes):
-                raise ValueError(f"X has {X.shape[1]} features, but the mechanism's query says {len(sizes)}")
-            check_raw(self, query, len(X))
-            check_values(X, self.n_values_)
-            self.classes_, y = encode_classes(y, n_classes)
-            S, n_records = privatize_records(self.mechanism, np.column_stack([X, y])), len(X)
+            check_raw(self, query)
+            named, (X, y) = X, check_confidential(self, X, y)
+            check_shape(self, X, len(sizes))
+            keep_names(self, named, X)
+            check_confidential_values(X, self.n_values_)
+            y = encode_labels(y, self.classes_)
+            S, n_records = privatize_records(self, np.column_stack([X, y])), len(X)
         self.release_, self._n_records_ = S, n_records
         warn_about_release(self.mechanism, query, S, n_records)
         model = NaiveBayes(n_classes, sizes, alpha)
@@ -232,11 +273,6 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
             sampler, init = CollapsedGibbs(), partial(start_records, model, value, n_records, S)
         advance = partial(advance_tables, (sampler._lower(), value, channel), S)
         self._advance_chains((S, n_records), init, advance, methodcaller("_keep"), earlier)
-
-    def _records(self, X, y):
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        return X, y
 
     def _keep(self):
         theta, n_classes, sizes = self._all_draws("theta"), len(self.classes_), self.n_values_

@@ -3,12 +3,13 @@
 import numpy as np
 
 from ._chain_estimator import warn_user
+from ._confidential import encode_labels
 from ._curator import IMPOSSIBLE, warn_if_impossible
 
 
 def check_values(X, n_values):
     """Raise ValueError where X, (n, n_features), has what is no value of a feature."""
-    wrong = np.argwhere((X != np.floor(X)) | (X < 0) | (X >= n_values))
+    wrong = np.argwhere(_is_no_value(X, n_values))
     if len(wrong):
         row, column = wrong[0].tolist()
         what = "" if X[row, column] >= 0 else "Negative values in data passed to PrivateNaiveBayesDA. "
@@ -18,8 +19,45 @@ def check_values(X, n_values):
         )
 
 
-def encode_classes(y, n_classes):
-    """Return (classes, y as integers): 0..n_classes-1 where y holds no other integers, else the labels of y."""
+def check_confidential_values(X, n_values):
+    """The same of confidential X: the error says neither what is wrong nor where."""
+    if _is_no_value(X, n_values).any():
+        raise ValueError(
+            f"X must hold integers from 0 to n_values - 1, n_values={n_values.tolist()} by column; what else it holds "
+            "is not quoted, since it is confidential: encode categories, e.g. by scikit-learn's OrdinalEncoder, or "
+            "give the query more n_values"
+        )
+
+
+def _is_no_value(X, n_values):
+    return (X != np.floor(X)) | (X < 0) | (X >= n_values)
+
+
+def public_classes(classes, n_classes):
+    """The labels of classes 0, ..., n_classes - 1, from the parameter ``classes``."""
+    if classes is None:
+        return np.arange(n_classes)
+    labels = np.asarray(classes)
+    try:
+        increase = np.array_equal(np.unique(labels), labels)
+    except TypeError:  # of labels that cannot be compared
+        increase = False
+    if labels.shape != (n_classes,) or not increase:
+        raise ValueError(
+            f"classes must be {n_classes} different labels in increasing order, as np.unique returns them, classes[k] "
+            f"that of class k; got classes={classes!r}"
+        )
+    return labels
+
+
+def encode_classes(y, n_classes, classes):
+    """Return (labels, y as integers): ``classes``, 0..n_classes-1 where y holds no other integers, or the labels of y.
+
+    Of records that are not confidential.
+    """
+    if classes is not None:
+        labels = public_classes(classes, np.size(classes) if n_classes is None else n_classes)
+        return labels, encode_labels(y, labels)
     labels, codes = np.unique(y, return_inverse=True)
     if n_classes is not None and labels.dtype.kind in "iuf" and np.all(labels == np.floor(labels)):
         if labels[0] >= 0 and labels[-1] < n_classes:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .._draws import central_interval
 from .._typing import Floats, Seed
@@ -32,10 +32,12 @@ from ..samplers._number import counting
 from ..samplers._regression import RegressionAugmentation
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
+from ._confidential import check_confidential
 from ._curator import (
     check_curator,
     check_query_release,
     check_raw,
+    check_shape,
     keep_names,
     new_records,
     number_of_records,
@@ -67,6 +69,9 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         None is ``GaussianPredictors()``.
     interweave : bool, default=True
         Add non-centred moves of the parameters, without which they hardly move where there are many records.
+    secure : bool, default=False
+        Let OpenDP (extra ``[secure]``) draw the noise of ``fit(X, y)`` under a mechanism.  False: NumPy does, which is
+        for simulation, and ``fit`` warns.  Nothing is drawn for a release.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.  Noise is never drawn from ``random_state``.
 
@@ -114,6 +119,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
     """
 
     _contents = RegressionContents
+    _FREE = ChainEstimator._FREE | {"secure"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
@@ -121,6 +127,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         "n_records": [Interval(Integral, 1, None, closed="left"), NoisyCount, None],
         "x_model": [GaussianPredictors, None],
         "interweave": ["boolean"],
+        "secure": ["boolean"],
     }
 
     def __init__(
@@ -131,6 +138,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         n_records: int | None = None,
         x_model: Any = None,
         interweave: bool = True,
+        secure: bool = False,
         n_chains: int = 4,
         n_warmup: int = 1000,
         n_draws: int | str | AutoDraws = 1000,
@@ -146,6 +154,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         self.n_records = n_records
         self.x_model = x_model
         self.interweave = interweave
+        self.secure = secure
         self.n_chains = n_chains
         self.n_warmup = n_warmup
         self.n_draws = n_draws
@@ -167,8 +176,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
             With ``y=None``: the release, in the order of ``RegressionMoments``; several releases of the same records
             one a row.  With ``y``: confidential predictors of shape (n_records, n_features).
         y : array-like of shape (n_records,), optional
-            Confidential responses.  Noise is then drawn from the operating system's entropy, and what is inferred is
-            inferred from the noisy moments alone.
+            Confidential responses.  Noise is then drawn from the operating system's entropy (by OpenDP with
+            ``secure=True``), and what is inferred is inferred from the noisy moments alone.
 
         Returns
         -------
@@ -177,7 +186,15 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         Raises
         ------
         ValueError, TypeError
-            For a bad parameter, a release of the wrong length, or data that are not finite numbers.
+            For a bad parameter, a release of the wrong length, or data that are not finite numbers; of confidential
+            records it says shapes, and nothing that they hold.
+        ImportError
+            For ``secure=True`` without OpenDP.
+
+        Warns
+        -----
+        UserWarning
+            For ``fit(X, y)`` under a mechanism without ``secure=True``.
         """
         prior = RegressionPrior() if self.prior is None else self.prior
         prior.check()
@@ -208,12 +225,11 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         if y is None:
             S = check_query_release(self, X, query, n_records)
         else:
-            named, (X, y) = X, check_X_y(X, y, dtype=np.float64, y_numeric=True, estimator=self)
+            check_raw(self, query)
+            named, (X, y) = X, check_confidential(self, X, y, y_numeric=True)
+            check_shape(self, X, p)
             keep_names(self, named, X)
-            if X.shape[1] != p:
-                raise ValueError(f"X has {X.shape[1]} features, but the mechanism's query says n_features={p}")
-            check_raw(self, query, len(X))
-            S, n_records = privatize_records(self.mechanism, np.column_stack([X, y])), len(X)
+            S, n_records = privatize_records(self, np.column_stack([X, y])), len(X)
         self.n_features_in_, self.release_, self._n_records_ = p, S, n_records
         start, most, count = number_of_records(n_records)
         low, high = query.value_range(most)

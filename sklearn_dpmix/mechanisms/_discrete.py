@@ -119,25 +119,23 @@ class IntegerMechanism(AdditiveMechanism):
             self._check_integers("X", X, remedy)
         value = super()._value(X)
         name = "X" if self.is_local else "query.value(X)"
-        self._check_integers(name, value, remedy)
-        self._check_size(name, value, LARGEST_VALUE, "2**52")
+        self._check_integers(name, value, remedy, is_quoted=self.is_local)
+        self._check_size(name, value, LARGEST_VALUE, "2**52", is_quoted=self.is_local)
         return value
 
     @staticmethod
-    def _check_integers(name, values, remedy):
-        wrong = np.argwhere(~(np.floor(values) == values))
-        if len(wrong):
-            first = tuple(wrong[0].tolist())
-            raise ValueError(f"{name} must hold integers, got {float(values[first])!r} at position {first}: {remedy}")
+    def _check_integers(name, values, remedy, is_quoted=True):
+        wrong = ~(np.floor(values) == values)
+        if np.any(wrong):
+            raise ValueError(f"{name} must hold integers{_quote(values, wrong, is_quoted)}: {remedy}")
 
     @staticmethod
-    def _check_size(name, values, largest, words):
-        wrong = np.argwhere(np.abs(values) > largest)
-        if len(wrong):
-            first = tuple(wrong[0].tolist())
+    def _check_size(name, values, largest, words, is_quoted=True):
+        wrong = np.abs(values) > largest
+        if np.any(wrong):
             raise ValueError(
-                f"{name} must be at most {words} in magnitude, got {float(values[first])!r} at position {first}: above "
-                "2**53 floats skip integers, and noise needs room; use another unit"
+                f"{name} must be at most {words} in magnitude{_quote(values, wrong, is_quoted)}: above 2**53 floats "
+                "skip integers, and noise needs room; use another unit"
             )
 
     def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
@@ -225,3 +223,11 @@ class IntegerMechanism(AdditiveMechanism):
             return inf, inf, self.high[j], -inf, 0.0, 0.0
         value = self.log_shape(Z[i, j] - c, self.rate[i * self.each]) - self.log_total[i * self.each]
         return c - 0.5 if p > 0 else -inf, c + 0.5 if c < self.high[j] else inf, c, value, 0.0, 0.0
+
+
+def _quote(values, wrong, is_quoted):
+    """The first wrong value and where it is; nothing of a query's value, from which no record could be found."""
+    if not is_quoted:
+        return ""
+    first = tuple(np.argwhere(wrong)[0].tolist())
+    return f", got {float(values[first])!r} at position {first}"

@@ -17,7 +17,8 @@ def private_quantile(
 
     A point t of the bounds has density proportional to ``exp(-ε |#{x_i < t} - qn| / 2)``: replacing a record changes
     the count by 1 at most, so the density, its normaliser included, by a factor of at most e^ε.  Between records that
-    are equal there is no room: where many are, the answer falls into the gaps beside them.
+    are equal there is no room: where many are, the answer falls into the gaps beside them.  That holds in exact
+    arithmetic: there is no ``secure``, the draw is NumPy's, and its floating-point values may tell more.
 
     Parameters
     ----------
@@ -66,6 +67,8 @@ def private_bounds(
     x: ArrayLike, epsilon: float, bounds: ArrayLike, *, coverage: float = 0.95, random_state: Seed = None
 ) -> tuple[tuple[float, float], PrivacyGuarantee]:
     """Draw bounds that hold about a share ``coverage`` of confidential numbers: two private quantiles, ε/2 each.
+
+    As for :func:`private_quantile` there is no ``secure``: the draws are NumPy's.
 
     Parameters
     ----------
