@@ -172,7 +172,7 @@ def open_checkpoint(path, owner, signature):
         raise IsADirectoryError(f"checkpoint={path!r} is a folder: pass the path of a file in it")
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locked(path, wait=False))
+            stack.enter_context(locked(path))
         except BlockingIOError:
             raise BlockingIOError(
                 f"checkpoint={path!r} is in use by another fit: wait for it, or pass another path"
