@@ -232,7 +232,9 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             guess = Z if self.kernel_.absorbs_noise else release.guess()
             return sampler.init(values, Z, guess, self.kernel_.sizes(self._n_features_), rng)
 
-        self._advance_chains(Z, init, partial(_advance, sampler, values, Z), keep, earlier)
+        advance = partial(_advance, sampler, values, Z)
+        restored = partial(sampler.restored, values, Z, self.kernel_, self.mixing_)
+        self._advance_chains(Z, init, advance, keep, earlier, restored)
 
     def _hold(self, signature, so_far):
         super()._hold(signature, so_far._replace(draws=MixtureDraws(so_far.draws)))
