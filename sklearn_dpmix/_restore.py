@@ -7,6 +7,7 @@ same number, type and shape.  What they may hold, above all where they are indic
 
 import numpy as np
 
+LARGEST = 1e150
 SCRATCH = "work"  # the field that is written before it is read in each sweep: nothing in it is worth reading
 
 
@@ -39,9 +40,9 @@ def same_layout(fresh, found):
 
 
 def require_finite(**arrays):
-    """Raise where a number is not finite."""
+    """Raise where a number is not finite, or its square would not be."""
     for name, array in arrays.items():
-        require(np.isfinite(array), name, "has numbers that are not finite")
+        require(np.abs(array) < LARGEST, name, "has numbers that are not finite, or too large")
 
 
 def require_range(least, most, **arrays):
@@ -75,7 +76,7 @@ def check_draws(like, found, n_draws):
     for name, one, other in zip(like._fields, like, found, strict=True):
         require(one.dtype == other.dtype, name, f"of the draws is of type {other.dtype}, not {one.dtype}")
         require(one.shape[1:] == other.shape[1:], name, f"of the draws has shape {other.shape}")
-        require(np.isfinite(other), name, "of the draws has numbers that are not finite")
+        require(np.abs(other) < LARGEST, name, "of the draws has numbers that are not finite, or too large")
         if not hasattr(found, "check"):
             require(other.shape[:1] == (n_draws,), name, f"of the draws has shape {other.shape}, for {n_draws} draws")
     if hasattr(found, "check"):

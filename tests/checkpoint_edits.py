@@ -165,7 +165,7 @@ def variants(path):
 
 
 def outcome(model, data, path):
-    """"refused", "fitted", or what else happened."""
+    """ "refused", "fitted", or what else happened."""
     try:
         model.fit(data)
     except ValueError as error:

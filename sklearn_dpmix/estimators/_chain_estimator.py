@@ -228,10 +228,14 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 raise ValueError(f"it has {len(run.chains)} chains, and draws of {len(run.draws)}")
             for draws in run.draws:
                 check_draws(no_draws, draws, n_draws)
+                self._check_draws(draws)
             chains = [chain._replace(state=restored(chain.state, fresh, run.n_done)) for chain in run.chains]
             return run._replace(chains=chains)
 
         return read
+
+    def _check_draws(self, draws):
+        """Raise ValueError where draws of a checkpoint are not in their range."""
 
     def _start(self, signature, init, rule, earlier, checkpoint, reader):
         """The run to go on with: that of the last fit, of the checkpoint (whichever is longer), or a new one."""

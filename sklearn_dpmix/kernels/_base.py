@@ -121,6 +121,10 @@ class Kernel(Component):
         """Return the kernel with its open parameters filled in from the release (see ``NormalKernel``)."""
         return self
 
+    def nearest(self, records: Any) -> Any:
+        """Return records, (n, n_features), that the kernel can have drawn, near those that a chain would start from."""
+        return records
+
     def check_state(self, theta: Any, records: Any) -> None:
         """Raise ValueError where compiled methods cannot take what a file says are parameters and records.
 

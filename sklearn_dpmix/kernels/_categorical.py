@@ -69,6 +69,10 @@ class CategoricalKernel(Kernel):
     def margin(self, j: int, n_features: int) -> tuple["CategoricalKernel", slice]:
         return self, slice(self.n_categories * j, self.n_categories * (j + 1))
 
+    def nearest(self, records: Any) -> Any:
+        """Categories: under noise on integers the release's guess may be none, and categories are indices."""
+        return np.clip(np.rint(records), 0, self.n_categories - 1)
+
     def check_state(self, theta: Any, records: Any) -> None:
         require_range(0, self.n_categories - 1, records=records)
         require(records == np.floor(records), "records", "has categories that are not integers")

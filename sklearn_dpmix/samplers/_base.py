@@ -59,6 +59,8 @@ class MixtureSampler(Component):
     needs_order = False
     #: whether the sweep can do with a release of all records (``HistogramMechanism``)
     takes_histograms = False
+    #: whether each record is drawn given its cluster and the release when a sweep ends, not integrated out
+    keeps_records = True
     #: largest Pitman–Yor discount that the sweep can take
     max_discount = 1.0
     #: whether the sweep has an accept step on each record
@@ -68,6 +70,11 @@ class MixtureSampler(Component):
 
     def _lower(self, **context):
         return lower(type(self), {"n_aux": 1})
+
+    @property
+    def label(self) -> str:
+        """What errors call it."""
+        return type(self).__name__
 
     def check(self) -> None:
         """Raise ValueError where a parameter of the sampler is wrong."""

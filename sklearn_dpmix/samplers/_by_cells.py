@@ -28,6 +28,7 @@ class ByCells(ReUse):
     needs_marginal_channel = True
     needs_cells = True
     needs_order = True
+    keeps_records = False
     takes_histograms = True
     takes_correlated = frozenset()
     float_ranges = {OPENNESS: (0.0, 1.0 + 1e-9), DOUBT: (-1e-9, 1.0 + 1e-9)}
