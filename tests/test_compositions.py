@@ -136,7 +136,7 @@ def run(part, of, **environment):
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(8))
 def test_compositions_fit_or_are_refused_in_one_sentence(part):
-    """Catches needs that are not declared.  In plain Python: nothing compiles, and an index out of range is an error."""
+    """Catches needs that are not declared.  In plain Python nothing compiles, and a bad index is an error."""
     found = run(part, 8, NUMBA_DISABLE_JIT="1")
     assert {names[1] for names, _ in found} == set(samplers())
     assert {names[1] for names, result in found if result == "fitted"} >= {"auto", "cells", "neal3", "jain_neal"}
@@ -145,7 +145,7 @@ def test_compositions_fit_or_are_refused_in_one_sentence(part):
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(4))
 def test_compositions_compile(part):
-    """What plain Python does not see: numba's types.  Every 97th or so (of which one in seven is taken), not optimised."""
+    """Catches types that plain Python does not mind and numba does.  Every 97th one, without optimisation."""
     run(part, 389, NUMBA_DISABLE_JIT="0", NUMBA_OPT="0")
 
 
