@@ -42,7 +42,7 @@ def check(results, cases):
             assert field not in ("alloc", "counts", "ints", "moves", "n_sweeps", "n_atoms", "n_clusters"), edit
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_edited_checkpoints_are_refused_or_fitted(tmp_path):
     """Catches arrays that compiled code would read or write beyond: here an IndexError, or draws of nothing."""
     check(run(tmp_path, *QUICK, NUMBA_DISABLE_JIT="1"), QUICK)
