@@ -41,8 +41,14 @@ class Checkpoint:
         self.due = 0.0
         self.held = None  # which run is in the file, where this process knows it
 
-    def load(self):
+    def load(self, reader):
         """Return the run in the file, or None where there is no file.
+
+        Parameters
+        ----------
+        reader : callable () -> callable (SoFar) -> SoFar
+            Makes what checks all arrays of the run, and raises ValueError where compiled code could not take them: a
+            checksum says only that the file is as it was written.
 
         Raises
         ------
@@ -51,6 +57,7 @@ class Checkpoint:
         """
         if not os.path.lexists(self.path):
             return None
+        checked = reader()  # an error of its own is not the file's
         try:
             with open(self.path, "rb") as file:  # is_zipfile(path) says no where the file may not be read, too
                 if not zipfile.is_zipfile(file):
@@ -61,10 +68,10 @@ class Checkpoint:
                     if header.get("format") != FORMAT:
                         raise ValueError("it is not a checkpoint")
                     self._check(header)
-                    run = self._read(header, arrays)
+                    run = checked(self._read(header, arrays))
         except _Foreign as error:
             raise ValueError(str(error)) from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, *_DAMAGE) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError, *_DAMAGE) as error:
             raise ValueError(
                 f"checkpoint={self.path!r} cannot be read ({error}); it was left as it is: restore it from a copy, or "
                 "remove it, or pass another path, to start anew"
@@ -89,12 +96,16 @@ class Checkpoint:
 
     def _read(self, header, arrays):
         state, draws = (_named_tuple(header[name]) for name in ("state", "draws"))
-        chains, kept = [], []
+        chains, kept, n_done, aim = [], [], header["n_done"], header["aim"]
+        for number in (n_done, *(() if aim is None else (aim,))):
+            if type(number) is not int or not 0 <= number < 2**62:
+                raise ValueError(f"it says {number!r} sweeps or draws")
         for c, rng_state in enumerate(header["rng_states"]):
+            np.random.PCG64().state = rng_state  # raises for what is none
             chains.append(Chain(state(*(arrays[f"state/{c}/{name}"] for name in state._fields)), rng_state))
             if draws is not None:
                 kept.append(draws(*(arrays[f"draws/{c}/{name}"] for name in draws._fields)))
-        return SoFar(chains, kept, header["n_done"], header["aim"])
+        return SoFar(chains, kept, n_done, aim)
 
     def save(self, run, blocks=()):
         """Write the run, with the draws of later ``blocks`` (one list a block, of one a chain), in the file's place.
@@ -148,7 +159,7 @@ class NoCheckpoint:
 
     due = np.inf
 
-    def load(self):
+    def load(self, reader):
         return None
 
     def save(self, run, blocks=()):
@@ -172,7 +183,7 @@ def open_checkpoint(path, owner, signature):
         raise IsADirectoryError(f"checkpoint={path!r} is a folder: pass the path of a file in it")
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locked(path, wait=False))
+            stack.enter_context(locked(path))
         except BlockingIOError:
             raise BlockingIOError(
                 f"checkpoint={path!r} is in use by another fit: wait for it, or pass another path"

@@ -142,7 +142,7 @@ def check_composition(mechanism, kernel, mixing, sampler):
     """
     sampler.check()
     sampler = sampler.resolve(mechanism, kernel, mixing)
-    who = type(sampler).__name__
+    who = sampler.label
     if not hasattr(sampler, "sweep"):
         raise TypeError(f"sampler {who} lacks the compiled method sweep")
     if kernel.absorbs_noise and not getattr(mechanism, "is_absorbable", False):

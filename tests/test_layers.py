@@ -12,6 +12,7 @@ LAYERS = {
     "_typing": set(),
     "_compiled": set(),
     "_files": set(),
+    "_restore": set(),
     "_numeric": set(),
     "_vector": set(),
     "_random": set(),
@@ -22,12 +23,12 @@ LAYERS = {
     "_partition": {"_partition_loss", "_partition_search"},
     "privacy": {"_files"},
     "mechanisms": {"_compiled", "_numeric", "_vector", "_random", "_parameters", "privacy"},
-    "kernels": {"_compiled", "_numeric", "_beta", "_vector", "_parameters"},
+    "kernels": {"_compiled", "_numeric", "_beta", "_vector", "_parameters", "_restore"},
     "mixings": {"_compiled", "_numeric", "_vector"},
     "_linear": {"_compiled"},
     "models": {"_beta", "_compiled", "_linear", "_numeric", "_parameters"},
     "queries": {"_parameters", "_random", "models", "privacy"},
-    "samplers": {"_compiled", "_numeric", "_parameters", "_vector"},
+    "samplers": {"_compiled", "_numeric", "_parameters", "_restore", "_vector"},
     "plotting": {"_draws", "_parameters", "_partition", "metrics"},
 }
 

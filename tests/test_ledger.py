@@ -15,6 +15,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import sklearn_dpmix
+from sklearn_dpmix import _files
 from sklearn_dpmix.privacy import (
     BudgetExceededError,
     GaussianReleases,
@@ -172,7 +173,7 @@ def test_a_file_is_the_same_ledger(path):
     assert first.spent == again.spent
     content = json.loads(path.read_text())
     assert content["epsilon"] == 4.0 and content["entries"][0]["releases"][0]["n_releases"] == 3
-    assert sorted(os.listdir(path.parent)) == ["budget.json", "budget.json.lock"]
+    assert sorted(os.listdir(path.parent)) == ["budget.json"]
 
 
 def test_a_file_of_another_budget_is_refused(path):
@@ -237,7 +238,7 @@ def test_a_damaged_file_is_refused_and_left_untouched(path, kind):
         with pytest.raises(ValueError, match=KINDS[kind] + ".*left untouched.*restore"):
             call()
     assert text_of(path) == before
-    assert sorted(os.listdir(path.parent)) == ["budget.json", "budget.json.lock"]
+    assert sorted(os.listdir(path.parent)) == ["budget.json"]
 
 
 def test_a_file_that_loses_its_memory_is_noticed(path):
@@ -271,7 +272,7 @@ def test_a_crash_while_writing_leaves_the_old_file(path, monkeypatch, step):
         with pytest.raises(OSError, match="disk full"):
             ledger.spend(ONE)
     assert text_of(path) == before and len(ledger.entries) == 1
-    assert sorted(os.listdir(path.parent)) == ["budget.json", "budget.json.lock"]
+    assert sorted(os.listdir(path.parent)) == ["budget.json"]
     ledger.spend(ONE)
     assert len(PrivacyLedger(4.0, 1e-6, path=path).entries) == 2
 
@@ -455,6 +456,104 @@ def test_a_forked_process_has_no_second_budget(path):
     stored._mutex.release()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert [entry.what for entry in stored.entries] == ["child"] and memory.entries == ()
+
+
+@pytest.mark.slow
+def test_processes_share_the_budget_whatever_is_removed_beside_the_file(tmp_path):
+    """Catches a lock that whoever tidies the folder removes while it is held: the next one would lock another file."""
+    folder, stop = tmp_path / "budget", threading.Event()
+
+    def tidy():
+        while not stop.is_set():
+            for name in os.listdir(folder) if folder.exists() else ():
+                if name not in ("budget.json", "ready") and not name.endswith(".tmp"):
+                    with contextlib.suppress(OSError):
+                        os.unlink(folder / name)
+            time.sleep(0.001)
+
+    cleaner = threading.Thread(target=tidy)
+    cleaner.start()
+    try:
+        made, recorded = spend_in_processes(folder, "lock")
+    finally:
+        stop.set()
+        cleaner.join()
+    assert made == recorded == FIT // 5
+
+
+HOLDER = (
+    SPENDER[: SPENDER.index("path, ready, lock")]
+    + """
+path, ready = sys.argv[1:]
+ledger = PrivacyLedger(4.0, 1e-6, path=path)
+with ledger._file.locked():
+    open(ready, "w").close()
+    sys.stdin.read()
+"""
+)
+
+
+@pytest.fixture
+def holder(path):
+    """Another process that holds a new ledger's lock, until its standard input ends."""
+    ready, package = path.with_name("ready"), os.path.dirname(sklearn_dpmix.__file__)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, package, str(path), str(ready)], stdin=subprocess.PIPE, text=True
+    )
+    try:
+        while not ready.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_a_wait_ends_and_says_who_holds_the_ledger(path, holder, monkeypatch):
+    """Catches a fit that hangs for ever behind a process that does, and a lock that others may see more of."""
+    assert {os.stat(path.parent / name).st_mode & 0o077 for name in os.listdir(path.parent) if name != "ready"} == {0}
+    monkeypatch.setattr(_files, "PATIENCE", 0.2)
+    with pytest.raises(TimeoutError, match=rf"0\.2 seconds by process {holder.pid} on .* since 20.*nothing was spent"):
+        PrivacyLedger(4.0, 1e-6, path=path)
+    os.unlink(f"{path}.holder")
+    with pytest.raises(TimeoutError, match="by an unknown process"):
+        PrivacyLedger(4.0, 1e-6, path=path)
+    holder.kill()  # the lock ends with it, whatever it left
+    holder.wait()
+    PrivacyLedger(4.0, 1e-6, path=path).spend(ONE)
+    assert sorted(os.listdir(path.parent)) == ["budget.json", "ready"]
+
+
+@pytest.mark.parametrize("swap", ["removed", "replaced"])
+def test_a_ledger_that_goes_while_it_is_in_use_is_not_written_anew(path, monkeypatch, swap):
+    """Catches a writer that puts its entries in the place of a file that it has not read."""
+    ledger = PrivacyLedger(4.0, 1e-6, path=path)
+    read = ledger_file.LedgerFile.read
+
+    def read_and_lose(self):
+        entries = read(self)
+        path.rename(path.with_name("away"))
+        if swap == "replaced":
+            path.write_bytes(b"another ledger")
+        return entries
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_file.LedgerFile, "read", read_and_lose)
+        with pytest.raises(FileNotFoundError, match=r"was removed or replaced .* nothing was written: put it back"):
+            ledger.spend(ONE)
+    assert sorted(os.listdir(path.parent)) == (["away"] if swap == "removed" else ["away", "budget.json"])
+    path.with_name("away").replace(path)
+    assert ledger.entries == ()
+
+
+def test_whoever_begins_a_ledger_second_leaves_what_is_there(path, monkeypatch):
+    """Catches an empty ledger put in the place of one that another process has begun and spent from."""
+    PrivacyLedger(4.0, 1e-6, path=path).spend(ONE)
+    monkeypatch.setattr(ledger_file.LedgerFile, "exists", lambda self: False)  # as it looked a moment ago
+    assert len(PrivacyLedger(4.0, 1e-6, path=path).entries) == 1
+    assert os.listdir(path.parent) == ["budget.json"]
 
 
 # ---------------------------------------------------------------- copies

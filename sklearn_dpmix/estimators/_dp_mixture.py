@@ -229,10 +229,15 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         sampler = self.sampler_
 
         def init(rng):  # records near a guess, which is not kept: it is as large as the release
-            guess = Z if self.kernel_.absorbs_noise else release.guess()
+            guess = Z if self.kernel_.absorbs_noise else self.kernel_.nearest(release.guess())
             return sampler.init(values, Z, guess, self.kernel_.sizes(self._n_features_), rng)
 
-        self._advance_chains(Z, init, partial(_advance, sampler, values, Z), keep, earlier)
+        advance = partial(_advance, sampler, values, Z)
+        restored = partial(sampler.restored, values, Z, self.kernel_, self.mixing_)
+        self._advance_chains(Z, init, advance, keep, earlier, restored)
+
+    def _check_draws(self, draws):
+        self.kernel_.check_state(draws.theta, np.empty((0, 1, self._n_features_)))
 
     def _hold(self, signature, so_far):
         super()._hold(signature, so_far._replace(draws=MixtureDraws(so_far.draws)))

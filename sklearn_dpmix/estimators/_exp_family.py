@@ -197,7 +197,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
             if self.mechanism is not None:
                 self.release_ = problem.S
             self.family_, self.prior_, self.approximation_ = problem.family, problem.prior, engine.approximation
-            self._advance_chains(problem.S, engine.init, engine.advance, methodcaller("_keep", engine), earlier)
+            keep = methodcaller("_keep", engine)
+            self._advance_chains(problem.S, engine.init, engine.advance, keep, earlier, engine.restored)
         self._warn_about_chains()
         return self
 

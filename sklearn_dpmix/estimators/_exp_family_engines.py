@@ -12,7 +12,7 @@ from ..queries import NoisyCount
 from ..samplers._augmentation import advance_augmentation
 from ..samplers._augmented_state import ACCEPTED as RECORDS_ACCEPTED
 from ..samplers._augmented_state import PROPOSED as RECORDS_PROPOSED
-from ..samplers._augmented_state import start_augmentation
+from ..samplers._augmented_state import AugmentedState, start_augmentation
 from ..samplers._number import counting
 from ..samplers._statistic import ACCEPTED, PROPOSED, advance_statistic
 from ..samplers._statistic_counts import Counts
@@ -43,6 +43,7 @@ class Engine(NamedTuple):
     init: Any  # rng -> state
     advance: Any  # (state, rng, n_sweeps, n_warmup, thin) -> state, draws
     n_proposed: Any  # state -> (proposed, accepted) moves
+    restored: Any  # (state, fresh state, n_sweeps) -> state: checks a state of a checkpoint
 
 
 def choose_engine(problem, approximation):
@@ -89,7 +90,7 @@ def records_engine(problem, found):
     sampler, value = FamilyAugmentation(centres, factors, found[2]), model._lower()
     values = sampler._lower(), value, channel, counting(n_records)._lower()
     init = partial(start_augmentation, model, value, start, most, S, None)
-    return Engine("exact", init, partial(advance_augmentation, values, S, count), record_moves)
+    return Engine("exact", init, partial(advance_augmentation, values, S, count), record_moves, AugmentedState.restored)
 
 
 def record_moves(state):
@@ -97,11 +98,12 @@ def record_moves(state):
     return state.floats[RECORDS_PROPOSED], state.floats[RECORDS_ACCEPTED]
 
 
-def statistic_engine(approximation, sampler, model, problem, init):
-    """The engine of a sampler of :mod:`sklearn_dpmix.samplers._statistic`."""
+def statistic_engine(approximation, sampler, value, model, problem, init):
+    """The engine of a sampler of :mod:`sklearn_dpmix.samplers._statistic`, whose value compiled code sees."""
     channel, counter, S, C = parts(problem)
-    advance = partial(advance_statistic, (sampler, model, channel, counter), S, C, problem.S.shape[1])
-    return Engine(approximation, init, advance, theta_moves)
+    advance = partial(advance_statistic, (value, model, channel, counter), S, C, problem.S.shape[1])
+    restored = partial(sampler.restored, model, bool(problem.n_known), problem.mechanism is None)
+    return Engine(approximation, init, advance, theta_moves, restored)
 
 
 def theta_moves(state):
@@ -142,20 +144,20 @@ def exact_engine(problem):
         table = TABLES[family.exact_law]().tabulate(model, channel, S, n)
         if table is not None:
             init = partial(table.init, model, family.n_params, n, None)
-            return statistic_engine("exact", table._lower(), model, problem, init)
+            return statistic_engine("exact", table, table._lower(), model, problem, init)
     if given is not None and family.exact_law == "counts" and family.n_statistics > 1:
         n = given.sum()  # counts say how many there are
         problem = problem._replace(n_records=max(int(n), 1))
     sampler = SAMPLERS[family.exact_law]()
     init = partial(sampler.init, model, family.n_params, n, given)
-    return statistic_engine("exact", sampler._lower(is_given=given is not None), model, problem, init)
+    return statistic_engine("exact", sampler, sampler._lower(is_given=given is not None), model, problem, init)
 
 
 def given_engine(problem):
     """Without a mechanism: the ordinary posterior."""
     sampler, model = GIVEN[problem.family.names[0]](), problem.family._lower(prior=problem.prior)
     init = partial(sampler.init, model, problem.family.n_params, problem.n_known, problem.S[0])
-    return statistic_engine("exact", sampler._lower(is_given=True), model, problem, init)
+    return statistic_engine("exact", sampler, sampler._lower(is_given=True), model, problem, init)
 
 
 def normal_engine(problem):
@@ -170,7 +172,7 @@ def normal_engine(problem):
         kind = RoundedNormalApproximation
     sampler = kind(*modes(problem), problem.n_known, problem.S.shape[1], given is not None)
     init = partial(sampler.init, model, family.n_params, given)
-    return statistic_engine("normal", sampler._lower(), model, problem, init)
+    return statistic_engine("normal", sampler, sampler._lower(), model, problem, init)
 
 
 def normal_counts_engine(problem):
@@ -185,7 +187,7 @@ def normal_counts_engine(problem):
         problem = problem._replace(n_records=max(int(n), 1))
     sampler, model = NormalCounts(), problem.family._lower(prior=problem.prior)
     init = partial(sampler.init, model, problem.family.n_params, n, given, problem.S.mean(axis=0))
-    return statistic_engine("normal", sampler._lower(is_given=given is not None), model, problem, init)
+    return statistic_engine("normal", sampler, sampler._lower(is_given=given is not None), model, problem, init)
 
 
 def modes(problem):

@@ -19,7 +19,14 @@ from .._typing import Array, Floats, Seed
 from ..models import DirichletPrior
 from ..models._naive_bayes import NaiveBayes
 from ..queries import ClassFeatureCounts
-from ..samplers._naive_bayes import CollapsedGibbs, KnownTables, advance_tables, start_records, start_tables
+from ..samplers._naive_bayes import (
+    CollapsedGibbs,
+    KnownTables,
+    advance_tables,
+    restored_tables,
+    start_records,
+    start_tables,
+)
 from ..samplers._naive_bayes_tables import independent_tables
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
@@ -241,7 +248,8 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         model = NaiveBayes(len(self.classes_), sizes, alpha)
         values = KnownTables()._lower(), model._lower(), KnownTables()._lower()
         advance = partial(advance_tables, values, np.zeros((0, 0)))
-        self._advance_chains((X, y), partial(start_tables, model, counts), advance, methodcaller("_keep"), earlier)
+        init, restored = partial(start_tables, model, counts), partial(restored_tables, model)
+        self._advance_chains((X, y), init, advance, methodcaller("_keep"), earlier, restored)
 
     def _fit_release(self, X, y, alpha, earlier):
         """A release, or records that are privatised first."""
@@ -272,7 +280,8 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         if sampler is None:
             sampler, init = CollapsedGibbs(), partial(start_records, model, value, n_records, S)
         advance = partial(advance_tables, (sampler._lower(), value, channel), S)
-        self._advance_chains((S, n_records), init, advance, methodcaller("_keep"), earlier)
+        restored = partial(restored_tables, model)
+        self._advance_chains((S, n_records), init, advance, methodcaller("_keep"), earlier, restored)
 
     def _keep(self):
         theta, n_classes, sizes = self._all_draws("theta"), len(self.classes_), self.n_values_

@@ -19,6 +19,7 @@ from ..samplers._user_model import (
     RecordReleases,
     UserModel,
     advance_user_model,
+    restored_user,
     start_known,
     start_user_model,
 )
@@ -173,7 +174,8 @@ class PrivatePosteriorDA(ChainEstimator):
             model = UserModel(self.model)
             release, data, init = self._release(model, S)
             advance = partial(advance_user_model, model, release)
-            self._advance_chains(data, init, advance, methodcaller("_keep", release), earlier)
+            restored = partial(restored_user, release)
+            self._advance_chains(data, init, advance, methodcaller("_keep", release), earlier, restored)
         self._warn_about_chains()
         return self
 

@@ -25,6 +25,7 @@ from ..samplers._augmented_state import (
     MOVES_ACCEPTED,
     MOVES_PROPOSED,
     PROPOSED,
+    AugmentedState,
     start_augmentation,
     start_known_records,
 )
@@ -216,7 +217,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         model = ClampedRegression(bounds, prior, GaussianPredictors(np.zeros(p), np.eye(p)))
         init = partial(start_known_records, model, np.column_stack([X, y]))
         advance = partial(advance_known, model._lower())
-        self._advance_chains((X, y), init, advance, methodcaller("_keep", model), earlier)
+        keep = methodcaller("_keep", model)
+        self._advance_chains((X, y), init, advance, keep, earlier, AugmentedState.restored)
 
     def _fit_release(self, X, y, prior, earlier):
         """A release, or records that are privatised first."""
@@ -242,7 +244,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         values = sampler._lower(), model._lower(), channel, counting(n_records)._lower()
         init = partial(start_augmentation, model, values[1], start, most, S, moments_of(S, start, bounds))
         advance = partial(advance_augmentation, values, S, count)
-        self._advance_chains(S, init, advance, methodcaller("_keep", model), earlier)
+        self._advance_chains(S, init, advance, methodcaller("_keep", model), earlier, AugmentedState.restored)
 
     def _keep(self, model):
         if self.mechanism is not None:

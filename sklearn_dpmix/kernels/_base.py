@@ -121,6 +121,23 @@ class Kernel(Component):
         """Return the kernel with its open parameters filled in from the release (see ``NormalKernel``)."""
         return self
 
+    def nearest(self, records: Any) -> Any:
+        """Return records, (n, n_features), that the kernel can have drawn, near those that a chain would start from."""
+        return records
+
+    def check_state(self, theta: Any, records: Any) -> None:
+        """Raise ValueError where compiled methods cannot take what a file says are parameters and records.
+
+        For what they use as an index, and for what a loop of theirs would not end with: here there is nothing of that.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (n_clusters, n_columns)
+            Parameters of clusters, finite; columns beyond those of :meth:`sizes` are not the kernel's.
+        records : ndarray of shape (n, m, n_features)
+            Imputed records, m of each, finite.
+        """
+
     @compiled
     def log_density(self, theta, k, j, y):
         """Log density of a confidential feature: not the likelihood where the kernel absorbs the noise."""

@@ -10,6 +10,7 @@ from scipy.stats import gamma
 from .._beta import digamma, draw_beta, draw_beta_interval, log_beta, log_beta_cdf, log_beta_interval, trigamma
 from .._compiled import compiled, helper, lower
 from .._parameters import check_bounds
+from .._restore import require
 from .._vector import exp_bounded
 from ._base import Kernel
 
@@ -52,6 +53,9 @@ class BetaKernel(Kernel):
         self.shape = shape
         self.rate = rate
         self.bounds = bounds
+
+    def check_state(self, theta: Any, records: Any) -> None:
+        require(theta[:, :2] > 0, "theta", "has shapes that are not positive")
 
     def sizes(self, n_features: int) -> tuple[int, int]:
         if n_features != 1:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
+from .._restore import require, require_range
 from ._base import Kernel
 
 
@@ -67,6 +68,16 @@ class CategoricalKernel(Kernel):
 
     def margin(self, j: int, n_features: int) -> tuple["CategoricalKernel", slice]:
         return self, slice(self.n_categories * j, self.n_categories * (j + 1))
+
+    def nearest(self, records: Any) -> Any:
+        """Categories: under noise on integers the release's guess may be none, and categories are indices."""
+        return np.clip(np.rint(records), 0, self.n_categories - 1)
+
+    def check_state(self, theta: Any, records: Any) -> None:
+        require_range(0, self.n_categories - 1, records=records)
+        require(records == np.floor(records), "records", "has categories that are not integers")
+        n_columns = self.n_categories * records.shape[2]
+        require_range(0.0, 1.0 + 1e-9, theta=theta[:, :n_columns])
 
     def _lower(self, *, n_features, **context):
         fields = {"n_features": n_features, "size": self.n_categories, "concentration": float(self.alpha)}

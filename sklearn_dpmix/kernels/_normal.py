@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
 from .._numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
+from .._restore import require
 from ._base import Kernel, per_feature
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
@@ -136,6 +137,12 @@ class NormalKernel(Kernel):
             sd = sqrt(self.prior_scale[j] / rng.standard_gamma(self.prior_shape[j]))
             mean = self.prior_mean[j] + sd / sqrt(self.precision[j]) * rng.standard_normal()
             self.set_params(theta, k, j, mean, sd)
+
+    def check_state(self, theta: Any, records: Any) -> None:
+        for j in range(records.shape[2]):
+            sd, inverse = theta[:, 4 * j + 1], theta[:, 4 * j + 2]
+            require(sd > 0, "theta", "has a standard deviation that is not positive")
+            require(np.abs(sd * inverse - 1.0) < 1e-6, "theta", "has columns that contradict each other")
 
     @compiled
     def set_params(self, theta, k, j, mean, sd):

@@ -78,8 +78,9 @@ class PrivacyLedger:
     delta : float in (0, 1)
     path : str or os.PathLike, optional
         A file that holds the entries; created where there is none.  It is read again before each spending under a lock
-        between processes, and replaced whole (``path`` + ".lock" appears beside it and stays).  The file is part of the
-        promise: whoever deletes it or puts back an older copy forgets what was spent.
+        between processes, which is on the file itself, and replaced whole.  While it is in use, ``path`` + ".holder"
+        beside it says by whom.  The file is part of the promise: whoever deletes it or puts back an older copy forgets
+        what was spent.
     accountant : {"tight", "rdp", "zcdp"}, default="tight"
         As for :func:`epsilon_of`.  Under ``"tight"``, one release on a batch moves the account of all entries from the
         exact one to Rényi divergences.
@@ -114,11 +115,10 @@ class PrivacyLedger:
         self._file = None
         if path is not None:
             self._file = LedgerFile(os.fsdecode(path), self._budget)
+            if not self._file.exists():
+                self._file.begin()
             with self._file.locked():
-                if self._file.exists():
-                    self._entries = self._file.read()
-                else:
-                    self._file.write([])
+                self._entries = self._file.read()
 
     @property
     def epsilon(self) -> float:
@@ -160,7 +160,8 @@ class PrivacyLedger:
         TypeError
             Where ``releases`` or ``what`` is something else, or cannot be stored in a file.
         OSError
-            Where the file cannot be written.
+            Where the file cannot be written, was removed or replaced meanwhile, or (TimeoutError) has been in use by
+            one other process for half a minute; nothing is recorded.
         """
         releases = tuple(as_list(releases))
         if not isinstance(what, str):

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 
-from .._files import locked, replacing
+from .._files import HeldFile, beginning, replacing
 from ._barker import BarkerCurve
 from ._releases import GaussianReleases
 from ._subsampled import SubsampledReleases
@@ -24,18 +24,43 @@ class LedgerFile:
     def __init__(self, path, budget):
         self.path = os.path.realpath(path)
         self.budget = budget
+        self._held = None
+
+    def begin(self):
+        """Write a ledger without entries, unless there is a file by then."""
+        try:
+            with beginning(self.path) as file:
+                file.write(self._content([]))
+        except FileExistsError:
+            pass  # another process has just begun it, and may have spent from it
+        except FileNotFoundError:
+            raise FileNotFoundError(f"the folder of the privacy ledger {self.path} does not exist: make it") from None
+        except OSError as error:
+            raise type(error)(
+                error.errno,
+                f"{error.strerror}: cannot begin a privacy ledger; it needs a folder that can be written, on a file "
+                "system with hard links and locks",
+                self.path,
+            ) from error
 
     @contextlib.contextmanager
     def locked(self):
         """Hold the lock: no other process, and no other holder in this one, is between reading and writing."""
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(locked(self.path))
-            except FileNotFoundError:
-                raise FileNotFoundError(
-                    f"the folder of the privacy ledger {self.path} does not exist: make it"
-                ) from None
+        held = HeldFile(self.path)
+        try:
+            held.acquire()
+        except FileNotFoundError:
+            raise self._loss() from None
+        except TimeoutError as error:
+            raise TimeoutError(f"the privacy ledger {error}; nothing was spent") from None
+        except OSError as error:
+            raise self._refusal(f"cannot be read ({error})") from error
+        try:
+            self._held = held
             yield
+        finally:
+            self._held = None
+            held.release()
 
     def exists(self):
         """Whether there is a file."""
@@ -47,10 +72,7 @@ class LedgerFile:
             with open(self.path, encoding="utf-8") as file:
                 text = file.read()
         except FileNotFoundError:
-            raise FileNotFoundError(
-                f"the privacy ledger {self.path} is gone, and with it the record of what was spent: put it back, or "
-                "open another path for data that nothing was released from"
-            ) from None
+            raise self._loss() from None
         except (OSError, UnicodeDecodeError) as error:
             raise self._refusal(f"cannot be read ({error})") from error
         try:
@@ -79,6 +101,10 @@ class LedgerFile:
 
     def write(self, entries):
         """Replace the file; on failure the old one is still there and the error is raised."""
+        with replacing(self.path, self._held) as file:
+            file.write(self._content(entries))
+
+    def _content(self, entries):
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -86,8 +112,13 @@ class LedgerFile:
             "entries": [{"what": what, "releases": [_to_json(one) for one in releases]} for what, releases in entries],
         }
         content["sha256"] = _digest(content)
-        with replacing(self.path) as file:
-            file.write(json.dumps(content, indent=1).encode())
+        return json.dumps(content, indent=1).encode()
+
+    def _loss(self):
+        return FileNotFoundError(
+            f"the privacy ledger {self.path} is gone, and with it the record of what was spent: put it back, or "
+            "open another path for data that nothing was released from"
+        )
 
     def _refusal(self, reason):
         return ValueError(

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
+from .._restore import require, require_acceptance, require_finite, require_same, same_layout
 from ._carry import TARGET
 from ._parameter_draws import n_kept
 
@@ -32,6 +33,18 @@ class MarkovState(NamedTuple):
     factor: np.ndarray  # (d, d): of the proposals' covariance
     n_sweeps: np.ndarray  # (1,)
     floats: np.ndarray
+
+
+def restored_markov(simulator, state, fresh, n_sweeps):
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
+    state = same_layout(fresh, state)
+    require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
+    require_same(fresh, state, "moves")
+    require_finite(**{name: getattr(state, name) for name in ("theta", "statistic", "log_target", "factor")})
+    require(simulator.log_prior(state.theta[None]) > -np.inf, "theta", "is impossible under the prior")
+    require(np.linalg.det(state.factor) != 0, "factor", "is singular")
+    require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+    return state
 
 
 class MarkovDraws(NamedTuple):
@@ -91,6 +104,10 @@ class MarkovABC(BaseEstimator):
             np.zeros(1, dtype=np.int64),
             np.zeros(N_FLOATS),
         )
+
+    def restored(self, simulator: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
+        """Return a state that was read from a file, or raise ValueError where it cannot be one of this chain."""
+        return restored_markov(simulator, state, fresh, n_sweeps)
 
     def advance(
         self, simulator: Any, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int

@@ -5,6 +5,14 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import entry
+from .._restore import (
+    require,
+    require_acceptance,
+    require_finite,
+    require_range,
+    require_same,
+    same_layout,
+)
 
 # ints
 N_RECORDS, N_SWEEPS, N_ADAPTED, N_INTS = 0, 1, 2, 3
@@ -24,6 +32,23 @@ class AugmentedState(NamedTuple):
     work: np.ndarray  # (rows, columns): the model's scratch
     ints: np.ndarray
     floats: np.ndarray
+
+    def restored(self, fresh, n_sweeps):
+        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
+        state = same_layout(fresh, self)
+        n, most = state.ints[N_RECORDS], state.records.shape[0] - 1
+        require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+        # their number may change only where there is room for more than a chain starts with
+        require_range(0 if fresh.ints[N_RECORDS] < most else most, most, ints=n)
+        require_range(0, 2**62, ints=state.ints)
+        if state.total.size == 0:  # nothing was released
+            require_same(fresh, state, "records")
+        require_finite(records=state.records[:n], contributions=state.contributions[:n], total=state.total)
+        require_finite(theta=state.theta, steps=state.steps, reference=state.reference)
+        require(np.diagonal(state.steps, axis1=1, axis2=2) > 0, "steps", "has factors that are not positive")
+        require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+        require_range(0.0, 1.0, floats=state.floats[TUNED])
+        return state
 
 
 def start_augmentation(model, value, n_records, most, S, moments, rng):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from .._compiled import Component, lower
+from .._restore import require, require_range
 from .._typing import Array
 from ._run import run_block
 from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, new_state
@@ -58,13 +59,22 @@ class MixtureSampler(Component):
     needs_order = False
     #: whether the sweep can do with a release of all records (``HistogramMechanism``)
     takes_histograms = False
+    #: whether each record is drawn given its cluster and the release when a sweep ends, not integrated out
+    keeps_records = True
     #: largest Pitman–Yor discount that the sweep can take
     max_discount = 1.0
     #: whether the sweep has an accept step on each record
     has_acceptance = False
+    #: ranges (least, most) of what the sampler keeps in ``state.floats`` between sweeps, by place
+    float_ranges: dict[int, tuple[float, float]] = {}
 
     def _lower(self, **context):
         return lower(type(self), {"n_aux": 1})
+
+    @property
+    def label(self) -> str:
+        """What errors call it."""
+        return type(self).__name__
 
     def check(self) -> None:
         """Raise ValueError where a parameter of the sampler is wrong."""
@@ -98,6 +108,39 @@ class MixtureSampler(Component):
         state.ints[N_SLOTS] = state.ints[N_CLUSTERS] = len(counts)
         state.floats[CONCENTRATION] = values[3].start
         return state._replace(table=start_table(values[1], Z, records)) if self.is_global(values[1]) else state
+
+    def restored(self, values: Any, Z: Array, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
+        """Return a state that was read from a file, or raise ValueError where it cannot be one of this chain.
+
+        Parameters
+        ----------
+        values, Z :
+            As for :meth:`init`.
+        kernel, mixing :
+            The components, whose values are in ``values``.
+        state : State
+            After ``n_sweeps`` sweeps.
+        fresh : State
+            As :meth:`init` returns it.
+        n_sweeps : int
+        """
+        state = state.restored(fresh, n_sweeps)
+        n_clusters, concentration = int(state.ints[N_CLUSTERS]), state.floats[CONCENTRATION]
+        for place, (least, most) in self.float_ranges.items():
+            require_range(least, most, floats=state.floats[place])
+        if n_sweeps:
+            kernel.check_state(state.theta[state.counts > 0], state.records[: state.alloc.size])
+        if getattr(mixing, "random_part", None) is None:
+            require(concentration == values[3].start, "floats", "has another concentration than the mixing")
+        else:
+            require(concentration > 0, "floats", "has a concentration that is not positive")
+        require(values[3].fresh_weight(concentration, n_clusters) >= 0, "floats", "has an impossible concentration")
+        require(n_clusters <= getattr(values[3], "most_clusters", np.inf), "ints", "has more clusters than the mixing")
+        if self.is_global(values[1]):
+            table = start_table(values[1], Z, state.records[:-1, 0])
+            is_same = np.isclose(state.table[0], table[0], rtol=1e-6, atol=0.0)
+            require(is_same & np.all(state.table[1:] == table[1:], axis=0), "table", "is not that of the records")
+        return state
 
     @staticmethod
     def is_global(channel: Any) -> bool:

@@ -28,8 +28,10 @@ class ByCells(ReUse):
     needs_marginal_channel = True
     needs_cells = True
     needs_order = True
+    keeps_records = False
     takes_histograms = True
     takes_correlated = frozenset()
+    float_ranges = {OPENNESS: (0.0, 1.0 + 1e-9), DOUBT: (-1e-9, 1.0 + 1e-9)}
 
     def __init__(self, n_moves: int = 1, n_split_merge: int = 20) -> None:
         self.n_moves = n_moves

@@ -5,7 +5,7 @@ is a tilted univariate normal (DESIGN 2.2).
 """
 
 from .._compiled import compiled, helper, lower
-from ._interweaved import urn_or_gibbs
+from ._interweaved import URN_RATE, urn_or_gibbs
 from ._reuse import ReUse
 from ._state import N_SLOTS, STAGE, update_clusters
 
@@ -31,6 +31,7 @@ class Imputed(ReUse):
     needs_conditional_channel = True
     has_acceptance = True
     takes_correlated = frozenset({"noise"})
+    float_ranges = {URN_RATE: (0.0, 1.0)}
 
     def _lower(self, **context):
         return lower(type(self), {"n_aux": 1})

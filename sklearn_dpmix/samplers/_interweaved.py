@@ -47,6 +47,7 @@ class Interweaved(ReUse):
     has_acceptance = True
     needs_order = True
     takes_correlated = frozenset()
+    float_ranges = {URN_RATE: (0.0, 1.0)}
 
     def __init__(self, n_split_merge: int = 20) -> None:
         self.n_split_merge = n_split_merge

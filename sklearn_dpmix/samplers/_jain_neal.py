@@ -9,17 +9,16 @@ proposal: so a whole cluster moves in one step, to where its records want to go.
 from math import exp, lgamma, log
 from typing import Any
 
-from sklearn.base import clone
-
 from .._compiled import compiled, helper, lower
 from ._auto import Auto
 from ._base import MixtureSampler, check_count
 from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, STAGE, compact, occupy, take_slot, update_clusters, vacate
+from ._wrapping import WrappingSampler
 
 SWEPT = 9  # stage: the other sampler's sweep is done
 
 
-class JainNeal(MixtureSampler):
+class JainNeal(WrappingSampler):
     """Another sampler's sweep, then attempts to split or merge clusters.
 
     Exact; for conjugate kernels.
@@ -44,7 +43,10 @@ class JainNeal(MixtureSampler):
     JainNeal(n_attempts=5, sampler=Neal3())
     """
 
+    kernel_needs = ("predictive",)
     needs_order = True
+    takes_correlated = frozenset({"none", "noise"})
+    takes_histograms = True
 
     def __init__(self, sampler: Any = None, n_attempts: int = 1, n_scans: int = 3) -> None:
         self.sampler = sampler
@@ -54,37 +56,30 @@ class JainNeal(MixtureSampler):
     def check(self) -> None:
         check_count(self, "n_attempts", self.n_attempts)
         check_count(self, "n_scans", self.n_scans)
-        if not isinstance(self._other, MixtureSampler) or isinstance(self._other, JainNeal):
+        if not isinstance(self.wrapped, MixtureSampler) or isinstance(self.wrapped, JainNeal):
             raise TypeError(f"JainNeal: sampler must be another sampler object such as Neal3(), got {self.sampler!r}")
-        self._other.check()
-        if self._other.n_imputed != 1:
+        super().check()
+        if self.wrapped.n_imputed != 1:
             raise ValueError(f"JainNeal needs one imputed record a record, got sampler={self.sampler!r}")
 
-    @property
-    def _other(self):
-        return Auto() if self.sampler is None else self.sampler
-
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
-        return clone(self).set_params(sampler=self._other.resolve(mechanism, kernel, mixing))
+        """Records must be there when the other sampler's sweep ends: drawn from their law given the clusters."""
+        resolved = super().resolve(mechanism, kernel, mixing)
+        if not resolved.keeps_records:
+            raise ValueError(
+                f"JainNeal splits and merges by the records that the other sampler keeps, but "
+                f"{resolved.sampler.label} integrates them out under mechanism={mechanism!r}, and splits and merges "
+                'by itself: use sampler="cells", or JainNeal(Neal5())'
+            )
+        return resolved
 
-    def sized(self, n_records: int, n_features: int) -> "MixtureSampler":
-        return clone(self).set_params(sampler=self._other.sized(n_records, n_features))
-
-    # what the other sampler asks for
-    kernel_needs = property(lambda self: ("predictive", *self._other.kernel_needs))
-    needs_marginal_channel = property(lambda self: self._other.needs_marginal_channel)
-    needs_common_channel = property(lambda self: self._other.needs_common_channel)
-    needs_conditional_channel = property(lambda self: self._other.needs_conditional_channel)
-    takes_correlated = property(lambda self: self._other.takes_correlated)
-    needs_noise_free = property(lambda self: self._other.needs_noise_free)
-    needs_levels = property(lambda self: self._other.needs_levels)
-    takes_histograms = property(lambda self: self._other.takes_histograms)
-    max_discount = property(lambda self: self._other.max_discount)
-    has_acceptance = property(lambda self: self._other.has_acceptance)
+    @property
+    def wrapped(self) -> MixtureSampler:
+        return Auto() if self.sampler is None else self.sampler
 
     def _lower(self, **context):
         fields = {"n_aux": 1, "n_tries": float(self.n_attempts), "n_restricted": float(self.n_scans)}
-        return lower(type(self), fields | {"other": self._other._lower(**context)})
+        return lower(type(self), fields | {"other": self.wrapped._lower(**context)})
 
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):

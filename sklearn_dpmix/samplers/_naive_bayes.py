@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import Component, compiled, entry, helper
+from .._restore import require, require_acceptance, require_finite, require_range, same_layout
 from ._parameter_draws import ThetaDraws, n_kept
 from ._release import log_entry
 
@@ -35,6 +36,29 @@ class TablesState(NamedTuple):
     work: np.ndarray  # (N_ROWS, n_cells)
     n_sweeps: np.ndarray  # (1,)
     floats: np.ndarray
+
+
+def restored_tables(model, state, fresh, n_sweeps):
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
+
+    Imputed records go with their counts.  Without any the counts are data, or the next sweep's own: they are the fresh
+    state's.
+    """
+    state = same_layout(fresh, state)
+    require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
+    require_finite(theta=state.theta)
+    require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+    records, sizes = state.records[:-1], np.array([*model.n_values, model.n_classes])
+    if len(records) == 0:
+        return state._replace(counts=np.array(fresh.counts))
+    require_range(0, sizes - 1, records=records)
+    require(records == np.floor(records), "records", "has values that are not integers")
+    counts, first, c = np.zeros(len(state.counts)), 0, records[:, -1].astype(np.int64)
+    for j, size in enumerate(model.n_values):
+        np.add.at(counts, first + c * size + records[:, j].astype(np.int64), 1.0)
+        first += model.n_classes * size
+    require(state.counts == counts, "counts", "are not those of the records")
+    return state
 
 
 def start_tables(model, counts, rng=None, n_records=0):

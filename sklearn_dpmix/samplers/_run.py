@@ -5,14 +5,25 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import entry, helper
+from .._restore import require, require_range
 from ._parameter_draws import n_kept
-from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, NOT_BEGUN, STAGE, grow, twice, update_clusters
+from ._state import (
+    CONCENTRATION,
+    MAX_SLOTS,
+    N_CLUSTERS,
+    N_SLOTS,
+    N_SWEEPS,
+    NOT_BEGUN,
+    STAGE,
+    grow,
+    twice,
+    update_clusters,
+)
 
 #: A draw's mixing measure is cut where less than this mass is left: one more atom (in densities: the base measure)
 #: has it.
 LEFTOVER = 1e-3
 MAX_ATOMS = 256
-MAX_SLOTS = 2**20
 DONE, NO_SLOTS, NO_ROOM = range(3)  # why ``run`` stops
 
 
@@ -28,6 +39,19 @@ class Draws(NamedTuple):
     concentration: np.ndarray
     weights: np.ndarray
     theta: np.ndarray
+
+    def check(self, n_draws):
+        """Raise ValueError unless these are ``n_draws`` draws whose rows go together."""
+        for name in ("n_clusters", "n_atoms", "concentration"):
+            require(len(getattr(self, name)) == n_draws, name, f"of the draws is not of {n_draws} draws")
+        n_rows = len(self.weights)
+        require_range(1, n_rows, n_atoms=self.n_atoms)
+        require_range(1, self.n_atoms, n_clusters=self.n_clusters)
+        require(np.sum(self.n_atoms) == n_rows == len(self.theta), "n_atoms", "is not that of the draws' rows")
+        require_range(0.0, 1.0 + 1e-9, weights=self.weights)
+        if n_draws:
+            sums = np.add.reduceat(self.weights, np.cumsum(self.n_atoms) - self.n_atoms)
+            require(np.abs(sums - 1.0) < 1e-6, "weights", "of a draw do not sum to 1")
 
 
 @helper

@@ -45,6 +45,7 @@ class Sources(ByCells):
     """
 
     needs_sources = True
+    float_ranges = {**ByCells.float_ranges, N_SOURCES: (0.0, 0.0)}
 
     @compiled
     def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import helper
+from .._restore import require, require_acceptance, require_finite, require_range, same_layout
 
 # ints
 N_SLOTS, N_FREE, N_CLUSTERS, CURSOR, N_SWEEPS, STAGE = range(6)
@@ -22,6 +23,7 @@ CONCENTRATION, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT = range(4)
 N_BINS = 32
 KERNEL_TUNED, KERNEL_STEPS = 96, 97
 N_FLOATS = KERNEL_STEPS + N_BINS
+MAX_SLOTS = 2**20
 
 
 class State(NamedTuple):
@@ -39,6 +41,37 @@ class State(NamedTuple):
     free: np.ndarray  # (capacity,) int64: stack of empty slots
     ints: np.ndarray
     floats: np.ndarray
+
+    def restored(self, fresh, n_sweeps):
+        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
+
+        What slots, records and ``table`` may hold besides, sampler, kernel, channel and mixing say
+        (``MixtureSampler.restored``).
+        """
+        while fresh.counts.size < self.counts.size and fresh.counts.size < MAX_SLOTS:
+            fresh = grow(fresh)  # the only way in which arrays grow
+        state = same_layout(fresh, self)
+        n, capacity, ints, floats = state.alloc.size, state.counts.size, state.ints, state.floats
+        n_slots, n_free = ints[N_SLOTS], ints[N_FREE]
+        require(ints[N_SWEEPS] == n_sweeps, "ints", f"says {ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+        require(ints[STAGE] == (0 if n_sweeps else NOT_BEGUN), "ints", "is of a sweep that has not ended")
+        require(ints[CURSOR] == 0, "ints", "is of a sweep that has not ended")
+        require_range(1, capacity, ints=n_slots)
+        require_range(0, n_slots - 1, alloc=state.alloc)
+        occupied = np.bincount(state.alloc, minlength=capacity)
+        require(state.counts == occupied, "counts", "are not those of alloc")
+        require(ints[N_CLUSTERS] == np.count_nonzero(occupied), "ints", "says another number of clusters than alloc")
+        empty = np.flatnonzero(occupied[:n_slots] == 0)
+        require_range(0, len(empty), ints=n_free)
+        stack = state.free[:n_free]
+        require(np.isin(stack, empty) & (len(np.unique(stack)) == n_free), "free", "has slots that are not empty")
+        require_range(-n, n - 1, order=state.order)
+        require_finite(records=state.records[:n], levels=state.levels, stats=state.stats, theta=state.theta)
+        require_finite(table=state.table)
+        require_acceptance(floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+        require_range(-20.0, 3.0, floats=floats[KERNEL_STEPS:])
+        require_range(0.0, 1e300, floats=floats[KERNEL_TUNED])
+        return state
 
 
 def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=False, order=False, capacity=32):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import Component, compiled, entry, helper, lower
+from .._restore import require, require_finite, require_range, require_same, same_layout
 from ._parameter_draws import n_kept, new_statistic_draws
 from ._release import log_entry
 
@@ -26,6 +27,21 @@ class StatisticState(NamedTuple):
     work: np.ndarray  # the law that is drawn from, as numbers
     order: np.ndarray  # (n_coordinates,) integers: the coordinates in random order
     ints: np.ndarray
+
+    def restored(self, fresh, n_sweeps):
+        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
+        state = same_layout(fresh, self)
+        require_finite(theta=state.theta, statistic=state.statistic, n_records=state.n_records)
+        require_chain(state, n_sweeps)
+        require(np.sort(state.order) == np.arange(len(state.order)), "order", "is not one of the coordinates")
+        return state
+
+
+def require_chain(state, n_sweeps):
+    """What the states of all samplers of a statistic have."""
+    require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+    require_range(0, 2**62, ints=state.ints)
+    require_range(1e-300, 1e300, width=state.width)
 
 
 def new_state(n_params, statistic, n_records, n_laws, n_work=16):
@@ -62,6 +78,31 @@ class StatisticSampler(Component):
     def _lower(self, *, is_given=False):
         """``is_given``: the statistic was released without noise, and stays where it is."""
         return lower(type(self), {"is_given": float(is_given)})
+
+    def restored(self, model, is_known, is_given, state, fresh, n_sweeps):
+        """Return a state read from a file, or raise ValueError.
+
+        Parameters
+        ----------
+        model : component value
+        is_known : bool
+            Whether the number of records is.
+        is_given : bool
+            Whether the statistic was released without noise.
+        state, fresh, n_sweeps :
+            As for the state's ``restored``.
+        """
+        state = state.restored(fresh, n_sweeps)
+        if is_known:
+            require_same(fresh, state, "n_records")
+        if is_given and is_known:
+            require_same(fresh, state, "statistic")
+        require(state.n_records >= 0, "n_records", "is negative")
+        self.check_state(state)
+        return state
+
+    def check_state(self, state):
+        """Raise ValueError where the statistic cannot be what it is."""
 
     @compiled
     def statistic(self, state, j):

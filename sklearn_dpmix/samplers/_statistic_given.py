@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from .._compiled import compiled, helper
+from .._restore import require
 from ._log_concave import draw_log_concave
 from ._statistic import StatisticSampler, log_gamma_ratio, new_state
 
@@ -62,6 +63,9 @@ class GivenBeta(StatisticSampler):
         state = new_state(n_params, given, n_records, 2)
         state.theta[:] = rng.gamma(np.maximum(model.shape, 1.0))
         return state
+
+    def check_state(self, state):
+        require(state.theta > 0, "theta", "has shapes that are not positive")
 
     @compiled
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):

@@ -30,9 +30,10 @@ import numpy as np
 
 from .._compiled import compiled, helper, lower
 from .._numeric import draw_truncated_normal, log_ndtr_interval
+from .._restore import require, require_finite, require_same, same_layout
 from ._log_concave import draw_log_concave
 from ._proposal import log_proposal, proposal_fields, propose
-from ._statistic import ACCEPTED, N_INTS, PROPOSED, StatisticSampler, log_noise
+from ._statistic import ACCEPTED, N_INTS, PROPOSED, StatisticSampler, log_noise, require_chain
 
 SMALLEST_ROOT = 1e-150  # a smaller spread of one record is none
 
@@ -53,6 +54,14 @@ class NormalState(NamedTuple):
     width: np.ndarray  # (3,)
     work: np.ndarray
     ints: np.ndarray
+
+    def restored(self, fresh, n_sweeps):
+        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
+        state = same_layout(fresh, self)
+        require_finite(theta=state.theta, statistic=state.statistic, free=state.free[0], score=state.score)
+        require_finite(mean=state.mean[0], root=state.root[0])
+        require_chain(state, n_sweeps)
+        return state
 
 
 class NormalApproximation(StatisticSampler):
@@ -114,6 +123,17 @@ class NormalApproximation(StatisticSampler):
         else:
             state.statistic[:] = given
         state.width[:] = math.sqrt(n) * np.max(np.abs(state.root[0]))
+        return state
+
+    def restored(self, model, is_known, is_given, state, fresh, n_sweeps):
+        state = state.restored(fresh, n_sweeps)
+        if is_given:
+            require_same(fresh, state, "statistic")
+        mean, root = np.zeros_like(state.mean[0]), np.zeros_like(state.root[0])
+        model.moments(state.free[0], mean, root)
+        require(np.isclose(state.mean[0], mean, rtol=1e-6), "mean", "is not that of its parameters")
+        require(np.isclose(state.root[0], root, rtol=1e-6), "root", "is not that of its parameters")
+        require(is_known or state.free[0, -1] > 0, "free", "has an impossible number of records")
         return state
 
     @compiled

@@ -19,6 +19,7 @@ import math
 import numpy as np
 
 from .._compiled import compiled, helper
+from .._restore import require
 from ._log_concave import draw_log_concave
 from ._statistic import ACCEPTED, PROPOSED, StatisticSampler, draw_log_gamma, log_noise, new_state
 
@@ -35,6 +36,12 @@ class NormalCounts(StatisticSampler):
         state = new_state(n_params, n_records * theta if given is None else given, n_records, len(theta))
         state.theta[:] = theta
         return state
+
+    def check_state(self, state):
+        require(state.theta > 0, "theta", "has probabilities that are not positive")
+        for name in ("theta", "statistic"):
+            total = 1.0 if name == "theta" else state.n_records[0]
+            require(abs(getattr(state, name).sum() - total) < 1e-6 * total, name, "does not have the right sum")
 
     @compiled
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):

@@ -8,11 +8,13 @@ got wrong (surrogate transition, Liu 2001, §9.4.3; delayed acceptance, Christen
 """
 
 from math import exp, inf, log, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._compiled import compiled, helper, lower
+from .._restore import require
+from .._typing import Array
 from ._base import check_count
 from ._grid import MOST, Fixed, Grid, fill_density, log_surrogate, walk
 from ._interweaved import Interweaved, interweaved_sweep
@@ -60,6 +62,7 @@ class Surrogate(Interweaved):
 
     needs_marginal_channel = True
     needs_common_channel = True
+    float_ranges = {**Interweaved.float_ranges, FINENESS: (0.0, 40.0)}
     #: probability that a sweep begins with such a move
     share = 0.5
     #: records of the smallest clusters that take part
@@ -79,6 +82,12 @@ class Surrogate(Interweaved):
         if self.n_moves is not None:
             check_count(self, "n_moves", self.n_moves)
         check_count(self, "min_records", self.min_records)
+
+    def restored(self, values: Any, Z: Array, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
+        state = super().restored(values, Z, kernel, mixing, state, fresh, n_sweeps)
+        fineness = state.floats[FINENESS]
+        require(fineness == 0.0 or fineness >= self.fineness[0], "floats", "has too coarse a grid")
+        return state
 
     def sized(self, n_records: int, n_features: int) -> Interweaved:
         return self if n_features == 1 and n_records >= self.min_records else Interweaved(self.n_split_merge)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import entry
+from .._restore import require, require_acceptance, require_finite, require_same, same_layout
 from ._parameter_draws import ThetaDraws
 from ._release import log_entry, log_release
 
@@ -31,6 +32,23 @@ class UserState(NamedTuple):
     judged: np.ndarray  # (n, k): what the release asks of each record
     n_sweeps: np.ndarray  # (1,)
     floats: np.ndarray
+
+
+def restored_user(release, state, fresh, n_sweeps):
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
+
+    ``release=None`` where the records are known.
+    """
+    state = same_layout(fresh, state)
+    require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
+    require_finite(theta=state.theta)
+    require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+    if release is None:
+        require_same(fresh, state, "records")
+    else:
+        judged = release.judge(state.records)
+        require(np.isclose(state.judged, judged, rtol=1e-9), "judged", "is not that of the records")
+    return state
 
 
 class QueryRelease:

@@ -1,0 +1,83 @@
+"""What the arrays of a state must be before compiled code, which checks no index, may have them.
+
+A state read from a file is compared with a fresh one, made for the same problem by the same code: its arrays are of the
+same number, type and shape.  What they may hold, above all where they are indices, the class of the state says in its
+``restored(fresh, n_sweeps)``: it returns the state to go on with, or raises ValueError that names the array.
+"""
+
+import numpy as np
+
+LARGEST = 1e150
+SCRATCH = "work"  # the field that is written before it is read in each sweep: nothing in it is worth reading
+
+
+def require(holds, name, words):
+    """Raise ValueError unless ``holds``."""
+    if not np.all(holds):
+        raise ValueError(f"its {name} {words}")
+
+
+def check_layout(fresh, found):
+    """Raise unless the arrays of two NamedTuples have the same types and shapes.  Text may be longer or shorter."""
+    require(type(fresh) is type(found), "state", f"is a {type(found).__name__}, not a {type(fresh).__name__}")
+    for name, one, other in zip(fresh._fields, fresh, found, strict=True):
+        one, other = np.asarray(one), np.asarray(other)
+        is_text = one.dtype.kind in "SU" and one.dtype.kind == other.dtype.kind
+        require(is_text or one.dtype == other.dtype, name, f"is of type {other.dtype}, not {one.dtype}")
+        require(one.shape == other.shape, name, f"has shape {other.shape}, not {one.shape}")
+
+
+def same_layout(fresh, found):
+    """Return ``found``, checked, with its arrays in memory as those of ``fresh`` are, and the scratch of ``fresh``."""
+    check_layout(fresh, found)
+    arrays = {
+        name: np.asarray(other, order="C" if np.asarray(one).flags.c_contiguous else "F")
+        for name, one, other in zip(fresh._fields, fresh, found, strict=True)
+    }
+    if SCRATCH in arrays:
+        arrays[SCRATCH] = np.array(getattr(fresh, SCRATCH))
+    return type(found)(**arrays)
+
+
+def require_finite(**arrays):
+    """Raise where a number is not finite, or its square would not be."""
+    for name, array in arrays.items():
+        require(np.abs(array) < LARGEST, name, "has numbers that are not finite, or too large")
+
+
+def require_range(least, most, **arrays):
+    """Raise where a number is below ``least`` or above ``most``, or is none."""
+    for name, array in arrays.items():
+        array = np.asarray(array)
+        require(
+            (array >= least) & (array <= most), name, f"has numbers that are not from {least:g} to {np.max(most):g}"
+        )
+
+
+def require_same(fresh, found, *names):
+    """Raise where an array is not what it was at the start: it holds data, or what is known."""
+    for name in names:
+        require(np.array_equal(getattr(fresh, name), getattr(found, name)), name, "is not what was given to fit")
+
+
+def require_acceptance(floats, accepted, proposed, log_lowest):
+    """Counts of moves, and the smallest log probability met, which may be minus infinity."""
+    require_range(0.0, 1e300, floats=floats[[accepted, proposed]])
+    require_range(-np.inf, 0.0, floats=floats[log_lowest])
+    require_finite(floats=np.delete(floats, log_lowest))
+
+
+def check_draws(like, found, n_draws):
+    """Raise unless ``found`` are ``n_draws`` draws as those in ``like``, of which there are none.
+
+    A class whose arrays do not have a row a draw says what they are itself, in ``check(like, n_draws)``.
+    """
+    require(type(like) is type(found), "draws", f"are {type(found).__name__}, not {type(like).__name__}")
+    for name, one, other in zip(like._fields, like, found, strict=True):
+        require(one.dtype == other.dtype, name, f"of the draws is of type {other.dtype}, not {one.dtype}")
+        require(one.shape[1:] == other.shape[1:], name, f"of the draws has shape {other.shape}")
+        require(np.abs(other) < LARGEST, name, "of the draws has numbers that are not finite, or too large")
+        if not hasattr(found, "check"):
+            require(other.shape[:1] == (n_draws,), name, f"of the draws has shape {other.shape}, for {n_draws} draws")
+    if hasattr(found, "check"):
+        found.check(n_draws)

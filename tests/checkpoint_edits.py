@@ -1,0 +1,210 @@
+"""Checkpoints that are whole but wrong: each array of a run edited, written with right checksums, and fitted again.
+
+``python checkpoint_edits.py FOLDER [CASE ...]`` prints what is neither refused by name nor fitted.
+"""
+
+import json
+import sys
+import warnings
+
+import numpy as np
+
+from sklearn_dpmix import (
+    PrivateABC,
+    PrivateDPMixture,
+    PrivateExpFamilyGibbs,
+    PrivateLinearRegressionDA,
+    PrivateNaiveBayesDA,
+    PrivatePosteriorDA,
+)
+from sklearn_dpmix.estimators import _naive_bayes
+from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, MultivariateNormalKernel, NormalKernel
+from sklearn_dpmix.mechanisms import (
+    LaplaceMechanism,
+    PerturbedHistogramMechanism,
+    RandomizedResponseMechanism,
+    SmoothedHistogramMechanism,
+)
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
+from sklearn_dpmix.models import PoissonCount
+from sklearn_dpmix.queries import ClassFeatureCounts, NoisyCount, RegressionMoments
+
+TIMES = {"n_chains": 2, "n_warmup": 2, "n_draws": 3, "random_state": 0}
+RECORDS = np.array([0.05, 0.1, 0.12, 0.4, 0.5, 0.85, 0.9, 0.95])[:, None]
+
+
+class Coin:
+    """Bernoulli records with a uniform prior, in NumPy."""
+
+    def sample_prior(self, rng, size):
+        return rng.random((size, 1))
+
+    def sample_records(self, rng, theta, n):
+        return rng.binomial(1, theta[0], (n, 1)).astype(float)
+
+    def sample_posterior(self, rng, records, theta):
+        return rng.beta(1.0 + records.sum(), 1.0 + len(records) - records.sum(), 1)
+
+
+def cases():
+    """name -> callable () -> (estimator, what fit gets)."""
+    noise = LaplaceMechanism(epsilon=20.0, bounds=(0, 1))
+    response = RandomizedResponseMechanism(3.0, 3)
+    smooth = SmoothedHistogramMechanism(10.0, 4, 6, n_records=8)
+    rough = PerturbedHistogramMechanism(5.0, 4, n_records=8)
+    moments = LaplaceMechanism(epsilon=5.0, query=RegressionMoments((-1, 1), (-1, 1), 1))
+    tables = LaplaceMechanism(epsilon=5.0, query=ClassFeatureCounts(2, 2, 1))
+    bits = np.column_stack([np.arange(8) % 2, np.arange(8) // 4])
+    pairs = np.column_stack([RECORDS, RECORDS**2])
+    sums = LaplaceMechanism(scale=2.0)
+
+    def mixture(mechanism, Z, **params):
+        return PrivateDPMixture(mechanism, **TIMES, **params), Z
+
+    def under(mechanism, records, **params):
+        return mixture(mechanism, mechanism.privatize(records, random_state=0), **params)
+
+    unknown = NoisyCount(20, sums)
+    random_mixing = DirichletProcess(concentration=None, prior=(2.0, 2.0))
+    return {
+        "neal8": lambda: under(noise, RECORDS, sampler="neal8", mixing=random_mixing),
+        "interweaved": lambda: under(noise, RECORDS),
+        "surrogate": lambda: under(noise, RECORDS, sampler="surrogate"),
+        "slice": lambda: under(noise, RECORDS, sampler="slice"),
+        "neal5": lambda: under(noise, RECORDS, sampler="neal5", mixing=MixtureOfFiniteMixtures()),
+        "imputed": lambda: under(noise, pairs, kernel=MultivariateNormalKernel()),
+        "beta": lambda: mixture(None, RECORDS, kernel=BetaKernel(), sampler="reuse"),
+        "jain_neal": lambda: mixture(None, RECORDS, kernel=NormalKernel(), sampler="jain_neal"),
+        "neal3": lambda: mixture(None, RECORDS, kernel=NormalKernel(), sampler="neal3"),
+        "categories": lambda: under(response, np.arange(8)[:, None] % 3, kernel=CategoricalKernel(3)),
+        "bins": lambda: under(rough, RECORDS),
+        "sources": lambda: under(smooth, RECORDS),
+        "binomial": lambda: (PrivateExpFamilyGibbs(sums, family="binomial", n_records=20, **TIMES), [13.0]),
+        "counts": lambda: (PrivateExpFamilyGibbs(sums, family="binomial", n_records=unknown, **TIMES), [13.0]),
+        "poisson": lambda: (PrivateExpFamilyGibbs(sums, family="poisson", n_records=unknown, **TIMES), [13.0]),
+        "gamma": lambda: (PrivateExpFamilyGibbs(sums, family="exponential", n_records=20, **TIMES), [13.0]),
+        "normal": lambda: (
+            PrivateExpFamilyGibbs(sums, family="normal", n_records=20, approximation="normal", **TIMES),
+            [13.0, 30.0],
+        ),
+        "records": lambda: (
+            PrivateExpFamilyGibbs(sums, family="normal", n_records=20, approximation="exact", **TIMES),
+            [13.0, 30.0],
+        ),
+        "regression": lambda: (
+            PrivateLinearRegressionDA(moments, n_records=8, **TIMES),
+            moments.privatize(pairs, random_state=0),
+        ),
+        "tables": lambda: (
+            PrivateNaiveBayesDA(tables, n_records=8, **TIMES),
+            tables.privatize(bits, random_state=0),
+        ),
+        "collapsed": lambda: (
+            PrivateNaiveBayesDA(tables, n_records=8, **TIMES),
+            tables.privatize(bits, random_state=0),
+        ),
+        "own": lambda: (
+            PrivatePosteriorDA(LaplaceMechanism(epsilon=2.0, bounds=(0, 1)), model=Coin(), **TIMES),
+            bits[:, :1] + 0.1,
+        ),
+        "abc": lambda: (PrivateABC(sums, model=PoissonCount(), method="mcmc", **TIMES), [13.0]),
+    }
+
+
+def edits(array):
+    """(name, edited array): its shape, its type, and what is in it."""
+    yield "cut", array[:-1]
+    yield "longer", np.concatenate([array, array[-1:]])
+    yield "twice", np.concatenate([array, array])
+    yield "empty", array[:0]
+    yield "flat", array.reshape(1, *array.shape)
+    if array.ndim > 1:
+        yield "narrow", array[..., :-1]
+        yield "wide", np.concatenate([array, array], axis=-1)
+    for dtype in ("float32", "int16", ">f8", "complex128", "U8"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield dtype, array.astype(dtype)
+    big = np.iinfo(array.dtype).max if array.dtype.kind == "i" else 1e300
+    for value in (-1, big, -big, *((np.nan, np.inf, -np.inf, 0.5) if array.dtype.kind == "f" else ())):
+        yield f"all {value}", np.full_like(array, value)
+        for at in {0, array.size // 2, array.size - 1} if array.size else ():
+            edited = array.copy()
+            edited[np.unravel_index(at, array.shape)] = value
+            yield f"{value} at {at}", edited
+
+
+def headers(header):
+    """(name, edited header)."""
+    for key, values in {
+        "n_done": (-1, 0, 4, 2**40, 1.5, "5", None, True),
+        "aim": (-1, 1.5, "x"),
+        "state": (["sklearn_dpmix.samplers._run", "Draws"], ["numpy", "ndarray"], None),
+        "draws": (None, ["sklearn_dpmix._chains", "Chain"]),
+        "rng_states": ([], header["rng_states"][:1], [{}, {}], [1, 2], header["rng_states"] * 2),
+    }.items():
+        for value in values:
+            if value != header[key]:
+                yield f"{key}={str(value)[:40]}", header | {key: value}
+
+
+def variants(path):
+    """(what was edited, all arrays) for each edit of a checkpoint."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    header = json.loads(arrays["header"].tobytes())
+    for name, edited in headers(header):
+        yield name, arrays | {"header": np.frombuffer(json.dumps(edited).encode(), np.uint8)}
+    for name, array in arrays.items():
+        if name.startswith(("state/0", "draws/1")):
+            rest = {key: value for key, value in arrays.items() if key != name}
+            yield f"{name} missing", rest
+            for words, edited in edits(array):
+                if not (edited.dtype == array.dtype and np.array_equal(edited, array, equal_nan=True)):
+                    yield f"{name} {words}", arrays | {name: edited}
+
+
+def outcome(model, data, path):
+    """ "refused", "fitted", or what else happened."""
+    try:
+        model.fit(data)
+    except ValueError as error:
+        is_named = str(error).startswith(f"checkpoint={path!r}") and "it was left as it" in str(error)
+        return "refused" if is_named else f"ValueError: {error}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    draws = [value for name, value in vars(model).items() if name.endswith("_draws_") and name[0] != "_"]
+    for value in draws:
+        for part in value if isinstance(value, list) else [value]:
+            if not all(np.all(np.isfinite(one)) for one in (part if isinstance(part, list) else [part])):
+                return "draws are not finite"
+    return "fitted"
+
+
+def try_all(name, path):
+    """Edit a case's checkpoint in every way; return {edit: outcome}."""
+    if name == "collapsed":
+        _naive_bayes.independent_tables = lambda *args: None
+    model, data = cases()[name]()
+    model.set_params(checkpoint=path).fit(data)
+    found = {}
+    with open(path, "rb") as file:
+        whole = file.read()
+    for words, arrays in variants(path):
+        with open(path, "wb") as file:
+            np.savez(file, **arrays)
+        model, data = cases()[name]()
+        found[words] = outcome(model.set_params(checkpoint=path, n_draws=5), data, path)
+        with open(path, "wb") as file:
+            file.write(whole)
+    return found
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    folder, *chosen = sys.argv[1:]
+    for case in chosen or cases():
+        results = try_all(case, f"{folder}/{case}")
+        accepted = [words for words, result in results.items() if result == "fitted"]
+        wrong = {words: result for words, result in results.items() if result not in ("fitted", "refused")}
+        print(json.dumps({"case": case, "n": len(results), "accepted": accepted, "wrong": wrong}), flush=True)
