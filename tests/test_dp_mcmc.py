@@ -574,3 +574,22 @@ def test_a_likelihood_that_leaves_its_support_is_not_entered():
         model=Positive(n_features=1, data_norm=3.0), n_iter=2000, init=[0.5], n_chains=1, random_state=0
     ).fit(X[:, :1])
     assert fitted.theta_draws_.min() > 0.45 and np.ptp(fitted.theta_draws_) > 0.0
+
+
+def test_a_record_without_observed_information_does_not_stop_a_fit():
+    """Catches a fit that ends in LinAlgError, or in NaN, because of one record."""
+
+    class Overflowing(LogisticLikelihood):
+        clip_records = staticmethod(lambda X: X)
+
+        def observed_information(self, X, theta):
+            return super().observed_information(np.where(X > 100.0, np.nan, X), theta)
+
+    X = np.random.default_rng(0).normal(size=(200, 1)).clip(-1, 1)
+    X[17] = 1e3
+    model = DPPenaltyMCMC(
+        BUDGET, model=Overflowing(1, data_norm=1.0), n_iter=10, n_chains=1, preconditioner=PrivateNewton(n_steps=2)
+    )
+    with np.errstate(all="ignore"):
+        model.fit(X, (X[:, 0] > 0).astype(float))
+    assert np.all(np.isfinite(model.theta_draws_)) and np.all(np.isfinite(model.covariance_root_))
