@@ -3,6 +3,7 @@
 from math import inf, sqrt
 from numbers import Real
 
+from .._noise_source import SMALLEST_DELTA
 from ..mechanisms import GaussianMechanism
 from ..privacy import GaussianReleases, PrivacyGuarantee, epsilon_of, gaussian_mu
 from ..privacy._accountants import fits
@@ -41,6 +42,11 @@ class Budget:
         else:
             self._check("epsilon", self.epsilon, inf)
             self._check("delta", self.delta, 1)
+            if self.delta < SMALLEST_DELTA:
+                raise ValueError(
+                    f"delta of the mechanism of {self.who} must be at least {SMALLEST_DELTA:g}, got "
+                    f"delta={self.delta!r}: the noise has no tails beyond"
+                )
             self.mu = gaussian_mu(self.epsilon, self.delta)
 
     def _check(self, name, value, end):
