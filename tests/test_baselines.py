@@ -184,9 +184,7 @@ def test_draws_of_one_record_in_1560_are_not_told_apart_beyond_epsilon():
     The event, a draw below a threshold, is found on one half of the draws and tested on the other.
     """
     power, n_draws = 0.5 / np.log(9.0), 20_000
-    pair = [
-        flattened_draws(np.eye(1, 1560).ravel() * one, n_draws, power, BetaPrior(), seed=one)[0] for one in (0, 1)
-    ]
+    pair = [flattened_draws(np.eye(1, 1560).ravel() * one, n_draws, power, BetaPrior(), seed=one)[0] for one in (0, 1)]
     found, tested = [draws[:10_000] for draws in pair], [draws[10_000:] for draws in pair]
     bounds = []
     for first, second in ((0, 1), (1, 0)):

@@ -48,6 +48,8 @@ class Budget:
                     f"delta={self.delta!r}: the noise has no tails beyond"
                 )
             self.mu = gaussian_mu(self.epsilon, self.delta)
+            if self.mu == 0.0:
+                raise ValueError(f"the budget of {self.who} is too small for anything: {self!r}")
 
     def _check(self, name, value, end):
         if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < end:
