@@ -85,7 +85,7 @@ def test_one_posterior_sampling_keeps_its_promise():
 
 
 class FlattenedPosterior:
-    """The law of a draw, by quadrature of θ^(a-1) (1-θ)^(b-1) on [low, 1 - low], from the largest value down to e^-60."""
+    """A draw's law, by quadrature of θ^(a-1) (1-θ)^(b-1) on [low, 1 - low] where it is e^-60 of its peak or more."""
 
     def __init__(self, a, b, low=0.1, n_panels=400):
         self.a, self.b, mode = a, b, low if a < b else 1.0 - low

@@ -36,7 +36,8 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
     Parameters
     ----------
     epsilon : float or array of shape (n_records,), optional
-        With ``delta``: (ε, δ)-DP.  An array gives every record its own channel, chosen without looking at the data.
+        With ``delta``: (ε, δ)-DP, ε up to 1e8.  An array gives every record its own channel, chosen without looking at
+        the data.
     delta : float, optional
         In (0, 1); goes with ``epsilon``.
     bounds : pair (lo, hi) or array of shape (n_features, 2), optional

@@ -25,10 +25,10 @@ class EllipticalMechanism(StatisticNoise):
     Notes
     -----
     Replacing a record moves s by no more than Δ₂ in L2, so L⁻¹s by no more than Δ₂ ‖L⁻¹‖ = Δ₂/√λ, λ the smallest
-    eigenvalue of C.  It is L, as rounded, that makes the noise, so that what counts is L⁻¹, and not C.  The inverse of a
-    triangular matrix by substitution, W, is off by no more than a small multiple of the rounding error times
-    abs(W) abs(L) abs(W) (Higham 2002, §8.2), which is small for scales however different, and tells where C is singular
-    but for rounding: that is refused.
+    eigenvalue of C.  It is L, as rounded, that makes the noise, so that what counts is L⁻¹, and not C.  The inverse of
+    a triangular matrix by substitution, W, is off by no more than a small multiple of the rounding error times
+    abs(W) abs(L) abs(W) (Higham 2002, §8.2), which is small for scales however different.  Where it is not, C is
+    refused.
     """
 
     def __init__(self, covariance: ArrayLike, *, query: Any = None) -> None:
@@ -91,8 +91,8 @@ class EllipticalMechanism(StatisticNoise):
             if doubt <= LARGEST_DOUBT * steepest:
                 return steepest
         raise ValueError(
-            f"covariance must be farther from singular, got covariance={self.covariance!r}: rounding decides how little "
-            "noise its narrowest direction has"
+            f"covariance must be farther from singular, got covariance={self.covariance!r}: rounding decides how "
+            "little noise its narrowest direction has"
         )
 
     def _statistics(self, X):

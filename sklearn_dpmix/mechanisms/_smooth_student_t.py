@@ -58,7 +58,7 @@ class SmoothStudentTMechanism(SmoothSensitivityMechanism):
     Parameters
     ----------
     epsilon : float
-        Privacy loss.
+        Privacy loss, from 1e-100 to 300.
     query : object of ``sklearn_dpmix.queries``, optional
         As in :class:`SmoothLaplaceMechanism`, and so are ``xi``, ``multiplier`` and ``n_records``.
     df : float, default=3
@@ -121,7 +121,7 @@ class SmoothCauchyMechanism(SmoothSensitivityMechanism):
     Parameters
     ----------
     epsilon : float
-        Privacy loss.
+        Privacy loss, from 1e-100 to 300.
     query, xi, multiplier, n_records :
         As in :class:`SmoothLaplaceMechanism`.
 
