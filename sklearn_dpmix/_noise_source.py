@@ -12,6 +12,9 @@ from scipy.special import ndtri
 from .mechanisms._secure import MARGIN, measurement
 
 AHEAD = 2048  # numbers drawn at a time
+MOST_WORDS = 15  # of 64 bits each in a number: those that need more have probability 2^-960
+#: What a δ must be so that normal noise has the tails that it is about, which end where that probability does.
+SMALLEST_DELTA = 1e-250
 
 
 class SystemNoise:
@@ -24,7 +27,7 @@ class SystemNoise:
         return type(self), ()
 
     def random(self, size):
-        """Uniform on (0, 1): the middles of 2^52 cells."""
+        """Uniform on (0, 1), the small numbers as fine as floating point has them."""
         if size > AHEAD:
             return _uniform(size)
         if size > len(self._ahead):
@@ -33,8 +36,10 @@ class SystemNoise:
         return drawn
 
     def standard_normal(self, size):
-        """Standard normal by inversion, so within ±8.2."""
-        return ndtri(self.random(size))
+        """Standard normal by inversion on the side of small probabilities, which reaches ±36; the sign is drawn."""
+        uniform = self.random(2 * size)
+        distance = -ndtri(0.5 * uniform[:size])
+        return np.where(uniform[size:] < 0.5, -distance, distance)
 
     def release(self, values, sensitivity, multiplier):
         """``values``, of L2 sensitivity ``sensitivity``, with normal noise of ``multiplier`` times that.
@@ -83,6 +88,11 @@ class NoNoise(SimulatedNoise):
         return values
 
 
-def _uniform(size):
-    cells = np.frombuffer(os.urandom(8 * size), dtype=np.uint64) >> np.uint64(12)
-    return (cells.astype(np.float64) + 0.5) * 2.0**-52
+def _uniform(size, most_words=MOST_WORDS):
+    """The number that an endless row of random bits stands for, rounded: 53 bits of it from the first 1 on, or so."""
+    words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+    rest = np.full(size, 0.5)
+    few_bits = np.flatnonzero(words < 2**12)
+    if len(few_bits) and most_words > 1:
+        rest[few_bits] = _uniform(len(few_bits), most_words - 1)
+    return np.minimum((words + rest) * 2.0**-64, 1.0 - 2.0**-53)

@@ -4,6 +4,8 @@ from numbers import Integral
 
 import numpy as np
 
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+
 
 def numbers(value):
     """Return ``value`` as a float array, or None where it is not made of numbers (text and bool are not)."""
@@ -113,11 +115,16 @@ def calibrate(mechanism, sensitivity, **rules):
             f"{who} with {name}={value!r} needs bounds=(lo, hi) or query= to know how much noise that is; if you know "
             "the noise itself, pass scale="
         )
-    with np.errstate(over="ignore", divide="ignore"):
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
         scale = rules[name](value, sensitivity)
-    if not np.all((scale > 0) & np.isfinite(scale)):
+    check_scale(scale, who, name, value, sensitivity)
+    return scale if np.ndim(scale) else float(scale)
+
+
+def check_scale(scale, who, name, value, sensitivity):
+    """Raise ValueError for a noise scale that is not a normal double: its rounding would be paid for in privacy."""
+    if not np.all((scale >= SMALLEST_NORMAL) & np.isfinite(scale)):
         raise ValueError(
             f"{who} with {name}={value!r} and sensitivity {sensitivity!r} has noise beyond floating point: "
             f"{name} must be nearer 1"
         )
-    return scale if np.ndim(scale) else float(scale)

@@ -186,6 +186,45 @@ def test_system_noise_is_uniform_and_normal():
     assert stats.kstest(z / 6.0, "norm").pvalue > 1e-6
 
 
+def test_system_noise_has_the_tails_of_the_normal_law(monkeypatch):
+    """From chosen bits: as far as 36 standard deviations, both ways, in steps that stay small on the scale of a tail.
+
+    Catches one uniform of 52 bits inverted, which ends at 8.2 in steps of log 3 of the tail's probability: less than a
+    ``delta`` of 1e-17 needs.
+    """
+    from scipy.special import log_ndtr
+
+    from sklearn_dpmix import _noise_source
+
+    def drawn(sign, *words):
+        """The number that is made of a row of words, the first of the magnitude; the sign's word is its own."""
+        rows = [np.array([words[0], sign], dtype=np.uint64), *(np.array([w], dtype=np.uint64) for w in words[1:])]
+        monkeypatch.setattr(_noise_source, "AHEAD", 0)
+        monkeypatch.setattr(_noise_source.os, "urandom", lambda size: rows.pop(0).tobytes())
+        z = _noise_source.SystemNoise().standard_normal(1)[0]
+        assert not rows
+        return z
+
+    few, many = 2**20, 2**63
+    for depth in range(14):  # u = (0, ..., 0, word) in base 2^64
+        for word in (2**12, 2**40, 3 * 2**61):  # the middle of the word's cell
+            z = drawn(few, *[0] * depth, word)
+            log_tail = np.log(word + 0.5) - 64.0 * (depth + 1.0) * np.log(2.0) - np.log(2.0)
+            np.testing.assert_allclose(log_ndtr(z), log_tail, rtol=1e-12)
+            assert drawn(many, *[0] * depth, word) == -z
+    np.testing.assert_allclose(log_ndtr(drawn(few, 1, 2**63)), np.log(1.5 * 2.0**-65), rtol=1e-12)
+    assert drawn(few, *[0] * 15) < -36.0  # and no further
+    assert 0.0 <= drawn(many, 2**64 - 1) < 1e-15
+
+
+@pytest.mark.parametrize("estimator", [PENALTY, BARKER, HAMILTONIAN], ids=lambda e: type(e).__name__)
+def test_a_delta_below_what_noise_can_hold_is_refused(estimator):
+    with pytest.raises(ValueError, match=r"delta of the mechanism of DP.* must be at least 1e-250, got delta=1e-300"):
+        clone(estimator).set_params(mechanism=GaussianMechanism(epsilon=1.0, delta=1e-300)).fit(X)
+    with pytest.raises(ValueError, match=r"the budget of DP.* is too small for anything: epsilon=1e-200, delta=1e-200"):
+        clone(estimator).set_params(mechanism=GaussianMechanism(epsilon=1e-200, delta=1e-200)).fit(X)
+
+
 @pytest.mark.parametrize("estimator", [PENALTY, HAMILTONIAN], ids=lambda e: type(e).__name__)
 def test_opendp_noise(estimator, monkeypatch):
     """``secure=True`` sends each release through OpenDP, at the scale that was planned."""
@@ -574,3 +613,22 @@ def test_a_likelihood_that_leaves_its_support_is_not_entered():
         model=Positive(n_features=1, data_norm=3.0), n_iter=2000, init=[0.5], n_chains=1, random_state=0
     ).fit(X[:, :1])
     assert fitted.theta_draws_.min() > 0.45 and np.ptp(fitted.theta_draws_) > 0.0
+
+
+def test_a_record_without_observed_information_does_not_stop_a_fit():
+    """Catches a fit that ends in LinAlgError, or in NaN, because of one record."""
+
+    class Overflowing(LogisticLikelihood):
+        clip_records = staticmethod(lambda X: X)
+
+        def observed_information(self, X, theta):
+            return super().observed_information(np.where(X > 100.0, np.nan, X), theta)
+
+    X = np.random.default_rng(0).normal(size=(200, 1)).clip(-1, 1)
+    X[17] = 1e3
+    model = DPPenaltyMCMC(
+        BUDGET, model=Overflowing(1, data_norm=1.0), n_iter=10, n_chains=1, preconditioner=PrivateNewton(n_steps=2)
+    )
+    with np.errstate(all="ignore"):
+        model.fit(X, (X[:, 0] > 0).astype(float))
+    assert np.all(np.isfinite(model.theta_draws_)) and np.all(np.isfinite(model.covariance_root_))

@@ -6,6 +6,7 @@ import pytest
 from sklearn_dpmix._noise_source import SimulatedNoise
 from sklearn_dpmix.models import Banana, GaussianMean, LinearGaussianLikelihood, LogisticLikelihood
 from sklearn_dpmix.samplers import _likelihood_pass
+from sklearn_dpmix.samplers._dp_target import Target
 from sklearn_dpmix.samplers._likelihood_pass import CompiledPass, PlainPass
 
 MODELS = [
@@ -146,6 +147,40 @@ def test_a_record_without_a_number_counts_as_nothing(bound):
         assert np.isfinite(found.total) or bound == np.inf
         total, _ = bent.gradient(np.array([2.0, 6.0]), np.eye(2), bound)
         assert np.all(np.isfinite(total)) or bound == np.inf
+
+
+class NoInformation(GaussianMean):
+    """Its curvature is released, and is nothing at all, or infinite, for records out of the way."""
+
+    information = property()  # not public
+
+    def observed_information(self, X, theta):
+        return np.where(X > 100.0, np.nan, np.where(X < -100.0, np.inf, 1.0)).sum()[None, None] * np.eye(1)
+
+    def information_range(self, theta):
+        return 1.0  # of 0 or 1
+
+
+@pytest.mark.parametrize("wrong", [[], [0], [8191, 8192, 19_999]])
+def test_a_record_without_observed_information_counts_as_nothing(wrong):
+    """One record changes nothing but the sum, by no more than the range, wherever among the blocks it is."""
+    import warnings
+
+    X = np.zeros((20_000, 1))
+    X[wrong, 0] = [1e3, -1e3, np.inf][: len(wrong)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = Target(NoInformation(), X, clip_bound=1.0).information(np.zeros(1))
+    np.testing.assert_array_equal(found, [[20_000.0 - len(wrong)]])
+
+
+def test_observed_information_of_another_shape_is_named():
+    class Numbers(NoInformation):
+        def observed_information(self, X, theta):
+            return np.ones(len(X))
+
+    with pytest.raises(ValueError, match=r"observed_information of Numbers .* \(1, 1\), got \(5,\)"):
+        Target(Numbers(), np.zeros((5, 1)), clip_bound=1.0).information(np.zeros(1))
 
 
 def test_labels_are_what_the_range_was_made_for():

@@ -1,15 +1,15 @@
 """What the exponential-family paper compares with: the posterior that ignores the noise, and one that is released."""
 
-from math import log
+from math import log, log1p
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, betaincinv
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
+from .._beta import draw_beta_interval
 from .._parameters import positive_number
 from .._random import as_generator
 from .._typing import Seed
@@ -118,7 +118,9 @@ class OnePosteriorSampling(BaseEstimator):
     low : float in (0, 0.5), default=0.1
         The paper's a0.
     random_state : int, Generator, RandomState or None
-        For simulation only: a seed that made a release is a secret.  None takes fresh entropy.
+        For simulation only.  A seed or a generator that made the draws says how many ones there were, and the fitted
+        estimator keeps it: share ``theta_draws_`` then, and neither the estimator nor a pickle of it.  None takes fresh
+        entropy, which is not kept.
 
     Attributes
     ----------
@@ -190,12 +192,11 @@ class OnePosteriorSampling(BaseEstimator):
             raise ValueError(f"low must be between 0 and 0.5, got low={self.low!r}")
         prior = BetaPrior() if self.prior is None else self.prior
         prior.check()
-        power = min(1.0, 0.5 * epsilon / (self.n_draws * log((1.0 - low) / low)))
-        a, b = prior.a + power * x.sum(), prior.b + power * (len(x) - x.sum())
-        ends = betainc(a, b, [low, 1.0 - low])
-        u = as_generator(self.random_state).random(self.n_draws)
-        theta = np.clip(betaincinv(a, b, ends[0] + (ends[1] - ends[0]) * u), low, 1.0 - low)
-        self.theta_draws_ = theta.reshape(1, -1, 1)
+        power = min(1.0, 0.5 * (epsilon / self.n_draws) / (log1p(-low) - log(low)))
+        a, b = float(prior.a + power * x.sum()), float(prior.b + power * (len(x) - x.sum()))
+        rng = as_generator(self.random_state)
+        theta = [draw_beta_interval(rng, a, b, low, 1.0 - low) for _ in range(self.n_draws)]  # no cdf, which saturates
+        self.theta_draws_ = np.array(theta).reshape(1, -1, 1)
         self.guarantee_ = PrivacyGuarantee.pure(epsilon)
         keep_names(self, named, X.reshape(-1, 1))
         return self

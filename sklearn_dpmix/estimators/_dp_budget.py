@@ -3,6 +3,7 @@
 from math import inf, sqrt
 from numbers import Real
 
+from .._noise_source import SMALLEST_DELTA
 from ..mechanisms import GaussianMechanism
 from ..privacy import GaussianReleases, PrivacyGuarantee, epsilon_of, gaussian_mu
 from ..privacy._accountants import fits
@@ -41,7 +42,14 @@ class Budget:
         else:
             self._check("epsilon", self.epsilon, inf)
             self._check("delta", self.delta, 1)
+            if self.delta < SMALLEST_DELTA:
+                raise ValueError(
+                    f"delta of the mechanism of {self.who} must be at least {SMALLEST_DELTA:g}, got "
+                    f"delta={self.delta!r}: the noise has no tails beyond"
+                )
             self.mu = gaussian_mu(self.epsilon, self.delta)
+            if self.mu == 0.0:
+                raise ValueError(f"the budget of {self.who} is too small for anything: {self!r}")
 
     def _check(self, name, value, end):
         if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < end:

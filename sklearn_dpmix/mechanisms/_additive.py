@@ -1,6 +1,7 @@
 """Noise added to bounded records or to a query's value: what all such mechanisms share."""
 
 from functools import partial
+from math import hypot
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from .._compiled import compiled, entry, lower
 from .._parameters import check_bounds, positive_array, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
+from ..privacy._guarantee import rounded_up
 from ._channel import RecordChannel
 from ._secure import secure_release
 
@@ -101,7 +103,10 @@ class AdditiveMechanism(RecordChannel):
         bounds = self.bounds_for(n_features)
         if self.query is not None:
             return float(self.query.sensitivity(self.norm))
-        return None if bounds is None else float(np.linalg.norm(bounds[:, 1] - bounds[:, 0], self.norm))
+        if bounds is None:
+            return None
+        widths = bounds[:, 1] - bounds[:, 0]
+        return float(np.sum(widths)) if self.norm == 1 else hypot(*widths)  # squares of small widths underflow
 
     def _loss(self, n_features):
         """Sensitivity in units of the noise scale, of the least protected record."""
@@ -118,7 +123,7 @@ class AdditiveMechanism(RecordChannel):
                 f"privacy the more features it has, and bounds={self.bounds!r} may stand for any number of them; call "
                 f"guarantee(n_features=1) where there is one, or give one pair a feature, bounds=[({lo!r}, {hi!r})]"
             )
-        return sensitivity / float(np.min(self.noise_scale_for(n_features)))
+        return rounded_up(sensitivity / float(np.min(self.noise_scale_for(n_features)))) if sensitivity else 0.0
 
     def _neighbours(self):
         if not self.is_local:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from .._parameters import calibrate
 from .._typing import Floats
 from ..privacy import PrivacyGuarantee
+from ..privacy._guarantee import half_square
 from ._additive import AdditiveMechanism
 
 
@@ -148,7 +149,7 @@ class GaussianCalibrated(AdditiveMechanism):
             With ``scale`` alone: what it is noise *on* is then unknown.  With ``scale`` and one pair of bounds, and no
             ``n_features``.
         """
-        rho = 0.5 * self._loss(n_features) ** 2
+        rho = half_square(self._loss(n_features))
         if self.epsilon is None:
             return PrivacyGuarantee(None, None, rho, self._neighbours())
         epsilon = float(np.max(self.epsilon))

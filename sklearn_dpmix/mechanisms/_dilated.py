@@ -21,6 +21,8 @@ N_CELLS = 513
 GUARD = 1e-6
 #: Least δ for which those errors were measured
 SMALLEST_DELTA = 1e-15
+#: ε between which the closed forms neither overflow nor underflow
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-100, 300.0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from ._gaussian import HALF_LOG_2PI
 #: δ is calibrated to this much below what was asked, relatively: rounding, and OpenDP's margin on the scale where δ
 #: rises with it, are never paid for in privacy.
 SLACK = 1e-8
+#: ε beyond which rounding decides what the exact δ is.
+LARGEST_EPSILON = 1e8
 #: Terms of a sum over integers that are added one by one before an integral takes over.
 N_TERMS = 1000
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -34,7 +36,8 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
     Parameters
     ----------
     epsilon : float or array of shape (n_records,), optional
-        With ``delta``: (ε, δ)-DP.  An array gives every record its own channel, chosen without looking at the data.
+        With ``delta``: (ε, δ)-DP, ε up to 1e8.  An array gives every record its own channel, chosen without looking at
+        the data.
     delta : float, optional
         In (0, 1); goes with ``epsilon``.
     bounds : pair (lo, hi) or array of shape (n_features, 2), optional
@@ -94,6 +97,11 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
     continuous = "GaussianMechanism"
 
     def _scale_of(self, epsilon, sensitivity, n_features):
+        if epsilon > LARGEST_EPSILON:
+            raise ValueError(
+                f"epsilon must be at most {LARGEST_EPSILON:g} for {type(self).__name__}, got epsilon={epsilon!r}: such "
+                "noise hides nothing; use a smaller epsilon, or rho="
+            )
         shift = floor(sensitivity * (1.0 + 1e-9))  # integers differ by integers; what a query rounded is no excuse
         if shift > 0 and self._one_number(sensitivity, n_features):
             return _exact_scale(epsilon, float(self.delta), shift)
@@ -284,7 +292,7 @@ def _exact_scale(epsilon, delta, shift):
     found = brentq(excess, low, high, xtol=1e-12, rtol=1e-15)
     if epsilon > 0.5 * shift:
         found = _first_dip(excess, found, epsilon, shift)
-    step = 1e-12
+    found, step = found + 1e-12, 1e-12  # where ε is large, rounding of σ alone moves δ
     while excess(found) > 0:
         found, step = found + step, 2.0 * step
     return exp(found)

@@ -9,7 +9,11 @@ from scipy.linalg import solve_triangular
 
 from .._parameters import numbers
 from ..privacy import PrivacyGuarantee
+from ..privacy._guarantee import half_square, rounded_up
 from ._statistic_noise import StatisticNoise
+
+#: Of ‖L⁻¹‖, relatively, at most: how far a guarantee may be off for rounding.
+LARGEST_DOUBT = 1e-9
 
 
 class EllipticalMechanism(StatisticNoise):
@@ -20,7 +24,11 @@ class EllipticalMechanism(StatisticNoise):
 
     Notes
     -----
-    Replacing a record moves s by no more than Δ₂ in L2, so L⁻¹s by no more than Δ₂/√λ, λ the smallest eigenvalue of C.
+    Replacing a record moves s by no more than Δ₂ in L2, so L⁻¹s by no more than Δ₂ ‖L⁻¹‖ = Δ₂/√λ, λ the smallest
+    eigenvalue of C.  It is L, as rounded, that makes the noise, so that what counts is L⁻¹, and not C.  The inverse of
+    a triangular matrix by substitution, W, is off by no more than a small multiple of the rounding error times
+    abs(W) abs(L) abs(W) (Higham 2002, §8.2), which is small for scales however different.  Where it is not, C is
+    refused.
     """
 
     def __init__(self, covariance: ArrayLike, *, query: Any = None) -> None:
@@ -62,13 +70,30 @@ class EllipticalMechanism(StatisticNoise):
             ) from None
 
     def _mahalanobis_sensitivity(self):
-        """Δ₂/√λ."""
+        """Δ₂ ‖L⁻¹‖."""
         self.check()
         if self.query is None:
             raise ValueError(
                 f"{type(self).__name__}.guarantee() needs query=: covariance says how much noise, not on what"
             )
-        return float(self.query.sensitivity(2)) / float(np.sqrt(np.linalg.eigvalsh(self._matrix())[0]))
+        sensitivity = float(self.query.sensitivity(2))
+        return rounded_up(sensitivity * self._steepest()) if sensitivity else 0.0
+
+    def _steepest(self):
+        """‖L⁻¹‖, to ``LARGEST_DOUBT`` of itself."""
+        factor = self._factor()
+        with np.errstate(all="ignore"):
+            inverse = solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
+            doubt = np.abs(inverse) @ np.abs(factor) @ np.abs(inverse)
+        if np.all(np.isfinite(doubt)):
+            steepest = float(np.linalg.norm(inverse, 2))
+            doubt = 2.0 * len(factor) * np.finfo(np.float64).eps * float(np.linalg.norm(doubt, 2))
+            if doubt <= LARGEST_DOUBT * steepest:
+                return steepest
+        raise ValueError(
+            f"covariance must be farther from singular, got covariance={self.covariance!r}: rounding decides how "
+            "little noise its narrowest direction has"
+        )
 
     def _statistics(self, X):
         self.check()
@@ -134,7 +159,7 @@ class MultivariateNormalMechanism(EllipticalMechanism):
         ValueError
             Without a query.
         """
-        return PrivacyGuarantee(None, None, 0.5 * self._mahalanobis_sensitivity() ** 2, self._neighbours())
+        return PrivacyGuarantee(None, None, half_square(self._mahalanobis_sensitivity()), self._neighbours())
 
     def log_release_mode(self, S: ArrayLike) -> float | None:
         """Return the largest value of :meth:`release_density` at these releases: given their mean.

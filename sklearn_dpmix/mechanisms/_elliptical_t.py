@@ -1,6 +1,6 @@
 """Multivariate t noise: pure ε with polynomial tails (Gong 2022, §5)."""
 
-from math import asinh, log, pi, sqrt
+from math import asinh, inf, log, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from scipy.special import gammaln
 
 from .._parameters import positive_number
 from ..privacy import PrivacyGuarantee
+from ..privacy._guarantee import rounded_up
 from ._elliptical import EllipticalMechanism
 
 
@@ -66,7 +67,10 @@ class MultivariateTMechanism(EllipticalMechanism):
             Not used.
         """
         distance, nu = self._mahalanobis_sensitivity(), float(self.df)
-        epsilon = (nu + len(self._matrix())) * asinh(0.5 * distance / sqrt(nu))
+        shift = 0.5 * distance / sqrt(nu)
+        if shift == inf:
+            raise ValueError(f"covariance must be larger for floating point, got covariance={self.covariance!r}")
+        epsilon = (nu + len(self._matrix())) * asinh(rounded_up(shift)) if distance else 0.0
         return PrivacyGuarantee.pure(epsilon, self._neighbours())
 
     def noise_variance(self, n_features: int | None = None) -> Any:

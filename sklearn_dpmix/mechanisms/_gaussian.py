@@ -84,7 +84,9 @@ class GaussianMechanism(GaussianCalibrated):
         return gaussian_scale(epsilon, self.delta, sensitivity)
 
     def delta_of(self, epsilon: ArrayLike | None, rho: ArrayLike) -> Any:
-        return float(self.delta) if self.calibration == "analytic" else gaussian_delta(epsilon, rho)
+        if self.calibration == "analytic":
+            return float(self.delta)
+        return gaussian_delta(epsilon, rho) if rho < inf else 1.0
 
     def noise_variance(self, n_features: int | None = None) -> Any:
         return float(np.mean(np.square(self.noise_scale_for(n_features))))

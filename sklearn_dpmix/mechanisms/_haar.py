@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from .._parameters import positive_number, refuse_seed
+from .._parameters import check_scale, positive_number, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
@@ -102,10 +102,13 @@ class HaarWaveletMechanism(BinnedChannel):
     def noise_scale_for(self, n_features: int | None) -> float | Floats:
         epsilon = positive_number("epsilon", self.epsilon)
         if self.calibration == "exact":
-            return self.sensitivity() / epsilon
-        if self.calibration == "butucea":
-            return 12.0 / epsilon * sqrt(2.0) / (sqrt(2.0) - 1.0) * 2.0 ** (self._resolution() / 2)
-        raise ValueError(f'calibration must be "exact" or "butucea", got {self.calibration!r}')
+            scale = self.sensitivity() / epsilon
+        elif self.calibration == "butucea":
+            scale = 12.0 / epsilon * sqrt(2.0) / (sqrt(2.0) - 1.0) * 2.0 ** (self._resolution() / 2)
+        else:
+            raise ValueError(f'calibration must be "exact" or "butucea", got {self.calibration!r}')
+        check_scale(scale, type(self).__name__, "epsilon", epsilon, self.sensitivity())
+        return scale
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release: the ε that the noise in force buys."""

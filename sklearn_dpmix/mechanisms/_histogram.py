@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import compiled
-from .._parameters import numbers, positive_number, refuse_seed
+from .._parameters import check_scale, numbers, positive_number, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
@@ -322,7 +322,9 @@ class PerturbedHistogramMechanism(HistogramMechanism):
     @property
     def noise_scale(self) -> float | Floats:
         """Scale b of the noise: ``exp(-|e|/b)`` up to a constant."""
-        return 2.0 / positive_number("epsilon", self.epsilon)
+        epsilon = positive_number("epsilon", self.epsilon)
+        check_scale(2.0 / epsilon, type(self).__name__, "epsilon", epsilon, 2.0)
+        return 2.0 / epsilon
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of the whole release."""

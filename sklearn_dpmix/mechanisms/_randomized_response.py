@@ -1,6 +1,7 @@
 """Randomised response over categories (Warner 1965; Kairouz, Bonawitz & Ramage 2016)."""
 
-from math import inf
+from fractions import Fraction
+from math import exp, floor, inf
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._channel import RecordChannel
+
+#: Probabilities are multiples of 1/(K CELLS) under ``secure=True``.
+CELLS = 2**128
 
 
 class RandomizedResponseMechanism(RecordChannel):
@@ -126,22 +130,24 @@ class RandomizedResponseMechanism(RecordChannel):
         """
         X = self._check_categories(X, "X")
         refuse_seed(secure, random_state)
+        if secure:
+            return self._secure(X)
         log_keep, _ = self.log_probabilities(*X.shape)
         keep = np.exp(log_keep)[:, None]
-        if secure:
-            return self._secure(X, keep)
         rng = as_generator(random_state)
         shift = rng.integers(1, self._n_categories(), size=X.shape)
         return np.where(rng.random(X.shape) < keep, X, (X + shift) % self._n_categories())
 
-    def _secure(self, X, keep):
+    def _secure(self, X):
         from secrets import randbelow
 
+        n_records, n_features = X.shape
+        epsilon, K = self._epsilons(n_records) / n_features, self._n_categories()
+        keeps = {one: integer_odds(one, K) for one in np.unique(epsilon).tolist()}
         released = X.copy()
         for i, j in np.ndindex(X.shape):
-            # a probability that is a multiple of 2^-60 and a little too small: the others' is a little too large
-            if randbelow(2**60) >= int(float(keep[i, 0]) * (1 - 2.0**-50) * 2**60):
-                released[i, j] = (X[i, j] + 1 + randbelow(self._n_categories() - 1)) % self._n_categories()
+            if randbelow(K * CELLS) >= keeps[epsilon[i]]:
+                released[i, j] = (X[i, j] + 1 + randbelow(K - 1)) % K
         return released
 
     def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
@@ -184,3 +190,15 @@ class RandomizedResponseMechanism(RecordChannel):
         if p == 1:
             return z - 0.5, z + 0.5, 0.0, self.log_keep[i], 0.0, 0.0
         return z + 0.5, inf, 0.0, self.log_other[i], 0.0, 0.0
+
+
+def integer_odds(epsilon, n_categories):
+    """Return t, with t/(K ``CELLS``) the probability of the true category: a little less than it should be.
+
+    The others share the rest evenly, so that the ratio t (K - 1)/(K ``CELLS`` - t) must be from 1 to e^ε.  It is at
+    most e^ε as t is rounded down, from an e^-ε that is rounded up, in whole numbers; and from 1 on with t at least
+    ``CELLS``, the even odds that are all that an ε below 2^-50 gets.  e^-ε is 2^-90 at least, so that each category is
+    possible.
+    """
+    other = Fraction(max(exp(-epsilon) * (1.0 + 2.0**-50), 2.0**-90))
+    return max(floor(n_categories * CELLS / (1 + (n_categories - 1) * other)), CELLS)

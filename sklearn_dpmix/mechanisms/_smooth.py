@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from .._parameters import positive_number
 from .._typing import Array, Seed
 from ..privacy import PrivacyGuarantee
-from ._dilated import SMALLEST_DELTA, DilatedLaw, balanced_xi, least_multiplier
+from ._dilated import LARGEST_EPSILON, SMALLEST_DELTA, SMALLEST_EPSILON, DilatedLaw, balanced_xi, least_multiplier
 from ._statistic_noise import StatisticNoise
 
 
@@ -38,8 +38,17 @@ class SmoothSensitivityMechanism(StatisticNoise):
         if k != 1:
             raise ValueError(f"{type(self).__name__} releases one number, got a release of {k}: one mechanism each")
 
+    def _epsilon(self):
+        epsilon = positive_number("epsilon", self.epsilon)
+        if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+            raise ValueError(
+                f"epsilon must be between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g} for {type(self).__name__}, to "
+                f"be verified in floating point, got epsilon={self.epsilon!r}"
+            )
+        return epsilon
+
     def _budget(self):
-        return positive_number("epsilon", self.epsilon), 0.0
+        return self._epsilon(), 0.0
 
     def _number_of_records(self):
         n = self.n_records
@@ -79,7 +88,8 @@ class SmoothSensitivityMechanism(StatisticNoise):
     def _unverified(self):
         """A sentence where the calibration in force is not verified to hold, else None."""
         (epsilon, delta), (xi, multiplier) = self._budget(), self._calibration()
-        spent = self._law.spent(epsilon, xi, multiplier)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # of a multiplier that is as good as none
+            spent = self._law.spent(epsilon, xi, multiplier)
         if spent[0] <= epsilon and spent[1] <= delta:
             return None
         return (
@@ -190,4 +200,4 @@ class ApproximateSmoothMechanism(SmoothSensitivityMechanism):
                 f"delta must be below 1, and at least {SMALLEST_DELTA:g} to be verified in floating point, got "
                 f"delta={self.delta!r}; SmoothCauchyMechanism and SmoothStudentTMechanism need none"
             )
-        return positive_number("epsilon", self.epsilon), delta
+        return self._epsilon(), delta

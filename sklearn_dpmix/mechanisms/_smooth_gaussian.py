@@ -49,7 +49,7 @@ class SmoothGaussianMechanism(ApproximateSmoothMechanism):
     Parameters
     ----------
     epsilon : float
-        ε of (ε, δ)-DP.
+        ε of (ε, δ)-DP, from 1e-100 to 300.
     delta : float
         δ, from 1e-15 to 1.
     query, xi, multiplier, n_records :

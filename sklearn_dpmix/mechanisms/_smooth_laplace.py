@@ -49,7 +49,7 @@ class SmoothLaplaceMechanism(ApproximateSmoothMechanism):
     Parameters
     ----------
     epsilon : float
-        ε of (ε, δ)-DP.
+        ε of (ε, δ)-DP, from 1e-100 to 300.
     delta : float
         δ, from 1e-15 to 1.
     query : object of ``sklearn_dpmix.queries``, optional

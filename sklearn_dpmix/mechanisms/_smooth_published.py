@@ -63,7 +63,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
     Parameters
     ----------
     epsilon : float
-        ε of (ε, δ)-DP, of both numbers.
+        ε of (ε, δ)-DP, of both numbers, from 1e-100 to 300.
     delta : float
         δ, from 1e-15 to 1.
     query, xi, multiplier :

@@ -1,7 +1,7 @@
 """Heavy-tailed noise calibrated by a smooth sensitivity: pure ε (Nissim et al. 2007; Bun & Steinke 2019)."""
 
 from dataclasses import dataclass
-from math import asinh, exp, pi, sinh, sqrt
+from math import asinh, exp, hypot, pi, sinh, sqrt
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ class StudentTLaw(DilatedLaw):
         nu = self.df
 
         def loss(t):
-            half_theta = asinh(sqrt(sinh(0.5 * t) ** 2 + 0.25 * exp(-t) / (nu * multiplier**2)))
+            half_theta = asinh(hypot(sinh(0.5 * t), 0.5 * exp(-0.5 * t) / sqrt(nu) / multiplier))
             return 0.5 * abs(nu - 1.0) * t + (nu + 1.0) * half_theta
 
         return (1.0 + ROUNDING) * max(loss(0.0), loss(xi)), 0.0
@@ -58,7 +58,7 @@ class SmoothStudentTMechanism(SmoothSensitivityMechanism):
     Parameters
     ----------
     epsilon : float
-        Privacy loss.
+        Privacy loss, from 1e-100 to 300.
     query : object of ``sklearn_dpmix.queries``, optional
         As in :class:`SmoothLaplaceMechanism`, and so are ``xi``, ``multiplier`` and ``n_records``.
     df : float, default=3
@@ -121,7 +121,7 @@ class SmoothCauchyMechanism(SmoothSensitivityMechanism):
     Parameters
     ----------
     epsilon : float
-        Privacy loss.
+        Privacy loss, from 1e-100 to 300.
     query, xi, multiplier, n_records :
         As in :class:`SmoothLaplaceMechanism`.
 

@@ -31,9 +31,11 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     """
     check_number("epsilon", epsilon, 0, closed=True)
     check_number("mu", mu, 0, closed=True)
-    if mu == 0:
-        return 0.0
-    s = sqrt(2.0 * mu)
+    return 0.0 if mu == 0 else _delta_of_shift(epsilon, sqrt(2.0 * mu))
+
+
+def _delta_of_shift(epsilon, s):
+    """The same at a shift by s > 0 standard deviations, whose square may underflow."""
     x = epsilon / s - 0.5 * s
     density = exp(-0.5 * x * x) / sqrt(2.0 * pi)
     if s >= 1e-3:
@@ -108,7 +110,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     if epsilon == 0:  # δ is the total variation of N(0, 1) and N(√(2μ), 1), which is erf(√μ/2)
         mu = (1.0 - 2e-12) * 4.0 * float(erfinv(delta)) ** 2
     else:
-        mu = 0.5 * (1.0 / _unit_scale(epsilon, delta)) ** 2
+        shift = 1.0 / _unit_scale(epsilon, delta)
+        mu = 0.5 * shift * shift
     step = mu * 2.0**-50
     while gaussian_delta(epsilon, mu) > delta:  # rounding alone: near δ = 1 a part in 10¹² of μ does not show in δ
         mu = min(nextafter(mu, 0.0), mu - step)
@@ -118,8 +121,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=100_000)  # records with their own epsilon ask for many, and again on each use
 def _unit_scale(epsilon, delta):
+    def shift(log_mu):
+        return sqrt(2.0) * exp(0.5 * log_mu)
+
     def excess(log_mu):
-        value = gaussian_delta(epsilon, exp(log_mu))
+        value = _delta_of_shift(epsilon, shift(log_mu))
         return log(value) - log(delta) if value > 0 else -1e3
 
     low = high = log(epsilon)
@@ -128,7 +134,7 @@ def _unit_scale(epsilon, delta):
     while excess(low) > 0:
         low -= 1.0
     log_mu = brentq(excess, low, high, xtol=1e-13, rtol=1e-15)
-    return (1.0 + 1e-12) / sqrt(2.0 * exp(log_mu))
+    return (1.0 + 1e-12) / shift(log_mu)
 
 
 def _mills(x):

@@ -1,6 +1,7 @@
 """What a mechanism promises."""
 
 from dataclasses import dataclass
+from math import inf, nextafter
 from typing import Self
 
 
@@ -32,4 +33,15 @@ class PrivacyGuarantee:
     @classmethod
     def pure(cls, epsilon: float, neighbours: str = "replace one record") -> Self:
         """ε-DP, which is ε²/2-zCDP (Bun & Steinke 2016, Proposition 1.4)."""
-        return cls(epsilon, 0.0, 0.5 * epsilon**2, neighbours)
+        return cls(epsilon, 0.0, half_square(epsilon), neighbours)
+
+
+def half_square(loss):
+    """ρ of a loss: loss²/2, or infinite beyond floating point."""
+    loss = float(loss)
+    return rounded_up(0.5 * loss * loss) if loss > 0.0 else 0.0
+
+
+def rounded_up(loss):
+    """A positive loss that rounding may have made less, or 0, where doubles get coarse."""
+    return nextafter(loss, inf) if loss < 2.3e-308 else loss

@@ -124,7 +124,7 @@ def _information(target, theta, multiplier, source):
     if hasattr(model, "information"):
         return T * target.n_records * model.information(theta)
     exact = T * target.information(theta)
-    sensitivity = T * model.information_range(theta) if target.is_private else 0.0
+    sensitivity = T * target.information_width(theta)
     upper = np.triu_indices(len(theta))
     weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))  # the length of these is the Frobenius norm
     noisy = np.zeros_like(exact)

@@ -4,7 +4,7 @@ from math import sqrt
 
 import numpy as np
 
-from ._likelihood_pass import CompiledPass, PlainPass
+from ._likelihood_pass import CompiledPass, PlainPass, observed_information
 
 BLOCK = 8192
 #: Room for the rounding of what the bounds are of.
@@ -74,6 +74,10 @@ class Target:
             return np.inf, 0.0
         return np.inf, self.model.gradient_range(theta, frame) * ROUNDING
 
+    def information_width(self, theta):
+        """How far one record can move :meth:`information`, in the Frobenius norm; 0 where nothing is private."""
+        return self.model.information_range(theta) * ROUNDING if self.is_private else 0.0
+
     # ---------------------------------------------------------------- confidential: only to be released with noise
 
     def ratios(self, theta, new, bound, rows=None):
@@ -88,7 +92,7 @@ class Target:
     def information(self, theta):
         """Minus the Hessian of the log likelihood of all records; the temperature is left out."""
         X = self._passes.X
-        return sum(self.model.observed_information(X[i : i + BLOCK], theta) for i in range(0, len(X), BLOCK))
+        return sum(observed_information(self.model, X[i : i + BLOCK], theta) for i in range(0, len(X), BLOCK))
 
     def batch(self, source, size, order):
         """The numbers of ``size`` records without replacement; ``order``, a permutation, is shuffled for it."""

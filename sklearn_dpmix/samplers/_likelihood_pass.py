@@ -3,8 +3,8 @@
 A model with compiled methods (:class:`LikelihoodModel`) is passed over in fixed blocks on all cores, and nothing the
 size of the data is made.  Any other model's NumPy methods are called on all records at once.
 
-A ratio that is no number counts as 0, and so does a gradient without a finite length: noise hides no NaN, and a sum
-that one record can make NaN tells of that record.
+A ratio that is no number counts as 0, and so does a gradient without a finite length, or observed information that is
+not finite: noise hides no NaN, and a sum that one record can make NaN tells of that record.
 """
 
 from math import inf, sqrt
@@ -93,6 +93,26 @@ class PlainPass:
         return shrink @ g, int(np.count_nonzero(shrink < 1.0))
 
     batch = CompiledPass.batch
+
+
+def observed_information(model, X, theta):
+    """The model's, (n_params, n_params), of all records in X whose own is finite.
+
+    The model sums over records itself: where a sum is not finite, the halves tell whose fault it was.
+    """
+    with np.errstate(all="ignore"):
+        total = np.asarray(model.observed_information(X, theta))
+        if total.shape != (len(theta), len(theta)):
+            raise ValueError(
+                f"observed_information of {type(model).__name__} must return shape (n_params, n_params) = "
+                f"{(len(theta), len(theta))}, got {total.shape}"
+            )
+        if np.all(np.isfinite(total)):
+            return total
+        if len(X) == 1:
+            return np.zeros(total.shape)
+        middle = len(X) // 2
+        return sum(observed_information(model, half, theta) for half in (X[:middle], X[middle:]))
 
 
 class Shuffle(Component):
