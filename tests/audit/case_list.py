@@ -158,7 +158,7 @@ def other_cases():
     yield Quantile("private_quantile", arguments | {"q": 0.0}, numbers, other)
     yield Bounds("private_bounds", arguments | {"coverage": 0.8}, numbers, other)
     sampling = OnePosteriorSampling(1.0, n_draws=1)
-    for zeros, ones in ((4, 3), (1560, 0), (9800, 200), (20, 30_000)):
+    for zeros, ones in ((40, 30), (1560, 0), (9800, 200), (20, 30_000)):
         yield OnePosterior(f"one posterior sampling, {zeros} zeros, {ones} ones", sampling, zeros, ones)
 
 

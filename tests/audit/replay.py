@@ -83,12 +83,14 @@ def replay(estimator, first, second, seed=0):
 
 
 def shares(pairs):
-    """How far values are apart, in units of what is allowed; what must not depend on a record is compared, too."""
+    """How far values are apart, in units of what is allowed: infinitely where one is NaN or the noise differs."""
     found = []
     for one, other in pairs:
-        assert one.sensitivity == other.sensitivity and one.multiplier == other.multiplier
         apart = np.linalg.norm(one.value - other.value)
-        found.append(apart / one.sensitivity if one.sensitivity > 0.0 else (0.0 if apart == 0.0 else np.inf))
+        if (one.sensitivity, one.multiplier) != (other.sensitivity, other.multiplier) or not np.isfinite(apart):
+            found.append(np.inf)
+        else:
+            found.append(apart / one.sensitivity if one.sensitivity > 0.0 else (0.0 if apart == 0.0 else np.inf))
     return np.array(found)
 
 
