@@ -15,7 +15,6 @@ from sklearn.base import clone
 from sklearn_dpmix._noise_source import SimulatedNoise
 from sklearn_dpmix.estimators._dp_mcmc import DPMCMC
 from sklearn_dpmix.samplers._dp_barker import Barker
-from sklearn_dpmix.samplers._dp_target import Target
 
 
 class Release(NamedTuple):
@@ -28,29 +27,32 @@ class Release(NamedTuple):
 
 
 class Recording(SimulatedNoise):
-    """Noise from a seed; what is released is written down, or read from a ``path`` that was."""
+    """Noise from a seed; what is released is written down, or read from the ``path`` of an earlier source.
+
+    So are the tests of Barker's that drew from it.
+    """
 
     def __init__(self, seed, path=None):
         super().__init__(np.random.default_rng(seed))
-        self.path, self.seen = path, []
+        self.path, self.seen, self.tests = path, [], []
 
     def release(self, values, sensitivity, multiplier):
         noise = super().release(np.zeros(len(values)), sensitivity, multiplier)  # the same numbers are used up
-        released = values + noise if self.path is None else self.path[len(self.seen)].released
+        released = values + noise if self.path is None else self.path.seen[len(self.seen)].released
         self.seen.append(Release(np.array(values), sensitivity, multiplier, released))
         return released
 
 
 @contextmanager
-def recorded(seed, paths=None):
-    """Every source of DP-MCMC is a recording one; yields the list of them."""
+def recorded(seed, path=None):
+    """Every source of DP-MCMC is a recording one; yields the list of them, which may be the ``path`` of another fit."""
     made = []
 
     def sources(self, n):
-        made[:] = [Recording([seed, i], None if paths is None else paths[i]) for i in range(n)]
+        made[:] = [Recording([seed, i], None if path is None else path[i]) for i in range(n)]
         return made
 
-    with patch.object(DPMCMC, "_sources", sources):
+    with patch.object(DPMCMC, "_sources", sources), patch.object(Barker, "test", watched_test):
         yield made
 
 
@@ -70,16 +72,17 @@ def replay(estimator, first, second, seed=0):
     first, second : tuples
         Arguments of ``fit``.
     """
-    with recorded(seed) as made:
+    with recorded(seed) as path:
         fitted = fit(estimator, first)
-        paths = [source.seen for source in made]
-    with recorded(seed, paths) as made:
+    with recorded(seed, path) as other:
         again = fit(estimator, second)
-        others = [source.seen for source in made]
-    pairs = []
-    for path, other in zip(paths, others, strict=True):
-        pairs += zip(path, other, strict=True)
-    return pairs, fitted, again
+    return pairs_of(path, other, "seen"), fitted, again
+
+
+def pairs_of(path, other, what):
+    """What two lists of sources wrote down, side by side."""
+    sides = ([one for source in sources for one in getattr(source, what)] for sources in (path, other))
+    return list(zip(*sides, strict=True))
 
 
 def shares(pairs):
@@ -97,49 +100,45 @@ def shares(pairs):
 # --- Barker's test has no value plus noise of one scale: its normal law, given the records, is compared ---------------
 
 
-class Test(NamedTuple):
+class BarkerTest(NamedTuple):
     """Mean and batch variance of a test's normal law, but for what is public, and what was decided."""
 
     mean: float
     variance: float
-    decision: tuple
+    is_accepted: bool
 
 
-@contextmanager
-def tests_recorded(path=None):
-    """Every Barker test is written down; with a ``path``, it is decided as there.  Yields the list."""
-    seen, ratios, test = [], Target.ratios, Barker.test
-    latest = {}
+exact_test = Barker.test
 
-    def watched(self, *args):
-        latest["ratios"] = ratios(self, *args)
-        return latest["ratios"]
 
-    def decided(self, state, theta, log_public, source):
-        latest.pop("ratios", None)
-        decision = test(self, state, theta, log_public, source)
+def watched_test(self, state, theta, log_public, source):
+    """Barker's test, written down; where its source has a path, it is decided as there."""
+    latest = []
+    ratios = self.target.ratios
+    self.target.ratios = lambda *args: latest.append(ratios(*args)) or latest[0]
+    try:
+        is_accepted, clipped = exact_test(self, state, theta, log_public, source)
+    finally:
+        del self.target.ratios
+    mean = spread = 0.0  # of a proposal that is rejected unseen
+    if latest:
         size, n = self.batch_size, self.target.n_records
-        factor, found = n * self.target.temperature / size, latest.get("ratios")
-        if found is None:  # rejected unseen
-            one = Test(0.0, 0.0, decision)
-        else:
-            spread = factor * factor * (1.0 - size / n) * size / (size - 1.0) * found.square
-            one = Test(factor * found.total, spread, decision)
-        seen.append(one)
-        return decision if path is None else (path[len(seen) - 1].decision[0], decision[1])
-
-    with patch.object(Target, "ratios", watched), patch.object(Barker, "test", decided):
-        yield seen
+        factor = n * self.target.temperature / size
+        mean = factor * latest[0].total
+        spread = factor * factor * (1.0 - size / n) * size / (size - 1.0) * latest[0].square
+    if source.path is not None:
+        is_accepted = source.path.tests[len(source.tests)].is_accepted
+    source.tests.append(BarkerTest(mean, spread, is_accepted))
+    return is_accepted, clipped
 
 
 def replay_barker(estimator, first, second, seed=0):
     """Pairs of tests of D and of its neighbour on the path of D, and the two fits."""
-    with recorded(seed) as made, tests_recorded() as path:
+    with recorded(seed) as path:
         fitted = fit(estimator, first)
-        paths = [source.seen for source in made]
-    with recorded(seed, paths), tests_recorded(path) as other:
+    with recorded(seed, path) as other:
         again = fit(estimator, second)
-    return list(zip(path, other, strict=True)), fitted, again
+    return pairs_of(path, other, "tests"), fitted, again
 
 
 def renyi(one, other, variance, order):
