@@ -247,7 +247,7 @@ class OnePosterior(Case):
     def __init__(self, name, estimator, n_zeros, n_ones):
         records = np.concatenate([np.zeros(n_zeros), np.ones(n_ones)])[:, None]
         super().__init__(name, estimator, records, np.vstack([records[1:], [[1.0]]]))
-        self.points = np.linspace(estimator.low, 1.0 - estimator.low, 1_000_001)
+        self.points = np.linspace(estimator.low, 1.0 - estimator.low, 200_001)
 
     def stated(self):
         return self.mechanism.epsilon, 0.0

@@ -59,12 +59,12 @@ def test_a_twin_with_noise_a_tenth_too_small_is_found(name):
 
 # --- other broken twins ----------------------------------------------------------------------------------------------
 
-LOCAL = "Laplace, two features"
 TWO = ("Laplace, two features", "Gaussian, two features", "bounded records, replace",
        "regression moments, p=2, joint, replace")  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == LOCAL else NIGHTLY) for name in TWO])
+@NIGHTLY
+@pytest.mark.parametrize("name", TWO)
 def test_a_twin_that_forgets_a_coordinate_in_its_sensitivity_is_found(name):
     """Noise for what all but one of the coordinates can move."""
     case = all_cases()[name]
@@ -75,7 +75,8 @@ def test_a_twin_that_forgets_a_coordinate_in_its_sensitivity_is_found(name):
     assert share < 0.96 and not finding.is_kept, finding
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == LOCAL else NIGHTLY) for name in TWO[:2]])
+@NIGHTLY
+@pytest.mark.parametrize("name", TWO[:2])
 def test_a_twin_that_clamps_after_the_noise_is_found(name):
     """Records outside the bounds then show through; so does the law."""
     case = all_cases()[name]

@@ -58,6 +58,7 @@ def test_the_systems_noise_is_that_of_the_sensitivity():
 # --- broken twins ----------------------------------------------------------------------------------------------------
 
 
+@NIGHTLY
 def test_a_twin_with_a_sensitivity_a_tenth_too_small_is_found():
     """A model that understates how far a log ratio ranges."""
 
@@ -69,6 +70,7 @@ def test_a_twin_with_a_sensitivity_a_tenth_too_small_is_found():
     assert np.max(shares(pairs)) > 1.1
 
 
+@NIGHTLY
 def test_a_twin_that_forgets_to_clip_is_found():
     """Records longer than the model says."""
 
