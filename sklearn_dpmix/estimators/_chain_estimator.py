@@ -46,6 +46,17 @@ class MonitoredDraws:
         names = [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]
         return {name: self.__dict__.pop(name) for name in names}
 
+    @contextmanager
+    def _refit(self):
+        """Take the attributes of an earlier fit off and yield them; put them back where the new fit fails."""
+        earlier = self._take_fit()
+        try:
+            yield earlier
+        except BaseException:
+            self._take_fit()
+            vars(self).update(earlier)
+            raise
+
     def _monitor(self, monitors):
         """Set ``r_hat_`` and ``ess_`` of the monitored quantities, and keep them for the summaries."""
         self._monitors_ = monitors
@@ -148,17 +159,6 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     }
     #: parameters that may change between calls with ``warm_start=True``
     _FREE = frozenset({"n_draws", "n_jobs", "verbose", "warm_start", "checkpoint"})
-
-    @contextmanager
-    def _refit(self):
-        """Take the attributes of an earlier fit off and yield them; put them back where the new fit fails."""
-        earlier = self._take_fit()
-        try:
-            yield earlier
-        except BaseException:
-            self._take_fit()
-            vars(self).update(earlier)
-            raise
 
     def _check_input(self, X, name, *, reset=False):
         """Return records as a read-only (n, n_features) array of floats; the caller's own array stays as it is."""

@@ -101,6 +101,8 @@ class HaarWaveletMechanism(BinnedChannel):
 
     def noise_scale_for(self, n_features: int | None) -> float | Floats:
         epsilon = positive_number("epsilon", self.epsilon)
+        if not isinstance(self.calibration, str):
+            raise ValueError(f'calibration must be "exact" or "butucea", got {self.calibration!r}')
         if self.calibration == "exact":
             return self.sensitivity() / epsilon
         if self.calibration == "butucea":

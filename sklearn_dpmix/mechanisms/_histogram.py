@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_array
 
 from .._compiled import compiled
-from .._parameters import numbers, positive_number, refuse_seed
+from .._parameters import check_flag, numbers, positive_integer, positive_number, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
@@ -41,10 +42,12 @@ class HistogramMechanism(BinnedChannel):
 
     def positive_integer(self, name: str) -> int:
         """A parameter that must be a positive integer."""
-        value = getattr(self, name)
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 1 <= value <= 2**31:
-            raise ValueError(f"{name} of {type(self).__name__} must be a positive integer, got {name}={value!r}")
-        return int(value)
+        return positive_integer(f"{name} of {type(self).__name__}", getattr(self, name), most=2**31)
+
+    def _column(self, Z):
+        """A release as a column of floats."""
+        Z = check_array(Z, dtype=np.float64, ensure_2d=False, input_name="Z", estimator=type(self).__name__)
+        return Z.reshape(-1, 1)
 
     def counts(self, X: ArrayLike) -> Array:
         """Records in each bin."""
@@ -208,7 +211,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         Z : ndarray of shape (n_released,)
         """
         self.check()
-        if secure:
+        if check_flag("secure", secure):
             raise ValueError("SmoothedHistogramMechanism has no secure=True: it draws with NumPy only")
         rng, (lo, hi) = as_generator(random_state), self.bounds_for(1)[0]
         bins = rng.choice(self.n_bins, size=self.n_released, p=self.densities(X) / self.n_bins)
@@ -238,7 +241,8 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         -------
         log_density : ndarray of shape (n_released,)
         """
-        Z = np.asarray(Z, dtype=np.float64).reshape(-1, 1)
+        self.check()
+        Z = self._column(Z)
         self.check_release(Z)
         return np.log(self.densities(X)[self.bin_of(Z[:, 0])]) - np.log(np.diff(self.bounds_for(1)[0]).item())
 
@@ -378,7 +382,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
         log_density : ndarray of shape (n_bins,)
         """
         self.check()
-        Z = np.asarray(Z, dtype=np.float64).reshape(-1, 1)
+        Z = self._column(Z)
         self.check_release(Z)
         rate = 1.0 / self.noise_scale
         constant = np.log(0.5 * rate) if self.noise == "laplace" else np.log(np.tanh(0.5 * rate))

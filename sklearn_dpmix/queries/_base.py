@@ -175,13 +175,6 @@ def named_bounds(name, bounds, n_features):
         raise ValueError(f"{name}={bounds!r}: {error}") from None
 
 
-def positive_integer(name, value, least=1):
-    """Return an integer parameter that is at least ``least``."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, (bool, np.bool_)) or value < least:
-        raise ValueError(f"{name} must be an integer, {least} or more, got {name}={value!r}")
-    return int(value)
-
-
 def as_records(records, n_columns, columns):
     """Return records as finite floats of shape (n_records, n_columns), or say what is wrong with them.
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from .._compiled import Component, lower
+from .._parameters import positive_integer
 from .._typing import Array
 from ._run import run_block
 from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, new_state
@@ -140,6 +141,4 @@ def start_table(channel, Z, records):
 
 def check_count(owner, name, value):
     """Check a sampler's positive integer parameter."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{type(owner).__name__}: {name} must be a positive integer, got {value!r}")
-    return int(value)
+    return positive_integer(f"{name} of {type(owner).__name__}", value, most=2**31)

@@ -54,8 +54,8 @@ EXEMPT = {
 #: array, as it was asked for.  They are given small or wrong values only.
 WORK = {
     "batch_size", "block_size", "max_draws", "max_iter", "max_seconds", "max_simulations", "n_attempts", "n_auxiliary",
-    "n_chains", "n_draws", "n_iter", "n_jobs", "n_leapfrog", "n_median", "n_moves", "n_partitions", "n_people", "n_points",
-    "n_released", "n_replicates", "n_samples", "n_scans", "n_simulations", "n_split_merge", "n_starts", "n_steps",
+    "n_chains", "n_draws", "n_iter", "n_jobs", "n_leapfrog", "n_median", "n_moves", "n_partitions", "n_people",
+    "n_points", "n_released", "n_replicates", "n_samples", "n_scans", "n_simulations", "n_split_merge", "n_starts", "n_steps",
     "n_warmup", "n_weeks", "thin",
 }  # fmt: skip
 
@@ -139,7 +139,8 @@ def budget():
 CHAINS = {"n_chains": 1, "n_warmup": 2, "n_draws": 6, "thin": 1, "n_jobs": None, "random_state": 0, "verbose": 0}
 CHAINS |= {"warm_start": False, "checkpoint": None}
 PRIVATE = {"clipped_fraction_share": None, "ledger": None, "simulate": False, "n_chains": 1, "n_jobs": None}
-PRIVATE |= {"random_state": None, "verbose": 0, "burn_in": 0.5, "temperature": 1.0, "init": None, "preconditioner": None}
+PRIVATE |= {"random_state": None, "verbose": 0, "burn_in": 0.5, "temperature": 1.0, "init": None}
+PRIVATE |= {"preconditioner": None}
 
 
 def mixture(**params):
@@ -159,7 +160,7 @@ def released(mechanism, X):
     return mechanism.privatize(X, random_state=1)
 
 
-# --- components: what is done with one, and is stopped where chains would start -----------------------------------------
+# --- components: what is done with one, and is stopped where chains would start --------------------------------------
 
 
 def with_kernel(kernel):
@@ -245,7 +246,8 @@ def moments_query():
 
 def regression(**params):
     mechanism = mechanisms.LaplaceMechanism(10.0, query=moments_query())
-    return {"mechanism": mechanism, "prior": None, "n_records": 12, "x_model": None, "interweave": True} | CHAINS | params
+    parts = {"mechanism": mechanism, "prior": None, "n_records": 12, "x_model": None, "interweave": True}
+    return parts | CHAINS | params
 
 
 def moments():
@@ -300,12 +302,13 @@ def with_rule(rule):
     return top.PrivateExpFamilyGibbs(**family(n_draws=rule)).fit([3.0])
 
 
-# --- calls --------------------------------------------------------------------------------------------------------------
+# --- calls -----------------------------------------------------------------------------------------------------------
 
 
 def releasing(X, Z=None, **more):
     """What a mechanism is asked: its noise on records, the density of a release, its guarantee."""
-    calls = {"privatize": lambda: {"X": X(), "random_state": 0, "secure": False}, "guarantee": lambda: {"n_features": None}}
+    calls = {"privatize": lambda: {"X": X(), "random_state": 0, "secure": False}}
+    calls["guarantee"] = lambda: {"n_features": None}
     if Z is not None:
         calls["log_density"] = lambda: {"Z": Z(), "X": X()}
     return calls | more
