@@ -3,6 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.utils import validation
 
 #: Features, classes, categories: more are a slip, and arrays of so many would not fit.
 MOST = 10_000_000
@@ -17,6 +18,24 @@ def numbers(value):
     except (TypeError, ValueError, OverflowError):  # ragged; not a number; an integer beyond floating point
         pass
     return None
+
+
+def check_array(X, **options):
+    """scikit-learn's check; an integer beyond floating point is a ValueError, too."""
+    return _within_floats(validation.check_array, X, **options)
+
+
+def check_X_y(X, y, **options):
+    """As :func:`check_array`."""
+    return _within_floats(validation.check_X_y, X, y, **options)
+
+
+def _within_floats(check, *arrays, **options):
+    try:
+        return check(*arrays, **options)
+    except OverflowError:
+        name = options.get("input_name") or "X"
+        raise ValueError(f"{name} contains an integer that is too large for floating point") from None
 
 
 def is_integer(value):
@@ -150,9 +169,14 @@ def calibrate(mechanism, sensitivity, **rules):
         )
     with np.errstate(over="ignore", divide="ignore"):
         scale = rules[name](value, sensitivity)
+    return finite_scale(mechanism, name, scale)
+
+
+def finite_scale(mechanism, name, scale):
+    """Return a noise scale that the parameter ``name`` led to, or say that it left floating point."""
     if not np.all((scale > 0) & np.isfinite(scale)):
         raise ValueError(
-            f"{who} with {name}={value!r} and sensitivity {sensitivity!r} has noise beyond floating point: "
+            f"{type(mechanism).__name__} with {name}={getattr(mechanism, name)!r} has noise beyond floating point: "
             f"{name} must be nearer 1"
         )
     return scale if np.ndim(scale) else float(scale)

@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array
 
-from .._parameters import positive_number
+from .._parameters import check_array, positive_number
 from .._random import as_generator
 from .._typing import Seed
 from ..models import BetaPrior, Multinomial

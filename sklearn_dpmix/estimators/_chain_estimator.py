@@ -13,11 +13,12 @@ import numpy as np
 from joblib import hash as joblib_hash
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._chains import start_chains
 from .._checkpoint import SoFar, differences, open_checkpoint
 from .._draws import convergence, summarise
+from .._parameters import check_array
 from .._random import as_seed_sequence
 from .._typing import Seed
 from ._auto_draws import AutoDraws, draws_rule

@@ -4,8 +4,8 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_array
 
+from .._parameters import check_array
 from ..mechanisms import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,

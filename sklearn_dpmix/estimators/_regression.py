@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._draws import central_interval
-from .._parameters import check_flag
+from .._parameters import check_array, check_flag, check_X_y
 from .._typing import Floats, Seed
 from ..models import GaussianPredictors, RegressionPrior
 from ..models._regression import ClampedRegression

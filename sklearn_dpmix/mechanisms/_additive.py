@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from .._compiled import compiled, entry, lower
-from .._parameters import check_bounds, check_query, positive_array, refuse_seed
+from .._parameters import check_array, check_bounds, check_query, positive_array, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ._channel import RecordChannel

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
-from .._parameters import positive_number, refuse_seed
+from .._parameters import check_array, finite_scale, positive_number, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
@@ -104,9 +103,10 @@ class HaarWaveletMechanism(BinnedChannel):
         if not isinstance(self.calibration, str):
             raise ValueError(f'calibration must be "exact" or "butucea", got {self.calibration!r}')
         if self.calibration == "exact":
-            return self.sensitivity() / epsilon
+            return finite_scale(self, "epsilon", self.sensitivity() / epsilon)
         if self.calibration == "butucea":
-            return 12.0 / epsilon * sqrt(2.0) / (sqrt(2.0) - 1.0) * 2.0 ** (self._resolution() / 2)
+            scale = 12.0 / epsilon * sqrt(2.0) / (sqrt(2.0) - 1.0) * 2.0 ** (self._resolution() / 2)
+            return finite_scale(self, "epsilon", scale)
         raise ValueError(f'calibration must be "exact" or "butucea", got {self.calibration!r}')
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:

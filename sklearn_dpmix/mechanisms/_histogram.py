@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from .._compiled import compiled
-from .._parameters import check_flag, numbers, positive_integer, positive_number, refuse_seed
+from .._parameters import check_array, check_flag, finite_scale, numbers, positive_integer, positive_number, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
@@ -320,13 +319,13 @@ class PerturbedHistogramMechanism(HistogramMechanism):
     def check(self, n_features: int | None = None) -> None:
         super().check()
         _ = self.noise_scale
-        if self.noise not in ("laplace", "discrete_laplace"):
+        if not isinstance(self.noise, str) or self.noise not in ("laplace", "discrete_laplace"):
             raise ValueError(f'noise must be "laplace" or "discrete_laplace", got {self.noise!r}')
 
     @property
     def noise_scale(self) -> float | Floats:
         """Scale b of the noise: ``exp(-|e|/b)`` up to a constant."""
-        return 2.0 / positive_number("epsilon", self.epsilon)
+        return finite_scale(self, "epsilon", 2.0 / positive_number("epsilon", self.epsilon))
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of the whole release."""

@@ -13,6 +13,8 @@ from ..privacy import PrivacyGuarantee
 from ._dilated import SMALLEST_DELTA, DilatedLaw, balanced_xi, least_multiplier
 from ._statistic_noise import StatisticNoise
 
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-12, 300.0
+
 
 class SmoothSensitivityMechanism(StatisticNoise):
     """Base class: release s(x) + m SS_ξ(x) u, ε-DP.
@@ -39,7 +41,16 @@ class SmoothSensitivityMechanism(StatisticNoise):
             raise ValueError(f"{type(self).__name__} releases one number, got a release of {k}: one mechanism each")
 
     def _budget(self):
-        return positive_number("epsilon", self.epsilon), 0.0
+        return self._epsilon(), 0.0
+
+    def _epsilon(self):
+        epsilon = positive_number("epsilon", self.epsilon)
+        if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+            raise ValueError(
+                f"epsilon must be from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g} to be verified in floating point, "
+                f"got epsilon={self.epsilon!r}"
+            )
+        return epsilon
 
     def _number_of_records(self):
         n = self.n_records
@@ -190,4 +201,4 @@ class ApproximateSmoothMechanism(SmoothSensitivityMechanism):
                 f"delta must be below 1, and at least {SMALLEST_DELTA:g} to be verified in floating point, got "
                 f"delta={self.delta!r}; SmoothCauchyMechanism and SmoothStudentTMechanism need none"
             )
-        return positive_number("epsilon", self.epsilon), delta
+        return self._epsilon(), delta

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
 
-from .._parameters import check_flag, positive_number
+from .._parameters import check_array, check_flag, positive_number
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 

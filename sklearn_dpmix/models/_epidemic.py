@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._parameters import positive_integer
+from .._parameters import MOST, positive_integer
 from .._typing import Array, Floats
 from ._priors import GammaPrior
 
@@ -53,7 +53,7 @@ class StochasticSIR(BaseEstimator):
 
     def _priors(self):
         for name in ("n_people", "n_infected", "n_weeks"):
-            positive_integer(f"{name} of StochasticSIR", getattr(self, name))
+            positive_integer(f"{name} of StochasticSIR", getattr(self, name), most=MOST if name == "n_weeks" else 2**53)
         if self.n_infected > self.n_people:
             raise ValueError(f"n_infected={self.n_infected} is more than n_people={self.n_people}")
         priors = (

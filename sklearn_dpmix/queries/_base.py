@@ -137,7 +137,7 @@ class Query(BaseEstimator):
             For a wrong parameter, and where nothing bounds the sensitivity.
         """
         self.check()
-        if norm not in (1, 2):
+        if not isinstance(norm, (int, float, np.number)) or norm not in (1, 2):
             raise ValueError(f"norm must be 1 or 2, got norm={norm!r}: Laplace noise needs 1, Gaussian noise 2")
         relation = self.neighbours if neighbours is None else check_relation(neighbours)
         with np.errstate(over="ignore"):  # refused below

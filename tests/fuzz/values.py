@@ -167,7 +167,7 @@ def largest(value):
         with np.errstate(all="ignore"):
             return float(np.max(np.abs(np.asarray(value).astype(float))))
     except Exception:
-        return np.inf if isinstance(value, (int, range)) else 0
+        return 1e300 if isinstance(value, (int, range)) else 0
 
 
 def bad_value(rng, good, small):
