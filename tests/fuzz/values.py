@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import fractions
+import warnings
 
 import numpy as np
 import scipy.sparse
@@ -164,7 +165,7 @@ def largest(value):
     if isinstance(value, (str, bytes)):
         return 0
     try:
-        with np.errstate(all="ignore"):
+        with warnings.catch_warnings(action="ignore"):  # complex numbers
             return float(np.max(np.abs(np.asarray(value).astype(float))))
     except Exception:
         return 1e300 if isinstance(value, (int, range)) else 0

@@ -93,10 +93,12 @@ class Watch:
                 try:
                     line = lines.get(timeout=max(left - (time.monotonic() - since), 0.0))
                 except queue.Empty:
-                    if not compiling and cpu_seconds(worker.pid) - used < SECONDS and left < IDLE:
-                        left = IDLE  # a busy machine: what counts is what the case took itself
+                    elapsed = time.monotonic() - since
+                    is_busy = not compiling and number is not None and cpu_seconds(worker.pid) - used < SECONDS
+                    if is_busy and elapsed < IDLE:  # the machine, with other work: what counts is the case's own
+                        left = elapsed + 0.5
                         continue
-                    what = f"no end after {left:.0f} s" + (" of compiling" if compiling else "")
+                    what = f"no end after {elapsed:.0f} s" + (" of compiling" if compiling else "")
                     return self._lost(number, what, errors)
                 word, *rest = line.split(maxsplit=2) if line is not None else ("gone",)
                 if word == "gone":
