@@ -48,7 +48,7 @@ def positive_integer(name, value, least=1, most=MOST):
     if not is_integer(value) or value < least:
         raise ValueError(f"{name} must be an integer, {least} or more, got {name}={value!r}")
     if value > most:
-        raise ValueError(f"{name} must be at most {most}, got {name}={value:.3g}: arrays of so many would not fit")
+        raise ValueError(f"{name} must be at most {most}, got {name}={value!r}: beyond, numbers or arrays do not fit")
     return int(value)
 
 
