@@ -14,14 +14,23 @@ from sklearn_dpmix.mechanisms import (
     HaarWaveletMechanism,
     LaplaceMechanism,
     MultivariateNormalMechanism,
+    MultivariateTMechanism,
     PerturbedHistogramMechanism,
     SmoothCauchyMechanism,
     SmoothLaplaceMechanism,
 )
-from sklearn_dpmix.metrics import mmd
+from sklearn_dpmix.metrics import integrated_squared_error, mmd
 from sklearn_dpmix.mixings import PitmanYor
 from sklearn_dpmix.models import Banana, BinomialCount, GammaPrior, GaussianMean, LogisticLikelihood, StochasticSIR
-from sklearn_dpmix.privacy import GaussianReleases, barker_rdp, epsilon_of, gaussian_delta, zcdp_to_approx_dp
+from sklearn_dpmix.privacy import (
+    GaussianReleases,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    barker_rdp,
+    epsilon_of,
+    gaussian_delta,
+    zcdp_to_approx_dp,
+)
 from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts, SmoothMedian
 from sklearn_dpmix.samplers import JainNeal
 
@@ -133,6 +142,31 @@ def test_a_smooth_calibration_beyond_floating_point_is_refused(epsilon):
             mechanism.check()
 
 
+def test_files_that_nest_too_deep_are_refused(tmp_path):
+    """Catches the RecursionError of a JSON reader."""
+    path = tmp_path / "ledger.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="is not JSON"):
+        PrivacyLedger(1.0, 1e-6, path=path)
+
+
+def test_degrees_of_freedom_next_to_none_are_refused():
+    """Catches noise that is NaN: χ² of so few degrees of freedom is 0."""
+    with pytest.raises(ValueError, match="df must be at least"):
+        MultivariateTMechanism([[1.0]], df=1e-308).privatize(X)
+
+
+def test_rho_of_an_enormous_epsilon_is_infinite():
+    """Catches the OverflowError of a square."""
+    assert PrivacyGuarantee.pure(1e200).rho == np.inf
+
+
+def test_densities_on_different_grids_are_refused():
+    """Catches a broadcasting error of NumPy."""
+    with pytest.raises(ValueError, match=r"\b[pq]\b|grid"):
+        integrated_squared_error(np.ones(3), np.ones(5), np.linspace(0, 1, 5))
+
+
 def test_delta_of_next_to_no_loss_is_0():
     """Catches ∞·0: at μ = 5e-324 the distance from ε is infinite."""
     assert gaussian_delta(1.0, 5e-324) == 0.0
@@ -141,9 +175,9 @@ def test_delta_of_next_to_no_loss_is_0():
 def test_parameters_of_models_are_numbers_of_a_size():
     """Catches lists where a number belongs, LinAlgError of NumPy, and a search for modes that finds no density."""
     for model in (
-        Banana(m=(0, 1)), Banana(a=-np.inf), Banana(sigma=1.0), Banana(prior_sigma=np.ones(3)), GaussianMean(sigma=[1.0]),
-        GaussianMean(n_features=0.5), GaussianMean(data_norm=(1, 1)), LogisticLikelihood(n_features=[]), GammaPrior(1e308),
-        LogisticLikelihood(fit_intercept="no"),
+        Banana(m=(0, 1)), Banana(a=-np.inf), Banana(sigma=1.0), Banana(prior_sigma=np.ones(3)),
+        GaussianMean(sigma=[1.0]), GaussianMean(n_features=0.5), GaussianMean(data_norm=(1, 1)),
+        LogisticLikelihood(n_features=[]), LogisticLikelihood(fit_intercept="no"), GammaPrior(1e308),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=rf"of {type(model).__name__} must be"):
             model.check()
@@ -159,7 +193,7 @@ def test_parameters_of_models_are_numbers_of_a_size():
     ids=["function", "array", "generator"],
 )
 def test_parameters_of_components_are_checked_before_they_are_compared_or_copied(parts):
-    with pytest.raises((TypeError, ValueError), match=r"discount must be a number|kernel, mixing and sampler must have"):
+    with pytest.raises((TypeError, ValueError), match=r"discount must be a number|must have parameters that can be"):
         PrivateDPMixture(LAPLACE, **parts).fit(X)
 
 

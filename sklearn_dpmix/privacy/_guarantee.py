@@ -32,4 +32,4 @@ class PrivacyGuarantee:
     @classmethod
     def pure(cls, epsilon: float, neighbours: str = "replace one record") -> Self:
         """ε-DP, which is ε²/2-zCDP (Bun & Steinke 2016, Proposition 1.4)."""
-        return cls(epsilon, 0.0, 0.5 * epsilon**2, neighbours)
+        return cls(epsilon, 0.0, 0.5 * epsilon * epsilon, neighbours)

@@ -309,7 +309,8 @@ def is_on_purpose(error):
     source = linecache.getline(last.f_code.co_filename, line).strip()
     if last.f_code.co_filename.startswith(OURS):
         return source.startswith("raise ")
-    is_checked = any(frame.f_code.co_name == "check_array" for frame, _ in frames)
+    checks = {"check_array", "validate_parameter_constraints"}
+    is_checked = any(frame.f_code.co_name in checks for frame, _ in frames)
     return is_checked or (os.path.join("sklearn", "utils") in last.f_code.co_filename and source.startswith("raise "))
 
 
