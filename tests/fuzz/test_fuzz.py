@@ -105,6 +105,7 @@ CRASHES = {
 @pytest.mark.parametrize("name", CRASHES)
 def test_a_crash_or_a_hang_is_found_and_the_cases_after_it_are_run(name, tmp_path, monkeypatch):
     """Catches a watch that waits for ever, or stops at the first case that takes the process with it."""
+    monkeypatch.setattr("fuzz.worker.SECONDS", 0.5)
     worker = tmp_path / "worker.py"
     worker.write_text(
         "import sys\n"

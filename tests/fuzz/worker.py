@@ -65,7 +65,10 @@ def cpu_seconds(process):
 
 
 class Watch:
-    """Starts workers until all cases have ended, one way or another; ``findings`` are those that ended wrongly."""
+    """Starts workers until all cases have ended, one way or another; ``findings`` are those that ended wrongly.
+
+    Where it is not ``deep``, nothing is compiled: compiled functions run as Python, where a wrong index is an error.
+    """
 
     def __init__(self, seed, first, last, deep=False, folder=None, program=("-m", "fuzz.worker")):
         self.findings, self.endings, self.times = {}, Counter(), {}
@@ -82,7 +85,8 @@ class Watch:
         worker = subprocess.Popen(
             [sys.executable, *self.program, str(seed), str(first), str(last), str(int(deep))],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([tests, root]), "MPLBACKEND": "Agg"},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([tests, root]), "MPLBACKEND": "Agg"}
+            | ({} if deep else {"NUMBA_DISABLE_JIT": "1"}),
         )  # fmt: skip
         lines, errors = queue.Queue(), []
         threading.Thread(target=lambda: [*map(lines.put, worker.stdout), lines.put(None)], daemon=True).start()
