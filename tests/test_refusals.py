@@ -83,7 +83,7 @@ def test_counts_beyond_memory_are_refused():
             BinomialCount(count).sample_prior(np.random.default_rng(0), 1)
         with pytest.raises(ValueError, match="n_people of StochasticSIR must be at most"):
             StochasticSIR(n_people=count).sample_prior(np.random.default_rng(0), 1)
-        with pytest.raises(ValueError, match="n_attempts of JainNeal must be at most"):
+        with pytest.raises(ValueError, match="n_attempts must be a positive integer, at most"):
             JainNeal(n_attempts=count).check()
         with pytest.raises(ValueError, match="batch_size must be at most"):
             barker_rdp(count)

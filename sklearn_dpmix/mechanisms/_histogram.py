@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import compiled
-from .._parameters import check_array, check_flag, finite_scale, numbers, positive_integer, positive_number, refuse_seed
+from .._parameters import check_array, check_flag, finite_scale, is_integer, numbers, positive_number, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
@@ -41,7 +41,10 @@ class HistogramMechanism(BinnedChannel):
 
     def positive_integer(self, name: str) -> int:
         """A parameter that must be a positive integer."""
-        return positive_integer(f"{name} of {type(self).__name__}", getattr(self, name), most=2**31)
+        value = getattr(self, name)
+        if not is_integer(value) or not 1 <= value <= 2**31:
+            raise ValueError(f"{name} of {type(self).__name__} must be a positive integer, got {name}={value!r}")
+        return int(value)
 
     def _column(self, Z):
         """A release as a column of floats."""

@@ -88,9 +88,9 @@ class LikelihoodModel(Component):
         """Raise ValueError unless a parameter is finite and above ``low``, of so many axes."""
         value = numbers(getattr(self, name))
         if value is None or value.ndim != ndim or not np.all((value > low) & (np.abs(value) <= LARGEST)):
-            what = ("a number" if ndim == 0 else "a list of numbers") + (", positive and" if low == 0.0 else ",")
+            what = ("positive, " if low == 0.0 else "") + ("a number" if ndim == 0 else "a list of numbers")
             raise ValueError(
-                f"{name} of {type(self).__name__} must be {what} at most {LARGEST:g} in size, got {name}="
+                f"{name} of {type(self).__name__} must be {what}, at most {LARGEST:g} in size, got {name}="
                 f"{getattr(self, name)!r}"
             )
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from .._compiled import Component, lower
-from .._parameters import positive_integer
+from .._parameters import is_integer
 from .._typing import Array
 from ._run import run_block
 from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, new_state
@@ -141,4 +141,6 @@ def start_table(channel, Z, records):
 
 def check_count(owner, name, value):
     """Check a sampler's positive integer parameter."""
-    return positive_integer(f"{name} of {type(owner).__name__}", value, most=2**31)
+    if not is_integer(value) or not 1 <= value <= 2**31:
+        raise ValueError(f"{type(owner).__name__}: {name} must be a positive integer, at most 2**31, got {value!r}")
+    return int(value)
