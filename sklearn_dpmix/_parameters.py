@@ -1,8 +1,12 @@
 """Checks of mechanisms' parameters, and the calibration that the ones with a sensitivity share."""
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
+from sklearn.utils import validation
+
+#: Features, classes, categories: more are a slip, and arrays of so many would not fit.
+MOST = 10_000_000
 
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
@@ -11,11 +15,59 @@ def numbers(value):
     """Return ``value`` as a float array, or None where it is not made of numbers (text and bool are not)."""
     try:
         array = np.asarray(value)
-        if array.dtype.kind in "iuf" or (array.dtype == object and not isinstance(value, (str, bool))):
+        if array.dtype.kind in "iuf" or (array.dtype == object and all(isinstance(one, Real) for one in array.flat)):
             return array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # ragged; not a number; an integer beyond floating point
         pass
     return None
+
+
+def check_array(X, **options):
+    """scikit-learn's check; an integer beyond floating point is a ValueError, too."""
+    return _within_floats(validation.check_array, X, **options)
+
+
+def check_X_y(X, y, **options):
+    """As :func:`check_array`."""
+    return _within_floats(validation.check_X_y, X, y, **options)
+
+
+def _within_floats(check, *arrays, **options):
+    try:
+        return check(*arrays, **options)
+    except OverflowError:
+        name = options.get("input_name") or "X"
+        raise ValueError(f"{name} contains an integer that is too large for floating point") from None
+
+
+def is_integer(value):
+    """Whether a value is an integer; True is none, nor is a span of time, though NumPy has it so."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_, np.timedelta64))
+
+
+def positive_integer(name, value, least=1, most=MOST):
+    """Return an integer parameter from ``least`` to ``most``."""
+    if not is_integer(value) or value < least:
+        raise ValueError(f"{name} must be an integer, {least} or more, got {name}={value!r}")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}, got {name}={value!r}: beyond, numbers or arrays do not fit")
+    return int(value)
+
+
+def check_flag(name, value):
+    """Return True or False, or say that a parameter is neither."""
+    if not isinstance(value, (bool, np.bool_, int)) or value not in (0, 1):
+        raise ValueError(f"{name} must be True or False, got {name}={value!r}")
+    return bool(value)
+
+
+def check_query(query, who, *methods):
+    """Raise TypeError unless ``query`` is an object, and not a class, that has these methods."""
+    missing = [name for name in methods if not callable(getattr(query, name, None))]
+    if missing or isinstance(query, type):
+        raise TypeError(
+            f"{who} needs a query with {' and '.join(methods)}, an object of sklearn_dpmix.queries, got query={query!r}"
+        )
 
 
 def in_unit_interval(name, value, ndim):
@@ -52,6 +104,8 @@ def feature_number(feature, names, n_features):
 def check_bounds(bounds, n_features):
     """Return bounds as an array of shape (n_features, 2), or say what is wrong with them."""
     array = numbers(bounds)
+    if n_features is not None:
+        positive_integer("n_features", n_features)
     if array is not None and array.shape == (2,):
         array = np.tile(array, (n_features or 1, 1))
     if array is None or array.ndim != 2 or array.shape[1] != 2 or array.shape[0] == 0:
@@ -88,8 +142,8 @@ def positive_number(name, value):
 
 
 def refuse_seed(secure, random_state):
-    """Raise ValueError for a seed together with ``secure=True``."""
-    if secure and random_state is not None:
+    """Raise ValueError for a seed together with ``secure=True``, and for a ``secure`` that is no flag."""
+    if check_flag("secure", secure) and random_state is not None:
         raise ValueError(
             f"secure=True draws from the operating system and takes no seed, got random_state={random_state!r}: pass "
             "random_state=None"
@@ -117,14 +171,16 @@ def calibrate(mechanism, sensitivity, **rules):
         )
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         scale = rules[name](value, sensitivity)
-    check_scale(scale, who, name, value, sensitivity)
-    return scale if np.ndim(scale) else float(scale)
+    return finite_scale(mechanism, name, scale)
 
 
-def check_scale(scale, who, name, value, sensitivity):
-    """Raise ValueError for a noise scale that is not a normal double: its rounding would be paid for in privacy."""
+def finite_scale(mechanism, name, scale):
+    """Return a noise scale that the parameter ``name`` led to, or say that it left floating point.
+
+    It must be a normal double: the rounding of a smaller one would be paid for in privacy.
+    """
     if not np.all((scale >= SMALLEST_NORMAL) & np.isfinite(scale)):
         raise ValueError(
-            f"{who} with {name}={value!r} and sensitivity {sensitivity!r} has noise beyond floating point: "
+            f"{type(mechanism).__name__} with {name}={getattr(mechanism, name)!r} has noise beyond floating point: "
             f"{name} must be nearer 1"
         )

@@ -27,7 +27,8 @@ def as_seed_sequence(random_state):
         return np.random.SeedSequence(random_state.randint(2**31, size=4).tolist())
     if random_state is np.random:
         return as_seed_sequence(np.random.mtrand._rand)
-    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and random_state >= 0:
+    is_number = isinstance(random_state, numbers.Integral) and not isinstance(random_state, (bool, np.timedelta64))
+    if is_number and random_state >= 0:
         return np.random.SeedSequence(int(random_state))
     raise ValueError(
         f"random_state must be None, a non-negative int, a numpy Generator or a RandomState, got {random_state!r}"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from .._parameters import numbers
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 
@@ -79,7 +80,10 @@ def three_normals_density(x: ArrayLike) -> Floats:
     >>> three_normals_density([-5.0, 0.0, 2.5, 11.0]).round(3)
     array([0.133, 0.133, 0.012, 0.   ])
     """
-    x = np.asarray(x, dtype=np.float64)
+    values = numbers(x)
+    if values is None:
+        raise ValueError(f"x must be numbers, got x={x!r}")
+    x = values
     low, high = BOUNDS
     normal = np.exp(-0.5 * (x[..., np.newaxis] - MEANS) ** 2) / np.sqrt(2 * np.pi)
     density = np.mean(normal / (ndtr(high - MEANS) - ndtr(low - MEANS)), axis=-1)

@@ -13,11 +13,12 @@ import numpy as np
 from joblib import hash as joblib_hash
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._chains import start_chains
 from .._checkpoint import SoFar, differences, open_checkpoint
 from .._draws import convergence, summarise
+from .._parameters import check_array
 from .._random import as_seed_sequence
 from .._restore import check_draws
 from .._typing import Seed
@@ -46,6 +47,17 @@ class MonitoredDraws:
     def _take_fit(self):
         names = [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]
         return {name: self.__dict__.pop(name) for name in names}
+
+    @contextmanager
+    def _refit(self):
+        """Take the attributes of an earlier fit off and yield them; put them back where the new fit fails."""
+        earlier = self._take_fit()
+        try:
+            yield earlier
+        except BaseException:
+            self._take_fit()
+            vars(self).update(earlier)
+            raise
 
     def _monitor(self, monitors):
         """Set ``r_hat_`` and ``ess_`` of the monitored quantities, and keep them for the summaries."""
@@ -149,17 +161,6 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     }
     #: parameters that may change between calls with ``warm_start=True``
     _FREE = frozenset({"n_draws", "n_jobs", "verbose", "warm_start", "checkpoint"})
-
-    @contextmanager
-    def _refit(self):
-        """Take the attributes of an earlier fit off and yield them; put them back where the new fit fails."""
-        earlier = self._take_fit()
-        try:
-            yield earlier
-        except BaseException:
-            self._take_fit()
-            vars(self).update(earlier)
-            raise
 
     def _check_input(self, X, name, *, reset=False):
         """Return records as a read-only (n, n_features) array of floats; the caller's own array stays as it is."""

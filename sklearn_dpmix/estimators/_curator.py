@@ -1,8 +1,9 @@
 """What estimators of a curator's statistics ask of their mechanism, and of its release."""
 
 import numpy as np
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import validate_data
 
+from .._parameters import check_array
 from ..queries import NoisyCount
 from ._chain_estimator import warn_user
 

@@ -12,8 +12,9 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._parameters import check_array
 from .._release import Release
 from .._typing import Floats
 from ..mechanisms import GaussianMechanism, LaplaceMechanism

@@ -1,8 +1,9 @@
 """Checks of what DP-MCMC is given: of parameters and models, which see no record, and then of the records."""
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_X_y, validate_data
+from sklearn.utils.validation import validate_data
 
+from .._parameters import check_array, check_X_y
 from ..samplers._dp_target import has_range
 from ._confidential import check_confidential
 from ._dp_budget import Budget

@@ -9,10 +9,10 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _num_features, _num_samples, check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import _num_features, _num_samples, check_is_fitted, validate_data
 
 from .._draws import central_interval
-from .._parameters import tails
+from .._parameters import check_X_y, tails
 from .._typing import Array, Floats, Seed
 from ..models import LogisticLikelihood
 from ..models._likelihood import clip_rows

@@ -91,11 +91,11 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             Where ``simulate=True`` makes the result not private.
         """
         model, budget, plan = self._prepare(_num_samples(X))
-        self._take_fit()
-        records = self._check_records(model, X, y)
-        if self.ledger is not None and not self.simulate:
-            self.ledger.spend(plan.releases, type(self).__name__)
-        self._run(model, records, budget, plan)
+        with self._refit():
+            records = self._check_records(model, X, y)
+            if self.ledger is not None and not self.simulate:
+                self.ledger.spend(plan.releases, type(self).__name__)
+            self._run(model, records, budget, plan)
         self._warn(plan)
         return self
 

@@ -201,7 +201,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             mechanism = NoNoise() if self.mechanism is None else self.mechanism
             mechanism.check_release(Z)
             # copies: what is fitted does not change with set_params
-            self.mechanism_, kernel, self.mixing_, self.sampler_ = deepcopy((self.mechanism, *parts))
+            self.mechanism_, kernel, self.mixing_, self.sampler_ = copies(self.mechanism, *parts)
             release = Release(Z, self.mechanism_)
             self._release_, self._n_features_ = Z, release.n_features
             self.sampler_ = self.sampler_.sized(len(Z), release.n_features)
@@ -424,6 +424,16 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         tags = super().__sklearn_tags__()
         tags.estimator_type = "clusterer"
         return tags
+
+
+def copies(*parts):
+    """Copies of components."""
+    try:
+        return deepcopy(parts)
+    except TypeError as error:  # such as a generator
+        raise TypeError(
+            f"mechanism, kernel, mixing and sampler must have parameters that can be copied: {error}"
+        ) from error
 
 
 def _advance(sampler, values, Z, state, rng, n_sweeps, n_warmup, thin):

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import _num_samples, check_array, check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from .._parameters import check_array
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..models import Family, Multinomial

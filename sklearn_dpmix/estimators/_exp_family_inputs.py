@@ -4,8 +4,8 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_array
 
+from .._parameters import check_array, numbers
 from ..mechanisms import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,
@@ -148,7 +148,7 @@ def check_n_records(n_records):
 def check_release(estimator, S, family):
     """Return the release as (n_releases, n_statistics)."""
     mechanism, k, who = estimator.mechanism, family.n_statistics, type(estimator).__name__
-    S = S if np.ndim(S) else np.reshape(S, 1)
+    S = np.reshape(S, 1) if getattr(numbers(S), "ndim", 1) == 0 else S
     array = check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
     if array.ndim == 1:
         array = array.reshape(1, -1)

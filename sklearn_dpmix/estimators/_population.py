@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from .._parameters import feature_number, tails
+from .._parameters import check_array, feature_number, tails
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._draws import central_interval
+from .._parameters import check_array, check_flag
 from .._typing import Floats, Seed
 from ..models import GaussianPredictors, RegressionPrior
 from ..models._regression import ClampedRegression
@@ -297,7 +298,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         """
         X = self._predictors(X)
         mean = self.intercept_ + X @ self.coef_
-        if not return_std:
+        if not check_flag("return_std", return_std):
             return mean
         coef = np.concatenate([self.intercept_draws_[..., None], self.coef_draws_], axis=-1).reshape(-1, X.shape[1] + 1)
         design = np.column_stack([np.ones(len(X)), X])

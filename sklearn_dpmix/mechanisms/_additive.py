@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from .._compiled import compiled, entry, lower
-from .._parameters import check_bounds, positive_array, refuse_seed
+from .._parameters import check_array, check_bounds, check_query, positive_array, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy._guarantee import rounded_up
@@ -85,6 +84,8 @@ class AdditiveMechanism(RecordChannel):
         """Return ``bounds`` as an array of shape (n_features, 2), or None."""
         if not isinstance(self.clamp, (bool, np.bool_)):
             raise ValueError(f"clamp must be True or False, got {self.clamp!r}")
+        if self.query is not None:
+            check_query(self.query, type(self).__name__, "value", "sensitivity")
         if self.bounds is None:
             return None
         if self.query is not None:
@@ -157,9 +158,9 @@ class AdditiveMechanism(RecordChannel):
             For ``secure=True`` without OpenDP.
         """
         X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=type(self).__name__)
+        refuse_seed(secure, random_state)
         if secure and self.secure_noise is None:
             raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
-        refuse_seed(secure, random_state)
         value = self._value(X)
         scale = self._scales(len(value), X.shape[1])
         scale = np.broadcast_to(scale.reshape(-1, *(1,) * (value.ndim - 1)), value.shape)

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from .._compiled import compiled, lower
-from .._parameters import check_bounds
+from .._parameters import check_array, check_bounds
 from .._typing import Array, Floats
 from ._cells import MOST_LOSS, CellChannel
 

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
-from sklearn.utils import check_array
 
 from .._compiled import compiled, lower
-from .._parameters import check_bounds, positive_array, refuse_seed
+from .._parameters import check_array, check_bounds, positive_array, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee

@@ -99,7 +99,7 @@ class GaussianCalibrated(AdditiveMechanism):
         self.clamp = clamp
 
     def noise_scale_for(self, n_features: int | None) -> float | Floats:
-        if self.calibration not in self.calibrations:
+        if not isinstance(self.calibration, str) or self.calibration not in self.calibrations:
             known = " or ".join(f'"{name}"' for name in self.calibrations)
             raise ValueError(
                 f"calibration must be {known}, got {self.calibration!r}: no other is proved for the noise of "

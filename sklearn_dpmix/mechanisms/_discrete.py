@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from .._compiled import compiled, lower
+from .._parameters import check_array
 from .._typing import Floats
 from ._additive import AdditiveMechanism
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
-from .._parameters import numbers
+from .._parameters import check_query, numbers
 from ..privacy import PrivacyGuarantee
 from ..privacy._guarantee import half_square, rounded_up
 from ._statistic_noise import StatisticNoise
@@ -37,6 +37,8 @@ class EllipticalMechanism(StatisticNoise):
 
     def check(self, n_features: int | None = None) -> None:
         factor = self._factor()
+        if self.query is not None:
+            check_query(self.query, type(self).__name__, "value", "sensitivity")
         k = getattr(self.query, "n_statistics", None)
         if k is not None and k != len(factor):
             raise ValueError(

@@ -12,6 +12,8 @@ from ..privacy import PrivacyGuarantee
 from ..privacy._guarantee import rounded_up
 from ._elliptical import EllipticalMechanism
 
+SMALLEST_DF = 0.1
+
 
 class MultivariateTMechanism(EllipticalMechanism):
     """Release s + u, u of the multivariate t distribution: density proportional to (1 + u'C⁻¹u/ν)^(-(ν + k)/2).
@@ -55,7 +57,8 @@ class MultivariateTMechanism(EllipticalMechanism):
         self.query = query
 
     def check(self, n_features: int | None = None) -> None:
-        positive_number("df", self.df)
+        if positive_number("df", self.df) < SMALLEST_DF:
+            raise ValueError(f"df must be at least {SMALLEST_DF}, or draws leave floating point, got df={self.df!r}")
         super().check(n_features)
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
-from .._parameters import check_scale, positive_number, refuse_seed
+from .._parameters import check_array, finite_scale, positive_number, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
@@ -101,14 +100,14 @@ class HaarWaveletMechanism(BinnedChannel):
 
     def noise_scale_for(self, n_features: int | None) -> float | Floats:
         epsilon = positive_number("epsilon", self.epsilon)
-        if self.calibration == "exact":
-            scale = self.sensitivity() / epsilon
-        elif self.calibration == "butucea":
-            scale = 12.0 / epsilon * sqrt(2.0) / (sqrt(2.0) - 1.0) * 2.0 ** (self._resolution() / 2)
-        else:
+        if not isinstance(self.calibration, str):
             raise ValueError(f'calibration must be "exact" or "butucea", got {self.calibration!r}')
-        check_scale(scale, type(self).__name__, "epsilon", epsilon, self.sensitivity())
-        return scale
+        if self.calibration == "exact":
+            return finite_scale(self, "epsilon", self.sensitivity() / epsilon)
+        if self.calibration == "butucea":
+            scale = 12.0 / epsilon * sqrt(2.0) / (sqrt(2.0) - 1.0) * 2.0 ** (self._resolution() / 2)
+            return finite_scale(self, "epsilon", scale)
+        raise ValueError(f'calibration must be "exact" or "butucea", got {self.calibration!r}')
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release: the ε that the noise in force buys."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import compiled
-from .._parameters import check_scale, numbers, positive_number, refuse_seed
+from .._parameters import check_array, check_flag, finite_scale, is_integer, numbers, positive_number, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
@@ -42,9 +42,14 @@ class HistogramMechanism(BinnedChannel):
     def positive_integer(self, name: str) -> int:
         """A parameter that must be a positive integer."""
         value = getattr(self, name)
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 1 <= value <= 2**31:
+        if not is_integer(value) or not 1 <= value <= 2**31:
             raise ValueError(f"{name} of {type(self).__name__} must be a positive integer, got {name}={value!r}")
         return int(value)
+
+    def _column(self, Z):
+        """A release as a column of floats."""
+        Z = check_array(Z, dtype=np.float64, ensure_2d=False, input_name="Z", estimator=type(self).__name__)
+        return Z.reshape(-1, 1)
 
     def counts(self, X: ArrayLike) -> Array:
         """Records in each bin."""
@@ -208,7 +213,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         Z : ndarray of shape (n_released,)
         """
         self.check()
-        if secure:
+        if check_flag("secure", secure):
             raise ValueError("SmoothedHistogramMechanism has no secure=True: it draws with NumPy only")
         rng, (lo, hi) = as_generator(random_state), self.bounds_for(1)[0]
         bins = rng.choice(self.n_bins, size=self.n_released, p=self.densities(X) / self.n_bins)
@@ -238,7 +243,8 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         -------
         log_density : ndarray of shape (n_released,)
         """
-        Z = np.asarray(Z, dtype=np.float64).reshape(-1, 1)
+        self.check()
+        Z = self._column(Z)
         self.check_release(Z)
         return np.log(self.densities(X)[self.bin_of(Z[:, 0])]) - np.log(np.diff(self.bounds_for(1)[0]).item())
 
@@ -316,15 +322,13 @@ class PerturbedHistogramMechanism(HistogramMechanism):
     def check(self, n_features: int | None = None) -> None:
         super().check()
         _ = self.noise_scale
-        if self.noise not in ("laplace", "discrete_laplace"):
+        if not isinstance(self.noise, str) or self.noise not in ("laplace", "discrete_laplace"):
             raise ValueError(f'noise must be "laplace" or "discrete_laplace", got {self.noise!r}')
 
     @property
     def noise_scale(self) -> float | Floats:
         """Scale b of the noise: ``exp(-|e|/b)`` up to a constant."""
-        epsilon = positive_number("epsilon", self.epsilon)
-        check_scale(2.0 / epsilon, type(self).__name__, "epsilon", epsilon, 2.0)
-        return 2.0 / epsilon
+        return finite_scale(self, "epsilon", 2.0 / positive_number("epsilon", self.epsilon))
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of the whole release."""
@@ -380,7 +384,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
         log_density : ndarray of shape (n_bins,)
         """
         self.check()
-        Z = np.asarray(Z, dtype=np.float64).reshape(-1, 1)
+        Z = self._column(Z)
         self.check_release(Z)
         rate = 1.0 / self.noise_scale
         constant = np.log(0.5 * rate) if self.noise == "laplace" else np.log(np.tanh(0.5 * rate))

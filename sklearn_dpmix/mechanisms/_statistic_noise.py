@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
 
-from .._parameters import positive_number
+from .._parameters import check_array, check_flag, positive_number
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 
@@ -76,7 +75,7 @@ class StatisticNoise(BaseEstimator):
         ValueError
             For records that are not finite or do not fit, and for a bad parameter.
         """
-        if secure:
+        if check_flag("secure", secure):
             raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
         statistics = self._statistics(self._records("X", X))
         Z = statistics[:, : self._k(statistics)] + self._draw(as_generator(random_state), statistics)

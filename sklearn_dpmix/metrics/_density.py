@@ -98,7 +98,8 @@ def integrated_squared_error(
     p, q = _values("p", p), _values("q", q)
     if grid is None:
         raise ValueError("grid=None: the points themselves are needed, pass the array at which p and q were evaluated")
-    error = trapezoid((p - q) ** 2, _points(p, q, grid), axis=-1)
+    points = _points(p, q, grid)
+    error = trapezoid((p - q) ** 2, points, axis=-1)
     return error if np.ndim(error) else float(error)
 
 

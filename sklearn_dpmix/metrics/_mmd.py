@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 from sklearn.metrics import pairwise_distances_chunked
 
-from .._parameters import numbers
+from .._parameters import check_flag, numbers
 from .._random import as_generator
 from .._typing import Seed
 
@@ -80,6 +80,7 @@ def mmd(
     >>> mmd(X, X, biased=True, random_state=0)
     0.0
     """
+    biased, squared = check_flag("biased", biased), check_flag("squared", squared)
     least = 1 if biased else 2
     X, Y = _points("X", X, least), _points("Y", Y, least)
     if X.shape[1] != Y.shape[1]:

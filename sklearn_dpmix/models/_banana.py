@@ -71,7 +71,9 @@ class Banana(LikelihoodModel):
 
     def check(self) -> None:
         super().check()
-        self._positive("sigma")
+        self._finite("sigma", low=0.0, ndim=1)
+        for name in ("a", "b", "m"):
+            self._finite(name)
         if len(self.sigma) < 2:
             raise ValueError(f"sigma of Banana must have at least 2 entries, got sigma={self.sigma!r}")
 

@@ -1,10 +1,9 @@
 """An epidemic as chain binomials (Reed–Frost with recovery, daily steps): a model without a likelihood."""
 
-from numbers import Integral
-
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .._parameters import MOST, positive_integer
 from .._typing import Array, Floats
 from ._priors import GammaPrior
 
@@ -54,12 +53,13 @@ class StochasticSIR(BaseEstimator):
 
     def _priors(self):
         for name in ("n_people", "n_infected", "n_weeks"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} of StochasticSIR must be a positive integer, got {name}={value!r}")
+            positive_integer(f"{name} of StochasticSIR", getattr(self, name), most=MOST if name == "n_weeks" else 2**53)
         if self.n_infected > self.n_people:
             raise ValueError(f"n_infected={self.n_infected} is more than n_people={self.n_people}")
-        priors = self.transmission or GammaPrior(4.0, 8.0), self.recovery or GammaPrior(4.0, 16.0)
+        priors = (
+            GammaPrior(4.0, 8.0) if self.transmission is None else self.transmission,
+            GammaPrior(4.0, 16.0) if self.recovery is None else self.recovery,
+        )
         for name, prior in zip(("transmission", "recovery"), priors, strict=True):
             if not isinstance(prior, GammaPrior):
                 raise ValueError(f"{name} of StochasticSIR must be a GammaPrior, got {name}={prior!r}")

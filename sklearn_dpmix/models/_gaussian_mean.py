@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from .._compiled import compiled
+from .._parameters import positive_integer
 from .._typing import Array, Floats
 from ._likelihood import LikelihoodModel
 
@@ -50,7 +51,8 @@ class GaussianMean(LikelihoodModel):
 
     def check(self) -> None:
         super().check()
-        self._positive("sigma", "n_features")
+        self._positive("sigma")
+        positive_integer("n_features of GaussianMean", self.n_features)
 
     def sample_records(self, rng: np.random.Generator, theta: Array, n: int) -> Array:
         """Records from the model, (n, n_features)."""

@@ -8,6 +8,9 @@ from .._compiled import Component, compiled
 from .._parameters import numbers
 from .._typing import Array, Floats
 
+#: Of a parameter, in size: squares of it, and their sums, stay within floating point.
+LARGEST = 1e100
+
 
 class LikelihoodModel(Component):
     """Base class of models of independent records given θ with a compiled log likelihood ratio.
@@ -79,11 +82,17 @@ class LikelihoodModel(Component):
 
     def _positive(self, *names):
         for name in names:
-            value = numbers(getattr(self, name))
-            if value is None or not np.all((value > 0) & (value < np.inf)):
-                raise ValueError(
-                    f"{name} of {type(self).__name__} must be positive and finite, got {name}={getattr(self, name)!r}"
-                )
+            self._finite(name, low=0.0)
+
+    def _finite(self, name, low=-np.inf, ndim=0):
+        """Raise ValueError unless a parameter is finite and above ``low``, of so many axes."""
+        value = numbers(getattr(self, name))
+        if value is None or value.ndim != ndim or not np.all((value > low) & (np.abs(value) <= LARGEST)):
+            what = ("positive, " if low == 0.0 else "") + ("a number" if ndim == 0 else "a list of numbers")
+            raise ValueError(
+                f"{name} of {type(self).__name__} must be {what}, at most {LARGEST:g} in size, got {name}="
+                f"{getattr(self, name)!r}"
+            )
 
     def clip_records(self, X: Array) -> Array:
         """Records whose norm is larger than ``data_norm`` moved to it, where there is one."""

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import expit
 
 from .._compiled import compiled, helper
+from .._parameters import check_flag, positive_integer
 from .._typing import Array, Floats
 from ._likelihood import LikelihoodModel, clip_rows
 
@@ -37,7 +38,8 @@ class LinearLikelihood(LikelihoodModel):
 
     def check(self) -> None:
         super().check()
-        self._positive("n_features")
+        positive_integer(f"n_features of {type(self).__name__}", self.n_features)
+        check_flag(f"fit_intercept of {type(self).__name__}", self.fit_intercept)
 
     def clip_records(self, X: Array) -> Array:
         """The features of each record moved into ‖x‖ <= data_norm, and y to where the likelihood has it."""

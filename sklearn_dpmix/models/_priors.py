@@ -10,6 +10,9 @@ from sklearn.base import BaseEstimator
 from .._parameters import numbers
 from .._typing import Array, Floats
 
+#: Parameters beyond leave floating point once they are squared.
+SMALLEST, LARGEST = 1e-100, 1e100
+
 
 class Prior(BaseEstimator):
     """Base class of priors on the parameters of a :class:`Family`.
@@ -43,10 +46,10 @@ class Prior(BaseEstimator):
     def _positive(self, *names):
         for name in names:
             value = numbers(getattr(self, name))
-            if value is None or value.ndim or not 0 < value < np.inf:
+            if value is None or value.ndim or not SMALLEST <= value <= LARGEST:
                 raise ValueError(
-                    f"{name} of {type(self).__name__} must be a positive finite number, got {name}="
-                    f"{getattr(self, name)!r}"
+                    f"{name} of {type(self).__name__} must be a positive finite number, and from {SMALLEST:g} to "
+                    f"{LARGEST:g} for floating point, got {name}={getattr(self, name)!r}"
                 )
 
 
@@ -211,7 +214,7 @@ class NormalInverseGammaPrior(Prior):
     def check(self) -> None:
         self._positive("mean_precision", "shape", "scale")
         mean = numbers(self.mean)
-        if mean is None or mean.ndim or not np.isfinite(mean):
+        if mean is None or mean.ndim or not abs(mean) <= LARGEST:
             raise ValueError(f"mean of NormalInverseGammaPrior must be a finite number, got mean={self.mean!r}")
 
     def fields(self, family: Any) -> Any:

@@ -4,13 +4,13 @@ Each has what ``PrivateABC`` and ``PrivateMCEM`` may ask for: ``sample_prior``, 
 ``log_likelihood``, and in closed form ``maximise``, ``score`` and ``hessian``.
 """
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 from sklearn.base import BaseEstimator
 
+from .._parameters import positive_integer
 from .._typing import Array, Floats
 from ._priors import BetaPrior, GammaPrior, NormalInverseGammaPrior
 
@@ -27,13 +27,12 @@ class StatisticModel(BaseEstimator):
     def _check(self):
         """Return (number of records, prior)."""
         n, who = self.n_records, type(self).__name__
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < self.n_fewest:
-            raise ValueError(f"n_records of {who} must be an integer from {self.n_fewest} on, got n_records={n!r}")
+        n = positive_integer(f"n_records of {who}", n, self.n_fewest, most=2**53)
         prior = self.prior_class() if self.prior is None else self.prior
         if not isinstance(prior, self.prior_class):
             raise ValueError(f"prior of {who} must be a {self.prior_class.__name__}, got prior={prior!r}")
         prior.check()
-        return int(n), prior
+        return n, prior
 
     def sample_prior(self, rng: np.random.Generator, size: int) -> Floats:
         """Draws from the prior, (size, n_params)."""

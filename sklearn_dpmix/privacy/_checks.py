@@ -1,17 +1,20 @@
 """Checks of the numbers that privacy is computed from.  A message names the parameter, its value and the remedy."""
 
-from math import inf
 from operator import index
 
 import numpy as np
 
+#: Integers beyond are no floats any more.
+LARGEST = float.fromhex("0x1p1023")
+#: The largest count.
+MOST = 2**53
 #: How a budget may be accounted for, the loosest first.
 ACCOUNTANTS = ("zcdp", "rdp", "tight")
 
 
 def check_number(name, value, low, closed=False):
     """Raise unless ``value`` is a finite number above ``low`` (or equal to it where ``closed``)."""
-    if not _is_real(value) or not (low <= value if closed else low < value) or not value < inf:
+    if not _is_real(value) or not (low <= value if closed else low < value) or not value < LARGEST:
         bound = f"at least {low}" if closed else f"greater than {low}"
         raise ValueError(f"{name} must be a finite number {bound}, got {value!r}")
 
@@ -30,6 +33,8 @@ def check_count(name, value, low):
         count = None
     if count is None or count < low:
         raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+    if count > MOST:
+        raise ValueError(f"{name} must be at most 2**53, beyond which floats skip integers, got {name}={value!r}")
     return count
 
 
@@ -56,10 +61,11 @@ def check_orders(orders):
 
 def check_accountant(accountant):
     """Raise unless ``accountant`` is one of :data:`ACCOUNTANTS`."""
-    if accountant not in ACCOUNTANTS:
+    if not isinstance(accountant, str) or accountant not in ACCOUNTANTS:
         names = ", ".join(repr(name) for name in ACCOUNTANTS)
         raise ValueError(f"accountant must be one of {names}, got {accountant!r}")
 
 
 def _is_real(value):
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, complex, np.complexfloating))
+    is_other = isinstance(value, (bool, np.complexfloating, np.timedelta64))
+    return isinstance(value, (int, float, np.number)) and not is_other

@@ -38,6 +38,8 @@ def _delta_of_shift(epsilon, s):
     """The same at a shift by s > 0 standard deviations, whose square may underflow."""
     x = epsilon / s - 0.5 * s
     density = exp(-0.5 * x * x) / sqrt(2.0 * pi)
+    if x > 0 and density == 0.0:  # and x may be infinite
+        return 0.0
     if s >= 1e-3:
         return density * (_mills(x) - _mills(x + s)) if x > 0 else float(ndtr(-x)) - density * _mills(x + s)
     # Taylor in s, else the two ratios cancel; m_k = ∫ v^k exp(-xv - v²/2) dv over v > 0, so that R' = -m_1

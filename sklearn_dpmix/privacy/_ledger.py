@@ -114,6 +114,8 @@ class PrivacyLedger:
         self._process = os.getpid()
         self._file = None
         if path is not None:
+            if not isinstance(path, (str, bytes, os.PathLike)):
+                raise TypeError(f"path must be a path of a file, or None, got path={path!r}")
             self._file = LedgerFile(os.fsdecode(path), self._budget)
             if not self._file.exists():
                 self._file.begin()

@@ -77,7 +77,7 @@ class LedgerFile:
             raise self._refusal(f"cannot be read ({error})") from error
         try:
             content = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._refusal(f"is not JSON ({error})") from error
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise self._refusal("is not a privacy ledger")

@@ -137,7 +137,7 @@ class Query(BaseEstimator):
             For a wrong parameter, and where nothing bounds the sensitivity.
         """
         self.check()
-        if norm not in (1, 2):
+        if not isinstance(norm, (int, float, np.number)) or norm not in (1, 2):
             raise ValueError(f"norm must be 1 or 2, got norm={norm!r}: Laplace noise needs 1, Gaussian noise 2")
         relation = self.neighbours if neighbours is None else check_relation(neighbours)
         with np.errstate(over="ignore"):  # refused below
@@ -173,13 +173,6 @@ def named_bounds(name, bounds, n_features):
         return check_bounds(bounds, n_features)
     except ValueError as error:
         raise ValueError(f"{name}={bounds!r}: {error}") from None
-
-
-def positive_integer(name, value, least=1):
-    """Return an integer parameter that is at least ``least``."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, (bool, np.bool_)) or value < least:
-        raise ValueError(f"{name} must be an integer, {least} or more, got {name}={value!r}")
-    return int(value)
 
 
 def as_records(records, n_columns, columns):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from .._compiled import Component, lower
+from .._parameters import is_integer
 from .._restore import require, require_range
 from .._typing import Array
 from ._run import run_block
@@ -183,6 +184,6 @@ def start_table(channel, Z, records):
 
 def check_count(owner, name, value):
     """Check a sampler's positive integer parameter."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{type(owner).__name__}: {name} must be a positive integer, got {value!r}")
+    if not is_integer(value) or not 1 <= value <= 2**31:
+        raise ValueError(f"{type(owner).__name__}: {name} must be a positive integer, at most 2**31, got {value!r}")
     return int(value)

@@ -91,7 +91,11 @@ def find_modes(model, starts, y, noise, n_records, count=0.0, count_noise=1.0):
         apart = [np.linalg.norm(np.linalg.solve(other[1], found - other[0])) for other in modes]
         if all(distance > 0.5 for distance in apart):
             modes.append((found, factor, height))
-    highest = max(mode[2] for mode in modes)
+    highest = max((mode[2] for mode in modes), default=np.nan)
+    if not highest > -FARTHEST:  # NaN included
+        raise ValueError(
+            "prior and release leave no parameter a density within floating point: prior= must be nearer to the release"
+        )
     modes = sorted((mode for mode in modes if mode[2] > highest - NEGLIGIBLE), key=lambda mode: -mode[2])[:MAX_MODES]
     centres, factors = np.array([mode[0] for mode in modes]), np.array([mode[1] for mode in modes])
     log_weights = np.array([mode[2] + np.log(np.diag(mode[1])).sum() for mode in modes])
