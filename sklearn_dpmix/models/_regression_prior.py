@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator
 
 from .._typing import Floats
 
-
 #: Standard deviation, in half-widths of the bounds, of the default prior of slopes and of the intercept at the centre.
 COEF_SCALE = 2.5
 #: The default prior's residual, as a part of the half-width of the response's bounds: a twentieth of their width.
@@ -17,7 +16,7 @@ RESIDUAL = 0.1
 
 
 class ScaledPrior(NamedTuple):
-    """A regression's prior in coordinates in which the bounds are [-1, 1]: γ ~ N(mean, root root'), τ² inverse gamma."""
+    """A regression's prior where the bounds are [-1, 1]: γ ~ N(mean, root root'), τ² ~ InverseGamma(shape, scale)."""
 
     mean: np.ndarray  # (d,): of the intercept and of the slopes
     root: np.ndarray  # (d, d): any R such that R R' is the covariance
@@ -36,14 +35,14 @@ class ScaledPrior(NamedTuple):
 
 
 class RegressionPrior(BaseEstimator):
-    """Prior of a linear regression, by default in the units of the public bounds.
+    r"""Prior of a linear regression, by default in the units of the public bounds.
 
-    Let each coordinate be mapped to [-1, 1] by its bounds.  Then by default each slope, and the intercept at the centre of
-    the bounds, is N(0, 2.5²): a predictor that goes from one bound to the other moves y by 2.5 times the width of its
-    bounds, give or take.  Of regression lines drawn from that, more leave the bounds of y than stay within, so that it says
-    little about any that stays.  The residual standard deviation is a twentieth of y's width divided by \|N(0, 1)\|:
-    with median 7 % of the width, and 90 % between 2.5 % and 80 %; it is worth one record.  Whatever the units of the data
-    are, the posterior is the same.
+    Let each coordinate be mapped to [-1, 1] by its bounds.  Then by default each slope, and the intercept at the
+    centre of the bounds, is N(0, 2.5²): a predictor that goes from one bound to the other moves y by 2.5 times the
+    width of its bounds, give or take.  Of regression lines drawn from that, more leave the bounds of y than stay
+    within, so that it says little about any that stays.  The residual standard deviation is a twentieth of y's width
+    divided by \|N(0, 1)\|: with median 7 % of the width, and 90 % between 2.5 % and 80 %; it is worth one record.
+    Whatever the units of the data are, the posterior is the same.
 
     A number for ``coef_scale``, ``sigma`` or ``sigma_scale`` is on the data's original scale instead.
 
@@ -61,8 +60,8 @@ class RegressionPrior(BaseEstimator):
 
     Notes
     -----
-    Without a mechanism there are no bounds; then the mean of a column, give or take two of its standard deviations, takes
-    their place.
+    Without a mechanism there are no bounds; then the mean of a column, give or take two of its standard deviations,
+    takes their place.
 
     Examples
     --------
@@ -140,6 +139,13 @@ class GaussianPredictors(BaseEstimator):
                     f"covariance={self.covariance!r}"
                 )
         return mean, covariance
+
+    def scaled(self, bounds: Floats) -> "GaussianPredictors":
+        """Return the model in coordinates in which ``bounds``, of shape (p + 1, 2), the response last, are [-1, 1]."""
+        mean, covariance = self.check(len(bounds) - 1)
+        centre, half = bounds[:-1].mean(axis=1), 0.5 * np.diff(bounds[:-1]).ravel()
+        mean = None if mean is None else (mean - centre) / half
+        return GaussianPredictors(mean, None if covariance is None else covariance / np.outer(half, half))
 
 
 def _array(name, value, shape):
