@@ -77,7 +77,7 @@ class MomentsSampler(Component):
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
         current = log_target(model, channel, counter, S, C, state, 0)
         current = follow(rng, self, model, channel, counter, S, C, state, current, warming_up)
-        current = turn(rng, model, channel, S, state, current)
+        current = turn(rng, model, channel, counter, S, C, state, current)
         current = rescale(rng, model, channel, counter, S, C, state, current)
         current = walk_design(rng, self, model, channel, counter, S, C, state, current, warming_up)
         walk_given_products(rng, self, model, channel, S, state, warming_up)
@@ -171,16 +171,15 @@ def take(state):
 
 
 @helper
-def turn(rng, model, channel, S, state, current):
+def turn(rng, model, channel, counter, S, C, state, current):
     """Step 2: elliptical slice sampling of ε and z.  Returns the log density of the point.
 
     It gives up after some shrinking, which is reversible: the way back is as long.
     """
     point, other, first = state.point, state.vectors[0], model.design
-    model.set_moments(point[0], state.moments[0], state.work)
-    held = current - model.log_prior(point[0], state.work)
-    level = held - rng.standard_exponential()
-    rest = held - log_release(channel, S, state.moments[0])  # of a number of records
+    lost = -rng.standard_exponential()  # of the density, ε and z's own apart
+    for a in range(2 * model.d):
+        lost += 0.5 * point[0, first + a] ** 2
     for a in range(point.shape[1]):
         point[1, a] = point[0, a]
     for a in range(2 * model.d):
@@ -190,11 +189,13 @@ def turn(rng, model, channel, S, state, current):
     for _ in range(MOST_TURNS):
         for a in range(2 * model.d):
             point[1, first + a] = cos(angle) * point[0, first + a] + sin(angle) * other[a]
-        model.set_moments(point[1], state.moments[1], state.work)
-        found = rest + log_release(channel, S, state.moments[1])
-        if found > level:
+        proposed = log_target(model, channel, counter, S, C, state, 1)
+        gain = proposed - current
+        for a in range(2 * model.d):
+            gain += 0.5 * point[1, first + a] ** 2
+        if gain > lost:
             take(state)
-            return found + model.log_prior(point[0], state.work)
+            return proposed
         if angle < 0.0:
             low = angle
         else:
@@ -205,13 +206,25 @@ def turn(rng, model, channel, S, state, current):
 
 @helper
 def rescale(rng, model, channel, counter, S, C, state, current):
-    """Step 2: τ by steps of many sizes, q from its prior.  Returns the log density of the point."""
-    point, at = state.point, model.design + 2 * model.d
-    for i in range(4):
+    """Step 2: τ, and n, by steps of many sizes, q from its prior.  Returns the log density of the point.
+
+    With n go all coordinates as the metric has them go.
+    """
+    point, metric, at = state.point, state.metric, model.design + 2 * model.d
+    last = point.shape[1] - 1
+    for i in range(4 if model.known > 0.0 else 10):
         for a in range(point.shape[1]):
             point[1, a] = point[0, a]
         ratio = 0.0
-        if i % 2 == 0:
+        if i >= 4:
+            length = 0.0
+            for b in range(last + 1):
+                length += metric[last, b] ** 2
+            size = exp(1.0 - 2.0 * rng.random()) * rng.standard_normal() / sqrt(length)
+            for a in range(last + 1):
+                for b in range(a + 1):
+                    point[1, a] += size * metric[a, b] * metric[last, b]
+        elif i % 2 == 0:
             if model.sigma > 0.0:
                 continue
             point[1, at + 1] += exp(1.0 - 5.0 * rng.random()) * rng.standard_normal()
@@ -251,14 +264,13 @@ def walk_design(rng, sampler, model, channel, counter, S, C, state, current, ada
 @helper
 def walk_given_products(rng, sampler, model, channel, S, state, adapt):
     """Step 3: a random walk of G/n, b, q and τ held and γ integrated out; γ must be drawn next."""
-    point, moments, work, size = state.point, state.moments, state.work, model.design
+    point, moments, size = state.point, state.moments, model.design
     direction = state.vectors[0]
     for j in range(moments.shape[1]):
         moments[1, j] = moments[0, j]
     for a in range(point.shape[1]):
         point[1, a] = point[0, a]
-    current = model.log_design(point[0], moments[0], work)
-    current += log_release(channel, S, moments[0])
+    current = log_given_products(model, channel, S, state, 0)
     for _ in range(int(sampler.n_walks)):
         for a in range(size):
             direction[a] = rng.standard_normal()
@@ -266,16 +278,21 @@ def walk_given_products(rng, sampler, model, channel, S, state, adapt):
             point[1, a] = point[0, a]
             for b in range(a + 1):
                 point[1, a] += state.held[a, b] * direction[b]
-        proposed = model.log_design(point[1], moments[1], work)
-        if proposed > -inf:
-            proposed += log_release(channel, S, moments[1])
+        proposed = log_given_products(model, channel, S, state, 1)
         if adapt:
             adapt_factor(state.held, direction, size, exp(min(proposed - current, 0.0)), state.ints[OF_HELD:])
         if rng.standard_exponential() > -(proposed - current):
             take(state)
             current = proposed
     # L and w in ``work`` are the last proposal's
-    model.log_design(point[0], moments[0], work)
+    log_given_products(model, channel, S, state, 0)
+
+
+@helper
+def log_given_products(model, channel, S, state, which):
+    """Log density of G/n given b, q and τ, γ integrated out; -inf where it is impossible."""
+    value = model.log_design(state.point[which], state.moments[which], state.work)
+    return value + log_release(channel, S, state.moments[which]) if value > -inf else value
 
 
 @helper
