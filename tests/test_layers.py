@@ -27,7 +27,7 @@ LAYERS = {
     "_linear": {"_compiled"},
     "models": {"_beta", "_compiled", "_linear", "_numeric", "_parameters"},
     "queries": {"_parameters", "_random", "models", "privacy"},
-    "samplers": {"_compiled", "_numeric", "_parameters", "_vector"},
+    "samplers": {"_compiled", "_linear", "_numeric", "_parameters", "_vector"},
     "plotting": {"_draws", "_parameters", "_partition", "metrics"},
 }
 
