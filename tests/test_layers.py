@@ -28,7 +28,7 @@ LAYERS = {
     "_linear": {"_compiled"},
     "models": {"_beta", "_compiled", "_linear", "_numeric", "_parameters"},
     "queries": {"_parameters", "_random", "models", "privacy"},
-    "samplers": {"_compiled", "_numeric", "_parameters", "_restore", "_vector"},
+    "samplers": {"_compiled", "_linear", "_numeric", "_parameters", "_restore", "_vector"},
     "plotting": {"_draws", "_parameters", "_partition", "metrics"},
 }
 

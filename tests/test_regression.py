@@ -16,7 +16,7 @@ from statistical import Disagreement, assert_mean_close, assert_ranks_uniform, e
 
 from sklearn_dpmix import PrivateLinearRegressionDA
 from sklearn_dpmix._compiled import compiled, lower
-from sklearn_dpmix.estimators import _regression
+from sklearn_dpmix.estimators import _regression_problems
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import GaussianPredictors, RegressionPrior
 from sklearn_dpmix.models._regression import ClampedRegression
@@ -174,7 +174,9 @@ class JacobianOfSigmaForgotten(ClampedRegression):
         value = 0.0
         if block == 0:
             for j in range(self.p + 1):
-                value -= 0.5 * self.coef_precision * theta[j] * theta[j]
+                for r in range(self.p + 1):
+                    gap = (theta[j] - self.coef_mean[j]) * (theta[r] - self.coef_mean[r])
+                    value -= 0.5 * self.coef_precision[j, r] * gap
             return value - 2.0 * (self.sigma_shape + 1.0) * log(theta[self.p + 1]) - self.sigma_scale / (
                 theta[self.p + 1] ** 2
             )
@@ -194,7 +196,9 @@ class JacobianOfTheFactorForgotten(JacobianOfSigmaForgotten):
         value = 0.0
         if block == 0:
             for j in range(2):
-                value -= 0.5 * self.coef_precision * theta[j] * theta[j]
+                for r in range(self.p + 1):
+                    gap = (theta[j] - self.coef_mean[j]) * (theta[r] - self.coef_mean[r])
+                    value -= 0.5 * self.coef_precision[j, r] * gap
             return value - 2.0 * self.sigma_shape * log(theta[2]) - self.sigma_scale / (theta[2] ** 2)
         value -= 0.5 * self.mean_precision[0] * (theta[3] - self.mean_prior[0]) ** 2
         return value - (self.wishart_dof + 2.0) * log(theta[4]) - 0.5 * self.wishart_scale[0] / (theta[4] ** 2)
@@ -232,7 +236,7 @@ TWINS = [
 @pytest.mark.parametrize(("name", "twin"), TWINS)
 def test_broken_twin_is_rejected(name, twin, monkeypatch):
     """The same check disagrees with each twin."""
-    monkeypatch.setattr(_regression, "ClampedRegression", twin)
+    monkeypatch.setattr(_regression_problems, "ClampedRegression", twin)
     with pytest.raises(Disagreement):
         check(name)
 
@@ -271,6 +275,7 @@ def check_open_case(count):
     model = PrivateLinearRegressionDA(
         LaplaceMechanism(scale=OPEN_CASE.scale, query=OPEN_CASE.query()),
         prior=RegressionPrior(**PRIOR),
+        x_model=GaussianPredictors(),
         n_records=count,
         n_warmup=1000,
         n_draws=8_000,
@@ -376,7 +381,15 @@ def test_calibration():
         x, y = oracle.draw_records(rng, theta, n, 1)
         S = mechanism.privatize(np.column_stack([x[0], y[0]]), random_state=rng)
         model = PrivateLinearRegressionDA(
-            mechanism, prior=prior, n_records=n, n_chains=1, n_warmup=400, n_draws=n_draws, thin=25, random_state=rng
+            mechanism,
+            prior=prior,
+            x_model=GaussianPredictors(),
+            n_records=n,
+            n_chains=1,
+            n_warmup=400,
+            n_draws=n_draws,
+            thin=25,
+            random_state=rng,
         ).fit(S)
         truths.append(theta[0, [0, 1, 2]])
         draws.append([model.intercept_draws_[0], model.coef_draws_[0, :, 0], model.sigma_draws_[0] ** 2])
@@ -394,7 +407,8 @@ def test_compiled_contributions_are_the_querys():
     for p in (1, 2, 4):
         x_bounds = np.sort(rng.normal(size=(p, 2)), axis=1)
         query = RegressionMoments(x_bounds, (-1.0, 2.0), p)
-        model = ClampedRegression(np.column_stack(query.record_bounds()), RegressionPrior(), GaussianPredictors())
+        bounds = np.column_stack(query.record_bounds())
+        model = ClampedRegression(bounds, RegressionPrior().scaled(bounds), GaussianPredictors())
         value, records = model._lower(), rng.normal(scale=2.0, size=(50, p + 1))
         found = np.zeros((50, query.n_statistics))
         for i in range(50):
@@ -413,7 +427,8 @@ def accepted_and_proposed_walks():
     mechanism = LaplaceMechanism(scale=0.01, query=RegressionMoments((-60, 60), (-60, 60), 3))
     S = mechanism.privatize(np.column_stack([x, y]), random_state=2)
     prior = RegressionPrior(1.0, sigma_shape=3.0, sigma_scale=1.0)
-    model = PrivateLinearRegressionDA(mechanism, prior=prior, n_records=50, n_draws=1, random_state=0).fit(S)
+    parts = {"prior": prior, "x_model": GaussianPredictors(), "random_state": 0}
+    model = PrivateLinearRegressionDA(mechanism, n_records=50, n_draws=1, **parts).fit(S)
 
     def accepted_and_proposed():
         return np.array([chain.state.floats[[MOVES_ACCEPTED, MOVES_PROPOSED]] for chain in model._run_.chains])
@@ -430,7 +445,7 @@ def test_nothing_is_rejected_where_nothing_is_clamped(monkeypatch):
     The broken twin, whose records do not follow, has some walks rejected.
     """
     np.testing.assert_array_equal(accepted_and_proposed_walks(), 199.0)
-    monkeypatch.setattr(_regression, "ClampedRegression", ResidualNotCarried)
+    monkeypatch.setattr(_regression_problems, "ClampedRegression", ResidualNotCarried)
     assert np.all(accepted_and_proposed_walks()[:, 0] < 190.0)
 
 
@@ -443,7 +458,7 @@ def test_precise_moments_give_the_regression_of_the_records():
     y = 1.0 + x @ [2.0, -1.0] + rng.normal(size=400)
     mechanism = LaplaceMechanism(scale=0.02, query=RegressionMoments((-5, 5), (-12, 12), 2))
     S = mechanism.privatize(np.column_stack([x, y]), random_state=2)
-    private = PrivateLinearRegressionDA(mechanism, n_records=400, random_state=0).fit(S)
+    private = PrivateLinearRegressionDA(mechanism, x_model=GaussianPredictors(), n_records=400, random_state=0).fit(S)
     public = PrivateLinearRegressionDA(random_state=0).fit(x, y)
     np.testing.assert_allclose(private.coef_, public.coef_, atol=0.05)
     np.testing.assert_allclose(private.intercept_, public.intercept_, atol=0.05)
@@ -470,7 +485,7 @@ def test_known_records_have_the_conjugate_posterior():
 
 QUERY = RegressionMoments((-3, 3), (-5, 5), 1)
 MECHANISM = LaplaceMechanism(epsilon=5.0, query=QUERY)
-SHORT = {"n_chains": 2, "n_warmup": 50, "n_draws": 40, "random_state": 0}
+SHORT = {"n_chains": 2, "n_warmup": 50, "n_draws": 40, "random_state": 0, "x_model": GaussianPredictors()}
 
 
 def data(n=30):

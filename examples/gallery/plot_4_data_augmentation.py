@@ -16,7 +16,7 @@ import numpy as np
 
 from sklearn_dpmix import PrivateLinearRegressionDA
 from sklearn_dpmix.mechanisms import LaplaceMechanism
-from sklearn_dpmix.models import RegressionPrior
+from sklearn_dpmix.models import GaussianPredictors, RegressionPrior
 from sklearn_dpmix.queries import RegressionMoments
 
 BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "0.45"
@@ -45,7 +45,14 @@ for epsilon in EPSILONS:
     for seed in range(6):
         S = mechanism.privatize(np.column_stack([X, y]), random_state=seed)
         model = PrivateLinearRegressionDA(
-            mechanism, prior=PRIOR, n_records=N, n_chains=2, n_warmup=500, n_draws=1000, random_state=0
+            mechanism,
+            prior=PRIOR,
+            x_model=GaussianPredictors(),
+            n_records=N,
+            n_chains=2,
+            n_warmup=500,
+            n_draws=1000,
+            random_state=0,
         ).fit(S)
         (low,), (high,) = model.coef_interval(0.9)
         found.append((epsilon, seed, model.coef_[0], low, high, naive_slope(S)))

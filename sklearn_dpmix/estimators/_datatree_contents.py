@@ -158,13 +158,21 @@ class NaiveContents(Contents):
 class RegressionContents(StatisticContents):
     """Of :class:`PrivateLinearRegressionDA`."""
 
-    dims = {"coef": ("feature",), "x_mean": ("feature",), "x_covariance": ("feature", "feature_bis")}
+    dims = {
+        **StatisticContents.dims,
+        "coef": ("feature",),
+        "x_mean": ("feature",),
+        "x_covariance": ("feature", "feature_bis"),
+    }
 
     def coords(self):
         names = self._features(len(self.fitted.coef_))
         return {**super().coords(), "feature": names, "feature_bis": names}
 
     def _new_statistics(self, chosen, rng):
+        """Of new responses to the predictors of each draw; under ``GaussianPredictors``, of new records."""
+        if self.fitted.x_model is None:
+            return self._new_responses(chosen, rng)
         query, n = self.fitted.mechanism.query, self._numbers(chosen)
         mean, covariance = self._flat("x_mean")[chosen], self._flat("x_covariance")[chosen]
         intercept, coef = self._flat("intercept")[chosen], self._flat("coef")[chosen]
@@ -173,6 +181,24 @@ class RegressionContents(StatisticContents):
             x = rng.multivariate_normal(mean[t], covariance[t], size=n[t], method="cholesky")
             y = intercept[t] + x @ coef[t] + sigma[t] * rng.standard_normal(n[t])
             statistics[t] = query.value(np.column_stack([x, y]))
+        return statistics
+
+    def _new_responses(self, chosen, rng):
+        """The moments of X stay; X'y ~ N(Gγ, τ²G), and of the residual sum of squares and c = RSS + b'G⁻¹b."""
+        statistics, n = self._flat("statistic")[chosen], self._numbers(chosen)
+        query = self.fitted.mechanism.query
+        d, (low, high) = query.n_features + 1, query.record_bounds()
+        centre, half = 0.5 * (low + high), 0.5 * (high - low)
+        coef, sigma = self._flat("coef")[chosen], self._flat("sigma")[chosen] / half[-1]
+        slopes = coef * half[:-1] / half[-1]
+        intercept = (self._flat("intercept")[chosen] + coef @ centre[:-1] - centre[-1]) / half[-1]
+        rows, columns = np.triu_indices(d)
+        for t, statistic in enumerate(statistics):
+            G = np.empty((d, d))
+            G[rows, columns] = G[columns, rows] = np.concatenate([[n[t]], statistic[d + 1 :]])
+            root = np.linalg.cholesky(G)
+            w = root.T @ np.append(intercept[t], slopes[t]) + sigma[t] * rng.standard_normal(d)
+            statistic[:d], statistic[d] = root @ w, w @ w + sigma[t] ** 2 * rng.chisquare(n[t] - d)
         return statistics
 
 

@@ -1,9 +1,8 @@
-"""Linear regression from clamped, noisy moments."""
+"""Linear regression from noisy moments."""
 
 import os
 from functools import partial
 from numbers import Integral
-from operator import methodcaller
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
@@ -17,21 +16,7 @@ from .._draws import central_interval
 from .._parameters import check_array, check_flag
 from .._typing import Floats, Seed
 from ..models import GaussianPredictors, RegressionPrior
-from ..models._regression import ClampedRegression
 from ..queries import NoisyCount, RegressionMoments
-from ..samplers._augmentation import advance_augmentation, advance_known
-from ..samplers._augmented_state import (
-    ACCEPTED,
-    LOG_MIN_ACCEPT,
-    MOVES_ACCEPTED,
-    MOVES_PROPOSED,
-    PROPOSED,
-    AugmentedState,
-    start_augmentation,
-    start_known_records,
-)
-from ..samplers._number import counting
-from ..samplers._regression import RegressionAugmentation
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
 from ._confidential import check_confidential
@@ -42,22 +27,26 @@ from ._curator import (
     check_shape,
     keep_names,
     new_records,
-    number_of_records,
     privatize_records,
     warn_if_impossible,
 )
 from ._datatree_contents import RegressionContents
 from ._decorators import fit_context, with_callbacks
-
-#: Steps of the non-centred random walk in a sweep.
-N_MOVES = 50
+from ._regression_problems import GivenDesign, KnownRecords, NormalPredictors, unscale, warn_about_prior
 
 
 class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
     """Bayesian linear regression from moments that a curator released with noise.
 
-    Records are clamped to public bounds, their moments summed and released (:class:`RegressionMoments`).  The posterior
-    given that release is exact, clamping included: the confidential records are imputed.
+    The moments of records within public bounds were released (:class:`RegressionMoments`).  Two models of them, and the
+    posterior given the release is exact under either:
+
+    - *the design is given* (``x_model=None``): y is a line in x plus normal errors, and of the predictors nothing is
+      assumed but their bounds.  Moments of any n records are a few numbers, so that a fit takes as long for any n.
+      Right for any predictors, where the bounds of y hold nearly all of it;
+    - *normal predictors, clamped records* (``x_model=GaussianPredictors()``): right where predictors are normal and
+      bounds really cut some of x or y off, since clamping is part of the model.  Predictors that are not normal bias
+      it. The confidential records are imputed, at a price that grows with n.
 
     Parameters
     ----------
@@ -68,9 +57,10 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
     n_records : int or NoisyCount, optional
         Number of records behind a release, or its own noisy release; not needed for ``fit(X, y)``.
     x_model : GaussianPredictors, optional
-        None is ``GaussianPredictors()``.
+        What is known of the predictors; None is nothing, the design is given.
     interweave : bool, default=True
-        Add non-centred moves of the parameters, without which they hardly move where there are many records.
+        Only with ``GaussianPredictors``: add non-centred moves of the parameters, without which they hardly move where
+        there are many records.
     secure : bool, default=False
         Let OpenDP (extra ``[secure]``) draw the noise of ``fit(X, y)`` under a mechanism.  False: NumPy does, which is
         for simulation, and ``fit`` warns.  Nothing is drawn for a release.
@@ -86,21 +76,27 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
     intercept_draws_, sigma_draws_ : ndarrays of shape (n_chains, n_draws)
         σ is the residual standard deviation.
     x_mean_draws_, x_covariance_draws_ : ndarrays of shape (n_chains, n_draws, n_features[, n_features])
-        Of the predictors; only under a mechanism.
+        Of the predictors: of the n records where the design is given, of the population under ``GaussianPredictors``.
+        Only under a mechanism.
+    statistic_draws_ : ndarray of shape (n_chains, n_draws, n_statistics)
+        The moments before noise, in the order and the units of the release; only where the design is given.
     n_records_draws_ : ndarray of int, (n_chains, n_draws)
         Only where ``n_records`` is a ``NoisyCount``.
     release_ : ndarray of shape (n_releases, n_statistics)
         What was inferred from; only under a mechanism.
-    acceptance_rate_, min_acceptance_ : float
-        Of record proposals: their mean, and the smallest probability met, at least exp(-ε).
-    move_acceptance_rate_ : float
-        Of non-centred moves.
+    acceptance_rate_ : float
+        Mean acceptance probability of Hamiltonian paths, or, under ``GaussianPredictors``, rate of record proposals.
+        Only under a mechanism.
+    min_acceptance_, move_acceptance_rate_ : float
+        Only under ``GaussianPredictors``: the smallest probability met of a record proposal, at least exp(-ε), and the
+        rate of non-centred moves.
     r_hat_, ess_ : dict of str to float
     n_iter_ : int
 
     References
     ----------
-    Ju, Awan, Gong, Rao (2022), "Data augmentation MCMC for Bayesian inference from privatized data", §4.2.
+    Ju, Awan, Gong, Rao (2022), "Data augmentation MCMC for Bayesian inference from privatized data", §4.2, for
+    ``GaussianPredictors``.  The model of the moments given the design is ours.
 
     Examples
     --------
@@ -188,8 +184,9 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         Raises
         ------
         ValueError, TypeError
-            For a bad parameter, a release of the wrong length, or data that are not finite numbers; of confidential
-            records it says shapes, and nothing that they hold.
+            For a bad parameter, a release of the wrong length, or data that are not finite numbers (of confidential
+            records it says shapes, and nothing that they hold); where the design is given, for fewer than
+            n_features + 2 records.
         ImportError
             For ``secure=True`` without OpenDP.
 
@@ -197,31 +194,28 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         -----
         UserWarning
             For ``fit(X, y)`` under a mechanism without ``secure=True``.
+            Where the release contradicts the bounds or, the design being given, the model: a released moment has
+            posterior predictive probability below 10⁻³, all moments allowed for.  Where the prior is far from the
+            bounds: it gives y a standard deviation below 1 % of the width of its bounds, or above 10⁴ times that.
+        RuntimeWarning
+            Where the chains have not mixed.
         """
-        prior = RegressionPrior() if self.prior is None else self.prior
-        prior.check()
+        self._prior().check()
         with self._refit() as earlier:
             run = self._fit_known if self.mechanism is None else self._fit_release
-            run(X, y, prior, earlier)
+            run(X, y, earlier)
         self._warn_about_chains()
         return self
 
-    def _fit_known(self, X, y, prior, earlier):
+    def _prior(self):
+        return RegressionPrior() if self.prior is None else self.prior
+
+    def _fit_known(self, X, y, earlier):
         """The records themselves are given: θ by its conjugate updates."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        spread = np.var(y) if len(y) > 1 and np.var(y) > 0 else 1.0
-        if prior.sigma is None and prior.sigma_scale is None:
-            prior = RegressionPrior(**(prior.get_params() | {"sigma_scale": float(spread)}))
-        width = 1.0 + np.ptp(np.column_stack([X, y]), axis=0)
-        bounds = np.column_stack([-width, width])
-        p = X.shape[1]
-        model = ClampedRegression(bounds, prior, GaussianPredictors(np.zeros(p), np.eye(p)))
-        init = partial(start_known_records, model, np.column_stack([X, y]))
-        advance = partial(advance_known, model._lower())
-        keep = methodcaller("_keep", model)
-        self._advance_chains((X, y), init, advance, keep, earlier, AugmentedState.restored)
+        self._run_problem(KnownRecords(self._prior(), X, y), (X, y), earlier)
 
-    def _fit_release(self, X, y, prior, earlier):
+    def _fit_release(self, X, y, earlier):
         """A release, or records that are privatised first."""
         query = check_curator(self, RegressionMoments)
         p, n_records = query.n_features, self.n_records
@@ -234,44 +228,17 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
             keep_names(self, named, X)
             S, n_records = privatize_records(self, np.column_stack([X, y])), len(X)
         self.n_features_in_, self.release_, self._n_records_ = p, S, n_records
-        start, most, count = number_of_records(n_records)
+        most = n_records.most if isinstance(n_records, NoisyCount) else n_records
         low, high = query.value_range(most)
         warn_if_impossible(self.mechanism, S, low, high, query.statistic_names())
-        bounds = np.column_stack(query.record_bounds())
-        x_model = GaussianPredictors() if self.x_model is None else self.x_model
-        model = ClampedRegression(bounds, prior, x_model)
-        channel = self.mechanism._lower(n_records=len(S), n_features=S.shape[1])
-        sampler = RegressionAugmentation(n_moves=N_MOVES if self.interweave else 0)
-        values = sampler._lower(), model._lower(), channel, counting(n_records)._lower()
-        init = partial(start_augmentation, model, values[1], start, most, S, moments_of(S, start, bounds))
-        advance = partial(advance_augmentation, values, S, count)
-        self._advance_chains(S, init, advance, methodcaller("_keep", model), earlier, AugmentedState.restored)
+        problem = (GivenDesign if self.x_model is None else NormalPredictors)(self, S, n_records)
+        warn_about_prior(problem.prior, problem.bounds)
+        self._run_problem(problem, S, earlier)
+        problem.warn_if_unlikely(self)
 
-    def _keep(self, model):
-        if self.mechanism is not None:
-            self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
-            if self.interweave:
-                floats = self._state_floats().sum(axis=0)
-                self.move_acceptance_rate_ = float(floats[MOVES_ACCEPTED] / floats[MOVES_PROPOSED])
-        p = self.n_features_in_
-        theta = self._all_draws("theta")
-        self.intercept_draws_, self.coef_draws_ = theta[..., 0], theta[..., 1 : p + 1]
-        self.sigma_draws_ = theta[..., p + 1]
-        self.intercept_, self.coef_ = float(self.intercept_draws_.mean()), self.coef_draws_.mean(axis=(0, 1))
-        monitors = {"coef": self.coef_draws_, "intercept": self.intercept_draws_}
-        if model.prior.sigma is None:
-            monitors["log_sigma"] = np.log(self.sigma_draws_)
-        if self.mechanism is not None:
-            self.x_mean_draws_ = theta[..., p + 2 : 2 * p + 2]
-            root = np.zeros((*theta.shape[:2], p, p))
-            root[..., *np.tril_indices(p)] = theta[..., 2 * p + 2 :]
-            self.x_covariance_draws_ = root @ np.swapaxes(root, -1, -2)
-            if model.x_model.mean is None:
-                monitors["x_mean"] = self.x_mean_draws_
-        if isinstance(self.n_records, NoisyCount):
-            self.n_records_draws_ = self._all_draws("n_records").astype(np.int64)
-            monitors["n_records"] = self.n_records_draws_
-        self._monitor(monitors)
+    def _run_problem(self, problem, data, earlier):
+        keep, restored = partial(_keep, problem), type(problem).restored
+        self._advance_chains(data, problem.init, problem.advance, keep, earlier, restored)
 
     # --- prediction --------------------------------------------------------------------------------------------------
 
@@ -349,18 +316,16 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         return validate_data(self, new_records(self, X), dtype=np.float64, reset=False)
 
 
-def moments_of(S, n_records, bounds):
-    """Means of the products of (1, x, y) on the original scale, from the mean of the releases: (p + 2, p + 2)."""
-    p, mean = len(bounds) - 1, S.mean(axis=0) / n_records
-    scaled = np.zeros((p + 2, p + 2))
-    scaled[0, 0] = 1.0
-    scaled[0, p + 1], scaled[1 : p + 1, p + 1], scaled[p + 1, p + 1] = mean[0], mean[1 : p + 1], mean[p + 1]
-    scaled[0, 1 : p + 1] = mean[p + 2 : 2 * p + 2]
-    rows, columns = np.triu_indices(p)
-    scaled[1 + rows, 1 + columns] = mean[2 * p + 2 :]
-    scaled = np.triu(scaled) + np.triu(scaled, 1).T
-    back = np.zeros((p + 2, p + 2))  # (1, x, y) = back @ (1, scaled x, scaled y)
-    back[0, 0] = 1.0
-    back[1:, 0] = bounds.mean(axis=1)
-    back[1:, 1:] = np.diag(0.5 * np.diff(bounds).ravel())
-    return back @ scaled @ back.T
+def _keep(problem, fit):
+    """Set the attributes of a fit from its draws."""
+    theta = fit._all_draws("theta")
+    fit.intercept_draws_, fit.coef_draws_, fit.sigma_draws_ = unscale(theta, problem.bounds)
+    fit.intercept_, fit.coef_ = float(fit.intercept_draws_.mean()), fit.coef_draws_.mean(axis=(0, 1))
+    monitors = {"coef": fit.coef_draws_, "intercept": fit.intercept_draws_}
+    if problem.prior.sigma is None:
+        monitors["log_sigma"] = np.log(fit.sigma_draws_)
+    monitors |= problem.keep(fit)
+    if fit.mechanism is not None and isinstance(fit.n_records, NoisyCount):
+        fit.n_records_draws_ = fit._all_draws("n_records").astype(np.int64)
+        monitors["n_records"] = fit.n_records_draws_
+    fit._monitor(monitors)

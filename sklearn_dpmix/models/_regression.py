@@ -21,7 +21,8 @@ class ClampedRegression(RecordModel):
     ----------
     bounds : ndarray of shape (p + 1, 2)
         Of the predictors, then of the response.
-    prior : RegressionPrior
+    prior : ScaledPrior
+        In the units of the records, of which ``bounds`` are.
     x_model : GaussianPredictors
     """
 
@@ -35,15 +36,16 @@ class ClampedRegression(RecordModel):
         p, width = len(lo) - 1, (hi - lo)
         mean, covariance = self.x_model.check(p)
         prior = self.prior
-        sigma_scale = (width[-1] / 8.0) ** 2 if prior.sigma_scale is None else float(prior.sigma_scale)
         fields = {
             "p": p,
             "centre": 0.5 * (lo + hi),
             "rate": 2.0 / width,
-            "coef_precision": float(prior.coef_scale) ** -2,
+            "coef_mean": prior.mean,
+            "coef_precision": prior.precision,
+            "coef_shift": prior.precision @ prior.mean,
             "knows_sigma": float(prior.sigma is not None),
-            "sigma_shape": float(prior.sigma_shape),
-            "sigma_scale": sigma_scale,
+            "sigma_shape": prior.shape,
+            "sigma_scale": prior.scale,
             "knows_mean": float(mean is not None),
             "knows_covariance": float(covariance is not None),
             "mean_prior": 0.5 * (lo + hi)[:-1],
@@ -74,7 +76,7 @@ class ClampedRegression(RecordModel):
         p, sizes = len(self.bounds) - 1, self.block_sizes
         quarter = np.diff(self.bounds).ravel()[:p] / 4.0
         steps = np.zeros((len(sizes), max(sizes), max(sizes)))
-        np.fill_diagonal(steps[0], [0.05 * self.prior.coef_scale] * (p + 1) + [0.1])
+        np.fill_diagonal(steps[0], [*(0.05 * np.sqrt(np.diag(self.prior.covariance))), 0.1])
         if len(sizes) > 1:
             rows, columns = np.tril_indices(p)
             mean = [] if self.x_model.mean is not None else list(0.05 * quarter)
@@ -92,15 +94,13 @@ class ClampedRegression(RecordModel):
 
         Parameters
         ----------
-        moments : ndarray of shape (p + 2, p + 2), optional
-            Means of the products of (1, x, y) on the original scale, as far as the release tells.
+        moments : ndarray of shape (p + 2, p + 2)
+            Means of the products of (1, x, y), as far as the release tells.
         rng : numpy.random.Generator
         """
         p, width = len(self.bounds) - 1, np.diff(self.bounds).ravel()
         mean, covariance = self.x_model.check(p)
         theta = np.zeros(self.n_params)
-        if moments is None:
-            moments = np.diag([1.0, *(width / 4.0) ** 2])
         centre = np.clip(moments[0, 1:], *self.bounds.T)
         if mean is not None:
             centre[:p] = mean
@@ -109,9 +109,10 @@ class ClampedRegression(RecordModel):
             spread[:p, :p] = covariance
         ridge = np.diag(0.01 * width[:p] ** 2 / 16.0)
         beta = np.linalg.solve(spread[:p, :p] + ridge, spread[:p, p])
-        scale = 3.0 * self.prior.coef_scale
-        theta[1 : p + 1] = np.clip(beta, -scale, scale) + 0.1 * self.prior.coef_scale * rng.standard_normal(p)
-        theta[0] = np.clip(centre[p] - centre[:p] @ theta[1 : p + 1], -scale, scale)
+        scale = np.sqrt(np.diag(self.prior.covariance))
+        low, high = self.prior.mean - 3.0 * scale, self.prior.mean + 3.0 * scale
+        theta[1 : p + 1] = np.clip(beta, low[1:], high[1:]) + 0.1 * scale[1:] * rng.standard_normal(p)
+        theta[0] = np.clip(centre[p] - centre[:p] @ theta[1 : p + 1], low[0], high[0])
         sigma = width[p] / 8.0 * np.exp(0.5 * rng.standard_normal())
         theta[p + 1] = sigma if self.prior.sigma is None else self.prior.sigma
         theta[p + 2 : 2 * p + 2] = centre[:p]
@@ -208,9 +209,8 @@ class ClampedRegression(RecordModel):
         precision = theta[p + 1] ** -2
         for a in range(q):
             for b in range(a + 1):
-                matrix[a, b] = sums[a, b] * precision
-            matrix[a, a] += self.coef_precision
-            vector[a] = sums[q, a] * precision
+                matrix[a, b] = sums[a, b] * precision + self.coef_precision[a, b]
+            vector[a] = sums[q, a] * precision + self.coef_shift[a]
         draw_normal(rng, matrix, vector, q)
         for a in range(q):
             theta[a] = vector[a]
@@ -284,7 +284,9 @@ class ClampedRegression(RecordModel):
         p, value = self.p, 0.0
         if block == 0:
             for j in range(p + 1):
-                value -= 0.5 * self.coef_precision * theta[j] * theta[j]
+                for r in range(p + 1):
+                    gap = (theta[j] - self.coef_mean[j]) * (theta[r] - self.coef_mean[r])
+                    value -= 0.5 * self.coef_precision[j, r] * gap
             if self.knows_sigma == 0.0:  # of log σ
                 if not 1e-150 < theta[p + 1] < 1e150:
                     return -inf

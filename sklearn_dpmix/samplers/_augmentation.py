@@ -102,16 +102,6 @@ def run_augmentation(sampler, model, channel, counting, S, count, state, rng, un
         n_drawn = finish_sweep(state, draws, n_drawn, sweep, thin)
 
 
-@entry
-def run_known(model, state, rng, until, n_warmup, thin, draws):
-    """The same where the records are known: θ given them, and nothing else."""
-    n_drawn = 0
-    while state.ints[N_SWEEPS] < until:
-        sweep = state.ints[N_SWEEPS] + 1 - n_warmup
-        model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
-        n_drawn = finish_sweep(state, draws, n_drawn, sweep, thin)
-
-
 @helper
 def finish_sweep(state, draws, n_drawn, sweep, thin):
     """Count the sweep, and record a draw where one is due."""
@@ -146,11 +136,4 @@ def advance_augmentation(values, S, count, state, rng, n_sweeps, n_warmup, thin)
     draws, until = new_draws(state, n_sweeps, n_warmup, thin)
     S = np.array(S)  # writable: one compiled version, wherever it comes from
     run_augmentation(*values, S, np.full((1, 1), count), state, rng, until, n_warmup, thin, draws)
-    return state, draws
-
-
-def advance_known(model, state, rng, n_sweeps, n_warmup, thin):
-    """The same for a model whose records are known."""
-    draws, until = new_draws(state, n_sweeps, n_warmup, thin)
-    run_known(model, state, rng, until, n_warmup, thin, draws)
     return state, draws

@@ -58,13 +58,6 @@ def start_augmentation(model, value, n_records, most, S, moments, rng):
     return state
 
 
-def start_known_records(model, records, rng):
-    """Start a chain on records that are known."""
-    state = new_state(model, len(records), len(records), 0, model.start(None, rng))
-    state.records[:-1] = records
-    return state
-
-
 def new_state(model, n_records, most, n_statistics, theta):
     """Return a state with nothing but θ in it."""
     ints = np.zeros(N_INTS, dtype=np.int64)

@@ -1,0 +1,323 @@
+"""Linear regression given the design, as its moments see it: no model of the predictors, and no records.
+
+In coordinates in which the public bounds are [-1, 1], with u = (1, x), d = p + 1 and y = u'γ + N(0, τ²), the moments
+are G = Σ u u', b = Σ u y and c = Σ y².  Given G they are b ~ N(Gγ, τ²G) and, independent of it, a residual sum of
+squares c - b'G⁻¹b ~ τ² χ²(n - d): exact for normal errors, whatever the predictors are.  So with G/n = LL'
+
+    γ = m + R ε,   w = √n L'γ + τ z,   b = √n L w,   c = |w|² + τ² q,   ε, z ~ N(0, I),   q ~ χ²(n - d),
+
+and a point (G/n, ε, z, log q, log τ) says what all moments are.  What it has for a prior is simple: G/n is flat on the
+moments that records within the bounds can have, and ε, z, q and τ are independent of it.  A small τ or a singular G is
+no edge here, which they are for the moments themselves.
+
+**What G/n can be.**  It is positive definite, and E (1 ± x_j)(1 ± x_k) >= 0 for all j, k and signs, which has E x_j²
+<= 1 and |E x_j| <= 1 in it.  For p <= 2 these are the moments of all laws on the box and of no other (Anstreicher &
+Burer 2010, "Computable representations for convex hulls of low-dimensional quadratic forms", Math. Program. 124); for
+more predictors they are the usual relaxation, and let in a little more.  That n records are not quite any law is left
+out.
+"""
+
+from math import exp, inf, lgamma, log, sqrt
+
+import numpy as np
+
+from .._compiled import Component, compiled, helper, lower
+from .._linear import draw_normal, factor, solve_lower
+
+SMALLEST_PIVOT = 1e-13  # of G/n: smaller ones are rounding
+
+
+class MomentRegression(Component):
+    """The regression's prior, and its maps between a point, the moments, and parameters.
+
+    A point is (G/n without its corner: means, then the upper triangle of products row by row; ε; z; log q; log τ where
+    it is unknown; a number that rounds to n where that is unknown).  Moments are in the order of
+    ``RegressionMoments``.
+
+    Parameters
+    ----------
+    prior : ScaledPrior
+    n_records : int
+        0 where it is unknown.
+    most : int
+        There are no more records than that.
+    """
+
+    def __init__(self, prior, n_records, most):
+        self.prior = prior
+        self.n_records = n_records
+        self.most = most
+
+    @property
+    def n_design(self):
+        """Numbers in G/n."""
+        p = len(self.prior.mean) - 1
+        return p + p * (p + 1) // 2
+
+    @property
+    def n_coordinates(self):
+        return self.n_design + 2 * len(self.prior.mean) + 1 + (self.prior.sigma is None) + (self.n_records == 0)
+
+    def _lower(self, **context):
+        prior = self.prior
+        fields = {
+            "d": len(prior.mean),
+            "design": self.n_design,
+            "mean": prior.mean,
+            "spread": prior.root,
+            "whiten": np.linalg.inv(prior.root),
+            "covariance": prior.covariance,
+            "precision": prior.precision,
+            "shift": prior.precision @ prior.mean,
+            "sigma": 0.0 if prior.sigma is None else float(prior.sigma),
+            "shape": float(prior.shape),
+            "scale": float(prior.scale),
+            "known": float(self.n_records),
+            "most": float(self.most),
+        }
+        return lower(type(self), fields)
+
+    # --- a point; rows of ``work`` are L, then γ, then w, then scratch ------------------------------------------------
+
+    @compiled
+    def number(self, point):
+        """n"""
+        return self.known if self.known > 0.0 else float(int(point[point.size - 1] + 0.5))
+
+    @compiled
+    def tau(self, point):
+        return self.sigma if self.sigma > 0.0 else exp(point[self.design + 2 * self.d + 1])
+
+    @compiled
+    def degrees(self, n):
+        """Of freedom of the residual sum of squares."""
+        return n - self.d
+
+    @compiled
+    def set_moments(self, point, moments, work):
+        """Write the moments of a point; False where there are none."""
+        d, at = self.d, self.design
+        root, gamma, w, log_q = work, work[d], work[d + 1], point[at + 2 * d]
+        if not (self.known > 0.0 or d + 0.5 <= point[point.size - 1] < self.most + 0.5):
+            return False
+        n, tau = self.number(point), self.tau(point)
+        if not (abs(log_q) < 200.0 and 1e-100 < tau < 1e100 and is_possible(point, d - 1) and set_root(point, root, d)):
+            return False
+        for a in range(d):
+            gamma[a] = self.mean[a]
+            for b in range(d):
+                gamma[a] += self.spread[a, b] * point[at + b]
+        squares, many = 0.0, sqrt(n)
+        for a in range(d):
+            value = 0.0
+            for i in range(a, d):
+                value += root[i, a] * gamma[i]
+            w[a] = many * value + tau * point[at + d + a]
+            squares += w[a] * w[a]
+        for a in range(d):
+            value = 0.0
+            for i in range(a + 1):
+                value += root[a, i] * w[i]
+            moments[a] = many * value
+        moments[d] = squares + tau * tau * exp(log_q)
+        for i in range(at):
+            moments[d + 1 + i] = n * point[i]
+        return True
+
+    @compiled
+    def log_prior(self, point, work):
+        """Log density of a point that :meth:`set_moments` found possible."""
+        d, at = self.d, self.design
+        value, half, log_q = 0.0, 0.5 * self.degrees(self.number(point)), point[at + 2 * d]
+        for a in range(2 * d):
+            value -= 0.5 * point[at + a] * point[at + a]
+        value += half * (log_q - log(2.0)) - 0.5 * exp(log_q) - lgamma(half)
+        if self.sigma == 0.0:
+            log_tau = point[at + 2 * d + 1]
+            value -= 2.0 * self.shape * log_tau + self.scale * exp(-2.0 * log_tau)
+        return value
+
+    @compiled
+    def set_force(self, point, slope, force, work):
+        """Gradient of the log density, ``slope`` being that of the noise in each of the moments.
+
+        By reverse differentiation of :meth:`set_moments`, which left L, γ and w in ``work``, and of :meth:`log_prior`.
+        """
+        d, at = self.d, self.design
+        root, gamma, w, by_w, by_root = work, work[d], work[d + 1], work[d + 2], work[d + 3 :]
+        n, tau, many = self.number(point), self.tau(point), sqrt(self.number(point))
+        q = exp(point[at + 2 * d])
+        by_tau, by_n = 2.0 * tau * q * slope[d], 0.0
+        for i in range(d):
+            by_w[i] = 2.0 * slope[d] * w[i]
+            for a in range(i, d):
+                by_w[i] += many * root[a, i] * slope[a]
+        for i in range(d):
+            by_tau += point[at + d + i] * by_w[i]
+            force[at + d + i] = tau * by_w[i] - point[at + d + i]
+            for a in range(i, d):
+                by_root[a, i] = many * (slope[a] * w[i] + gamma[a] * by_w[i])
+                by_n += by_root[a, i] * root[a, i]
+        for b in range(d):
+            force[at + b] = -point[at + b]
+        for a in range(d):
+            value = 0.0
+            for i in range(a + 1):
+                value += many * root[a, i] * by_w[i]
+            for b in range(d):
+                force[at + b] += self.spread[a, b] * value
+        half = 0.5 * self.degrees(n)
+        force[at + 2 * d] = tau * tau * q * slope[d] + half - 0.5 * q
+        if self.sigma == 0.0:
+            force[at + 2 * d + 1] = tau * by_tau - 2.0 * self.shape + 2.0 * self.scale * tau**-2
+        reverse_root(root, by_root, d)
+        for i in range(at):
+            force[i] = n * slope[d + 1 + i]
+        entry = d - 1
+        for j in range(1, d):
+            force[j - 1] += by_root[j, 0]
+            for k in range(j, d):
+                force[entry] += by_root[k, j]
+                entry += 1
+        if self.known == 0.0:
+            value = 0.5 * by_n / n + 0.5 * (point[at + 2 * d] - log(half))  # of log χ²(n - d) about
+            for i in range(at):
+                value += point[i] * slope[d + 1 + i]
+            force[point.size - 1] = value
+
+    @compiled
+    def draw_tau(self, rng, n, squares):
+        """τ given the sum of the squares of all n residuals: τ² is inverse gamma."""
+        return sqrt((self.scale + 0.5 * squares) / rng.standard_gamma(self.shape + 0.5 * n))
+
+    @compiled
+    def update_given_moments(self, rng, point, work):
+        """γ, then τ, given the moments, which stay; ε, z and q go along.  L and w are in ``work``."""
+        d, at, n, tau = self.d, self.design, self.number(point), self.tau(point)
+        root, gamma, w, matrix = work, work[d], work[d + 1], work[d + 3 :]
+        residual, rate, many = tau * tau * exp(point[at + 2 * d]), tau**-2, sqrt(n)
+        for a in range(d):
+            for b in range(a + 1):
+                value = 0.0
+                for r in range(b + 1):
+                    value += root[a, r] * root[b, r]
+                matrix[a, b] = n * rate * value + self.precision[a, b]
+            gamma[a] = self.shift[a]
+            for r in range(a + 1):
+                gamma[a] += many * rate * root[a, r] * w[r]
+        draw_normal(rng, matrix, gamma, d)
+        squares = residual
+        for a in range(d):  # z, times τ
+            value = w[a]
+            for i in range(a, d):
+                value -= many * root[i, a] * gamma[i]
+            point[at + d + a] = value
+            squares += value * value
+        if self.sigma == 0.0:
+            tau = self.draw_tau(rng, n, squares)
+            point[at + 2 * d + 1] = log(tau)
+        point[at + 2 * d] = log(residual) - 2.0 * log(tau)
+        for a in range(d):
+            point[at + d + a] /= tau
+            value = 0.0
+            for b in range(d):
+                value += self.whiten[a, b] * (gamma[b] - self.mean[b])
+            point[at + a] = value
+
+    @compiled
+    def log_design(self, point, moments, work):
+        """Log density of G and b with γ integrated out, given q and τ, up to a constant; -inf where G is impossible.
+
+        b is that of ``moments``, and stays; the rest of them is written for G/n in ``point``.
+        """
+        d, at, n, tau = self.d, self.design, self.number(point), self.tau(point)
+        root, column, w, matrix = work, work[d], work[d + 1], work[d + 3 :]
+        if not (is_possible(point, d - 1) and set_root(point, root, d)):
+            return -inf
+        many = sqrt(n)
+        for a in range(d):
+            w[a] = moments[a] / many
+        solve_lower(root, w, d)
+        squares = 0.0
+        for a in range(d):
+            squares += w[a] * w[a]
+        moments[d] = squares + tau * tau * exp(point[at + 2 * d])
+        for i in range(at):
+            moments[d + 1 + i] = n * point[i]
+        for b in range(d):  # n L'C L + τ² I
+            for i in range(d):
+                column[i] = 0.0
+                for r in range(b, d):
+                    column[i] += self.covariance[i, r] * root[r, b]
+            for a in range(b, d):
+                value = 0.0
+                for i in range(a, d):
+                    value += root[i, a] * column[i]
+                matrix[a, b] = n * value
+            matrix[b, b] += tau * tau
+        factor(matrix, d)
+        for a in range(d):
+            value = w[a]
+            for i in range(a, d):
+                value -= many * root[i, a] * self.mean[i]
+            column[a] = value
+        solve_lower(matrix, column, d)
+        result = 0.0
+        for a in range(d):
+            result -= 0.5 * column[a] * column[a] + log(root[a, a]) + log(matrix[a, a])
+        return result
+
+
+@helper
+def is_possible(point, p):
+    """E (1 ± x_j)(1 ± x_k) >= 0 for all j, k and signs."""
+    at = p
+    for j in range(p):
+        if not (abs(point[j]) <= 1.0 and point[at] <= 1.0):
+            return False
+        at += 1
+        for k in range(j + 1, p):
+            total, gap, both = point[j] + point[k], point[j] - point[k], point[at]
+            if not (1.0 + both >= abs(total) and 1.0 - both >= abs(gap)):
+                return False
+            at += 1
+    return True
+
+
+@helper
+def set_root(point, root, d):
+    """L of G/n; False where that is not positive definite."""
+    root[0, 0] = 1.0
+    at = d - 1
+    for j in range(1, d):
+        root[j, 0] = point[j - 1]
+        for k in range(j, d):
+            root[k, j] = point[at]
+            at += 1
+    for j in range(1, d):
+        for i in range(j, d):
+            value = root[i, j]
+            for r in range(j):
+                value -= root[i, r] * root[j, r]
+            if i == j:
+                if not value > SMALLEST_PIVOT:
+                    return False
+                root[j, j] = sqrt(value)
+            else:
+                root[i, j] = value / root[j, j]
+    return True
+
+
+@helper
+def reverse_root(root, bar, d):
+    """Overwrite the gradient by L with that by the lower triangle of A = LL' (Murray 2016, arXiv:1602.07527, §3)."""
+    for j in range(d - 1, -1, -1):
+        for i in range(d - 1, j, -1):
+            bar[i, j] /= root[j, j]
+            bar[j, j] -= root[i, j] * bar[i, j]
+            for r in range(j):
+                bar[i, r] -= bar[i, j] * root[j, r]
+                bar[j, r] -= bar[i, j] * root[i, r]
+        bar[j, j] /= 2.0 * root[j, j]
+        for r in range(j):
+            bar[j, r] -= 2.0 * bar[j, j] * root[j, r]
