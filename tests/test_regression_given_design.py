@@ -85,7 +85,7 @@ def draw_prior(rng, size, p, n):
 @cache
 def truth(name):
     """(means, their Monte Carlo errors) of the posterior, by weighted draws from the prior."""
-    _, n, mechanism, release = CASES[name]
+    p, n, mechanism, release = CASES[name]
     rng, values, weights = np.random.default_rng(3), [], []
     law = stats.laplace if isinstance(mechanism, LaplaceMechanism) else stats.norm
     for _ in range(12):
@@ -102,7 +102,7 @@ def truth(name):
 
 
 def check(name, **changes):
-    _, n, mechanism, release = CASES[name]
+    p, n, mechanism, release = CASES[name]
     model = PrivateLinearRegressionDA(mechanism, prior=PRIOR, n_records=n, n_draws=10_000, random_state=7)
     model.set_params(**changes).fit(np.array(release))
     middle, half = np.mean(BOUNDS[1]), np.ptp(BOUNDS[1]) / 2
