@@ -12,10 +12,7 @@ from ..privacy import PrivacyLedger
 from ..samplers import PrivateNormalApproximation
 from ..samplers._dp_target import Target
 from ..samplers._normal_approximation import normal_draws
-from ._chain_estimator import warn_user
 from ._dp_inputs import DPInputs
-
-FEWEST = 50  # effective draws that intervals are of
 
 
 class DPNormal(DPInputs, BaseEstimator):
@@ -73,16 +70,10 @@ class DPNormal(DPInputs, BaseEstimator):
         draws, posterior = normal_draws(target, self._start(model), self.approximation, parts, source)
         self.theta_draws_, self.released_ = draws[None], posterior.released
         self.mode_, self.n_effective_ = posterior.mode, posterior.n_effective
+        self.correction_power_ = posterior.power
         self.is_private_, self.privacy_spent_ = not self.simulate, budget.spent(releases)
         self.n_iter_ = len(parts)
         self._warn_of_simulation()
-        if self.n_effective_ < FEWEST:
-            warn_user(
-                f"the draws count for {self.n_effective_:.0f} only: the noise of the releases is so large that the "
-                "posterior is far from normal; what helps: a larger epsilon, more records, a smaller data_norm or "
-                "prior_sigma, larger n_draws of PrivateNormalApproximation",
-                RuntimeWarning,
-            )
         return self
 
     def settled_draws(self) -> Floats:

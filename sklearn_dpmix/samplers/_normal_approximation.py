@@ -48,8 +48,11 @@ class PrivateNormalApproximation(BaseEstimator):
 
     Notes
     -----
-    **An approximation**, good where the posterior is no wider than the region in which a normal log likelihood with
-    these a and b is a fair picture.  Only the last step is used for inference; those before it say where.
+    **An approximation**, of the log likelihood and not of the noise: good where the posterior is narrow enough that a
+    normal log likelihood with these a and b is a fair picture.  Draws are made with constant a and b and then weighed;
+    where fewer than half of ``n_draws`` would count, the weights are raised to a power t < 1 (``correction_power_`` of
+    the fitted sampler; 1 in most fits, less where a few hundred records have ten features).  Only the last step is used
+    for inference; those before it say where.
 
     References
     ----------
@@ -164,15 +167,18 @@ class NormalPosterior:
         self.curvature = CurvaturePosterior(released, slope, spread)
 
     def _mode(self, H):
-        """Of θ given H, by averaged steps of a fixed point."""
-        theta = self.released.theta
+        """Of θ given H by averaged steps of a fixed point, under a prior by which logits have a sd of at most 2.
+
+        It says where to look next, and noise that is larger than the log likelihood must not lead far off.
+        """
+        theta, precision = self.released.theta, max(self.released.prior_precision, self.model.largest_information)
         for _ in range(30):
             slope, spread = (part[0] for part in self.logits.flatness(theta[None]))
-            mean, _ = self._given(H[None], slope, spread)
+            mean, _ = self._given(H[None], slope, spread, precision)
             theta = 0.5 * (theta + mean[0])
         return theta
 
-    def _given(self, H, slope, spread):
+    def _given(self, H, slope, spread, prior_precision=None):
         """Mean and root of the precision of θ given curvatures, where a and b are constants."""
         one, diagonal = self.released, np.arange(H.shape[1])
         noise = spread * H
@@ -181,19 +187,18 @@ class NormalPosterior:
         precision = back @ (slope * H)
         linear = back @ one.gradient + precision @ one.theta
         precision = 0.5 * (precision + precision.transpose(0, 2, 1))
-        precision[:, diagonal, diagonal] += one.prior_precision
+        precision[:, diagonal, diagonal] += one.prior_precision if prior_precision is None else prior_precision
         return np.linalg.solve(precision, linear[:, :, None])[:, :, 0], np.linalg.cholesky(precision)
 
     def draws(self, rng, size):
         """(size, n_params) draws: walkers over H, then θ given H weighed by how flat the log likelihood is there."""
         curvatures = self._curvatures(rng, size)
         H = np.repeat(curvatures, N_PROPOSALS, axis=0)
-        theta, log_ratio = self._proposals(rng, H)
-        log_weights = self._log_likelihood(H, theta, *self.logits.flatness(theta)) + log_ratio
+        theta, log_own = self._proposals(rng, H)
         slope, spread = np.full(len(H), self.curvature.slope), np.full(len(H), self.curvature.spread)
-        log_weights -= self._log_likelihood(H, theta, slope, spread)
-        weights = np.exp(log_weights - log_weights.max())
-        weights /= weights.sum()
+        log_flat = self._log_likelihood(H, theta, *self.logits.flatness(theta))
+        log_flat -= self._log_likelihood(H, theta, slope, spread)
+        self.power, weights = _tempered(log_own, log_flat, size / 2)
         self.n_effective = min(1.0 / (weights**2).sum(), float(size))
         chosen = np.searchsorted(np.cumsum(weights), (np.arange(size) + rng.random()) / size)
         return theta[rng.permutation(np.minimum(chosen, len(theta) - 1))]
@@ -255,10 +260,12 @@ class Logits:
     """
 
     def __init__(self, model, H, theta, n_records):
-        self.model, self.theta, weight = model, theta, model.mean_weight(0.0, 0.0)
+        largest = model.mean_weight(0.0, 0.0)
+        least = largest * np.trace(H) / (n_records * model.largest_information)  # else rows were longer than they can be
+        self.model, self.theta, weight = model, theta, largest
         for _ in range(30):
             self._moments(H / (n_records * weight))
-            weight = 0.5 * (weight + max(self._weight(theta[None])[0], 0.02 * model.mean_weight(0.0, 0.0)))
+            weight = max(0.5 * (weight + self._weight(theta[None])[0]), least)
         self.weight = self._weight(theta[None])[0]
 
     def _moments(self, second):
@@ -274,6 +281,21 @@ class Logits:
         way = theta - self.theta
         slope = sum(share * self._weight(self.theta + t * way) for t, share in zip(NODES, WEIGHTS, strict=True))
         return slope / self.weight, self._weight(theta) / self.weight
+
+
+def _tempered(log_own, log_change, n_least):
+    """(t, weights) with the largest t <= 1 by which weights own × change^t count for ``n_least`` draws."""
+    low, high, power = 0.0, 1.0, 1.0
+    for _ in range(12):
+        log_weights = log_own + power * log_change
+        weights = np.exp(log_weights - log_weights.max())
+        weights /= weights.sum()
+        enough = (weights**2).sum() * n_least <= 1.0
+        if enough and power == 1.0:
+            break
+        low, high = (power, high) if enough else (low, power)
+        power = 0.5 * (low + high)
+    return power, weights
 
 
 def _unwhiten(root, noise):
