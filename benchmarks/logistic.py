@@ -108,11 +108,12 @@ def coverage(population, n, d, epsilon, n_releases, seed=0):
 
 
 def output_perturbation(rows, epsilon, weight, rng):
-    """Probabilities and ends of their intervals (draws of the noise), pure ε-DP (Chaudhuri et al. 2011, Algorithm 1)."""
+    """Probabilities and ends of their intervals (draws of the noise), pure ε-DP (Chaudhuri et al. 2011)."""
     design = np.column_stack([rows.X, np.ones(len(rows.X))])
     test = np.column_stack([rows.X_test, np.ones(N_TEST)])
     fit = LogisticRegression(C=1.0 / (weight * len(design)), fit_intercept=False, tol=1e-6, max_iter=1000)
-    fitted, scale = fit.fit(design, rows.y).coef_[0], 2.0 * sqrt(rows.data_norm**2 + 1.0) / (len(design) * weight * epsilon)
+    fitted = fit.fit(design, rows.y).coef_[0]
+    scale = 2.0 * sqrt(rows.data_norm**2 + 1.0) / (len(design) * weight * epsilon)
 
     def noise(size):
         direction = rng.standard_normal((size, len(fitted)))

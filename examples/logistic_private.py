@@ -14,8 +14,8 @@ ten features uniform on [-1, 1], known coefficients, so that intervals can be he
 Prints for each method medians over splits or data sets, each with fresh noise: accuracy with its range, log loss
 (nats), calibration error (mean gap of frequency and probability over bins of equal numbers), mean width of the 90 %
 intervals of probabilities, the share of them that hold the true probability (of the tumours: the answer without
-privacy, which is not the truth), worst R-hat and smallest effective sample size (none where a chain keeps fewer than
-ten draws).  Leaves a picture in examples/output/logistic_private.png.  A minute and a half; ``--full`` has more data
+privacy, which is not the truth), worst R-hat (of chains) and smallest effective sample size.
+Leaves a picture in examples/output/logistic_private.png.  Some two minutes; ``--full`` has more data
 sets and longer chains of the penalty method.
 
 - The default is a hundred draws around the end of three noisy Newton steps, the last one's noise included, and four
@@ -125,8 +125,10 @@ def posterior(rows, epsilon, sampler, seed):
         model.fit(rows.X, rows.y)
     known = model.sampler_
     ends = model.predict_interval(rows.X_test[:N_INTERVALS], LEVEL)
-    ess = min(known.ess_.values()) if known.settled_draws().shape[1] >= 10 else np.nan  # of fewer it means nothing
-    return model.predict_proba(rows.X_test)[:, 1], ends, max(known.r_hat_.values()), ess
+    p = model.predict_proba(rows.X_test)[:, 1]
+    if not hasattr(known, "r_hat_"):  # no chains
+        return p, ends, np.nan, known.n_effective_
+    return p, ends, max(known.r_hat_.values()), min(known.ess_.values())
 
 
 def not_private(rows, seed):

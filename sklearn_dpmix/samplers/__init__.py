@@ -1,5 +1,5 @@
-"""Samplers: of mixture posteriors, of simulators' parameters (``...ABC``), of private chains' starts, of a private normal
-approximation."""
+"""Samplers: of mixture posteriors, of simulators' parameters (``...ABC``), of private chains' starts, and a private
+normal approximation."""
 
 from ._abc_importance import ImportanceABC
 from ._abc_markov import MarkovABC

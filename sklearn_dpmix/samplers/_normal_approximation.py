@@ -88,13 +88,12 @@ class PrivateNormalApproximation(BaseEstimator):
         share = self.curvature_share
         if not isinstance(share, Real) or not 0 < share < 1:
             raise ValueError(
-                "curvature_share of PrivateNormalApproximation must be between 0 and 1, got "
-                f"curvature_share={share!r}"
+                f"curvature_share of PrivateNormalApproximation must be between 0 and 1, got curvature_share={share!r}"
             )
         if not is_private:
             raise ValueError(
-                f"sampler=PrivateNormalApproximation() of {who} is of noisy releases and needs a mechanism; without one "
-                "take chains, as in sampler=DPPenaltyMCMC(n_iter=4000)"
+                f"sampler=PrivateNormalApproximation() of {who} is of noisy releases and needs a mechanism; without "
+                "one take chains, as in sampler=DPPenaltyMCMC(n_iter=4000)"
             )
         if not has_range(model, "information_range", theta):
             raise ValueError(f"sampler=PrivateNormalApproximation() of {who} needs data_norm=..., got model={model!r}")
@@ -261,7 +260,8 @@ class Logits:
 
     def __init__(self, model, H, theta, n_records):
         largest = model.mean_weight(0.0, 0.0)
-        least = largest * np.trace(H) / (n_records * model.largest_information)  # else rows were longer than they can be
+        # a smaller weight would make rows longer than they can be
+        least = largest * np.trace(H) / (n_records * model.largest_information)
         self.model, self.theta, weight = model, theta, largest
         for _ in range(30):
             self._moments(H / (n_records * weight))
