@@ -210,7 +210,7 @@ def test_largest_information_bounds_every_record():
 
 def test_default_is_draws_and_no_chains(recwarn):
     """No R-hat, no warning, one row of draws; what is in the summary without them; a ledger that is charged once."""
-    ledger = PrivacyLedger(3.0, 1e-6)
+    ledger = PrivacyLedger(2.5, 1e-6)
     model = DPLogisticRegressionMCMC(BUDGET, data_norm=1.0, ledger=ledger).fit(*rows(1000))
     assert not [w for w in recwarn if "mixed" in str(w.message)] and not hasattr(model, "r_hat_")
     assert model.coef_draws_.shape == (1, 1000, 2) and model.intercept_draws_.shape == (1, 1000)

@@ -81,7 +81,9 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    **When the approximation is good**: the posterior given the releases is near the normal one.
+    **When the approximation is good**: from some thousands of records on.  There 90 % intervals hold the truth about
+    as often as they should, at ε from 0.5 to 4; with coefficients of 3 or 4, or hundreds of records, in some 80 %
+    (the studies in the documentation say what was measured).
 
     **Exact chains.**  A budget fixes iterations × step², and from some five coefficients on it hardly moves a chain at
     all (a warning says so, with R-hat).  With two coefficients and a large n chains mix, and are exact:

@@ -26,8 +26,8 @@ class CurvaturePosterior:
     """H given a :class:`ReleasedScore`, with θ integrated out.
 
     Prior: the trace uniform up to ``largest_trace``, and given the trace all positive matrices alike.  The gradient
-    given θ and H is N(aH(θ - θ0), bH + s_g² I), with constants a and b that are 1 where the log likelihood is quadratic, so
-    that with θ integrated out z ~ N(-aHθ0, S), S = bH + s_g² I + a²H²/λ.
+    given θ and H is N(aH(θ - θ0), bH + s_g² I), with constants a and b that are 1 where the log likelihood is
+    quadratic, so that with θ integrated out z ~ N(-aHθ0, S), S = bH + s_g² I + a²H²/λ.
 
     H = R L D Lᵀ Rᵀ with L unit lower triangular, D diagonal and R a root of a guess; (log D, L) are scaled by the
     curvature of the log density at the guess, which makes it close to a standard normal where noise is small.
