@@ -150,6 +150,10 @@ class CurvaturePosterior:
 
     def move(self, rng, x, step):
         """Each walker's next state by Hamiltonian Monte Carlo, and the mean probability of acceptance."""
+        with np.errstate(over="ignore", invalid="ignore"):  # of trajectories that leave for infinity: not accepted
+            return self._move(rng, x, step)
+
+    def _move(self, rng, x, step):
         value, slope = self.log_density(x)
         momentum = rng.standard_normal(x.shape)
         energy = value - 0.5 * (momentum * momentum).sum(axis=1)
