@@ -76,7 +76,8 @@ class Summary(dict):
 def summarise(monitors, r_hat, ess, weights=None):
     """Mean, sd, 95 % interval, R-hat and ESS of each monitored number: a pandas DataFrame, or a :class:`Summary`.
 
-    ``weights`` of shape (n_draws,) are those of the draws of a single chain.
+    ``weights`` of shape (n_draws,) are those of the draws of a single chain.  R-hat and ESS are NaN where they are not
+    known.
     """
     table = Summary()
     for name, values in scalars(monitors):
@@ -86,7 +87,7 @@ def summarise(monitors, r_hat, ess, weights=None):
             low, high = np.quantile(values[0], [0.025, 0.975], weights=weights, method="inverted_cdf")
             mean = weights @ values[0]
             sd = np.sqrt(weights @ (values[0] - mean) ** 2)
-        numbers = (mean, sd, low, high, r_hat[name], ess[name])
+        numbers = (mean, sd, low, high, r_hat.get(name, np.nan), ess.get(name, np.nan))
         table[name] = dict(zip(COLUMNS, map(float, numbers), strict=True))
     try:
         import pandas as pd

@@ -346,25 +346,29 @@ def test_a_users_model_in_plain_numpy():
 def test_logistic_regression_learns():
     """Coefficients near those that made the data, probabilities that average over draws, labels of any name.
 
-    Also catches advice to take a preconditioner where there is one.
+    By chains; catches advice to take a preconditioner where there is one.  And by default, without a word on mixing.
     """
+    newton = PrivateNewton(n_steps=3, share=0.9)
+    chains = DPPenaltyMCMC(n_iter=400, n_chains=100, burn_in=0.0, preconditioner=newton)
     rng = np.random.default_rng(4)
     features = rng.uniform(-1.0, 1.0, (20_000, 2))
     labels = np.where(rng.random(20_000) < 1.0 / (1.0 + np.exp(-3.0 * features[:, 0] - 0.5)), "yes", "no")
-    model = DPLogisticRegressionMCMC(
-        BUDGET, data_norm=1.5, classes=("yes", "no"), simulate=True, random_state=0
-    )
-    with pytest.warns(UserWarning, match="NOT private") as caught:
-        model.fit(features, labels)
-    assert any("under a budget: records of bounded length" in str(warning.message) for warning in caught)
-    assert list(model.classes_) == ["no", "yes"]
-    np.testing.assert_allclose(model.coef_[0], [3.0, 0.0], atol=0.35)
-    np.testing.assert_allclose(model.intercept_, [0.5], atol=0.25)
-    probabilities = model.predict_proba(features[:50])
-    np.testing.assert_allclose(probabilities[:, 1], model.predict_proba_draws(features[:50]).mean(axis=0))
-    lower, upper = model.predict_interval(features[:50], level=0.8)
-    assert np.all(lower < upper) and model.score(features, labels) > 0.75
-    assert model.privacy_spent_.epsilon <= 4.0 and leaks(model, features) == []
+    for sampler in (chains, None):
+        model = DPLogisticRegressionMCMC(
+            BUDGET, sampler=sampler, data_norm=1.5, classes=("yes", "no"), simulate=True, random_state=0
+        )
+        with pytest.warns(UserWarning, match="NOT private") as caught:
+            model.fit(features, labels)
+        advice = any("under a budget: records of bounded length" in str(warning.message) for warning in caught)
+        assert advice == (sampler is not None) and (advice or len(caught) == 1)
+        assert list(model.classes_) == ["no", "yes"]
+        np.testing.assert_allclose(model.coef_[0], [3.0, 0.0], atol=0.35)
+        np.testing.assert_allclose(model.intercept_, [0.5], atol=0.25)
+        probabilities = model.predict_proba(features[:50])
+        np.testing.assert_allclose(probabilities[:, 1], model.predict_proba_draws(features[:50]).mean(axis=0))
+        lower, upper = model.predict_interval(features[:50], level=0.8)
+        assert np.all(lower < upper) and model.score(features, labels) > 0.75
+        assert model.privacy_spent_.epsilon <= 4.0 and leaks(model, features) == []
 
 
 def test_logistic_regression_summarises_its_own_draws():

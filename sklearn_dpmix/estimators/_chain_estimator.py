@@ -76,11 +76,11 @@ class MonitoredDraws:
         Returns
         -------
         table : pandas.DataFrame
-            A row for each quantity of ``r_hat_``, columns "mean", "sd", "2.5%", "97.5%", "r_hat", "ess".  Without
-            pandas: a dict of rows that prints as the same table.
+            A row for each quantity, columns "mean", "sd", "2.5%", "97.5%", "r_hat", "ess", the last two NaN where draws
+            are not of chains.  Without pandas: a dict of rows that prints as the same table.
         """
         check_is_fitted(self)
-        return summarise(self._monitors_, self.r_hat_, self.ess_)
+        return summarise(self._monitors_, getattr(self, "r_hat_", {}), getattr(self, "ess_", {}))
 
     def to_datatree(
         self,

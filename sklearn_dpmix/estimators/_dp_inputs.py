@@ -1,10 +1,13 @@
-"""Checks of what DP-MCMC is given: of parameters and models, which see no record, and then of the records."""
+"""What is given to fits under a budget: checks of parameters and models, which see no record, of records, and noise."""
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from .._noise_source import NoNoise, SecureNoise, SimulatedNoise, SystemNoise
 from .._parameters import check_array, check_X_y
+from .._random import as_seed_sequence
 from ..samplers._dp_target import has_range
+from ._chain_estimator import warn_user
 from ._confidential import check_confidential
 from ._dp_budget import Budget
 
@@ -113,3 +116,19 @@ class DPInputs:
             length = "n_params" if n_params is None else n_params
             raise ValueError(f"init must be {length} finite numbers, one a parameter, got init={start.tolist()}")
         return start
+
+    def _sources(self, n):
+        """One source of noise a chain, and one for what comes before and after."""
+        if self.mechanism is not None and not self.simulate:
+            return [SecureNoise() if self.secure else SystemNoise() for _ in range(n)]
+        seeds = as_seed_sequence(self.random_state).spawn(n)
+        source = NoNoise if self.mechanism is None else SimulatedNoise
+        return [source(np.random.default_rng(seed)) for seed in seeds]
+
+    def _warn_of_simulation(self):
+        if self.simulate and self.mechanism is not None:
+            warn_user(
+                "simulate=True: the noise came from a generator that random_state reproduces, so the result is NOT "
+                "private, whatever privacy_spent_ says; only for data that are not confidential",
+                UserWarning,
+            )

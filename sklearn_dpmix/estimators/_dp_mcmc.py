@@ -11,8 +11,6 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from .._chains import run_chains
-from .._noise_source import NoNoise, SecureNoise, SimulatedNoise, SystemNoise
-from .._random import as_seed_sequence
 from .._typing import Floats
 from ..samplers import PrivateNewton
 from ..samplers._dp_chain import PrivateChain
@@ -235,14 +233,6 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
     def _init(self, sampler, psi, source):
         return sampler.init(psi)
 
-    def _sources(self, n):
-        """One source of noise a chain, and one for what comes before and after."""
-        if self.mechanism is not None and not self.simulate:
-            return [SecureNoise() if self.secure else SystemNoise() for _ in range(n)]
-        seeds = as_seed_sequence(self.random_state).spawn(n)
-        source = NoNoise if self.mechanism is None else SimulatedNoise
-        return [source(np.random.default_rng(seed)) for seed in seeds]
-
     def _keep(self, budget, plan, states, source, n_records):
         """What may be published, and nothing else."""
         self.noise_multiplier_ = plan.multiplier
@@ -264,12 +254,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         return self.theta_draws_[:, int(self.burn_in * self.n_iter_) :]
 
     def _warn(self, plan):
-        if self.simulate and self.mechanism is not None:
-            warn_user(
-                "simulate=True: the noise came from a generator that random_state reproduces, so the result is NOT "
-                "private, whatever privacy_spent_ says; only for data that are not confidential",
-                UserWarning,
-            )
+        self._warn_of_simulation()
         if self.n_iter_ < plan.n_iter:
             warn_user(
                 f"interrupted: kept {self.n_iter_} of {plan.n_iter} iterations of each chain; the whole budget "

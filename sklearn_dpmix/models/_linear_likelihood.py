@@ -137,6 +137,17 @@ class LogisticLikelihood(LinearLikelihood):
         """Largest Frobenius norm of the difference of two records' information: √2 R²/4, since both are positive."""
         return None if self.data_norm is None else sqrt(2.0) * self.row_norm**2 / 4.0
 
+    @property
+    def largest_information(self) -> Any:
+        """Largest trace of a record's information: R²/4."""
+        return None if self.data_norm is None else self.row_norm**2 / 4.0
+
+    def mean_weight(self, mean: Any, variance: Any) -> Any:
+        """Mean p(1 - p) over records with normal logits, by κσ'(κm), κ = (1 + πv/8)^-½ (MacKay 1992, probit for σ)."""
+        scale = 1.0 / np.sqrt(1.0 + pi / 8.0 * variance)
+        p = expit(scale * mean)
+        return scale * p * (1.0 - p)
+
     @compiled
     def record_log_ratio(self, X, i, theta, new):
         sign = 1.0 - 2.0 * X[i, int(self.n_features)]

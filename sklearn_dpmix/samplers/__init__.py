@@ -1,4 +1,5 @@
-"""Samplers: of mixture posteriors, of simulators' parameters (``...ABC``), of private chains' starts."""
+"""Samplers: of mixture posteriors, of simulators' parameters (``...ABC``), of private chains' starts, and a private
+normal approximation."""
 
 from ._abc_importance import ImportanceABC
 from ._abc_markov import MarkovABC
@@ -16,6 +17,7 @@ from ._interweaved import Interweaved
 from ._jain_neal import JainNeal
 from ._neal5 import Neal5
 from ._neal8 import Neal8
+from ._normal_approximation import PrivateNormalApproximation
 from ._reuse import ReUse
 from ._sources import Sources
 from ._surrogate import Surrogate
@@ -36,6 +38,7 @@ __all__ = [
     "Neal5",
     "Neal8",
     "PrivateNewton",
+    "PrivateNormalApproximation",
     "ReUse",
     "RejectionABC",
     "SequentialABC",

@@ -1,0 +1,170 @@
+"""A curvature matrix given what was released of it with noise: independent walkers of Hamiltonian Monte Carlo."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+N_LEAPFROG = 6
+LONGEST_STEP = 0.6  # in units of the reference's standard deviations
+ACCEPTED = 0.8  # what the step length is tuned to while walkers settle
+
+
+class ReleasedScore(NamedTuple):
+    """Gradient and curvature of a log likelihood at a public θ0, released with Gaussian noise."""
+
+    theta: np.ndarray  # θ0, (p,)
+    gradient: np.ndarray  # z = g(θ0) + N(0, s_g² I)
+    gradient_noise: float  # s_g
+    curvature: np.ndarray  # Z = H(θ0) + E, density of E proportional to exp(-‖E‖²/(2 s_H²)), Frobenius
+    curvature_noise: float  # s_H
+    prior_precision: float  # θ ~ N(0, I/λ)
+    largest_trace: float  # of what H can be
+
+
+class CurvaturePosterior:
+    """H given a :class:`ReleasedScore`, with θ integrated out.
+
+    Prior: the trace uniform up to ``largest_trace``, and given the trace all positive matrices alike.  The gradient
+    given θ and H is N(aH(θ - θ0), bH + s_g² I), with constants a and b that are 1 where the log likelihood is
+    quadratic, so that with θ integrated out z ~ N(-aHθ0, S), S = bH + s_g² I + a²H²/λ.
+
+    H = R L D Lᵀ Rᵀ with L unit lower triangular, D diagonal and R a root of a guess; (log D, L) are scaled by the
+    curvature of the log density at the guess, which makes it close to a standard normal where noise is small.
+
+    Parameters
+    ----------
+    released : ReleasedScore
+    slope, spread : float
+        a and b.
+    """
+
+    def __init__(self, released, slope=1.0, spread=1.0):
+        self.released, self.slope, self.spread = released, slope, spread
+        self.p = p = len(released.gradient)
+        self.n_entries = p * (p + 1) // 2
+        self.lower = np.tril_indices(p, -1)
+        values, vectors = np.linalg.eigh(released.curvature)
+        h = self._guess(values)
+        self.root = vectors * np.sqrt(h)
+        self.guess = self.root @ self.root.T
+        # minus the second derivatives of the log density at the guess
+        noise, dims = released.curvature_noise**2, self.n_entries - 1
+        precision = np.diag(h * (2.0 * h - values) / noise + dims * h / h.sum()) - dims * np.outer(h, h) / h.sum() ** 2
+        size, axes = np.linalg.eigh(precision)
+        self.diagonal_root = axes / np.sqrt(np.maximum(size, 0.25))
+        below = 2.0 * h[self.lower[0]] * h[self.lower[1]] / noise + 2.0 * np.maximum(self._rise(h), 0.25)[self.lower[0]]
+        self.lower_sd = 1.0 / np.sqrt(below)
+        self.powers = p - np.arange(p, dtype=np.float64)  # of D in dH = Π d_i^(p - i + 1) d(log d) dL
+
+    def _total(self, h):
+        """Eigenvalues of S, of a matrix with eigenvalues h."""
+        one = self.released
+        return one.gradient_noise**2 + self.spread * h + self.slope**2 * h * h / one.prior_precision
+
+    def _rise(self, h):
+        """Slope in log h of what pulls eigenvalues up (volume) less what pulls them down (det S)."""
+        slope = self.spread * h + 2.0 * self.slope**2 * h * h / self.released.prior_precision
+        return 0.5 * (self.p + 1) - 0.5 * slope / self._total(h)
+
+    def _guess(self, values):
+        """Eigenvalues of a matrix near the mode, in the axes of Z."""
+        noise, dims = self.released.curvature_noise**2, self.n_entries - 1
+        most = 0.9 * self.released.largest_trace
+
+        def cost(u):
+            h = np.exp(u)
+            over = max(np.log(h.sum() / most), 0.0)
+            value = 0.5 * ((values - h) ** 2).sum() / noise + dims * np.log(h.sum()) - 0.5 * (self.p + 1) * u.sum()
+            value += 0.5 * np.log(self._total(h)).sum() + 50.0 * over**2
+            slope = -(values - h) * h / noise + (dims + 100.0 * over) * h / h.sum() - self._rise(h)
+            return value, slope
+
+        start = np.log(np.maximum(values, 0.1 * self.released.curvature_noise + 1e-12 * most))
+        start += min(0.0, np.log(most / np.exp(start).sum()))
+        h = np.exp(minimize(cost, start, jac=True, method="L-BFGS-B").x)
+        return h * min(1.0, most / h.sum())
+
+    # ---------------------------------------------------------------- coordinates
+
+    def _factors(self, x):
+        """(log D, root of D, LD^½) of walkers x, (size, n_entries)."""
+        log_d = x[:, : self.p] @ self.diagonal_root.T
+        T = np.zeros((len(x), self.p, self.p))
+        T[:, self.lower[0], self.lower[1]] = x[:, self.p :] * self.lower_sd
+        T[:, np.arange(self.p), np.arange(self.p)] = 1.0
+        root_d = np.exp(0.5 * log_d)[:, None, :]
+        return log_d, root_d, T * root_d
+
+    def matrices(self, x):
+        """H of walkers, (size, p, p)."""
+        B = self.root @ self._factors(x)[2]
+        return B @ B.transpose(0, 2, 1)
+
+    def log_density(self, x):
+        """Log density of walkers up to a constant, and its gradient: (size,), (size, n_entries)."""
+        one, a, b, diagonal = self.released, self.slope, self.spread, np.arange(self.p)
+        log_d, root_d, T = self._factors(x)
+        B = self.root @ T
+        H = B @ B.transpose(0, 2, 1)
+        trace = H[:, diagonal, diagonal].sum(axis=1)
+        S = H @ H * (a * a / one.prior_precision) + b * H
+        S[:, diagonal, diagonal] += one.gradient_noise**2
+        outside = ~(trace <= one.largest_trace)
+        S[outside] = np.eye(self.p)
+        log_det = 2.0 * np.log(np.linalg.cholesky(S)[:, diagonal, diagonal]).sum(axis=1)
+        inverse = np.linalg.inv(S)
+        r = one.gradient + a * (H @ one.theta)
+        q = (inverse @ r[:, :, None])[:, :, 0]
+        error = H - one.curvature
+        value = -0.5 * (error * error).sum(axis=(1, 2)) / one.curvature_noise**2 - (self.n_entries - 1) * np.log(trace)
+        value += log_d @ self.powers - 0.5 * log_det - 0.5 * (q * r).sum(axis=1)
+        # with respect to H (S and H commute), then to its factors
+        toward = a * a / one.prior_precision * (H @ q[:, :, None])[:, :, 0] + 0.5 * b * q - a * one.theta
+        outer = 0.5 * q[:, :, None] * toward[:, None, :]
+        G = outer + outer.transpose(0, 2, 1) - error / one.curvature_noise**2 - 0.5 * b * inverse
+        G -= (a * a / one.prior_precision) * (H @ inverse)
+        G[:, diagonal, diagonal] -= ((self.n_entries - 1) / trace)[:, None]
+        of_T = 2.0 * (self.root.T @ (G @ B))
+        of_log_d = 0.5 * (T * of_T).sum(axis=1) + self.powers
+        below = (of_T * root_d)[:, self.lower[0], self.lower[1]] * self.lower_sd
+        slope = np.concatenate([of_log_d @ self.diagonal_root, below], axis=1)
+        value[outside], slope[outside] = -np.inf, 0.0
+        return value, slope
+
+    # ---------------------------------------------------------------- walkers
+
+    def start(self, rng, n_walkers):
+        """(walkers, step length) to begin with: draws of the reference, nearer to the guess where not possible."""
+        x = rng.standard_normal((n_walkers, self.n_entries))
+        while np.any(outside := ~np.isfinite(self.log_density(x)[0])):
+            x[outside] *= 0.5
+        return x, 0.25
+
+    def settle(self, rng, x, step, n_steps):
+        """Walkers after ``n_steps`` in which the step length is tuned, and that length."""
+        for _ in range(n_steps):
+            x, rate = self.move(rng, x, step)
+            step = min(step * np.exp(0.8 * (rate - ACCEPTED)), LONGEST_STEP)
+        return x, step
+
+    def move(self, rng, x, step):
+        """Each walker's next state by Hamiltonian Monte Carlo, and the mean probability of acceptance."""
+        with np.errstate(over="ignore", invalid="ignore"):  # of trajectories that leave for infinity: not accepted
+            return self._move(rng, x, step)
+
+    def _move(self, rng, x, step):
+        value, slope = self.log_density(x)
+        momentum = rng.standard_normal(x.shape)
+        energy = value - 0.5 * (momentum * momentum).sum(axis=1)
+        lengths = step * rng.uniform(0.7, 1.3, (len(x), 1))
+        new = x
+        for _ in range(N_LEAPFROG):
+            momentum = momentum + 0.5 * lengths * slope
+            new = new + lengths * momentum
+            value, slope = self.log_density(new)
+            momentum = momentum + 0.5 * lengths * slope
+        change = value - 0.5 * (momentum * momentum).sum(axis=1) - energy
+        change[~np.isfinite(change)] = -np.inf
+        is_taken = np.log(rng.random(len(x))) < change
+        return np.where(is_taken[:, None], new, x), float(np.exp(np.minimum(change, 0.0)).mean())

@@ -1,0 +1,258 @@
+"""The normal approximation under a budget: curvature and coefficients given what was released, against quadrature."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import expit
+from sklearn.base import clone
+from statistical import assert_mean_close
+
+from sklearn_dpmix import DPLogisticRegressionMCMC
+from sklearn_dpmix._noise_source import SimulatedNoise
+from sklearn_dpmix.estimators._dp_normal import DPNormal
+from sklearn_dpmix.mechanisms import GaussianMechanism
+from sklearn_dpmix.models import LogisticLikelihood
+from sklearn_dpmix.privacy import PrivacyLedger, gaussian_mu
+from sklearn_dpmix.samplers import PrivateNormalApproximation
+from sklearn_dpmix.samplers._curvature import CurvaturePosterior, ReleasedScore
+from sklearn_dpmix.samplers._normal_approximation import Logits, NormalPosterior
+
+BUDGET = GaussianMechanism(epsilon=2.0, delta=1e-6)
+ONE = ReleasedScore(np.array([0.4]), np.array([9.0]), 15.0, np.array([[25.0]]), 9.0, 2.0, 100.0)
+TWO = ReleasedScore(
+    np.array([0.4, -0.2]), np.array([9.0, 4.0]), 15.0, np.array([[25.0, 4.0], [4.0, 8.0]]), 7.0, 2.0, 60.0
+)
+CONSTANTS = 0.8, 0.7  # slope, spread
+
+
+def walked(released, seed, n_steps=120):
+    """Draws of the entries of H, and of θ given H: (walkers, steps, ...)."""
+    rng, posterior = np.random.default_rng(seed), CurvaturePosterior(released, *CONSTANTS)
+    x, step = posterior.settle(rng, *posterior.start(rng, 60), 40)
+    kept = []
+    for _ in range(n_steps):
+        x, _ = posterior.move(rng, x, step)
+        kept.append(posterior.matrices(x))
+    H = np.array(kept).transpose(1, 0, 2, 3)
+    upper = np.triu_indices(H.shape[2])
+    return H[:, :, upper[0], upper[1]]
+
+
+def grid(released, n_points):
+    """(entries of H at the points of a grid, their probabilities), straight from the definition."""
+    p, top = len(released.theta), released.largest_trace
+    side = (np.arange(n_points) + 0.5) / n_points
+    if p == 1:
+        H = (top * side)[:, None, None]
+    else:  # trace, share of the first entry, correlation
+        trace, share, r = (part.ravel() for part in np.meshgrid(top * side, side, 2.0 * side - 1.0, indexing="ij"))
+        a, d = trace * share, trace * (1.0 - share)
+        H = np.array([[a, r * np.sqrt(a * d)], [r * np.sqrt(a * d), d]]).transpose(2, 0, 1)
+    slope, spread = CONSTANTS
+    S = spread * H + slope**2 * H @ H / released.prior_precision + released.gradient_noise**2 * np.eye(p)
+    mean = -slope * H @ released.theta
+    error = H - released.curvature
+    log_p = -0.5 * (error**2).sum(axis=(1, 2)) / released.curvature_noise**2
+    rest = released.gradient - mean
+    log_p -= 0.5 * np.linalg.slogdet(S)[1] + 0.5 * np.einsum("ki,kij,kj->k", rest, np.linalg.inv(S), rest)
+    if p == 2:  # flat in H given the trace: dH = trace √(share (1 - share)) trace d(trace, share, r), over trace²
+        log_p += 0.5 * np.log(share * (1.0 - share))
+    weights = np.exp(log_p - log_p.max())
+    upper = np.triu_indices(p)
+    return H[:, upper[0], upper[1]], weights / weights.sum()
+
+
+def moments(entries):
+    return np.concatenate([entries, entries**2], axis=-1)
+
+
+@pytest.mark.parametrize("released, n_points", [(ONE, 20_000), (TWO, 120)], ids=["one", "two"])
+def test_the_curvature_has_its_posterior(released, n_points):
+    """Against quadrature; one that ignores half of the curvature's noise, or the gradient's, is found out."""
+    entries, weights = grid(released, n_points)
+    exact = weights @ moments(entries)
+    assert_mean_close(moments(walked(released, 0)), exact, min_ess=400)
+    for wrong in ({"curvature_noise": 0.5 * released.curvature_noise}, {"gradient_noise": 1.0}):
+        with pytest.raises(AssertionError):
+            assert_mean_close(moments(walked(released._replace(**wrong), 1)), exact, min_ess=400)
+
+
+def test_the_slope_of_the_log_density():
+    """By differences, in all coordinates, with every term at work."""
+    rng, p = np.random.default_rng(2), 4
+    root = rng.standard_normal((p, p))
+    released = ReleasedScore(rng.standard_normal(p), 9.0 * rng.standard_normal(p), 3.0, root @ root.T, 2.0, 0.2, 40.0)
+    posterior = CurvaturePosterior(released, *CONSTANTS)
+    x = 0.5 * rng.standard_normal((3, posterior.n_entries))
+    _, slope = posterior.log_density(x)
+    for j, step in enumerate(1e-5 * np.eye(posterior.n_entries)):
+        up, down = (posterior.log_density(x + sign * step)[0] for sign in (1.0, -1.0))
+        np.testing.assert_allclose(slope[:, j], (up - down) / 2e-5, rtol=1e-5, atol=1e-5)
+
+
+MODEL = LogisticLikelihood(n_features=1, fit_intercept=False, prior_sigma=3.0, data_norm=1.0)
+
+
+def exact_coefficient(posterior):
+    """Distribution function of θ under the model's own a(θ) and b(θ), by quadrature over (H, θ)."""
+    one = posterior.released
+    H = (np.arange(600) + 0.5) / 600 * one.largest_trace
+    theta = np.linspace(-15.0, 15.0, 1501)
+    slope, spread = posterior.logits.flatness(theta[:, None])
+    z = stats.norm.logpdf(one.gradient[0], H[:, None] * slope * (theta - one.theta[0]),
+                          np.sqrt(spread * H[:, None] + one.gradient_noise**2))  # fmt: skip
+    log_p = z + stats.norm.logpdf(one.curvature[0, 0], H, one.curvature_noise)[:, None] + stats.norm.logpdf(theta, 0, 3)
+    p = np.exp(log_p - log_p.max()).sum(axis=0)
+    return theta, np.cumsum(p) / p.sum()
+
+
+def test_coefficients_have_their_posterior():
+    """Where the log likelihood is far from a quadratic; weights, mixture and walkers, at alpha = 1e-6 of 300 draws.
+
+    Fifty fits of which six draws each are taken: what resampling repeats is spread.  Constant a and b are found out.
+    """
+    released = ReleasedScore(np.array([0.2]), np.array([60.0]), 15.0, np.array([[40.0]]), 20.0, 1.0 / 9.0, 100.0)
+    drawn, plain = [], []
+    for seed in range(50):
+        posterior = NormalPosterior(released, MODEL, 400)
+        drawn.append(posterior.draws(np.random.default_rng([3, seed]), 100)[:6, 0])
+        assert posterior.power == 1.0
+        H = posterior._curvatures(np.random.default_rng([4, seed]), 100)
+        mean, root = posterior._given(H, 1.0, 1.0)
+        plain.append(mean[:, 0] + np.random.default_rng([5, seed]).standard_normal(100) / root[:, 0, 0])
+    theta, cdf = exact_coefficient(posterior)
+
+    def p_value(draws):
+        return stats.kstest(np.interp(np.ravel(draws), theta, cdf), "uniform").pvalue
+
+    assert p_value(drawn) > 1e-6 > p_value(plain)
+
+
+def test_flatness_is_that_of_normal_logits():
+    """a and b against averages over made-up rows; 6 % is room for rows that are not normal."""
+    rng = np.random.default_rng(6)
+    model = LogisticLikelihood(n_features=2, data_norm=2.0)
+    X = np.clip(rng.normal([0.3, -0.2], 0.6, (100_000, 2)), -1.4, 1.4)
+    design, at, to = np.column_stack([X, np.ones(len(X))]), np.array([0.5, 0.2, -0.4]), np.array([2.0, -1.5, 0.8])
+
+    def weight(theta):
+        p = expit(design @ theta)
+        return (p * (1.0 - p)).mean()
+
+    H = model.observed_information(np.column_stack([X, np.zeros(len(X))]), at)
+    slope, spread = Logits(model, H, at, len(X)).flatness(to[None])
+    way = np.mean([weight(at + t * (to - at)) for t in (np.arange(40) + 0.5) / 40])
+    np.testing.assert_allclose([slope[0], spread[0]], [way / weight(at), weight(to) / weight(at)], rtol=0.06)
+
+
+def rows(n=4000, seed=7):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 2)) / np.sqrt(2.0)
+    return X, (rng.random(n) < expit(2.0 * X[:, 0] - X[:, 1] - 0.5)).astype(int)
+
+
+def fitted(rho, **parameters):
+    X, y = rows()
+    model = DPLogisticRegressionMCMC(GaussianMechanism(rho=rho), data_norm=1.0, simulate=True, random_state=0)
+    with pytest.warns(UserWarning, match="NOT private"):
+        return model.set_params(**parameters).fit(X, y)
+
+
+def test_without_noise_it_is_the_laplace_approximation():
+    """Mode and inverse curvature by Newton's method on the records; catches a likelihood counted twice or never."""
+    X, y = rows()
+    design, theta = np.column_stack([X, np.ones(len(X))]), np.zeros(3)
+    for _ in range(20):
+        p = expit(design @ theta)
+        precision = (design * (p * (1.0 - p))[:, None]).T @ design + np.eye(3) / 9.0
+        theta = theta + np.linalg.solve(precision, design.T @ (y - p) - theta / 9.0)
+    model = fitted(1e7, sampler=PrivateNormalApproximation(n_draws=4000, n_steps=6))
+    draws = np.column_stack([model.coef_draws_[0], model.intercept_draws_[0]])
+    white = (draws - theta) @ np.linalg.cholesky(precision)
+    assert np.all(np.abs(white.mean(axis=0)) < 5.0 / np.sqrt(1000.0))
+    np.testing.assert_allclose(np.cov(white.T), np.eye(3), atol=0.15)
+    noisy = fitted(0.02)
+    assert np.all(noisy.coef_draws_.std(axis=(0, 1)) > 1.3 * model.coef_draws_.std(axis=(0, 1)))
+
+
+def test_it_releases_what_it_pays_for():
+    """A gradient and a curvature a step, at the planned noise; catches a release more, or one that is not counted."""
+    counts = []
+
+    class Counting(SimulatedNoise):
+        def release(self, values, sensitivity, multiplier):
+            counts.append((len(values), multiplier))
+            return super().release(values, sensitivity, multiplier)
+
+    model = LogisticLikelihood(n_features=2, data_norm=1.0)
+    estimator = DPNormal(PrivateNormalApproximation(n_steps=3), BUDGET, model=model, simulate=True)
+    estimator._sources = lambda n: [Counting(np.random.default_rng(i)) for i in range(n)]
+    with pytest.warns(UserWarning, match="NOT private"):
+        estimator.fit(*rows(200))
+    assert [size for size, _ in counts] == [3, 6] * 3
+    np.testing.assert_allclose(sum(0.5 / m**2 for _, m in counts), gaussian_mu(2.0, 1e-6), rtol=1e-9)
+    assert 2.0 - 1e-6 < estimator.privacy_spent_.epsilon <= 2.0
+    one = estimator.released_  # noise = multiplier times the largest difference of two records
+    farthest = model.gradient_range(one.theta, np.eye(3))
+    np.testing.assert_allclose(one.gradient_noise / counts[-2][1], farthest, rtol=1e-5)
+    np.testing.assert_allclose(one.curvature_noise / counts[-1][1], model.information_range(one.theta))
+
+
+def test_largest_information_bounds_every_record():
+    """And is reached, at θ = 0 by the longest row."""
+    model = LogisticLikelihood(n_features=2, data_norm=1.5)
+    rng = np.random.default_rng(8)
+    X = model.clip_records(np.column_stack([4.0 * rng.standard_normal((200, 2)), np.zeros(200)]))
+    traces = [np.trace(model.observed_information(x[None], np.zeros(3))) for x in X]
+    np.testing.assert_allclose(max(traces), model.largest_information)
+    assert np.trace(model.observed_information(X[:1], np.ones(3))) < model.largest_information
+
+
+def test_default_is_draws_and_no_chains(recwarn):
+    """No R-hat, no warning, one row of draws; what is in the summary without them; a ledger that is charged once."""
+    ledger = PrivacyLedger(2.5, 1e-6)
+    model = DPLogisticRegressionMCMC(BUDGET, data_norm=1.0, ledger=ledger).fit(*rows(1000))
+    assert not [w for w in recwarn if "mixed" in str(w.message)] and not hasattr(model, "r_hat_")
+    assert model.coef_draws_.shape == (1, 1000, 2) and model.intercept_draws_.shape == (1, 1000)
+    assert list(model.summary().index) == ["coef[0]", "coef[1]", "intercept"]
+    assert ledger.spent.epsilon == pytest.approx(model.privacy_spent_.epsilon, rel=1e-3)
+    named = clone(model).set_params(sampler="normal", ledger=None).fit(*rows(1000))
+    assert type(named.sampler_) is type(model.sampler_) and not np.array_equal(named.coef_, model.coef_)
+    with pytest.raises(ValueError, match="budget"):
+        model.fit(*rows(1000))
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"sampler": PrivateNormalApproximation(n_steps=0)}, "n_steps of PrivateNormalApproximation"),
+        ({"sampler": PrivateNormalApproximation(n_draws=5)}, "n_draws of PrivateNormalApproximation"),
+        ({"sampler": PrivateNormalApproximation(curvature_share=1.0)}, "curvature_share of PrivateNormalApproximation"),
+        ({"sampler": "normal", "mechanism": None}, "needs a mechanism"),
+        ({"sampler": PrivateNormalApproximation(secure=True), "simulate": True}, "exclude each other"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    """Each names what is wrong."""
+    with pytest.raises(ValueError, match=message):
+        DPLogisticRegressionMCMC(BUDGET, data_norm=1.0).set_params(**parameters).fit(*rows(50))
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_truth():
+    """90 % intervals of sixty releases; catches one without the noise of the gradient, which holds in two thirds."""
+    rng, held, of_twin = np.random.default_rng(9), [], []
+    truth = np.array([2.0, -1.0, -0.5])
+    for seed in range(60):
+        X, y = rows(2000, seed=[9, seed])
+        model = DPLogisticRegressionMCMC(GaussianMechanism(epsilon=0.5, delta=1e-6), data_norm=1.0)
+        with pytest.warns(UserWarning, match="NOT private"):
+            model.set_params(simulate=True, random_state=seed).fit(X, y)
+        twin = NormalPosterior(model.sampler_.released_._replace(gradient_noise=0.1), model.sampler_.model, len(X))
+        draws = np.column_stack([model.coef_draws_[0], model.intercept_draws_[0]])
+        for found, of in ((held, draws), (of_twin, twin.draws(rng, 1000))):
+            low, high = np.quantile(of, [0.05, 0.95], axis=0)
+            found.append((low <= truth) & (truth <= high))
+    # coefficients of a release are dependent: sixty, not 180, at 1e-6
+    assert stats.binom.cdf(np.mean(held) * 60, 60, 0.9) > 1e-6
+    assert stats.binom.cdf(np.mean(of_twin) * 60, 60, 0.9) < 1e-6
