@@ -129,6 +129,8 @@ class Smooth(Case):
         return mechanism.multiplier_ * mechanism.query.smooth_sensitivity(X, mechanism.xi_)
 
     def sample(self, mechanism, X, n, rng):
+        if rng is None:  # as users call it
+            return np.array([mechanism.privatize(X) for _ in range(n)])
         statistics = np.repeat(mechanism._statistics(X), n, axis=0)
         k = 1 if mechanism.n_hidden else 2
         return statistics[:, :k] + mechanism._draw(rng, statistics)
