@@ -1,0 +1,209 @@
+"""Do intervals hold the truth that people meet?  ``python -m benchmarks.coverage [--releases 200] [--jobs 2] [part ...]``
+
+Ranks over truths drawn from the prior cannot see a default prior that is far from ordinary data.  Here the truth is
+fixed and ordinary, many data sets are drawn from it and released, and the default fit's intervals are counted.
+
+A row is one number (a coefficient, a mean, a quantile) under one estimator, population, number of records and ε: the
+posterior mean's distance from the truth, averaged, in posterior standard deviations; how often equal-tailed 50 % and
+90 % intervals hold the truth; and the median width of the 90 % ones, over that of the usual interval without noise.
+"""
+
+import argparse
+import pathlib
+import warnings
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy import stats
+
+from sklearn_dpmix import PrivateDPMixture, PrivateExpFamilyGibbs, PrivateLinearRegressionDA
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.queries import RegressionMoments, SufficientStatistics
+
+PAGE = pathlib.Path(__file__).parents[1] / "docs" / "coverage.md"
+Z90 = stats.norm.ppf(0.95)
+
+
+class Cell(NamedTuple):
+    """One row's setting."""
+
+    part: str
+    population: str
+    n: int
+    epsilon: float
+    noise: str
+    knows: bool  # whether the model holds in this population
+
+
+class Answer(NamedTuple):
+    """Draws of a number, its truth, and the half-width of the usual 90 % interval without noise."""
+
+    draws: np.ndarray
+    truth: float
+    usual: float
+
+
+# --- populations ------------------------------------------------------------------------------------------------------
+
+PREDICTORS = {
+    "uniform": lambda rng, n: rng.random(n),
+    "exponential": lambda rng, n: np.minimum(rng.exponential(0.2, n), 1.0),
+    "binary": lambda rng, n: (rng.random(n) < 0.3).astype(float),
+    "three values": lambda rng, n: rng.choice([0.1, 0.4, 0.9], n),
+}
+ERRORS = {"normal": lambda rng, n: rng.standard_normal(n), "t3": lambda rng, n: rng.standard_t(3, n) / sqrt(3.0)}
+
+#: Laws of records within (0, 100).
+RECORDS = {
+    "normal": stats.norm(40.0, 10.0),
+    "uniform": stats.uniform(20.0, 50.0),
+    "exponential": stats.expon(scale=12.0),
+    "heavy tail": stats.t(3, loc=50.0, scale=6.0),
+    "skewed": stats.beta(2.0, 8.0, scale=100.0),
+    "five values": stats.rv_discrete(values=([10, 20, 30, 60, 80], [0.3, 0.3, 0.2, 0.15, 0.05])),
+}
+
+
+def mechanism_of(cell, query=None, bounds=None):
+    if cell.noise == "Laplace":
+        return LaplaceMechanism(cell.epsilon, query=query, bounds=bounds)
+    return GaussianMechanism(cell.epsilon, 1e-6, query=query, bounds=bounds)
+
+
+# --- estimators -------------------------------------------------------------------------------------------------------
+
+
+def regression(cell, rng, seed):
+    """y = 0.2 + 0.5 x + an error of standard deviation 0.05, bounds (0, 1)."""
+    law, error = cell.population.split(", ")
+    x = PREDICTORS[law](rng, cell.n)
+    y = 0.2 + 0.5 * x + 0.05 * ERRORS[error.removesuffix(" errors")](rng, cell.n)
+    mechanism = mechanism_of(cell, RegressionMoments((0, 1), (0, 1), n_features=1))
+    S = mechanism.privatize(np.column_stack([x, y]), random_state=rng)
+    model = PrivateLinearRegressionDA(mechanism, n_records=cell.n, random_state=seed).fit(S)
+    spread = 0.05 / sqrt(cell.n)
+    at_zero = sqrt(1.0 + x.mean() ** 2 / x.var())
+    return {
+        "slope": Answer(model.coef_draws_.ravel(), 0.5, Z90 * spread / x.std()),
+        "intercept": Answer(model.intercept_draws_.ravel(), 0.2, Z90 * spread * at_zero),
+        "sigma": Answer(model.sigma_draws_.ravel(), 0.05, Z90 * spread / sqrt(2.0)),
+    }
+
+
+def normal_family(cell, rng, seed):
+    """Mean and standard deviation by ``family="normal"``, bounds (0, 100)."""
+    law = RECORDS[cell.population]
+    x = law.rvs(size=cell.n, random_state=rng)
+    mechanism = mechanism_of(cell, SufficientStatistics("normal", bounds=(0, 100)))
+    S = mechanism.privatize(x[:, None], random_state=rng)
+    model = PrivateExpFamilyGibbs(mechanism, family="normal", n_records=cell.n, random_state=seed).fit(S)
+    mean, variance = model.theta_draws_.reshape(-1, 2).T
+    return {
+        "mean": Answer(mean, law.mean(), Z90 * law.std() / sqrt(cell.n)),
+        "sd": Answer(np.sqrt(variance), law.std(), Z90 * law.std() / sqrt(2.0 * cell.n)),
+    }
+
+
+def mixture(cell, rng, seed):
+    """Mean, median and 0.9 quantile by ``PrivateDPMixture``, bounds (0, 100)."""
+    law = RECORDS[cell.population]
+    x = np.clip(law.rvs(size=(cell.n, 1), random_state=rng), 0.0, 100.0)
+    mechanism = mechanism_of(cell, bounds=(0, 100))
+    Z = mechanism.privatize(x, random_state=rng)
+    model = PrivateDPMixture(mechanism, random_state=seed).fit(Z)
+    found = {"mean": Answer(model.moment_draws().mean.ravel(), law.mean(), Z90 * law.std() / sqrt(cell.n))}
+    if isinstance(law.dist, stats.rv_continuous):
+        quantiles = model.quantile_draws([0.5, 0.9]).reshape(-1, 2).T
+        for name, draws, q in zip(("median", "0.9 quantile"), quantiles, (0.5, 0.9), strict=True):
+            usual = Z90 * sqrt(q * (1 - q) / cell.n) / law.pdf(law.ppf(q))
+            found[name] = Answer(draws, float(law.ppf(q)), usual)
+    return found
+
+
+PARTS = {"regression": regression, "normal family": normal_family, "mixture": mixture}
+
+CELLS = [
+    *(
+        Cell("regression", f"{law}, {error} errors", n, epsilon, noise, error == "normal")
+        for law in PREDICTORS
+        for error in ERRORS
+        for n, epsilon, noise in ((300, 1.0, "Laplace"), (3000, 5.0, "Laplace"), (100_000, 1.0, "Gaussian"))
+        if error == "normal" or n == 3000
+    ),
+    *(
+        Cell("normal family", law, n, epsilon, noise, law == "normal")
+        for law in ("normal", "uniform", "exponential", "heavy tail")
+        for n, epsilon, noise in ((500, 1.0, "Laplace"), (5000, 1.0, "Laplace"), (5000, 10.0, "Gaussian"))
+        if law == "normal" or n == 5000
+    ),
+    *(Cell("mixture", law, 500, epsilon, "Laplace", True) for law in RECORDS for epsilon in (2.0, 10.0)),
+]
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def one_release(cell, seed):
+    """{name: (bias in posterior sds, in the 50 % interval, in the 90 % one, width over the usual)} of one data set."""
+    rng = np.random.default_rng([seed, cell.n, int(1000 * cell.epsilon)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        answers = PARTS[cell.part](cell, rng, seed)
+    rows = {}
+    for name, (draws, truth, usual) in answers.items():
+        low, lower, upper, high = np.quantile(draws, [0.05, 0.25, 0.75, 0.95])
+        bias = (draws.mean() - truth) / draws.std()
+        rows[name] = bias, lower <= truth <= upper, low <= truth <= high, (high - low) / (2.0 * usual)
+    return rows
+
+
+def measure(cell, n_releases, n_jobs=1):
+    """{name: array (n_releases, 4)}, as :func:`one_release` has them."""
+    found = Parallel(n_jobs=n_jobs)(delayed(one_release)(cell, seed) for seed in range(n_releases))
+    return {name: np.array([rows[name] for rows in found], dtype=float) for name in found[0]}
+
+
+HEADER = """# Coverage of ordinary truths
+
+`python -m benchmarks.coverage` writes this page.  The truth is fixed, data sets are drawn from it and released, and each is
+fitted with the defaults.  *Bias*: mean distance of the posterior mean from the truth, in posterior standard deviations.
+*50 %* and *90 %*: how often equal-tailed intervals hold the truth; with 200 releases a 90 % interval that is right shows
+0.86 to 0.94.  *Width*: median width of the 90 % interval over that of the usual one without noise.  Populations in
+italics are ones that the model is knowingly wrong for: what that costs is what their rows are there to tell.
+"""
+
+
+def table(part, rows):
+    lines = [f"## {part[0].upper() + part[1:]}\n", f"{PARTS[part].__doc__}\n"]
+    lines += ["| population | n | ε | noise | of | bias | 50 % | 90 % | width |", "|---|---|---|---|---|---|---|---|---|"]
+    for cell, found in rows:
+        population = cell.population if cell.knows else f"*{cell.population}*"
+        for name, values in found.items():
+            bias, half, most = values[:, :3].mean(axis=0)
+            width = np.median(values[:, 3])
+            lines.append(
+                f"| {population} | {cell.n} | {cell.epsilon:g} | {cell.noise} | {name} | {bias:+.2f} | {half:.2f} | "
+                f"{most:.2f} | {width:.1f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help="which estimators")
+    parser.add_argument("--releases", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    parts = [HEADER, f"Releases in each row: {options.releases}, seeds 0 to {options.releases - 1}.\n"]
+    for part in options.parts:
+        cells = [cell for cell in CELLS if cell.part == part]
+        parts.append(table(part, [(cell, measure(cell, options.releases, options.jobs)) for cell in cells]))
+        print(parts[-1], flush=True)
+    if set(options.parts) == set(PARTS):
+        PAGE.write_text("\n".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
