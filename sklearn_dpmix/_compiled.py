@@ -25,6 +25,8 @@ import numpy as np
 from numba import jit, types
 from numba.core import cgutils, config
 from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher, cpu_target
@@ -46,6 +48,47 @@ from ._typing import Function
 __all__ = ["Component", "Value", "compiled", "entry", "helper", "lower"]
 
 _OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
+class _Part(JITCodeLibrary):
+    """The code of a function that only compiled code calls: linked into its callers, and optimised there.
+
+    numba would optimise it, and make machine code of it, by itself; and again as a part of each function that it is
+    linked into, at every level.
+    """
+
+    def finalize(self):
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._final_module.verify()
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name):
+        self._ensure_finalized()
+        return 0  # no machine code
+
+    @property
+    def codegen(self):
+        return _NoEnvironment
+
+
+class _NoEnvironment:
+    """What numba asks for a place to keep the objects of a function that Python calls: a part has none."""
+
+    @staticmethod
+    def set_env(name, env):
+        pass
+
+
+class _PartCompiler(Compiler):
+    """Compiles into a :class:`_Part`."""
+
+    def compile_extra(self, func):
+        self.state.library = _Part(self.state.targetctx.codegen(), func.__qualname__)
+        return super().compile_extra(func)
 
 
 class _Helper(CPUDispatcher):
@@ -71,7 +114,7 @@ def helper(function: Function) -> Function:
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return function
     options = _OPTIONS | {"no_cpython_wrapper": True, "_nrt": _counts_references(function)}
-    return _Helper(function, targetoptions=options)  # type: ignore[return-value]
+    return _Helper(function, targetoptions=options, pipeline_class=_PartCompiler)  # type: ignore[return-value]
 
 
 def _counts_references(function):
@@ -448,6 +491,7 @@ def _overload(cls, name, method):
     resolve.__signature__ = inspect.signature(method)
     # a call that is not inlined counts the references to all arrays of the values that it passes
     options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": True}
+    options["pipeline_class"] = _PartCompiler
     overload_method(cls, name, jit_options=options)(resolve)
 
 
