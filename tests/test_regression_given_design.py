@@ -102,7 +102,7 @@ def truth(name):
 
 
 def check(name, **changes):
-    p, n, mechanism, release = CASES[name]
+    _, n, mechanism, release = CASES[name]
     model = PrivateLinearRegressionDA(mechanism, prior=PRIOR, n_records=n, n_draws=10_000, random_state=7)
     model.set_params(**changes).fit(np.array(release))
     middle, half = np.mean(BOUNDS[1]), np.ptp(BOUNDS[1]) / 2

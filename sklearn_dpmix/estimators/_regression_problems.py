@@ -51,7 +51,7 @@ class KnownRecords:
     restored = KnownState.restored
 
     def __init__(self, prior, X, y):
-        records = np.column_stack([X, y])
+        records = np.ascontiguousarray(np.column_stack([X, y]))  # the same sums for any order in memory
         centre, half = records.mean(axis=0), 2.0 * records.std(axis=0)
         flat = ~(half > 1e-12 * np.abs(centre))
         half[flat] = np.where(centre == 0.0, 1.0, np.abs(centre))[flat]
