@@ -192,17 +192,18 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         with self._refit() as earlier:
             problem = read_problem(self, S)
             keep_names(self, S, problem.S)
-            engine = choose_engine(problem, self.approximation)
+            engine = choose_engine(problem.in_units(), self.approximation)
             self._n_records_ = self.n_records
             if self.mechanism is not None:
                 self.release_ = problem.S
             self.family_, self.prior_, self.approximation_ = problem.family, problem.prior, engine.approximation
-            self._advance_chains(problem.S, engine.init, engine.advance, methodcaller("_keep", engine), earlier)
+            keep = methodcaller("_keep", engine, problem)
+            self._advance_chains(problem.S, engine.init, engine.advance, keep, earlier)
         self._warn_about_chains()
         return self
 
-    def _keep(self, engine):
-        self.theta_draws_ = self._all_draws("theta")
+    def _keep(self, engine, problem):
+        self.theta_draws_ = problem.theta_from_units(self._all_draws("theta"))
         if not np.all(np.isfinite(self.theta_draws_)):
             raise FloatingPointError(
                 f"the parameters of {self.family_!r} left the range of floating point: records and release must be in "

@@ -82,7 +82,9 @@ def records_engine(problem, found):
     family, S = problem.family, problem.S
     d = family.n_free
     centres, factors = found[0][:, :d], found[1][:, :d, :d]
-    model = RECORD_MODELS[family.names[0]](family, problem.prior, problem.bounds, problem.outside, centres, factors)
+    model = RECORD_MODELS[family.names[0]](
+        family, problem.prior, problem.bounds, problem.outside, problem.gains, centres, factors
+    )
     n_records = problem.n_records
     start, most, count = number_of_records(n_records)
     channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])
@@ -163,7 +165,7 @@ def normal_engine(problem):
     family = problem.family
     if isinstance(family, Multinomial):
         return normal_counts_engine(problem)
-    model = family._lower(prior=problem.prior, bounds=problem.bounds, outside=problem.outside)
+    model = lowered(problem)
     given = problem.S[0] if problem.mechanism is None else None
     kind = NormalApproximation
     if given is None and problem.mechanism.is_discrete:
@@ -171,6 +173,13 @@ def normal_engine(problem):
     sampler = kind(*modes(problem), problem.n_known, problem.S.shape[1], given is not None)
     init = partial(sampler.init, model, family.n_params, given)
     return statistic_engine("normal", sampler._lower(), model, problem, init)
+
+
+def lowered(problem):
+    """The family as compiled code sees it, with all that says what a record adds."""
+    return problem.family._lower(
+        prior=problem.prior, bounds=problem.bounds, outside=problem.outside, gains=problem.gains
+    )  # fmt: skip
 
 
 def normal_counts_engine(problem):
@@ -191,7 +200,7 @@ def normal_counts_engine(problem):
 def modes(problem):
     """Modes of the posterior under the normal approximation and Gaussian noise: :func:`find_modes`."""
     family, prior, mechanism, S = problem.family, problem.prior, problem.mechanism, problem.S
-    model = family._lower(prior=prior, bounds=problem.bounds, outside=problem.outside)
+    model = lowered(problem)
     y, noise = S[0], np.zeros(S.shape[1])
     if mechanism is not None:
         scale = np.broadcast_to(mechanism.noise_scale_for(S.shape[1]), (len(S),))
