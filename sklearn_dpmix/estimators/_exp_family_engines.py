@@ -17,7 +17,8 @@ from ..samplers._number import counting
 from ..samplers._statistic import ACCEPTED, PROPOSED, advance_statistic
 from ..samplers._statistic_counts import Counts
 from ..samplers._statistic_given import GivenBeta, GivenNormal
-from ..samplers._statistic_modes import find_modes
+from ..samplers._statistic_mixture import fit_mixture
+from ..samplers._statistic_modes import collapsed, find_modes
 from ..samplers._statistic_normal import NormalApproximation, RoundedNormalApproximation
 from ..samplers._statistic_normal_counts import NormalCounts
 from ..samplers._statistic_records import FamilyAugmentation
@@ -170,7 +171,7 @@ def normal_engine(problem):
     kind = NormalApproximation
     if given is None and problem.mechanism.is_discrete:
         kind = RoundedNormalApproximation
-    sampler = kind(*modes(problem), problem.n_known, problem.S.shape[1], given is not None)
+    sampler = kind(*fit_mixture(collapsed_of(problem), *modes(problem)), problem.n_known, *matched_noise(problem), given is not None)
     init = partial(sampler.init, model, family.n_params, given)
     return statistic_engine("normal", sampler._lower(), model, problem, init)
 
@@ -199,19 +200,29 @@ def normal_counts_engine(problem):
 
 def modes(problem):
     """Modes of the posterior under the normal approximation and Gaussian noise: :func:`find_modes`."""
-    family, prior, mechanism, S = problem.family, problem.prior, problem.mechanism, problem.S
-    model = lowered(problem)
-    y, noise = S[0], np.zeros(S.shape[1])
-    if mechanism is not None:
-        scale = np.broadcast_to(mechanism.noise_scale_for(S.shape[1]), (len(S),))
-        weight = scale**-2.0 / np.sum(scale**-2.0)  # of each release, by the precision of its noise
-        unit = variance_of(mechanism) / np.mean(scale**2)
-        y, noise = weight @ S, np.full(S.shape[1], unit * np.sum(weight**2 * scale**2))
+    family = problem.family
+    starts = family.to_free(problem.prior.draw(np.random.default_rng(0), N_SEARCHED, family))
+    count = 0.0 if problem.n_known else float(problem.n_records.value)
+    return find_modes(collapsed_of(problem), starts, problem.n_known, count)
+
+
+def collapsed_of(problem):
+    """The log density of θ (and n) under the normal approximation and Gaussian noise."""
     count = count_noise = 1.0
     if not problem.n_known:
         count, count_noise = float(problem.n_records.value), variance_of(problem.n_records.mechanism)
-    starts = family.to_free(prior.draw(np.random.default_rng(0), N_SEARCHED, family))
-    return find_modes(model, starts, y, noise, problem.n_known, count, count_noise)
+    return collapsed(lowered(problem), *matched_noise(problem), problem.n_known, count, count_noise)
+
+
+def matched_noise(problem):
+    """Mean of the releases and the variance of its noise, (n_statistics,) each."""
+    mechanism, S = problem.mechanism, problem.S
+    if mechanism is None:
+        return S[0], np.zeros(S.shape[1])
+    scale = np.broadcast_to(mechanism.noise_scale_for(S.shape[1]), (len(S),))
+    weight = scale**-2.0 / np.sum(scale**-2.0)  # of each release, by the precision of its noise
+    unit = variance_of(mechanism) / np.mean(scale**2)
+    return weight @ S, np.full(S.shape[1], unit * np.sum(weight**2 * scale**2))
 
 
 def variance_of(mechanism):

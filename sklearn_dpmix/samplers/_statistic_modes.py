@@ -48,14 +48,12 @@ def log_collapsed(model, V, y, noise, n, count, count_noise, mean, root, out):
         out[i] = value if value > -math.inf else -math.inf
 
 
-def find_modes(model, starts, y, noise, n_records, count=0.0, count_noise=1.0):
-    """Return (centres (m, d), factors (m, d, d), log_weights (m,)) of the modes.
+def collapsed(model, y, noise, n_records, count=0.0, count_noise=1.0):
+    """The log density of rows of coordinates, as a function.
 
     Parameters
     ----------
     model : component value
-    starts : ndarray of shape (n_starts, n_free)
-        Points to climb from.
     y : ndarray of shape (k,)
         Mean of the releases.
     noise : ndarray of shape (k,)
@@ -63,7 +61,7 @@ def find_modes(model, starts, y, noise, n_records, count=0.0, count_noise=1.0):
     n_records : float
         0 where it is unknown, and was released as ``count`` with noise of variance ``count_noise``.
     """
-    k, d = len(y), starts.shape[1]
+    k = len(y)
     mean, root = np.zeros(k), np.zeros((k, k))
     y, noise = np.array(y, dtype=np.float64), np.maximum(np.array(noise, dtype=np.float64), 1e-300)
 
@@ -75,6 +73,22 @@ def find_modes(model, starts, y, noise, n_records, count=0.0, count_noise=1.0):
         )  # fmt: skip
         return np.maximum(out, -FARTHEST)
 
+    return log_density
+
+
+def find_modes(log_density, starts, n_records, count=0.0):
+    """Return (centres (m, d), factors (m, d, d), log_weights (m,)) of the modes.
+
+    Parameters
+    ----------
+    log_density : function
+        What :func:`collapsed` returns.
+    starts : ndarray of shape (n_starts, n_free)
+        Points to climb from.
+    n_records : float
+        0 where it is unknown, and was released as ``count``.
+    """
+    d = starts.shape[1]
     axes = [np.linspace(-GRID_END, GRID_END, N_GRID)]
     if d == 2:
         axes = [np.quantile(column, np.linspace(0.001, 0.999, N_QUANTILES)) for column in starts.T]
