@@ -17,15 +17,16 @@ from .._typing import Array, Floats, Seed
 from ..models import Family, Multinomial
 from ..queries import NoisyCount
 from ._auto_draws import AutoDraws
-from ._chain_estimator import ChainEstimator
+from ._chain_estimator import ChainEstimator, warn_user
 from ._curator import keep_names
 from ._datatree import Contents
 from ._datatree_contents import ExpFamilyContents
 from ._decorators import fit_context, with_callbacks
 from ._exp_family_engines import choose_engine
-from ._exp_family_inputs import read_problem
+from ._exp_family_inputs import N_PRIOR, read_problem, share_inside
 
 CHUNK = 2**22  # numbers that a prediction holds at a time
+SURE = 0.95  # posterior probability at which the bounds are doubted
 
 
 class PrivateExpFamilyGibbs(ChainEstimator):
@@ -187,7 +188,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         Warns
         -----
         UserWarning
-            Where the noise hardly ever takes a release as far as this one is from what the statistic can be.
+            Where the noise hardly ever takes a release as far as this one is from what the statistic can be; where a
+            prior of one's own is far outside the bounds; where most of the population seems to be outside them.
         """
         with self._refit() as earlier:
             problem = read_problem(self, S)
@@ -200,7 +202,24 @@ class PrivateExpFamilyGibbs(ChainEstimator):
             keep = methodcaller("_keep", engine, problem)
             self._advance_chains(problem.S, engine.init, engine.advance, keep, earlier)
         self._warn_about_chains()
+        if problem.bounds is not None:
+            self._warn_about_bounds(problem)
         return self
+
+    def _warn_about_bounds(self, problem):
+        """Warn where the posterior is sure that most of the population is outside the bounds."""
+        theta = self._theta()
+        some = theta[:: max(1, len(theta) // N_PRIOR)]
+        inside = share_inside(self.family_, some, problem.bounds, np.random.default_rng(0))
+        probability = float(np.mean(inside < 0.5))
+        if probability > SURE:
+            lo, hi = problem.bounds
+            warn_user(
+                f"with probability {probability:.2g} more than half of the population lies outside the bounds from "
+                f"{lo:g} to {hi:g} ({1.0 - float(np.mean(inside)):.0%} on average): what the posterior says of it is "
+                f"hardly more than what family={self.family_!r} assumes; release with wider bounds",
+                UserWarning,
+            )
 
     def _keep(self, engine, problem):
         self.theta_draws_ = problem.theta_from_units(self._all_draws("theta"))

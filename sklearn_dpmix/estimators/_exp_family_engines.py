@@ -27,8 +27,9 @@ from ..samplers._statistic_table import BinomialTable, PoissonTable
 from ._curator import number_of_records
 
 #: Up to so many records "auto" imputes each of them where the statistic's law is not closed-form (and the posterior has
-#: one mode): a few hundred ns a record and sweep; fewer where there are no non-centred moves.
-AFFORDABLE = {"exponential": 1000, "gamma": 1000, "poisson": 200, "normal": 1000, "beta": 100}
+#: one mode): a few hundred ns a record and sweep.  Never beta records, of which there are no non-centred moves: under
+#: large noise they and θ hold each other in place, and what the release says is hardly more than a mean anyway.
+AFFORDABLE = {"exponential": 1000, "gamma": 1000, "poisson": 200, "normal": 1000, "beta": 0}
 MOST_RECORDS = 1e6  # and "exact" does
 N_SEARCHED = 500  # draws of the prior from which modes are looked for
 

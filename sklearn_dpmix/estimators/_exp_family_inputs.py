@@ -19,6 +19,10 @@ from ..queries import NoisyCount, SufficientStatistics
 from ._chain_estimator import warn_user
 from ._curator import IMPOSSIBLE
 
+#: Draws of a prior, and records given each, by which a prior or a posterior is compared with the bounds.
+N_PRIOR, N_RECORDS = 2000, 40
+#: A prior is doubted under which the bounds hold half of the records with a smaller probability than that.
+FAR_PRIOR = 0.01
 #: Noise whose log density is known to be concave.
 LOG_CONCAVE = (LaplaceMechanism, GaussianMechanism, DiscreteLaplaceMechanism, DiscreteGaussianMechanism)
 
@@ -83,6 +87,8 @@ def read_problem(estimator, S):
     else:
         check_noise(problem)
         warn_if_impossible(problem)
+    if estimator.prior is not None and bounds is not None:
+        warn_if_prior_is_outside(problem)
     return problem
 
 
@@ -268,6 +274,30 @@ def value_range(problem):
     if n:
         return n * low, n * high
     return np.where(low < 0, -np.inf, 0.0), np.where(high > 0, np.inf, 0.0)
+
+
+def warn_if_prior_is_outside(problem):
+    """Warn where hardly any parameters that the prior holds for possible put half of the records inside the bounds."""
+    lo, hi = problem.bounds
+    rng = np.random.default_rng(0)
+    theta = problem.prior.draw(rng, N_PRIOR, problem.family)
+    inside = share_inside(problem.family, theta, problem.bounds, rng)
+    probability = float(np.mean(inside >= 0.5))
+    if probability < FAR_PRIOR:
+        low, high = np.quantile(problem.family.mean(theta), [0.05, 0.95])
+        warn_user(
+            f"under prior={problem.prior!r} the mean of a record is between {low:.3g} and {high:.3g} with probability "
+            f"0.9, and half of the records or more are inside the bounds from {lo:g} to {hi:g} with probability "
+            f"{probability:.2g}: is the prior in the unit of the bounds?  prior=None is",
+            UserWarning,
+        )
+
+
+def share_inside(family, theta, bounds, rng):
+    """The part of the records that is inside the bounds, for each row of θ: by N_RECORDS draws of each."""
+    lo, hi = bounds
+    x = np.array([family.draw(rng, theta) for _ in range(N_RECORDS)])
+    return np.mean((x >= lo) & (x <= hi), axis=0)
 
 
 def other_scaling(problem):
