@@ -216,7 +216,7 @@ MISTAKEN = {
     "exponential 2 drop": lambda: oracle.gamma_known_shape(1.3, 2, 1.0, (3, 2), laplace(0.6)),
     "poisson 3 drop": lambda: oracle.bounded_poisson(7, 3, (1, 4), (3, 1), discrete_laplace(1.0)),
     "normal 2 clamp": lambda: oracle.bounded_normal([1.3, 1.6], 2, (-1, 2), (0.2, 0.5, 4, 5), laplace(0.7)),
-    "scaled exponential drop": lambda: oracle.bounded_gamma(-0.4, 2, (0.2, 2.5), 1.0, (3, 2), laplace(0.6), scaled=True),
+    "scaled exponential drop": lambda: oracle.bounded_gamma(-0.4, 2, (0.2, 2.5), 1, (3, 2), laplace(0.6), scaled=True),
     "scaled normal clamp": lambda: oracle.bounded_normal([0.5, -1.6], 2, (-1, 2), NIG, laplace(0.7)),
     "beta 2 drop": lambda: oracle.bounded_beta([-0.7, -1.9], 2, (0.1, 0.8), BETAS, laplace(0.5)),
 }

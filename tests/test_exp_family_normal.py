@@ -207,7 +207,7 @@ def test_normal_approximation_of_a_clamped_normal(scaled):
     )  # fmt: skip
     assert_mean_close(model.fit(y).theta_draws_, mean, what="(μ, σ²)")
     with pytest.raises(Disagreement):
-        assert_mean_close(model.set_params(n_records=210 if not scaled else 215).fit(y).theta_draws_, mean, what="(μ, σ²)")
+        assert_mean_close(model.set_params(n_records=215).fit(y).theta_draws_, mean, what="(μ, σ²)")
 
 
 @pytest.mark.nightly

@@ -8,8 +8,13 @@ import pytest
 from exp_family_case import MIXED
 from scipy import stats
 
-from sklearn_dpmix import PrivateExpFamilyGibbs
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix import NaivePosterior, PrivateExpFamilyGibbs
+from sklearn_dpmix.mechanisms import (
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    LaplaceMechanism,
+)
 from sklearn_dpmix.models import (
     Beta,
     Exponential,
@@ -106,7 +111,8 @@ UNITS = (1e-6, 0.37, 1e6)
 @pytest.mark.parametrize("family, bounds", SCALED[:3])
 def test_the_posterior_is_rescaled_with_the_data(family, bounds, approximation):
     """Records, bounds and query in another unit: the same draws in that unit, up to rounding."""
-    records = family.draw(np.random.default_rng(0), np.tile([[60.0, 200.0], [0.2], [0.8]][SCALED.index((family, bounds))], (40, 1)))
+    theta = {"Normal": [60.0, 200.0], "Exponential": [0.2], "Gamma": [0.8]}[type(family).__name__]
+    records = family.draw(np.random.default_rng(0), np.tile(theta, (40, 1)))
 
     def fit(unit, shift):
         other = tuple(unit * b + shift for b in bounds)
@@ -218,7 +224,7 @@ def test_a_joint_move_that_forgets_a_factor_is_found(monkeypatch):
 
 
 def test_a_mixture_follows_a_curved_ridge():
-    """A banana, on which of draws of one t law at the mode fewer than 1 in 20 count; of the fitted mixture's, 1 in 4."""
+    """A banana: of draws of one t law at the mode fewer than 1 in 20 count, of the fitted mixture's 1 in 4."""
 
     def log_density(x):
         return -0.5 * (x[:, 0] / 3.0) ** 2 - 0.5 * ((x[:, 1] - x[:, 0] ** 2) / 0.3) ** 2
@@ -234,3 +240,112 @@ def test_a_mixture_follows_a_curved_ridge():
 
     assert efficiency(at_mode) < 0.05
     assert efficiency(fit_mixture(log_density, *at_mode)) > 0.25
+
+
+# --- what else knows the scaling, and doubts -------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_naive_posterior_takes_a_scaled_release():
+    """With next to no noise it is the conjugate posterior of the records, in their own unit."""
+    x = np.random.default_rng(0).normal(40.0, 3.0, 400)
+    mechanism = LaplaceMechanism(scale=1e-9, query=SufficientStatistics("normal", (0, 100)))
+    prior = NormalInverseGammaPrior(30.0, 2.0, 3.0, 50.0)
+    options = {"family": "normal", "n_records": 400, "prior": prior, "random_state": 0}
+    naive = NaivePosterior(mechanism, **options).fit(mechanism.query.value(x))
+    exact = PrivateExpFamilyGibbs(None, **options).fit([x.sum(), np.sum(x * x)])
+    np.testing.assert_allclose(naive.theta_draws_, exact.theta_draws_, rtol=1e-8)
+    np.testing.assert_allclose(naive.statistic_draws_[0, 0], mechanism.query.value(x), rtol=1e-8)
+    assert naive.prior_ is prior
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("outside", ["clamp", "drop"])
+def test_replicated_releases_are_scaled(outside):
+    """Replicates are sums of what the query says a record adds, and the entries are called as in the query."""
+    query = SufficientStatistics("normal", (0, 100), outside=outside)
+    mechanism = LaplaceMechanism(epsilon=2.0, query=query)
+    S = mechanism.privatize(np.random.default_rng(0).normal(60.0, 30.0, (50, 1)), random_state=1)
+    model = PrivateExpFamilyGibbs(mechanism, family="normal", n_records=50, n_draws=300, n_chains=2, random_state=0)
+    tree = model.fit(S).to_datatree(posterior_predictive=True, random_state=0)
+    assert tree["observed_data"]["entry"].to_numpy().tolist() == query.statistic_names()
+    rng = np.random.default_rng(1)
+    theta = model.theta_draws_.reshape(-1, 2)
+    expected = np.array([query.value(Normal().draw(rng, np.tile(row, (50, 1)))) for row in theta])
+    expected += rng.laplace(0.0, mechanism.noise_scale, expected.shape)
+    found = tree["posterior_predictive"]["release"].to_numpy().reshape(len(theta), 2)
+    for j in range(2):  # given θ both are independent draws of one law
+        difference = found[:, j] - expected[:, j]
+        assert abs(difference.mean()) < 5 * difference.std() / np.sqrt(len(theta))
+        assert stats.ks_2samp(found[:, j], expected[:, j]).pvalue > 1e-6
+
+
+@pytest.mark.slow
+def test_priors_and_bounds_that_do_not_go_together_are_doubted():
+    """With numbers; and a default fit is not doubted."""
+    query = SufficientStatistics("normal", (0, 100))
+    mechanism = GaussianMechanism(rho=1.0, query=query)
+    options = {"family": "normal", "n_records": 2000, "n_draws": 200, "n_warmup": 100, "random_state": 0}
+    rng = np.random.default_rng(0)
+    S = mechanism.privatize(rng.normal(40.0, 10.0, (2000, 1)), random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PrivateExpFamilyGibbs(mechanism, **options).fit(S)
+    with pytest.warns(UserWarning, match=r"between 9.. and .* from 0 to 100 with probability 0:.*prior=None is"):
+        PrivateExpFamilyGibbs(mechanism, prior=NormalInverseGammaPrior(1000.0, 1.0, 3.0, 100.0), **options).fit(S)
+    S = mechanism.privatize(rng.normal(130.0, 20.0, (2000, 1)), random_state=1)
+    with pytest.warns(UserWarning, match=r"probability 1 more than half .* from 0 to 100 \(9.% on average\)") as caught:
+        PrivateExpFamilyGibbs(mechanism, **options).fit(S)
+    assert re.search("wider bounds", str(caught[-1].message))
+
+
+GRID = {  # records, bounds
+    "normal": (lambda rng, n: rng.normal(40, 10, n), (0, 100)),
+    "exponential": (lambda rng, n: rng.exponential(20, n), (0, 100)),
+    "beta": (lambda rng, n: rng.beta(2, 5, n), (0.02, 0.98)),
+    "poisson": (lambda rng, n: rng.poisson(4, n), (0, 20)),
+}
+
+
+def default_fit(name, n, mechanism, S):
+    """A default fit, which must not warn: effective draws, and rank-normalised split R-hat."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return PrivateExpFamilyGibbs(mechanism, family=name, n_records=n, random_state=0).fit(S)
+
+
+def assert_mixed(name, n, epsilon, cls, **options):
+    make, bounds = GRID[name]
+    budget = {"epsilon": epsilon, "delta": 1e-6} if "Gaussian" in cls.__name__ else {"epsilon": epsilon}
+    mechanism = cls(**budget, query=SufficientStatistics(name, bounds, **options))
+    x = make(np.random.default_rng(n + int(10 * epsilon)), n).astype(float)
+    model = default_fit(name, n, mechanism, mechanism.privatize(x[:, None], random_state=1))
+    where = f"{name}, n = {n}, ε = {epsilon}, {mechanism!r}"
+    assert max(model.r_hat_.values()) <= 1.01 and min(model.ess_.values()) >= 400, where
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_default_fits_of_a_normal_mix(epsilon):
+    for n in (50, 5000, 1_000_000):
+        assert_mixed("normal", n, epsilon, LaplaceMechanism)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("outside", ["clamp", "drop"])
+@pytest.mark.parametrize("name", GRID)
+def test_default_fits_mix(name, outside):
+    kinds = [LaplaceMechanism, GaussianMechanism]
+    for cls in kinds + ([DiscreteLaplaceMechanism, DiscreteGaussianMechanism] if name == "poisson" else []):
+        for n in (50, 300, 1000, 10_000, 1_000_000):
+            for epsilon in (0.1, 1.0, 10.0):
+                assert_mixed(name, n, epsilon, cls, outside=outside)
+
+
+@pytest.mark.nightly
+def test_default_fits_of_unscaled_releases_mix():
+    """Σx and Σx² with noise of one size: a curved ridge, on which chains used to stay where they were."""
+    for cls in (LaplaceMechanism, GaussianMechanism):
+        for n in (300, 5000):
+            for epsilon in (1.0, 10.0):
+                assert_mixed("normal", n, epsilon, cls, scaled=False)

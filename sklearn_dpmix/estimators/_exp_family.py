@@ -45,8 +45,22 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         Required: "bernoulli" (or "binomial": n_records of them), "multinomial" (or "categorical"), "poisson",
         "exponential", "gamma" (its shape known: ``Gamma(shape=...)``), "normal" or "beta".
     prior : BetaPrior, DirichletPrior, GammaPrior, NormalInverseGammaPrior or GammaProductPrior, optional
-        The one that is conjugate to the family.  None: its defaults, which are uniform on probabilities and vague, *in
-        the unit of records of the order of 1*, on other parameters: give one in your unit.
+        The one that is conjugate to the family, in the records' unit.  None: uniform on probabilities; under public
+        bounds weakly informative in their unit, so that records, bounds and release in another unit give the same
+        posterior in that unit.  With c, h the centre and half width of bounds (lo, hi):
+
+        ===================  ==========================================  =============================================
+        family               prior                                       so that a priori
+        ===================  ==========================================  =============================================
+        normal               NormalInverseGammaPrior(c, 0.01, 1/2,       the mean is inside the bounds with probability
+                             h²/200)                                     1/2, 4 sd are a tenth to all of them with 4/5
+        exponential, gamma   GammaPrior(1, hi/(10 shape))                the mean of a record is hi/20 to hi with 0.77
+        poisson              GammaPrior(1, 2/hi)                         the mean is below hi with 0.86
+        beta                 GammaProductPrior(1, 0.1)                   a, b are 10 on average (there is no unit)
+        ===================  ==========================================  =============================================
+
+        Where no bounds are known (no mechanism, or one with ``scale=`` alone) the defaults of the prior's class, which
+        are vague *for records of the order of 1*: give one in your unit.
     n_records : int or NoisyCount
         Required: n, or a noisy release of it; n then has a flat prior on 0, 1, 2, ... (from 1 on for continuous
         records and under the normal approximation).
@@ -84,8 +98,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     *Exact*: for counts (binomial, multinomial), Poisson sums and gamma sums that are not cut at bounds, the law of s is
     closed-form.  θ is integrated out of it, so that draws are independent or nearly so, whatever n and however large
     the noise; then θ | s is conjugate.  (A binomial or Poisson release, n known, is a table of p(s | y).)  Where
-    records are dropped or clamped, and for normal and beta records, all n records are imputed (data augmentation): up
-    to 1,000 of them under "auto" (Poisson 200, beta 100), if the posterior seems to have one mode.
+    records are dropped or clamped, and for normal and beta records, all n records are imputed (data augmentation):
+    under "auto" up to 1,000 of them (Poisson 200; never beta records, whose chains mix slowly where there is much
+    noise), if the posterior seems to have one mode.
 
     *Normal*: s | θ ~ N(nμ(θ), nΣ(θ)), μ and Σ the exact mean and covariance of what one record adds, records that are
     dropped or clamped included (Bernstein & Sheldon's Algorithms 1 and 2, without their scale mixture and their

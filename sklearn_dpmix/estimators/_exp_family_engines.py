@@ -172,7 +172,8 @@ def normal_engine(problem):
     kind = NormalApproximation
     if given is None and problem.mechanism.is_discrete:
         kind = RoundedNormalApproximation
-    sampler = kind(*fit_mixture(collapsed_of(problem), *modes(problem)), problem.n_known, *matched_noise(problem), given is not None)
+    mixture = fit_mixture(collapsed_of(problem), *modes(problem))
+    sampler = kind(*mixture, problem.n_known, *matched_noise(problem), given is not None)
     init = partial(sampler.init, model, family.n_params, given)
     return statistic_engine("normal", sampler._lower(), model, problem, init)
 

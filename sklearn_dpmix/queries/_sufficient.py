@@ -12,8 +12,8 @@ from ._base import Query, as_records, named_bounds
 class SufficientStatistics(Query):
     """Sum of the sufficient statistics t(x) of an exponential family, over records inside public bounds.
 
-    Entries that are not integers are first mapped to [-1, 1] or so by the bounds (``scaled``), so that each is worth its
-    share of the noise, whatever unit the records are in.
+    Entries that are not integers are first mapped to [-1, 1] or so by the bounds (``scaled``), so that each is worth
+    its share of the noise, whatever unit the records are in.
 
     A record outside the bounds is moved to the bound (``outside="clamp"``), or contributes 0 (``"drop"``, the
     truncation of Bernstein & Sheldon, §3.3).  These are different releases: inference must know which.
@@ -31,14 +31,14 @@ class SufficientStatistics(Query):
     entries' ranges, which is at least as large.  Of scaled statistics they are, with c the centre of the bounds and h
     their half width:
 
-    ===================  =============================  ===============  ==============================  =============
-    family               t(x)                           max ‖t(x)‖₁, ‖·‖₂  max ‖t(x) - t(x')‖₁            ‖·‖₂
-    ===================  =============================  ===============  ==============================  =============
-    normal               (u, 2u² - 5/4), u = (x - c)/h  7/4, 5/4         25/8                            √(71+8√2)/4
-    exponential, gamma   (x - c)/h                      1, 1             2                               2
-    beta                 log x and log(1 - x), each     2, √2            4                               2√2
+    ===================  =============================  ==============  ===================
+    family               t(x)                           max ‖t(x)‖      max ‖t(x) - t(x')‖
+    ===================  =============================  ==============  ===================
+    normal               (u, 2u² - 5/4), u = (x - c)/h  7/4; L2: 5/4    25/8; √(71 + 8√2)/4
+    exponential, gamma   (x - c)/h                      1; 1            2; 2
+    beta                 log x and log(1 - x), each     2; √2           4; 2√2
                          mapped to [-1, 1]
-    ===================  =============================  ===============  ==============================  =============
+    ===================  =============================  ==============  ===================
 
     Parameters
     ----------

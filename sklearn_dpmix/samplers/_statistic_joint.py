@@ -30,7 +30,8 @@ def put_conditional(y, noise, n, mean, root, law):
     determinant = (p + 1.0) * (r + 1.0) + q
     law[MEAN] = ((r + 1.0) * a * e + b * f) / determinant
     law[SD] = math.sqrt((r + 1.0) / determinant)
-    law[INTERCEPT], law[SLOPE], law[SECOND_SD] = c * f / (r + 1.0), -b * c / noise[1] / (r + 1.0), 1.0 / math.sqrt(r + 1.0)
+    law[INTERCEPT], law[SLOPE] = c * f / (r + 1.0), -b * c / noise[1] / (r + 1.0)
+    law[SECOND_SD] = 1.0 / math.sqrt(r + 1.0)
 
 
 @helper
