@@ -4,8 +4,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
-from ..mechanisms import LaplaceMechanism
+from ..mechanisms import DiscreteGaussianMechanism, GaussianMechanism, LaplaceMechanism
 from ..models import Multinomial
 from ..models._family_records import RECORD_MODELS
 from ..queries import NoisyCount
@@ -31,6 +32,7 @@ from ._curator import number_of_records
 #: large noise they and θ hold each other in place, and what the release says is hardly more than a mean anyway.
 AFFORDABLE = {"exponential": 1000, "gamma": 1000, "poisson": 200, "normal": 1000, "beta": 0}
 MOST_RECORDS = 1e6  # and "exact" does
+WIDEST = 4.0  # Laplace noise counts as Gaussian of variances that differ by as much either way
 N_SEARCHED = 500  # draws of the prior from which modes are looked for
 
 SAMPLERS = {"counts": Counts, "poisson": PoissonSum, "gamma": GammaSum}
@@ -172,8 +174,10 @@ def normal_engine(problem):
     kind = NormalApproximation
     if given is None and problem.mechanism.is_discrete:
         kind = RoundedNormalApproximation
-    mixture = fit_mixture(collapsed_of(problem), *modes(problem))
-    sampler = kind(*mixture, problem.n_known, *matched_noise(problem), given is not None)
+    is_gaussian = isinstance(problem.mechanism, (GaussianMechanism, DiscreteGaussianMechanism)) or given is not None
+    widths = (1.0,) if is_gaussian else (1.0 / WIDEST, 1.0, WIDEST)
+    mixture = fit_mixture(average([collapsed_of(problem, width) for width in widths]), *modes(problem))
+    sampler = kind(*mixture, problem.n_known, *matched_noise(problem), widths[-1], given is not None)
     init = partial(sampler.init, model, family.n_params, given)
     return statistic_engine("normal", sampler._lower(), model, problem, init)
 
@@ -208,12 +212,18 @@ def modes(problem):
     return find_modes(collapsed_of(problem), starts, problem.n_known, count)
 
 
-def collapsed_of(problem):
-    """The log density of θ (and n) under the normal approximation and Gaussian noise."""
+def average(log_densities):
+    """The log of the mean of some densities."""
+    return lambda V: logsumexp([one(V) for one in log_densities], axis=0) - np.log(len(log_densities))
+
+
+def collapsed_of(problem, width=1.0):
+    """The log density of θ (and n) under the normal approximation and Gaussian noise, of ``width`` times the variance."""
+    y, noise = matched_noise(problem)
     count = count_noise = 1.0
     if not problem.n_known:
         count, count_noise = float(problem.n_records.value), variance_of(problem.n_records.mechanism)
-    return collapsed(lowered(problem), *matched_noise(problem), problem.n_known, count, count_noise)
+    return collapsed(lowered(problem), y, width * noise, problem.n_known, count, count_noise)
 
 
 def matched_noise(problem):

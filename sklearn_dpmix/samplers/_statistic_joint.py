@@ -2,7 +2,8 @@
 
 s = m + Az with z ~ N(0, I), m = nμ and A = √n L; the releases' mean is y = s + e, e ~ N(0, diag D).  Then z | y has the
 precision P = I + A'D⁻¹A and the mean P⁻¹ A'D⁻¹ (y - m).  Proposing θ together with z from that law integrates s out
-under Gaussian noise: θ moves by p(y | θ).  Under other noise D is its variance, and the ratio of densities corrects.
+under Gaussian noise: θ moves by p(y | θ).  Under other noise D is its variance times a random number (Laplace noise is a
+mixture of normal laws of many variances), and the ratio of densities corrects.
 
 With p = A₁₁²/D₁, q = A₂₁²/D₂, r = A₂₂²/D₂ all is written without differences of large numbers: det P = (p+1)(r+1) + q.
 """
@@ -16,21 +17,22 @@ MEAN, SD, INTERCEPT, SLOPE, SECOND_SD = range(5)
 
 
 @helper
-def put_conditional(y, noise, n, mean, root, law):
-    """Write the law of z into ``law``; of one statistic its second half is not used."""
-    scale = math.sqrt(n)
-    a, e = scale * root[0, 0], (y[0] - n * mean[0]) / noise[0]
-    p = a * a / noise[0]
+def put_conditional(y, noise, widen, n, mean, root, law):
+    """Write the law of z into ``law``, D being ``widen`` times ``noise``; of one statistic its second half is not used."""
+    scale, first = math.sqrt(n), widen * noise[0]
+    a, e = scale * root[0, 0], (y[0] - n * mean[0]) / first
+    p = a * a / first
     if mean.size == 1:
         law[MEAN], law[SD] = a * e / (p + 1.0), 1.0 / math.sqrt(p + 1.0)
         law[INTERCEPT], law[SLOPE], law[SECOND_SD] = 0.0, 0.0, 1.0
         return
-    b, c, f = scale * root[1, 0], scale * root[1, 1], (y[1] - n * mean[1]) / noise[1]
-    q, r = b * b / noise[1], c * c / noise[1]
+    second = widen * noise[1]
+    b, c, f = scale * root[1, 0], scale * root[1, 1], (y[1] - n * mean[1]) / second
+    q, r = b * b / second, c * c / second
     determinant = (p + 1.0) * (r + 1.0) + q
     law[MEAN] = ((r + 1.0) * a * e + b * f) / determinant
     law[SD] = math.sqrt((r + 1.0) / determinant)
-    law[INTERCEPT], law[SLOPE] = c * f / (r + 1.0), -b * c / noise[1] / (r + 1.0)
+    law[INTERCEPT], law[SLOPE] = c * f / (r + 1.0), -b * c / second / (r + 1.0)
     law[SECOND_SD] = 1.0 / math.sqrt(r + 1.0)
 
 

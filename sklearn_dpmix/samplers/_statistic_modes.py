@@ -107,11 +107,19 @@ def find_modes(log_density, starts, n_records, count=0.0):
             modes.append((found, factor, height))
     highest = max(mode[2] for mode in modes)
     modes = sorted((mode for mode in modes if mode[2] > highest - NEGLIGIBLE), key=lambda mode: -mode[2])[:MAX_MODES]
-    centres, factors = np.array([mode[0] for mode in modes]), np.array([mode[1] for mode in modes])
+    factors = rounded(np.array([mode[1] for mode in modes]))
+    spread = np.linalg.norm(factors, axis=2)
+    centres = spread * np.round(np.array([mode[0] for mode in modes]) / spread, 4)
     log_weights = np.array([mode[2] + np.log(np.diag(mode[1])).sum() for mode in modes])
     shares = np.exp(log_weights - log_weights.max())
     shares = np.maximum(shares / shares.sum(), 0.05)  # so that each is tried now and then
     return centres, factors, np.log(shares / shares.sum())
+
+
+def rounded(x):
+    """To 12 binary digits: a search that rounding sends another way (the same data in another unit) ends there too."""
+    scale = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(x), 1e-300))) - 12)
+    return scale * np.round(x / scale)
 
 
 def local_maxima(values):

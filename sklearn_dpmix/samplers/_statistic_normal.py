@@ -73,17 +73,20 @@ class NormalApproximation(StatisticSampler):
         0 where it is unknown.
     y, noise : ndarrays of shape (n_statistics,)
         Mean of the releases and variance of its noise, for joint moves.
+    widest : float
+        Joint moves take the variance times a number between 1/widest and widest: 1 for Gaussian noise.
     is_given : bool
         Whether the statistic was released without noise.
     """
 
-    def __init__(self, centres, factors, log_weights, n_records, y, noise, is_given=False):
+    def __init__(self, centres, factors, log_weights, n_records, y, noise, widest=1.0, is_given=False):
         self.centres = centres
         self.factors = factors
         self.log_weights = log_weights
         self.n_records = n_records
         self.y = y
         self.noise = noise
+        self.widest = widest
         self.is_given = is_given
 
     def _lower(self, **context):
@@ -91,6 +94,7 @@ class NormalApproximation(StatisticSampler):
             **proposal_fields(self.centres, self.factors, self.log_weights),
             "known": float(self.n_records),
             "is_given": float(self.is_given),
+            "widest": float(self.widest),
             "y": np.array(self.y, dtype=np.float64),
             "noise": np.maximum(self.noise, 1e-300),
         }
@@ -265,10 +269,11 @@ def redraw_score(rng, sampler, state, n):
     Less the same of the state.
     """
     law = state.work
-    put_conditional(sampler.y, sampler.noise, n, state.mean[1], state.root[1], law)
+    widen = sampler.widest ** (2.0 * rng.random() - 1.0)
+    put_conditional(sampler.y, sampler.noise, widen, n, state.mean[1], state.root[1], law)
     draw_score(rng, law, state.score[2])
     gain = -log_score(law, state.score[2])
-    put_conditional(sampler.y, sampler.noise, sampler.n_of(state.free[0]), state.mean[0], state.root[0], law)
+    put_conditional(sampler.y, sampler.noise, widen, sampler.n_of(state.free[0]), state.mean[0], state.root[0], law)
     gain += log_score(law, state.score[0])
     for j in range(state.statistic.size):
         gain -= 0.5 * (state.score[2, j] * state.score[2, j] - state.score[0, j] * state.score[0, j])
