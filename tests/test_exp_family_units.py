@@ -145,7 +145,7 @@ def test_the_law_of_the_hidden_statistic(k):
     root = np.array([[1.3, 0.0], [-0.8, 0.4]])[:k, :k]
     y, noise, mean, n = rng.normal(0, 3, k), np.array([2.0, 0.1])[:k], np.array([0.1, -0.05])[:k], 7.0
     law = np.zeros(8)
-    put_conditional(y, 0.5 * noise, 2.0, n, mean, root, law)
+    put_conditional(y, 0.5 * noise, (2.0, 2.0), n, mean, root, law)
     A = np.sqrt(n) * root
     P = np.eye(k) + A.T @ np.diag(1 / noise) @ A
     exact = stats.multivariate_normal(np.linalg.solve(P, A.T @ ((y - n * mean) / noise)), np.linalg.inv(P))

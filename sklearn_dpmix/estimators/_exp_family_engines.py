@@ -33,6 +33,8 @@ from ._curator import number_of_records
 AFFORDABLE = {"exponential": 1000, "gamma": 1000, "poisson": 200, "normal": 1000, "beta": 0}
 MOST_RECORDS = 1e6  # and "exact" does
 WIDEST = 4.0  # Laplace noise counts as Gaussian of variances that differ by as much either way
+WIDTHS = {1: [(1.0 / WIDEST,), (1.0,), (WIDEST,)],
+          2: [(1.0, 1.0), (WIDEST, WIDEST), (WIDEST, 1.0 / WIDEST), (1.0 / WIDEST, WIDEST)]}  # fmt: skip
 N_SEARCHED = 500  # draws of the prior from which modes are looked for
 
 SAMPLERS = {"counts": Counts, "poisson": PoissonSum, "gamma": GammaSum}
@@ -175,9 +177,9 @@ def normal_engine(problem):
     if given is None and problem.mechanism.is_discrete:
         kind = RoundedNormalApproximation
     is_gaussian = isinstance(problem.mechanism, (GaussianMechanism, DiscreteGaussianMechanism)) or given is not None
-    widths = (1.0,) if is_gaussian else (1.0 / WIDEST, 1.0, WIDEST)
-    mixture = fit_mixture(average([collapsed_of(problem, width) for width in widths]), *modes(problem))
-    sampler = kind(*mixture, problem.n_known, *matched_noise(problem), widths[-1], given is not None)
+    widths, widest = ([1.0], 1.0) if is_gaussian else (WIDTHS[problem.S.shape[1]], WIDEST)
+    mixture = fit_mixture(average([collapsed_of(problem, np.array(width)) for width in widths]), *modes(problem))
+    sampler = kind(*mixture, problem.n_known, *matched_noise(problem), widest, given is not None)
     init = partial(sampler.init, model, family.n_params, given)
     return statistic_engine("normal", sampler._lower(), model, problem, init)
 

@@ -19,14 +19,14 @@ MEAN, SD, INTERCEPT, SLOPE, SECOND_SD = range(5)
 @helper
 def put_conditional(y, noise, widen, n, mean, root, law):
     """Write the law of z into ``law``, D being ``widen`` times ``noise``; of one statistic its second half is not used."""
-    scale, first = math.sqrt(n), widen * noise[0]
+    scale, first = math.sqrt(n), widen[0] * noise[0]
     a, e = scale * root[0, 0], (y[0] - n * mean[0]) / first
     p = a * a / first
     if mean.size == 1:
         law[MEAN], law[SD] = a * e / (p + 1.0), 1.0 / math.sqrt(p + 1.0)
         law[INTERCEPT], law[SLOPE], law[SECOND_SD] = 0.0, 0.0, 1.0
         return
-    second = widen * noise[1]
+    second = widen[1] * noise[1]
     b, c, f = scale * root[1, 0], scale * root[1, 1], (y[1] - n * mean[1]) / second
     q, r = b * b / second, c * c / second
     determinant = (p + 1.0) * (r + 1.0) + q

@@ -13,6 +13,7 @@ from ._proposal import DEGREES, WIDEN
 
 N_COMPONENTS, N_ROUNDS, N_DRAWS = 12, 10, 2000
 REACHES = (1.0, 3.0, 10.0)  # factors by which the modes are widened to look around at first
+SPREAD, SPREAD_SHARE = 3.0, 0.2
 LEAST_SHARE = 1e-3  # of a component
 FLOOR = 1e-4  # of the overall covariance, in a component's
 
@@ -49,7 +50,16 @@ def fit_mixture(log_density, centres, factors, log_weights):
             mixture = assemble(x[np.minimum(at, len(x) - 1)], np.tile(covariance, (N_COMPONENTS, 1, 1)), spread)
         else:
             mixture = step(x, w, parts, mixture, spread)
-    return best[1:]
+    return widened(*best[1:])
+
+
+def widened(centres, factors, log_shares):
+    """The mixture with a part of each component spread out: ends of a ridge that few draws have seen are reached too."""
+    return (
+        np.concatenate([centres, centres]),
+        np.concatenate([factors, SPREAD * factors]),
+        np.concatenate([log_shares + np.log1p(-SPREAD_SHARE), log_shares + np.log(SPREAD_SHARE)]),
+    )
 
 
 def assemble(centres, covariances, spread, shares=None):

@@ -269,7 +269,7 @@ def redraw_score(rng, sampler, state, n):
     Less the same of the state.
     """
     law = state.work
-    widen = sampler.widest ** (2.0 * rng.random() - 1.0)
+    widen = sampler.widest ** (2.0 * rng.random() - 1.0), sampler.widest ** (2.0 * rng.random() - 1.0)
     put_conditional(sampler.y, sampler.noise, widen, n, state.mean[1], state.root[1], law)
     draw_score(rng, law, state.score[2])
     gain = -log_score(law, state.score[2])
