@@ -50,7 +50,7 @@ def families():
         for n in (100, 1_000_000):
             mechanism = LaplaceMechanism(scale=20.0)
             if bounds is not None:
-                mechanism = LaplaceMechanism(scale=20.0, query=SufficientStatistics(family, bounds))
+                mechanism = LaplaceMechanism(scale=20.0, query=SufficientStatistics(family, bounds, scaled=False))
             S = n * np.atleast_1d(value) + 20.0 * rng.laplace(size=np.size(value))
             model = PrivateExpFamilyGibbs(
                 mechanism, family=family, n_records=n, approximation=approximation, **CHAIN | {"n_warmup": 500}

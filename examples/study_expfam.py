@@ -79,7 +79,7 @@ class Model(NamedTuple):
 
     def curator(self, epsilon):
         """What the curator publishes beside a release."""
-        query = SufficientStatistics(self.family, self.bounds, outside="drop" if self.bounds else "clamp")
+        query = SufficientStatistics(self.family, self.bounds, outside="drop" if self.bounds else "clamp", scaled=False)
         return LaplaceMechanism(epsilon, query=query)
 
 

@@ -420,8 +420,17 @@ def _column(x):
     return x[:, None]
 
 
-def bounded_gamma(y, n, bounds, known_shape, prior, log_noise, *, outside="clamp"):
+def _onto_unit(statistic, solve, bounds):
+    """The statistic with each entry mapped to [-1, 1] over the bounds, and its ``solve``."""
+    ends = statistic(np.array(bounds, dtype=float))
+    centre, half = ends.mean(axis=0), np.abs(ends[1] - ends[0]) / 2
+    return (lambda x: (statistic(x) - centre) / half), (lambda y: solve(centre + half * y))
+
+
+def bounded_gamma(y, n, bounds, known_shape, prior, log_noise, *, outside="clamp", scaled=False):
     """θ ~ Gamma(shape, rate); records Gamma(known_shape, rate θ) (1: exponential); s = Σx, clamped or dropped; n <= 2.
+
+    ``scaled``: s = Σ(x - c)/h, with c and h the centre and half width of the bounds.
 
     Returns
     -------
@@ -435,7 +444,8 @@ def bounded_gamma(y, n, bounds, known_shape, prior, log_noise, *, outside="clamp
     def cdf(x, theta):
         return gammainc(k, np.maximum(x, 0) * theta)
 
-    return _bounded(y, n, bounds, outside, _column, np.ravel, density, cdf, log_noise=log_noise,
+    statistic, solve = _onto_unit(_column, np.ravel, bounds) if scaled else (_column, np.ravel)
+    return _bounded(y, n, bounds, outside, statistic, solve, density, cdf, log_noise=log_noise,
                     log_prior=lambda theta: log_gamma(theta[:, 0], *prior), transforms=[LOG],
                     box=[_log_gamma_box(*prior)], n_nodes=(801,))  # fmt: skip
 
@@ -497,8 +507,10 @@ def bounded_normal_mean(y, n, bounds, variance, prior, log_noise, *, outside="cl
                     n_nodes=(801,))  # fmt: skip
 
 
-def bounded_normal(y, n, bounds, prior, log_noise, *, outside="clamp", n_nodes=(161, 121)):
+def bounded_normal(y, n, bounds, prior, log_noise, *, outside="clamp", n_nodes=(161, 121), scaled=False):
     """μ | σ² ~ N(mean, σ²/mean_precision), σ² ~ InvGamma(shape, scale); s = (Σx, Σx²), clamped or dropped; n <= 2.
+
+    ``scaled``: s = (Σu, Σ(2u² - 5/4)), u = (x - c)/h, with c and h the centre and half width of the bounds.
 
     The prior's tails are the posterior's, records outside being possible for every σ²: choose shape > 3, or the
     standard deviation of σ² hardly exists and the grid is refused.
@@ -515,12 +527,15 @@ def bounded_normal(y, n, bounds, prior, log_noise, *, outside="clamp", n_nodes=(
     mean, mean_precision, shape, scale = prior
     low, high = scale / gammainccinv(shape, 1e-25), scale / gammaincinv(shape, 1e-25)
 
+    c, h, w, o = (sum(bounds) / 2, (bounds[1] - bounds[0]) / 2, 2.0, 1.25) if scaled else (0.0, 1.0, 1.0, 0.0)
+
     def statistic(x):
-        return np.stack([x, x**2], axis=1)
+        u = (x - c) / h
+        return np.stack([u, w * u**2 - o], axis=1)
 
     def solve(y):
-        root = np.sqrt(np.maximum(y[:, 1], 0))
-        return np.concatenate([y[:, 0], root, -root])
+        root = np.sqrt(np.maximum(y[:, 1] + o, 0) / w)
+        return c + h * np.concatenate([y[:, 0], root, -root])
 
     def density(x, mu, sigma2):
         return np.exp(log_normal(x, mu, sigma2))
@@ -539,8 +554,10 @@ def bounded_normal(y, n, bounds, prior, log_noise, *, outside="clamp", n_nodes=(
                     transforms=[transform, LOG], box=box, n_nodes=n_nodes)  # fmt: skip
 
 
-def bounded_beta(y, n, bounds, prior, log_noise, *, outside="clamp", n_nodes=(121, 121)):
+def bounded_beta(y, n, bounds, prior, log_noise, *, outside="clamp", n_nodes=(121, 121), scaled=False):
     """Records Beta(a, b); a, b independent Gamma(shape, rate); s = (Σ log x, Σ log(1 - x)) within bounds; n <= 2.
+
+    ``scaled``: either logarithm is mapped to [-1, 1] over the bounds.
 
     Parameters
     ----------
@@ -559,6 +576,9 @@ def bounded_beta(y, n, bounds, prior, log_noise, *, outside="clamp", n_nodes=(12
 
     def solve(y):
         return np.concatenate([np.exp(np.minimum(y[:, 0], 0)), -np.expm1(np.minimum(y[:, 1], 0))])
+
+    if scaled:
+        statistic, solve = _onto_unit(statistic, solve, bounds)
 
     def density(x, a, b):
         return np.exp(xlogy(a - 1, x) + xlog1py(b - 1, -x) - betaln(a, b))

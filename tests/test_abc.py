@@ -245,7 +245,7 @@ def test_agreement_with_imputed_records():
     prior = NormalInverseGammaPrior(mean=0.0, mean_precision=0.5, shape=3.0, scale=3.0)
     mechanism, S, n = GaussianMechanism(scale=8.0), [12.0, 25.0], 12
     rejection = PrivateABC(mechanism, model=NormalMoments(n, prior), n_draws=40_000, random_state=3).fit(S)
-    wide = SufficientStatistics("normal", bounds=(-1e3, 1e3))
+    wide = SufficientStatistics("normal", bounds=(-1e3, 1e3), scaled=False)
     imputed = PrivateExpFamilyGibbs(
         GaussianMechanism(scale=8.0, query=wide), family="normal", prior=prior, n_records=n, approximation="exact",
         n_draws=8_000, random_state=4,

@@ -13,6 +13,8 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from statistical import ALPHA, Disagreement, TooFewDraws, assert_mean_close
 
+from sklearn_dpmix.queries import SufficientStatistics
+
 LIMIT = stats.norm.isf(ALPHA / 2)
 SIZE = 200_000
 
@@ -152,6 +154,47 @@ for _n, _outside in BOUNDED:
             lambda n=_n, o=_outside: oracle.bounded_beta([-0.7, -1.9], n, (0.1, 0.8), BETAS, laplace(0.5), outside=o),
             lambda rng, n=_n, o=_outside: draw_beta(rng, n, (0.1, 0.8), o, BETAS), [-0.7, -1.9], laplace(0.5)),
     }  # fmt: skip
+
+
+def by_query(draw, family, bounds, outside):
+    """A statistic of scaled records, by the query that releases it."""
+    query = SufficientStatistics(family, bounds, outside=outside)
+    return query.contributions(np.ravel(draw)).reshape(*draw.shape, -1).sum(axis=1)
+
+
+def draw_scaled_gamma(rng, prior, bounds, outside):
+    theta = rng.gamma(prior[0], 1 / prior[1], (SIZE, 1))
+    return theta, by_query(rng.gamma(1.0, 1 / theta, (SIZE, 2)), "exponential", bounds, outside)
+
+
+def draw_scaled_normal(rng, prior, bounds, outside):
+    mean, mean_precision, shape, scale = prior
+    sigma2 = scale / rng.gamma(shape, size=(SIZE, 1))
+    mu = rng.normal(mean, np.sqrt(sigma2 / mean_precision))
+    return np.hstack([mu, sigma2]), by_query(rng.normal(mu, np.sqrt(sigma2), (SIZE, 2)), "normal", bounds, outside)
+
+
+def draw_scaled_beta(rng, prior, bounds, outside):
+    a, b = (rng.gamma(shape, 1 / rate, (SIZE, 1)) for shape, rate in prior)
+    records = np.clip(rng.beta(a, b, (SIZE, 2)), 1e-300, 1 - 1e-16)
+    return np.hstack([a, b]), by_query(records, "beta", bounds, outside)
+
+
+for _outside in ("clamp", "drop"):
+    CASES |= {
+        f"scaled exponential {_outside}": (
+            lambda o=_outside: oracle.bounded_gamma(-0.4, 2, (0.2, 2.5), 1.0, (3, 2), laplace(0.6), outside=o,
+                                                    scaled=True),
+            lambda rng, o=_outside: draw_scaled_gamma(rng, (3, 2), (0.2, 2.5), o), -0.4, laplace(0.6)),
+        f"scaled normal {_outside}": (
+            lambda o=_outside: oracle.bounded_normal([0.5, -1.6], 2, (-1, 2), NIG, laplace(0.7), outside=o,
+                                                     scaled=True),
+            lambda rng, o=_outside: draw_scaled_normal(rng, NIG, (-1, 2), o), [0.5, -1.6], laplace(0.7)),
+        f"scaled beta {_outside}": (
+            lambda o=_outside: oracle.bounded_beta([-0.3, 0.8], 2, (0.1, 0.8), BETAS, laplace(0.5), outside=o,
+                                                   scaled=True),
+            lambda rng, o=_outside: draw_scaled_beta(rng, BETAS, (0.1, 0.8), o), [-0.3, 0.8], laplace(0.5)),
+    }  # fmt: skip
 FLAT = {"binomial unknown n": 81, "multinomial unknown n": 31, "poisson unknown n": 41}  # values of n that were drawn
 
 
@@ -173,6 +216,8 @@ MISTAKEN = {
     "exponential 2 drop": lambda: oracle.gamma_known_shape(1.3, 2, 1.0, (3, 2), laplace(0.6)),
     "poisson 3 drop": lambda: oracle.bounded_poisson(7, 3, (1, 4), (3, 1), discrete_laplace(1.0)),
     "normal 2 clamp": lambda: oracle.bounded_normal([1.3, 1.6], 2, (-1, 2), (0.2, 0.5, 4, 5), laplace(0.7)),
+    "scaled exponential drop": lambda: oracle.bounded_gamma(-0.4, 2, (0.2, 2.5), 1, (3, 2), laplace(0.6), scaled=True),
+    "scaled normal clamp": lambda: oracle.bounded_normal([0.5, -1.6], 2, (-1, 2), NIG, laplace(0.7)),
     "beta 2 drop": lambda: oracle.bounded_beta([-0.7, -1.9], 2, (0.1, 0.8), BETAS, laplace(0.5)),
 }
 

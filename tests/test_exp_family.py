@@ -301,7 +301,18 @@ def test_counting_queries_are_taken():
         (LAPLACE, {"family": "binomial", "n_records": 10}, [-1000.0], "release 0 has sum.x. = -1000.*between 0 and 10"),
         (LAPLACE, {"family": "binomial", "n_records": 10}, [[4.0], [200.0]], "release 1 has sum.x. = 200"),
         (GaussianMechanism(scale=1.0), {"family": "exponential", "n_records": 10}, [-30.0], "between 0 and inf"),
-        (bounded("normal", (-1, 1)), {"family": "normal", "n_records": 10}, [0.0, 90.0], r"sum\(x\^2\) = 90.*0 and 10"),
+        (
+            bounded("normal", (-1, 1)),
+            {"family": "normal", "n_records": 10},
+            [0.0, 90.0],
+            r"(?s)sum\(2x\^2-5/4\) = 90.*-12.5 and 7.5.*scaled=False",
+        ),
+        (
+            bounded("normal", (-1, 1), scaled=False),
+            {"family": "normal", "n_records": 10},
+            [0.0, -90.0],
+            r"(?s)sum\(x\^2\) = -90.*0 and 10.*scaled=True",
+        ),
         (LAPLACE, {"family": "multinomial", "n_records": 300}, [100.0, 80.0], "add up to 180, and to 300 before noise"),
     ],
 )

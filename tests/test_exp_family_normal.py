@@ -39,8 +39,8 @@ pytestmark = pytest.mark.filterwarnings(MIXED)
 # --- what one record adds --------------------------------------------------------------------------------------------
 
 
-def numeric_moments(family, law, bounds, outside, n_panels=4001):
-    """Mean and covariance of t(x) cut at bounds, by quadrature over quantiles (or by a sum)."""
+def numeric_moments(family, law, bounds, outside, n_panels=4001, gains=(1.0, 0.0)):
+    """Mean and covariance of gain · t(x) + offset cut at bounds, by quadrature over quantiles (or by a sum)."""
     lo, hi = bounds
     if family.is_integer:
         x = np.arange(lo, hi + 1.0)
@@ -49,9 +49,10 @@ def numeric_moments(family, law, bounds, outside, n_panels=4001):
         quantiles = np.clip(law.ppf(np.linspace(1e-12, 1 - 1e-12, n_panels)), lo, hi)
         x, w = oracle.panels(np.unique(np.append(np.linspace(lo, hi, n_panels), quantiles)), 4)
         w, below, above = w * law.pdf(x), law.cdf(lo), law.sf(hi)
-    t = family.statistics(x)
+    t = gains[0] * family.statistics(x) + gains[1]
     if outside == "clamp":
-        t, w = np.vstack([t, family.statistics(np.array([lo, hi]))]), np.append(w, [below, above])
+        ends = gains[0] * family.statistics(np.array([lo, hi])) + gains[1]
+        t, w = np.vstack([t, ends]), np.append(w, [below, above])
     else:
         t, w = np.vstack([t, 0 * t[:1]]), np.append(w, below + above)
     mean = w @ t
@@ -77,15 +78,18 @@ RECORDS = [  # family, prior, v, the law of a record, bounds
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("is_scaled", [False, True])
 @pytest.mark.parametrize("outside", ["clamp", "drop"])
 @pytest.mark.parametrize("family, prior, v, law, bounds", RECORDS)
-def test_moments_of_a_record(family, prior, v, law, bounds, outside):
+def test_moments_of_a_record(family, prior, v, law, bounds, outside, is_scaled):
     """Catches a wrong closed form, and cancellation where the spread is far below the mean."""
     k = family.n_statistics
     mean, root = np.zeros(k), np.zeros((k, k))
-    family._lower(prior=prior, bounds=bounds, outside=outside).moments(np.array(v, dtype=float), mean, root)
-    expected, covariance = numeric_moments(family, law, bounds, outside)
-    np.testing.assert_allclose(mean, expected, rtol=1e-9)
+    gains = (np.array([0.7, 2.0])[:k], np.array([0.3, 1.2])[:k]) if is_scaled else (np.ones(k), np.zeros(k))
+    value = family._lower(prior=prior, bounds=bounds, outside=outside, gains=gains)
+    value.moments(np.array(v, dtype=float), mean, root)
+    expected, covariance = numeric_moments(family, law, bounds, outside, gains=gains)
+    np.testing.assert_allclose(mean, expected, rtol=1e-9, atol=1e-12 if is_scaled else 0.0)
     np.testing.assert_allclose(root, np.linalg.cholesky(covariance), rtol=1e-5, atol=1e-300)
 
 
@@ -176,22 +180,26 @@ def test_normal_approximation_of_dropped_records_finds_both_modes():
 
 
 @pytest.mark.slow
-def test_normal_approximation_of_a_clamped_normal():
+@pytest.mark.parametrize("scaled", [False, True])
+def test_normal_approximation_of_a_clamped_normal(scaled):
     """Two statistics under Gaussian noise: y | θ is normal, on a grid of (μ, σ²) with moments by quadrature."""
     n, y, scale, bounds, prior = 200, [60.0, 190.0], 12.0, (-2.0, 2.0), (0.0, 1.0, 4.0, 4.0)
+    gains = (1.0, 0.0)
+    if scaled:
+        y, gains = [30.0, -155.0], (np.array([0.5, 0.5]), np.array([0.0, -1.25]))  # u = x/2; 2u² - 5/4 = x²/2 - 5/4
     axes = [np.linspace(-0.6, 1.4, 41), np.linspace(-1.0, 1.4, 41)]
     mesh = np.stack([c.ravel() for c in np.meshgrid(*axes, indexing="ij")], axis=1)
     log_density = np.empty(len(mesh))
     for i, (mu, log_variance) in enumerate(mesh):
         law = stats.norm(mu, np.exp(0.5 * log_variance))
-        mean, covariance = numeric_moments(Normal(), law, bounds, "clamp", 100)
+        mean, covariance = numeric_moments(Normal(), law, bounds, "clamp", 100, gains)
         log_density[i] = stats.multivariate_normal(n * mean, n * covariance + scale**2 * np.eye(2)).logpdf(y)
         log_density[i] += oracle.log_normal(mu, prior[0], np.exp(log_variance) / prior[1])
         log_density[i] += oracle.log_gamma(np.exp(-log_variance), *prior[2:]) - log_variance
     w = np.exp(log_density - log_density.max()).reshape(41, 41)
     assert max(w[0].max(), w[-1].max(), w[:, 0].max(), w[:, -1].max()) < 1e-6
     mean = [w.sum(axis=1) @ axes[0] / w.sum(), w.sum(axis=0) @ np.exp(axes[1]) / w.sum()]
-    query = SufficientStatistics("normal", bounds=bounds)
+    query = SufficientStatistics("normal", bounds=bounds, scaled=scaled)
     mechanism = GaussianMechanism(rho=0.5 * (query.sensitivity(2) / scale) ** 2, query=query)
     model = PrivateExpFamilyGibbs(
         mechanism, family="normal", n_records=n, prior=NormalInverseGammaPrior(*prior), approximation="normal",
@@ -199,7 +207,7 @@ def test_normal_approximation_of_a_clamped_normal():
     )  # fmt: skip
     assert_mean_close(model.fit(y).theta_draws_, mean, what="(μ, σ²)")
     with pytest.raises(Disagreement):
-        assert_mean_close(model.set_params(n_records=210).fit(y).theta_draws_, mean, what="(μ, σ²)")
+        assert_mean_close(model.set_params(n_records=215).fit(y).theta_draws_, mean, what="(μ, σ²)")
 
 
 @pytest.mark.nightly
@@ -263,8 +271,8 @@ def test_normal_approximation_agrees_with_exact_for_many_records(family, release
 # --- records cut at bounds: imputed one by one -----------------------------------------------------------------------
 
 
-def imputed(family, bounds, outside, release, scale, n, prior, **options):
-    query = SufficientStatistics(family, bounds=bounds, outside=outside)
+def imputed(family, bounds, outside, release, scale, n, prior, scaled=False, **options):
+    query = SufficientStatistics(family, bounds=bounds, outside=outside, scaled=scaled)
     mechanism = LaplaceMechanism(epsilon=query.sensitivity(1) / scale, query=query)
     options = {"n_draws": 8000, "n_warmup": 1000, "random_state": 0, **options}
     model = PrivateExpFamilyGibbs(mechanism, family=family, n_records=n, prior=prior, approximation="exact", **options)
@@ -283,11 +291,19 @@ def test_bounded_exponential_records_are_exact(outside):
         check(imputed("exponential", (0.2, 2.0), other, [1.3], 0.7, 2, GammaPrior(2.0, 1.5)), exact)
 
 
+@pytest.mark.slow
+def test_scaled_exponential_records_are_exact():
+    """A dropped record adds 0, which is the middle of the bounds and not their lower end."""
+    exact = oracle.bounded_gamma([0.4], 2, (0.2, 2.0), 1.0, (2.0, 1.5), laplace(0.7), outside="drop", scaled=True)
+    check(imputed("exponential", (0.2, 2.0), "drop", [0.4], 0.7, 2, GammaPrior(2.0, 1.5), scaled=True), exact)
+
+
 @pytest.mark.nightly
-def test_bounded_normal_records_are_exact():
-    prior = (0.3, 1.4, 5.0, 3.7)
-    exact = oracle.bounded_normal([1.0, 2.3], 2, (-1.0, 2.0), prior, laplace(0.9), outside="drop")
-    check(imputed("normal", (-1.0, 2.0), "drop", [1.0, 2.3], 0.9, 2, NormalInverseGammaPrior(*prior)), exact)
+@pytest.mark.parametrize("scaled, release", [(False, [1.0, 2.3]), (True, [0.3, -1.2])])
+def test_bounded_normal_records_are_exact(scaled, release):
+    prior, options = (0.3, 1.4, 5.0, 3.7), {"scaled": scaled}
+    exact = oracle.bounded_normal(release, 2, (-1.0, 2.0), prior, laplace(0.9), outside="drop", **options)
+    check(imputed("normal", (-1.0, 2.0), "drop", release, 0.9, 2, NormalInverseGammaPrior(*prior), **options), exact)
 
 
 @pytest.mark.nightly
@@ -297,7 +313,10 @@ def test_bounded_poisson_and_beta_records_are_exact(outside):
     check(imputed("poisson", (1, 6), outside, [13.3], 1.7, 5, GammaPrior(2.0, 0.5)), exact)
     prior = ((2.0, 1.0), (1.5, 0.7))
     exact = oracle.bounded_beta([-1.5, -1.0], 2, (0.1, 0.8), prior, laplace(0.6), outside=outside)
-    check(imputed("beta", (0.1, 0.8), outside, [-1.5, -1.0], 0.6, 2, GammaProductPrior((2.0, 1.5), (1.0, 0.7))), exact)
+    common = (0.1, 0.8), outside, [-1.5, -1.0], 0.6, 2, GammaProductPrior((2.0, 1.5), (1.0, 0.7))
+    check(imputed("beta", *common), exact)
+    exact = oracle.bounded_beta([-1.5, -1.0], 2, (0.1, 0.8), prior, laplace(0.6), outside=outside, scaled=True)
+    check(imputed("beta", *common, scaled=True), exact)
 
 
 @pytest.mark.nightly

@@ -68,24 +68,75 @@ def released():
         yield Multinomial(n_categories=n), None, np.arange(n)
 
 
+@pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("outside", ["clamp", "drop"])
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("norm", NORMS)
-def test_sensitivity_of_sufficient_statistics_is_exact(norm, relation, outside):
+def test_sensitivity_of_sufficient_statistics_is_exact(norm, relation, outside, scaled):
     """Catches bounds taken for the furthest pair (normal), and a dropped record's 0 left out."""
     for family, bounds, records in released():
-        query = SufficientStatistics(family, bounds, outside=outside)
+        query = SufficientStatistics(family, bounds, outside=outside, scaled=scaled)
         assert sensitivity_is_exact(query, records, norm, relation), query
+
+
+def test_a_scaled_release_has_no_unit():
+    """Records and bounds times any number, and shifted where the family is a normal: the same release."""
+    rng = np.random.default_rng(0)
+    for family, records, bounds in (
+        ("normal", rng.normal(40, 30, 50), (0, 100)),
+        ("exponential", rng.exponential(3, 50), (0.5, 10)),
+        (Gamma(shape=2.5), rng.exponential(3, 50), (0, 10)),
+    ):
+        expected = SufficientStatistics(family, bounds).value(records)
+        for unit in (1e-6, 0.3, 1e6):
+            shift = 17.0 * unit if family == "normal" else 0.0
+            other = SufficientStatistics(family, [unit * b + shift for b in bounds])
+            np.testing.assert_allclose(other.value(unit * records + shift), expected, rtol=1e-12, atol=1e-12)
+            assert other.sensitivity() == SufficientStatistics(family, bounds).sensitivity()
+
+
+def test_values_of_scaled_statistics():
+    """Against the formulas, one record at a time; integers, and what has no bounds, are left as they are."""
+    x = [0.3, 0.9, 0.05]
+    u = [(min(max(value, 0.1), 0.7) - 0.4) / 0.3 for value in x]
+    for family in ("exponential", "gamma"):
+        np.testing.assert_allclose(SufficientStatistics(family, (0.1, 0.7)).contributions(x)[:, 0], u, atol=1e-14)
+    normal = SufficientStatistics("normal", (0.1, 0.7))
+    np.testing.assert_allclose(normal.contributions(x), [[v, 2 * v * v - 1.25] for v in u], atol=1e-14)
+    assert normal.statistic_names() == ["sum((x-0.4)/0.3)", "sum(2((x-0.4)/0.3)^2-5/4)"]
+    beta = SufficientStatistics("beta", (0.1, 0.7)).contributions([0.1, 0.3, 0.7])
+    a = (math.log(0.3) - math.log(0.1)) / math.log(7) * 2 - 1
+    b = (math.log(0.7) - math.log(0.3)) / math.log(3) * 2 - 1
+    np.testing.assert_allclose(beta, [[-1, 1], [a, b], [1, -1]], atol=1e-14)
+    dropped = SufficientStatistics("beta", (0.1, 0.7), outside="drop").contributions([0.9])
+    assert dropped.tolist() == [[0.0, 0.0]]
+    assert SufficientStatistics("poisson", (2, 9)).value([4, 20]).tolist() == [13.0]
+    assert SufficientStatistics("normal").value([2.0, 3.0]).tolist() == [5.0, 13.0]
+
+
+def test_a_family_of_ones_own_is_not_scaled():
+    """Catches a subclass with another statistic that inherits a scaling, and with it a wrong sensitivity."""
+
+    class Cubes(Normal):
+        def statistics(self, x):
+            return np.column_stack([x, x**3])
+
+        def diameter(self, lo, hi, norm):
+            return math.hypot(hi - lo, hi**3 - lo**3) if norm == 2 else hi - lo + hi**3 - lo**3
+
+    query = SufficientStatistics(Cubes(), (0, 2))
+    assert query.value([2.0]).tolist() == [2.0, 8.0]
+    assert query.sensitivity(1) == 10.0
 
 
 def test_clamping_and_dropping_differ():
     """The one moves a record to the bound, the other counts nothing; the same inside."""
     records = np.array([[-7.0], [0.5], [2.0]])
-    clamp, drop = (SufficientStatistics("normal", (-1, 1), outside=outside) for outside in ("clamp", "drop"))
+    clamp, drop = (SufficientStatistics("normal", (-1, 1), outside=one, scaled=False) for one in ("clamp", "drop"))
     np.testing.assert_array_equal(clamp.contributions(records), [[-1, 1], [0.5, 0.25], [1, 1]])
     np.testing.assert_array_equal(drop.contributions(records), [[0, 0], [0.5, 0.25], [0, 0]])
-    far = [SufficientStatistics("exponential", (4, 5), outside=outside).sensitivity() for outside in ("clamp", "drop")]
-    assert far == [1.0, 5.0]
+    far = [SufficientStatistics("exponential", (4, 5), outside=one, scaled=False) for one in ("clamp", "drop")]
+    assert [query.sensitivity() for query in far] == [1.0, 5.0]
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -94,7 +145,7 @@ def test_the_furthest_normal_records_are_not_the_bounds(norm, lo, hi):
     """Where the derivation matters; from closed forms of the two ends."""
     at_ends = (hi - lo) * (1 + abs(lo + hi) if norm == 1 else math.hypot(1, lo + hi))
     assert brute_force(SufficientStatistics("normal"), np.array([lo, hi]), norm, "replace") == pytest.approx(at_ends)
-    assert SufficientStatistics("normal", (lo, hi)).sensitivity(norm) > 1.5 * at_ends
+    assert SufficientStatistics("normal", (lo, hi), scaled=False).sensitivity(norm) > 1.5 * at_ends
 
 
 def test_values_of_sufficient_statistics():
@@ -294,6 +345,13 @@ class WithoutZero(SufficientStatistics):
         return resolve_family(self.family).diameter(*self.bounds, norm)
 
 
+class ScaledEnds(SufficientStatistics):
+    """The two bounds for the furthest pair of scaled records."""
+
+    def _reach(self, norm, relation):
+        return 2.0
+
+
 class OneTable(ClassFeatureCounts):
     """The features' tables taken for one."""
 
@@ -320,7 +378,8 @@ class TooLarge(RegressionMoments):
     "query, records",
     [
         (SufficientStatistics(Ends(), (-3, 3)), around(-3, 3)),
-        (WithoutZero("exponential", (2, 5), outside="drop"), np.abs(around(2, 5))),
+        (WithoutZero("exponential", (2, 5), outside="drop", scaled=False), np.abs(around(2, 5))),
+        (ScaledEnds("normal", (-3, 3)), around(-3, 3)),
         (OneTable(2, 2, 2), np.array(list(itertools.product(range(2), repeat=3)))),
         (RangesMinusOne((0, 1), 2), np.array(list(itertools.product((0.0, 1.0), repeat=2)))),
         (TooLarge((-1, 1), (-1, 1), 1), corners_and_more(2, np.random.default_rng(0))),

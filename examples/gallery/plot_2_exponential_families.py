@@ -23,7 +23,7 @@ from sklearn_dpmix.queries import SufficientStatistics
 
 BLUE, ORANGE = "#0072B2", "#E69F00"
 N, PRIOR = 50, GammaPrior(shape=4.0, rate=4.0)
-query = SufficientStatistics("exponential", bounds=(0, 5), outside="drop")
+query = SufficientStatistics("exponential", bounds=(0, 5), outside="drop", scaled=False)
 mechanism = LaplaceMechanism(epsilon=0.5, query=query)
 print(f"one record moves the sum by at most {query.sensitivity(1):g} hours: noise of scale {mechanism.noise_scale:g}")
 

@@ -20,7 +20,14 @@ from ._curator import keep_names
 from ._datatree_contents import NaiveContents
 from ._decorators import fit_context
 from ._exp_family import PrivateExpFamilyGibbs
-from ._exp_family_inputs import check_family, check_mechanism, check_n_records, check_release
+from ._exp_family_inputs import (
+    check_bounds,
+    check_family,
+    check_mechanism,
+    check_n_records,
+    check_prior,
+    check_release,
+)
 
 
 class NaivePosterior(PrivateExpFamilyGibbs):
@@ -65,7 +72,8 @@ random_state, warm_start, checkpoint, verbose :
         -------
         self
         """
-        family = check_family(self.family, check_mechanism(self.mechanism))
+        query = check_mechanism(self.mechanism)
+        family = check_family(self.family, query)
         n_records = check_n_records(self.n_records)
         n = n_records if isinstance(n_records, Integral) else n_records.likely
         released = check_release(self, S, family)
@@ -73,11 +81,21 @@ random_state, warm_start, checkpoint, verbose :
         if isinstance(family, Multinomial):
             family = Multinomial(n_categories=len(s))
         given = self.get_params(deep=False)
+        bounds, _ = check_bounds(None, family, query)
+        prior = check_prior(self.prior, family, bounds)
+        scaling = None if query is None else query._scaling(family)
+        centre, unit, gain, offset = (0.0, 1.0, 1.0, 0.0) if scaling is None else scaling[1:5]
         ordinary = PrivateExpFamilyGibbs(
-            **given | {"mechanism": None, "family": family, "n_records": n, "truncation": None, "approximation": "auto"}
+            **given
+            | {"mechanism": None, "family": family, "n_records": n, "truncation": None, "approximation": "auto"}
+            | {"prior": prior if scaling is None else family.prior_in_units(prior, centre, unit)}
         )
-        ordinary.fit(nearest_statistic(family, s, n))
+        ordinary.fit(nearest_statistic(family, (s - n * offset) / gain, n))
         vars(self).update({name: value for name, value in vars(ordinary).items() if name not in given})  # type: ignore[attr-defined]
+        if scaling is not None:
+            self.prior_ = prior
+            self.theta_draws_ = family.theta_from_units(self.theta_draws_, centre, unit)
+            self.statistic_draws_ = gain * self.statistic_draws_ + n * offset
         keep_names(self, S, released)
         return self
 

@@ -125,20 +125,27 @@ class ExpFamilyContents(StatisticContents):
         return {**super().coords(), **self._parameters(self.fitted.family_.param_names)}
 
     def _entries(self, size):
-        names = [f"sum({label})" for label in self.fitted.family_.labels]
+        scaling = self._scaling()
+        labels = self.fitted.family_.labels if scaling is None else scaling.labels
+        names = [f"sum({label})" for label in labels]
         given = getattr(self.fitted, "feature_names_in_", names)
         return given if len(given) == size else names
 
+    def _scaling(self):
+        query = getattr(self.fitted.mechanism, "query", None)
+        return None if query is None else query._scaling(self.fitted.family_)
+
     def _new_statistics(self, chosen, rng):
         fitted, theta, n = self.fitted, self._flat("theta")[chosen], self._numbers(chosen)
-        family = fitted.family_
+        family, scaling = fitted.family_, self._scaling()
         bounds, outside = check_bounds(fitted.truncation, family, getattr(fitted.mechanism, "query", None))
         if bounds is None or family.is_bounded:
             return family.draw_sums(rng, theta, n)
         statistics = np.empty((len(theta), family.n_statistics))
         for t in range(len(theta)):
             x = family.draw(rng, np.broadcast_to(theta[t], (n[t], theta.shape[1])))
-            added = family.statistics(np.clip(x, *bounds))
+            inside = np.clip(x, *bounds)
+            added = family.statistics(inside) if scaling is None else scaling.statistics(family, inside)
             if outside == "drop":
                 added = added[(x >= bounds[0]) & (x <= bounds[1])]
             statistics[t] = added.sum(axis=0)

@@ -18,15 +18,16 @@ from .._typing import Array, Floats, Seed
 from ..models import Family, Multinomial
 from ..queries import NoisyCount
 from ._auto_draws import AutoDraws
-from ._chain_estimator import ChainEstimator
+from ._chain_estimator import ChainEstimator, warn_user
 from ._curator import keep_names
 from ._datatree import Contents
 from ._datatree_contents import ExpFamilyContents
 from ._decorators import fit_context, with_callbacks
 from ._exp_family_engines import choose_engine
-from ._exp_family_inputs import read_problem
+from ._exp_family_inputs import N_PRIOR, read_problem, share_inside
 
 CHUNK = 2**22  # numbers that a prediction holds at a time
+SURE = 0.95  # posterior probability at which the bounds are doubted
 
 
 class PrivateExpFamilyGibbs(ChainEstimator):
@@ -45,8 +46,22 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         Required: "bernoulli" (or "binomial": n_records of them), "multinomial" (or "categorical"), "poisson",
         "exponential", "gamma" (its shape known: ``Gamma(shape=...)``), "normal" or "beta".
     prior : BetaPrior, DirichletPrior, GammaPrior, NormalInverseGammaPrior or GammaProductPrior, optional
-        The one that is conjugate to the family.  None: its defaults, which are uniform on probabilities and vague, *in
-        the unit of records of the order of 1*, on other parameters: give one in your unit.
+        The one that is conjugate to the family, in the records' unit.  None: uniform on probabilities; under public
+        bounds weakly informative in their unit, so that records, bounds and release in another unit give the same
+        posterior in that unit.  With c, h the centre and half width of bounds (lo, hi):
+
+        ===================  ==========================================  =============================================
+        family               prior                                       so that a priori
+        ===================  ==========================================  =============================================
+        normal               NormalInverseGammaPrior(c, 0.01, 1/2,       the mean is inside the bounds with probability
+                             h²/200)                                     1/2, 4 sd are a tenth to all of them with 4/5
+        exponential, gamma   GammaPrior(1, hi/(10 shape))                the mean of a record is hi/20 to hi with 0.77
+        poisson              GammaPrior(1, 2/hi)                         the mean is below hi with 0.86
+        beta                 GammaProductPrior(1, 0.1)                   a, b are 10 on average (there is no unit)
+        ===================  ==========================================  =============================================
+
+        Where no bounds are known (no mechanism, or one with ``scale=`` alone) the defaults of the prior's class, which
+        are vague *for records of the order of 1*: give one in your unit.
     n_records : int or NoisyCount
         Required: n, or a noisy release of it; n then has a flat prior on 0, 1, 2, ... (from 1 on for continuous
         records and under the normal approximation).
@@ -84,8 +99,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     *Exact*: for counts (binomial, multinomial), Poisson sums and gamma sums that are not cut at bounds, the law of s is
     closed-form.  θ is integrated out of it, so that draws are independent or nearly so, whatever n and however large
     the noise; then θ | s is conjugate.  (A binomial or Poisson release, n known, is a table of p(s | y).)  Where
-    records are dropped or clamped, and for normal and beta records, all n records are imputed (data augmentation): up
-    to 1,000 of them under "auto" (Poisson 200, beta 100), if the posterior seems to have one mode.
+    records are dropped or clamped, and for normal and beta records, all n records are imputed (data augmentation):
+    under "auto" up to 1,000 of them (Poisson 200; never beta records, whose chains mix slowly where there is much
+    noise), if the posterior seems to have one mode.
 
     *Normal*: s | θ ~ N(nμ(θ), nΣ(θ)), μ and Σ the exact mean and covariance of what one record adds, records that are
     dropped or clamped included (Bernstein & Sheldon's Algorithms 1 and 2, without their scale mixture and their
@@ -188,23 +204,41 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         Warns
         -----
         UserWarning
-            Where the noise hardly ever takes a release as far as this one is from what the statistic can be.
+            Where the noise hardly ever takes a release as far as this one is from what the statistic can be; where a
+            prior of one's own is far outside the bounds; where most of the population seems to be outside them.
         """
         with self._refit() as earlier:
             problem = read_problem(self, S)
             keep_names(self, S, problem.S)
-            engine = choose_engine(problem, self.approximation)
+            engine = choose_engine(problem.in_units(), self.approximation)
             self._n_records_ = self.n_records
             if self.mechanism is not None:
                 self.release_ = problem.S
             self.family_, self.prior_, self.approximation_ = problem.family, problem.prior, engine.approximation
-            keep = methodcaller("_keep", engine)
+            keep = methodcaller("_keep", engine, problem)
             self._advance_chains(problem.S, engine.init, engine.advance, keep, earlier, engine.restored)
         self._warn_about_chains()
+        if problem.bounds is not None:
+            self._warn_about_bounds(problem)
         return self
 
-    def _keep(self, engine):
-        self.theta_draws_ = self._all_draws("theta")
+    def _warn_about_bounds(self, problem):
+        """Warn where the posterior is sure that most of the population is outside the bounds."""
+        theta = self._theta()
+        some = theta[:: max(1, len(theta) // N_PRIOR)]
+        inside = share_inside(self.family_, some, problem.bounds, np.random.default_rng(0))
+        probability = float(np.mean(inside < 0.5))
+        if probability > SURE:
+            lo, hi = problem.bounds
+            warn_user(
+                f"with probability {probability:.2g} more than half of the population lies outside the bounds from "
+                f"{lo:g} to {hi:g} ({1.0 - float(np.mean(inside)):.0%} on average): what the posterior says of it is "
+                f"hardly more than what family={self.family_!r} assumes; release with wider bounds",
+                UserWarning,
+            )
+
+    def _keep(self, engine, problem):
+        self.theta_draws_ = problem.theta_from_units(self._all_draws("theta"))
         if not np.all(np.isfinite(self.theta_draws_)):
             raise FloatingPointError(
                 f"the parameters of {self.family_!r} left the range of floating point: records and release must be in "

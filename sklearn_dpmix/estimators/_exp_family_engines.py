@@ -4,8 +4,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
-from ..mechanisms import LaplaceMechanism
+from ..mechanisms import DiscreteGaussianMechanism, GaussianMechanism, LaplaceMechanism
 from ..models import Multinomial
 from ..models._family_records import RECORD_MODELS
 from ..queries import NoisyCount
@@ -17,7 +18,8 @@ from ..samplers._number import counting
 from ..samplers._statistic import ACCEPTED, PROPOSED, advance_statistic
 from ..samplers._statistic_counts import Counts
 from ..samplers._statistic_given import GivenBeta, GivenNormal
-from ..samplers._statistic_modes import find_modes
+from ..samplers._statistic_mixture import fit_mixture
+from ..samplers._statistic_modes import collapsed, find_modes
 from ..samplers._statistic_normal import NormalApproximation, RoundedNormalApproximation
 from ..samplers._statistic_normal_counts import NormalCounts
 from ..samplers._statistic_records import FamilyAugmentation
@@ -26,9 +28,13 @@ from ..samplers._statistic_table import BinomialTable, PoissonTable
 from ._curator import number_of_records
 
 #: Up to so many records "auto" imputes each of them where the statistic's law is not closed-form (and the posterior has
-#: one mode): a few hundred ns a record and sweep; fewer where there are no non-centred moves.
-AFFORDABLE = {"exponential": 1000, "gamma": 1000, "poisson": 200, "normal": 1000, "beta": 100}
+#: one mode): a few hundred ns a record and sweep.  Never beta records, of which there are no non-centred moves: under
+#: large noise they and θ hold each other in place, and what the release says is hardly more than a mean anyway.
+AFFORDABLE = {"exponential": 1000, "gamma": 1000, "poisson": 200, "normal": 1000, "beta": 0}
 MOST_RECORDS = 1e6  # and "exact" does
+WIDEST = 4.0  # Laplace noise counts as Gaussian of variances that differ by as much either way
+WIDTHS = {1: [(1.0 / WIDEST,), (1.0,), (WIDEST,)],
+          2: [(1.0, 1.0), (WIDEST, WIDEST), (WIDEST, 1.0 / WIDEST), (1.0 / WIDEST, WIDEST)]}  # fmt: skip
 N_SEARCHED = 500  # draws of the prior from which modes are looked for
 
 SAMPLERS = {"counts": Counts, "poisson": PoissonSum, "gamma": GammaSum}
@@ -83,7 +89,9 @@ def records_engine(problem, found):
     family, S = problem.family, problem.S
     d = family.n_free
     centres, factors = found[0][:, :d], found[1][:, :d, :d]
-    model = RECORD_MODELS[family.names[0]](family, problem.prior, problem.bounds, problem.outside, centres, factors)
+    model = RECORD_MODELS[family.names[0]](
+        family, problem.prior, problem.bounds, problem.outside, problem.gains, centres, factors
+    )
     n_records = problem.n_records
     start, most, count = number_of_records(n_records)
     channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])
@@ -165,14 +173,24 @@ def normal_engine(problem):
     family = problem.family
     if isinstance(family, Multinomial):
         return normal_counts_engine(problem)
-    model = family._lower(prior=problem.prior, bounds=problem.bounds, outside=problem.outside)
+    model = lowered(problem)
     given = problem.S[0] if problem.mechanism is None else None
     kind = NormalApproximation
     if given is None and problem.mechanism.is_discrete:
         kind = RoundedNormalApproximation
-    sampler = kind(*modes(problem), problem.n_known, problem.S.shape[1], given is not None)
+    is_gaussian = isinstance(problem.mechanism, (GaussianMechanism, DiscreteGaussianMechanism)) or given is not None
+    widths, widest = ([1.0], 1.0) if is_gaussian else (WIDTHS[problem.S.shape[1]], WIDEST)
+    mixture = fit_mixture(average([collapsed_of(problem, np.array(width)) for width in widths]), *modes(problem))
+    sampler = kind(*mixture, problem.n_known, *matched_noise(problem), widest, given is not None)
     init = partial(sampler.init, model, family.n_params, given)
     return statistic_engine("normal", sampler, sampler._lower(), model, problem, init)
+
+
+def lowered(problem):
+    """The family as compiled code sees it, with all that says what a record adds."""
+    return problem.family._lower(
+        prior=problem.prior, bounds=problem.bounds, outside=problem.outside, gains=problem.gains
+    )  # fmt: skip
 
 
 def normal_counts_engine(problem):
@@ -192,19 +210,35 @@ def normal_counts_engine(problem):
 
 def modes(problem):
     """Modes of the posterior under the normal approximation and Gaussian noise: :func:`find_modes`."""
-    family, prior, mechanism, S = problem.family, problem.prior, problem.mechanism, problem.S
-    model = family._lower(prior=prior, bounds=problem.bounds, outside=problem.outside)
-    y, noise = S[0], np.zeros(S.shape[1])
-    if mechanism is not None:
-        scale = np.broadcast_to(mechanism.noise_scale_for(S.shape[1]), (len(S),))
-        weight = scale**-2.0 / np.sum(scale**-2.0)  # of each release, by the precision of its noise
-        unit = variance_of(mechanism) / np.mean(scale**2)
-        y, noise = weight @ S, np.full(S.shape[1], unit * np.sum(weight**2 * scale**2))
+    family = problem.family
+    starts = family.to_free(problem.prior.draw(np.random.default_rng(0), N_SEARCHED, family))
+    count = 0.0 if problem.n_known else float(problem.n_records.value)
+    return find_modes(collapsed_of(problem), starts, problem.n_known, count)
+
+
+def average(log_densities):
+    """The log of the mean of some densities."""
+    return lambda V: logsumexp([one(V) for one in log_densities], axis=0) - np.log(len(log_densities))
+
+
+def collapsed_of(problem, width=1.0):
+    """The log density of θ (and n) under the normal approximation and Gaussian noise, of ``width`` times the variance."""
+    y, noise = matched_noise(problem)
     count = count_noise = 1.0
     if not problem.n_known:
         count, count_noise = float(problem.n_records.value), variance_of(problem.n_records.mechanism)
-    starts = family.to_free(prior.draw(np.random.default_rng(0), N_SEARCHED, family))
-    return find_modes(model, starts, y, noise, problem.n_known, count, count_noise)
+    return collapsed(lowered(problem), y, width * noise, problem.n_known, count, count_noise)
+
+
+def matched_noise(problem):
+    """Mean of the releases and the variance of its noise, (n_statistics,) each."""
+    mechanism, S = problem.mechanism, problem.S
+    if mechanism is None:
+        return S[0], np.zeros(S.shape[1])
+    scale = np.broadcast_to(mechanism.noise_scale_for(S.shape[1]), (len(S),))
+    weight = scale**-2.0 / np.sum(scale**-2.0)  # of each release, by the precision of its noise
+    unit = variance_of(mechanism) / np.mean(scale**2)
+    return weight @ S, np.full(S.shape[1], unit * np.sum(weight**2 * scale**2))
 
 
 def variance_of(mechanism):

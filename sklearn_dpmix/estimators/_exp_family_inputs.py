@@ -14,16 +14,21 @@ from ..mechanisms import (
     LaplaceMechanism,
 )
 from ..models import Family, Multinomial, Prior, resolve_family
+from ..models._scaling import Scaling, scaling_of
 from ..queries import NoisyCount, SufficientStatistics
 from ._chain_estimator import warn_user
 from ._curator import IMPOSSIBLE
 
+#: Draws of a prior, and records given each, by which a prior or a posterior is compared with the bounds.
+N_PRIOR, N_RECORDS = 2000, 40
+#: A prior is doubted under which the bounds hold half of the records with a smaller probability than that.
+FAR_PRIOR = 0.01
 #: Noise whose log density is known to be concave.
 LOG_CONCAVE = (LaplaceMechanism, GaussianMechanism, DiscreteLaplaceMechanism, DiscreteGaussianMechanism)
 
 
 class Problem(NamedTuple):
-    """All that the posterior depends on."""
+    """All that the posterior depends on, in the units of the data or in those of a scaled release."""
 
     family: Family
     prior: Prior
@@ -32,11 +37,36 @@ class Problem(NamedTuple):
     outside: str | None  # "clamp", "drop" or None
     n_records: Any  # int or NoisyCount
     S: np.ndarray  # (n_releases, n_statistics)
+    scaling: Scaling | None  # of the release
 
     @property
     def n_known(self):
         """The number of records, 0.0 where it is unknown."""
         return 0.0 if isinstance(self.n_records, NoisyCount) else float(self.n_records)
+
+    @property
+    def gains(self):
+        """(gain, offset) of a scaled release: what a record in units adds is gain · t + offset; else None."""
+        return None if self.scaling is None else (self.scaling.gain, self.scaling.offset)
+
+    def in_units(self):
+        """The same problem with records in the units of a scaled release; so its numbers are of the order of 1."""
+        if self.scaling is None:
+            return self
+        centre, unit = self.scaling.centre, self.scaling.unit
+        prior = self.family.prior_in_units(self.prior, centre, unit)
+        return self._replace(prior=prior, bounds=self.scaling.bounds(*self.bounds))
+
+    def theta_from_units(self, theta):
+        """Parameters (..., n_params) of the data, from those of :meth:`in_units`."""
+        if self.scaling is None:
+            return theta
+        return self.family.theta_from_units(theta, self.scaling.centre, self.scaling.unit)
+
+    @property
+    def labels(self):
+        """The entries of the statistic."""
+        return self.family.labels if self.scaling is None else self.scaling.labels
 
 
 def read_problem(estimator, S):
@@ -49,14 +79,16 @@ def read_problem(estimator, S):
         family = Multinomial(n_categories=S.shape[1])
         family.check()
     bounds, outside = check_bounds(estimator.truncation, family, query)
-    problem = Problem(
-        family, check_prior(estimator.prior, family), estimator.mechanism, bounds, outside, n_records, S
-    )  # fmt: skip
+    prior = check_prior(estimator.prior, family, bounds)
+    scaling = None if query is None else query._scaling(family)
+    problem = Problem(family, prior, estimator.mechanism, bounds, outside, n_records, S, scaling)
     if estimator.mechanism is None:
         check_exact_statistic(problem)
     else:
         check_noise(problem)
         warn_if_impossible(problem)
+    if estimator.prior is not None and bounds is not None:
+        warn_if_prior_is_outside(problem)
     return problem
 
 
@@ -115,10 +147,10 @@ def check_family(family, query):
     return family
 
 
-def check_prior(prior, family):
-    """Return the prior, by default the family's own."""
+def check_prior(prior, family, bounds):
+    """Return the prior, by default the family's own for such bounds."""
     if prior is None:
-        prior = family.prior_class()
+        prior = family.default_prior(bounds)
     if not isinstance(prior, family.prior_class):
         raise ValueError(
             f"prior of family {type(family).__name__} must be a {family.prior_class.__name__}, got prior={prior!r}"
@@ -232,7 +264,7 @@ def value_range(problem):
     family, (lo, hi) = problem.family, problem.bounds or problem.family.support
     x = np.unique([lo, hi, min(max(0.0, lo), hi)])
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = family.statistics(x)
+        t = family.statistics(x) if problem.scaling is None else np.array([problem.scaling.low, problem.scaling.high])
     if problem.outside == "drop":
         t = np.vstack([t, np.zeros(t.shape[1])])
     low, high = t.min(axis=0), t.max(axis=0)
@@ -242,6 +274,37 @@ def value_range(problem):
     if n:
         return n * low, n * high
     return np.where(low < 0, -np.inf, 0.0), np.where(high > 0, np.inf, 0.0)
+
+
+def warn_if_prior_is_outside(problem):
+    """Warn where hardly any parameters that the prior holds for possible put half of the records inside the bounds."""
+    lo, hi = problem.bounds
+    rng = np.random.default_rng(0)
+    theta = problem.prior.draw(rng, N_PRIOR, problem.family)
+    inside = share_inside(problem.family, theta, problem.bounds, rng)
+    probability = float(np.mean(inside >= 0.5))
+    if probability < FAR_PRIOR:
+        low, high = np.quantile(problem.family.mean(theta), [0.05, 0.95])
+        warn_user(
+            f"under prior={problem.prior!r} the mean of a record is between {low:.3g} and {high:.3g} with probability "
+            f"0.9, and half of the records or more are inside the bounds from {lo:g} to {hi:g} with probability "
+            f"{probability:.2g}: is the prior in the unit of the bounds?  prior=None is",
+            UserWarning,
+        )
+
+
+def share_inside(family, theta, bounds, rng):
+    """The part of the records that is inside the bounds, for each row of θ: by N_RECORDS draws of each."""
+    lo, hi = bounds
+    x = np.array([family.draw(rng, theta) for _ in range(N_RECORDS)])
+    return np.mean((x >= lo) & (x <= hi), axis=0)
+
+
+def other_scaling(problem):
+    """What else a release of a family that can be scaled may be."""
+    if problem.bounds is None or scaling_of(problem.family, *problem.bounds) is None:
+        return ""
+    return f"with scaled={problem.scaling is None} in its query, "
 
 
 def warn_if_impossible(problem):
@@ -264,10 +327,10 @@ def warn_if_impossible(problem):
     probability = min(1.0, 2.0 * float(tail[row, j]) * S.size)
     if probability < IMPOSSIBLE:
         warn_user(
-            f"release {row} has sum({problem.family.labels[j]}) = {S[row, j]:g}, which is between {low[j]:g} and "
+            f"release {row} has sum({problem.labels[j]}) = {S[row, j]:g}, which is between {low[j]:g} and "
             f"{high[j]:g} before noise: among {S.size} number(s) one so far outside has probability {probability:.2g} "
-            f"under {mechanism!r}; was it released by another mechanism, or of another number of records than "
-            f"{problem.n_records!r}?",
+            f"under {mechanism!r}; was it released by another mechanism, {other_scaling(problem)}or of another number "
+            f"of records than {problem.n_records!r}?",
             UserWarning,
         )
     elif isinstance(problem.family, Multinomial) and problem.n_known:

@@ -26,6 +26,7 @@ class Family(Component):
     ``log_prior(v)``                the log prior density of v, up to a constant
     ``moments(v, mean, root)``      mean and lower Cholesky factor of the covariance of what one record adds to the
                                     statistic; the fields ``lo``, ``hi`` and ``outside`` (``OUTSIDE``) say what that is
+                                    (and ``gain`` and ``offset``, where the statistic is scaled: those of the package)
     ==============================  ==================================================================================
 
     Attributes
@@ -88,15 +89,35 @@ class Family(Component):
     def check(self) -> None:
         """Raise ValueError where a parameter is wrong."""
 
-    def _lower(self, *, prior=None, bounds=None, outside=None, **context):
-        """The family with its prior's numbers and what is done to records outside ``bounds``, a pair or None."""
-        lo, hi = (-inf, inf) if bounds is None else bounds
+    def _lower(self, *, prior=None, bounds=None, outside=None, gains=None, **context):
+        """The family with its prior's numbers and what is done to records outside ``bounds``, a pair or None.
+
+        ``gains`` is a pair of arrays: a record adds gain · t(x) + offset; None: t(x).
+        """
         fields = {} if prior is None else prior.fields(self)
-        return lower(type(self), {**fields, **self._numbers(), "lo": lo, "hi": hi, "outside": OUTSIDE[outside]})
+        return lower(type(self), {**fields, **self._numbers(), **self._cut(bounds, outside, gains)})
+
+    def _cut(self, bounds, outside, gains):
+        """Numbers that say what a record adds to the statistic."""
+        lo, hi = (-inf, inf) if bounds is None else bounds
+        gain, offset = (np.ones(self.n_statistics), np.zeros(self.n_statistics)) if gains is None else gains
+        return {"lo": float(lo), "hi": float(hi), "outside": OUTSIDE[outside], "gain": gain, "offset": offset}
 
     def _numbers(self):
         """Numbers of the family itself that compiled code reads."""
         return {}
+
+    def default_prior(self, bounds: tuple[float, float] | None) -> Any:
+        """Return the prior for records of which public bounds are known, or None of them."""
+        return self.prior_class() if self.prior_class else None
+
+    def prior_in_units(self, prior: Any, centre: float, unit: float) -> Any:
+        """Return what a prior says of the parameters of (x - centre)/unit."""
+        return prior
+
+    def theta_from_units(self, theta: Array, centre: float, unit: float) -> Array:
+        """Return parameters of records x, (..., n_params), from those of (x - centre)/unit."""
+        return theta
 
     def statistics(self, x: Array) -> Array:
         """Return t(x) of shape (n, n_statistics) for records ``x`` of shape (n,) inside the support."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import betaln, gammaln, xlog1py, xlogy
+from sklearn.base import clone
 
 from .._compiled import compiled
 from .._typing import Array, Floats
@@ -24,6 +25,19 @@ class GammaRecords(Identity):
 
     def _numbers(self):
         return {"known_shape": float(self.known_shape)}
+
+    def default_prior(self, bounds: tuple[float, float] | None) -> GammaPrior:
+        """Under bounds (lo, hi) the mean of a record is hi/10 over a standard exponential variate.
+
+        So it is a priori between hi/20 and hi with probability 0.77, and above hi with 0.1.
+        """
+        return GammaPrior() if bounds is None else GammaPrior(shape=1.0, rate=0.1 * bounds[1] / self.known_shape)
+
+    def prior_in_units(self, prior: Any, centre: float, unit: float) -> Any:
+        return clone(prior).set_params(rate=prior.rate / unit)
+
+    def theta_from_units(self, theta: Array, centre: float, unit: float) -> Array:
+        return theta / unit
 
     def log_density(self, x: Array, theta: Array) -> Floats:
         k, rate = self.known_shape, theta[:, :1]
@@ -49,7 +63,8 @@ class GammaRecords(Identity):
 
     @compiled
     def moments(self, v, mean, root):
-        gamma_moments(self.known_shape, exp(v[0]), self.lo, self.hi, self.outside, mean, root)
+        rate = exp(v[0])
+        gamma_moments(self.known_shape, rate, self.lo, self.hi, self.outside, self.gain, self.offset, mean, root)
 
 
 class Exponential(GammaRecords):
@@ -124,6 +139,24 @@ class Normal(Family):
     prior_class = NormalInverseGammaPrior
     param_names = ("mean", "variance")
 
+    def default_prior(self, bounds: tuple[float, float] | None) -> NormalInverseGammaPrior:
+        """Under bounds with centre c and half width h: μ is Cauchy(c, h), and σ = (h/10)/abs(Z) with Z standard normal.
+
+        So half of the prior is on means within the bounds, and 4/5 on populations of which the middle 95 % (four σ)
+        fill between a tenth and all of them.  It counts for one record in the variance, for 1/100 in the mean.
+        """
+        if bounds is None:
+            return NormalInverseGammaPrior()
+        lo, hi = bounds
+        h = 0.5 * hi - 0.5 * lo
+        return NormalInverseGammaPrior(mean=0.5 * lo + 0.5 * hi, mean_precision=0.01, shape=0.5, scale=h * h / 200.0)
+
+    def prior_in_units(self, prior: Any, centre: float, unit: float) -> Any:
+        return clone(prior).set_params(mean=(prior.mean - centre) / unit, scale=prior.scale / unit / unit)
+
+    def theta_from_units(self, theta: Array, centre: float, unit: float) -> Array:
+        return theta * np.array([unit, unit * unit]) + np.array([centre, 0.0])
+
     def statistics(self, x: Array) -> Array:
         return np.column_stack([x, x * x]).astype(np.float64)
 
@@ -153,7 +186,7 @@ class Normal(Family):
 
     @compiled
     def moments(self, v, mean, root):
-        normal_moments(v[0], exp(v[1]), self.lo, self.hi, self.outside, mean, root)
+        normal_moments(v[0], exp(v[1]), self.lo, self.hi, self.outside, self.gain, self.offset, mean, root)
 
     def diameter(self, lo: Any, hi: Any, norm: int) -> Any:
         """Between a bound b and another record x, at a bound or where the derivative in x is 0.
@@ -234,4 +267,5 @@ class Beta(LargestAtTheEnds):
 
     @compiled
     def moments(self, v, mean, root):
-        beta_moments(exp(v[0]), exp(v[1]), self.lo, self.hi, self.outside, mean, root)
+        a, b = exp(v[0]), exp(v[1])
+        beta_moments(a, b, self.lo, self.hi, self.outside, self.gain, self.offset, mean, root)

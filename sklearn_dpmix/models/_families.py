@@ -172,6 +172,10 @@ class Poisson(Identity):
     param_names = ("mean",)
     exact_law = "poisson"
 
+    def default_prior(self, bounds: tuple[float, float] | None) -> GammaPrior:
+        """Under bounds (lo, hi) the mean is exponential, hi/2 on average: 86 % of the prior is below hi."""
+        return GammaPrior() if bounds is None else GammaPrior(shape=1.0, rate=2.0 / bounds[1])
+
     def log_density(self, x: Array, theta: Array) -> Floats:
         x = _in_support(x, (x >= 0) & (x == np.floor(x)))
         return np.where(np.isnan(x), -inf, xlogy(x, theta[:, :1]) - theta[:, :1] - gammaln(x + 1.0))
@@ -180,7 +184,7 @@ class Poisson(Identity):
         return theta[:, 0]
 
     def draw(self, rng: np.random.Generator, theta: Array) -> Array:
-        return rng.poisson(theta[:, 0]).astype(np.float64)
+        return rng.poisson(np.minimum(theta[:, 0], 1e18)).astype(np.float64)  # NumPy's largest
 
     def draw_sums(self, rng: np.random.Generator, theta: Array, n: Array) -> Floats:
         return rng.poisson(n * theta[:, 0])[:, None].astype(np.float64)
@@ -196,7 +200,7 @@ class Poisson(Identity):
 
     @compiled
     def moments(self, v, mean, root):
-        poisson_moments(exp(v[0]), self.lo, self.hi, self.outside, mean, root)
+        poisson_moments(exp(v[0]), self.lo, self.hi, self.outside, self.gain, self.offset, mean, root)
 
 
 def _in_support(x, inside):

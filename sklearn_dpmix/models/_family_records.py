@@ -28,23 +28,25 @@ class FamilyRecords(RecordModel):
     prior : Prior
     bounds : pair (lo, hi), or None
     outside : {"clamp", "drop"}, or None
+    gains : pair (gain, offset) of arrays, or None
+        A record adds gain · t(x) + offset.
     centres, factors : ndarrays of shape (n_modes, d) and (n_modes, d, d)
         Unconstrained coordinates near which chains start, and factors of their covariances.
     """
 
     n_columns = 1
 
-    def __init__(self, family, prior, bounds, outside, centres, factors):
+    def __init__(self, family, prior, bounds, outside, gains, centres, factors):
         self.family = family
         self.prior = prior
         self.bounds = bounds
         self.outside = outside
+        self.gains = gains
         self.centres = centres
         self.factors = factors
 
     def _lower(self, **context):
-        lo, hi = (-inf, inf) if self.bounds is None else self.bounds
-        return lower(type(self), {**self._fields(), "lo": float(lo), "hi": float(hi), "outside": OUTSIDE[self.outside]})
+        return lower(type(self), {**self._fields(), **self.family._cut(self.bounds, self.outside, self.gains)})
 
     def _fields(self):
         return {**self.prior.fields(self.family), **self.family._numbers()}
@@ -71,7 +73,7 @@ class FamilyRecords(RecordModel):
     @compiled
     def contribute(self, records, i, contributions, row):
         x, share = summed(self, records[i, 0])
-        contributions[row, 0] = share * x
+        contributions[row, 0] = share * (self.gain[0] * x + self.offset[0])
 
 
 @helper
@@ -189,7 +191,8 @@ class NormalRecords(FamilyRecords):
     @compiled
     def contribute(self, records, i, contributions, row):
         x, share = summed(self, records[i, 0])
-        contributions[row, 0], contributions[row, 1] = share * x, share * x * x
+        contributions[row, 0] = share * (self.gain[0] * x + self.offset[0])
+        contributions[row, 1] = share * (self.gain[1] * x * x + self.offset[1])
 
     @compiled
     def update_theta(self, rng, theta, records, n, work):
@@ -250,7 +253,8 @@ class BetaRecords(FamilyRecords):
     @compiled
     def contribute(self, records, i, contributions, row):
         x, share = summed(self, records[i, 0])
-        contributions[row, 0], contributions[row, 1] = share * log(x), share * log1p(-x)
+        contributions[row, 0] = share * (self.gain[0] * log(x) + self.offset[0])
+        contributions[row, 1] = share * (self.gain[1] * log1p(-x) + self.offset[1])
 
     @compiled
     def update_theta(self, rng, theta, records, n, work):

@@ -2,7 +2,7 @@
 
 A record outside [lo, hi] adds 0 where it is dropped (the paper's truncation, of which Proposition 1 follows), or
 t(bound) where it is clamped.  Everything is closed-form but for the beta law under bounds, which is a Gauss-Legendre
-rule on fixed nodes.
+rule on fixed nodes.  Where the statistic is scaled, ``gain`` · t(x) + ``offset`` stands in the place of t(x).
 """
 
 from math import erfc, exp, log, log1p, pi, sqrt
@@ -32,8 +32,9 @@ def put_factor(root, a, b, c, floor_a, floor_c):
 
 
 @helper
-def cut_moments(m0, m1, m2, below, above, lo, hi, outside, mean, root):
-    """Of one number x, from its moments m_r = E x^r on [lo, hi] and the masses outside."""
+def cut_moments(m0, m1, m2, below, above, lo, hi, outside, gain, offset, mean, root):
+    """Of gx + o for one number x, from its moments m_r = E x^r on [lo, hi] and the masses outside."""
+    g, o = gain[0], offset[0]
     if outside == CLAMP:  # from the bound that is nearer to the mean, or small variances would be lost
         width = hi - lo
         if m1 + below * lo + above * hi < 0.5 * (lo + hi):
@@ -44,14 +45,17 @@ def cut_moments(m0, m1, m2, below, above, lo, hi, outside, mean, root):
             first = hi * m0 - m1 + width * below
             second = m2 - 2.0 * hi * m1 + hi * hi * m0 + width * width * below
             mean[0] = hi - first
-    else:
-        width, first, second = max(abs(lo), abs(hi)), m1, m2
-        mean[0] = first
+        mean[0] = g * mean[0] + o
+        root[0, 0] = g * sqrt(max(second - first * first, ROUNDING * width * width))
+        return
+    first, second = g * m1 + o * m0, g * g * m2 + 2.0 * g * o * m1 + o * o * m0
+    width = max(abs(g * lo + o), abs(g * hi + o))
+    mean[0] = first
     root[0, 0] = sqrt(max(second - first * first, ROUNDING * width * width))
 
 
 @helper
-def gamma_moments(shape, rate, lo, hi, outside, mean, root):
+def gamma_moments(shape, rate, lo, hi, outside, gain, offset, mean, root):
     """Of a Gamma(shape, rate) record, t(x) = x: ∫ x^r f over [lo, hi] is E x^r times a probability of shape + r."""
     if outside == 0.0:
         mean[0], root[0, 0] = shape / rate, sqrt(shape) / rate
@@ -61,7 +65,7 @@ def gamma_moments(shape, rate, lo, hi, outside, mean, root):
     two = exp(log_gamma_p(shape + 2.0, rate * hi)) - exp(log_gamma_p(shape + 2.0, rate * lo))
     scale = 1.0 / rate
     m1, m2 = shape * scale * one, shape * (shape + 1.0) * scale * scale * two
-    cut_moments(up_to_hi - below, m1, m2, below, 1.0 - up_to_hi, lo, hi, outside, mean, root)
+    cut_moments(up_to_hi - below, m1, m2, below, 1.0 - up_to_hi, lo, hi, outside, gain, offset, mean, root)
 
 
 @helper
@@ -71,7 +75,7 @@ def poisson_tail(a, rate):
 
 
 @helper
-def poisson_moments(rate, lo, hi, outside, mean, root):
+def poisson_moments(rate, lo, hi, outside, gain, offset, mean, root):
     """Of a Poisson record, t(x) = x: E x 1{lo <= x <= hi} = θ P(lo-1 <= X <= hi-1), and so on."""
     if outside == 0.0:
         mean[0], root[0, 0] = rate, sqrt(rate)
@@ -79,11 +83,11 @@ def poisson_moments(rate, lo, hi, outside, mean, root):
     at_lo, above = poisson_tail(lo, rate), poisson_tail(hi + 1.0, rate)
     m1 = rate * (poisson_tail(lo - 1.0, rate) - poisson_tail(hi, rate))
     m2 = m1 + rate * rate * (poisson_tail(lo - 2.0, rate) - poisson_tail(hi - 1.0, rate))
-    cut_moments(at_lo - above, m1, m2, 1.0 - at_lo, above, lo, hi, outside, mean, root)
+    cut_moments(at_lo - above, m1, m2, 1.0 - at_lo, above, lo, hi, outside, gain, offset, mean, root)
 
 
 @helper
-def normal_moments(mu, variance, lo, hi, outside, mean, root):
+def normal_moments(mu, variance, lo, hi, outside, gain, offset, mean, root):
     """Of a normal record, t(x) = (x, x²).
 
     With x = c + d, where c is μ, moved into the bounds, the pair is linear in (d, d²): (x, x²) = (c + d, c² + 2cd +
@@ -121,16 +125,22 @@ def normal_moments(mu, variance, lo, hi, outside, mean, root):
         mean[0], mean[1] = c + d1, c * c + 2.0 * c * d1 + d2
         put_factor(root, d2 - d1 * d1, d3 - d1 * d2, d4 - d2 * d2, ROUNDING * width**2, ROUNDING * width**4)
         root[1, 0] += 2.0 * c * root[0, 0]
+        for j in range(2):
+            mean[j] = gain[j] * mean[j] + offset[j]
+            for i in range(j + 1):
+                root[j, i] *= gain[j]
         return
-    # dropped: (x 1, x² 1) is linear in (1, d, d²) 1
+    # dropped: (t_1 1, t_2 1) is linear in (1, d, d²) 1, with coefficients (f0, f1) and (g0, g1, g2)
     q, out = m0, below + above
     v00, v01, v02, v11, v12, v22 = q * out, d1 * out, d2 * out, d2 - d1 * d1, d3 - d1 * d2, d4 - d2 * d2
-    mean[0], mean[1] = c * q + d1, c * c * q + 2.0 * c * d1 + d2
-    a = c * c * v00 + 2.0 * c * v01 + v11
-    b = c**3 * v00 + 3.0 * c * c * v01 + c * v02 + 2.0 * c * v11 + v12
-    e = c**4 * v00 + 4.0 * c**3 * v01 + 2.0 * c * c * v02 + 4.0 * c * c * v11 + 4.0 * c * v12 + v22
+    f0, f1 = gain[0] * c + offset[0], gain[0]
+    g0, g1, g2 = gain[1] * c * c + offset[1], 2.0 * gain[1] * c, gain[1]
+    mean[0], mean[1] = f0 * q + f1 * d1, g0 * q + g1 * d1 + g2 * d2
+    a = f0 * f0 * v00 + 2.0 * f0 * f1 * v01 + f1 * f1 * v11
+    b = f0 * (g0 * v00 + g1 * v01 + g2 * v02) + f1 * (g0 * v01 + g1 * v11 + g2 * v12)
+    e = g0 * g0 * v00 + g1 * g1 * v11 + g2 * g2 * v22 + 2.0 * (g0 * g1 * v01 + g0 * g2 * v02 + g1 * g2 * v12)
     reach = max(abs(lo), abs(hi))
-    put_factor(root, a, b, e, ROUNDING * reach**2, ROUNDING * reach**4)
+    put_factor(root, a, b, e, ROUNDING * (f1 * reach) ** 2, ROUNDING * (g2 * reach * reach) ** 2)
 
 
 @helper
@@ -149,8 +159,9 @@ def mass_between(alpha, beta, below, above):
 
 
 @helper
-def beta_moments(a, b, lo, hi, outside, mean, root):
+def beta_moments(a, b, lo, hi, outside, gain, offset, mean, root):
     """Of a Beta(a, b) record, t(x) = (log x, log(1-x)): by psi functions, or by quadrature over logit x."""
+    g, h, o, p = gain[0], gain[1], offset[0], offset[1]
     if outside == 0.0:
         both, both_1 = digamma(a + b), trigamma(a + b)
         mean[0], mean[1] = digamma(a) - both, digamma(b) - both
@@ -165,12 +176,13 @@ def beta_moments(a, b, lo, hi, outside, mean, root):
             u = middle + half * NODES[i]
             s, t = -log1p_exp(-u), -log1p_exp(u)
             w = half * WEIGHTS[i] * exp(a * s + b * t - front)
+            s, t = g * s + o, h * t + p
             m1 += w * s
             m2 += w * t
             m11 += w * s * s
             m12 += w * s * t
             m22 += w * t * t
-    s_lo, t_lo, s_hi, t_hi = log(lo), log1p(-lo), log(hi), log1p(-hi)
+    s_lo, t_lo, s_hi, t_hi = g * log(lo) + o, h * log1p(-lo) + p, g * log(hi) + o, h * log1p(-hi) + p
     range_s, range_t = s_hi - s_lo, t_lo - t_hi
     if outside == CLAMP:
         below, above = exp(log_beta_cdf(a, b, lo)), exp(log_beta_cdf(b, a, 1.0 - hi))
@@ -180,7 +192,7 @@ def beta_moments(a, b, lo, hi, outside, mean, root):
         m12 += below * s_lo * t_lo + above * s_hi * t_hi
         m22 += below * t_lo * t_lo + above * t_hi * t_hi
     else:
-        range_s, range_t = -s_lo, -t_hi
+        range_s, range_t = max(abs(s_lo), abs(s_hi)), max(abs(t_lo), abs(t_hi))
     mean[0], mean[1] = m1, m2
     put_factor(
         root, m11 - m1 * m1, m12 - m1 * m2, m22 - m2 * m2, ROUNDING * range_s**2, ROUNDING * range_t**2

@@ -5,11 +5,15 @@ from numpy.typing import ArrayLike
 
 from .._typing import Array
 from ..models import Family, resolve_family
+from ..models._scaling import scaling_of
 from ._base import Query, as_records, named_bounds
 
 
 class SufficientStatistics(Query):
     """Sum of the sufficient statistics t(x) of an exponential family, over records inside public bounds.
+
+    Entries that are not integers are first mapped to [-1, 1] or so by the bounds (``scaled``), so that each is worth
+    its share of the noise, whatever unit the records are in.
 
     A record outside the bounds is moved to the bound (``outside="clamp"``), or contributes 0 (``"drop"``, the
     truncation of Bernstein & Sheldon, §3.3).  These are different releases: inference must know which.
@@ -23,8 +27,18 @@ class SufficientStatistics(Query):
     ``"drop"``      max ‖t(x)‖           the larger of both: a dropped record contributes 0
     ==============  ===================  ===================================================
 
-    Both maxima are closed-form (``diameter`` and ``radius`` of the family) and attained.  They are joint over the
-    entries of t: the paper's supplement C sums the entries' ranges, which is at least as large.
+    Both maxima are closed-form and attained.  They are joint over the entries of t: the paper's supplement C sums the
+    entries' ranges, which is at least as large.  Of scaled statistics they are, with c the centre of the bounds and h
+    their half width:
+
+    ===================  =============================  ==============  ===================
+    family               t(x)                           max ‖t(x)‖      max ‖t(x) - t(x')‖
+    ===================  =============================  ==============  ===================
+    normal               (u, 2u² - 5/4), u = (x - c)/h  7/4; L2: 5/4    25/8; √(71 + 8√2)/4
+    exponential, gamma   (x - c)/h                      1; 1            2; 2
+    beta                 log x and log(1 - x), each     2; √2           4; 2√2
+                         mapped to [-1, 1]
+    ===================  =============================  ==============  ===================
 
     Parameters
     ----------
@@ -38,6 +52,10 @@ class SufficientStatistics(Query):
         What happens to a record outside the bounds.
     neighbours : {"replace", "add_remove"}, default="replace"
         What the guarantee is about.
+    scaled : bool, default=True
+        Whether the statistic of normal, exponential, gamma and beta records between bounds is scaled as above.  False:
+        t(x) itself, (x, x²), x or (log x, log(1 - x)), for releases that were made so; the sensitivities
+        are then ``radius`` and ``diameter`` of the family.  Other families have no scaling.
 
     Raises
     ------
@@ -51,14 +69,18 @@ class SufficientStatistics(Query):
     Examples
     --------
     >>> from sklearn_dpmix.queries import SufficientStatistics
-    >>> query = SufficientStatistics("normal", bounds=(-1, 1))
-    >>> query.value([0.5, -0.5, 3.0])  # clamped: 3 counts as 1
-    array([1. , 1.5])
+    >>> query = SufficientStatistics("normal", bounds=(0, 100))
+    >>> query.statistic_names()
+    ['sum((x-50)/50)', 'sum(2((x-50)/50)^2-5/4)']
+    >>> query.value([75.0, 25.0, 130.0])  # clamped: 130 counts as 100
+    array([ 1.  , -0.75])
     >>> query.sensitivity(norm=1)
-    2.25
-    >>> SufficientStatistics("exponential", bounds=(2, 5)).sensitivity()
+    3.125
+    >>> SufficientStatistics("normal", bounds=(0, 100), scaled=False).value([75.0, 25.0, 130.0])
+    array([  200., 16250.])
+    >>> SufficientStatistics("exponential", bounds=(2, 5), scaled=False).sensitivity()
     3.0
-    >>> SufficientStatistics("exponential", bounds=(2, 5), outside="drop").sensitivity()
+    >>> SufficientStatistics("exponential", bounds=(2, 5), outside="drop", scaled=False).sensitivity()
     5.0
     """
 
@@ -69,18 +91,22 @@ class SufficientStatistics(Query):
         *,
         outside: str = "clamp",
         neighbours: str = "replace",
+        scaled: bool = True,
     ) -> None:
         self.family = family
         self.bounds = bounds
         self.outside = outside
         self.neighbours = neighbours
+        self.scaled = scaled
 
     @property
     def n_statistics(self) -> int:
         return self._family().n_statistics
 
     def statistic_names(self) -> list[str]:
-        return [f"sum({label})" for label in self._family().labels]
+        family = self._family()
+        scaling = self._scaling(family)
+        return [f"sum({label})" for label in (family.labels if scaling is None else scaling.labels)]
 
     def check(self) -> None:
         super().check()
@@ -89,6 +115,8 @@ class SufficientStatistics(Query):
                 'outside must be "clamp" (a record outside the bounds is moved to the bound) or "drop" (it contributes '
                 f"0), got outside={self.outside!r}"
             )
+        if not isinstance(self.scaled, (bool, np.bool_)):
+            raise ValueError(f"scaled must be True or False, got scaled={self.scaled!r}")
         self._bounds(self._family())
 
     def _family(self):
@@ -124,6 +152,11 @@ class SufficientStatistics(Query):
             raise ValueError(f"bounds must be integers for {who}, as its records are, got bounds={self.bounds!r}")
         return tuple(pair.tolist())
 
+    def _scaling(self, family):
+        """The :class:`Scaling` of the statistic, or None."""
+        bounds = self._bounds(family)
+        return scaling_of(family, *bounds) if self.scaled and bounds is not None else None
+
     def contributions(self, records: ArrayLike) -> Array:
         self.check()
         family = self._family()
@@ -135,7 +168,9 @@ class SufficientStatistics(Query):
             _refuse(x != np.floor(x), x, f"integers for {who}")
         bounds = self._bounds(family)
         with np.errstate(over="ignore"):  # what is not finite is refused
-            statistics = family.statistics(x if bounds is None else np.clip(x, *bounds))
+            inside = x if bounds is None else np.clip(x, *bounds)
+            scaling = self._scaling(family)
+            statistics = family.statistics(inside) if scaling is None else scaling.statistics(family, inside)
         _refuse(~np.isfinite(statistics).all(axis=1), x, f"where the statistic of {who} is finite; give bounds")
         if bounds is not None and self.outside == "drop":
             statistics[(x < bounds[0]) | (x > bounds[1])] = 0.0
@@ -149,7 +184,11 @@ class SufficientStatistics(Query):
                 f"bounds=None: one record can move the statistic of family {type(family).__name__} without limit; give "
                 "bounds=(lo, hi), public and inside the support"
             )
-        radius, diameter = family.radius(*bounds, norm), family.diameter(*bounds, norm)
+        scaling = self._scaling(family)
+        if scaling is None:
+            radius, diameter = family.radius(*bounds, norm), family.diameter(*bounds, norm)
+        else:
+            radius, diameter = scaling.radius[norm - 1], scaling.diameter[norm - 1]
         if relation == "add_remove":
             return radius
         return max(radius, diameter) if self.outside == "drop" and not family.is_bounded else diameter

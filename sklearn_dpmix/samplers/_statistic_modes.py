@@ -48,14 +48,12 @@ def log_collapsed(model, V, y, noise, n, count, count_noise, mean, root, out):
         out[i] = value if value > -math.inf else -math.inf
 
 
-def find_modes(model, starts, y, noise, n_records, count=0.0, count_noise=1.0):
-    """Return (centres (m, d), factors (m, d, d), log_weights (m,)) of the modes.
+def collapsed(model, y, noise, n_records, count=0.0, count_noise=1.0):
+    """The log density of rows of coordinates, as a function.
 
     Parameters
     ----------
     model : component value
-    starts : ndarray of shape (n_starts, n_free)
-        Points to climb from.
     y : ndarray of shape (k,)
         Mean of the releases.
     noise : ndarray of shape (k,)
@@ -63,7 +61,7 @@ def find_modes(model, starts, y, noise, n_records, count=0.0, count_noise=1.0):
     n_records : float
         0 where it is unknown, and was released as ``count`` with noise of variance ``count_noise``.
     """
-    k, d = len(y), starts.shape[1]
+    k = len(y)
     mean, root = np.zeros(k), np.zeros((k, k))
     y, noise = np.array(y, dtype=np.float64), np.maximum(np.array(noise, dtype=np.float64), 1e-300)
 
@@ -75,6 +73,22 @@ def find_modes(model, starts, y, noise, n_records, count=0.0, count_noise=1.0):
         )  # fmt: skip
         return np.maximum(out, -FARTHEST)
 
+    return log_density
+
+
+def find_modes(log_density, starts, n_records, count=0.0):
+    """Return (centres (m, d), factors (m, d, d), log_weights (m,)) of the modes.
+
+    Parameters
+    ----------
+    log_density : function
+        What :func:`collapsed` returns.
+    starts : ndarray of shape (n_starts, n_free)
+        Points to climb from.
+    n_records : float
+        0 where it is unknown, and was released as ``count``.
+    """
+    d = starts.shape[1]
     axes = [np.linspace(-GRID_END, GRID_END, N_GRID)]
     if d == 2:
         axes = [np.quantile(column, np.linspace(0.001, 0.999, N_QUANTILES)) for column in starts.T]
@@ -97,11 +111,19 @@ def find_modes(model, starts, y, noise, n_records, count=0.0, count_noise=1.0):
             "prior and release leave no parameter a density within floating point: prior= must be nearer to the release"
         )
     modes = sorted((mode for mode in modes if mode[2] > highest - NEGLIGIBLE), key=lambda mode: -mode[2])[:MAX_MODES]
-    centres, factors = np.array([mode[0] for mode in modes]), np.array([mode[1] for mode in modes])
+    factors = rounded(np.array([mode[1] for mode in modes]))
+    spread = np.linalg.norm(factors, axis=2)
+    centres = spread * np.round(np.array([mode[0] for mode in modes]) / spread, 4)
     log_weights = np.array([mode[2] + np.log(np.diag(mode[1])).sum() for mode in modes])
     shares = np.exp(log_weights - log_weights.max())
     shares = np.maximum(shares / shares.sum(), 0.05)  # so that each is tried now and then
     return centres, factors, np.log(shares / shares.sum())
+
+
+def rounded(x):
+    """To 12 binary digits: a search that rounding sends another way (the same data in another unit) ends there too."""
+    scale = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(x), 1e-300))) - 12)
+    return scale * np.round(x / scale)
 
 
 def local_maxima(values):

@@ -13,10 +13,11 @@ sampler draws from.  Two things differ from the paper's Algorithms 1 and 2:
 With z = (√n L)⁻¹ (s - nμ), LL' = Σ, one sweep is
 
 1. s along each coordinate axis, and (two statistics) along the first column of L: z_1 with z_2 held;
-2. moves of v, the unconstrained coordinates of θ, that hold s (centred: prior and normal density decide), and moves
-   that hold z (non-centred: prior and noise decide).  The first move freely where there is little noise, the second
-   where there is much.  Of each kind there is an independence proposal from q(v), a mixture of t laws at the modes of
-   the posterior under Gaussian noise of the same variance, and a random walk.
+2. moves of v, the unconstrained coordinates of θ, that hold s (centred: prior and normal density decide), that hold z
+   (non-centred: prior and noise decide), and that draw s anew (joint: :mod:`_statistic_joint`).  The first move freely
+   where there is little noise, the second where there is much, the third in between, too, and where one statistic has
+   much and the other little.  Of each kind there is an independence proposal from q(v), a mixture of t laws fitted to
+   the posterior under Gaussian noise of the same variance, and a random walk; ``ROUNDS`` of all in a sweep.
 
 An unknown n is another coordinate: n = ⌊u + 1/2⌋ with u as in v.  Under integer noise the release is of s rounded to an
 integer: first that integer is drawn, whose law is a difference of normal probabilities times the noise, log-concave as
@@ -34,8 +35,11 @@ from .._restore import require, require_finite, require_same, same_layout
 from ._log_concave import draw_log_concave
 from ._proposal import log_proposal, proposal_fields, propose
 from ._statistic import ACCEPTED, N_INTS, PROPOSED, StatisticSampler, log_noise, require_chain
+from ._statistic_joint import draw_score, log_score, put_conditional
 
 SMALLEST_ROOT = 1e-150  # a smaller spread of one record is none
+ROUNDS = 4
+CENTRED, NON_CENTRED, JOINT = range(3)  # kinds of moves
 
 FIRST_COLUMN = 2.0  # kinds of law: 0 and 1 are along these coordinates, 2 along the first column of L
 # state.work: the kind, the normal law, and the line (a point and a direction) that it is along
@@ -50,7 +54,7 @@ class NormalState(NamedTuple):
     free: np.ndarray  # (2, d): v, with u last where n is unknown; a proposal
     mean: np.ndarray  # (2, k): μ at either
     root: np.ndarray  # (2, k, k): L
-    score: np.ndarray  # (2, k): z; the statistic that goes with a proposal
+    score: np.ndarray  # (3, k): z; the statistic that goes with a proposal; its z
     width: np.ndarray  # (3,)
     work: np.ndarray
     ints: np.ndarray
@@ -58,7 +62,7 @@ class NormalState(NamedTuple):
     def restored(self, fresh, n_sweeps):
         """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
         state = same_layout(fresh, self)
-        require_finite(theta=state.theta, statistic=state.statistic, free=state.free[0], score=state.score)
+        require_finite(theta=state.theta, statistic=state.statistic, free=state.free[0])
         require_finite(mean=state.mean[0], root=state.root[0])
         require_chain(state, n_sweeps)
         return state
@@ -76,17 +80,22 @@ class NormalApproximation(StatisticSampler):
         Logarithms of the modes' shares, which add up to 1.
     n_records : float
         0 where it is unknown.
-    n_statistics : int
+    y, noise : ndarrays of shape (n_statistics,)
+        Mean of the releases and variance of its noise, for joint moves.
+    widest : float
+        Joint moves take the variance times a number between 1/widest and widest: 1 for Gaussian noise.
     is_given : bool
         Whether the statistic was released without noise.
     """
 
-    def __init__(self, centres, factors, log_weights, n_records=0.0, n_statistics=1, is_given=False):
+    def __init__(self, centres, factors, log_weights, n_records, y, noise, widest=1.0, is_given=False):
         self.centres = centres
         self.factors = factors
         self.log_weights = log_weights
         self.n_records = n_records
-        self.n_statistics = n_statistics
+        self.y = y
+        self.noise = noise
+        self.widest = widest
         self.is_given = is_given
 
     def _lower(self, **context):
@@ -94,12 +103,15 @@ class NormalApproximation(StatisticSampler):
             **proposal_fields(self.centres, self.factors, self.log_weights),
             "known": float(self.n_records),
             "is_given": float(self.is_given),
+            "widest": float(self.widest),
+            "y": np.array(self.y, dtype=np.float64),
+            "noise": np.maximum(self.noise, 1e-300),
         }
         return lower(type(self), fields)
 
     def init(self, model, n_params, given, rng):
         """Start at a draw from q."""
-        d, k = self.centres.shape[1], self.n_statistics
+        d, k = self.centres.shape[1], len(self.y)
         mode = rng.choice(len(self.log_weights), p=np.exp(self.log_weights))
         state = NormalState(
             theta=np.zeros(n_params),
@@ -107,7 +119,7 @@ class NormalApproximation(StatisticSampler):
             free=np.zeros((2, d)),
             mean=np.zeros((2, k)),
             root=np.zeros((2, k, k)),
-            score=np.zeros((2, k)),
+            score=np.zeros((3, k)),
             width=np.ones(3),
             work=np.zeros(N_WORK),
             ints=np.zeros(N_INTS, dtype=np.int64),
@@ -144,10 +156,11 @@ class NormalApproximation(StatisticSampler):
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
         if self.is_given == 0.0:
             self.update_statistic(rng, (channel, counter, S, C, state.work), state)
-        for i in range(4):
-            is_centred = i % 2 == 0
-            if is_centred or self.is_given == 0.0:
-                move(rng, self, model, channel, counter, S, C, state, i < 2, is_centred)
+        n_kinds = 3 if self.is_given == 0.0 else 1
+        for _ in range(ROUNDS):
+            for kind in range(n_kinds):
+                for walk in range(2):
+                    move(rng, self, model, channel, counter, S, C, state, walk == 0, kind)
 
     @compiled
     def update_statistic(self, rng, context, state):
@@ -270,7 +283,25 @@ def log_centred(sampler, state, which):
 
 
 @helper
-def move(rng, sampler, model, channel, counter, S, C, state, is_independent, is_centred):
+def redraw_score(rng, sampler, state, n):
+    """z of a proposal, into ``score[2]``, from its law under Gaussian noise; log of its normal density over that law's.
+
+    Less the same of the state.
+    """
+    law = state.work
+    widen = sampler.widest ** (2.0 * rng.random() - 1.0), sampler.widest ** (2.0 * rng.random() - 1.0)
+    put_conditional(sampler.y, sampler.noise, widen, n, state.mean[1], state.root[1], law)
+    draw_score(rng, law, state.score[2])
+    gain = -log_score(law, state.score[2])
+    put_conditional(sampler.y, sampler.noise, widen, sampler.n_of(state.free[0]), state.mean[0], state.root[0], law)
+    gain += log_score(law, state.score[0])
+    for j in range(state.statistic.size):
+        gain -= 0.5 * (state.score[2, j] * state.score[2, j] - state.score[0, j] * state.score[0, j])
+    return gain
+
+
+@helper
+def move(rng, sampler, model, channel, counter, S, C, state, is_independent, kind):
     """Step 2: one Metropolis–Hastings move of v."""
     set_score(sampler, state)
     propose(rng, sampler, state.free[0], state.free[1], is_independent)
@@ -289,14 +320,17 @@ def move(rng, sampler, model, channel, counter, S, C, state, is_independent, is_
     for j in range(state.statistic.size):
         if not state.root[1, j, j] > SMALLEST_ROOT:
             return
-    if is_centred:
+    if kind == CENTRED:
         gain += log_centred(sampler, state, 1) - log_centred(sampler, state, 0)
     else:
-        scale = math.sqrt(n)
+        scale, z = math.sqrt(n), state.score[0]
+        if kind == JOINT:
+            gain += redraw_score(rng, sampler, state, n)
+            z = state.score[2]
         for j in range(state.statistic.size):
             at = n * state.mean[1, j]
             for i in range(j + 1):
-                at += scale * state.root[1, j, i] * state.score[0, i]
+                at += scale * state.root[1, j, i] * z[i]
             state.score[1, j] = at
             gain += log_noise(channel, S, j, sampler.rounded(at))
             gain -= log_noise(channel, S, j, sampler.rounded(state.statistic[j]))
@@ -309,5 +343,5 @@ def move(rng, sampler, model, channel, counter, S, C, state, is_independent, is_
         state.mean[0, j] = state.mean[1, j]
         for i in range(j + 1):
             state.root[0, j, i] = state.root[1, j, i]
-        if not is_centred:
+        if kind != CENTRED:
             state.statistic[j] = state.score[1, j]
