@@ -82,8 +82,8 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
     Notes
     -----
     **When the approximation is good**: in simulations with two features, mostly at ε = 0.5 (ε = 1 in two cells, and
-    ε = 4 at n = 100,000 alone), 90 % intervals of coefficients held the truth in 0.78 to 0.97 for n of 5000 and 100,000,
-    0.87 on average, which is a little less than they should, and in 0.88 to 1.00 for n = 400, where they are wide and
+    ε = 4 at n = 100,000 alone), 90 % intervals of coefficients held the truth in 0.78 to 0.97 for n of 5000 and
+    100,000, 0.87 on average, a little less than they should, and in 0.88 to 1.00 for n = 400, where they are wide and
     the prior matters.  Each share is ± 0.05.  Ten features are not measured yet.
 
     **Exact chains.**  A budget fixes iterations × step², and from some five coefficients on it hardly moves a chain at
