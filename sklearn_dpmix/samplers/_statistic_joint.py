@@ -2,8 +2,8 @@
 
 s = m + Az with z ~ N(0, I), m = nμ and A = √n L; the releases' mean is y = s + e, e ~ N(0, diag D).  Then z | y has the
 precision P = I + A'D⁻¹A and the mean P⁻¹ A'D⁻¹ (y - m).  Proposing θ together with z from that law integrates s out
-under Gaussian noise: θ moves by p(y | θ).  Under other noise D is its variance times a random number (Laplace noise is a
-mixture of normal laws of many variances), and the ratio of densities corrects.
+under Gaussian noise: θ moves by p(y | θ).  Under other noise D is its variance times random numbers (Laplace noise is
+a mixture of normal laws of many variances), and the ratio of densities corrects.
 
 With p = A₁₁²/D₁, q = A₂₁²/D₂, r = A₂₂²/D₂ all is written without differences of large numbers: det P = (p+1)(r+1) + q.
 """
@@ -18,7 +18,7 @@ MEAN, SD, INTERCEPT, SLOPE, SECOND_SD = range(5)
 
 @helper
 def put_conditional(y, noise, widen, n, mean, root, law):
-    """Write the law of z into ``law``, D being ``widen`` times ``noise``; of one statistic its second half is not used."""
+    """Write the law of z into ``law``, D being ``widen`` times ``noise``; of one statistic only the first half counts."""
     scale, first = math.sqrt(n), widen[0] * noise[0]
     a, e = scale * root[0, 0], (y[0] - n * mean[0]) / first
     p = a * a / first

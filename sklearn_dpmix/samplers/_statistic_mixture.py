@@ -54,7 +54,7 @@ def fit_mixture(log_density, centres, factors, log_weights):
 
 
 def widened(centres, factors, log_shares):
-    """The mixture with a part of each component spread out: ends of a ridge that few draws have seen are reached too."""
+    """The mixture with a part of each component spread out, for ends of a ridge that few draws have seen."""
     return (
         np.concatenate([centres, centres]),
         np.concatenate([factors, SPREAD * factors]),
