@@ -1,4 +1,4 @@
-"""Do intervals hold the truth that people meet?  ``python -m benchmarks.coverage [--releases 200] [--jobs 2] [part ...]``
+"""Do intervals hold the truths that people meet?  ``python -m benchmarks.coverage [--releases 200] [--jobs 2] [part]``
 
 Ranks over truths drawn from the prior cannot see a default prior that is far from ordinary data.  Here the truth is
 fixed and ordinary, many data sets are drawn from it and released, and the default fit's intervals are counted.
@@ -167,17 +167,17 @@ def measure(cell, n_releases, n_jobs=1):
 
 HEADER = """# Coverage of ordinary truths
 
-`python -m benchmarks.coverage` writes this page.  The truth is fixed, data sets are drawn from it and released, and each is
-fitted with the defaults.  *Bias*: mean distance of the posterior mean from the truth, in posterior standard deviations.
-*50 %* and *90 %*: how often equal-tailed intervals hold the truth; with 200 releases a 90 % interval that is right shows
-0.86 to 0.94.  *Width*: median width of the 90 % interval over that of the usual one without noise.  Populations in
-italics are ones that the model is knowingly wrong for: what that costs is what their rows are there to tell.
+`python -m benchmarks.coverage` writes this page.  The truth is fixed, data sets are drawn from it and released, and
+each is fitted with the defaults.  *Bias*: mean distance of the posterior mean from the truth, in posterior sds.
+*50 %* and *90 %*: how often equal-tailed intervals hold the truth; with 200 releases a right 90 % interval
+shows 0.86 to 0.94.  *Width*: median width of the 90 % interval over that of the usual one without noise.  Populations
+in italics are ones that the model is knowingly wrong for: what that costs is what their rows are there to tell.
 """
 
 
 def table(part, rows):
     lines = [f"## {part[0].upper() + part[1:]}\n", f"{PARTS[part].__doc__}\n"]
-    lines += ["| population | n | ε | noise | of | bias | 50 % | 90 % | width |", "|---|---|---|---|---|---|---|---|---|"]
+    lines += ["| population | n | ε | noise | of | bias | 50 % | 90 % | width |", "|" + 9 * "---|"]
     for cell, found in rows:
         population = cell.population if cell.knows else f"*{cell.population}*"
         for name, values in found.items():

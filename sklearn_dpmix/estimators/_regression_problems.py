@@ -2,8 +2,8 @@
 
 A problem has ``init(rng)``, ``advance(state, rng, n_sweeps, n_warmup, thin)`` and ``restored(state, fresh, n_sweeps)``,
 chains' way, and ``keep(fit)``, which sets the attributes of its own and returns what of them is monitored.  All run in
-coordinates in which the bounds are [-1, 1], so that units do not matter; the first numbers of their θ are the intercept,
-the slopes and σ there.
+coordinates in which the bounds are [-1, 1], so that units do not matter; the first numbers of their θ are the
+intercept, the slopes and σ there.
 """
 
 from functools import partial
