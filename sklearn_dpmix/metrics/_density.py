@@ -107,7 +107,7 @@ def _values(name, values):
     """Return values on a grid as floats of shape (..., n_points)."""
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be an array of numbers, got {values!r}") from None
     if array.ndim == 0 or array.shape[-1] < 2:
         raise ValueError(

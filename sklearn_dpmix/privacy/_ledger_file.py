@@ -6,7 +6,7 @@ import json
 import os
 
 from .._files import locked, replacing
-from ._barker import BarkerCurve
+from ._barker import BarkerCurve, barker_rdp
 from ._releases import GaussianReleases
 from ._subsampled import SubsampledReleases
 from ._subsampled_gaussian import SubsampledGaussianReleases
@@ -119,7 +119,7 @@ def _from_json(content):
     numbers = dict(content)
     kind = numbers.pop("kind")
     if kind == "SubsampledReleases":
-        return SubsampledReleases(BarkerCurve(**numbers.pop("barker")), **numbers)
+        return SubsampledReleases(barker_rdp(**numbers.pop("barker")), **numbers)
     return {"GaussianReleases": GaussianReleases, "SubsampledGaussianReleases": SubsampledGaussianReleases}[kind](
         **numbers
     )
