@@ -169,7 +169,7 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
             )
         classes, named = self._public_classes(), X
         if self.mechanism is not None:
-            self._make_sampler(_num_features(X))._prepare(_num_samples(X))
+            self._make_sampler(_num_features(np.asarray(X) if isinstance(X, str) else X))._prepare(_num_samples(X))
         X, y = check_X_y(X, y, dtype=np.float64, estimator=self)
         check_classification_targets(y)
         classes, codes = self._encode(y, classes)

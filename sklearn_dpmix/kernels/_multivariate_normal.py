@@ -333,7 +333,7 @@ def _matrix(value, d):
     """Return the scale as a positive definite (d, d) array, or say what is wrong with it."""
     try:
         matrix = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         matrix = np.array(np.nan)
     if matrix.ndim == 0:
         matrix = float(matrix) * np.eye(d)

@@ -62,7 +62,8 @@ class LaplaceCalibrated(AdditiveMechanism):
             With ``scale`` alone: what it is noise *on* is then unknown.
         """
         loss = self._loss(n_features)
-        return PrivacyGuarantee.pure(loss if self.epsilon is None else float(np.max(self.epsilon)), self._neighbours())
+        epsilon = loss if self.epsilon is None else float(np.max(np.asarray(self.epsilon)))
+        return PrivacyGuarantee.pure(epsilon, self._neighbours())
 
 
 class GaussianCalibrated(AdditiveMechanism):
@@ -148,5 +149,5 @@ class GaussianCalibrated(AdditiveMechanism):
         rho = 0.5 * self._loss(n_features) ** 2
         if self.epsilon is None:
             return PrivacyGuarantee(None, None, rho, self._neighbours())
-        epsilon = float(np.max(self.epsilon))
+        epsilon = float(np.max(np.asarray(self.epsilon)))
         return PrivacyGuarantee(epsilon, self.delta_of(epsilon, rho), rho, self._neighbours())

@@ -134,7 +134,7 @@ def _points(p, q, grid):
         return np.arange(float(p.shape[-1]))
     try:
         points = np.asarray(grid, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"grid must be an array of numbers, got {grid!r}") from None
     if points.shape != (p.shape[-1],):
         raise ValueError(

@@ -96,7 +96,7 @@ def find_modes(model, starts, y, noise, n_records, count=0.0, count_noise=1.0):
         raise ValueError(
             "prior and release leave no parameter a density within floating point: prior= must be nearer to the release"
         )
-    modes = sorted((mode for mode in modes if mode[2] > highest - NEGLIGIBLE), key=lambda mode: -mode[2])[:MAX_MODES]
+    modes = sorted((mode for mode in modes if mode[2] >= highest - NEGLIGIBLE), key=lambda mode: -mode[2])[:MAX_MODES]
     centres, factors = np.array([mode[0] for mode in modes]), np.array([mode[1] for mode in modes])
     log_weights = np.array([mode[2] + np.log(np.diag(mode[1])).sum() for mode in modes])
     shares = np.exp(log_weights - log_weights.max())
