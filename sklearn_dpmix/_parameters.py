@@ -45,6 +45,11 @@ def is_integer(value):
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_, np.timedelta64))
 
 
+def is_real(value):
+    """Whether a value is one number, an integer or a float."""
+    return isinstance(value, (float, np.floating)) or is_integer(value)
+
+
 def positive_integer(name, value, least=1, most=MOST):
     """Return an integer parameter from ``least`` to ``most``."""
     if not is_integer(value) or value < least:

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from .._parameters import check_array
+from .._parameters import check_array, numbers
 from ..queries import NoisyCount
 from ._chain_estimator import warn_user
 
@@ -39,7 +39,7 @@ def check_release(estimator, S, n_statistics, words=""):
     ``n_statistics=None`` takes any number; ``words`` say what the numbers are.
     """
     who = type(estimator).__name__
-    S = S if np.ndim(S) else np.reshape(S, 1)
+    S = np.reshape(S, 1) if getattr(numbers(S), "ndim", 1) == 0 else S
     S = check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
     shape = S.shape
     if S.ndim == 1 or (S.ndim == 2 and S.shape == (n_statistics, 1)):

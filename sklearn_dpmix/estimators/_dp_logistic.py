@@ -179,7 +179,7 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
             )
         classes, named = self._public_classes(), X
         if self.mechanism is not None:
-            self._make_sampler(_num_features(X))._prepare(_num_samples(X))
+            self._make_sampler(_num_features(np.asarray(X) if isinstance(X, str) else X))._prepare(_num_samples(X))
         if self.mechanism is not None:
             X, y = check_confidential(self, X, y)
         else:

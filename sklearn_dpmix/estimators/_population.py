@@ -134,7 +134,7 @@ class PopulationMixin:
         check_is_fitted(self)
         try:
             probabilities = np.atleast_1d(np.asarray(q, dtype=np.float64))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             probabilities = np.array([np.nan])
         if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
             raise ValueError(f"q must be probabilities strictly between 0 and 1, got {q!r}: 0.5 for the median")

@@ -244,7 +244,7 @@ def per_feature(name, value, n_features, low=-np.inf):
     """Return a kernel parameter as an array of shape (n_features,), or say what is wrong with it."""
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number or an array of shape (n_features,), got {value!r}") from None
     if array.shape not in ((), (1,), (n_features,)):
         raise ValueError(

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
+from .._parameters import is_real
 from .._restore import require, require_range
 from ._base import Kernel
 
@@ -52,7 +53,7 @@ class CategoricalKernel(Kernel):
             raise ValueError(
                 f"n_categories={n_categories}, but mechanism={release.mechanism!r} has {known}: leave the kernel's out"
             )
-        if not isinstance(self.alpha, (int, float, np.number)) or not 0 < self.alpha < inf:
+        if not is_real(self.alpha) or not 0 < self.alpha < inf:
             raise ValueError(f"alpha must be a positive number, got alpha={self.alpha!r}")
         if release.mechanism is None:
             Z = release.Z

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
+from .._parameters import is_real
 from ._base import per_feature
 from ._normal import HALF_LOG_2PI, NormalKernel
 
@@ -323,7 +324,7 @@ class MultivariateNormalKernel(NormalKernel):
 
 def _number(name, value, low):
     """Return a parameter as a float greater than ``low``, or say what is wrong with it."""
-    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not low < value < np.inf:
+    if not is_real(value) or not low < value < np.inf:
         raise ValueError(f"{name} must be a finite number greater than {low:g}, got {value!r}")
     return float(value)
 
@@ -332,7 +333,7 @@ def _matrix(value, d):
     """Return the scale as a positive definite (d, d) array, or say what is wrong with it."""
     try:
         matrix = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         matrix = np.array(np.nan)
     if matrix.ndim == 0:
         matrix = float(matrix) * np.eye(d)

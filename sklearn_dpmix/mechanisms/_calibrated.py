@@ -64,7 +64,8 @@ class LaplaceCalibrated(AdditiveMechanism):
             ``n_features``.
         """
         loss = self._loss(n_features)
-        return PrivacyGuarantee.pure(loss if self.epsilon is None else float(np.max(self.epsilon)), self._neighbours())
+        epsilon = loss if self.epsilon is None else float(np.max(np.asarray(self.epsilon)))
+        return PrivacyGuarantee.pure(epsilon, self._neighbours())
 
 
 class GaussianCalibrated(AdditiveMechanism):
@@ -152,5 +153,5 @@ class GaussianCalibrated(AdditiveMechanism):
         rho = half_square(self._loss(n_features))
         if self.epsilon is None:
             return PrivacyGuarantee(None, None, rho, self._neighbours())
-        epsilon = float(np.max(self.epsilon))
+        epsilon = float(np.max(np.asarray(self.epsilon)))
         return PrivacyGuarantee(epsilon, self.delta_of(epsilon, rho), rho, self._neighbours())

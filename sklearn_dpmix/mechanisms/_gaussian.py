@@ -93,7 +93,7 @@ class GaussianMechanism(GaussianCalibrated):
 
     def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         release = super().privatize(X, random_state=random_state, secure=secure)
-        if self.epsilon is not None and self.calibration == "classical" and np.max(self.epsilon) >= 1:
+        if self.epsilon is not None and self.calibration == "classical" and np.max(np.asarray(self.epsilon)) >= 1:
             guarantee = self.guarantee(np.shape(X)[1])
             warnings.warn(
                 f'calibration="classical" is proved for epsilon < 1 only, got epsilon={guarantee.epsilon:g}: the noise '

@@ -162,7 +162,7 @@ def _simulations(draws, truth):
     for name, values in (("draws", draws), ("truth", truth)):
         try:
             arrays.append(np.asarray(values, dtype=np.float64))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{name} must be an array of numbers, all rows of one length, got {values!r}") from None
     draws, truth = arrays
     if draws.ndim not in (2, 3) or draws.size == 0:

@@ -107,7 +107,7 @@ def _values(name, values):
     """Return values on a grid as floats of shape (..., n_points)."""
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be an array of numbers, got {values!r}") from None
     if array.ndim == 0 or array.shape[-1] < 2:
         raise ValueError(
@@ -134,7 +134,7 @@ def _points(p, q, grid):
         return np.arange(float(p.shape[-1]))
     try:
         points = np.asarray(grid, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"grid must be an array of numbers, got {grid!r}") from None
     if points.shape != (p.shape[-1],):
         raise ValueError(

@@ -144,7 +144,7 @@ def _points(name, values, least):
     """Return a sample as floats of shape (n, n_features)."""
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be an array of numbers, all rows of one length, got {values!r}") from None
     if array.ndim == 1:
         array = array[:, None]

@@ -210,7 +210,7 @@ def _leaving(n, n_ranks, at, low, high):
 
 def _count(name, value, remedy):
     """Return a positive integer."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+    if not isinstance(value, Integral) or isinstance(value, (bool, np.timedelta64)) or value < 1:
         raise ValueError(f"{name} must be an integer, at least 1, got {name}={value!r}: {remedy}")
     return int(value)
 

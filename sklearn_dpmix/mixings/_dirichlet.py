@@ -79,6 +79,7 @@ class DirichletProcess(Component):
 
 def positive(name, value):
     """Return a mixing parameter as a float, or say what is wrong with it."""
-    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not 0 < value < np.inf:
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.timedelta64))
+    if not is_number or not 0 < value < np.inf:
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")
     return float(value)

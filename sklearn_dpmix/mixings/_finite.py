@@ -48,7 +48,7 @@ class MixtureOfFiniteMixtures(Component):
         gamma = positive("concentration", self.concentration)
         try:
             prior = np.asarray(self.prior, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             prior = np.array(np.nan)
         if prior.ndim == 0 and 0 < prior < 1:
             table, log_fail, most = np.zeros(1), log(1.0 - float(prior)), inf

@@ -31,7 +31,7 @@ class PitmanYor(Component):
 
     def _lower(self, **context):
         numbers = all(
-            isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
+            isinstance(v, (int, float, np.number)) and not isinstance(v, (bool, np.timedelta64))
             for v in (self.concentration, self.discount)
         )
         if not numbers or not 0 <= self.discount < 1:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import gammaln, logit, xlog1py, xlogy
 
 from .._compiled import compiled
+from .._parameters import MOST, is_integer
 from .._typing import Array, Floats
 from ._base import Family, Identity
 from ._continuous import Beta, Exponential, Gamma, Normal
@@ -103,9 +104,10 @@ class Multinomial(Family):
 
     def check(self) -> None:
         n = self.n_categories
-        if n is not None and (not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 2):
+        if n is not None and (not is_integer(n) or not 2 <= n <= MOST):
             raise ValueError(
-                f"n_categories must be an integer, 2 or more, or None where not yet known, got n_categories={n!r}"
+                f"n_categories must be an integer, 2 or more and at most {MOST}, or None where not yet known, got "
+                f"n_categories={n!r}"
             )
 
     @property

@@ -262,9 +262,11 @@ class GammaProductPrior(Prior):
     def check(self) -> None:
         for name in ("shape", "rate"):
             value = numbers(getattr(self, name))
-            if value is None or value.shape not in ((), (2,)) or not np.all((value > 0) & (value < np.inf)):
+            is_shaped = value is not None and value.shape in ((), (2,))
+            if not is_shaped or not np.all((value >= SMALLEST) & (value <= LARGEST)):
                 raise ValueError(
-                    f"{name} of GammaProductPrior must be positive and finite, a number or a pair, got {name}="
+                    f"{name} of GammaProductPrior must be positive and finite, a number or a pair, from {SMALLEST:g} "
+                    f"to {LARGEST:g} for floating point, got {name}="
                     f"{getattr(self, name)!r}"
                 )
 

@@ -151,7 +151,7 @@ class GaussianPredictors(BaseEstimator):
 def _array(name, value, shape):
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         array = np.array(np.nan)
     if array.size == 1 and max(shape) == 1:  # a number will do for one predictor
         array = array.reshape(shape)

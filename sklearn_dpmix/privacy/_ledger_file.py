@@ -6,7 +6,7 @@ import json
 import os
 
 from .._files import HeldFile, beginning, replacing
-from ._barker import BarkerCurve
+from ._barker import BarkerCurve, barker_rdp
 from ._releases import GaussianReleases
 from ._subsampled import SubsampledReleases
 from ._subsampled_gaussian import SubsampledGaussianReleases
@@ -150,7 +150,7 @@ def _from_json(content):
     numbers = dict(content)
     kind = numbers.pop("kind")
     if kind == "SubsampledReleases":
-        return SubsampledReleases(BarkerCurve(**numbers.pop("barker")), **numbers)
+        return SubsampledReleases(barker_rdp(**numbers.pop("barker")), **numbers)
     return {"GaussianReleases": GaussianReleases, "SubsampledGaussianReleases": SubsampledGaussianReleases}[kind](
         **numbers
     )

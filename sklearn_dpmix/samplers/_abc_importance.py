@@ -69,7 +69,7 @@ class ImportanceABC(BaseEstimator):
                     f"proposal must have sample(rng, size) and log_density(theta), and {type(self.proposal).__name__} "
                     f"has no {method}"
                 )
-        blocks, slices = [], blocks_of(min(n_draws, max_simulations), self.block_size)
+        blocks, slices = [], blocks_of(min(n_draws, max_simulations), int(self.block_size))
         try:
             with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
                 for first in range(0, len(slices), 64):

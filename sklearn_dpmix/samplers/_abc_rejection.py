@@ -62,14 +62,15 @@ class RejectionABC(BaseEstimator):
             )
         blocks: list[Any] = []
         n_kept, expected = 0, 0.0
-        most = ceil(max_simulations / self.block_size)
+        size = int(self.block_size)  # scikit-learn takes True for 1, NumPy does not
+        most = ceil(max_simulations / size)
         n_ahead = 1
         try:
             with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
                 while n_kept < n_draws and len(blocks) < most:
                     first = len(blocks)
                     sizes = [
-                        min(self.block_size, max_simulations - i * self.block_size)
+                        min(size, max_simulations - i * size)
                         for i in range(first, min(first + n_ahead, most))
                     ]
                     new = parallel(delayed(one_block)(simulator, root, first + i, size) for i, size in enumerate(sizes))
@@ -81,7 +82,7 @@ class RejectionABC(BaseEstimator):
                     rate = expected / n_simulations
                     progress(min(n_kept, n_draws), f"acceptance {rate:.2g}")
                     left = (n_draws - n_kept) / rate if rate > 0.0 else inf
-                    n_ahead = max(1, min(int(min(left / self.block_size, 1e6)), 2 * n_ahead, 256))
+                    n_ahead = max(1, min(int(min(left / size, 1e6)), 2 * n_ahead, 256))
         except KeyboardInterrupt:
             if not blocks:
                 raise

@@ -110,7 +110,7 @@ def find_modes(log_density, starts, n_records, count=0.0):
         raise ValueError(
             "prior and release leave no parameter a density within floating point: prior= must be nearer to the release"
         )
-    modes = sorted((mode for mode in modes if mode[2] > highest - NEGLIGIBLE), key=lambda mode: -mode[2])[:MAX_MODES]
+    modes = sorted((mode for mode in modes if mode[2] >= highest - NEGLIGIBLE), key=lambda mode: -mode[2])[:MAX_MODES]
     factors = rounded(np.array([mode[1] for mode in modes]))
     spread = np.linalg.norm(factors, axis=2)
     centres = spread * np.round(np.array([mode[0] for mode in modes]) / spread, 4)

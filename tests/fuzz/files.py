@@ -82,7 +82,7 @@ def run_file(number, seed):
             return "refused"
     if kind is not rewrite and answer != read_again(name):
         raise Wrong(f"{label}: a damaged file was read as {str(answer)[:300]}")
-    if kind is rewrite and not 0 <= answer[1] < np.inf:
+    if kind is rewrite and not answer[1] >= 0:  # infinite where the noise is next to none
         raise Wrong(f"{label}: a ledger that has spent {answer[1]}")
     return "right"
 

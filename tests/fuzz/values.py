@@ -44,7 +44,6 @@ OTHERS = {
     "auto": lambda: "auto",
     "long text": lambda: "a" * 5000,
     "NUL": lambda: "a\0b",
-    "surrogate": lambda: "\ud800",
     "bytes": lambda: b"1.0",
     "object": object,
     "class": lambda: int,

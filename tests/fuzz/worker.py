@@ -16,6 +16,7 @@ import time
 from collections import Counter
 
 SECONDS = 5.0
+AS_PYTHON = 4.0  # times as many, where nothing is compiled
 IDLE = 60.0  # ... on a machine that has other work
 STARTUP = 900.0  # all that is fitted beforehand compiles first
 MEMORY = 2 << 30  # that a case may ask for
@@ -73,6 +74,7 @@ class Watch:
     def __init__(self, seed, first, last, deep=False, folder=None, program=("-m", "fuzz.worker")):
         self.findings, self.endings, self.times = {}, Counter(), {}
         self.arguments, self.program = (seed, last, deep), program
+        self.seconds = SECONDS if deep else AS_PYTHON * SECONDS
         self.folder = folder or tempfile.mkdtemp()
         while first < last:
             first = self._watch(first)
@@ -98,7 +100,7 @@ class Watch:
                     line = lines.get(timeout=max(left - (time.monotonic() - since), 0.0))
                 except queue.Empty:
                     elapsed = time.monotonic() - since
-                    is_busy = not compiling and number is not None and cpu_seconds(worker.pid) - used < SECONDS
+                    is_busy = not compiling and number is not None and cpu_seconds(worker.pid) - used < self.seconds
                     if is_busy and elapsed < IDLE:  # the machine, with other work: what counts is the case's own
                         left = elapsed + 0.5
                         continue
@@ -110,13 +112,13 @@ class Watch:
                 if word == "done":
                     return last
                 if word == "begin":
-                    number, left, since, compiling = int(rest[0]), SECONDS, time.monotonic(), 0
+                    number, left, since, compiling = int(rest[0]), self.seconds, time.monotonic(), 0
                     used = cpu_seconds(worker.pid)
                 elif word == "compile":
                     left, since, compiling = STARTUP, time.monotonic(), compiling + 1
                 elif word == "compiled":
                     compiling -= 1
-                    left, since = (STARTUP if compiling else SECONDS), time.monotonic()
+                    left, since = (STARTUP if compiling else self.seconds), time.monotonic()
                     used = cpu_seconds(worker.pid)
                 elif word == "end":
                     ending = json.loads(rest[1])
