@@ -189,3 +189,4 @@ def finite_scale(mechanism, name, scale):
             f"{type(mechanism).__name__} with {name}={getattr(mechanism, name)!r} has noise beyond floating point: "
             f"{name} must be nearer 1"
         )
+    return scale if np.ndim(scale) else float(scale)
