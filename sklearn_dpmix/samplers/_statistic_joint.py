@@ -18,7 +18,7 @@ MEAN, SD, INTERCEPT, SLOPE, SECOND_SD = range(5)
 
 @helper
 def put_conditional(y, noise, widen, n, mean, root, law):
-    """Write the law of z into ``law``, D being ``widen`` times ``noise``; of one statistic only the first half counts."""
+    """Write the law of z into ``law``, D being ``widen`` times ``noise``; of one statistic the first half counts."""
     scale, first = math.sqrt(n), widen[0] * noise[0]
     a, e = scale * root[0, 0], (y[0] - n * mean[0]) / first
     p = a * a / first
