@@ -222,7 +222,7 @@ def average(log_densities):
 
 
 def collapsed_of(problem, width=1.0):
-    """Log density of θ (and n) under the normal approximation and Gaussian noise of ``width`` times the variance."""
+    """The log density of θ (and n) under the normal approximation and Gaussian noise, its variance times ``width``."""
     y, noise = matched_noise(problem)
     count = count_noise = 1.0
     if not problem.n_known:
