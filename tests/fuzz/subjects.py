@@ -245,6 +245,7 @@ def moments_query():
 def regression(**params):
     mechanism = mechanisms.LaplaceMechanism(10.0, query=moments_query())
     parts = {"mechanism": mechanism, "prior": None, "n_records": 12, "x_model": None, "interweave": True}
+    parts["secure"] = False
     return parts | CHAINS | params
 
 
@@ -267,6 +268,7 @@ def tables_query():
 def naive_bayes(**params):
     mechanism = mechanisms.LaplaceMechanism(4.0, query=tables_query())
     parts = {"mechanism": mechanism, "prior": None, "n_records": 12, "n_classes": None, "n_values": None}
+    parts |= {"classes": None, "secure": False}
     return parts | CHAINS | params
 
 
@@ -294,6 +296,11 @@ def with_likelihood(model):
 
 def with_start(preconditioner):
     return top.DPPenaltyMCMC(**penalty(preconditioner=preconditioner)).fit(column())
+
+
+def with_approximation(sampler):
+    model = top.DPLogisticRegressionMCMC(budget(), sampler=sampler, data_norm=2.0)
+    return model.fit(column(), (flat() > 0.5).astype(int))
 
 
 def with_rule(rule):
@@ -429,7 +436,7 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "SufficientStatistics": Subject(
         queries.SufficientStatistics,
-        lambda: {"family": "normal", "bounds": (0, 1), "outside": "clamp", "neighbours": "replace"},
+        lambda: {"family": "normal", "bounds": (0, 1), "outside": "clamp", "neighbours": "replace", "scaled": True},
         asking(column),
     ),
     "NoisyCount": Subject(
@@ -482,6 +489,10 @@ SUBJECTS: dict[str, Subject] = {
     "SequentialABC": component(samplers.SequentialABC, with_method, batch_size=50, ess_fraction=0.1),
     "PrivateNewton": component(
         samplers.PrivateNewton, with_start, n_steps=2, share=0.1, gradient_clip_bound=None
+    ),
+    "PrivateNormalApproximation": component(
+        samplers.PrivateNormalApproximation, with_approximation, n_steps=2, n_draws=200, curvature_share=0.25,
+        secure=False,
     ),
     # models
     "Banana": component(
