@@ -100,8 +100,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     closed-form.  θ is integrated out of it, so that draws are independent or nearly so, whatever n and however large
     the noise; then θ | s is conjugate.  (A binomial or Poisson release, n known, is a table of p(s | y).)  Where
     records are dropped or clamped, and for normal and beta records, all n records are imputed (data augmentation):
-    under "auto" up to 1,000 of them (Poisson 200; never beta records, whose chains mix slowly where there is much
-    noise), if the posterior seems to have one mode.
+    under "auto" up to 1,000 of them (Poisson 200), if the posterior seems to have one mode; never beta records, nor
+    normal ones of an unscaled release, whose chains mix slowly where there is much noise.
 
     *Normal*: s | θ ~ N(nμ(θ), nΣ(θ)), μ and Σ the exact mean and covariance of what one record adds, records that are
     dropped or clamped included (Bernstein & Sheldon's Algorithms 1 and 2, without their scale mixture and their

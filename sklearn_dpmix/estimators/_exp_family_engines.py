@@ -66,11 +66,18 @@ def choose_engine(problem, approximation):
         if reason is not None:
             raise ValueError(f'approximation="exact" is not there: {reason}; approximation="normal" handles it')
         return records_engine(problem, modes(problem))
-    if reason is None and start_of(problem) <= AFFORDABLE[problem.family.names[0]]:
+    if reason is None and start_of(problem) <= affordable(problem):
         found = modes(problem)
         if len(found[0]) == 1:
             return records_engine(problem, found)
     return normal_engine(problem)
+
+
+def affordable(problem):
+    """Up to so many records are imputed: none where two sums that are not scaled make a ridge that is curved."""
+    if problem.family.n_statistics > 1 and problem.scaling is None:
+        return 0
+    return AFFORDABLE[problem.family.names[0]]
 
 
 def why_not_by_records(problem):

@@ -11,15 +11,19 @@ from scipy.special import logsumexp
 
 from ._proposal import DEGREES, WIDEN
 
-N_COMPONENTS, N_ROUNDS, N_DRAWS = 12, 10, 2000
+N_COMPONENTS, N_ROUNDS, N_DRAWS = 20, 15, 4000
+ENOUGH = 0.85  # of the draws' weight: no more rounds then
 REACHES = (1.0, 3.0, 10.0)  # factors by which the modes are widened to look around at first
-SPREAD, SPREAD_SHARE = 3.0, 0.2
+POWER, POWER_SHARE = 0.4, 0.3
 LEAST_SHARE = 1e-3  # of a component
 FLOOR = 1e-4  # of the overall covariance, in a component's
 
 
 def fit_mixture(log_density, centres, factors, log_weights):
     """Return (centres, factors, log_weights) of a mixture, for ``proposal_fields``.
+
+    Part of it is fitted to a power of the density, which reaches further along a ridge: where a chain comes and hardly
+    any proposal does, it would stay.
 
     Parameters
     ----------
@@ -28,13 +32,22 @@ def fit_mixture(log_density, centres, factors, log_weights):
     centres, factors, log_weights : ndarrays of shapes (k, d), (k, d, d), (k,)
         The modes.
     """
+    modes = centres, factors, log_weights
+    parts = [adapt(log_density, *modes), adapt(lambda x: POWER * log_density(x), *modes)]
+    shares = np.log1p(-POWER_SHARE), np.log(POWER_SHARE)
+    parts = [(c, f, w + share) for (c, f, w), share in zip(parts, shares, strict=True)]
+    return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+
+def adapt(log_density, centres, factors, log_weights):
+    """The mixture for one density."""
     rng = np.random.default_rng(0)
     wide = [(centres, WIDEN * reach * factors, log_weights - np.log(len(REACHES))) for reach in REACHES]
     mixture = tuple(np.concatenate(parts) for parts in zip(*wide, strict=True))
     d = centres.shape[1]
     best = (0.0, centres, factors, log_weights)
     for turn in range(N_ROUNDS + 1):
-        x = draw_mixture(rng, *mixture, N_DRAWS * (2 if turn == 0 else 1))
+        x = draw_mixture(rng, *mixture, N_DRAWS)
         parts = log_parts(x, *mixture)
         log_w = log_density(x) - logsumexp(parts, axis=1)
         w = np.exp(log_w - log_w.max())
@@ -42,6 +55,8 @@ def fit_mixture(log_density, centres, factors, log_weights):
         efficiency = 1.0 / (len(w) * (w @ w))
         if turn > 0 and efficiency > best[0]:
             best = (efficiency, mixture[0], mixture[1] / WIDEN, mixture[2])
+            if efficiency > ENOUGH:
+                break
         centre = w @ x
         spread = ((x - centre) * w[:, None]).T @ (x - centre)
         if turn == 0:
@@ -50,16 +65,7 @@ def fit_mixture(log_density, centres, factors, log_weights):
             mixture = assemble(x[np.minimum(at, len(x) - 1)], np.tile(covariance, (N_COMPONENTS, 1, 1)), spread)
         else:
             mixture = step(x, w, parts, mixture, spread)
-    return widened(*best[1:])
-
-
-def widened(centres, factors, log_shares):
-    """The mixture with a part of each component spread out, for ends of a ridge that few draws have seen."""
-    return (
-        np.concatenate([centres, centres]),
-        np.concatenate([factors, SPREAD * factors]),
-        np.concatenate([log_shares + np.log1p(-SPREAD_SHARE), log_shares + np.log(SPREAD_SHARE)]),
-    )
+    return best[1:]
 
 
 def assemble(centres, covariances, spread, shares=None):
