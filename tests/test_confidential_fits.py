@@ -17,7 +17,7 @@ from sklearn_dpmix import (
 )
 from sklearn_dpmix.estimators._chain_estimator import ChainEstimator
 from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.models import Banana, LinearGaussianLikelihood
+from sklearn_dpmix.models import Banana, GaussianPredictors, LinearGaussianLikelihood
 from sklearn_dpmix.queries import ClassFeatureCounts, RegressionMoments
 
 SHORT = {"n_chains": 1, "n_warmup": 0, "n_draws": 1, "random_state": 0}
@@ -38,7 +38,7 @@ pytestmark = [
 
 def released_moments(secure):
     """Releases of entries that are 0 and that are 1 before noise: of one record in the middle, and in the corner."""
-    model = PrivateLinearRegressionDA(MOMENTS, secure=secure, **SHORT)
+    model = PrivateLinearRegressionDA(MOMENTS, x_model=GaussianPredictors(), secure=secure, **SHORT)
     return [
         np.concatenate([model.fit(np.full((1, N_FEATURES), x), [x]).release_.ravel() for _ in range(30)])
         for x in (0.5, 1.0)
@@ -84,7 +84,7 @@ def in_words(model, X, y):
 
 @pytest.mark.parametrize(
     ("cls", "mechanism", "X", "y"),
-    [(PrivateLinearRegressionDA, MOMENTS, np.full((3, N_FEATURES), 0.5), [0.1, 0.2, 0.3]),
+    [(PrivateLinearRegressionDA, MOMENTS, np.full((N_FEATURES + 2, N_FEATURES), 0.5), np.full(N_FEATURES + 2, 0.1)),
      (PrivateNaiveBayesDA, TABLES, [[0], [1], [2]], [0, 1, 0])],
 )  # fmt: skip
 def test_noise_that_is_not_secure_is_warned_of_once(cls, mechanism, X, y, monkeypatch):
@@ -175,12 +175,13 @@ LABELS = {"label", "label as text", "label among texts", "labels in two axes"}
 TEXTS = {"label as text", "label among texts", "labels in two axes"}
 BUDGETED = {"clip_bound": 1.0, "n_iter": 4, "n_chains": 1}
 # estimator, whether it takes y, and what it must refuse
+NORMAL = SHORT | {"x_model": GaussianPredictors()}
 FITS = {
     "bayes": (PrivateNaiveBayesDA(LaplaceMechanism(1.0, query=COUNTS), **SHORT), True,
               NOT_NUMBERS | LABELS | {"value", "negative", "one axis"}),
-    "regression": (PrivateLinearRegressionDA(LaplaceMechanism(1.0, query=PRODUCTS), **SHORT), True,
+    "regression": (PrivateLinearRegressionDA(LaplaceMechanism(1.0, query=PRODUCTS), **NORMAL), True,
                    NOT_NUMBERS | TEXTS | {"one axis"}),
-    "regression, integers": (PrivateLinearRegressionDA(DiscreteLaplaceMechanism(1.0, query=PRODUCTS), **SHORT), True,
+    "regression, integers": (PrivateLinearRegressionDA(DiscreteLaplaceMechanism(1.0, query=PRODUCTS), **NORMAL), True,
                              NOT_NUMBERS | TEXTS | {"one axis", "fraction"}),
     "logistic": (DPLogisticRegressionMCMC(BUDGET, data_norm=1.0, sampler=DPPenaltyMCMC(n_iter=4, n_chains=1)), True,
                  NOT_NUMBERS | LABELS | {"one axis"}),

@@ -433,7 +433,7 @@ class IntegerContract:
         expected = sum(log_pmf(alone, Z[:, j] - mechanism.query.value(X)[j]) for j in range(2))
         np.testing.assert_allclose(mechanism.log_density(Z, X), expected, rtol=1e-12)
         half = self.cls(**self.budget, query=SumQuery(PAIR, offset=0.5))
-        with pytest.raises(ValueError, match=r"query.value\(X\) must hold integers, got .* at position \(0,\): "):
+        with pytest.raises(ValueError, match=r"query.value\(X\) must hold integers: "):
             half.privatize(X)
 
     # --- secure ---

@@ -219,6 +219,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         """A release, or records that are privatised first."""
         query = check_curator(self, RegressionMoments)
         p, n_records = query.n_features, self.n_records
+        problem_class = GivenDesign if self.x_model is None else NormalPredictors
         if y is None:
             S = check_query_release(self, X, query, n_records)
         else:
@@ -226,12 +227,14 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
             named, (X, y) = X, check_confidential(self, X, y, y_numeric=True)
             check_shape(self, X, p)
             keep_names(self, named, X)
+            problem_class.check_number(p, len(X))  # before anything is spent
             S, n_records = privatize_records(self, np.column_stack([X, y])), len(X)
         self.n_features_in_, self.release_, self._n_records_ = p, S, n_records
         most = n_records.most if isinstance(n_records, NoisyCount) else n_records
+        problem_class.check_number(p, most)
         low, high = query.value_range(most)
         warn_if_impossible(self.mechanism, S, low, high, query.statistic_names())
-        problem = (GivenDesign if self.x_model is None else NormalPredictors)(self, S, n_records)
+        problem = problem_class(self, S, n_records)
         warn_about_prior(problem.prior, problem.bounds)
         self._run_problem(problem, S, earlier)
         problem.warn_if_unlikely(self)

@@ -75,6 +75,15 @@ class GivenDesign:
 
     restored = MomentsState.restored
 
+    @staticmethod
+    def check_number(n_features, most):
+        """Raise where there are too few records, ``most`` at most."""
+        if most < n_features + 2:
+            raise ValueError(
+                f"n_records must be at least n_features + 2 = {n_features + 2}, so that residuals say something of "
+                f"sigma, got {most}; with x_model=GaussianPredictors() fewer records will do"
+            )
+
     def __init__(self, fit, S, n_records):
         query, mechanism = fit.mechanism.query, fit.mechanism
         self.bounds = np.column_stack(query.record_bounds())
@@ -82,11 +91,6 @@ class GivenDesign:
         start, most, _ = number_of_records(n_records)
         p = query.n_features
         model = MomentRegression(self.prior, 0 if isinstance(n_records, NoisyCount) else n_records, most)
-        if most < p + 2:
-            raise ValueError(
-                f"n_records must be at least n_features + 2 = {p + 2}, so that residuals say something of sigma, got "
-                f"n_records={n_records!r}; with x_model=GaussianPredictors() fewer records will do"
-            )
         channel = mechanism._lower(n_records=len(S), n_features=S.shape[1])
         variance = float(mechanism.noise_variance(S.shape[1]))
         C, counter, count_variance = np.zeros((0, 1)), channel, 0.0
@@ -137,6 +141,10 @@ class NormalPredictors:
     """Normal predictors, clamped records: the confidential records are imputed."""
 
     restored = AugmentedState.restored
+
+    @staticmethod
+    def check_number(n_features, most):
+        """Any number will do."""
 
     def __init__(self, fit, S, n_records):
         query, channel = fit.mechanism.query, fit.mechanism._lower(n_records=len(S), n_features=S.shape[1])

@@ -16,7 +16,7 @@ from sklearn_dpmix import (
     PrivateNaiveBayesDA,
 )
 from sklearn_dpmix.mechanisms import GaussianMechanism
-from sklearn_dpmix.models import GaussianMean
+from sklearn_dpmix.models import GaussianMean, GaussianPredictors
 from sklearn_dpmix.queries import ClassFeatureCounts, RegressionMoments
 from sklearn_dpmix.samplers import PrivateNewton
 
@@ -52,7 +52,7 @@ RECORDS = {
     "PrivateNaiveBayesDA, checkpoint": (clone(BAYES).set_params(checkpoint="a"), categories([0, 1]), 10),
     "PrivateLinearRegressionDA": (LINEAR, line, 5),
     "PrivateLinearRegressionDA, wrong n_records": (clone(LINEAR).set_params(n_records=99), line, 5),
-    "PrivateLinearRegressionDA, no moves": (clone(LINEAR).set_params(interweave=False), line, 5),
+    "PrivateLinearRegressionDA, normal predictors": (clone(LINEAR).set_params(x_model=GaussianPredictors()), line, 5),
 }
 
 
