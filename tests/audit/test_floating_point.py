@@ -144,7 +144,9 @@ LINEAR = PrivateLinearRegressionDA(LaplaceMechanism(1.0, query=RegressionMoments
 #: The value of D has 0 where that of D' has 1, in the columns that are named.
 FITS = {
     "PrivateNaiveBayesDA": (BAYES, ([[0], [0]], [0, 0]), ([[0], [1]], [0, 1]), [3]),
-    "PrivateLinearRegressionDA": (LINEAR, ([[0.0]] * 3, [0.0] * 3), ([[1.0], [0.0], [0.0]], [1.0, 0.0, 0.0]), [0, 1, 2, 3, 4]),
+    "PrivateLinearRegressionDA": (
+        LINEAR, ([[0.0]] * 3, [0.0] * 3), ([[1.0], [0.0], [0.0]], [1.0, 0.0, 0.0]), [0, 1, 2, 3, 4]
+    ),
 }
 
 
