@@ -48,10 +48,9 @@ def require_finite(**arrays):
 def require_range(least, most, **arrays):
     """Raise where a number is below ``least`` or above ``most``, or is none."""
     for name, array in arrays.items():
-        array = np.asarray(array)
-        require(
-            (array >= least) & (array <= most), name, f"has numbers that are not from {least:g} to {np.max(most):g}"
-        )
+        array, ends = np.asarray(array), np.append(most, least)
+        words = f"has numbers that are not from {least:g} to {ends.max():g}"
+        require((array >= least) & (array <= most), name, words)
 
 
 def require_same(fresh, found, *names):
