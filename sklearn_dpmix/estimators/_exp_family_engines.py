@@ -102,7 +102,10 @@ def records_engine(problem, found):
     n_records = problem.n_records
     start, most, count = number_of_records(n_records)
     channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])
-    sampler, value = FamilyAugmentation(centres, factors, found[2]), model._lower()
+    mixture = centres, factors, found[2]
+    if problem.n_known:  # else the modes are of n as well
+        mixture = fit_mixture(collapsed_of(problem), *mixture)
+    sampler, value = FamilyAugmentation(*mixture), model._lower()
     values = sampler._lower(), value, channel, counting(n_records)._lower()
     init = partial(start_augmentation, model, value, start, most, S, None)
     return Engine("exact", init, partial(advance_augmentation, values, S, count), record_moves, AugmentedState.restored)

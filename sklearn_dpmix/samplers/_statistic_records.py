@@ -20,11 +20,11 @@ class FamilyAugmentation(Augmentation):
     ----------
     centres, factors, log_weights : ndarrays
         The modes, as in ``proposal_fields``.
-    n_moves : int, default=2
-        Rounds of random-walk moves.
+    n_moves : int, default=4
+        Rounds of such a move and random-walk moves in a sweep.
     """
 
-    def __init__(self, centres, factors, log_weights, n_moves=2):
+    def __init__(self, centres, factors, log_weights, n_moves=4):
         self.centres = centres
         self.factors = factors
         self.log_weights = log_weights
@@ -37,8 +37,9 @@ class FamilyAugmentation(Augmentation):
     @compiled
     def move(self, model, channel, S, state, rng, current, warming_up):
         if model.n_blocks() > 0:
-            current = jump(rng, self, model, channel, S, state, current)
-            move_blocks(rng, int(self.n_moves), model, channel, S, state, current, warming_up)
+            for _ in range(int(self.n_moves)):
+                current = jump(rng, self, model, channel, S, state, current)
+                current = move_blocks(rng, 1, model, channel, S, state, current, warming_up)
 
 
 @helper
