@@ -51,11 +51,12 @@ def is_real(value):
 
 
 def positive_integer(name, value, least=1, most=MOST):
-    """Return an integer parameter from ``least`` to ``most``."""
+    """Return an integer parameter from ``least`` to ``most``; ``name`` may go on with whose it is."""
+    given = f"{name.partition(' ')[0]}={value!r}"
     if not is_integer(value) or value < least:
-        raise ValueError(f"{name} must be an integer, {least} or more, got {name}={value!r}")
+        raise ValueError(f"{name} must be an integer, {least} or more, got {given}")
     if value > most:
-        raise ValueError(f"{name} must be at most {most}, got {name}={value!r}: beyond, numbers or arrays do not fit")
+        raise ValueError(f"{name} must be at most {most}, got {given}: beyond, numbers or arrays do not fit")
     return int(value)
 
 
