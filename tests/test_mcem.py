@@ -187,7 +187,7 @@ WRONG = [
     ({"model": StochasticSIR()}, TypeError, r"the model needs log_likelihood\(statistics, theta\) -> \(size,\)"),
     ({"model": Plain(PoissonCount(), None)}, TypeError, "needs theta_init of shape .* or sample_prior"),
     ({"model": PoissonCount(prior=3)}, ValueError, "prior of PoissonCount must be a GammaPrior, got prior=3"),
-    ({"model": PoissonCount(0)}, ValueError, "n_records of PoissonCount must be an integer, 1 or more, got n_records=0"),
+    ({"model": PoissonCount(0)}, ValueError, "n_records of PoissonCount must be an integer, 1 or more, got n_rec.*=0"),
     ({"tol": 0.0}, ValueError, "tol"),
     ({"n_starts": 0}, ValueError, "n_starts"),
     (
