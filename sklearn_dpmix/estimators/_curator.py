@@ -143,3 +143,9 @@ def warn_if_impossible(mechanism, S, low, high, names):
             "only: check the mechanism's parameters, n_records and the order of the release",
             UserWarning,
         )
+
+
+def variance_of(mechanism):
+    """Mean variance of the noise; where it is unknown, that of Laplace noise of the same scale."""
+    variance = mechanism.noise_variance(1)
+    return 2.0 * float(np.mean(np.square(mechanism.noise_scale_for(1)))) if variance is None else float(variance)

@@ -25,7 +25,7 @@ from ..samplers._statistic_normal_counts import NormalCounts
 from ..samplers._statistic_records import FamilyAugmentation
 from ..samplers._statistic_sums import GammaSum, PoissonSum
 from ..samplers._statistic_table import BinomialTable, PoissonTable
-from ._curator import number_of_records
+from ._curator import number_of_records, variance_of
 
 #: Up to so many records "auto" imputes each of them where the statistic's law is not closed-form (and the posterior has
 #: one mode): a few hundred ns a record and sweep.  Never beta records, of which there are no non-centred moves: under
@@ -249,9 +249,3 @@ def matched_noise(problem):
     weight = scale**-2.0 / np.sum(scale**-2.0)  # of each release, by the precision of its noise
     unit = variance_of(mechanism) / np.mean(scale**2)
     return weight @ S, np.full(S.shape[1], unit * np.sum(weight**2 * scale**2))
-
-
-def variance_of(mechanism):
-    """Mean variance of the noise; where it is unknown, that of Laplace noise of the same scale."""
-    variance = mechanism.noise_variance(1)
-    return 2.0 * float(np.mean(np.square(mechanism.noise_scale_for(1)))) if variance is None else float(variance)

@@ -36,7 +36,7 @@ from ..samplers._regression_moments import (
     start_moments,
 )
 from ._chain_estimator import warn_user
-from ._curator import number_of_records
+from ._curator import number_of_records, variance_of
 
 #: Steps of the non-centred random walk in a sweep, with imputed records.
 N_MOVES = 50
@@ -92,11 +92,11 @@ class GivenDesign:
         p = query.n_features
         model = MomentRegression(self.prior, 0 if isinstance(n_records, NoisyCount) else n_records, most)
         channel = mechanism._lower(n_records=len(S), n_features=S.shape[1])
-        variance = float(mechanism.noise_variance(S.shape[1]))
+        variance = variance_of(mechanism)
         C, counter, count_variance = np.zeros((0, 1)), channel, 0.0
         if isinstance(n_records, NoisyCount):
             C, counter = n_records.releases(), n_records.mechanism._lower(n_records=1, n_features=1)
-            count_variance = float(n_records.mechanism.noise_variance(1))
+            count_variance = variance_of(n_records.mechanism)
         sampler = MomentsSampler(np.sqrt(variance), fit.n_warmup, n_walks=4 + 2 * p)
         values = sampler._lower(), model._lower(), channel, counter
         self.init = partial(start_moments, model, S, start, variance, count_variance)
