@@ -94,6 +94,7 @@ class SubsampledGaussianReleases(Releases):
     batch_size: int
     n_records: int
     n_releases: int = 1
+    _log_moment_is_convex = True  # by (2), α(α-1)·γ^(α-2) is one of a measure over γ
 
     def __post_init__(self):
         check_number("noise_multiplier", self.noise_multiplier, 0)
