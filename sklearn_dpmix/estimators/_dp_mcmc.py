@@ -152,7 +152,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         return self.batch_size is not None
 
     def _noise_multiplier(self):
-        return self.noise_multiplier
+        return None if self.noise_multiplier is None else float(self.noise_multiplier)
 
     def _multiplier_for(self, budget, releases_of):
         return budget.smallest_multiplier(releases_of, 1e-9)

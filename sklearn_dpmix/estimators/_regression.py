@@ -223,7 +223,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         if y is None:
             S = check_query_release(self, X, query, n_records)
         else:
-            check_raw(self, query)
+            check_raw(self, query, earlier)
             named, (X, y) = X, check_confidential(self, X, y, y_numeric=True)
             check_shape(self, X, p)
             keep_names(self, named, X)
