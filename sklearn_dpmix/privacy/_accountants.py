@@ -177,7 +177,8 @@ def at_best_orders(releases, values):
     Where each (α-1)·rdp(α) is convex in α, log δ is too: it adds -(α-1)·ε and (α-1)·log(α-1) - α·log(α), whose second
     derivative is 1/(α-1) - 1/α > 0; so it falls and then rises, and so does ε, which is a convex function over α-1.
     Then a search on ever finer parts of the grid finds the best of all 980 orders from 50.  Else it takes all.  Which
-    orders are looked at costs accuracy, never validity.
+    orders are looked at costs accuracy, never validity; so does an rdp that is not amplified at orders in the hundred
+    thousands, as the integral would be too much work.
     """
     if not all(one._log_moment_is_convex for one in releases):
         return total_rdp(releases), ORDERS
