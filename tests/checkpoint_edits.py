@@ -97,7 +97,11 @@ def cases():
         ),
         "normal, whole numbers": lambda: (
             PrivateExpFamilyGibbs(
-                DiscreteLaplaceMechanism(scale=2.0), family="poisson", n_records=unknown, approximation="normal", **TIMES
+                DiscreteLaplaceMechanism(scale=2.0),
+                family="poisson",
+                n_records=unknown,
+                approximation="normal",
+                **TIMES,
             ),
             [13.0],
         ),
@@ -206,6 +210,7 @@ def outcome(model, data, path, whole=None):
         return f"{type(error).__name__}: {error}", None
     named = sorted(name for name in vars(model) if name.endswith("_draws_") and name[0] != "_")
     draws = [array for name in named for array in numbers(getattr(model, name))]
+    draws += getattr(model._draws_, "flat", ())  # of mixtures
     if not all(np.all(np.isfinite(array)) for array in draws):
         return "draws are not finite", None
     is_same = whole is not None and all(np.array_equal(one, other) for one, other in zip(whole, draws, strict=True))

@@ -344,7 +344,7 @@ def test_bad_paths_and_uses_are_refused_before_any_chain(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="'checkpoint' parameter"):
         mixture(checkpoint=3).fit(RELEASE)
     for path in ("\ud800", "a\0b"):
-        with pytest.raises(ValueError, match="^checkpoint=.* is a path that no file can have"):
+        with pytest.raises(ValueError, match=r"^checkpoint=.* is a path that no file can have"):
             mixture(checkpoint=path).fit(RELEASE)
     regression = clone(FITS["regression"][0]).set_params(n_records=None, checkpoint=tmp_path / "run")
     with pytest.raises(ValueError, match="each run would spend the budget"):

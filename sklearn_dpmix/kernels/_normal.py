@@ -142,7 +142,8 @@ class NormalKernel(Kernel):
         for j in range(records.shape[2]):
             sd, inverse = theta[:, 4 * j + 1], theta[:, 4 * j + 2]
             require(sd > 0, "theta", "has a standard deviation that is not positive")
-            require(np.abs(sd * inverse - 1.0) < 1e-6, "theta", "has columns that contradict each other")
+            is_same = (np.abs(sd * inverse - 1.0) < 1e-6) & (np.abs(np.log(sd) - theta[:, 4 * j + 3]) < 1e-6)
+            require(is_same, "theta", "has columns that contradict each other")
 
     @compiled
     def set_params(self, theta, k, j, mean, sd):

@@ -131,10 +131,7 @@ class MixtureSampler(Component):
             require_range(least, most, floats=state.floats[place])
         if n_sweeps:
             kernel.check_state(state.theta[state.counts > 0], state.records[: state.alloc.size])
-        if getattr(mixing, "random_part", None) is None:
-            require(concentration == values[3].start, "floats", "has another concentration than the mixing")
-        else:
-            require(concentration > 0, "floats", "has a concentration that is not positive")
+        check_concentration(mixing, concentration)
         require(values[3].fresh_weight(concentration, n_clusters) >= 0, "floats", "has an impossible concentration")
         require(n_clusters <= getattr(values[3], "most_clusters", np.inf), "ints", "has more clusters than the mixing")
         if self.is_global(values[1]):
@@ -187,3 +184,11 @@ def check_count(owner, name, value):
     if not is_integer(value) or not 1 <= value <= 2**31:
         raise ValueError(f"{type(owner).__name__}: {name} must be a positive integer, at most 2**31, got {value!r}")
     return int(value)
+
+
+def check_concentration(mixing, found):
+    """Raise where a concentration, of a state or of draws in a file, is not what it is under this mixing."""
+    if getattr(mixing, "random_part", None) is None:
+        require(found == mixing._lower().start, "concentration", "is another than the mixing's")
+    else:
+        require(found > 0, "concentration", "is not positive")

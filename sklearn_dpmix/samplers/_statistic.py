@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import Component, compiled, entry, helper, lower
-from .._restore import require, require_finite, require_range, require_same, same_layout
+from .._restore import require, require_finite, require_range, require_same, require_whole, same_layout
 from ._parameter_draws import n_kept, new_statistic_draws
 from ._release import log_entry
 
@@ -75,6 +75,9 @@ class StatisticSampler(Component):
     released without noise, else None.
     """
 
+    #: whether the statistic is made of whole numbers
+    is_whole = False
+
     def _lower(self, *, is_given=False):
         """``is_given``: the statistic was released without noise, and stays where it is."""
         return lower(type(self), {"is_given": float(is_given)})
@@ -97,7 +100,7 @@ class StatisticSampler(Component):
             require_same(fresh, state, "n_records")
         if is_given and is_known:
             require_same(fresh, state, "statistic")
-        require(state.n_records >= 0, "n_records", "is negative")
+        require_whole(n_records=state.n_records)
         self.check_state(state)
         return state
 

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from .._compiled import compiled, helper
-from .._restore import require, require_range
+from .._restore import require, require_range, require_whole
 from ._log_concave import draw_log_concave
 from ._statistic import (
     StatisticSampler,
@@ -66,11 +66,11 @@ class PoissonSum(SumSampler):
     """
 
     fewest = 0.0
+    is_whole = True
 
     def check_state(self, state):
         s, n = state.statistic, state.n_records
-        require((s >= 0) & (s == np.floor(s)) & (s < 2**53), "statistic", "has a sum that is not a whole number")
-        require(n < 2**53, "n_records", "is too large")
+        require_whole(statistic=s)
         require((n > 0) | (s == 0), "statistic", "has a sum of no records")
 
     def start(self, model, n_records, rng):

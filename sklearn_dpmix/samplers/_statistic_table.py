@@ -34,6 +34,8 @@ class TableSampler(StatisticSampler):
         self.first = first
         self.cumulative = cumulative
 
+    is_whole = True
+
     def _lower(self, **context):
         table = np.ones(1) if self.cumulative is None else np.asarray(self.cumulative, dtype=np.float64)
         return lower(type(self), {"first": float(self.first), "cumulative": table, "n_points": float(len(table))})
