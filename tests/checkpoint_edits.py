@@ -18,9 +18,17 @@ from sklearn_dpmix import (
     PrivatePosteriorDA,
 )
 from sklearn_dpmix.estimators import _naive_bayes
-from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, MultivariateNormalKernel, NormalKernel
+from sklearn_dpmix.kernels import (
+    BetaKernel,
+    CategoricalKernel,
+    ConvolvedNormalKernel,
+    MultivariateNormalKernel,
+    NormalKernel,
+    TruncatedNormalKernel,
+)
 from sklearn_dpmix.mechanisms import (
     DiscreteLaplaceMechanism,
+    GaussianMechanism,
     LaplaceMechanism,
     PerturbedHistogramMechanism,
     RandomizedResponseMechanism,
@@ -50,6 +58,7 @@ class Coin:
 def cases():
     """name -> callable () -> (estimator, what fit gets)."""
     noise = LaplaceMechanism(epsilon=20.0, bounds=(0, 1))
+    normal_noise = GaussianMechanism(scale=0.1)
     response = RandomizedResponseMechanism(3.0, 3)
     smooth = SmoothedHistogramMechanism(10.0, 4, 6, n_records=8)
     rough = PerturbedHistogramMechanism(5.0, 4, n_records=8)
@@ -77,6 +86,8 @@ def cases():
         "beta": lambda: mixture(None, RECORDS, kernel=BetaKernel(), sampler="neal5"),
         "reuse": lambda: mixture(None, RECORDS, sampler="reuse"),
         "jain_neal": lambda: mixture(None, RECORDS, kernel=NormalKernel(), sampler="jain_neal"),
+        "truncated": lambda: under(noise, RECORDS, kernel=TruncatedNormalKernel()),
+        "convolved": lambda: under(normal_noise, RECORDS, kernel=ConvolvedNormalKernel()),
         "neal2": lambda: mixture(None, RECORDS, sampler="neal2"),
         "conditional": lambda: under(noise, RECORDS, sampler="conditional"),
         "neal3": lambda: mixture(None, RECORDS, kernel=NormalKernel(), sampler="neal3"),

@@ -134,6 +134,9 @@ class MixtureSampler(Component):
         check_concentration(mixing, concentration)
         require(values[3].fresh_weight(concentration, n_clusters) >= 0, "floats", "has an impossible concentration")
         require(n_clusters <= getattr(values[3], "most_clusters", np.inf), "ints", "has more clusters than the mixing")
+        if hasattr(values[1], "is_exact"):  # the records are given; a chain may start at what is nearest in the support
+            records = state.records[:-1]
+            require((records == fresh.records[:-1]) | (records == Z[:, None]), "records", "are not those given to fit")
         if self.is_global(values[1]):
             table = start_table(values[1], Z, state.records[:-1, 0])
             is_same = np.isclose(state.table[0], table[0], rtol=1e-6, atol=0.0)
