@@ -1,6 +1,6 @@
 """Checkpoints that are whole but wrong: each array of a run edited, written with right checksums, and fitted again.
 
-``python checkpoint_edits.py FOLDER [CASE ...]`` prints what is neither refused by name nor fitted.
+``python checkpoint_edits.py FOLDER [CASE ...]`` prints what is not refused by name; a case may be "NAME: EDIT" as well.
 """
 
 import json
@@ -8,6 +8,7 @@ import sys
 import warnings
 
 import numpy as np
+from coin import Coin
 
 from sklearn_dpmix import (
     PrivateABC,
@@ -40,19 +41,6 @@ from sklearn_dpmix.queries import ClassFeatureCounts, NoisyCount, RegressionMome
 
 TIMES = {"n_chains": 2, "n_warmup": 2, "n_draws": 3, "random_state": 0}
 RECORDS = np.array([0.05, 0.1, 0.12, 0.4, 0.5, 0.85, 0.9, 0.95])[:, None]
-
-
-class Coin:
-    """Bernoulli records with a uniform prior, in NumPy."""
-
-    def sample_prior(self, rng, size):
-        return rng.random((size, 1))
-
-    def sample_records(self, rng, theta, n):
-        return rng.binomial(1, theta[0], (n, 1)).astype(float)
-
-    def sample_posterior(self, rng, records, theta):
-        return rng.beta(1.0 + records.sum(), 1.0 + len(records) - records.sum(), 1)
 
 
 def cases():
@@ -228,8 +216,8 @@ def outcome(model, data, path, whole=None):
     return "same" if is_same else "changed", draws
 
 
-def try_all(name, path):
-    """Edit a case's checkpoint in every way; return {edit: what happened}."""
+def try_all(name, path, only=""):
+    """Edit a case's checkpoint in every way, or in one; return {edit: what happened}."""
     if name == "collapsed":
         _naive_bayes.independent_tables = lambda *args: None
 
@@ -246,14 +234,15 @@ def try_all(name, path):
         arrays = dict(file)
     words, whole = go_on(arrays)
     assert words == "changed", words  # a fit
-    return {words: go_on(edited, whole)[0] for words, edited in variants(arrays)}
+    return {words: go_on(edited, whole)[0] for words, edited in variants(arrays) if only in ("", words)}
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     folder, *chosen = sys.argv[1:]
-    for case in chosen or cases():
-        results = try_all(case, f"{folder}/{case}")
-        changed = [words for words, result in results.items() if result == "changed"]
-        wrong = {words: result for words, result in results.items() if result not in ("refused", "same", "changed")}
-        print(json.dumps({"case": case, "n": len(results), "changed": changed, "wrong": wrong}), flush=True)
+    for one in chosen or cases():
+        case, _, only = one.partition(": ")
+        results = try_all(case, f"{folder}/{one.replace('/', ' ')}", only)
+        kinds = {kind: [words for words, result in results.items() if result == kind] for kind in ("changed", "same")}
+        wrong = {words: result for words, result in results.items() if result not in ("refused", *kinds)}
+        print(json.dumps({"case": one, "n": len(results), **kinds, "wrong": wrong}), flush=True)

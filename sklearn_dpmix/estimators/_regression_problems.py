@@ -65,7 +65,7 @@ class KnownRecords:
         model = MomentRegression(self.prior, len(X), len(X))
         self.init = partial(start_known, model)
         self.advance = partial(advance_known, model._lower(), design.T @ design, fit, residual, len(X))
-        self.restored, self.check_draws = KnownState.restored, partial(check_draws, X.shape[1], None)
+        self.restored, self.check_draws = KnownState.restored, partial(check_draws, X.shape[1], None, None)
 
     def keep(self, fit):
         return {}
@@ -101,7 +101,7 @@ class GivenDesign:
         self.init = partial(start_moments, model, S, start, variance, count_variance)
         self.advance = partial(advance_moments, values, S, C)
         self.restored = partial(restored_moments, values[1])
-        self.check_draws = partial(check_draws, p, model.n_records or None)
+        self.check_draws = partial(check_draws, p, query.value_range(1)[0] == 0.0, model.n_records or None)
 
     def keep(self, fit):
         p, floats = fit.n_features_in_, fit._state_floats()
@@ -158,12 +158,12 @@ class NormalPredictors:
         self.advance = partial(advance_augmentation, values, S, count)
         self.restored = partial(self._restored, values[1])
         known = None if isinstance(n_records, NoisyCount) else n_records
-        self.check_draws = partial(check_draws, query.n_features, known)
+        self.check_draws = partial(check_draws, query.n_features, query.value_range(1)[0] == 0.0, known)
 
     @staticmethod
     def _restored(model, state, fresh, n_sweeps):
         state = restored_augmentation(model, state, fresh, n_sweeps)
-        check_draws(len(state.records[0]) - 1, None, ThetaDraws(state.theta[None]))
+        check_draws(len(state.records[0]) - 1, None, None, ThetaDraws(state.theta[None]))
         return state
 
     def keep(self, fit):
@@ -184,7 +184,7 @@ class NormalPredictors:
         """Draws of the moments are not kept."""
 
 
-def check_draws(p, known, draws):
+def check_draws(p, squares, known, draws):
     """Raise ValueError where draws of a checkpoint are impossible; ``known`` records, or None."""
     spread = draws.theta[:, p + 1 : p + 2]  # σ; then means, and the lower factor of the covariance, of predictors
     if draws.theta.shape[1] > p + 2:
@@ -193,6 +193,7 @@ def check_draws(p, known, draws):
     require(spread > 0, "theta", "has standard deviations that are not positive")
     if hasattr(draws, "n_records"):
         require_whole(known, n_records=draws.n_records)
+        require(draws.statistic[:, squares] >= 0, "statistic", "has sums of squares that are negative")
 
 
 def unscale(theta, bounds):
