@@ -55,6 +55,7 @@ def require_range(least, most, **arrays):
 def require_whole(known=None, **arrays):
     """Raise where a number is no count, or is not the ``known`` one."""
     for name, array in arrays.items():
+        array = np.asarray(array)
         is_count = (array >= 0) & (array == np.floor(array)) & (array < 2**53)
         require(is_count, name, "has numbers that are not whole, or are negative")
         require(known is None or array == known, name, f"is not {known}, as was given to fit")

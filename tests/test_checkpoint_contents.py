@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scripts import PACKAGE
 
+
 def run(folder, *cases, **environment):
     """Lines of the script's output, in a process of its own: old code crashed."""
     done = subprocess.run(
@@ -41,6 +42,8 @@ FOUND = [
     "poisson: state/0/n_records all 0.5",
     "poisson: draws/1/n_records all -1",
     "poisson: draws/1/statistic all 0.5",
+    "gamma: draws/1/statistic all -1",
+    "neal5: draws/1/concentration all 0.5",
     "binomial: draws/1/theta all -1",
     "counts, given: draws/1/statistic all 0.5",
     "tables: draws/1/theta 0.5 at 0",

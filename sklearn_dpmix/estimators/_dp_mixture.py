@@ -240,7 +240,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     def _check_draws(self, draws):
         """Raise ValueError where draws of a checkpoint are none of this kernel and mixing."""
         self.kernel_.check_state(draws.theta, np.empty((0, 1, self._n_features_)))
-        check_concentration(self.mixing_, draws.concentration)
+        check_concentration(self.mixing_, draws.concentration, draws.n_clusters)
 
     def _hold(self, signature, so_far):
         super()._hold(signature, so_far._replace(draws=MixtureDraws(so_far.draws)))

@@ -111,7 +111,7 @@ def records_engine(problem, found):
     values = sampler._lower(), value, channel, counting(n_records)._lower()
     init = partial(start_augmentation, model, value, start, most, S, None)
     advance, restored = partial(advance_augmentation, values, S, count), partial(restored_records, family, value)
-    return Engine("exact", init, advance, record_moves, restored, partial(check_draws, problem, False))
+    return Engine("exact", init, advance, record_moves, restored, partial(check_draws, problem, None))
 
 
 def restored_records(family, value, state, fresh, n_sweeps):
@@ -134,18 +134,18 @@ def statistic_engine(approximation, sampler, value, model, problem, init):
     channel, counter, S, C = parts(problem)
     advance = partial(advance_statistic, (value, model, channel, counter), S, C, problem.S.shape[1])
     restored = partial(sampler.restored, model, bool(problem.n_known), problem.mechanism is None)
-    check = partial(check_draws, problem, sampler.is_whole)
+    check = partial(check_draws, problem, sampler)
     return Engine(approximation, init, advance, theta_moves, restored, check)
 
 
-def check_draws(problem, is_whole, draws):
-    """Raise ValueError where draws of a checkpoint are impossible; whole numbers are one thing that a sum may be."""
+def check_draws(problem, sampler, draws):
+    """Raise ValueError where draws of a checkpoint are impossible; ``sampler`` knows what the statistic can be."""
     require(problem.family.possible(draws.theta), "theta", "has draws that are no parameters")
     require_whole(problem.n_known or None, n_records=draws.n_records)
     if problem.mechanism is None:
         require(draws.statistic == problem.S[0], "statistic", "is not what was given to fit")
-    elif is_whole:
-        require_whole(statistic=draws.statistic)
+    elif sampler is not None:
+        sampler.check_statistic(draws.statistic)
 
 
 def theta_moves(state):

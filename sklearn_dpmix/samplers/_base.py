@@ -6,7 +6,7 @@ import numpy as np
 
 from .._compiled import Component, lower
 from .._parameters import is_integer
-from .._restore import require, require_range
+from .._restore import require, require_range, require_whole
 from .._typing import Array
 from ._run import run_block
 from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, new_state
@@ -131,7 +131,7 @@ class MixtureSampler(Component):
             require_range(least, most, floats=state.floats[place])
         if n_sweeps:
             kernel.check_state(state.theta[state.counts > 0], state.records[: state.alloc.size])
-        check_concentration(mixing, concentration)
+        check_concentration(mixing, concentration, n_clusters)
         require(values[3].fresh_weight(concentration, n_clusters) >= 0, "floats", "has an impossible concentration")
         require(n_clusters <= getattr(values[3], "most_clusters", np.inf), "ints", "has more clusters than the mixing")
         if hasattr(values[1], "is_exact"):  # the records are given; a chain may start at what is nearest in the support
@@ -189,9 +189,13 @@ def check_count(owner, name, value):
     return int(value)
 
 
-def check_concentration(mixing, found):
+def check_concentration(mixing, found, n_clusters):
     """Raise where a concentration, of a state or of draws in a file, is not what it is under this mixing."""
+    value = mixing._lower()
     if getattr(mixing, "random_part", None) is None:
-        require(found == mixing._lower().start, "concentration", "is another than the mixing's")
+        require(found == value.start, "concentration", "is another than the mixing's")
+    elif hasattr(value, "most_clusters"):  # it is how many components there are, with records or without
+        require_whole(concentration=found)
+        require_range(n_clusters, value.most_clusters, concentration=found)
     else:
         require(found > 0, "concentration", "is not positive")

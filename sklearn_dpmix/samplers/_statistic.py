@@ -75,9 +75,6 @@ class StatisticSampler(Component):
     released without noise, else None.
     """
 
-    #: whether the statistic is made of whole numbers
-    is_whole = False
-
     def _lower(self, *, is_given=False):
         """``is_given``: the statistic was released without noise, and stays where it is."""
         return lower(type(self), {"is_given": float(is_given)})
@@ -103,6 +100,9 @@ class StatisticSampler(Component):
         require_whole(n_records=state.n_records)
         self.check_state(state)
         return state
+
+    def check_statistic(self, statistic):
+        """Raise ValueError where no records have such a statistic."""
 
     def check_state(self, state):
         """Raise ValueError where the statistic cannot be what it is."""

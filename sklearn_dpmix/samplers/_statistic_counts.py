@@ -80,11 +80,12 @@ class Counts(StatisticSampler):
             counts[len(given) :] = n_records - given.sum()
         return new_state(n_params, counts, n_records, 2 * len(counts))
 
-    is_whole = True
+    def check_statistic(self, statistic):
+        require_whole(statistic=statistic)
 
     def check_state(self, state):
         s = state.statistic
-        require_whole(statistic=s)
+        self.check_statistic(s)
         require(s.sum() == state.n_records, "statistic", "does not add up to the number of records")
 
     @compiled

@@ -66,11 +66,13 @@ class PoissonSum(SumSampler):
     """
 
     fewest = 0.0
-    is_whole = True
+
+    def check_statistic(self, statistic):
+        require_whole(statistic=statistic)
 
     def check_state(self, state):
         s, n = state.statistic, state.n_records
-        require_whole(statistic=s)
+        self.check_statistic(s)
         require((n > 0) | (s == 0), "statistic", "has a sum of no records")
 
     def start(self, model, n_records, rng):
@@ -136,8 +138,11 @@ class GammaSum(SumSampler):
 
     fewest = 1.0
 
+    def check_statistic(self, statistic):
+        require_range(1e-300, 1e100, statistic=statistic)
+
     def check_state(self, state):
-        require_range(1e-300, 1e100, statistic=state.statistic)
+        self.check_statistic(state.statistic)
         require(state.n_records >= 1, "n_records", "says less than one")
 
     def start(self, model, n_records, rng):
