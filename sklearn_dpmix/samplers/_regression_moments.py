@@ -69,7 +69,7 @@ def restored_moments(model, state, fresh, n_sweeps):
     moments = np.zeros_like(state.moments[0])
     require(model.set_moments(state.point[0], moments, np.zeros_like(state.work)), "point", "has no moments")
     if n_sweeps:
-        is_same = np.abs(state.moments[0] - moments) <= 1e-6 * model.number(state.point[0])
+        is_same = np.abs(state.moments[0] - moments) <= 1e-6 * (model.number(state.point[0]) + np.abs(moments))
         require(is_same, "moments", "are not those of the point")
     return state
 
