@@ -48,7 +48,8 @@ def require_finite(**arrays):
 def require_range(least, most, **arrays):
     """Raise where a number is below ``least`` or above ``most``, or is none."""
     for name, array in arrays.items():
-        array, words = np.asarray(array), f"has numbers that are not from {np.min(least):g} to {np.max(most):g}"
+        array, ends = np.asarray(array), np.append(most, least)
+        words = f"has numbers that are not from {ends.min():g} to {ends.max():g}"
         require((array >= least) & (array <= most), name, words)
 
 

@@ -49,7 +49,8 @@ LEGAL = {
     "beta, given": FAMILY | {"state/0/theta": POSITIVE},
     "normal, given": FAMILY | GIVEN,
     "regression": POINT | {"draws/1/theta": REAL, "draws/1/statistic": REAL},
-    "regression, normal predictors": MIXTURE | {"state/0/steps": REAL, "draws/1/statistic": REAL},
+    "regression, normal predictors": MIXTURE
+    | {"state/0/steps": REAL, "state/0/reference": REAL, "state/0/floats": POSITIVE, "draws/1/statistic": REAL},
     "regression, given": {"state/0/theta": REAL, "draws/1/theta": REAL},
     "own": {"state/0/theta": POSITIVE, "state/0/records": REAL, "draws/1/theta": REAL},
     "own, given": {"draws/1/theta": REAL},

@@ -120,7 +120,7 @@ def restored_records(family, value, state, fresh, n_sweeps):
     records = state.records[: state.ints[N_RECORDS], 0]
     require_range(*family.support, records=records)
     require(not family.is_integer or records == np.floor(records), "records", "has numbers that are not whole")
-    require(family.possible(state.theta[None]), "theta", "has no parameters")
+    require(family.possible(np.stack([state.theta, state.reference])), "theta", "or reference has no parameters")
     return state
 
 

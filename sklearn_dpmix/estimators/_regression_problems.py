@@ -163,7 +163,7 @@ class NormalPredictors:
     @staticmethod
     def _restored(model, state, fresh, n_sweeps):
         state = restored_augmentation(model, state, fresh, n_sweeps)
-        check_draws(len(state.records[0]) - 1, None, None, ThetaDraws(state.theta[None]))
+        check_draws(len(state.records[0]) - 1, None, None, ThetaDraws(np.stack([state.theta, state.reference])))
         return state
 
     def keep(self, fit):
