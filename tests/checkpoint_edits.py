@@ -4,9 +4,12 @@
 """
 
 import json
+import os
 import sys
 import warnings
+from contextlib import suppress
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 from coin import Coin
@@ -18,9 +21,11 @@ from sklearn_dpmix import (
     PrivateLinearRegressionDA,
     PrivateNaiveBayesDA,
     PrivatePosteriorDA,
+    _chains,
 )
 from sklearn_dpmix.estimators import _exp_family, _naive_bayes
 from sklearn_dpmix.estimators._exp_family_engines import choose_engine
+from sklearn_dpmix.estimators._progress import Progress
 from sklearn_dpmix.kernels import (
     BetaKernel,
     CategoricalKernel,
@@ -236,7 +241,12 @@ def try_all(name, path, only=""):
         return outcome(model.set_params(checkpoint=path, n_draws=5), data, path, whole)
 
     model, data = cases()[name]()
-    words, _ = outcome(model.set_params(checkpoint=path), data, path)
+    model.set_params(checkpoint=path)
+    with patch.object(_chains, "BLOCK_SECONDS", 0.0), patch.object(Progress, "__call__", side_effect=KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
+            model.fit(*data) if isinstance(data, tuple) else model.fit(data)
+    assert os.path.exists(path)  # from the warm-up, without draws
+    words, _ = outcome(model, data, path)
     assert words == "changed", words  # a fit
     with np.load(path) as file:
         arrays = dict(file)
