@@ -40,7 +40,8 @@ LEGAL = {
     "bins": MIXTURE,
     "sources": MIXTURE,
     **{case: FAMILY for case in ("binomial", "counts", "poisson", "poisson, known", "counts, given")},
-    **{case: {"state/0/width": WIDTH} for case in ("multinomial", "tables", "collapsed", "tables, given")},
+    "multinomial": {"state/0/width": WIDTH},
+    **{case: {"draws/1/theta": POSITIVE} for case in ("tables", "collapsed", "tables, given")},  # two values: halves
     "gamma": FAMILY | {"state/0/statistic": POSITIVE, "draws/1/statistic": POSITIVE},
     "normal": FAMILY | GIVEN | {"state/0/statistic": REAL, "draws/1/statistic": REAL},
     "normal, whole numbers": FAMILY | {"state/0/statistic": REAL, "draws/1/statistic": REAL},
