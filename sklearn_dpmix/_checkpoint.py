@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._chains import Chain
-from ._files import locked, remove_leftovers, replacing
+from ._files import locked, remove_leftovers, replacing, resolved
 
 FORMAT, VERSION = "sklearn_dpmix checkpoint", 1
 SECONDS = 30.0  # between two saves
@@ -172,7 +172,7 @@ def open_checkpoint(path, owner, signature):
     if path is None:
         yield NoCheckpoint()
         return
-    path = os.path.realpath(os.path.expanduser(path))
+    path = resolved("checkpoint", os.path.expanduser(path))
     unstable = [name for name, value in signature.items() if not isinstance(value, str)]
     if unstable:
         raise TypeError(

@@ -12,6 +12,16 @@ import time
 PATIENCE = 30.0  # seconds to wait for one and the same holder of a lock
 
 
+def resolved(name, path):
+    """The absolute path, links followed, that a parameter of that name says; ValueError where no file can have it."""
+    try:
+        path = os.fsdecode(path)
+        os.fsencode(path)
+        return os.path.realpath(path)
+    except ValueError as error:  # half of a surrogate pair; a null character
+        raise ValueError(f"{name}={path!r} is a path that no file can have ({error}): pass another") from None
+
+
 @contextlib.contextmanager
 def replacing(path, held=None):
     """Open a binary file to write; when the block ends it takes the place of ``path``, and on failure it is gone.

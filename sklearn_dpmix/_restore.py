@@ -49,8 +49,25 @@ def require_range(least, most, **arrays):
     """Raise where a number is below ``least`` or above ``most``, or is none."""
     for name, array in arrays.items():
         array, ends = np.asarray(array), np.append(most, least)
-        words = f"has numbers that are not from {least:g} to {ends.max():g}"
+        words = f"has numbers that are not from {ends.min():g} to {ends.max():g}"
         require((array >= least) & (array <= most), name, words)
+
+
+def require_whole(known=None, **arrays):
+    """Raise where a number is no count, or is not the ``known`` one."""
+    for name, array in arrays.items():
+        array = np.asarray(array)
+        is_count = (array >= 0) & (array == np.floor(array)) & (array < 2**53)
+        require(is_count, name, "has numbers that are not whole, or are negative")
+        require(known is None or array == known, name, f"is not {known}, as was given to fit")
+
+
+def require_total(array, starts, name):
+    """Raise where groups of columns that begin at ``starts`` are not probabilities that add up to 1."""
+    require_range(0.0, 1.0 + 1e-9, **{name: array})
+    if len(array):
+        totals = np.add.reduceat(array, starts, axis=-1)
+        require(np.abs(totals - 1.0) < 1e-6, name, "has probabilities that do not add up to 1")
 
 
 def require_same(fresh, found, *names):
@@ -66,7 +83,7 @@ def require_acceptance(floats, accepted, proposed, log_lowest):
     require_finite(floats=np.delete(floats, log_lowest))
 
 
-def check_draws(like, found, n_draws):
+def check_layout_of_draws(like, found, n_draws):
     """Raise unless ``found`` are ``n_draws`` draws as those in ``like``, of which there are none.
 
     A class whose arrays do not have a row a draw says what they are itself, in ``check(like, n_draws)``.

@@ -605,6 +605,9 @@ def test_arguments_are_checked(path):
             PrivacyLedger(1.0, delta, path=path)
     with pytest.raises(ValueError, match="accountant must be one of"):
         PrivacyLedger(1.0, 0.1, path=path, accountant="exact")
+    for wrong in ("\ud800", "a\0b"):
+        with pytest.raises(ValueError, match=r"^path=.* is a path that no file can have"):
+            PrivacyLedger(1.0, 0.1, path=wrong)
     assert not path.exists()
     with pytest.raises(TypeError):
         PrivacyLedger(1.0, 0.1, path)

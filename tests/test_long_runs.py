@@ -12,6 +12,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from coin import Coin
 from sklearn.base import clone
 
 from sklearn_dpmix import (
@@ -37,27 +38,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:Runtim
 RECORDS = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))
 RELEASE = RECORDS.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
 TIMES = {"n_chains": 2, "n_warmup": 20, "n_draws": 30, "random_state": 0}
-
-
-class Coin:
-    """A user's own model: Bernoulli records with a uniform prior."""
-
-    n_params = 1
-
-    def sample_prior(self, rng, size):
-        return rng.random((size, 1))
-
-    def sample_records(self, rng, theta, n):
-        return rng.binomial(1, theta[0], (n, 1)).astype(float)
-
-    def sample_posterior(self, rng, records, theta):
-        return rng.beta(1.0 + records.sum(), 1.0 + len(records) - records.sum(), 1)
-
-    def sample_statistic(self, rng, theta):
-        return rng.binomial(20, theta).astype(float)
-
-    def log_prior(self, theta):
-        return np.where((theta[:, 0] > 0) & (theta[:, 0] < 1), 0.0, -np.inf)
 
 
 def fits():
@@ -343,6 +323,9 @@ def test_bad_paths_and_uses_are_refused_before_any_chain(tmp_path, monkeypatch):
         mixture(checkpoint=tmp_path).fit(RELEASE)
     with pytest.raises(ValueError, match="'checkpoint' parameter"):
         mixture(checkpoint=3).fit(RELEASE)
+    for path in ("\ud800", "a\0b"):
+        with pytest.raises(ValueError, match=r"^checkpoint=.* is a path that no file can have"):
+            mixture(checkpoint=path).fit(RELEASE)
     regression = clone(FITS["regression"][0]).set_params(n_records=None, checkpoint=tmp_path / "run")
     with pytest.raises(ValueError, match="each run would spend the budget"):
         regression.fit(np.zeros((4, 1)), np.zeros(4))

@@ -281,8 +281,8 @@ class PrivateABC(ChainEstimator):
                 "n_warmup, n_draws, thin and n_replicates ask for"
             )
         init, advance = partial(method.init, simulator), partial(method.advance, simulator)
-        restored = partial(method.restored, simulator)
-        self._advance_chains(simulator.S, init, advance, methodcaller("_keep", method), earlier, restored)
+        checks = partial(method.restored, simulator), partial(method.check_draws, simulator)
+        self._advance_chains(simulator.S, init, advance, methodcaller("_keep", method), earlier, *checks)
         self._warn_about_chains()
 
     def _keep(self, method):

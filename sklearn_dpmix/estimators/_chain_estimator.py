@@ -20,7 +20,7 @@ from .._checkpoint import SoFar, differences, open_checkpoint
 from .._draws import convergence, summarise
 from .._parameters import MOST, check_array
 from .._random import as_seed_sequence
-from .._restore import check_draws
+from .._restore import check_layout_of_draws
 from .._typing import Seed
 from ._auto_draws import AutoDraws, draws_rule
 from ._datatree import Contents, build_tree
@@ -173,7 +173,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         array.flags.writeable = False
         return array
 
-    def _advance_chains(self, data, init, advance, keep, earlier, restored):
+    def _advance_chains(self, data, init, advance, keep, earlier, restored, check_draws=None):
         """Run the chains, or go on with those of the ``earlier`` fit or of the checkpoint.
 
         Sets ``n_iter_``, ``_run_`` and the draws, and what ``keep`` sets.
@@ -190,6 +190,8 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             What :meth:`_refit` yields.
         restored : callable (state, fresh state, n_sweeps) -> state
             Checks a state of the checkpoint, as in :mod:`sklearn_dpmix._restore`.
+        check_draws : callable (draws) -> None, optional
+            Raises ValueError where draws of a checkpoint, finite and of the right shapes, cannot be draws.
         """
         signature, rule = self._signature(data), draws_rule(self.n_draws)
         with open_checkpoint(self.checkpoint, type(self).__name__, signature) as checkpoint:
@@ -202,7 +204,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
 
             step = partial(advance, n_warmup=self.n_warmup, thin=self.thin)
             run = LongRun(self, step, rule, judge, checkpoint)
-            reader = partial(self._reader, init, step, restored)
+            reader = partial(self._reader, init, step, restored, check_draws)
             so_far, was_interrupted = run.run(self._start(signature, init, rule, earlier, checkpoint, reader))
         self._hold(signature, so_far)
         n_drawn = self._n_drawn(so_far.n_done)
@@ -220,7 +222,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             self._interrupted_at_, self._shortfall_ = self._n_drawn(self.n_iter_), None
             return function()
 
-    def _reader(self, init, step, restored):
+    def _reader(self, init, step, restored, check_draws):
         """What checks a run of the checkpoint: by a fresh state, and by the draws that no sweep makes."""
         rng = np.random.default_rng(0)  # whatever it starts from
         fresh = init(rng)
@@ -231,15 +233,13 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             if len(run.chains) != self.n_chains or len(run.draws) != (self.n_chains if run.n_done else 0):
                 raise ValueError(f"it has {len(run.chains)} chains, and draws of {len(run.draws)}")
             for draws in run.draws:
-                check_draws(no_draws, draws, n_draws)
-                self._check_draws(draws)
+                check_layout_of_draws(no_draws, draws, n_draws)
+                if check_draws is not None:
+                    check_draws(draws)
             chains = [chain._replace(state=restored(chain.state, fresh, run.n_done)) for chain in run.chains]
             return run._replace(chains=chains)
 
         return read
-
-    def _check_draws(self, draws):
-        """Raise ValueError where draws of a checkpoint are not in their range."""
 
     def _start(self, signature, init, rule, earlier, checkpoint, reader):
         """The run to go on with: that of the last fit, of the checkpoint (whichever is longer), or a new one."""

@@ -24,6 +24,7 @@ from .._typing import Array, Floats, Seed
 from ..kernels import Kernel
 from ..mechanisms import NoNoise
 from ..samplers import MixtureSampler
+from ..samplers._base import check_concentration
 from ..samplers._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator, warn_user
@@ -234,10 +235,12 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
 
         advance = partial(_advance, sampler, values, Z)
         restored = partial(sampler.restored, values, Z, self.kernel_, self.mixing_)
-        self._advance_chains(Z, init, advance, keep, earlier, restored)
+        self._advance_chains(Z, init, advance, keep, earlier, restored, self._check_draws)
 
     def _check_draws(self, draws):
+        """Raise ValueError where draws of a checkpoint are none of this kernel and mixing."""
         self.kernel_.check_state(draws.theta, np.empty((0, 1, self._n_features_)))
+        check_concentration(self.mixing_, draws.concentration, draws.n_clusters)
 
     def _hold(self, signature, so_far):
         super()._hold(signature, so_far._replace(draws=MixtureDraws(so_far.draws)))

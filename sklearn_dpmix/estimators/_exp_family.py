@@ -216,7 +216,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
                 self.release_ = problem.S
             self.family_, self.prior_, self.approximation_ = problem.family, problem.prior, engine.approximation
             keep = methodcaller("_keep", engine, problem)
-            self._advance_chains(problem.S, engine.init, engine.advance, keep, earlier, engine.restored)
+            checks = engine.restored, engine.check_draws
+            self._advance_chains(problem.S, engine.init, engine.advance, keep, earlier, *checks)
         self._warn_about_chains()
         if problem.bounds is not None:
             self._warn_about_bounds(problem)

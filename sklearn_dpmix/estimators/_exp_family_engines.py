@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from .._restore import require, require_range, require_whole
 from ..mechanisms import DiscreteGaussianMechanism, GaussianMechanism, LaplaceMechanism
 from ..models import Multinomial
 from ..models._family_records import RECORD_MODELS
 from ..queries import NoisyCount
 from ..samplers._augmentation import advance_augmentation
 from ..samplers._augmented_state import ACCEPTED as RECORDS_ACCEPTED
+from ..samplers._augmented_state import N_RECORDS, restored_augmentation, start_augmentation
 from ..samplers._augmented_state import PROPOSED as RECORDS_PROPOSED
-from ..samplers._augmented_state import AugmentedState, start_augmentation
 from ..samplers._number import counting
 from ..samplers._statistic import ACCEPTED, PROPOSED, advance_statistic
 from ..samplers._statistic_counts import Counts
@@ -50,6 +51,7 @@ class Engine(NamedTuple):
     advance: Any  # (state, rng, n_sweeps, n_warmup, thin) -> state, draws
     n_proposed: Any  # state -> (proposed, accepted) moves
     restored: Any  # (state, fresh state, n_sweeps) -> state: checks a state of a checkpoint
+    check_draws: Any  # draws -> None: checks those of a checkpoint
 
 
 def choose_engine(problem, approximation):
@@ -108,7 +110,18 @@ def records_engine(problem, found):
     sampler, value = FamilyAugmentation(*mixture), model._lower()
     values = sampler._lower(), value, channel, counting(n_records)._lower()
     init = partial(start_augmentation, model, value, start, most, S, None)
-    return Engine("exact", init, partial(advance_augmentation, values, S, count), record_moves, AugmentedState.restored)
+    advance, restored = partial(advance_augmentation, values, S, count), partial(restored_records, family, value)
+    return Engine("exact", init, advance, record_moves, restored, partial(check_draws, problem, None))
+
+
+def restored_records(family, value, state, fresh, n_sweeps):
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
+    state = restored_augmentation(value, state, fresh, n_sweeps)
+    records = state.records[: state.ints[N_RECORDS], 0]
+    require_range(*family.support, records=records)
+    require(not family.is_integer or records == np.floor(records), "records", "has numbers that are not whole")
+    require(family.possible(np.stack([state.theta, state.reference])), "theta", "or reference has no parameters")
+    return state
 
 
 def record_moves(state):
@@ -121,7 +134,18 @@ def statistic_engine(approximation, sampler, value, model, problem, init):
     channel, counter, S, C = parts(problem)
     advance = partial(advance_statistic, (value, model, channel, counter), S, C, problem.S.shape[1])
     restored = partial(sampler.restored, model, bool(problem.n_known), problem.mechanism is None)
-    return Engine(approximation, init, advance, theta_moves, restored)
+    check = partial(check_draws, problem, sampler)
+    return Engine(approximation, init, advance, theta_moves, restored, check)
+
+
+def check_draws(problem, sampler, draws):
+    """Raise ValueError where draws of a checkpoint are impossible; ``sampler`` knows what the statistic can be."""
+    require(problem.family.possible(draws.theta), "theta", "has draws that are no parameters")
+    require_whole(problem.n_known or None, n_records=draws.n_records)
+    if problem.mechanism is None:
+        require(draws.statistic == problem.S[0], "statistic", "is not what was given to fit")
+    elif sampler is not None:
+        sampler.check_statistic(draws.statistic)
 
 
 def theta_moves(state):

@@ -24,6 +24,7 @@ from ..samplers._naive_bayes import (
     CollapsedGibbs,
     KnownTables,
     advance_tables,
+    check_tables,
     restored_tables,
     start_records,
     start_tables,
@@ -250,8 +251,9 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         model = NaiveBayes(len(self.classes_), sizes, alpha)
         values = KnownTables()._lower(), model._lower(), KnownTables()._lower()
         advance = partial(advance_tables, values, np.zeros((0, 0)))
-        init, restored = partial(start_tables, model, counts), partial(restored_tables, model)
-        self._advance_chains((X, y), init, advance, methodcaller("_keep"), earlier, restored)
+        init = partial(start_tables, model, counts)
+        checks = partial(restored_tables, model), partial(check_tables, model)
+        self._advance_chains((X, y), init, advance, methodcaller("_keep"), earlier, *checks)
 
     def _fit_release(self, X, y, alpha, earlier):
         """A release, or records that are privatised first."""
@@ -284,8 +286,8 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
                 positive_integer("n_records", n_records)  # each is imputed
             sampler, init = CollapsedGibbs(), partial(start_records, model, value, n_records, S)
         advance = partial(advance_tables, (sampler._lower(), value, channel), S)
-        restored = partial(restored_tables, model)
-        self._advance_chains((S, n_records), init, advance, methodcaller("_keep"), earlier, restored)
+        checks = partial(restored_tables, model), partial(check_tables, model)
+        self._advance_chains((S, n_records), init, advance, methodcaller("_keep"), earlier, *checks)
 
     def _keep(self):
         theta, n_classes, sizes = self._all_draws("theta"), len(self.classes_), self.n_values_

@@ -174,8 +174,9 @@ class PrivatePosteriorDA(ChainEstimator):
             model = UserModel(self.model)
             release, data, init = self._release(model, S)
             advance = partial(advance_user_model, model, release)
-            restored = partial(restored_user, release)
-            self._advance_chains(data, init, advance, methodcaller("_keep", release), earlier, restored)
+            restored = partial(restored_user, model, release)
+            keep = methodcaller("_keep", release)
+            self._advance_chains(data, init, advance, keep, earlier, restored)
         self._warn_about_chains()
         return self
 

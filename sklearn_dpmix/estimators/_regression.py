@@ -242,8 +242,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         problem.warn_if_unlikely(self)
 
     def _run_problem(self, problem, data, earlier):
-        keep, restored = partial(_keep, problem), type(problem).restored
-        self._advance_chains(data, problem.init, problem.advance, keep, earlier, restored)
+        keep, checks = partial(_keep, problem), (problem.restored, problem.check_draws)
+        self._advance_chains(data, problem.init, problem.advance, keep, earlier, *checks)
 
     # --- prediction --------------------------------------------------------------------------------------------------
 

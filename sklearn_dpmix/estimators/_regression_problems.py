@@ -1,15 +1,16 @@
 """What a private linear regression runs: one class for each thing that may be known of the predictors.
 
-A problem has ``init(rng)``, ``advance(state, rng, n_sweeps, n_warmup, thin)`` and ``restored(state, fresh, n_sweeps)``,
-chains' way, and ``keep(fit)``, which sets the attributes of its own and returns what of them is monitored.  All run in
-coordinates in which the bounds are [-1, 1], so that units do not matter; the first numbers of their θ are the
-intercept, the slopes and σ there.
+A problem has ``init(rng)``, ``advance(state, rng, n_sweeps, n_warmup, thin)``, ``restored(state, fresh, n_sweeps)`` and
+``check_draws(draws)``, chains' way, and ``keep(fit)``, which sets the attributes of its own and returns what of them is
+monitored.  All run in coordinates in which the bounds are [-1, 1], so that units do not matter; the first numbers of
+their θ are the intercept, the slopes and σ there.
 """
 
 from functools import partial
 
 import numpy as np
 
+from .._restore import require, require_whole
 from ..models._regression import ClampedRegression
 from ..models._regression_moments import MomentRegression
 from ..queries import NoisyCount
@@ -21,17 +22,18 @@ from ..samplers._augmented_state import (
     MOVES_ACCEPTED,
     MOVES_PROPOSED,
     PROPOSED,
-    AugmentedState,
+    restored_augmentation,
     start_augmentation,
 )
 from ..samplers._number import counting
+from ..samplers._parameter_draws import ThetaDraws
 from ..samplers._regression import RegressionAugmentation
 from ..samplers._regression_moments import (
     KnownState,
     MomentsSampler,
-    MomentsState,
     advance_known,
     advance_moments,
+    restored_moments,
     start_known,
     start_moments,
 )
@@ -49,8 +51,6 @@ NARROW, WIDE = 0.01, 1e4
 class KnownRecords:
     """The records themselves are given; the mean of a column, give or take two standard deviations, is its bounds."""
 
-    restored = KnownState.restored
-
     def __init__(self, prior, X, y):
         records = np.ascontiguousarray(np.column_stack([X, y]))  # the same sums for any order in memory
         centre, half = records.mean(axis=0), 2.0 * records.std(axis=0)
@@ -65,6 +65,7 @@ class KnownRecords:
         model = MomentRegression(self.prior, len(X), len(X))
         self.init = partial(start_known, model)
         self.advance = partial(advance_known, model._lower(), design.T @ design, fit, residual, len(X))
+        self.restored, self.check_draws = KnownState.restored, partial(check_draws, X.shape[1], None, None)
 
     def keep(self, fit):
         return {}
@@ -72,8 +73,6 @@ class KnownRecords:
 
 class GivenDesign:
     """No model of the predictors: moments of normal errors given the design."""
-
-    restored = MomentsState.restored
 
     @staticmethod
     def check_number(n_features, most):
@@ -101,6 +100,8 @@ class GivenDesign:
         values = sampler._lower(), model._lower(), channel, counter
         self.init = partial(start_moments, model, S, start, variance, count_variance)
         self.advance = partial(advance_moments, values, S, C)
+        self.restored = partial(restored_moments, values[1])
+        self.check_draws = partial(check_draws, p, query.value_range(1)[0] == 0.0, model.n_records or None)
 
     def keep(self, fit):
         p, floats = fit.n_features_in_, fit._state_floats()
@@ -140,8 +141,6 @@ class GivenDesign:
 class NormalPredictors:
     """Normal predictors, clamped records: the confidential records are imputed."""
 
-    restored = AugmentedState.restored
-
     @staticmethod
     def check_number(n_features, most):
         """Any number will do."""
@@ -157,6 +156,15 @@ class NormalPredictors:
         values = sampler._lower(), self.model._lower(), channel, counting(n_records)._lower()
         self.init = partial(start_augmentation, self.model, values[1], start, most, S, moments_of(S, start))
         self.advance = partial(advance_augmentation, values, S, count)
+        self.restored = partial(self._restored, values[1])
+        known = None if isinstance(n_records, NoisyCount) else n_records
+        self.check_draws = partial(check_draws, query.n_features, query.value_range(1)[0] == 0.0, known)
+
+    @staticmethod
+    def _restored(model, state, fresh, n_sweeps):
+        state = restored_augmentation(model, state, fresh, n_sweeps)
+        check_draws(len(state.records[0]) - 1, None, None, ThetaDraws(np.stack([state.theta, state.reference])))
+        return state
 
     def keep(self, fit):
         fit._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
@@ -174,6 +182,18 @@ class NormalPredictors:
 
     def warn_if_unlikely(self, fit):
         """Draws of the moments are not kept."""
+
+
+def check_draws(p, squares, known, draws):
+    """Raise ValueError where draws of a checkpoint are impossible; ``known`` records, or None."""
+    spread = draws.theta[:, p + 1 : p + 2]  # σ; then means, and the lower factor of the covariance, of predictors
+    if draws.theta.shape[1] > p + 2:
+        i = np.arange(p)
+        spread = np.column_stack([spread, draws.theta[:, 2 * p + 2 + i * (i + 3) // 2]])
+    require(spread > 0, "theta", "has standard deviations that are not positive")
+    if hasattr(draws, "n_records"):
+        require_whole(known, n_records=draws.n_records)
+        require(draws.statistic[:, squares] >= 0, "statistic", "has sums of squares that are negative")
 
 
 def unscale(theta, bounds):

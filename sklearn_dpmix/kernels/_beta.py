@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import betaln
 from scipy.stats import gamma
 
 from .._beta import digamma, draw_beta, draw_beta_interval, log_beta, log_beta_cdf, log_beta_interval, trigamma
@@ -56,6 +57,9 @@ class BetaKernel(Kernel):
 
     def check_state(self, theta: Any, records: Any) -> None:
         require(theta[:, :2] > 0, "theta", "has shapes that are not positive")
+        constant = -betaln(theta[:, 0], theta[:, 1]) - self._lower(n_features=1).log_width
+        is_same = np.isclose(theta[:, 2], constant, rtol=1e-6, atol=1e-6)
+        require(is_same, "theta", "has columns that contradict each other")
 
     def sizes(self, n_features: int) -> tuple[int, int]:
         if n_features != 1:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
 from .._parameters import is_real
-from .._restore import require, require_range
+from .._restore import require, require_range, require_total
 from ._base import Kernel
 
 
@@ -78,7 +78,7 @@ class CategoricalKernel(Kernel):
         require_range(0, self.n_categories - 1, records=records)
         require(records == np.floor(records), "records", "has categories that are not integers")
         n_columns = self.n_categories * records.shape[2]
-        require_range(0.0, 1.0 + 1e-9, theta=theta[:, :n_columns])
+        require_total(theta[:, :n_columns], np.arange(0, n_columns, self.n_categories), "theta")
 
     def _lower(self, *, n_features, **context):
         fields = {"n_features": n_features, "size": self.n_categories, "concentration": float(self.alpha)}

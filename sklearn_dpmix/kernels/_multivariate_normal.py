@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
 from .._parameters import is_real
+from .._restore import require
 from ._base import per_feature
 from ._normal import HALF_LOG_2PI, NormalKernel
 
@@ -68,6 +69,20 @@ class MultivariateNormalKernel(NormalKernel):
         # stats: Σu, Σuu' (lower triangle), u = y - mean; then scratch for a Cholesky factor and a solve
         triangle = n_features * (n_features + 1) // 2
         return 4 * n_features + 2 * triangle + 1, 2 * (n_features + triangle)
+
+    def check_state(self, theta: Any, records: Any) -> None:
+        super().check_state(theta, records)
+        d = records.shape[2]
+        inverse, root = np.zeros((2, len(theta), d, d))
+        rows, columns = np.tril_indices(d)
+        inverse[:, rows, columns], root[:, rows, columns] = np.split(theta[:, 4 * d : 4 * d + d * (d + 1)], 2, axis=1)
+        diagonal = np.diagonal(inverse, axis1=1, axis2=2)
+        require(diagonal > 0, "theta", "has factors that are not positive")
+        sd, log_det = theta[:, 1 : 4 * d : 4], theta[:, 4 * d + d * (d + 1)]
+        is_same = np.abs(inverse @ root - np.eye(d)).max(axis=(1, 2)) < 1e-6
+        is_same &= np.all(np.abs(np.sqrt((root**2).sum(axis=2)) / sd - 1.0) < 1e-6, axis=1)
+        is_same &= np.abs(np.log(diagonal).sum(axis=1) - log_det) < 1e-6
+        require(is_same, "theta", "has columns that contradict each other")
 
     def resolve(self, release: Any) -> Self:
         if self.mean is not None and self.scale is not None and self.dof is not None:

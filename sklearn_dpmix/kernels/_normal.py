@@ -138,11 +138,16 @@ class NormalKernel(Kernel):
             mean = self.prior_mean[j] + sd / sqrt(self.precision[j]) * rng.standard_normal()
             self.set_params(theta, k, j, mean, sd)
 
+    #: smallest log mass inside the bounds, which the fourth column has added to log σ
+    least_log_mass = 0.0
+
     def check_state(self, theta: Any, records: Any) -> None:
         for j in range(records.shape[2]):
             sd, inverse = theta[:, 4 * j + 1], theta[:, 4 * j + 2]
             require(sd > 0, "theta", "has a standard deviation that is not positive")
-            require(np.abs(sd * inverse - 1.0) < 1e-6, "theta", "has columns that contradict each other")
+            log_mass = theta[:, 4 * j + 3] - np.log(sd)
+            is_same = (np.abs(sd * inverse - 1.0) < 1e-6) & (log_mass > self.least_log_mass - 1e-6) & (log_mass < 1e-6)
+            require(is_same, "theta", "has columns that contradict each other")
 
     @compiled
     def set_params(self, theta, k, j, mean, sd):

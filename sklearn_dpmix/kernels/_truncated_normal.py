@@ -40,6 +40,8 @@ class TruncatedNormalKernel(NormalKernel):
     TruncatedNormalKernel(bounds=(0, 1))
     """
 
+    least_log_mass = -np.inf
+
     def __init__(
         self,
         mean: ArrayLike | None = None,

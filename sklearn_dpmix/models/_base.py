@@ -127,6 +127,10 @@ class Family(Component):
         """Return the unconstrained coordinates v, (m, n_free), of parameters (m, n_params); here log θ."""
         return np.log(np.maximum(theta, 1e-100))
 
+    def possible(self, theta: Array) -> Any:
+        """Return whether each row of θ (m, n_params) can be one, as draws in a file must: (m,) booleans; here all."""
+        return np.ones(len(theta), dtype=np.bool_)
+
     def log_density(self, x: Array, theta: Array) -> Floats:
         """Return log p(x | θ) of shape (n_theta, n) for records (n,) and parameters (n_theta, n_params)."""
         raise TypeError(f"{type(self).__name__} must define log_density(self, x, theta): (n,), (m, n_params) -> (m, n)")

@@ -46,6 +46,9 @@ class GammaRecords(Identity):
         with np.errstate(divide="ignore"):
             return np.where(inside, xlogy(k, rate) + xlogy(k - 1.0, x) - rate * x - gammaln(k), -inf)
 
+    def possible(self, theta: Array) -> Any:
+        return theta[:, 0] >= 0
+
     def mean(self, theta: Array) -> Array:
         return self.known_shape / theta[:, 0]
 
@@ -164,6 +167,9 @@ class Normal(Family):
         mean, variance = theta[:, :1], theta[:, 1:]
         return -0.5 * (np.log(2.0 * np.pi * variance) + (x - mean) ** 2 / variance)
 
+    def possible(self, theta: Array) -> Any:
+        return theta[:, 1] >= 0
+
     def mean(self, theta: Array) -> Array:
         return theta[:, 0]
 
@@ -248,6 +254,9 @@ class Beta(LargestAtTheEnds):
         inside = ((x > 0) & (x < 1))[None, :]
         x, a, b = np.where(inside, x, 0.5), theta[:, :1], theta[:, 1:]
         return np.where(inside, xlogy(a - 1.0, x) + xlog1py(b - 1.0, -x) - betaln(a, b), -inf)
+
+    def possible(self, theta: Array) -> Any:
+        return np.all(theta >= 0, axis=1)
 
     def mean(self, theta: Array) -> Array:
         return theta[:, 0] / theta.sum(axis=1)

@@ -42,6 +42,9 @@ class Bernoulli(Identity):
         x, p = _in_support(x, (x == 0) | (x == 1)), theta[:, :1]
         return np.where(np.isnan(x), -inf, xlogy(x, p) + xlog1py(1.0 - x, -p))
 
+    def possible(self, theta: Array) -> Any:
+        return (theta[:, 0] >= 0) & (theta[:, 0] <= 1)
+
     def mean(self, theta: Array) -> Array:
         return theta[:, 0]
 
@@ -139,6 +142,9 @@ class Multinomial(Family):
             log_p = np.log(theta[:, np.where(inside, x, 0).astype(np.intp)])
         return np.where(inside, log_p, -inf)
 
+    def possible(self, theta: Array) -> Any:
+        return np.all(theta >= 0, axis=1) & (np.abs(theta.sum(axis=1) - 1.0) < 1e-6)
+
     def mean(self, theta: Array) -> Array:
         return theta @ np.arange(theta.shape[1])
 
@@ -181,6 +187,9 @@ class Poisson(Identity):
     def log_density(self, x: Array, theta: Array) -> Floats:
         x = _in_support(x, (x >= 0) & (x == np.floor(x)))
         return np.where(np.isnan(x), -inf, xlogy(x, theta[:, :1]) - theta[:, :1] - gammaln(x + 1.0))
+
+    def possible(self, theta: Array) -> Any:
+        return theta[:, 0] >= 0  # exp(log θ) may be 0 in floating point
 
     def mean(self, theta: Array) -> Array:
         return theta[:, 0]

@@ -86,7 +86,8 @@ class MomentRegression(Component):
 
     @compiled
     def tau(self, point):
-        return self.sigma if self.sigma > 0.0 else exp(point[self.design + 2 * self.d + 1])
+        """Beyond 1e100 it is no point's: a path that went astray must not overflow."""
+        return self.sigma if self.sigma > 0.0 else exp(min(point[self.design + 2 * self.d + 1], 300.0))
 
     @compiled
     def degrees(self, n):

@@ -116,7 +116,7 @@ class PrivacyLedger:
         if path is not None:
             if not isinstance(path, (str, bytes, os.PathLike)):
                 raise TypeError(f"path must be a path of a file, or None, got path={path!r}")
-            self._file = LedgerFile(os.fsdecode(path), self._budget)
+            self._file = LedgerFile(path, self._budget)
             if not self._file.exists():
                 self._file.begin()
             with self._file.locked():

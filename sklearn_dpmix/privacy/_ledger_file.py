@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 
-from .._files import HeldFile, beginning, replacing
+from .._files import HeldFile, beginning, replacing, resolved
 from ._barker import BarkerCurve, barker_rdp
 from ._releases import GaussianReleases
 from ._subsampled import SubsampledReleases
@@ -22,7 +22,7 @@ class LedgerFile:
     """
 
     def __init__(self, path, budget):
-        self.path = os.path.realpath(path)
+        self.path = resolved("path", path)
         self.budget = budget
         self._held = None
 

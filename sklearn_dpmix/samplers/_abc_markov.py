@@ -42,7 +42,7 @@ def restored_markov(simulator, state, fresh, n_sweeps):
     require_same(fresh, state, "moves")
     require_finite(**{name: getattr(state, name) for name in ("theta", "statistic", "log_target", "factor")})
     require(simulator.log_prior(state.theta[None]) > -np.inf, "theta", "is impossible under the prior")
-    require(np.linalg.det(state.factor) != 0, "factor", "is singular")
+    require(np.diagonal(state.factor) > 0, "factor", "is not positive")
     require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
     return state
 
@@ -108,6 +108,11 @@ class MarkovABC(BaseEstimator):
     def restored(self, simulator: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         """Return a state that was read from a file, or raise ValueError where it cannot be one of this chain."""
         return restored_markov(simulator, state, fresh, n_sweeps)
+
+    def check_draws(self, simulator: Any, draws: Any) -> None:
+        """Raise ValueError where draws that were read from a file are impossible."""
+        if len(draws.theta):
+            require(simulator.log_prior(draws.theta) > -np.inf, "theta", "is impossible under the prior")
 
     def advance(
         self, simulator: Any, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int

@@ -33,22 +33,37 @@ class AugmentedState(NamedTuple):
     ints: np.ndarray
     floats: np.ndarray
 
-    def restored(self, fresh, n_sweeps):
-        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
-        state = same_layout(fresh, self)
-        n, most = state.ints[N_RECORDS], state.records.shape[0] - 1
-        require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
-        # their number may change only where there is room for more than a chain starts with
-        require_range(0 if fresh.ints[N_RECORDS] < most else most, most, ints=n)
-        require_range(0, 2**62, ints=state.ints)
-        if state.total.size == 0:  # nothing was released
-            require_same(fresh, state, "records")
-        require_finite(records=state.records[:n], contributions=state.contributions[:n], total=state.total)
-        require_finite(theta=state.theta, steps=state.steps, reference=state.reference)
-        require(np.diagonal(state.steps, axis1=1, axis2=2) > 0, "steps", "has factors that are not positive")
-        require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
-        require_range(0.0, 1.0, floats=state.floats[TUNED])
-        return state
+
+def restored_augmentation(model, state, fresh, n_sweeps):
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
+
+    ``model`` is the component's value.  The total is added up anew in each sweep.
+    """
+    state = same_layout(fresh, state)
+    n, most = state.ints[N_RECORDS], state.records.shape[0] - 1
+    require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+    # their number may change only where there is room for more than a chain starts with
+    require_range(0 if fresh.ints[N_RECORDS] < most else most, most, ints=n)
+    require_range(0, 2**62, ints=state.ints)
+    if state.total.size == 0:  # nothing was released
+        require_same(fresh, state, "records")
+    require_finite(records=state.records[:n], contributions=state.contributions[:n], total=state.total)
+    require_finite(theta=state.theta, steps=state.steps, reference=state.reference)
+    require(np.diagonal(state.steps, axis1=1, axis2=2) > 0, "steps", "has factors that are not positive")
+    require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+    require_range(0.0, 1.0, floats=state.floats[TUNED])
+    contributions = np.zeros_like(state.contributions)
+    contribute_all(model, state.records, n, contributions)
+    is_same = np.isclose(state.contributions[:n], contributions[:n], rtol=1e-9, atol=1e-9)
+    require(is_same, "contributions", "are not those of the records")
+    return state
+
+
+@entry
+def contribute_all(model, records, n, contributions):
+    """t(record) of each."""
+    for i in range(n):
+        model.contribute(records, i, contributions, i)
 
 
 def start_augmentation(model, value, n_records, most, S, moments, rng):

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._compiled import Component, lower
 from .._parameters import is_integer
-from .._restore import require, require_range
+from .._restore import require, require_range, require_whole
 from .._typing import Array
 from ._run import run_block
 from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, new_state
@@ -131,12 +131,12 @@ class MixtureSampler(Component):
             require_range(least, most, floats=state.floats[place])
         if n_sweeps:
             kernel.check_state(state.theta[state.counts > 0], state.records[: state.alloc.size])
-        if getattr(mixing, "random_part", None) is None:
-            require(concentration == values[3].start, "floats", "has another concentration than the mixing")
-        else:
-            require(concentration > 0, "floats", "has a concentration that is not positive")
+        check_concentration(mixing, concentration, n_clusters)
         require(values[3].fresh_weight(concentration, n_clusters) >= 0, "floats", "has an impossible concentration")
         require(n_clusters <= getattr(values[3], "most_clusters", np.inf), "ints", "has more clusters than the mixing")
+        if hasattr(values[1], "is_exact"):  # the records are given; a chain may start at what is nearest in the support
+            records = state.records[:-1]
+            require((records == fresh.records[:-1]) | (records == Z[:, None]), "records", "are not those given to fit")
         if self.is_global(values[1]):
             table = start_table(values[1], Z, state.records[:-1, 0])
             is_same = np.isclose(state.table[0], table[0], rtol=1e-6, atol=0.0)
@@ -187,3 +187,15 @@ def check_count(owner, name, value):
     if not is_integer(value) or not 1 <= value <= 2**31:
         raise ValueError(f"{type(owner).__name__}: {name} must be a positive integer, at most 2**31, got {value!r}")
     return int(value)
+
+
+def check_concentration(mixing, found, n_clusters):
+    """Raise where a concentration, of a state or of draws in a file, is not what it is under this mixing."""
+    value = mixing._lower()
+    if getattr(mixing, "random_part", None) is None:
+        require(found == value.start, "concentration", "is another than the mixing's")
+    elif hasattr(value, "most_clusters"):  # it is how many components there are, with records or without
+        require_whole(concentration=found)
+        require_range(n_clusters, value.most_clusters, concentration=found)
+    else:
+        require(found > 0, "concentration", "is not positive")

@@ -5,10 +5,25 @@ kernel has absorbed (``ConvolvedNormalKernel``, the τ² trick).
 """
 
 from math import exp, inf
+from typing import Any
 
-from .._compiled import compiled, helper
+import numpy as np
+
+from .._compiled import compiled, entry, helper
+from .._restore import require
+from .._typing import Array
 from ._base import MixtureSampler
-from ._state import CONCENTRATION, CURSOR, N_CLUSTERS, N_SLOTS, occupy, take_slot, update_clusters, vacate
+from ._state import (
+    CONCENTRATION,
+    CURSOR,
+    N_CLUSTERS,
+    N_SLOTS,
+    occupy,
+    recompute_stats,
+    take_slot,
+    update_clusters,
+    vacate,
+)
 
 
 class Neal3(MixtureSampler):
@@ -27,6 +42,15 @@ class Neal3(MixtureSampler):
 
     kernel_needs = ("predictive",)
     needs_noise_free = True
+
+    def restored(self, values: Any, Z: Array, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
+        state = super().restored(values, Z, kernel, mixing, state, fresh, n_sweeps)
+        right = state._replace(stats=np.zeros_like(state.stats))
+        put_stats(values[2], right)
+        if n_sweeps:
+            size = 1.0 + np.max(np.abs(right.stats))
+            require(np.abs(state.stats - right.stats) < 1e-9 * size, "stats", "are not those of the records")
+        return state
 
     @compiled
     def log_existing(self, kernel, i, state, k):
@@ -67,6 +91,12 @@ class Neal2(Neal3):
     def start_cluster(self, rng, kernel, state, k):
         """θ of a new cluster given its one record."""
         kernel.update_params(rng, state.theta, k, state.stats, 1.0)
+
+
+@entry
+def put_stats(kernel, state):
+    """Sufficient statistics of all clusters, from the records."""
+    recompute_stats(1, kernel, state)
 
 
 @helper

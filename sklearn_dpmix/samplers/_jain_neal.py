@@ -6,7 +6,7 @@ Where the others go is drawn by Gibbs scans among these two clusters from a rand
 proposal: so a whole cluster moves in one step, to where its records want to go.
 """
 
-from math import exp, lgamma, log
+from math import exp, inf, lgamma, log
 from typing import Any
 
 from .._compiled import compiled, helper, lower
@@ -121,7 +121,8 @@ def split_or_merge(rng, n_scans, kernel, mixing, state):
     n_first, n_second, log_q = restricted_scan(rng, kernel, mixing, state, n_others, first, n_first, n_second, keep)
     log_likelihood, n_first, n_second = part_records(kernel, state, i, j, n_others, first)
     n_merged, d = state.ints[N_CLUSTERS] - (a != b), mixing.discount
-    gain = log_likelihood - log_q + log(mixing.fresh_weight(state.floats[CONCENTRATION], n_merged))
+    fresh = mixing.fresh_weight(state.floats[CONCENTRATION], n_merged)
+    gain = log_likelihood - log_q + (log(fresh) if fresh > 0.0 else -inf)  # a finite mixture may be full
     gain += lgamma(n_first - d) + lgamma(n_second - d) - lgamma(n_first + n_second - d) - lgamma(1.0 - d)
     if (gain if a == b else -gain) < log(rng.random()):
         return

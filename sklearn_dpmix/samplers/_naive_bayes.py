@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import Component, compiled, entry, helper
-from .._restore import require, require_acceptance, require_finite, require_range, same_layout
+from .._restore import require, require_acceptance, require_finite, require_range, require_total, same_layout
 from ._parameter_draws import ThetaDraws, n_kept
 from ._release import log_entry
 
@@ -59,6 +59,12 @@ def restored_tables(model, state, fresh, n_sweeps):
         first += model.n_classes * size
     require(state.counts == counts, "counts", "are not those of the records")
     return state
+
+
+def check_tables(model, draws):
+    """Raise ValueError where draws of a checkpoint are not the probabilities of classes, and of values in each."""
+    sizes = [model.n_classes, *(size for size in model.n_values for _ in range(model.n_classes))]
+    require_total(draws.theta, np.cumsum(sizes) - sizes, "theta")
 
 
 def start_tables(model, counts, rng=None, n_records=0):

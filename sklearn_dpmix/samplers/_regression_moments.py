@@ -52,17 +52,26 @@ class MomentsState(NamedTuple):
     ints: np.ndarray
     floats: np.ndarray
 
-    def restored(self, fresh, n_sweeps):
-        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
-        state = same_layout(fresh, self)
-        require_sweeps(state, n_sweeps)
-        require_finite(point=state.point, moments=state.moments, vectors=state.vectors, products=state.products)
-        for name in ("metric", "step", "held"):
-            require_finite(**{name: getattr(state, name)})
-            require(np.diagonal(getattr(state, name)) > 0, name, "is a factor that is not positive")
-        require_range(0.0, state.ints[PROPOSED], floats=state.floats[ACCEPTED])
-        require_range(-50.0, 50.0, floats=state.floats[LOG_STEP])
-        return state
+
+def restored_moments(model, state, fresh, n_sweeps):
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
+
+    ``model`` is the component's value, which says what the moments of the point are.
+    """
+    state = same_layout(fresh, state)
+    require_sweeps(state, n_sweeps)
+    require_finite(point=state.point, moments=state.moments, vectors=state.vectors, products=state.products)
+    for name in ("metric", "step", "held"):
+        require_finite(**{name: getattr(state, name)})
+        require(np.diagonal(getattr(state, name)) > 0, name, "is a factor that is not positive")
+    require_range(0.0, state.ints[PROPOSED], floats=state.floats[ACCEPTED])
+    require_range(-50.0, 50.0, floats=state.floats[LOG_STEP])
+    moments = np.zeros_like(state.moments[0])
+    require(model.set_moments(state.point[0], moments, np.zeros_like(state.work)), "point", "has no moments")
+    if n_sweeps:
+        is_same = np.abs(state.moments[0] - moments) <= 1e-6 * (model.number(state.point[0]) + np.abs(moments))
+        require(is_same, "moments", "are not those of the point")
+    return state
 
 
 class MomentsSampler(Component):
@@ -387,7 +396,7 @@ class KnownState(NamedTuple):
     ints: np.ndarray
 
     def restored(self, fresh, n_sweeps):
-        """As for :class:`MomentsState`."""
+        """As :func:`restored_moments`."""
         state = same_layout(fresh, self)
         require_sweeps(state, n_sweeps)
         require_finite(theta=state.theta)

@@ -9,7 +9,7 @@ log-uniform, clusters of every size are born and die in one move, which single-r
 cluster has records.
 """
 
-from math import exp, lgamma, log
+from math import exp, inf, lgamma, log
 
 from .._compiled import helper
 from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, compact, fill_cache, occupy, take_slot, vacate
@@ -69,7 +69,10 @@ def log_split_prior(mixing, concentration, n_clusters, n1, n2):
     probability n / (n1 n2 2 H_{n-1}) / C(n, n2); a split picks one of K clusters, the merge back one of (K+1) K pairs.
     """
     n, discount = n1 + n2, mixing.discount
-    urn = log(mixing.fresh_weight(concentration, n_clusters)) + lgamma(n1 - discount) + lgamma(n2 - discount)
+    fresh = mixing.fresh_weight(concentration, n_clusters)
+    if fresh <= 0.0:  # a finite mixture is full
+        return -inf
+    urn = log(fresh) + lgamma(n1 - discount) + lgamma(n2 - discount)
     urn -= lgamma(n - discount) + lgamma(1.0 - discount)
     subsets = lgamma(n + 1.0) - lgamma(n1 + 1.0) - lgamma(n2 + 1.0)
     size = log(n / (n1 * n2 * 2.0 * harmonic(int(n - 1))))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import Component, compiled, entry, helper, lower
-from .._restore import require, require_finite, require_range, require_same, same_layout
+from .._restore import require, require_finite, require_range, require_same, require_whole, same_layout
 from ._parameter_draws import n_kept, new_statistic_draws
 from ._release import log_entry
 
@@ -97,9 +97,12 @@ class StatisticSampler(Component):
             require_same(fresh, state, "n_records")
         if is_given and is_known:
             require_same(fresh, state, "statistic")
-        require(state.n_records >= 0, "n_records", "is negative")
+        require_whole(n_records=state.n_records)
         self.check_state(state)
         return state
+
+    def check_statistic(self, statistic):
+        """Raise ValueError where no records have such a statistic."""
 
     def check_state(self, state):
         """Raise ValueError where the statistic cannot be what it is."""

@@ -24,7 +24,7 @@ nothing in place.
 import numpy as np
 
 from .._compiled import compiled, helper
-from .._restore import require
+from .._restore import require, require_whole
 from ._log_concave import draw_log_concave
 from ._statistic import (
     StatisticSampler,
@@ -80,9 +80,12 @@ class Counts(StatisticSampler):
             counts[len(given) :] = n_records - given.sum()
         return new_state(n_params, counts, n_records, 2 * len(counts))
 
+    def check_statistic(self, statistic):
+        require_whole(statistic=statistic)
+
     def check_state(self, state):
         s = state.statistic
-        require((s >= 0) & (s == np.floor(s)) & (s < 2**53), "statistic", "has counts that are not whole numbers")
+        self.check_statistic(s)
         require(s.sum() == state.n_records, "statistic", "does not add up to the number of records")
 
     @compiled

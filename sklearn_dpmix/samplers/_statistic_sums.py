@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from .._compiled import compiled, helper
-from .._restore import require, require_range
+from .._restore import require, require_range, require_whole
 from ._log_concave import draw_log_concave
 from ._statistic import (
     StatisticSampler,
@@ -67,10 +67,12 @@ class PoissonSum(SumSampler):
 
     fewest = 0.0
 
+    def check_statistic(self, statistic):
+        require_whole(statistic=statistic)
+
     def check_state(self, state):
         s, n = state.statistic, state.n_records
-        require((s >= 0) & (s == np.floor(s)) & (s < 2**53), "statistic", "has a sum that is not a whole number")
-        require(n < 2**53, "n_records", "is too large")
+        self.check_statistic(s)
         require((n > 0) | (s == 0), "statistic", "has a sum of no records")
 
     def start(self, model, n_records, rng):
@@ -136,8 +138,11 @@ class GammaSum(SumSampler):
 
     fewest = 1.0
 
+    def check_statistic(self, statistic):
+        require_range(1e-300, 1e100, statistic=statistic)
+
     def check_state(self, state):
-        require_range(1e-300, 1e100, statistic=state.statistic)
+        self.check_statistic(state.statistic)
         require(state.n_records >= 1, "n_records", "says less than one")
 
     def start(self, model, n_records, rng):

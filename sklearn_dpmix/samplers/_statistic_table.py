@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from .._compiled import compiled, entry, lower
+from .._restore import require_whole
 from ._statistic import StatisticSampler, draw_log_gamma, log_gamma_ratio, log_noise, new_state
 from ._statistic_counts import draw_dirichlet
 
@@ -33,6 +34,9 @@ class TableSampler(StatisticSampler):
     def __init__(self, first=0.0, cumulative=None):
         self.first = first
         self.cumulative = cumulative
+
+    def check_statistic(self, statistic):
+        require_whole(statistic=statistic)
 
     def _lower(self, **context):
         table = np.ones(1) if self.cumulative is None else np.asarray(self.cumulative, dtype=np.float64)

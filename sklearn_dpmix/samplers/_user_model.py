@@ -34,10 +34,10 @@ class UserState(NamedTuple):
     floats: np.ndarray
 
 
-def restored_user(release, state, fresh, n_sweeps):
+def restored_user(model, release, state, fresh, n_sweeps):
     """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
 
-    ``release=None`` where the records are known.
+    ``release=None`` where the records are known.  What the model can go on from, only a sweep of it can tell.
     """
     state = same_layout(fresh, state)
     require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
@@ -48,6 +48,10 @@ def restored_user(release, state, fresh, n_sweeps):
     else:
         judged = release.judge(state.records)
         require(np.isclose(state.judged, judged, rtol=1e-9), "judged", "is not that of the records")
+    try:
+        sweep(model, release, UserState(*(part.copy() for part in state)), np.random.default_rng(0))
+    except Exception as error:
+        raise ValueError(f"the model does not go on from its theta and records: {error}") from error
     return state
 
 
