@@ -22,6 +22,14 @@ class ReleasedScore(NamedTuple):
     largest_trace: float  # of what H can be
 
 
+class Walkers(NamedTuple):
+    """States, with the log density and its gradient there."""
+
+    x: np.ndarray  # (size, n_entries)
+    value: np.ndarray  # (size,)
+    slope: np.ndarray  # (size, n_entries)
+
+
 class CurvaturePosterior:
     """H given a :class:`ReleasedScore`, with θ integrated out.
 
@@ -139,26 +147,25 @@ class CurvaturePosterior:
         x = rng.standard_normal((n_walkers, self.n_entries))
         while np.any(outside := ~np.isfinite(self.log_density(x)[0])):
             x[outside] *= 0.5
-        return x, 0.25
+        return Walkers(x, *self.log_density(x)), 0.25
 
-    def settle(self, rng, x, step, n_steps):
+    def settle(self, rng, walkers, step, n_steps):
         """Walkers after ``n_steps`` in which the step length is tuned, and that length."""
         for _ in range(n_steps):
-            x, rate = self.move(rng, x, step)
+            walkers, rate = self.move(rng, walkers, step)
             step = min(step * np.exp(0.8 * (rate - ACCEPTED)), LONGEST_STEP)
-        return x, step
+        return walkers, step
 
-    def move(self, rng, x, step):
+    def move(self, rng, walkers, step):
         """Each walker's next state by Hamiltonian Monte Carlo, and the mean probability of acceptance."""
         with np.errstate(over="ignore", invalid="ignore"):  # of trajectories that leave for infinity: not accepted
-            return self._move(rng, x, step)
+            return self._move(rng, walkers, step)
 
-    def _move(self, rng, x, step):
-        value, slope = self.log_density(x)
-        momentum = rng.standard_normal(x.shape)
+    def _move(self, rng, walkers, step):
+        new, value, slope = walkers
+        momentum = rng.standard_normal(new.shape)
         energy = value - 0.5 * (momentum * momentum).sum(axis=1)
-        lengths = step * rng.uniform(0.7, 1.3, (len(x), 1))
-        new = x
+        lengths = step * rng.uniform(0.7, 1.3, (len(new), 1))
         for _ in range(N_LEAPFROG):
             momentum = momentum + 0.5 * lengths * slope
             new = new + lengths * momentum
@@ -166,5 +173,9 @@ class CurvaturePosterior:
             momentum = momentum + 0.5 * lengths * slope
         change = value - 0.5 * (momentum * momentum).sum(axis=1) - energy
         change[~np.isfinite(change)] = -np.inf
-        is_taken = np.log(rng.random(len(x))) < change
-        return np.where(is_taken[:, None], new, x), float(np.exp(np.minimum(change, 0.0)).mean())
+        is_taken = np.log(rng.random(len(new))) < change
+        one = is_taken[:, None]
+        moved = Walkers(
+            np.where(one, new, walkers.x), np.where(is_taken, value, walkers.value), np.where(one, slope, walkers.slope)
+        )
+        return moved, float(np.exp(np.minimum(change, 0.0)).mean())

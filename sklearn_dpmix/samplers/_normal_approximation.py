@@ -8,14 +8,14 @@ from sklearn.base import BaseEstimator
 
 from ._curvature import CurvaturePosterior, ReleasedScore
 from ._dp_target import has_range
+from ._normal_logits import NormalLogits
 
 N_WALKERS = 100
 N_SETTLE = 20  # steps of a walker before its first draw
 MOST_THINNING = 16
 N_PROPOSALS = 8  # coefficients that are weighed for each curvature
 WIDER = 1.5  # of a part of them
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
-NODES, WEIGHTS = 0.5 * (1.0 + NODES), 0.5 * WEIGHTS  # on (0, 1)
+CLOSE = 0.01  # to a mode, in standard deviations
 
 
 class PrivateNormalApproximation(BaseEstimator):
@@ -155,132 +155,113 @@ def release_score(target, theta, gradient_multiplier, curvature_multiplier, sour
 
 
 class NormalPosterior:
-    """θ given a :class:`ReleasedScore`."""
+    """θ given a :class:`ReleasedScore`.
+
+    Coefficients given curvatures are drawn in the axes of each, in which all that they are drawn from is independent.
+    """
 
     def __init__(self, released, model, n_records):
         self.released, self.model = released, model
-        curvature = CurvaturePosterior(released)
-        self.logits = Logits(model, curvature.guess, released.theta, n_records)
-        self.mode = self._mode(curvature.guess)
-        slope, spread = (float(part[0]) for part in self.logits.flatness(self.mode[None]))
-        self.curvature = CurvaturePosterior(released, slope, spread)
+        guess = CurvaturePosterior(released).guess
+        self.logits = NormalLogits(model, guess, released.theta, n_records)
+        self.mode = self._mode(np.linalg.eigh(guess[None]))
 
-    def _mode(self, H):
-        """Of θ given H by averaged steps of a fixed point, under a prior by which logits have a sd of at most 2.
+    def _near(self, theta):
+        """(release as it would be were the log likelihood a quadratic around θ, how flat it is there)."""
+        flat = float(self.logits.flatness(theta[None])[0])
+        origin = theta - self.logits.displacement(theta[None])[0] / flat
+        return self.released._replace(theta=origin), flat
+
+    def _mode(self, axes):
+        """Of θ given a curvature by averaged steps of a fixed point, under a prior by which logits have a sd <= 2.
 
         It says where to look next, and noise that is larger than the log likelihood must not lead far off.
         """
         theta, precision = self.released.theta, max(self.released.prior_precision, self.model.largest_information)
         for _ in range(30):
-            slope, spread = (part[0] for part in self.logits.flatness(theta[None]))
-            mean, _ = self._given(H[None], slope, spread, precision)
-            theta = 0.5 * (theta + mean[0])
+            near, flat = self._near(theta)
+            mean, sizes = _given(near._replace(prior_precision=precision), axes, flat)
+            step = 0.5 * (mean[0] - theta @ axes[1][0])
+            theta = theta + axes[1][0] @ step
+            if np.sum(step * step * sizes[0]) < CLOSE**2:
+                break
         return theta
-
-    def _given(self, H, slope, spread, prior_precision=None):
-        """Mean and root of the precision of θ given curvatures, where a and b are constants."""
-        one, diagonal = self.released, np.arange(H.shape[1])
-        noise = spread * H
-        noise[:, diagonal, diagonal] += one.gradient_noise**2
-        back = np.linalg.solve(noise, slope * H).transpose(0, 2, 1)
-        precision = back @ (slope * H)
-        linear = back @ one.gradient + precision @ one.theta
-        precision = 0.5 * (precision + precision.transpose(0, 2, 1))
-        precision[:, diagonal, diagonal] += one.prior_precision if prior_precision is None else prior_precision
-        return np.linalg.solve(precision, linear[:, :, None])[:, :, 0], np.linalg.cholesky(precision)
 
     def draws(self, rng, size):
         """(size, n_params) draws: walkers over H, then θ given H weighed by how flat the log likelihood is there."""
-        curvatures = self._curvatures(rng, size)
-        H = np.repeat(curvatures, N_PROPOSALS, axis=0)
-        theta, log_own = self._proposals(rng, H)
-        slope, spread = np.full(len(H), self.curvature.slope), np.full(len(H), self.curvature.spread)
-        log_flat = self._log_likelihood(H, theta, *self.logits.flatness(theta))
-        log_flat -= self._log_likelihood(H, theta, slope, spread)
-        self.power, weights = _tempered(log_own, log_flat, size / 2)
+        near, flat = self._near(self.mode)
+        axes = self._curvatures(rng, size, near, flat)
+        theta, log_own = _proposals(rng, near, axes, flat)
+        rows = theta.reshape(-1, theta.shape[2])
+        displacement, flatness = self.logits.displacement(rows).reshape(theta.shape), self.logits.flatness(rows)
+        log_change = _log_likelihood(near, axes, displacement, flatness.reshape(theta.shape[:2]))
+        log_change -= _log_likelihood(near, axes, flat * (theta - near.theta), np.full(theta.shape[:2], flat))
+        self.power, weights = _tempered(log_own.ravel(), log_change.ravel(), size / 2)
         self.n_effective = min(1.0 / (weights**2).sum(), float(size))
         chosen = np.searchsorted(np.cumsum(weights), (np.arange(size) + rng.random()) / size)
-        return theta[rng.permutation(np.minimum(chosen, len(theta) - 1))]
+        return rows[rng.permutation(np.minimum(chosen, len(rows) - 1))]
 
-    def _curvatures(self, rng, size):
-        """Draws of H, thinned until coefficients drawn given them are as good as independent."""
+    def _curvatures(self, rng, size, near, flat):
+        """Eigenvalues and axes of draws of H, thinned until coefficients given them are as good as independent."""
         from arviz_stats.base import array_stats
 
-        posterior, n_kept = self.curvature, -(-size // N_WALKERS)
-        x, step = posterior.settle(rng, *posterior.start(rng, N_WALKERS), N_SETTLE)
+        posterior, n_kept = CurvaturePosterior(near, flat, flat), -(-size // N_WALKERS)
+        walkers, step = posterior.settle(rng, *posterior.start(rng, N_WALKERS), N_SETTLE)
         thinning = 1
         while True:
             kept = []
             for i in range(n_kept * thinning):
-                x, _ = posterior.move(rng, x, step)
+                walkers, _ = posterior.move(rng, walkers, step)
                 if i % thinning == thinning - 1:
-                    kept.append(x)
-            H = posterior.matrices(np.concatenate(kept))
-            mean, root = self._given(H, posterior.slope, posterior.spread)
-            theta = mean + _unwhiten(root, rng.standard_normal(mean.shape))
+                    kept.append(walkers.x)
+            axes = np.linalg.eigh(posterior.matrices(np.concatenate(kept)))
+            mean, sizes = _given(near, axes, flat)
+            noise = rng.standard_normal(mean.shape) / np.sqrt(sizes)
+            theta = _from_axes(axes, (mean + noise)[:, None, :])
             by_walker = theta.reshape(n_kept, N_WALKERS, -1)
-            ess = [array_stats.ess(by_walker[:, :, j], chain_axis=1, draw_axis=0) for j in range(theta.shape[1])]
+            ess = [array_stats.ess(by_walker[:, :, j], chain_axis=1, draw_axis=0) for j in range(theta.shape[2])]
             if min(ess) >= 0.5 * len(theta) or thinning >= MOST_THINNING:
-                return H[:size]
+                return tuple(part[:size] for part in axes)
             thinning *= 2
 
-    def _proposals(self, rng, H):
-        """θ given H from a mixture (itself, wider, the prior), and log(itself/mixture) of each."""
-        mean, root = self._given(H, self.curvature.slope, self.curvature.spread)
-        p, precision = mean.shape[1], self.released.prior_precision
-        noise, kind = rng.standard_normal(mean.shape), rng.choice(3, size=len(H), p=(0.6, 0.2, 0.2))
-        theta = mean + _unwhiten(root, noise * np.where(kind == 1, WIDER, 1.0)[:, None])
-        theta = np.where((kind == 2)[:, None], noise / np.sqrt(precision), theta)
-        u = (root.transpose(0, 2, 1) @ (theta - mean)[:, :, None])[:, :, 0]
-        square = (u * u).sum(axis=1)
-        log_root = np.log(root[:, np.arange(p), np.arange(p)]).sum(axis=1)
-        own = log_root - 0.5 * square
-        wider = log_root - 0.5 * square / WIDER**2 - p * np.log(WIDER)
-        prior = 0.5 * p * np.log(precision) - 0.5 * precision * (theta * theta).sum(axis=1)
-        mixture = np.logaddexp(np.logaddexp(np.log(0.6) + own, np.log(0.2) + wider), np.log(0.2) + prior)
-        return theta, own - mixture
 
-    def _log_likelihood(self, H, theta, slope, spread):
-        """Of the released gradient given θ and H."""
-        one, diagonal = self.released, np.arange(H.shape[1])
-        noise = spread[:, None, None] * H
-        noise[:, diagonal, diagonal] += one.gradient_noise**2
-        root = np.linalg.cholesky(noise)
-        rest = one.gradient - slope[:, None] * (H @ (theta - one.theta)[:, :, None])[:, :, 0]
-        u = np.linalg.solve(root, rest[:, :, None])[:, :, 0]
-        return -np.log(root[:, diagonal, diagonal]).sum(axis=1) - 0.5 * (u * u).sum(axis=1)
+def _given(one, axes, flat):
+    """Mean and precisions of θ in the axes of curvatures, given them, where the log likelihood is a quadratic."""
+    values, vectors = axes
+    slope = flat * np.maximum(values, 0.0)
+    noise = slope + one.gradient_noise**2
+    of_data = slope * slope / noise
+    precision = of_data + one.prior_precision
+    return (slope / noise * (one.gradient @ vectors) + of_data * (one.theta @ vectors)) / precision, precision
 
 
-class Logits:
-    """How flat the log likelihood is away from θ0, relative to there, for logits that are normal over the records.
+def _proposals(rng, one, axes, flat):
+    """θ, (n_curvatures, N_PROPOSALS, p), from a mixture (itself, wider, the prior), and log(itself/mixture) of each."""
+    mean, precision = (part[:, None, :] for part in _given(one, axes, flat))
+    p, of_prior = mean.shape[2], one.prior_precision
+    noise = rng.standard_normal((len(mean), N_PROPOSALS, p))
+    kind = rng.choice(3, size=noise.shape[:2] + (1,), p=(0.6, 0.2, 0.2))
+    theta = mean + noise * np.where(kind == 1, WIDER, 1.0) / np.sqrt(precision)
+    theta = np.where(kind == 2, noise / np.sqrt(of_prior), theta)
+    square, log_root = ((theta - mean) ** 2 * precision).sum(axis=2), 0.5 * np.log(precision).sum(axis=2)
+    own = log_root - 0.5 * square
+    wider = log_root - 0.5 * square / WIDER**2 - p * np.log(WIDER)
+    prior = 0.5 * p * np.log(of_prior) - 0.5 * of_prior * (theta * theta).sum(axis=2)
+    mixture = np.logaddexp(np.logaddexp(np.log(0.6) + own, np.log(0.2) + wider), np.log(0.2) + prior)
+    return _from_axes(axes, theta), own - mixture
 
-    Their mean and variance at θ come from H(θ0)/(n w0), the weighted second moments of the design, with w0 the mean
-    weight at θ0.
-    """
 
-    def __init__(self, model, H, theta, n_records):
-        largest = model.mean_weight(0.0, 0.0)
-        # a smaller weight would make rows longer than they can be
-        least = largest * np.trace(H) / (n_records * model.largest_information)
-        self.model, self.theta, weight = model, theta, largest
-        for _ in range(30):
-            self._moments(H / (n_records * weight))
-            weight = max(0.5 * (weight + self._weight(theta[None])[0]), least)
-        self.weight = self._weight(theta[None])[0]
+def _log_likelihood(one, axes, displacement, flatness):
+    """Of the released gradient given curvatures and θ, of which the last two are functions."""
+    values, vectors = axes
+    values = np.maximum(values, 0.0)[:, None, :]
+    noise = flatness[:, :, None] * values + one.gradient_noise**2
+    rest = (one.gradient @ vectors)[:, None, :] - values * (displacement @ vectors)
+    return -0.5 * (np.log(noise) + rest * rest / noise).sum(axis=2)
 
-    def _moments(self, second):
-        self.mean = second[:, -1] if self.model.fit_intercept else np.zeros(len(second))
-        values, vectors = np.linalg.eigh(second - np.outer(self.mean, self.mean))
-        self.covariance = (vectors * np.maximum(values, 0.0)) @ vectors.T
 
-    def _weight(self, theta):
-        return self.model.mean_weight(theta @ self.mean, ((theta @ self.covariance) * theta).sum(axis=1))
-
-    def flatness(self, theta):
-        """(a, b) of θ, (size,) each: mean weight on the way from θ0 (Gauss-Legendre) and at θ, relative to θ0's."""
-        way = theta - self.theta
-        slope = sum(share * self._weight(self.theta + t * way) for t, share in zip(NODES, WEIGHTS, strict=True))
-        return slope / self.weight, self._weight(theta) / self.weight
+def _from_axes(axes, theta):
+    return theta @ axes[1].transpose(0, 2, 1)
 
 
 def _tempered(log_own, log_change, n_least):
@@ -296,8 +277,3 @@ def _tempered(log_own, log_change, n_least):
         low, high = (power, high) if enough else (low, power)
         power = 0.5 * (low + high)
     return power, weights
-
-
-def _unwhiten(root, noise):
-    """Noise with the precision root rootᵀ, row by row."""
-    return np.linalg.solve(root.transpose(0, 2, 1), noise[:, :, None])[:, :, 0]
