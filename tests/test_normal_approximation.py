@@ -14,25 +14,31 @@ from sklearn_dpmix.mechanisms import GaussianMechanism
 from sklearn_dpmix.models import LogisticLikelihood
 from sklearn_dpmix.privacy import PrivacyLedger, gaussian_mu
 from sklearn_dpmix.samplers import PrivateNormalApproximation
-from sklearn_dpmix.samplers._curvature import CurvaturePosterior, ReleasedScore
-from sklearn_dpmix.samplers._normal_approximation import Logits, NormalPosterior
+from sklearn_dpmix.samplers._curvature import CurvaturePosterior, Expansion, ReleasedScore
+from sklearn_dpmix.samplers._normal_approximation import NormalPosterior, given
+from sklearn_dpmix.samplers._normal_logits import NormalLogits
 
 BUDGET = GaussianMechanism(epsilon=2.0, delta=1e-6)
 ONE = ReleasedScore(np.array([0.4]), np.array([9.0]), 15.0, np.array([[25.0]]), 9.0, 2.0, 100.0)
 TWO = ReleasedScore(
     np.array([0.4, -0.2]), np.array([9.0, 4.0]), 15.0, np.array([[25.0, 4.0], [4.0, 8.0]]), 7.0, 2.0, 60.0
 )
-CONSTANTS = 0.8, 0.7  # slope, spread
+SLOPE, SPREAD = np.array([[0.8, 0.3], [-0.1, 0.6]]), 0.7
+
+
+def expansion(released):
+    slope = SLOPE[: len(released.theta), : len(released.theta)]
+    return Expansion(-slope @ released.theta, slope, SPREAD)
 
 
 def walked(released, seed, n_steps=120):
     """Draws of the entries of H, and of θ given H: (walkers, steps, ...)."""
-    rng, posterior = np.random.default_rng(seed), CurvaturePosterior(released, *CONSTANTS)
-    x, step = posterior.settle(rng, *posterior.start(rng, 60), 40)
+    rng, posterior = np.random.default_rng(seed), CurvaturePosterior(released, expansion(released))
+    walkers, step = posterior.settle(rng, *posterior.start(rng, 60), 40)
     kept = []
     for _ in range(n_steps):
-        x, _ = posterior.move(rng, x, step)
-        kept.append(posterior.matrices(x))
+        walkers, _ = posterior.move(rng, walkers, step)
+        kept.append(posterior.matrices(walkers.x))
     H = np.array(kept).transpose(1, 0, 2, 3)
     upper = np.triu_indices(H.shape[2])
     return H[:, :, upper[0], upper[1]]
@@ -48,9 +54,9 @@ def grid(released, n_points):
         trace, share, r = (part.ravel() for part in np.meshgrid(top * side, side, 2.0 * side - 1.0, indexing="ij"))
         a, d = trace * share, trace * (1.0 - share)
         H = np.array([[a, r * np.sqrt(a * d)], [r * np.sqrt(a * d), d]]).transpose(2, 0, 1)
-    slope, spread = CONSTANTS
-    S = spread * H + slope**2 * H @ H / released.prior_precision + released.gradient_noise**2 * np.eye(p)
-    mean = -slope * H @ released.theta
+    offset, slope, spread = expansion(released)
+    S = spread * H + H @ slope @ slope.T @ H / released.prior_precision + released.gradient_noise**2 * np.eye(p)
+    mean = H @ offset
     error = H - released.curvature
     log_p = -0.5 * (error**2).sum(axis=(1, 2)) / released.curvature_noise**2
     rest = released.gradient - mean
@@ -82,7 +88,8 @@ def test_the_slope_of_the_log_density():
     rng, p = np.random.default_rng(2), 4
     root = rng.standard_normal((p, p))
     released = ReleasedScore(rng.standard_normal(p), 9.0 * rng.standard_normal(p), 3.0, root @ root.T, 2.0, 0.2, 40.0)
-    posterior = CurvaturePosterior(released, *CONSTANTS)
+    slope = np.eye(p) + 0.3 * rng.standard_normal((p, p))
+    posterior = CurvaturePosterior(released, Expansion(rng.standard_normal(p), slope, SPREAD))
     x = 0.5 * rng.standard_normal((3, posterior.n_entries))
     _, slope = posterior.log_density(x)
     for j, step in enumerate(1e-5 * np.eye(posterior.n_entries)):
@@ -98,9 +105,9 @@ def exact_coefficient(posterior):
     one = posterior.released
     H = (np.arange(600) + 0.5) / 600 * one.largest_trace
     theta = np.linspace(-15.0, 15.0, 1501)
-    slope, spread = posterior.logits.flatness(theta[:, None])
-    z = stats.norm.logpdf(one.gradient[0], H[:, None] * slope * (theta - one.theta[0]),
-                          np.sqrt(spread * H[:, None] + one.gradient_noise**2))  # fmt: skip
+    displacement, flatness = posterior.logits.displacement(theta[:, None])[:, 0], posterior.logits.flatness(theta[:, None])
+    noise = np.sqrt(flatness * H[:, None] + one.gradient_noise**2)
+    z = stats.norm.logpdf(one.gradient[0], H[:, None] * displacement, noise)
     log_p = z + stats.norm.logpdf(one.curvature[0, 0], H, one.curvature_noise)[:, None] + stats.norm.logpdf(theta, 0, 3)
     p = np.exp(log_p - log_p.max()).sum(axis=0)
     return theta, np.cumsum(p) / p.sum()
@@ -117,8 +124,9 @@ def test_coefficients_have_their_posterior():
         posterior = NormalPosterior(released, MODEL, 400)
         drawn.append(posterior.draws(np.random.default_rng([3, seed]), 100)[:6, 0])
         assert posterior.power == 1.0
-        H = posterior._curvatures(np.random.default_rng([4, seed]), 100)
-        mean, root = posterior._given(H, 1.0, 1.0)
+        quadratic = Expansion(-released.theta, np.eye(1), 1.0)
+        axes = posterior._curvatures(np.random.default_rng([4, seed]), 100, quadratic)
+        mean, root = given(released, axes, quadratic)
         plain.append(mean[:, 0] + np.random.default_rng([5, seed]).standard_normal(100) / root[:, 0, 0])
     theta, cdf = exact_coefficient(posterior)
 

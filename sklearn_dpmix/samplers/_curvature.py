@@ -22,6 +22,14 @@ class ReleasedScore(NamedTuple):
     largest_trace: float  # of what H can be
 
 
+class Expansion(NamedTuple):
+    """The gradient's distribution at θ0 given θ and H: N(H (offset + slope θ), spread H + s_g² I)."""
+
+    offset: np.ndarray  # (p,)
+    slope: np.ndarray  # (p, p)
+    spread: float
+
+
 class Walkers(NamedTuple):
     """States, with the log density and its gradient there."""
 
@@ -34,8 +42,8 @@ class CurvaturePosterior:
     """H given a :class:`ReleasedScore`, with θ integrated out.
 
     Prior: the trace uniform up to ``largest_trace``, and given the trace all positive matrices alike.  The gradient
-    given θ and H is N(aH(θ - θ0), bH + s_g² I), with constants a and b that are 1 where the log likelihood is
-    quadratic, so that with θ integrated out z ~ N(-aHθ0, S), S = bH + s_g² I + a²H²/λ.
+    given θ and H is N(H(c + Aθ), bH + s_g² I), with c = -θ0, A = I and b = 1 where the log likelihood is quadratic, so
+    that with θ integrated out z ~ N(Hc, S), S = bH + s_g² I + HAAᵀH/λ.
 
     H = R L D Lᵀ Rᵀ with L unit lower triangular, D diagonal and R a root of a guess; (log D, L) are scaled by the
     curvature of the log density at the guess, which makes it close to a standard normal where noise is small.
@@ -43,13 +51,16 @@ class CurvaturePosterior:
     Parameters
     ----------
     released : ReleasedScore
-    slope, spread : float
-        a and b.
+    expansion : Expansion, optional
+        c, A and b.  None: of a quadratic log likelihood.
     """
 
-    def __init__(self, released, slope=1.0, spread=1.0):
-        self.released, self.slope, self.spread = released, slope, spread
+    def __init__(self, released, expansion=None):
         self.p = p = len(released.gradient)
+        self.released = released
+        self.offset, slope, self.spread = Expansion(-released.theta, np.eye(p), 1.0) if expansion is None else expansion
+        self.square = slope @ slope.T / released.prior_precision  # AAᵀ/λ
+        self.mean_square = np.trace(self.square) / p
         self.n_entries = p * (p + 1) // 2
         self.lower = np.tril_indices(p, -1)
         values, vectors = np.linalg.eigh(released.curvature)
@@ -66,13 +77,12 @@ class CurvaturePosterior:
         self.powers = p - np.arange(p, dtype=np.float64)  # of D in dH = Π d_i^(p - i + 1) d(log d) dL
 
     def _total(self, h):
-        """Eigenvalues of S, of a matrix with eigenvalues h."""
-        one = self.released
-        return one.gradient_noise**2 + self.spread * h + self.slope**2 * h * h / one.prior_precision
+        """Eigenvalues of S, of a matrix with eigenvalues h, as if A were a multiple of the identity."""
+        return self.released.gradient_noise**2 + self.spread * h + self.mean_square * h * h
 
     def _rise(self, h):
         """Slope in log h of what pulls eigenvalues up (volume) less what pulls them down (det S)."""
-        slope = self.spread * h + 2.0 * self.slope**2 * h * h / self.released.prior_precision
+        slope = self.spread * h + 2.0 * self.mean_square * h * h
         return 0.5 * (self.p + 1) - 0.5 * slope / self._total(h)
 
     def _guess(self, values):
@@ -111,27 +121,29 @@ class CurvaturePosterior:
 
     def log_density(self, x):
         """Log density of walkers up to a constant, and its gradient: (size,), (size, n_entries)."""
-        one, a, b, diagonal = self.released, self.slope, self.spread, np.arange(self.p)
+        one, b, diagonal = self.released, self.spread, np.arange(self.p)
         log_d, root_d, T = self._factors(x)
         B = self.root @ T
         H = B @ B.transpose(0, 2, 1)
         trace = H[:, diagonal, diagonal].sum(axis=1)
-        S = H @ H * (a * a / one.prior_precision) + b * H
+        spread = self.square @ H
+        S = H @ spread + b * H
         S[:, diagonal, diagonal] += one.gradient_noise**2
         outside = ~(trace <= one.largest_trace)
         S[outside] = np.eye(self.p)
         log_det = 2.0 * np.log(np.linalg.cholesky(S)[:, diagonal, diagonal]).sum(axis=1)
         inverse = np.linalg.inv(S)
-        r = one.gradient + a * (H @ one.theta)
+        r = one.gradient - H @ self.offset
         q = (inverse @ r[:, :, None])[:, :, 0]
         error = H - one.curvature
         value = -0.5 * (error * error).sum(axis=(1, 2)) / one.curvature_noise**2 - (self.n_entries - 1) * np.log(trace)
         value += log_d @ self.powers - 0.5 * log_det - 0.5 * (q * r).sum(axis=1)
-        # with respect to H (S and H commute), then to its factors
-        toward = a * a / one.prior_precision * (H @ q[:, :, None])[:, :, 0] + 0.5 * b * q - a * one.theta
+        # with respect to H, then to its factors
+        toward = (spread @ q[:, :, None])[:, :, 0] + 0.5 * b * q + self.offset
         outer = 0.5 * q[:, :, None] * toward[:, None, :]
         G = outer + outer.transpose(0, 2, 1) - error / one.curvature_noise**2 - 0.5 * b * inverse
-        G -= (a * a / one.prior_precision) * (H @ inverse)
+        back = spread @ inverse
+        G -= 0.5 * (back + back.transpose(0, 2, 1))
         G[:, diagonal, diagonal] -= ((self.n_entries - 1) / trace)[:, None]
         of_T = 2.0 * (self.root.T @ (G @ B))
         of_log_d = 0.5 * (T * of_T).sum(axis=1) + self.powers

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ._curvature import CurvaturePosterior, ReleasedScore
+from ._curvature import CurvaturePosterior, Expansion, ReleasedScore
 from ._dp_target import has_range
 from ._normal_logits import NormalLogits
 
 N_WALKERS = 100
 N_SETTLE = 20  # steps of a walker before its first draw
 MOST_THINNING = 16
-N_PROPOSALS = 8  # coefficients that are weighed for each curvature
+N_PROPOSALS = 32  # coefficients that are weighed for each curvature
 WIDER = 1.5  # of a part of them
 CLOSE = 0.01  # to a mode, in standard deviations
 
@@ -155,57 +155,55 @@ def release_score(target, theta, gradient_multiplier, curvature_multiplier, sour
 
 
 class NormalPosterior:
-    """θ given a :class:`ReleasedScore`.
-
-    Coefficients given curvatures are drawn in the axes of each, in which all that they are drawn from is independent.
-    """
+    """θ given a :class:`ReleasedScore`."""
 
     def __init__(self, released, model, n_records):
         self.released, self.model = released, model
         guess = CurvaturePosterior(released).guess
-        self.logits = NormalLogits(model, guess, released.theta, n_records)
-        self.mode = self._mode(np.linalg.eigh(guess[None]))
+        self.logits, self._axes = NormalLogits(model, guess, released.theta, n_records), np.linalg.eigh(guess[None])
+        # where to look next: noise that is larger than the log likelihood must not lead far off
+        self.mode = self._mode(max(released.prior_precision, model.largest_information))
 
-    def _near(self, theta):
-        """(release as it would be were the log likelihood a quadratic around θ, how flat it is there)."""
-        flat = float(self.logits.flatness(theta[None])[0])
-        origin = theta - self.logits.displacement(theta[None])[0] / flat
-        return self.released._replace(theta=origin), flat
-
-    def _mode(self, axes):
-        """Of θ given a curvature by averaged steps of a fixed point, under a prior by which logits have a sd <= 2.
-
-        It says where to look next, and noise that is larger than the log likelihood must not lead far off.
-        """
-        theta, precision = self.released.theta, max(self.released.prior_precision, self.model.largest_information)
+    def _mode(self, prior_precision):
+        """Of θ given the guess, by averaged Gauss-Newton steps."""
+        one, theta = self.released._replace(prior_precision=prior_precision), self.released.theta
         for _ in range(30):
-            near, flat = self._near(theta)
-            mean, sizes = _given(near._replace(prior_precision=precision), axes, flat)
-            step = 0.5 * (mean[0] - theta @ axes[1][0])
-            theta = theta + axes[1][0] @ step
-            if np.sum(step * step * sizes[0]) < CLOSE**2:
+            mean, root = given(one, self._axes, self.expansion(theta))
+            step = 0.5 * (mean[0] - theta)
+            theta = theta + step
+            if np.linalg.norm(step @ root[0]) < CLOSE:
                 break
         return theta
 
+    def expansion(self, theta):
+        """The distribution of the gradient as it is near θ."""
+        slope = self.logits.tangent(theta)
+        offset = self.logits.displacement(theta[None])[0] - slope @ theta
+        return Expansion(offset, slope, float(self.logits.flatness(theta[None])[0]))
+
     def draws(self, rng, size):
-        """(size, n_params) draws: walkers over H, then θ given H weighed by how flat the log likelihood is there."""
-        near, flat = self._near(self.mode)
-        axes = self._curvatures(rng, size, near, flat)
-        theta, log_own = _proposals(rng, near, axes, flat)
-        rows = theta.reshape(-1, theta.shape[2])
-        displacement, flatness = self.logits.displacement(rows).reshape(theta.shape), self.logits.flatness(rows)
-        log_change = _log_likelihood(near, axes, displacement, flatness.reshape(theta.shape[:2]))
-        log_change -= _log_likelihood(near, axes, flat * (theta - near.theta), np.full(theta.shape[:2], flat))
+        """(size, n_params) draws: walkers over H, then θ given H, both as near a mode, weighed by what that leaves out.
+
+        ``power`` and ``n_effective`` say how that went.
+        """
+        near = self.expansion(self._mode(self.released.prior_precision))
+        axes = self._curvatures(rng, size, near)
+        theta, log_own = _proposals(rng, self.released.prior_precision, *given(self.released, axes, near))
+        rows, shape = theta.reshape(-1, theta.shape[2]), theta.shape
+        displacement, flatness = self.logits.displacement(rows), self.logits.flatness(rows)
+        log_change = _log_likelihood(self.released, axes, displacement.reshape(shape), flatness.reshape(shape[:2]))
+        constant = np.full(shape[:2], near.spread)
+        log_change -= _log_likelihood(self.released, axes, near.offset + theta @ near.slope.T, constant)
         self.power, weights = _tempered(log_own.ravel(), log_change.ravel(), size / 2)
         self.n_effective = min(1.0 / (weights**2).sum(), float(size))
         chosen = np.searchsorted(np.cumsum(weights), (np.arange(size) + rng.random()) / size)
         return rows[rng.permutation(np.minimum(chosen, len(rows) - 1))]
 
-    def _curvatures(self, rng, size, near, flat):
+    def _curvatures(self, rng, size, expansion):
         """Eigenvalues and axes of draws of H, thinned until coefficients given them are as good as independent."""
         from arviz_stats.base import array_stats
 
-        posterior, n_kept = CurvaturePosterior(near, flat, flat), -(-size // N_WALKERS)
+        posterior, n_kept = CurvaturePosterior(self.released, expansion), -(-size // N_WALKERS)
         walkers, step = posterior.settle(rng, *posterior.start(rng, N_WALKERS), N_SETTLE)
         thinning = 1
         while True:
@@ -215,40 +213,40 @@ class NormalPosterior:
                 if i % thinning == thinning - 1:
                     kept.append(walkers.x)
             axes = np.linalg.eigh(posterior.matrices(np.concatenate(kept)))
-            mean, sizes = _given(near, axes, flat)
-            noise = rng.standard_normal(mean.shape) / np.sqrt(sizes)
-            theta = _from_axes(axes, (mean + noise)[:, None, :])
+            mean, root = given(self.released, axes, expansion)
+            theta = mean + (rng.standard_normal(mean.shape)[:, None, :] @ np.linalg.inv(root))[:, 0]
             by_walker = theta.reshape(n_kept, N_WALKERS, -1)
-            ess = [array_stats.ess(by_walker[:, :, j], chain_axis=1, draw_axis=0) for j in range(theta.shape[2])]
+            ess = [array_stats.ess(by_walker[:, :, j], chain_axis=1, draw_axis=0) for j in range(theta.shape[1])]
             if min(ess) >= 0.5 * len(theta) or thinning >= MOST_THINNING:
                 return tuple(part[:size] for part in axes)
             thinning *= 2
 
 
-def _given(one, axes, flat):
-    """Mean and precisions of θ in the axes of curvatures, given them, where the log likelihood is a quadratic."""
+def given(one, axes, expansion):
+    """Mean and root of the precision of θ given curvatures, (eigenvalues, axes), and an expansion."""
     values, vectors = axes
-    slope = flat * np.maximum(values, 0.0)
-    noise = slope + one.gradient_noise**2
-    of_data = slope * slope / noise
-    precision = of_data + one.prior_precision
-    return (slope / noise * (one.gradient @ vectors) + of_data * (one.theta @ vectors)) / precision, precision
+    values = np.maximum(values, 0.0)
+    noise = expansion.spread * values + one.gradient_noise**2
+    rest = one.gradient @ vectors - values * (expansion.offset @ vectors)
+    slope = values[:, :, None] * (vectors.transpose(0, 2, 1) @ expansion.slope)
+    back = (slope / noise[:, :, None]).transpose(0, 2, 1)
+    precision = back @ slope + one.prior_precision * np.eye(len(one.theta))
+    return np.linalg.solve(precision, back @ rest[:, :, None])[:, :, 0], np.linalg.cholesky(precision)
 
 
-def _proposals(rng, one, axes, flat):
+def _proposals(rng, of_prior, mean, root):
     """θ, (n_curvatures, N_PROPOSALS, p), from a mixture (itself, wider, the prior), and log(itself/mixture) of each."""
-    mean, precision = (part[:, None, :] for part in _given(one, axes, flat))
-    p, of_prior = mean.shape[2], one.prior_precision
+    p, mean = mean.shape[1], mean[:, None, :]
     noise = rng.standard_normal((len(mean), N_PROPOSALS, p))
     kind = rng.choice(3, size=noise.shape[:2] + (1,), p=(0.6, 0.2, 0.2))
-    theta = mean + noise * np.where(kind == 1, WIDER, 1.0) / np.sqrt(precision)
+    theta = (noise * np.where(kind == 1, WIDER, 1.0)) @ np.linalg.inv(root) + mean
     theta = np.where(kind == 2, noise / np.sqrt(of_prior), theta)
-    square, log_root = ((theta - mean) ** 2 * precision).sum(axis=2), 0.5 * np.log(precision).sum(axis=2)
+    square = (((theta - mean) @ root) ** 2).sum(axis=2)
+    log_root = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)[:, None]
     own = log_root - 0.5 * square
     wider = log_root - 0.5 * square / WIDER**2 - p * np.log(WIDER)
     prior = 0.5 * p * np.log(of_prior) - 0.5 * of_prior * (theta * theta).sum(axis=2)
-    mixture = np.logaddexp(np.logaddexp(np.log(0.6) + own, np.log(0.2) + wider), np.log(0.2) + prior)
-    return _from_axes(axes, theta), own - mixture
+    return theta, own - np.logaddexp(np.logaddexp(np.log(0.6) + own, np.log(0.2) + wider), np.log(0.2) + prior)
 
 
 def _log_likelihood(one, axes, displacement, flatness):
@@ -258,10 +256,6 @@ def _log_likelihood(one, axes, displacement, flatness):
     noise = flatness[:, :, None] * values + one.gradient_noise**2
     rest = (one.gradient @ vectors)[:, None, :] - values * (displacement @ vectors)
     return -0.5 * (np.log(noise) + rest * rest / noise).sum(axis=2)
-
-
-def _from_axes(axes, theta):
-    return theta @ axes[1].transpose(0, 2, 1)
 
 
 def _tempered(log_own, log_change, n_least):

@@ -39,11 +39,11 @@ class NormalLogits:
             self._moments(H / (n_records * weight))
             weight = max(0.5 * (weight + self.weight(theta[None])[0]), least)
         for _ in range(N_CORRECTIONS):
-            second = np.linalg.solve(self._slopes().T, H).T / n_records
+            second = np.linalg.solve(self._slopes(theta).T, H).T / n_records
             if np.trace(second) > most or np.linalg.eigvalsh(second + second.T)[0] <= 0.0:
                 break  # no records have these: noise
             self._moments(second)
-        self.start, self.slopes = self._phi(theta[None]), self._slopes()
+        self.start, self.slopes = self._phi(theta[None]), self._slopes(theta)
         self.weight_at_start = self.weight(theta[None])[0]
 
     def _moments(self, second):
@@ -66,16 +66,22 @@ class NormalLogits:
         m, (response, slope, _, _) = self._means(theta)
         return slope[:, None] * theta + (response - slope * m)[:, None] * self.unit
 
-    def _slopes(self):
-        """K: dσ̄ = σ̄' dm + σ̄'' dv/2, dσ̄' = σ̄'' dm + σ̄''' dv/2, dm = μ, dv = 2Cθ."""
-        m, parts = self._means(self.theta[None])
+    def _slopes(self, theta):
+        """Derivatives of φ: dσ̄ = σ̄' dm + σ̄'' dv/2, dσ̄' = σ̄'' dm + σ̄''' dv/2, dm = μᵀdθ, dv = 2(Cθ)ᵀdθ."""
+        m, parts = self._means(theta[None])
         _, slope, second, third = (part[0] for part in parts)
-        of_slope = second * self.mean + third * (self.covariance @ self.theta)
-        of_rest = second * (self.covariance @ self.theta) - m[0] * of_slope
-        return slope * np.eye(len(self.theta)) + np.outer(self.theta, of_slope) + np.outer(self.unit, of_rest)
+        of_slope = second * self.mean + third * (self.covariance @ theta)
+        of_rest = second * (self.covariance @ theta) - m[0] * of_slope
+        return slope * np.eye(len(theta)) + np.outer(theta, of_slope) + np.outer(self.unit, of_rest)
 
     def displacement(self, theta):
+        """What H is multiplied by in the mean of the gradient at θ0, given θ: (size, p)."""
         return np.linalg.solve(self.slopes, (self._phi(theta) - self.start).T).T
 
+    def tangent(self, theta):
+        """Derivatives of it at one θ, (p, p)."""
+        return np.linalg.solve(self.slopes, self._slopes(theta))
+
     def flatness(self, theta):
+        """Mean weight at θ, relative to θ0's: (size,)."""
         return self.weight(theta) / self.weight_at_start
