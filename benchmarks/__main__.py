@@ -131,7 +131,7 @@ def main():
     section(
         "Exact ABC (Example 4 of Gong 2019: million simulations a second)",
         table(("rejection", "bare NumPy loop", "ratio"), [simulation.rejection()], ("{:.1f}", "{:.1f}", "{:.2f}"))
-        + "\nSimulations of `method=\"smc\"` and of rejection for the same effective draws, over "
+        + '\nSimulations of `method="smc"` and of rejection for the same effective draws, over '
         f"{simulation.N_RUNS} runs:\n\n"
         + table(
             ("setting", "rejection keeps", "simulations", "effective draws", "times fewer than rejection"),
@@ -165,8 +165,8 @@ def main():
             logistic.some_cells(),
             ("{}", "{}", "{:g}", "{}", *["{:.2f}"] * 6),
         )
-        + "\nAgainst output perturbation of several λ: agreement with the best classifier, mean error of probabilities, "
-        "width of their intervals and the share that hold:\n\n"
+        + "\nAgainst output perturbation of several λ: agreement with the best classifier, mean error of"
+        " probabilities, width of their intervals and the share that hold:\n\n"
         + table(logistic.AGAINST_HEAD, logistic.some_against(), ("{}", "{}", "{:g}", "{}", *["{:.3f}"] * 4)),
     )
     if not options.no_memory:
