@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import expit
+from scipy.special import expit, gammaln, logsumexp, multigammaln
 from sklearn.base import clone
 from statistical import assert_mean_close
 
@@ -14,7 +14,7 @@ from sklearn_dpmix.mechanisms import GaussianMechanism
 from sklearn_dpmix.models import LogisticLikelihood
 from sklearn_dpmix.privacy import PrivacyLedger, gaussian_mu
 from sklearn_dpmix.samplers import PrivateNormalApproximation
-from sklearn_dpmix.samplers._curvature import CurvaturePosterior, Expansion, ReleasedScore
+from sklearn_dpmix.samplers._curvature import EVENNESS, CurvaturePosterior, Expansion, ReleasedScore
 from sklearn_dpmix.samplers._normal_approximation import NormalPosterior, given
 from sklearn_dpmix.samplers._normal_logits import NormalLogits
 
@@ -61,6 +61,9 @@ def grid(released, n_points):
     log_p = -0.5 * (error**2).sum(axis=(1, 2)) / released.curvature_noise**2
     rest = released.gradient - mean
     log_p -= 0.5 * np.linalg.slogdet(S)[1] + 0.5 * np.einsum("ki,kij,kj->k", rest, np.linalg.inv(S), rest)
+    a = EVENNESS + 0.5 * (p + 1)
+    log_det = np.linalg.slogdet(H)[1] - p * np.log(np.trace(H, axis1=1, axis2=2))
+    log_p += logsumexp([gammaln(p * b) - multigammaln(b, p) + (b - a[0]) * log_det for b in a], axis=0)
     if p == 2:  # flat in H given the trace: dH = trace √(share (1 - share)) trace d(trace, share, r), over trace²
         log_p += 0.5 * np.log(share * (1.0 - share))
     weights = np.exp(log_p - log_p.max())

@@ -4,9 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import gammaln, logsumexp, multigammaln
 
 N_LEAPFROG = 6
 LONGEST_STEP = 0.6  # in units of the reference's standard deviations
+EVENNESS = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0])  # k: how alike eigenvalues are a priori, each as likely
 ACCEPTED = 0.8  # what the step length is tuned to while walkers settle
 
 
@@ -41,8 +43,10 @@ class Walkers(NamedTuple):
 class CurvaturePosterior:
     """H given a :class:`ReleasedScore`, with θ integrated out.
 
-    Prior: the trace uniform up to ``largest_trace``, and given the trace all positive matrices alike.  The gradient
-    given θ and H is N(H(c + Aθ), bH + s_g² I), with c = -θ0, A = I and b = 1 where the log likelihood is quadratic, so
+    Prior: the trace uniform up to ``largest_trace``; given the trace a density proportional to det(H)^k, k one of
+    ``EVENNESS``.  k = 0 alone, all positive matrices alike, would have eigenvalues as far apart as those of Z plus as
+    much noise again, some of them near 0, and coefficients too large; with k unknown Z says how alike they are, as in
+    shrinkage of covariances (Ledoit & Wolf 2004).  The gradient given θ and H is N(H(c + Aθ), bH + s_g² I), with c = -θ0, A = I and b = 1 where the log likelihood is quadratic, so
     that with θ integrated out z ~ N(Hc, S), S = bH + s_g² I + HAAᵀH/λ.
 
     H = R L D Lᵀ Rᵀ with L unit lower triangular, D diagonal and R a root of a guess; (log D, L) are scaled by the
@@ -62,19 +66,29 @@ class CurvaturePosterior:
         self.square = slope @ slope.T / released.prior_precision  # AAᵀ/λ
         self.mean_square = np.trace(self.square) / p
         self.n_entries = p * (p + 1) // 2
+        # ∫ det(H)^k over matrices of trace 1 is Γ_p(a)/Γ(pa), a = k + (p + 1)/2
+        self.log_shares = np.array([gammaln(p * a) - multigammaln(a, p) for a in EVENNESS + 0.5 * (p + 1)])
         self.lower = np.tril_indices(p, -1)
         values, vectors = np.linalg.eigh(released.curvature)
         h = self._guess(values)
         self.root = vectors * np.sqrt(h)
         self.guess = self.root @ self.root.T
+        self.log_det = np.log(h).sum()
         # minus the second derivatives of the log density at the guess
-        noise, dims = released.curvature_noise**2, self.n_entries - 1
+        even = float(self._evenness(self.log_det - p * np.log(h.sum()))[1])
+        noise, dims = released.curvature_noise**2, self.n_entries - 1 + p * even
         precision = np.diag(h * (2.0 * h - values) / noise + dims * h / h.sum()) - dims * np.outer(h, h) / h.sum() ** 2
         size, axes = np.linalg.eigh(precision)
         self.diagonal_root = axes / np.sqrt(np.maximum(size, 0.25))
-        below = 2.0 * h[self.lower[0]] * h[self.lower[1]] / noise + 2.0 * np.maximum(self._rise(h), 0.25)[self.lower[0]]
+        below = 2.0 * h[self.lower[0]] * h[self.lower[1]] / noise + 2.0 * np.maximum(self._rise(h) + even, 0.25)[self.lower[0]]
         self.lower_sd = 1.0 / np.sqrt(below)
         self.powers = p - np.arange(p, dtype=np.float64)  # of D in dH = Π d_i^(p - i + 1) d(log d) dL
+
+    def _evenness(self, log_det):
+        """(log density, mean k) given log det(H/trace), of any shape."""
+        terms = self.log_shares + EVENNESS * np.asarray(log_det)[..., None]
+        value = logsumexp(terms, axis=-1)
+        return value, (np.exp(terms - value[..., None]) * EVENNESS).sum(axis=-1)
 
     def _total(self, h):
         """Eigenvalues of S, of a matrix with eigenvalues h, as if A were a multiple of the identity."""
@@ -94,8 +108,10 @@ class CurvaturePosterior:
             h = np.exp(u)
             over = max(np.log(h.sum() / most), 0.0)
             value = 0.5 * ((values - h) ** 2).sum() / noise + dims * np.log(h.sum()) - 0.5 * (self.p + 1) * u.sum()
-            value += 0.5 * np.log(self._total(h)).sum() + 50.0 * over**2
-            slope = -(values - h) * h / noise + (dims + 100.0 * over) * h / h.sum() - self._rise(h)
+            log_even, even = self._evenness(u.sum() - self.p * np.log(h.sum()))
+            value += 0.5 * np.log(self._total(h)).sum() + 50.0 * over**2 - log_even
+            slope = -(values - h) * h / noise + (dims + self.p * even + 100.0 * over) * h / h.sum()
+            slope -= self._rise(h) + even
             return value, slope
 
         start = np.log(np.maximum(values, 0.1 * self.released.curvature_noise + 1e-12 * most))
@@ -137,16 +153,17 @@ class CurvaturePosterior:
         q = (inverse @ r[:, :, None])[:, :, 0]
         error = H - one.curvature
         value = -0.5 * (error * error).sum(axis=(1, 2)) / one.curvature_noise**2 - (self.n_entries - 1) * np.log(trace)
-        value += log_d @ self.powers - 0.5 * log_det - 0.5 * (q * r).sum(axis=1)
+        log_even, even = self._evenness(log_d.sum(axis=1) + self.log_det - self.p * np.log(trace))
+        value += log_d @ self.powers - 0.5 * log_det - 0.5 * (q * r).sum(axis=1) + log_even
         # with respect to H, then to its factors
         toward = (spread @ q[:, :, None])[:, :, 0] + 0.5 * b * q + self.offset
         outer = 0.5 * q[:, :, None] * toward[:, None, :]
         G = outer + outer.transpose(0, 2, 1) - error / one.curvature_noise**2 - 0.5 * b * inverse
         back = spread @ inverse
         G -= 0.5 * (back + back.transpose(0, 2, 1))
-        G[:, diagonal, diagonal] -= ((self.n_entries - 1) / trace)[:, None]
+        G[:, diagonal, diagonal] -= ((self.n_entries - 1 + self.p * even) / trace)[:, None]
         of_T = 2.0 * (self.root.T @ (G @ B))
-        of_log_d = 0.5 * (T * of_T).sum(axis=1) + self.powers
+        of_log_d = 0.5 * (T * of_T).sum(axis=1) + self.powers + even[:, None]
         below = (of_T * root_d)[:, self.lower[0], self.lower[1]] * self.lower_sd
         slope = np.concatenate([of_log_d @ self.diagonal_root, below], axis=1)
         value[outside], slope[outside] = -np.inf, 0.0

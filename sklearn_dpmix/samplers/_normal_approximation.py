@@ -22,14 +22,13 @@ class PrivateNormalApproximation(BaseEstimator):
     """Draws of a posterior given a gradient and a curvature of the log likelihood, released with noise: no chains.
 
     Noisy Newton steps find a public θ0 near the mode; the last of them has most of the budget.  Draws are of the
-    posterior given what it released, the noise of the gradient z and of the curvature Z included, with the log
-    likelihood near a quadratic:
+    posterior given what it released, the noise of the gradient z and of the curvature Z included:
 
-        z given θ and H ~ N(a(θ) H (θ - θ0), b(θ) H + s_g² I),   Z given H ~ N(H, s_H²),   θ ~ N(0, prior_sigma² I).
+        z given θ and H ~ N(H d(θ), b(θ) H + s_g² I),   Z given H ~ N(H, s_H²),   θ ~ N(0, prior_sigma² I).
 
-    The prior of H, the curvature at θ0, has a uniform trace up to what the records can have, and given the trace all
-    positive matrices alike.  a and b are 1 at θ0: how much flatter the log likelihood is on the way to θ and there, for
-    logits that are normal over the records (``mean_weight`` of the model; 1 without it).
+    The prior of H, the curvature at θ0, has a uniform trace up to what the records can have, and given the trace a
+    density proportional to det(H)^k, k unknown: Z says how alike eigenvalues are.  d(θ) is θ - θ0 and b is 1 near θ0; farther off they are what they would be were the rows
+    normal (``normal_means`` of the model).
 
     Parameters
     ----------
@@ -48,11 +47,12 @@ class PrivateNormalApproximation(BaseEstimator):
 
     Notes
     -----
-    **An approximation**, of the log likelihood and not of the noise: good where the posterior is narrow enough that a
-    normal log likelihood with these a and b is a fair picture.  Draws are made with constant a and b and then weighed;
-    where fewer than half of ``n_draws`` would count, the weights are raised to a power t < 1 (``correction_power_`` of
-    the fitted sampler; 1 in most fits, less where a few hundred records have ten features).  Only the last step is used
-    for inference; those before it say where.
+    **An approximation**, of the log likelihood and not of the noise: good where the sum of many records' gradients is
+    about normal and rows are not too far from normal, or θ0 not too far from the mode.  Draws are made with d and b
+    linear and constant near a mode, and then weighed; where fewer than half of ``n_draws`` would count, the weights are
+    raised to a power t < 1 (``correction_power_`` of the fitted sampler: 1 with two features and mostly with five, 0.2 to
+    1 with ten), and what is left of that approximation stays.  Only the last step is used for inference; those before it
+    say where.
 
     References
     ----------
