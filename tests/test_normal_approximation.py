@@ -19,9 +19,9 @@ from sklearn_dpmix.samplers._normal_approximation import NormalPosterior, given
 from sklearn_dpmix.samplers._normal_logits import NormalLogits
 
 BUDGET = GaussianMechanism(epsilon=2.0, delta=1e-6)
-ONE = ReleasedScore(np.array([0.4]), np.array([9.0]), 15.0, np.array([[25.0]]), 9.0, 2.0, 100.0)
+ONE = ReleasedScore(np.array([0.4]), np.array([9.0]), 15.0, np.array([[25.0]]), 9.0, 2.0, 100.0, np.ones(1))
 TWO = ReleasedScore(
-    np.array([0.4, -0.2]), np.array([9.0, 4.0]), 15.0, np.array([[25.0, 4.0], [4.0, 8.0]]), 7.0, 2.0, 60.0
+    np.array([0.4, -0.2]), np.array([9.0, 4.0]), 15.0, np.array([[25.0, 4.0], [4.0, 8.0]]), 7.0, 2.0, 60.0, np.array([1.0, 0.5])
 )
 SLOPE, SPREAD = np.array([[0.8, 0.3], [-0.1, 0.6]]), 0.7
 
@@ -62,10 +62,11 @@ def grid(released, n_points):
     rest = released.gradient - mean
     log_p -= 0.5 * np.linalg.slogdet(S)[1] + 0.5 * np.einsum("ki,kij,kj->k", rest, np.linalg.inv(S), rest)
     a = EVENNESS + 0.5 * (p + 1)
-    log_det = np.linalg.slogdet(H)[1] - p * np.log(np.trace(H, axis1=1, axis2=2))
+    weighted = np.diagonal(H, axis1=1, axis2=2) @ released.weights
+    log_det = np.linalg.slogdet(H)[1] + np.log(released.weights).sum() - p * np.log(weighted)
     log_p += logsumexp([gammaln(p * b) - multigammaln(b, p) + (b - a[0]) * log_det for b in a], axis=0)
     if p == 2:  # flat in H given the trace: dH = trace √(share (1 - share)) trace d(trace, share, r), over trace²
-        log_p += 0.5 * np.log(share * (1.0 - share))
+        log_p += 0.5 * np.log(share * (1.0 - share)) + 2.0 * (np.log(trace) - np.log(weighted))
     weights = np.exp(log_p - log_p.max())
     upper = np.triu_indices(p)
     return H[:, upper[0], upper[1]], weights / weights.sum()
@@ -90,7 +91,7 @@ def test_the_slope_of_the_log_density():
     """By differences, in all coordinates, with every term at work."""
     rng, p = np.random.default_rng(2), 4
     root = rng.standard_normal((p, p))
-    released = ReleasedScore(rng.standard_normal(p), 9.0 * rng.standard_normal(p), 3.0, root @ root.T, 2.0, 0.2, 40.0)
+    released = ReleasedScore(rng.standard_normal(p), 9.0 * rng.standard_normal(p), 3.0, root @ root.T, 2.0, 0.2, 40.0, np.ones(4))
     slope = np.eye(p) + 0.3 * rng.standard_normal((p, p))
     posterior = CurvaturePosterior(released, Expansion(rng.standard_normal(p), slope, SPREAD))
     x = 0.5 * rng.standard_normal((3, posterior.n_entries))
@@ -122,7 +123,7 @@ def test_coefficients_have_their_posterior():
 
     Fifty fits of which six draws each are taken: what resampling repeats is spread.  Constant a and b are found out.
     """
-    released = ReleasedScore(np.array([0.2]), np.array([60.0]), 15.0, np.array([[40.0]]), 20.0, 1.0 / 9.0, 100.0)
+    released = ReleasedScore(np.array([0.2]), np.array([60.0]), 15.0, np.array([[40.0]]), 20.0, 1.0 / 9.0, 100.0, np.ones(1))
     drawn, plain = [], []
     for seed in range(50):
         posterior = NormalPosterior(released, MODEL, 400)
@@ -204,8 +205,8 @@ def test_without_noise_it_is_the_laplace_approximation():
     design, theta = np.column_stack([X, np.ones(len(X))]), np.zeros(3)
     for _ in range(20):
         p = expit(design @ theta)
-        precision = (design * (p * (1.0 - p))[:, None]).T @ design + np.eye(3) / 9.0
-        theta = theta + np.linalg.solve(precision, design.T @ (y - p) - theta / 9.0)
+        precision = (design * (p * (1.0 - p))[:, None]).T @ design + np.eye(3) * 2.0 / 9.0
+        theta = theta + np.linalg.solve(precision, design.T @ (y - p) - theta * 2.0 / 9.0)
     model = fitted(1e7, sampler=PrivateNormalApproximation(n_draws=4000, n_steps=6))
     draws = np.column_stack([model.coef_draws_[0], model.intercept_draws_[0]])
     white = (draws - theta) @ np.linalg.cholesky(precision)

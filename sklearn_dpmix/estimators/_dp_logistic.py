@@ -27,6 +27,7 @@ from ._dp_normal import DPNormal
 from ._dp_penalty import DPPenaltyMCMC
 
 MOST_PREDICTIVE = 1000  # draws that a prediction averages over
+LOGIT_SIGMA = 3.0  # largest prior standard deviation of a logit
 
 
 class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
@@ -50,8 +51,9 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
     data_norm : float, optional
         A public number; needed under a mechanism.  Scale features by public numbers first.  The length of a typical row
         is better than that of the longest: noise grows with it.
-    prior_sigma : float, default=3.0
-        Prior standard deviation of each coefficient and of the intercept.
+    prior_sigma : float, optional
+        Prior standard deviation of each coefficient and of the intercept.  None: 3 over the length of the longest row,
+        √(data_norm² + 1) with an intercept, so that no logit has a sd of more than 3; 3 without ``data_norm``.
     fit_intercept : bool, default=True
     classes : pair of labels, optional
         Under a mechanism the labels are public: None is (0, 1).  Without one: what ``y`` holds.
@@ -115,7 +117,7 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         "mechanism": "no_validation",
         "sampler": [DPMCMC, PrivateNormalApproximation, StrOptions({"normal"}), None],
         "data_norm": [Interval(Real, 0, None, closed="neither"), None],
-        "prior_sigma": [Interval(Real, 0, None, closed="neither")],
+        "prior_sigma": [Interval(Real, 0, None, closed="neither"), None],
         "fit_intercept": ["boolean"],
         "classes": ["array-like", None],
         "ledger": "no_validation",
@@ -129,7 +131,7 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         *,
         sampler: Any = None,
         data_norm: float | None = None,
-        prior_sigma: float = 3.0,
+        prior_sigma: float | None = None,
         fit_intercept: bool = True,
         classes: ArrayLike | None = None,
         ledger: PrivacyLedger | None = None,
@@ -215,7 +217,9 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
             if sampler.ledger is not None and sampler.ledger is not self.ledger:
                 raise ValueError("ledger and sampler.ledger are two ledgers: give one of them")
             sampler.set_params(ledger=self.ledger)
-        model = LogisticLikelihood(n_features, self.fit_intercept, float(self.prior_sigma), self.data_norm)
+        model = LogisticLikelihood(n_features, self.fit_intercept, data_norm=self.data_norm)
+        default = LOGIT_SIGMA / (1.0 if model.row_norm is None else model.row_norm)
+        model.prior_sigma = default if self.prior_sigma is None else float(self.prior_sigma)
         return sampler.set_params(
             mechanism=self.mechanism, model=model, simulate=self.simulate, random_state=self.random_state
         )

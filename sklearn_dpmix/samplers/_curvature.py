@@ -22,6 +22,7 @@ class ReleasedScore(NamedTuple):
     curvature_noise: float  # s_H
     prior_precision: float  # θ ~ N(0, I/λ)
     largest_trace: float  # of what H can be
+    weights: np.ndarray  # of the diagonal, (p,), by which its entries are about alike
 
 
 class Expansion(NamedTuple):
@@ -43,8 +44,8 @@ class Walkers(NamedTuple):
 class CurvaturePosterior:
     """H given a :class:`ReleasedScore`, with θ integrated out.
 
-    Prior: the trace uniform up to ``largest_trace``; given the trace a density proportional to det(H)^k, k one of
-    ``EVENNESS``.  k = 0 alone, all positive matrices alike, would have eigenvalues as far apart as those of Z plus as
+    Prior: the trace, weighted by ``weights``, uniform as far as ``largest_trace`` allows; given it a density
+    proportional to det(H)^k, k one of ``EVENNESS``.  k = 0 alone, all positive matrices alike, would have eigenvalues as far apart as those of Z plus as
     much noise again, some of them near 0, and coefficients too large; with k unknown Z says how alike they are, as in
     shrinkage of covariances (Ledoit & Wolf 2004).  The gradient given θ and H is N(H(c + Aθ), bH + s_g² I), with c = -θ0, A = I and b = 1 where the log likelihood is quadratic, so
     that with θ integrated out z ~ N(Hc, S), S = bH + s_g² I + HAAᵀH/λ.
@@ -80,7 +81,8 @@ class CurvaturePosterior:
         precision = np.diag(h * (2.0 * h - values) / noise + dims * h / h.sum()) - dims * np.outer(h, h) / h.sum() ** 2
         size, axes = np.linalg.eigh(precision)
         self.diagonal_root = axes / np.sqrt(np.maximum(size, 0.25))
-        below = 2.0 * h[self.lower[0]] * h[self.lower[1]] / noise + 2.0 * np.maximum(self._rise(h) + even, 0.25)[self.lower[0]]
+        below = 2.0 * h[self.lower[0]] * h[self.lower[1]] / noise
+        below += 2.0 * np.maximum(self._rise(h) + even, 0.25)[self.lower[0]]
         self.lower_sd = 1.0 / np.sqrt(below)
         self.powers = p - np.arange(p, dtype=np.float64)  # of D in dH = Π d_i^(p - i + 1) d(log d) dL
 
@@ -152,16 +154,19 @@ class CurvaturePosterior:
         r = one.gradient - H @ self.offset
         q = (inverse @ r[:, :, None])[:, :, 0]
         error = H - one.curvature
-        value = -0.5 * (error * error).sum(axis=(1, 2)) / one.curvature_noise**2 - (self.n_entries - 1) * np.log(trace)
-        log_even, even = self._evenness(log_d.sum(axis=1) + self.log_det - self.p * np.log(trace))
+        value = -0.5 * (error * error).sum(axis=(1, 2)) / one.curvature_noise**2
+        weighted = H[:, diagonal, diagonal] @ one.weights
+        log_det_share = log_d.sum(axis=1) + self.log_det + np.log(one.weights).sum() - self.p * np.log(weighted)
+        log_even, even = self._evenness(log_det_share)
         value += log_d @ self.powers - 0.5 * log_det - 0.5 * (q * r).sum(axis=1) + log_even
+        value -= (self.n_entries - 1) * np.log(weighted)
         # with respect to H, then to its factors
         toward = (spread @ q[:, :, None])[:, :, 0] + 0.5 * b * q + self.offset
         outer = 0.5 * q[:, :, None] * toward[:, None, :]
         G = outer + outer.transpose(0, 2, 1) - error / one.curvature_noise**2 - 0.5 * b * inverse
         back = spread @ inverse
         G -= 0.5 * (back + back.transpose(0, 2, 1))
-        G[:, diagonal, diagonal] -= ((self.n_entries - 1 + self.p * even) / trace)[:, None]
+        G[:, diagonal, diagonal] -= ((self.n_entries - 1 + self.p * even) / weighted)[:, None] * one.weights
         of_T = 2.0 * (self.root.T @ (G @ B))
         of_log_d = 0.5 * (T * of_T).sum(axis=1) + self.powers + even[:, None]
         below = (of_T * root_d)[:, self.lower[0], self.lower[1]] * self.lower_sd

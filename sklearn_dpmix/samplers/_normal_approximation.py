@@ -151,6 +151,7 @@ def release_score(target, theta, gradient_multiplier, curvature_multiplier, sour
         curvature_multiplier * sensitivity,
         model.prior_sigma**-2.0,
         target.n_records * model.largest_information,
+        model.curvature_weights,
     )
 
 
