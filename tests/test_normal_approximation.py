@@ -21,7 +21,14 @@ from sklearn_dpmix.samplers._normal_logits import NormalLogits
 BUDGET = GaussianMechanism(epsilon=2.0, delta=1e-6)
 ONE = ReleasedScore(np.array([0.4]), np.array([9.0]), 15.0, np.array([[25.0]]), 9.0, 2.0, 100.0, np.ones(1))
 TWO = ReleasedScore(
-    np.array([0.4, -0.2]), np.array([9.0, 4.0]), 15.0, np.array([[25.0, 4.0], [4.0, 8.0]]), 7.0, 2.0, 60.0, np.array([1.0, 0.5])
+    np.array([0.4, -0.2]),
+    np.array([9.0, 4.0]),
+    15.0,
+    np.array([[25.0, 4.0], [4.0, 8.0]]),
+    7.0,
+    2.0,
+    60.0,
+    np.array([1.0, 0.5]),
 )
 SLOPE, SPREAD = np.array([[0.8, 0.3], [-0.1, 0.6]]), 0.7
 
@@ -31,7 +38,7 @@ def expansion(released):
     return Expansion(-slope @ released.theta, slope, SPREAD)
 
 
-def walked(released, seed, n_steps=120):
+def walked(released, seed, n_steps=240):
     """Draws of the entries of H, and of θ given H: (walkers, steps, ...)."""
     rng, posterior = np.random.default_rng(seed), CurvaturePosterior(released, expansion(released))
     walkers, step = posterior.settle(rng, *posterior.start(rng, 60), 40)
@@ -91,7 +98,9 @@ def test_the_slope_of_the_log_density():
     """By differences, in all coordinates, with every term at work."""
     rng, p = np.random.default_rng(2), 4
     root = rng.standard_normal((p, p))
-    released = ReleasedScore(rng.standard_normal(p), 9.0 * rng.standard_normal(p), 3.0, root @ root.T, 2.0, 0.2, 40.0, np.ones(4))
+    released = ReleasedScore(
+        rng.standard_normal(p), 9.0 * rng.standard_normal(p), 3.0, root @ root.T, 2.0, 0.2, 40.0, np.ones(4)
+    )
     slope = np.eye(p) + 0.3 * rng.standard_normal((p, p))
     posterior = CurvaturePosterior(released, Expansion(rng.standard_normal(p), slope, SPREAD))
     x = 0.5 * rng.standard_normal((3, posterior.n_entries))
@@ -123,7 +132,9 @@ def test_coefficients_have_their_posterior():
 
     Fifty fits of which six draws each are taken: what resampling repeats is spread.  Constant a and b are found out.
     """
-    released = ReleasedScore(np.array([0.2]), np.array([60.0]), 15.0, np.array([[40.0]]), 20.0, 1.0 / 9.0, 100.0, np.ones(1))
+    released = ReleasedScore(
+        np.array([0.2]), np.array([60.0]), 15.0, np.array([[40.0]]), 20.0, 1.0 / 9.0, 100.0, np.ones(1)
+    )
     drawn, plain = [], []
     for seed in range(50):
         posterior = NormalPosterior(released, MODEL, 400)

@@ -45,10 +45,12 @@ class CurvaturePosterior:
     """H given a :class:`ReleasedScore`, with θ integrated out.
 
     Prior: the trace, weighted by ``weights``, uniform as far as ``largest_trace`` allows; given it a density
-    proportional to det(H)^k, k one of ``EVENNESS``.  k = 0 alone, all positive matrices alike, would have eigenvalues as far apart as those of Z plus as
-    much noise again, some of them near 0, and coefficients too large; with k unknown Z says how alike they are, as in
-    shrinkage of covariances (Ledoit & Wolf 2004).  The gradient given θ and H is N(H(c + Aθ), bH + s_g² I), with c = -θ0, A = I and b = 1 where the log likelihood is quadratic, so
-    that with θ integrated out z ~ N(Hc, S), S = bH + s_g² I + HAAᵀH/λ.
+    proportional to det(H)^k, k one of ``EVENNESS``.  With k = 0, all positive matrices alike, eigenvalues would be as
+    far apart as those of Z and as much noise again, some of them near 0, and coefficients too large; with k unknown Z
+    says how alike they are, as in shrinkage of covariances (Ledoit & Wolf 2004).
+
+    The gradient given θ and H is N(H(c + Aθ), bH + s_g² I), with c = -θ0, A = I and b = 1 where the log likelihood is
+    quadratic, so that with θ integrated out z ~ N(Hc, S), S = bH + s_g² I + HAAᵀH/λ.
 
     H = R L D Lᵀ Rᵀ with L unit lower triangular, D diagonal and R a root of a guess; (log D, L) are scaled by the
     curvature of the log density at the guess, which makes it close to a standard normal where noise is small.

@@ -27,8 +27,8 @@ class PrivateNormalApproximation(BaseEstimator):
         z given θ and H ~ N(H d(θ), b(θ) H + s_g² I),   Z given H ~ N(H, s_H²),   θ ~ N(0, prior_sigma² I).
 
     The prior of H, the curvature at θ0, has a uniform trace up to what the records can have, and given the trace a
-    density proportional to det(H)^k, k unknown: Z says how alike eigenvalues are.  d(θ) is θ - θ0 and b is 1 near θ0; farther off they are what they would be were the rows
-    normal (``normal_means`` of the model).
+    density proportional to det(H)^k, k unknown: Z says how alike eigenvalues are.  d(θ) is θ - θ0 and b is 1 near θ0;
+    farther off they are what they would be were the rows normal (``normal_means`` of the model).
 
     Parameters
     ----------
@@ -48,10 +48,10 @@ class PrivateNormalApproximation(BaseEstimator):
     Notes
     -----
     **An approximation**, of the log likelihood and not of the noise: good where the sum of many records' gradients is
-    about normal and rows are not too far from normal, or θ0 not too far from the mode.  Draws are made with d and b
-    linear and constant near a mode, and then weighed; where fewer than half of ``n_draws`` would count, the weights are
-    raised to a power t < 1 (``correction_power_`` of the fitted sampler: 1 with two features and mostly with five, 0.2 to
-    1 with ten), and what is left of that approximation stays.  Only the last step is used for inference; those before it
+    about normal and rows are not too far from normal, or θ0 not too far from the mode.  Draws are made with d linear
+    and b constant near a mode, and then weighed; where fewer than half of ``n_draws`` would count, the weights are
+    raised to a power t < 1 (``correction_power_`` of the fitted sampler: 1 or nearly so with two or five features, less
+    with ten), and what is left of that approximation stays.  Only the last step is used for inference; those before it
     say where.
 
     References
