@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from ..models._likelihood import clip_rows
-
 N_CORRECTIONS = 5
 
 
@@ -52,7 +50,9 @@ class NormalLogits:
         self.mean, self.covariance = np.zeros(len(second)), second
         if self.model.fit_intercept:
             self.covariance = second - np.outer(second[-1], second[-1]) / second[-1, -1]
-            self.mean = np.append(clip_rows(second[-1:, :-1] / second[-1, -1], self.model.data_norm)[0], 1.0)
+            mean = second[-1, :-1] / second[-1, -1]
+            longest = max(np.linalg.norm(mean), self.model.data_norm)
+            self.mean = np.append(mean * (self.model.data_norm / longest), 1.0)
 
     def _means(self, theta):
         mean = theta @ self.mean
