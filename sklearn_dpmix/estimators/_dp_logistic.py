@@ -84,10 +84,10 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    **When the approximation is good**: in simulations with two and ten features, 90 % intervals of coefficients held the
-    truth in 0.81 to 0.94 of 40 releases (± 0.03), 0.89 on average over seven settings; five features, and most settings
-    with ten, are not measured.  A single coefficient of 4 among ten, more than three prior standard deviations, was held
-    in 0.53: give a larger ``prior_sigma`` where such are likely.
+    **When the approximation is good**: in simulations with two and ten features, 90 % intervals of coefficients held
+    the truth in 0.81 to 0.94 over 40 releases (± 0.03), 0.89 on average over seven settings.  Not measured: five
+    features, and most settings with ten.  A single coefficient of 4 among ten, more than three prior standard
+    deviations, was held in 0.53: give a larger ``prior_sigma`` where such are likely.
 
     **Exact chains.**  A budget fixes iterations × step², and from some five coefficients on it hardly moves a chain at
     all (a warning says so, with R-hat).  With two coefficients and a large n chains mix, and are exact:
