@@ -7,7 +7,19 @@ import argparse
 import pathlib
 import platform
 
-from . import channels, curator, efficiency, millions, private_draws, regression, simulation, speed, startup, threads
+from . import (
+    channels,
+    curator,
+    efficiency,
+    logistic,
+    millions,
+    private_draws,
+    regression,
+    simulation,
+    speed,
+    startup,
+    threads,
+)
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
@@ -119,7 +131,7 @@ def main():
     section(
         "Exact ABC (Example 4 of Gong 2019: million simulations a second)",
         table(("rejection", "bare NumPy loop", "ratio"), [simulation.rejection()], ("{:.1f}", "{:.1f}", "{:.2f}"))
-        + "\nSimulations of `method=\"smc\"` and of rejection for the same effective draws, over "
+        + '\nSimulations of `method="smc"` and of rejection for the same effective draws, over '
         f"{simulation.N_RUNS} runs:\n\n"
         + table(
             ("setting", "rejection keeps", "simulations", "effective draws", "times fewer than rejection"),
@@ -143,6 +155,19 @@ def main():
             [private_draws.penalty()],
             ("{:.0f}", "{:.0f}", "{:.1f}", "{:.2f}"),
         ),
+    )
+    section(
+        "Private logistic regression",
+        f"Seconds of a default fit with ten features: {logistic.seconds_of_a_fit():.2f}.  Share of 90 % intervals that "
+        "hold the truth, over 20 releases, and their median widths (`python -m benchmarks.logistic` has more):\n\n"
+        + table(
+            logistic.HEAD,
+            logistic.some_cells(),
+            ("{}", "{}", "{:g}", "{}", *["{:.2f}"] * 6),
+        )
+        + "\nAgainst output perturbation of several λ: agreement with the best classifier, mean error of"
+        " probabilities, width of their intervals and the share that hold:\n\n"
+        + table(logistic.AGAINST_HEAD, logistic.some_against(), ("{}", "{}", "{:g}", "{}", *["{:.3f}"] * 4)),
     )
     if not options.no_memory:
         memory = startup.peak_memory()

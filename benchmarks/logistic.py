@@ -1,11 +1,13 @@
 """DPLogisticRegressionMCMC by default: do 90 % intervals hold the truth, and what do others give?
 
 ``python -m benchmarks.logistic [--releases 200] [--against]`` prints a row a cell; about half a second a release.
-``--against``: output perturbation and, where it is installed, diffprivlib's classifier beside it.
+``--against``: output perturbation beside it, and diffprivlib's classifier where one is installed that works with this
+scikit-learn.  ``python -m benchmarks`` has a few of these cells.
 """
 
 import argparse
 import itertools
+import time
 import warnings
 from math import sqrt
 from typing import NamedTuple
@@ -21,6 +23,8 @@ DELTA, LEVEL = 1e-6, 0.9
 N_TEST = 50
 NUMBERS, FEATURES, EPSILONS = (400, 5000, 100_000), (2, 5, 10), (0.5, 1.0, 4.0)
 WEIGHTS = (0.001, 0.01, 0.1)  # λ of output perturbation
+HEAD = ("n", "features", "ε", "population", "coefficients", "worst", "probabilities", "width", "width of p", "power")
+AGAINST_HEAD = ("n", "features", "ε", "method", "agreement", "error", "width", "holds")
 
 
 class Rows(NamedTuple):
@@ -125,12 +129,13 @@ def output_perturbation(rows, epsilon, weight, rng):
 
 
 def diffprivlib_probabilities(rows, epsilon, seed):
-    """Of its classifier (a perturbed objective, pure ε-DP), which has no intervals; None where it is not installed."""
+    """Of its classifier (a perturbed objective, pure ε-DP), which has no intervals; None without one that works."""
     try:
         from diffprivlib.models import LogisticRegression as Private
-    except ImportError:
+
+        fit = Private(epsilon=epsilon, data_norm=rows.data_norm, random_state=seed)
+    except (ImportError, TypeError):  # 0.6.6 uses what scikit-learn 1.9 no longer has
         return None
-    fit = Private(epsilon=epsilon, data_norm=rows.data_norm, random_state=seed)
     return fit.fit(rows.X, rows.y).predict_proba(rows.X_test)[:, 1]
 
 
@@ -162,6 +167,28 @@ def _swap(answer, truth):
     return answer[0], truth, answer[1]
 
 
+def some_cells(n_releases=20):
+    """Rows of ``HEAD`` for ``python -m benchmarks``."""
+    cells = itertools.product((5000,), (2, 10), (1.0,), ("balanced", "strong"))
+    return [(n, d, epsilon, name, *coverage(name, n, d, epsilon, n_releases)) for n, d, epsilon, name in cells]
+
+
+def some_against(n_releases=20):
+    """Rows of ``AGAINST_HEAD``."""
+    n, d, epsilon = 5000, 2, 1.0
+    return [(n, d, epsilon, name, *row) for name, row in against("balanced", n, d, epsilon, n_releases).items()]
+
+
+def seconds_of_a_fit(n=5000, d=10, n_fits=5):
+    """Processor time, after a first fit that compiles."""
+    rows = draw(np.random.default_rng(0), "balanced", n, d)
+    ours(rows, 1.0, 0)
+    start = time.process_time()
+    for seed in range(n_fits):
+        ours(rows, 1.0, seed)
+    return (time.process_time() - start) / n_fits
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--releases", type=int, default=200)
@@ -173,14 +200,13 @@ def main():
     grid = itertools.product(options.records, options.features, options.epsilons)
     if options.against:
         if diffprivlib_probabilities(draw(np.random.default_rng(0), "balanced", 100, 2), 1.0, 0) is None:
-            print("diffprivlib is not installed: left out")
-        print("| n | features | ε | method | agreement | error | width | holds |\n|" + "---|" * 8)
+            print("no diffprivlib that works with this scikit-learn: left out")
+        print("| " + " | ".join(AGAINST_HEAD) + " |\n|" + "---|" * len(AGAINST_HEAD))
         for n, d, epsilon in grid:
             for name, values in against("balanced", n, d, epsilon, options.releases).items():
                 print(f"| {n} | {d} | {epsilon:g} | {name} |", " | ".join(f"{v:.3f}" for v in values), "|", flush=True)
         return
-    print("| n | features | ε | population | coefficients | worst | probabilities | width | width of p | power |")
-    print("|" + "---|" * 10)
+    print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
     for (n, d, epsilon), population in itertools.product(grid, POPULATIONS):
         values = coverage(population, n, d, epsilon, options.releases)
         cells = " | ".join(f"{value:.3f}" for value in values[:-1])

@@ -24,7 +24,7 @@ class Budget:
     """
 
     def __init__(self, estimator):
-        mechanism, self.who = estimator.mechanism, type(estimator).__name__
+        mechanism, self.who = estimator.mechanism, estimator._public_name
         if not isinstance(mechanism, GaussianMechanism):
             raise TypeError(
                 f"mechanism of {self.who} must be GaussianMechanism(epsilon=..., delta=...), which is the budget of "

@@ -21,8 +21,13 @@ class DPInputs:
     clip_bound: float | None = None
     secure = False
 
+    @property
+    def _public_name(self):
+        """What errors call it."""
+        return type(self).__name__
+
     def _check_model(self):
-        model, who = self.model, type(self).__name__
+        model, who = self.model, self._public_name
         if model is None:
             raise ValueError(f"{who} needs a model, as in model=Banana() of sklearn_dpmix.models; got model=None")
         for name in ("log_density", "log_prior", *self._needs):
@@ -54,13 +59,13 @@ class DPInputs:
     def _check_range(self, model, method, parameter):
         if not has_range(model, method, self._start(model)):
             raise ValueError(
-                f"{type(self).__name__} needs {parameter}, or a model of bounded records whose {method} says how far "
+                f"{self._public_name} needs {parameter}, or a model of bounded records whose {method} says how far "
                 f"one record can move what is released (data_norm=... of the package's models): got {parameter}=None "
                 f"and model={model!r}"
             )
 
     def _check_privacy(self):
-        who = type(self).__name__
+        who = self._public_name
         if self.ledger is not None and not callable(getattr(self.ledger, "check", None)):
             raise TypeError(f"ledger of {who} must be a PrivacyLedger, got ledger={self.ledger!r}")
         if self.mechanism is None:
@@ -107,7 +112,7 @@ class DPInputs:
         if start is None:
             if n_params is None:
                 raise TypeError(
-                    f"{type(self).__name__} needs init=..., of shape (n_params,), or a model with theta_init or "
+                    f"{self._public_name} needs init=..., of shape (n_params,), or a model with theta_init or "
                     f"n_params; {type(model).__name__} has neither"
                 )
             return np.zeros(n_params)

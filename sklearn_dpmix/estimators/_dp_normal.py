@@ -19,6 +19,7 @@ class DPNormal(DPInputs, BaseEstimator):
     """Independent draws of a noise-aware posterior: as :class:`DPPenaltyMCMC`, but no chains and no R-hat."""
 
     _needs = ("grad_log_density", "observed_information")
+    _public_name = "DPLogisticRegressionMCMC"  # which alone makes it
     init = None
 
     def __init__(
@@ -56,7 +57,7 @@ class DPNormal(DPInputs, BaseEstimator):
         parts = self.approximation.parts(budget)
         releases = [one for pair in parts for one in pair]
         if self.ledger is not None and not self.simulate:
-            self.ledger.check(releases, type(self).__name__)
+            self.ledger.check(releases, self._public_name)
         return model, budget, parts, releases
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
@@ -64,7 +65,7 @@ class DPNormal(DPInputs, BaseEstimator):
         model, budget, parts, releases = self._prepare(_num_samples(X))
         records = self._check_records(model, X, y)
         if self.ledger is not None and not self.simulate:
-            self.ledger.spend(releases, type(self).__name__)
+            self.ledger.spend(releases, self._public_name)
         (source,) = self._sources(1)
         target = Target(model, records)
         draws, posterior = normal_draws(target, self._start(model), self.approximation, parts, source)

@@ -4,9 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import gammaln, logsumexp, multigammaln
 
 N_LEAPFROG = 6
 LONGEST_STEP = 0.6  # in units of the reference's standard deviations
+EVENNESS = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0])  # k: how alike eigenvalues are a priori, each as likely
 ACCEPTED = 0.8  # what the step length is tuned to while walkers settle
 
 
@@ -20,14 +22,35 @@ class ReleasedScore(NamedTuple):
     curvature_noise: float  # s_H
     prior_precision: float  # θ ~ N(0, I/λ)
     largest_trace: float  # of what H can be
+    weights: np.ndarray  # of the diagonal, (p,), by which its entries are about alike
+
+
+class Expansion(NamedTuple):
+    """The gradient's distribution at θ0 given θ and H: N(H (offset + slope θ), spread H + s_g² I)."""
+
+    offset: np.ndarray  # (p,)
+    slope: np.ndarray  # (p, p)
+    spread: float
+
+
+class Walkers(NamedTuple):
+    """States, with the log density and its gradient there."""
+
+    x: np.ndarray  # (size, n_entries)
+    value: np.ndarray  # (size,)
+    slope: np.ndarray  # (size, n_entries)
 
 
 class CurvaturePosterior:
     """H given a :class:`ReleasedScore`, with θ integrated out.
 
-    Prior: the trace uniform up to ``largest_trace``, and given the trace all positive matrices alike.  The gradient
-    given θ and H is N(aH(θ - θ0), bH + s_g² I), with constants a and b that are 1 where the log likelihood is
-    quadratic, so that with θ integrated out z ~ N(-aHθ0, S), S = bH + s_g² I + a²H²/λ.
+    Prior: the trace, weighted by ``weights``, uniform as far as ``largest_trace`` allows; given it a density
+    proportional to det(H)^k, k one of ``EVENNESS``.  With k = 0, all positive matrices alike, eigenvalues would be as
+    far apart as those of Z and as much noise again, some of them near 0, and coefficients too large; with k unknown Z
+    says how alike they are, as in shrinkage of covariances (Ledoit & Wolf 2004).
+
+    The gradient given θ and H is N(H(c + Aθ), bH + s_g² I), with c = -θ0, A = I and b = 1 where the log likelihood is
+    quadratic, so that with θ integrated out z ~ N(Hc, S), S = bH + s_g² I + HAAᵀH/λ.
 
     H = R L D Lᵀ Rᵀ with L unit lower triangular, D diagonal and R a root of a guess; (log D, L) are scaled by the
     curvature of the log density at the guess, which makes it close to a standard normal where noise is small.
@@ -35,36 +58,49 @@ class CurvaturePosterior:
     Parameters
     ----------
     released : ReleasedScore
-    slope, spread : float
-        a and b.
+    expansion : Expansion, optional
+        c, A and b.  None: of a quadratic log likelihood.
     """
 
-    def __init__(self, released, slope=1.0, spread=1.0):
-        self.released, self.slope, self.spread = released, slope, spread
+    def __init__(self, released, expansion=None):
         self.p = p = len(released.gradient)
+        self.released = released
+        self.offset, slope, self.spread = Expansion(-released.theta, np.eye(p), 1.0) if expansion is None else expansion
+        self.square = slope @ slope.T / released.prior_precision  # AAᵀ/λ
+        self.mean_square = np.trace(self.square) / p
         self.n_entries = p * (p + 1) // 2
+        # ∫ det(H)^k over matrices of trace 1 is Γ_p(a)/Γ(pa), a = k + (p + 1)/2
+        self.log_shares = np.array([gammaln(p * a) - multigammaln(a, p) for a in EVENNESS + 0.5 * (p + 1)])
         self.lower = np.tril_indices(p, -1)
         values, vectors = np.linalg.eigh(released.curvature)
         h = self._guess(values)
         self.root = vectors * np.sqrt(h)
         self.guess = self.root @ self.root.T
+        self.log_det = np.log(h).sum()
         # minus the second derivatives of the log density at the guess
-        noise, dims = released.curvature_noise**2, self.n_entries - 1
+        even = float(self._evenness(self.log_det - p * np.log(h.sum()))[1])
+        noise, dims = released.curvature_noise**2, self.n_entries - 1 + p * even
         precision = np.diag(h * (2.0 * h - values) / noise + dims * h / h.sum()) - dims * np.outer(h, h) / h.sum() ** 2
         size, axes = np.linalg.eigh(precision)
         self.diagonal_root = axes / np.sqrt(np.maximum(size, 0.25))
-        below = 2.0 * h[self.lower[0]] * h[self.lower[1]] / noise + 2.0 * np.maximum(self._rise(h), 0.25)[self.lower[0]]
+        below = 2.0 * h[self.lower[0]] * h[self.lower[1]] / noise
+        below += 2.0 * np.maximum(self._rise(h) + even, 0.25)[self.lower[0]]
         self.lower_sd = 1.0 / np.sqrt(below)
         self.powers = p - np.arange(p, dtype=np.float64)  # of D in dH = Π d_i^(p - i + 1) d(log d) dL
 
+    def _evenness(self, log_det):
+        """(log density, mean k) given log det(H/trace), of any shape."""
+        terms = self.log_shares + EVENNESS * np.asarray(log_det)[..., None]
+        value = logsumexp(terms, axis=-1)
+        return value, (np.exp(terms - value[..., None]) * EVENNESS).sum(axis=-1)
+
     def _total(self, h):
-        """Eigenvalues of S, of a matrix with eigenvalues h."""
-        one = self.released
-        return one.gradient_noise**2 + self.spread * h + self.slope**2 * h * h / one.prior_precision
+        """Eigenvalues of S, of a matrix with eigenvalues h, as if A were a multiple of the identity."""
+        return self.released.gradient_noise**2 + self.spread * h + self.mean_square * h * h
 
     def _rise(self, h):
         """Slope in log h of what pulls eigenvalues up (volume) less what pulls them down (det S)."""
-        slope = self.spread * h + 2.0 * self.slope**2 * h * h / self.released.prior_precision
+        slope = self.spread * h + 2.0 * self.mean_square * h * h
         return 0.5 * (self.p + 1) - 0.5 * slope / self._total(h)
 
     def _guess(self, values):
@@ -76,8 +112,10 @@ class CurvaturePosterior:
             h = np.exp(u)
             over = max(np.log(h.sum() / most), 0.0)
             value = 0.5 * ((values - h) ** 2).sum() / noise + dims * np.log(h.sum()) - 0.5 * (self.p + 1) * u.sum()
-            value += 0.5 * np.log(self._total(h)).sum() + 50.0 * over**2
-            slope = -(values - h) * h / noise + (dims + 100.0 * over) * h / h.sum() - self._rise(h)
+            log_even, even = self._evenness(u.sum() - self.p * np.log(h.sum()))
+            value += 0.5 * np.log(self._total(h)).sum() + 50.0 * over**2 - log_even
+            slope = -(values - h) * h / noise + (dims + self.p * even + 100.0 * over) * h / h.sum()
+            slope -= self._rise(h) + even
             return value, slope
 
         start = np.log(np.maximum(values, 0.1 * self.released.curvature_noise + 1e-12 * most))
@@ -103,30 +141,36 @@ class CurvaturePosterior:
 
     def log_density(self, x):
         """Log density of walkers up to a constant, and its gradient: (size,), (size, n_entries)."""
-        one, a, b, diagonal = self.released, self.slope, self.spread, np.arange(self.p)
+        one, b, diagonal = self.released, self.spread, np.arange(self.p)
         log_d, root_d, T = self._factors(x)
         B = self.root @ T
         H = B @ B.transpose(0, 2, 1)
         trace = H[:, diagonal, diagonal].sum(axis=1)
-        S = H @ H * (a * a / one.prior_precision) + b * H
+        spread = self.square @ H
+        S = H @ spread + b * H
         S[:, diagonal, diagonal] += one.gradient_noise**2
         outside = ~(trace <= one.largest_trace)
         S[outside] = np.eye(self.p)
         log_det = 2.0 * np.log(np.linalg.cholesky(S)[:, diagonal, diagonal]).sum(axis=1)
         inverse = np.linalg.inv(S)
-        r = one.gradient + a * (H @ one.theta)
+        r = one.gradient - H @ self.offset
         q = (inverse @ r[:, :, None])[:, :, 0]
         error = H - one.curvature
-        value = -0.5 * (error * error).sum(axis=(1, 2)) / one.curvature_noise**2 - (self.n_entries - 1) * np.log(trace)
-        value += log_d @ self.powers - 0.5 * log_det - 0.5 * (q * r).sum(axis=1)
-        # with respect to H (S and H commute), then to its factors
-        toward = a * a / one.prior_precision * (H @ q[:, :, None])[:, :, 0] + 0.5 * b * q - a * one.theta
+        value = -0.5 * (error * error).sum(axis=(1, 2)) / one.curvature_noise**2
+        weighted = H[:, diagonal, diagonal] @ one.weights
+        log_det_share = log_d.sum(axis=1) + self.log_det + np.log(one.weights).sum() - self.p * np.log(weighted)
+        log_even, even = self._evenness(log_det_share)
+        value += log_d @ self.powers - 0.5 * log_det - 0.5 * (q * r).sum(axis=1) + log_even
+        value -= (self.n_entries - 1) * np.log(weighted)
+        # with respect to H, then to its factors
+        toward = (spread @ q[:, :, None])[:, :, 0] + 0.5 * b * q + self.offset
         outer = 0.5 * q[:, :, None] * toward[:, None, :]
         G = outer + outer.transpose(0, 2, 1) - error / one.curvature_noise**2 - 0.5 * b * inverse
-        G -= (a * a / one.prior_precision) * (H @ inverse)
-        G[:, diagonal, diagonal] -= ((self.n_entries - 1) / trace)[:, None]
+        back = spread @ inverse
+        G -= 0.5 * (back + back.transpose(0, 2, 1))
+        G[:, diagonal, diagonal] -= ((self.n_entries - 1 + self.p * even) / weighted)[:, None] * one.weights
         of_T = 2.0 * (self.root.T @ (G @ B))
-        of_log_d = 0.5 * (T * of_T).sum(axis=1) + self.powers
+        of_log_d = 0.5 * (T * of_T).sum(axis=1) + self.powers + even[:, None]
         below = (of_T * root_d)[:, self.lower[0], self.lower[1]] * self.lower_sd
         slope = np.concatenate([of_log_d @ self.diagonal_root, below], axis=1)
         value[outside], slope[outside] = -np.inf, 0.0
@@ -139,26 +183,25 @@ class CurvaturePosterior:
         x = rng.standard_normal((n_walkers, self.n_entries))
         while np.any(outside := ~np.isfinite(self.log_density(x)[0])):
             x[outside] *= 0.5
-        return x, 0.25
+        return Walkers(x, *self.log_density(x)), 0.25
 
-    def settle(self, rng, x, step, n_steps):
+    def settle(self, rng, walkers, step, n_steps):
         """Walkers after ``n_steps`` in which the step length is tuned, and that length."""
         for _ in range(n_steps):
-            x, rate = self.move(rng, x, step)
+            walkers, rate = self.move(rng, walkers, step)
             step = min(step * np.exp(0.8 * (rate - ACCEPTED)), LONGEST_STEP)
-        return x, step
+        return walkers, step
 
-    def move(self, rng, x, step):
+    def move(self, rng, walkers, step):
         """Each walker's next state by Hamiltonian Monte Carlo, and the mean probability of acceptance."""
         with np.errstate(over="ignore", invalid="ignore"):  # of trajectories that leave for infinity: not accepted
-            return self._move(rng, x, step)
+            return self._move(rng, walkers, step)
 
-    def _move(self, rng, x, step):
-        value, slope = self.log_density(x)
-        momentum = rng.standard_normal(x.shape)
+    def _move(self, rng, walkers, step):
+        new, value, slope = walkers
+        momentum = rng.standard_normal(new.shape)
         energy = value - 0.5 * (momentum * momentum).sum(axis=1)
-        lengths = step * rng.uniform(0.7, 1.3, (len(x), 1))
-        new = x
+        lengths = step * rng.uniform(0.7, 1.3, (len(new), 1))
         for _ in range(N_LEAPFROG):
             momentum = momentum + 0.5 * lengths * slope
             new = new + lengths * momentum
@@ -166,5 +209,9 @@ class CurvaturePosterior:
             momentum = momentum + 0.5 * lengths * slope
         change = value - 0.5 * (momentum * momentum).sum(axis=1) - energy
         change[~np.isfinite(change)] = -np.inf
-        is_taken = np.log(rng.random(len(x))) < change
-        return np.where(is_taken[:, None], new, x), float(np.exp(np.minimum(change, 0.0)).mean())
+        is_taken = np.log(rng.random(len(new))) < change
+        one = is_taken[:, None]
+        moved = Walkers(
+            np.where(one, new, walkers.x), np.where(is_taken, value, walkers.value), np.where(one, slope, walkers.slope)
+        )
+        return moved, float(np.exp(np.minimum(change, 0.0)).mean())

@@ -6,30 +6,29 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ._curvature import CurvaturePosterior, ReleasedScore
+from ._curvature import CurvaturePosterior, Expansion, ReleasedScore
 from ._dp_target import has_range
+from ._normal_logits import NormalLogits
 
 N_WALKERS = 100
 N_SETTLE = 20  # steps of a walker before its first draw
 MOST_THINNING = 16
-N_PROPOSALS = 8  # coefficients that are weighed for each curvature
+N_PROPOSALS = 32  # coefficients that are weighed for each curvature
 WIDER = 1.5  # of a part of them
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
-NODES, WEIGHTS = 0.5 * (1.0 + NODES), 0.5 * WEIGHTS  # on (0, 1)
+CLOSE = 0.01  # to a mode, in standard deviations
 
 
 class PrivateNormalApproximation(BaseEstimator):
     """Draws of a posterior given a gradient and a curvature of the log likelihood, released with noise: no chains.
 
     Noisy Newton steps find a public θ0 near the mode; the last of them has most of the budget.  Draws are of the
-    posterior given what it released, the noise of the gradient z and of the curvature Z included, with the log
-    likelihood near a quadratic:
+    posterior given what it released, the noise of the gradient z and of the curvature Z included:
 
-        z given θ and H ~ N(a(θ) H (θ - θ0), b(θ) H + s_g² I),   Z given H ~ N(H, s_H²),   θ ~ N(0, prior_sigma² I).
+        z given θ and H ~ N(H d(θ), b(θ) H + s_g² I),   Z given H ~ N(H, s_H²),   θ ~ N(0, prior_sigma² I).
 
-    The prior of H, the curvature at θ0, has a uniform trace up to what the records can have, and given the trace all
-    positive matrices alike.  a and b are 1 at θ0: how much flatter the log likelihood is on the way to θ and there, for
-    logits that are normal over the records (``mean_weight`` of the model; 1 without it).
+    The prior of H, the curvature at θ0, has a uniform trace up to what the records can have, and given the trace a
+    density proportional to det(H)^k, k unknown: Z says how alike eigenvalues are.  d(θ) is θ - θ0 and b is 1 near θ0;
+    farther off they are what they would be were the rows normal (``normal_means`` of the model).
 
     Parameters
     ----------
@@ -48,11 +47,12 @@ class PrivateNormalApproximation(BaseEstimator):
 
     Notes
     -----
-    **An approximation**, of the log likelihood and not of the noise: good where the posterior is narrow enough that a
-    normal log likelihood with these a and b is a fair picture.  Draws are made with constant a and b and then weighed;
-    where fewer than half of ``n_draws`` would count, the weights are raised to a power t < 1 (``correction_power_`` of
-    the fitted sampler; 1 in most fits, less where a few hundred records have ten features).  Only the last step is used
-    for inference; those before it say where.
+    **An approximation**, of the log likelihood and not of the noise: good where the sum of many records' gradients is
+    about normal and rows are not too far from normal, or θ0 not too far from the mode.  Draws are made with d linear
+    and b constant near a mode, and then weighed; where fewer than half of ``n_draws`` would count, the weights are
+    raised to a power t < 1 (``correction_power_`` of the fitted sampler: 1 or nearly so with two or five features, less
+    with ten), and what is left of that approximation stays.  Only the last step is used for inference; those before it
+    say where.
 
     References
     ----------
@@ -151,6 +151,7 @@ def release_score(target, theta, gradient_multiplier, curvature_multiplier, sour
         curvature_multiplier * sensitivity,
         model.prior_sigma**-2.0,
         target.n_records * model.largest_information,
+        model.curvature_weights,
     )
 
 
@@ -159,128 +160,103 @@ class NormalPosterior:
 
     def __init__(self, released, model, n_records):
         self.released, self.model = released, model
-        curvature = CurvaturePosterior(released)
-        self.logits = Logits(model, curvature.guess, released.theta, n_records)
-        self.mode = self._mode(curvature.guess)
-        slope, spread = (float(part[0]) for part in self.logits.flatness(self.mode[None]))
-        self.curvature = CurvaturePosterior(released, slope, spread)
+        guess = CurvaturePosterior(released).guess
+        self.logits, self._axes = NormalLogits(model, guess, released.theta, n_records), np.linalg.eigh(guess[None])
+        # where to look next: noise that is larger than the log likelihood must not lead far off
+        self.mode = self._mode(max(released.prior_precision, model.largest_information))
 
-    def _mode(self, H):
-        """Of θ given H by averaged steps of a fixed point, under a prior by which logits have a sd of at most 2.
-
-        It says where to look next, and noise that is larger than the log likelihood must not lead far off.
-        """
-        theta, precision = self.released.theta, max(self.released.prior_precision, self.model.largest_information)
+    def _mode(self, prior_precision):
+        """Of θ given the guess, by averaged Gauss-Newton steps."""
+        one, theta = self.released._replace(prior_precision=prior_precision), self.released.theta
         for _ in range(30):
-            slope, spread = (part[0] for part in self.logits.flatness(theta[None]))
-            mean, _ = self._given(H[None], slope, spread, precision)
-            theta = 0.5 * (theta + mean[0])
+            mean, root = given(one, self._axes, self.expansion(theta))
+            step = 0.5 * (mean[0] - theta)
+            theta = theta + step
+            if np.linalg.norm(step @ root[0]) < CLOSE:
+                break
         return theta
 
-    def _given(self, H, slope, spread, prior_precision=None):
-        """Mean and root of the precision of θ given curvatures, where a and b are constants."""
-        one, diagonal = self.released, np.arange(H.shape[1])
-        noise = spread * H
-        noise[:, diagonal, diagonal] += one.gradient_noise**2
-        back = np.linalg.solve(noise, slope * H).transpose(0, 2, 1)
-        precision = back @ (slope * H)
-        linear = back @ one.gradient + precision @ one.theta
-        precision = 0.5 * (precision + precision.transpose(0, 2, 1))
-        precision[:, diagonal, diagonal] += one.prior_precision if prior_precision is None else prior_precision
-        return np.linalg.solve(precision, linear[:, :, None])[:, :, 0], np.linalg.cholesky(precision)
+    def expansion(self, theta):
+        """The distribution of the gradient as it is near θ."""
+        slope = self.logits.tangent(theta)
+        offset = self.logits.displacement(theta[None])[0] - slope @ theta
+        return Expansion(offset, slope, float(self.logits.flatness(theta[None])[0]))
 
     def draws(self, rng, size):
-        """(size, n_params) draws: walkers over H, then θ given H weighed by how flat the log likelihood is there."""
-        curvatures = self._curvatures(rng, size)
-        H = np.repeat(curvatures, N_PROPOSALS, axis=0)
-        theta, log_own = self._proposals(rng, H)
-        slope, spread = np.full(len(H), self.curvature.slope), np.full(len(H), self.curvature.spread)
-        log_flat = self._log_likelihood(H, theta, *self.logits.flatness(theta))
-        log_flat -= self._log_likelihood(H, theta, slope, spread)
-        self.power, weights = _tempered(log_own, log_flat, size / 2)
+        """(size, n_params) draws: walkers over H, then θ given H, both as near a mode, weighed by what that leaves out.
+
+        ``power`` and ``n_effective`` say how that went.
+        """
+        near = self.expansion(self._mode(self.released.prior_precision))
+        axes = self._curvatures(rng, size, near)
+        theta, log_own = _proposals(rng, self.released.prior_precision, *given(self.released, axes, near))
+        rows, shape = theta.reshape(-1, theta.shape[2]), theta.shape
+        displacement, flatness = self.logits.displacement(rows), self.logits.flatness(rows)
+        log_change = _log_likelihood(self.released, axes, displacement.reshape(shape), flatness.reshape(shape[:2]))
+        constant = np.full(shape[:2], near.spread)
+        log_change -= _log_likelihood(self.released, axes, near.offset + theta @ near.slope.T, constant)
+        self.power, weights = _tempered(log_own.ravel(), log_change.ravel(), size / 2)
         self.n_effective = min(1.0 / (weights**2).sum(), float(size))
         chosen = np.searchsorted(np.cumsum(weights), (np.arange(size) + rng.random()) / size)
-        return theta[rng.permutation(np.minimum(chosen, len(theta) - 1))]
+        return rows[rng.permutation(np.minimum(chosen, len(rows) - 1))]
 
-    def _curvatures(self, rng, size):
-        """Draws of H, thinned until coefficients drawn given them are as good as independent."""
+    def _curvatures(self, rng, size, expansion):
+        """Eigenvalues and axes of draws of H, thinned until coefficients given them are as good as independent."""
         from arviz_stats.base import array_stats
 
-        posterior, n_kept = self.curvature, -(-size // N_WALKERS)
-        x, step = posterior.settle(rng, *posterior.start(rng, N_WALKERS), N_SETTLE)
+        posterior, n_kept = CurvaturePosterior(self.released, expansion), -(-size // N_WALKERS)
+        walkers, step = posterior.settle(rng, *posterior.start(rng, N_WALKERS), N_SETTLE)
         thinning = 1
         while True:
             kept = []
             for i in range(n_kept * thinning):
-                x, _ = posterior.move(rng, x, step)
+                walkers, _ = posterior.move(rng, walkers, step)
                 if i % thinning == thinning - 1:
-                    kept.append(x)
-            H = posterior.matrices(np.concatenate(kept))
-            mean, root = self._given(H, posterior.slope, posterior.spread)
-            theta = mean + _unwhiten(root, rng.standard_normal(mean.shape))
+                    kept.append(walkers.x)
+            axes = np.linalg.eigh(posterior.matrices(np.concatenate(kept)))
+            mean, root = given(self.released, axes, expansion)
+            theta = mean + (rng.standard_normal(mean.shape)[:, None, :] @ np.linalg.inv(root))[:, 0]
             by_walker = theta.reshape(n_kept, N_WALKERS, -1)
             ess = [array_stats.ess(by_walker[:, :, j], chain_axis=1, draw_axis=0) for j in range(theta.shape[1])]
             if min(ess) >= 0.5 * len(theta) or thinning >= MOST_THINNING:
-                return H[:size]
+                return tuple(part[:size] for part in axes)
             thinning *= 2
 
-    def _proposals(self, rng, H):
-        """θ given H from a mixture (itself, wider, the prior), and log(itself/mixture) of each."""
-        mean, root = self._given(H, self.curvature.slope, self.curvature.spread)
-        p, precision = mean.shape[1], self.released.prior_precision
-        noise, kind = rng.standard_normal(mean.shape), rng.choice(3, size=len(H), p=(0.6, 0.2, 0.2))
-        theta = mean + _unwhiten(root, noise * np.where(kind == 1, WIDER, 1.0)[:, None])
-        theta = np.where((kind == 2)[:, None], noise / np.sqrt(precision), theta)
-        u = (root.transpose(0, 2, 1) @ (theta - mean)[:, :, None])[:, :, 0]
-        square = (u * u).sum(axis=1)
-        log_root = np.log(root[:, np.arange(p), np.arange(p)]).sum(axis=1)
-        own = log_root - 0.5 * square
-        wider = log_root - 0.5 * square / WIDER**2 - p * np.log(WIDER)
-        prior = 0.5 * p * np.log(precision) - 0.5 * precision * (theta * theta).sum(axis=1)
-        mixture = np.logaddexp(np.logaddexp(np.log(0.6) + own, np.log(0.2) + wider), np.log(0.2) + prior)
-        return theta, own - mixture
 
-    def _log_likelihood(self, H, theta, slope, spread):
-        """Of the released gradient given θ and H."""
-        one, diagonal = self.released, np.arange(H.shape[1])
-        noise = spread[:, None, None] * H
-        noise[:, diagonal, diagonal] += one.gradient_noise**2
-        root = np.linalg.cholesky(noise)
-        rest = one.gradient - slope[:, None] * (H @ (theta - one.theta)[:, :, None])[:, :, 0]
-        u = np.linalg.solve(root, rest[:, :, None])[:, :, 0]
-        return -np.log(root[:, diagonal, diagonal]).sum(axis=1) - 0.5 * (u * u).sum(axis=1)
+def given(one, axes, expansion):
+    """Mean and root of the precision of θ given curvatures, (eigenvalues, axes), and an expansion."""
+    values, vectors = axes
+    values = np.maximum(values, 0.0)
+    noise = expansion.spread * values + one.gradient_noise**2
+    rest = one.gradient @ vectors - values * (expansion.offset @ vectors)
+    slope = values[:, :, None] * (vectors.transpose(0, 2, 1) @ expansion.slope)
+    back = (slope / noise[:, :, None]).transpose(0, 2, 1)
+    precision = back @ slope + one.prior_precision * np.eye(len(one.theta))
+    return np.linalg.solve(precision, back @ rest[:, :, None])[:, :, 0], np.linalg.cholesky(precision)
 
 
-class Logits:
-    """How flat the log likelihood is away from θ0, relative to there, for logits that are normal over the records.
+def _proposals(rng, of_prior, mean, root):
+    """θ, (n_curvatures, N_PROPOSALS, p), from a mixture (itself, wider, the prior), and log(itself/mixture) of each."""
+    p, mean = mean.shape[1], mean[:, None, :]
+    noise = rng.standard_normal((len(mean), N_PROPOSALS, p))
+    kind = rng.choice(3, size=noise.shape[:2] + (1,), p=(0.6, 0.2, 0.2))
+    theta = (noise * np.where(kind == 1, WIDER, 1.0)) @ np.linalg.inv(root) + mean
+    theta = np.where(kind == 2, noise / np.sqrt(of_prior), theta)
+    square = (((theta - mean) @ root) ** 2).sum(axis=2)
+    log_root = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)[:, None]
+    own = log_root - 0.5 * square
+    wider = log_root - 0.5 * square / WIDER**2 - p * np.log(WIDER)
+    prior = 0.5 * p * np.log(of_prior) - 0.5 * of_prior * (theta * theta).sum(axis=2)
+    return theta, own - np.logaddexp(np.logaddexp(np.log(0.6) + own, np.log(0.2) + wider), np.log(0.2) + prior)
 
-    Their mean and variance at θ come from H(θ0)/(n w0), the weighted second moments of the design, with w0 the mean
-    weight at θ0.
-    """
 
-    def __init__(self, model, H, theta, n_records):
-        largest = model.mean_weight(0.0, 0.0)
-        # a smaller weight would make rows longer than they can be
-        least = largest * np.trace(H) / (n_records * model.largest_information)
-        self.model, self.theta, weight = model, theta, largest
-        for _ in range(30):
-            self._moments(H / (n_records * weight))
-            weight = max(0.5 * (weight + self._weight(theta[None])[0]), least)
-        self.weight = self._weight(theta[None])[0]
-
-    def _moments(self, second):
-        self.mean = second[:, -1] if self.model.fit_intercept else np.zeros(len(second))
-        values, vectors = np.linalg.eigh(second - np.outer(self.mean, self.mean))
-        self.covariance = (vectors * np.maximum(values, 0.0)) @ vectors.T
-
-    def _weight(self, theta):
-        return self.model.mean_weight(theta @ self.mean, ((theta @ self.covariance) * theta).sum(axis=1))
-
-    def flatness(self, theta):
-        """(a, b) of θ, (size,) each: mean weight on the way from θ0 (Gauss-Legendre) and at θ, relative to θ0's."""
-        way = theta - self.theta
-        slope = sum(share * self._weight(self.theta + t * way) for t, share in zip(NODES, WEIGHTS, strict=True))
-        return slope / self.weight, self._weight(theta) / self.weight
+def _log_likelihood(one, axes, displacement, flatness):
+    """Of the released gradient given curvatures and θ, of which the last two are functions."""
+    values, vectors = axes
+    values = np.maximum(values, 0.0)[:, None, :]
+    noise = flatness[:, :, None] * values + one.gradient_noise**2
+    rest = (one.gradient @ vectors)[:, None, :] - values * (displacement @ vectors)
+    return -0.5 * (np.log(noise) + rest * rest / noise).sum(axis=2)
 
 
 def _tempered(log_own, log_change, n_least):
@@ -296,8 +272,3 @@ def _tempered(log_own, log_change, n_least):
         low, high = (power, high) if enough else (low, power)
         power = 0.5 * (low + high)
     return power, weights
-
-
-def _unwhiten(root, noise):
-    """Noise with the precision root rootᵀ, row by row."""
-    return np.linalg.solve(root.transpose(0, 2, 1), noise[:, :, None])[:, :, 0]
