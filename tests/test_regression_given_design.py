@@ -148,7 +148,7 @@ class DesignWeighted(MomentRegression):
         for a in range(2 * d):
             value -= 0.5 * point[at + a] * point[at + a]
         for a in range(d):
-            value += log(work[a, a])
+            value += (1 + d - a if a > 0 else 0) * log(work[a, a])
         value += half * log_q - 0.5 * np.exp(log_q)
         log_tau = point[at + 2 * d + 1]
         return value - 2.0 * self.shape * log_tau - self.scale * np.exp(-2.0 * log_tau)
@@ -190,9 +190,8 @@ def test_the_force_is_the_gradient_of_the_density(p, sigma):
     model = MomentRegression(RegressionPrior(1.3, sigma=sigma).scaled(bounds), n, n)
     value, at, d = model._lower(), model.n_design, p + 1
     point = 0.3 * rng.normal(size=model.n_coordinates)
-    rows, columns = np.triu_indices(p)
-    point[p:at] = np.where(rows == columns, 0.6, 0.1 * point[p:at])
-    point[:p] *= 0.3
+    rows, columns = np.tril_indices(d)
+    point[:at] = np.where(rows == columns, 0.7, 0.1)[1:] + 0.1 * rng.normal(size=at)
     point[at + 2 * d] += log(n)
     moments, work, slope = np.zeros((p + 1) * (p + 4) // 2), np.zeros((2 * d + 3, d)), rng.normal(size=(2, 54))
     slope = slope[:, : len(moments)] * np.array([[0.01], [1e-3]])

@@ -9,7 +9,7 @@ The state is a point of :class:`MomentRegression`, which says what all moments a
    is taken for continuous.  A path that leaves the possible points is rejected, as its reverse would be;
 2. ε and z by elliptical slice sampling (Murray, Adams & MacKay 2010), τ by steps of many sizes, q from its prior: free
    where noise is much, as no edge of what G can be is in the way;
-3. a random walk of G/n with all else held, so that b and c go along, and one with b, q and τ held and γ integrated out,
+3. a random walk of L with all else held, so that b and c go along, and one with b, q and τ held and γ integrated out,
    which alone gets into and out of designs that are nearly singular;
 4. γ, then τ, given the moments, both conjugate; the moments stay, and the rest of the point goes along.  Free where
    noise is little.
@@ -46,7 +46,7 @@ class MomentsState(NamedTuple):
     vectors: np.ndarray  # (4, larger of these): momentum, force, slope; the point's mean in the warm-up
     metric: np.ndarray  # (n_coordinates, n_coordinates): lower factor of a covariance
     products: np.ndarray  # (n_coordinates, n_coordinates): about the mean, in the warm-up
-    step: np.ndarray  # (n_design, n_design): lower factor of the random walk of G/n
+    step: np.ndarray  # (n_design, n_design): lower factor of the random walk of L
     held: np.ndarray  # the same, with b held
     work: np.ndarray  # (2 d + 3, d)
     ints: np.ndarray
@@ -255,7 +255,7 @@ def rescale(rng, model, channel, counter, S, C, state, current):
 
 @helper
 def walk_design(rng, sampler, model, channel, counter, S, C, state, current, adapt):
-    """Step 3: a random walk of G/n.  Returns the log density of the point."""
+    """Step 3: a random walk of L.  Returns the log density of the point."""
     point, step, direction, size = state.point, state.step, state.vectors[0], model.design
     for _ in range(int(sampler.n_walks)):
         for a in range(size):
@@ -276,7 +276,7 @@ def walk_design(rng, sampler, model, channel, counter, S, C, state, current, ada
 
 @helper
 def walk_given_products(rng, sampler, model, channel, S, state, adapt):
-    """Step 3: a random walk of G/n, b, q and τ held and γ integrated out; γ must be drawn next."""
+    """Step 3: a random walk of L, b, q and τ held and γ integrated out; γ must be drawn next."""
     point, moments, size = state.point, state.moments, model.design
     direction = state.vectors[0]
     for j in range(moments.shape[1]):
@@ -303,7 +303,7 @@ def walk_given_products(rng, sampler, model, channel, S, state, adapt):
 
 @helper
 def log_given_products(model, channel, S, state, which):
-    """Log density of G/n given b, q and τ, γ integrated out; -inf where it is impossible."""
+    """Log density of L given b, q and τ, γ integrated out; -inf where it is impossible."""
     value = model.log_design(state.point[which], state.moments[which], state.work)
     return value + log_release(channel, S, state.moments[which]) if value > -inf else value
 
@@ -510,21 +510,24 @@ def first_point(model, mean, n):
     value, prior = model._lower(), model.prior
     d, at = len(prior.mean), model.n_design
     p = d - 1
-    rows, columns = np.triu_indices(p)
-    even = np.concatenate([np.zeros(p), np.where(rows == columns, 1.0 / 3.0, 0.0)])  # of a uniform law
-    noisy = np.clip(mean[d + 1 :], -1.0, 1.0)
+    upper, lower = np.triu_indices(p), np.tril_indices(d)
+    even = np.diag([1.0, *[1.0 / 3.0] * p])  # of a uniform law
+    noisy = np.eye(d)
+    noisy[0, 1:], noisy[1:, 1:][upper] = np.clip(mean[d + 1 : d + 1 + p], -1.0, 1.0), np.clip(mean[2 * d :], -1.0, 1.0)
+    noisy = np.triu(noisy) + np.triu(noisy, 1).T
     point = np.zeros(model.n_coordinates)
     if not model.n_records:
         point[-1] = n
     work, moments = np.zeros((2 * d + 3, d)), np.zeros(len(mean))
     for shrink in [0.0, *np.geomspace(1e-3, 1.0, 30)]:
-        point[:at] = (1.0 - shrink) * noisy + shrink * even
-        if value.set_moments(point, moments, work):
-            break
+        mixed = (1.0 - shrink) * noisy + shrink * even
+        if np.linalg.eigvalsh(mixed)[0] > 1e-13:
+            point[:at] = np.linalg.cholesky(mixed)[lower][1:]
+            if value.set_moments(point, moments, work):
+                break
     shrink = shrink + MARGIN * (1.0 - shrink)
-    point[:at] = (1.0 - shrink) * noisy + shrink * even
-    value.set_moments(point, moments, work)
-    root = np.tril(work[:d])
+    root = np.linalg.cholesky((1.0 - shrink) * noisy + shrink * even)
+    point[:at] = root[lower][1:]
     coefs = np.linalg.solve(root @ root.T + 1e-3 * np.eye(d), mean[:d])
     whitened = np.clip(np.linalg.solve(prior.root, coefs - prior.mean), -2.0, 2.0)
     score = root.T @ (prior.mean + prior.root @ whitened)
