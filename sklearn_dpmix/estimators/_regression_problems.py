@@ -89,7 +89,6 @@ class GivenDesign:
         self.bounds = np.column_stack(query.record_bounds())
         self.prior = fit._prior().scaled(self.bounds)
         start, most, _ = number_of_records(n_records)
-        p = query.n_features
         model = MomentRegression(self.prior, 0 if isinstance(n_records, NoisyCount) else n_records, most)
         channel = mechanism._lower(n_records=len(S), n_features=S.shape[1])
         variance = variance_of(mechanism)
@@ -97,7 +96,7 @@ class GivenDesign:
         if isinstance(n_records, NoisyCount):
             C, counter = n_records.releases(), n_records.mechanism._lower(n_records=1, n_features=1)
             count_variance = variance_of(n_records.mechanism)
-        sampler = MomentsSampler(np.sqrt(variance), fit.n_warmup, n_walks=4 + 2 * p)
+        sampler = MomentsSampler(np.sqrt(variance), fit.n_warmup)
         values = sampler._lower(), model._lower(), channel, counter
         self.init = partial(start_moments, model, S, start, variance, count_variance)
         self.advance = partial(advance_moments, values, S, C)

@@ -188,6 +188,39 @@ class MomentRegression(Component):
             force[point.size - 1] = by_n + 0.5 * (point[at + 2 * d] - log(half))  # of log χ²(n - d) about
 
     @compiled
+    def first_exit(self, point, velocity, normal):
+        """Time until a straight path of L meets an edge of what G can be; inf where none, else ``normal`` is written.
+
+        Each edge is a quadratic in time: E (1 ± x_j)(1 ± x_k) = 0, or E x_j² = 1.  ``normal`` is its gradient there.
+        """
+        d, first, one, other, both, sign = self.d, inf, 0, 0, 0.0, 0.0
+        for j in range(1, d):
+            for k in range(j, d):
+                a, b, constant, linear, square = row(j), row(k), 0.0, 0.0, 0.0
+                for r in range(j + 1):
+                    constant += point[a + r] * point[b + r]
+                    linear += point[a + r] * velocity[b + r] + velocity[a + r] * point[b + r]
+                    square += velocity[a + r] * velocity[b + r]
+                for way in range(1 if j == k else 4):
+                    s = 1.0 if way > 1 else -1.0
+                    t = 0.0 if j == k else 1.0 - 2.0 * (way % 2)  # 1 + s E x_j x_k + t E (x_j + s x_k)
+                    start = 1.0 + s * constant + t * (point[a] + s * point[b])
+                    time = time_below(start, s * linear + t * (velocity[a] + s * velocity[b]), s * square)
+                    if time < first:
+                        first, one, other, both, sign = time, j, k, s, t
+        if first == inf:
+            return first
+        for i in range(normal.size):
+            normal[i] = 0.0
+        a, b = row(one), row(other)
+        for r in range(one + 1):
+            normal[b + r] += both * (point[a + r] + first * velocity[a + r])
+            normal[a + r] += both * (point[b + r] + first * velocity[b + r])
+        normal[a] += sign
+        normal[b] += sign * both
+        return first
+
+    @compiled
     def draw_tau(self, rng, n, squares):
         """τ given the sum of the squares of all n residuals: τ² is inverse gamma."""
         return sqrt((self.scale + 0.5 * squares) / rng.standard_gamma(self.shape + 0.5 * n))
@@ -290,6 +323,24 @@ def set_design(point, root, n, moments, d):
             moments[entry] = n * value
             entry += 1
     return True
+
+
+@helper
+def row(j):
+    """Where row j of L begins in a point."""
+    return j * (j + 1) // 2 - 1
+
+
+@helper
+def time_below(start, linear, square):
+    """First time >= 0 from which start + linear t + square t² is negative, from a start that is not, rounding apart."""
+    start = max(start, 0.0)
+    discriminant = linear * linear - 4.0 * start * square
+    if linear > 0.0:
+        return -0.5 * (linear + sqrt(discriminant)) / square if square < 0.0 else inf
+    if not discriminant > 0.0 or (linear == 0.0 and square > 0.0):
+        return inf
+    return 2.0 * start / (sqrt(discriminant) - linear)
 
 
 @helper

@@ -6,7 +6,7 @@ The state is a point of :class:`MomentRegression`, which says what all moments a
    is that of the linearised posterior, then that of draws in the warm-up; it knows what is pinned, by the noise where
    there is little of it and by the prior where there is much.  The force may be anything that depends on the point
    alone: of noise it is a wide difference quotient, which smooths the kink of Laplace noise, and a number of records
-   is taken for continuous.  A path that leaves the possible points is rejected, as its reverse would be;
+   is taken for continuous.  At an edge of what G can be a path is reflected;
 2. ε and z by elliptical slice sampling (Murray, Adams & MacKay 2010), τ by steps of many sizes, q from its prior: free
    where noise is much, as no edge of what G can be is in the way;
 3. a random walk of L with all else held, so that b and c go along, and one with b, q and τ held and γ integrated out,
@@ -34,6 +34,7 @@ OF_STEP, OF_HELD = 2, 3  # where the integers that a walk is adapted by begin
 ACCEPTED, LOG_STEP, N_FLOATS = 0, 1, 2
 TARGET = 0.75  # acceptance rate that the step is adapted to
 MOST_TURNS = 10
+MOST_EDGES = 30  # that a step of a path may meet
 MARGIN = 0.02  # of the way to the centre of the possible moments, where a chain starts
 APART = 0.25  # of the noise's standard deviation: half the difference that the force is taken over
 
@@ -80,7 +81,7 @@ class MomentsSampler(Component):
         Most steps of a path.
     """
 
-    def __init__(self, sd, n_warmup, n_walks, n_steps=12):
+    def __init__(self, sd, n_warmup, n_walks=10, n_steps=24):
         self.sd = sd
         self.n_warmup = n_warmup
         self.n_walks = n_walks
@@ -134,7 +135,7 @@ def set_force(sampler, model, channel, counter, S, C, state):
 @helper
 def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
     """Step 1.  Returns the log density of the point."""
-    point, momentum, force, metric = state.point, state.vectors[0], state.vectors[1], state.metric
+    point, momentum, force = state.point, state.vectors[0], state.vectors[1]
     size = point.shape[1]
     step = exp(state.floats[LOG_STEP]) * (0.7 + 0.6 * rng.random())
     n_steps = 1 + int(rng.random() * sampler.n_steps)
@@ -148,12 +149,9 @@ def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
     for _ in range(n_steps):
         for a in range(size):
             momentum[a] += 0.5 * step * force[a]
-        for a in range(size):
-            value = 0.0
-            for b in range(a + 1):
-                value += metric[a, b] * momentum[b]
-            point[1, a] += step * value
-        proposed = log_target(model, channel, counter, S, C, state, 1)
+        proposed = -inf
+        if drift(model, state, step):
+            proposed = log_target(model, channel, counter, S, C, state, 1)
         if not proposed > -inf:
             break
         set_force(sampler, model, channel, counter, S, C, state)
@@ -172,6 +170,39 @@ def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
         return current
     take(state)
     return proposed
+
+
+@helper
+def drift(model, state, time):
+    """Move the proposal by its momentum, reflected where it meets an edge; False where it meets too many.
+
+    As light is, in the metric's coordinates: that keeps volume and energy, and the way back is the same (Mohasel Afshar &
+    Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo").
+    """
+    point, momentum, normal, velocity = state.point[1], state.vectors[0], state.vectors[1], state.vectors[2]
+    metric, size = state.metric, state.point.shape[1]
+    for _ in range(MOST_EDGES):
+        for a in range(size):
+            velocity[a] = 0.0
+            for b in range(a + 1):
+                velocity[a] += metric[a, b] * momentum[b]
+        until = min(model.first_exit(point, velocity, normal), time)
+        for a in range(size):
+            point[a] += until * velocity[a]
+        time -= until
+        if not time > 0.0:
+            return True
+        along, square = 0.0, 0.0
+        for b in range(model.design):
+            value = 0.0
+            for a in range(b, model.design):
+                value += metric[a, b] * normal[a]
+            normal[b] = value
+            along += value * momentum[b]
+            square += value * value
+        for b in range(model.design):
+            momentum[b] -= 2.0 * along / square * normal[b]
+    return False
 
 
 @helper
