@@ -1,8 +1,8 @@
 """Slow twin of the regression given the design: random-walk Metropolis in plain NumPy, which shares no line with it.
 
-Where the package moves a point (L, ε, z, log q, log τ) in coordinates in which the bounds are [-1, 1], the state here is
-what the model is stated in: X'X/n, X'y, the residual sum of squares, coefficients and σ on the original scale, and n
-where it is unknown.  Its density is written out, each determinant of it:
+Where the package moves a point (L, ε, z, log q, log τ) in coordinates in which the bounds are [-1, 1], the state here
+is what the model is stated in: X'X/n, X'y, the residual sum of squares, coefficients and σ on the original scale, and
+n where it is unknown.  Its density is written out, each determinant of it:
 
     |X'X|^(-1/2) σ^-d exp(-|b - X'Xβ|²_{(X'X)⁻¹}/2σ²) · χ²_{n-d}(r/σ²)/σ² · prior(β) prior(σ) · noise(release | moments)
 

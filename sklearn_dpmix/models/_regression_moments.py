@@ -31,8 +31,8 @@ SMALLEST = 1e-7  # of the diagonal of L: smaller ones are rounding
 class MomentRegression(Component):
     """The regression's prior, and its maps between a point, the moments, and parameters.
 
-    A point is (L without its corner, row by row; ε; z; log q; log τ where it is unknown; a number that rounds to n where
-    that is unknown).  Moments are in the order of ``RegressionMoments``.
+    A point is (L without its corner, row by row; ε; z; log q; log τ where it is unknown; a number that rounds to n
+    where that is unknown).  Moments are in the order of ``RegressionMoments``.
 
     Parameters
     ----------

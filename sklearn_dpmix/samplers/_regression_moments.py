@@ -176,8 +176,8 @@ def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
 def drift(model, state, time):
     """Move the proposal by its momentum, reflected where it meets an edge; False where it meets too many.
 
-    As light is, in the metric's coordinates: that keeps volume and energy, and the way back is the same (Mohasel Afshar &
-    Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo").
+    As light is, in the metric's coordinates: that keeps volume and energy, and the way back is the same (Mohasel Afshar
+    & Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo").
     """
     point, momentum, normal, velocity = state.point[1], state.vectors[0], state.vectors[1], state.vectors[2]
     metric, size = state.metric, state.point.shape[1]
