@@ -26,15 +26,9 @@ from ..samplers._augmented_state import (
 )
 from ..samplers._number import counting
 from ..samplers._regression import RegressionAugmentation
-from ..samplers._regression_moments import (
-    KnownState,
-    MomentsSampler,
-    MomentsState,
-    advance_known,
-    advance_moments,
-    start_known,
-    start_moments,
-)
+from ..samplers._regression_known import KnownState, advance_known, start_known
+from ..samplers._regression_moments import MomentsSampler, MomentsState, advance_moments
+from ..samplers._regression_start import start_moments
 from ._chain_estimator import warn_user
 from ._curator import number_of_records, variance_of
 

@@ -23,10 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import Component, compiled, entry, helper
-from .._linear import draw_normal, factor
+from .._linear import factor
 from .._restore import require, require_finite, require_range, same_layout
 from ._carry import adapt_factor
-from ._parameter_draws import ThetaDraws, n_kept, new_statistic_draws
+from ._parameter_draws import n_kept, new_statistic_draws
 from ._release import log_entry, log_release
 
 N_SWEEPS, PROPOSED, N_TUNED, N_COLLECTED, N_INTS = 0, 1, 2, 3, 6
@@ -35,7 +35,6 @@ ACCEPTED, LOG_STEP, N_FLOATS = 0, 1, 2
 TARGET = 0.75  # acceptance rate that the step is adapted to
 MOST_TURNS = 10
 MOST_EDGES = 30  # that a step of a path may meet
-MARGIN = 0.02  # of the way to the centre of the possible moments, where a chain starts
 APART = 0.25  # of the noise's standard deviation: half the difference that the force is taken over
 
 
@@ -64,6 +63,12 @@ class MomentsState(NamedTuple):
         require_range(0.0, state.ints[PROPOSED], floats=state.floats[ACCEPTED])
         require_range(-50.0, 50.0, floats=state.floats[LOG_STEP])
         return state
+
+
+def require_sweeps(state, n_sweeps):
+    """Raise where the counts of a state are not those of a chain after that many sweeps."""
+    require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+    require_range(0, 2**62, ints=state.ints)
 
 
 class MomentsSampler(Component):
@@ -405,166 +410,3 @@ def advance_moments(values, S, C, state, rng, n_sweeps, n_warmup, thin):
     S, C = np.array(S), np.array(C)  # writable: one compiled version, wherever they come from
     run_moments(*values, S, C, state, rng, done + n_sweeps, n_warmup, thin, *draws)
     return state, draws
-
-
-# --- records that are known ------------------------------------------------------------------------------------------
-
-
-class KnownState(NamedTuple):
-    """All of a chain where the records are known."""
-
-    theta: np.ndarray  # (d + 1,): γ and τ
-    work: np.ndarray  # (d, d)
-    ints: np.ndarray
-
-    def restored(self, fresh, n_sweeps):
-        """As for :class:`MomentsState`."""
-        state = same_layout(fresh, self)
-        require_sweeps(state, n_sweeps)
-        require_finite(theta=state.theta)
-        require(state.theta[-1] > 0, "theta", "has a standard deviation that is not positive")
-        return state
-
-
-def require_sweeps(state, n_sweeps):
-    """Raise where the counts of a state are not those of a chain after that many sweeps."""
-    require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
-    require_range(0, 2**62, ints=state.ints)
-
-
-@entry
-def run_known(model, gram, fit, residual, n, state, rng, until, n_warmup, thin, theta):
-    """γ and τ given X'X, the least squares coefficients and their residual sum of squares."""
-    n_drawn, d, matrix, gamma = 0, model.d, state.work, state.theta
-    while state.ints[N_SWEEPS] < until:
-        rate = gamma[d] ** -2
-        for a in range(d):
-            gamma[a] = model.shift[a]
-            for b in range(d):
-                matrix[a, b] = rate * gram[a, b] + model.precision[a, b]
-                gamma[a] += rate * gram[a, b] * fit[b]
-        draw_normal(rng, matrix, gamma, d)
-        if model.sigma == 0.0:
-            squares = residual
-            for a in range(d):
-                for b in range(d):
-                    squares += (gamma[a] - fit[a]) * gram[a, b] * (gamma[b] - fit[b])
-            gamma[d] = model.draw_tau(rng, n, max(squares, 0.0))
-        state.ints[N_SWEEPS] += 1
-        sweep = state.ints[N_SWEEPS] - n_warmup
-        if sweep > 0 and sweep % thin == 0:
-            for a in range(d + 1):
-                theta[n_drawn, a] = gamma[a]
-            n_drawn += 1
-
-
-def start_known(model, rng):
-    """Start a chain on records that are known."""
-    theta = np.append(model.prior.mean, model.prior.sigma or 0.2 * exp(rng.standard_normal()))
-    return KnownState(theta, np.zeros((len(theta) - 1,) * 2), np.zeros(1, dtype=np.int64))
-
-
-def advance_known(model, gram, fit, residual, n, state, rng, n_sweeps, n_warmup, thin):
-    """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
-    done = int(state.ints[N_SWEEPS])
-    draws = ThetaDraws(np.zeros((n_kept(done, n_sweeps, n_warmup, thin), len(state.theta))))
-    gram, fit = np.array(gram), np.array(fit)  # writable: one compiled version, wherever they come from
-    run_known(model, gram, fit, float(residual), float(n), state, rng, done + n_sweeps, n_warmup, thin, draws.theta)
-    return state, draws
-
-
-# --- where a chain starts --------------------------------------------------------------------------------------------
-
-
-def start_moments(model, S, n_records, variance, count_variance, rng):
-    """Start a chain near what the release says: a draw from the linearised posterior, or nearer where that is nothing.
-
-    Parameters
-    ----------
-    model : MomentRegression
-    S : ndarray of shape (n_releases, n_statistics)
-    n_records : int
-        Or what is likely of it.
-    variance, count_variance : float
-        Of the noise on each moment, and on the number of records.
-    """
-    value, mean = model._lower(), S.mean(axis=0)
-    d, n = len(model.prior.mean), max(n_records, len(model.prior.mean) + 1)
-    centre = first_point(model, mean / n, n)
-    work, moments = np.zeros((2 * d + 3, d)), np.zeros(S.shape[1])
-    size = len(centre)
-    steps = np.full(size, 1e-5)
-    if not model.n_records:
-        steps[-1] = 1.0
-    jacobian = np.zeros((len(moments), size))
-    for i in range(size):
-        ends = []
-        for sign in (1.0, -1.0):
-            moved = centre.copy()
-            moved[i] += sign * steps[i]
-            value.set_moments(moved, moments, work)
-            ends.append(moments.copy())
-        jacobian[:, i] = (ends[0] - ends[1]) / (2.0 * steps[i])
-    own = np.full(size, 3.0)
-    own[model.n_design :] = 1.0
-    own[model.n_design + 2 * d] = 0.5 * (n - d)
-    if not model.n_records:
-        own[-1] = 1.0 / (count_variance + 0.1)
-    precision = jacobian.T @ jacobian / (variance / len(S)) + np.diag(own)
-    covariance = np.linalg.inv(precision)
-    metric = np.linalg.cholesky(0.5 * (covariance + covariance.T))
-    point, spread = centre, 1.0
-    for _ in range(30):
-        trial = centre + spread * metric @ rng.standard_normal(size)
-        if value.set_moments(trial, moments, work):
-            point = trial
-            break
-        spread *= 0.7
-    floats = np.zeros(N_FLOATS)
-    floats[LOG_STEP] = -1.0
-    return MomentsState(
-        point=np.array([point, point]),
-        moments=np.zeros((2, S.shape[1])),
-        vectors=np.zeros((4, max(size, S.shape[1]))),
-        metric=metric,
-        products=np.zeros((size, size)),
-        held=metric[: model.n_design, : model.n_design] * 2.38 / np.sqrt(model.n_design),
-        step=metric[: model.n_design, : model.n_design] * 2.38 / np.sqrt(model.n_design),
-        work=work,
-        ints=np.zeros(N_INTS, dtype=np.int64),
-        floats=floats,
-    )
-
-
-def first_point(model, mean, n):
-    """A possible point near noisy means of products: these are drawn towards the centre until they are possible."""
-    value, prior = model._lower(), model.prior
-    d, at = len(prior.mean), model.n_design
-    p = d - 1
-    upper, lower = np.triu_indices(p), np.tril_indices(d)
-    even = np.diag([1.0, *[1.0 / 3.0] * p])  # of a uniform law
-    noisy = np.eye(d)
-    noisy[0, 1:], noisy[1:, 1:][upper] = np.clip(mean[d + 1 : d + 1 + p], -1.0, 1.0), np.clip(mean[2 * d :], -1.0, 1.0)
-    noisy = np.triu(noisy) + np.triu(noisy, 1).T
-    point = np.zeros(model.n_coordinates)
-    if not model.n_records:
-        point[-1] = n
-    work, moments = np.zeros((2 * d + 3, d)), np.zeros(len(mean))
-    for shrink in [0.0, *np.geomspace(1e-3, 1.0, 30)]:
-        mixed = (1.0 - shrink) * noisy + shrink * even
-        if np.linalg.eigvalsh(mixed)[0] > 1e-13:
-            point[:at] = np.linalg.cholesky(mixed)[lower][1:]
-            if value.set_moments(point, moments, work):
-                break
-    shrink = shrink + MARGIN * (1.0 - shrink)
-    root = np.linalg.cholesky((1.0 - shrink) * noisy + shrink * even)
-    point[:at] = root[lower][1:]
-    coefs = np.linalg.solve(root @ root.T + 1e-3 * np.eye(d), mean[:d])
-    whitened = np.clip(np.linalg.solve(prior.root, coefs - prior.mean), -2.0, 2.0)
-    score = root.T @ (prior.mean + prior.root @ whitened)
-    tau = prior.sigma or sqrt(max(mean[d] - score @ score, 1e-3))
-    point[at : at + d] = whitened
-    point[at + 2 * d] = np.log(n - d)
-    if prior.sigma is None:
-        point[at + 2 * d + 1] = np.log(tau)
-    return point
