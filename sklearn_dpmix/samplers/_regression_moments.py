@@ -86,7 +86,7 @@ class MomentsSampler(Component):
         Most steps of a path.
     """
 
-    def __init__(self, sd, n_warmup, n_walks=10, n_steps=24):
+    def __init__(self, sd, n_warmup, n_walks=8, n_steps=20):
         self.sd = sd
         self.n_warmup = n_warmup
         self.n_walks = n_walks
