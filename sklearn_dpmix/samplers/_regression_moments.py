@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import Component, compiled, entry, helper
-from .._linear import factor
+from .._linear import factor, multiply_lower, multiply_upper
 from .._restore import require, require_finite, require_range, same_layout
 from ._carry import adapt_factor
 from ._parameter_draws import n_kept, new_statistic_draws
@@ -130,11 +130,7 @@ def set_force(sampler, model, channel, counter, S, C, state):
     n = model.number(point)
     for r in range(C.shape[0]):
         force[point.size - 1] += 0.5 * (counter.log_release(C, r, 0, n + 1.0) - counter.log_release(C, r, 0, n - 1.0))
-    for b in range(point.size):
-        value = 0.0
-        for a in range(b, point.size):
-            value += metric[a, b] * force[a]
-        force[b] = value
+    multiply_upper(metric, force, point.size)
 
 
 @helper
@@ -187,24 +183,18 @@ def drift(model, state, time):
     point, momentum, normal, velocity = state.point[1], state.vectors[0], state.vectors[1], state.vectors[2]
     metric, size = state.metric, state.point.shape[1]
     for _ in range(MOST_EDGES):
-        for a in range(size):
-            velocity[a] = 0.0
-            for b in range(a + 1):
-                velocity[a] += metric[a, b] * momentum[b]
+        multiply_lower(metric, momentum, velocity, size)
         until = min(model.first_exit(point, velocity, normal), time)
         for a in range(size):
             point[a] += until * velocity[a]
         time -= until
         if not time > 0.0:
             return True
+        multiply_upper(metric, normal, model.design)
         along, square = 0.0, 0.0
         for b in range(model.design):
-            value = 0.0
-            for a in range(b, model.design):
-                value += metric[a, b] * normal[a]
-            normal[b] = value
-            along += value * momentum[b]
-            square += value * value
+            along += normal[b] * momentum[b]
+            square += normal[b] * normal[b]
         for b in range(model.design):
             momentum[b] -= 2.0 * along / square * normal[b]
     return False
@@ -292,15 +282,15 @@ def rescale(rng, model, channel, counter, S, C, state, current):
 @helper
 def walk_design(rng, sampler, model, channel, counter, S, C, state, current, adapt):
     """Step 3: a random walk of L.  Returns the log density of the point."""
-    point, step, direction, size = state.point, state.step, state.vectors[0], model.design
+    point, step, direction, gap, size = state.point, state.step, state.vectors[0], state.vectors[1], model.design
     for _ in range(int(sampler.n_walks)):
         for a in range(size):
             direction[a] = rng.standard_normal()
+        multiply_lower(step, direction, gap, size)
         for a in range(point.shape[1]):
             point[1, a] = point[0, a]
         for a in range(size):
-            for b in range(a + 1):
-                point[1, a] += step[a, b] * direction[b]
+            point[1, a] += gap[a]
         proposed = log_target(model, channel, counter, S, C, state, 1)
         if adapt:
             adapt_factor(step, direction, size, exp(min(proposed - current, 0.0)), state.ints[OF_STEP:])
@@ -314,7 +304,7 @@ def walk_design(rng, sampler, model, channel, counter, S, C, state, current, ada
 def walk_given_products(rng, sampler, model, channel, S, state, adapt):
     """Step 3: a random walk of L, b, q and τ held and γ integrated out; γ must be drawn next."""
     point, moments, size = state.point, state.moments, model.design
-    direction = state.vectors[0]
+    direction, gap = state.vectors[0], state.vectors[1]
     for j in range(moments.shape[1]):
         moments[1, j] = moments[0, j]
     for a in range(point.shape[1]):
@@ -323,10 +313,9 @@ def walk_given_products(rng, sampler, model, channel, S, state, adapt):
     for _ in range(int(sampler.n_walks)):
         for a in range(size):
             direction[a] = rng.standard_normal()
+        multiply_lower(state.held, direction, gap, size)
         for a in range(size):
-            point[1, a] = point[0, a]
-            for b in range(a + 1):
-                point[1, a] += state.held[a, b] * direction[b]
+            point[1, a] = point[0, a] + gap[a]
         proposed = log_given_products(model, channel, S, state, 1)
         if adapt:
             adapt_factor(state.held, direction, size, exp(min(proposed - current, 0.0)), state.ints[OF_HELD:])
