@@ -126,7 +126,10 @@ class Twin:
         x = np.column_stack(state)
         ends = np.cumsum([part.shape[1] for part in state])[:-1]
         free = x.shape[1] - (self.problem.count is None)
-        current, factor = self.log_density(state), 0.02 * np.eye(free)
+        first = [0.02] * free
+        if self.problem.count is not None:
+            first[-1] = 2.0  # of n, a whole number: smaller steps are none
+        current, factor = self.log_density(state), np.diag(first)
         kept = []
         for step in range(2 * n_steps):
             if step in range(n_steps // 8, n_steps + 1, n_steps // 8):
