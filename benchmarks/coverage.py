@@ -10,6 +10,7 @@ posterior mean's distance from the truth, averaged, in posterior standard deviat
 
 import argparse
 import pathlib
+import re
 import warnings
 from math import sqrt
 from typing import NamedTuple
@@ -165,19 +166,33 @@ def measure(cell, n_releases, n_jobs=1):
     return {name: np.array([rows[name] for rows in found], dtype=float) for name in found[0]}
 
 
+# --- the page ---------------------------------------------------------------------------------------------------------
+
 HEADER = """# Coverage of ordinary truths
 
-`python -m benchmarks.coverage` writes this page.  The truth is fixed, data sets are drawn from it and released, and
-each is fitted with the defaults.  *Bias*: mean distance of the posterior mean from the truth, in posterior sds.
-*50 %* and *90 %*: how often equal-tailed intervals hold the truth; with 200 releases a right 90 % interval
-shows 0.86 to 0.94.  *Width*: median width of the 90 % interval over that of the usual one without noise.  Populations
-in italics are ones that the model is knowingly wrong for: what that costs is what their rows are there to tell.
+`python -m benchmarks.coverage` writes the first sections of this page.  The truth is fixed, data sets are drawn from it
+and released, and each is fitted with the defaults.  *Bias*: mean distance of the posterior mean from the truth, in
+posterior sds.  *50 %* and *90 %*: how often equal-tailed intervals hold the truth.  *Width*: median width of the 90 %
+interval over that of the usual one without noise.  Populations in italics are ones that the model is knowingly wrong
+for: what that costs is what their rows are there to tell.  In the pictures, hollow marks are 50 % intervals and full
+ones 90 %; lines are 95 % intervals of what the counts allow, and orange is a model that is knowingly wrong.
 """
 
 
-def table(part, rows):
-    lines = [f"## {part[0].upper() + part[1:]}\n", f"{PARTS[part].__doc__}\n"]
-    lines += ["| population | n | ε | noise | of | bias | 50 % | 90 % | width |", "|" + 9 * "---|"]
+def title(part):
+    return f"## {part[0].upper() + part[1:]}"
+
+
+def table(part, rows, n_releases):
+    low, high = stats.binom.ppf([0.025, 0.975], n_releases, 0.9) / n_releases
+    lines = [
+        f"{title(part)}\n",
+        f"{PARTS[part].__doc__}  {n_releases} releases in each row: a right 90 % interval then shows {low:.2f} to "
+        f"{high:.2f}, nineteen times of twenty.\n",
+        f"![Coverage]({picture(part).relative_to(PAGE.parent)})\n",
+        "| population | n | ε | noise | of | bias | 50 % | 90 % | width |",
+        "|" + 9 * "---|",
+    ]
     for cell, found in rows:
         population = cell.population if cell.knows else f"*{cell.population}*"
         for name, values in found.items():
@@ -190,19 +205,56 @@ def table(part, rows):
     return "\n".join(lines) + "\n"
 
 
+def picture(part):
+    return PAGE.parent / "images" / f"coverage_{part.replace(' ', '_')}.png"
+
+
+def draw(part, rows):
+    """Save the part's picture: a column for each number, a line for each setting."""
+    import matplotlib.pyplot as plt
+
+    names = max((found for _, found in rows), key=len)
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(3.0 + 2.6 * len(names), 1.2 + 0.28 * len(rows)), sharey=True, layout="constrained"
+    )
+    for ax, name in zip(np.atleast_1d(axes), names, strict=True):
+        for i, (cell, found) in enumerate(rows):
+            if name not in found:
+                continue
+            values, colour = found[name], "C0" if cell.knows else "C1"
+            for column, fill in ((1, "none"), (2, colour)):
+                held = stats.binomtest(int(values[:, column].sum()), len(values))
+                ax.plot(held.proportion_ci(), (i, i), color=colour, lw=1)
+                ax.plot(held.statistic, i, "o", ms=5, mec=colour, mfc=fill)
+        for level in (0.5, 0.9):
+            ax.axvline(level, color="0.6", lw=0.8, zorder=0)
+        ax.set(title=name, xlim=(0, 1), xticks=(0, 0.5, 0.9))
+    ax.set_yticks(range(len(rows)), [f"{c.population}, {c.n}, ε = {c.epsilon:g} {c.noise}" for c, _ in rows])
+    ax.invert_yaxis()
+    figure.savefig(picture(part), dpi=80)
+    plt.close(figure)
+
+
+def write(sections):
+    """Put sections into the page, which keeps those that were not measured, and other people's at the end."""
+    old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    kept = {piece.split("\n", 1)[0]: piece for piece in re.split(r"(?m)^(?=## )", old)[1:]}
+    own = {title(part): sections.get(part, kept.get(title(part), "")) for part in PARTS}
+    rest = [piece for name, piece in kept.items() if name not in own]
+    pieces = [piece.strip("\n") for piece in [HEADER, *own.values(), *rest] if piece]
+    PAGE.write_text("\n\n".join(pieces) + "\n", encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=list(PARTS), help="which estimators")
+    parser.add_argument("parts", nargs="*", default=list(PARTS), choices=list(PARTS), help="which estimators")
     parser.add_argument("--releases", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
-    parts = [HEADER, f"Releases in each row: {options.releases}, seeds 0 to {options.releases - 1}.\n"]
     for part in options.parts:
-        cells = [cell for cell in CELLS if cell.part == part]
-        parts.append(table(part, [(cell, measure(cell, options.releases, options.jobs)) for cell in cells]))
-        print(parts[-1], flush=True)
-    if set(options.parts) == set(PARTS):
-        PAGE.write_text("\n".join(parts), encoding="utf-8")
+        rows = [(cell, measure(cell, options.releases, options.jobs)) for cell in CELLS if cell.part == part]
+        draw(part, rows)
+        write({part: table(part, rows, options.releases)})
 
 
 if __name__ == "__main__":

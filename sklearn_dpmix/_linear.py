@@ -43,6 +43,32 @@ def solve_upper(a, b, d):
 
 
 @helper
+def multiply_lower(a, b, out, d):
+    """out = L b for L in the lower triangle of a; four sums at a time, as one would wait for each of its additions."""
+    for i in range(d):
+        first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+        whole = (i + 1) // 4 * 4
+        for r in range(0, whole, 4):
+            first += a[i, r] * b[r]
+            second += a[i, r + 1] * b[r + 1]
+            third += a[i, r + 2] * b[r + 2]
+            fourth += a[i, r + 3] * b[r + 3]
+        for r in range(whole, i + 1):
+            first += a[i, r] * b[r]
+        out[i] = (first + second) + (third + fourth)
+
+
+@helper
+def multiply_upper(a, b, d):
+    """b <- L'b for L in the lower triangle of a, row by row."""
+    for i in range(d):
+        value = b[i]
+        b[i] = 0.0
+        for r in range(i + 1):
+            b[r] += a[i, r] * value
+
+
+@helper
 def draw_normal(rng, a, b, d):
     """Draw x ~ N(A⁻¹ b, A⁻¹) into b; the precision A is overwritten by its factor."""
     factor(a, d)

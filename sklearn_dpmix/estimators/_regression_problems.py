@@ -28,15 +28,9 @@ from ..samplers._augmented_state import (
 from ..samplers._number import counting
 from ..samplers._parameter_draws import ThetaDraws
 from ..samplers._regression import RegressionAugmentation
-from ..samplers._regression_moments import (
-    KnownState,
-    MomentsSampler,
-    advance_known,
-    advance_moments,
-    restored_moments,
-    start_known,
-    start_moments,
-)
+from ..samplers._regression_known import KnownState, advance_known, start_known
+from ..samplers._regression_moments import MomentsSampler, advance_moments, restored_moments
+from ..samplers._regression_start import start_moments
 from ._chain_estimator import warn_user
 from ._curator import number_of_records, variance_of
 
@@ -88,7 +82,6 @@ class GivenDesign:
         self.bounds = np.column_stack(query.record_bounds())
         self.prior = fit._prior().scaled(self.bounds)
         start, most, _ = number_of_records(n_records)
-        p = query.n_features
         model = MomentRegression(self.prior, 0 if isinstance(n_records, NoisyCount) else n_records, most)
         channel = mechanism._lower(n_records=len(S), n_features=S.shape[1])
         variance = variance_of(mechanism)
@@ -96,7 +89,7 @@ class GivenDesign:
         if isinstance(n_records, NoisyCount):
             C, counter = n_records.releases(), n_records.mechanism._lower(n_records=1, n_features=1)
             count_variance = variance_of(n_records.mechanism)
-        sampler = MomentsSampler(np.sqrt(variance), fit.n_warmup, n_walks=4 + 2 * p)
+        sampler = MomentsSampler(np.sqrt(variance), fit.n_warmup)
         values = sampler._lower(), model._lower(), channel, counter
         self.init = partial(start_moments, model, S, start, variance, count_variance)
         self.advance = partial(advance_moments, values, S, C)

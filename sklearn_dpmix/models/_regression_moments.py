@@ -6,9 +6,10 @@ squares c - b'G⁻¹b ~ τ² χ²(n - d): exact for normal errors, whatever the 
 
     γ = m + R ε,   w = √n L'γ + τ z,   b = √n L w,   c = |w|² + τ² q,   ε, z ~ N(0, I),   q ~ χ²(n - d),
 
-and a point (G/n, ε, z, log q, log τ) says what all moments are.  What it has for a prior is simple: G/n is flat on the
-moments that records within the bounds can have, and ε, z, q and τ are independent of it.  A small τ or a singular G is
-no edge here, which they are for the moments themselves.
+and a point (L, ε, z, log q, log τ) says what all moments are.  What it has for a prior is simple: G/n is flat on the
+moments that records within the bounds can have, so that L has density Π_i L_ii^(d-i), i from 0 (Muirhead 1982, theorem
+2.1.9; L_00 = 1), and ε, z, q and τ are independent of it.  A small τ or a singular G is no edge here, which they are
+for the moments themselves: much noise leaves G near the singular ones, and in G a path would break off there.
 
 **What G/n can be.**  It is positive definite, and E (1 ± x_j)(1 ± x_k) >= 0 for all j, k and signs, which has E x_j²
 <= 1 and |E x_j| <= 1 in it.  For p <= 2 these are the moments of all laws on the box and of no other (Anstreicher &
@@ -24,15 +25,14 @@ import numpy as np
 from .._compiled import Component, compiled, helper, lower
 from .._linear import draw_normal, factor, solve_lower
 
-SMALLEST_PIVOT = 1e-13  # of G/n: smaller ones are rounding
+SMALLEST = 1e-7  # of the diagonal of L: smaller ones are rounding
 
 
 class MomentRegression(Component):
     """The regression's prior, and its maps between a point, the moments, and parameters.
 
-    A point is (G/n without its corner: means, then the upper triangle of products row by row; ε; z; log q; log τ where
-    it is unknown; a number that rounds to n where that is unknown).  Moments are in the order of
-    ``RegressionMoments``.
+    A point is (L without its corner, row by row; ε; z; log q; log τ where it is unknown; a number that rounds to n
+    where that is unknown).  Moments are in the order of ``RegressionMoments``.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class MomentRegression(Component):
 
     @property
     def n_design(self):
-        """Numbers in G/n."""
+        """Numbers in L, its corner apart; so many are in G/n."""
         p = len(self.prior.mean) - 1
         return p + p * (p + 1) // 2
 
@@ -102,7 +102,7 @@ class MomentRegression(Component):
         if not (self.known > 0.0 or d + 0.5 <= point[point.size - 1] < self.most + 0.5):
             return False
         n, tau = self.number(point), self.tau(point)
-        if not (abs(log_q) < 200.0 and 1e-100 < tau < 1e100 and is_possible(point, d - 1) and set_root(point, root, d)):
+        if not (abs(log_q) < 200.0 and 1e-100 < tau < 1e100 and set_design(point, root, n, moments, d)):
             return False
         for a in range(d):
             gamma[a] = self.mean[a]
@@ -121,8 +121,6 @@ class MomentRegression(Component):
                 value += root[a, i] * w[i]
             moments[a] = many * value
         moments[d] = squares + tau * tau * exp(log_q)
-        for i in range(at):
-            moments[d + 1 + i] = n * point[i]
         return True
 
     @compiled
@@ -136,7 +134,7 @@ class MomentRegression(Component):
         if self.sigma == 0.0:
             log_tau = point[at + 2 * d + 1]
             value -= 2.0 * self.shape * log_tau + self.scale * exp(-2.0 * log_tau)
-        return value
+        return value + log_volume(work, d)
 
     @compiled
     def set_force(self, point, slope, force, work):
@@ -158,7 +156,7 @@ class MomentRegression(Component):
             force[at + d + i] = tau * by_w[i] - point[at + d + i]
             for a in range(i, d):
                 by_root[a, i] = many * (slope[a] * w[i] + gamma[a] * by_w[i])
-                by_n += by_root[a, i] * root[a, i]
+                by_n += 0.5 * by_root[a, i] * root[a, i] / n
         for b in range(d):
             force[at + b] = -point[at + b]
         for a in range(d):
@@ -171,20 +169,57 @@ class MomentRegression(Component):
         force[at + 2 * d] = tau * tau * q * slope[d] + half - 0.5 * q
         if self.sigma == 0.0:
             force[at + 2 * d + 1] = tau * by_tau - 2.0 * self.shape + 2.0 * self.scale * tau**-2
-        reverse_root(root, by_root, d)
-        for i in range(at):
-            force[i] = n * slope[d + 1 + i]
-        entry = d - 1
+        entry = 2 * d  # of the moments: E x_j x_k
         for j in range(1, d):
-            force[j - 1] += by_root[j, 0]
+            by_root[j, 0] += n * slope[d + j]
+            by_root[j, j] += (d - j) / root[j, j]
+            by_n += root[j, 0] * slope[d + j]
             for k in range(j, d):
-                force[entry] += by_root[k, j]
+                for r in range(j + 1):
+                    by_root[k, r] += n * slope[entry] * root[j, r]
+                    by_root[j, r] += n * slope[entry] * root[k, r]
+                    by_n += slope[entry] * root[j, r] * root[k, r]
+                entry += 1
+        entry = 0
+        for j in range(1, d):
+            for r in range(j + 1):
+                force[entry] = by_root[j, r]
                 entry += 1
         if self.known == 0.0:
-            value = 0.5 * by_n / n + 0.5 * (point[at + 2 * d] - log(half))  # of log χ²(n - d) about
-            for i in range(at):
-                value += point[i] * slope[d + 1 + i]
-            force[point.size - 1] = value
+            force[point.size - 1] = by_n + 0.5 * (point[at + 2 * d] - log(half))  # of log χ²(n - d) about
+
+    @compiled
+    def first_exit(self, point, velocity, normal):
+        """Time until a straight path of L meets an edge of what G can be; inf where none, else ``normal`` is written.
+
+        Each edge is a quadratic in time: E (1 ± x_j)(1 ± x_k) = 0, or E x_j² = 1.  ``normal`` is its gradient there.
+        """
+        d, first, one, other, both, sign = self.d, inf, 0, 0, 0.0, 0.0
+        for j in range(1, d):
+            for k in range(j, d):
+                a, b, constant, linear, square = row(j), row(k), 0.0, 0.0, 0.0
+                for r in range(j + 1):
+                    constant += point[a + r] * point[b + r]
+                    linear += point[a + r] * velocity[b + r] + velocity[a + r] * point[b + r]
+                    square += velocity[a + r] * velocity[b + r]
+                for way in range(1 if j == k else 4):
+                    s = 1.0 if way > 1 else -1.0
+                    t = 0.0 if j == k else 1.0 - 2.0 * (way % 2)  # 1 + s E x_j x_k + t E (x_j + s x_k)
+                    start = 1.0 + s * constant + t * (point[a] + s * point[b])
+                    time = time_below(start, s * linear + t * (velocity[a] + s * velocity[b]), s * square)
+                    if time < first:
+                        first, one, other, both, sign = time, j, k, s, t
+        if first == inf:
+            return first
+        for i in range(normal.size):
+            normal[i] = 0.0
+        a, b = row(one), row(other)
+        for r in range(one + 1):
+            normal[b + r] += both * (point[a + r] + first * velocity[a + r])
+            normal[a + r] += both * (point[b + r] + first * velocity[b + r])
+        normal[a] += sign
+        normal[b] += sign * both
+        return first
 
     @compiled
     def draw_tau(self, rng, n, squares):
@@ -229,11 +264,11 @@ class MomentRegression(Component):
     def log_design(self, point, moments, work):
         """Log density of G and b with γ integrated out, given q and τ, up to a constant; -inf where G is impossible.
 
-        b is that of ``moments``, and stays; the rest of them is written for G/n in ``point``.
+        b is that of ``moments``, and stays; the rest of them is written for L in ``point``, whose volume is counted in.
         """
         d, at, n, tau = self.d, self.design, self.number(point), self.tau(point)
         root, column, w, matrix = work, work[d], work[d + 1], work[d + 3 :]
-        if not (is_possible(point, d - 1) and set_root(point, root, d)):
+        if not set_design(point, root, n, moments, d):
             return -inf
         many = sqrt(n)
         for a in range(d):
@@ -243,8 +278,6 @@ class MomentRegression(Component):
         for a in range(d):
             squares += w[a] * w[a]
         moments[d] = squares + tau * tau * exp(point[at + 2 * d])
-        for i in range(at):
-            moments[d + 1 + i] = n * point[i]
         for b in range(d):  # n L'C L + τ² I
             for i in range(d):
                 column[i] = 0.0
@@ -263,62 +296,64 @@ class MomentRegression(Component):
                 value -= many * root[i, a] * self.mean[i]
             column[a] = value
         solve_lower(matrix, column, d)
-        result = 0.0
+        result = log_volume(root, d)
         for a in range(d):
             result -= 0.5 * column[a] * column[a] + log(root[a, a]) + log(matrix[a, a])
         return result
 
 
 @helper
-def is_possible(point, p):
-    """E (1 ± x_j)(1 ± x_k) >= 0 for all j, k and signs."""
-    at = p
-    for j in range(p):
-        if not (abs(point[j]) <= 1.0 and point[at] <= 1.0):
-            return False
-        at += 1
-        for k in range(j + 1, p):
-            total, gap, both = point[j] + point[k], point[j] - point[k], point[at]
-            if not (1.0 + both >= abs(total) and 1.0 - both >= abs(gap)):
-                return False
-            at += 1
-    return True
-
-
-@helper
-def set_root(point, root, d):
-    """L of G/n; False where that is not positive definite."""
+def set_design(point, root, n, moments, d):
+    """L of a point, and its moments n LL'; False where no records have those."""
     root[0, 0] = 1.0
-    at = d - 1
+    at, entry = 0, 2 * d
     for j in range(1, d):
-        root[j, 0] = point[j - 1]
-        for k in range(j, d):
-            root[k, j] = point[at]
+        for r in range(j + 1):
+            root[j, r] = point[at]
             at += 1
+        if not root[j, j] > SMALLEST:
+            return False
+        moments[d + j] = n * root[j, 0]
     for j in range(1, d):
-        for i in range(j, d):
-            value = root[i, j]
-            for r in range(j):
-                value -= root[i, r] * root[j, r]
-            if i == j:
-                if not value > SMALLEST_PIVOT:
-                    return False
-                root[j, j] = sqrt(value)
-            else:
-                root[i, j] = value / root[j, j]
+        for k in range(j, d):
+            value = 0.0
+            for r in range(j + 1):
+                value += root[j, r] * root[k, r]
+            if not is_possible(root[j, 0], root[k, 0], value):
+                return False
+            moments[entry] = n * value
+            entry += 1
     return True
 
 
 @helper
-def reverse_root(root, bar, d):
-    """Overwrite the gradient by L with that by the lower triangle of A = LL' (Murray 2016, arXiv:1602.07527, §3)."""
-    for j in range(d - 1, -1, -1):
-        for i in range(d - 1, j, -1):
-            bar[i, j] /= root[j, j]
-            bar[j, j] -= root[i, j] * bar[i, j]
-            for r in range(j):
-                bar[i, r] -= bar[i, j] * root[j, r]
-                bar[j, r] -= bar[i, j] * root[i, r]
-        bar[j, j] /= 2.0 * root[j, j]
-        for r in range(j):
-            bar[j, r] -= 2.0 * bar[j, j] * root[j, r]
+def row(j):
+    """Where row j of L begins in a point."""
+    return j * (j + 1) // 2 - 1
+
+
+@helper
+def time_below(start, linear, square):
+    """First time >= 0 from which start + linear t + square t² is negative, from a start that is not, rounding apart."""
+    start = max(start, 0.0)
+    discriminant = linear * linear - 4.0 * start * square
+    if linear > 0.0:
+        return -0.5 * (linear + sqrt(discriminant)) / square if square < 0.0 else inf
+    if not discriminant > 0.0 or (linear == 0.0 and square > 0.0):
+        return inf
+    return 2.0 * start / (sqrt(discriminant) - linear)
+
+
+@helper
+def is_possible(a, b, both):
+    """E (1 ± u)(1 ± v) >= 0 for all signs, a = E u, b = E v, both = E uv; with u = v that E u² <= 1."""
+    return 1.0 + both >= abs(a + b) and 1.0 - both >= abs(a - b)
+
+
+@helper
+def log_volume(root, d):
+    """Log density of L where that of LL' is flat."""
+    value = 0.0
+    for j in range(1, d):
+        value += (d - j) * log(root[j, j])
+    return value

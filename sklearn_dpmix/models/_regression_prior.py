@@ -41,7 +41,7 @@ class RegressionPrior(BaseEstimator):
     centre of the bounds, is N(0, 2.5²): a predictor that goes from one bound to the other moves y by 2.5 times the
     width of its bounds, give or take.  Of regression lines drawn from that, more leave the bounds of y than stay
     within, so that it says little about any that stays.  The residual standard deviation is a twentieth of y's width
-    divided by \|N(0, 1)\|: with median 7 % of the width, and 90 % between 2.5 % and 80 %; it is worth one record.
+    divided by \|N(0, 1)\|: with median 7 % of the width, and 90 % between 2.6 % and 80 %; it is worth one record.
     Whatever the units of the data are, the posterior is the same.
 
     A number for ``coef_scale``, ``sigma`` or ``sigma_scale`` is on the data's original scale instead.

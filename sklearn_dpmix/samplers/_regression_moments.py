@@ -6,10 +6,10 @@ The state is a point of :class:`MomentRegression`, which says what all moments a
    is that of the linearised posterior, then that of draws in the warm-up; it knows what is pinned, by the noise where
    there is little of it and by the prior where there is much.  The force may be anything that depends on the point
    alone: of noise it is a wide difference quotient, which smooths the kink of Laplace noise, and a number of records
-   is taken for continuous.  A path that leaves the possible points is rejected, as its reverse would be;
+   is taken for continuous.  At an edge of what G can be a path is reflected;
 2. ε and z by elliptical slice sampling (Murray, Adams & MacKay 2010), τ by steps of many sizes, q from its prior: free
    where noise is much, as no edge of what G can be is in the way;
-3. a random walk of G/n with all else held, so that b and c go along, and one with b, q and τ held and γ integrated out,
+3. a random walk of L with all else held, so that b and c go along, and one with b, q and τ held and γ integrated out,
    which alone gets into and out of designs that are nearly singular;
 4. γ, then τ, given the moments, both conjugate; the moments stay, and the rest of the point goes along.  Free where
    noise is little.
@@ -23,10 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compiled import Component, compiled, entry, helper
-from .._linear import draw_normal, factor
+from .._linear import factor, multiply_lower, multiply_upper
 from .._restore import require, require_finite, require_range, same_layout
 from ._carry import adapt_factor
-from ._parameter_draws import ThetaDraws, n_kept, new_statistic_draws
+from ._parameter_draws import n_kept, new_statistic_draws
 from ._release import log_entry, log_release
 
 N_SWEEPS, PROPOSED, N_TUNED, N_COLLECTED, N_INTS = 0, 1, 2, 3, 6
@@ -34,7 +34,7 @@ OF_STEP, OF_HELD = 2, 3  # where the integers that a walk is adapted by begin
 ACCEPTED, LOG_STEP, N_FLOATS = 0, 1, 2
 TARGET = 0.75  # acceptance rate that the step is adapted to
 MOST_TURNS = 10
-MARGIN = 0.02  # of the way to the centre of the possible moments, where a chain starts
+MOST_EDGES = 30  # that a step of a path may meet
 APART = 0.25  # of the noise's standard deviation: half the difference that the force is taken over
 
 
@@ -46,7 +46,7 @@ class MomentsState(NamedTuple):
     vectors: np.ndarray  # (4, larger of these): momentum, force, slope; the point's mean in the warm-up
     metric: np.ndarray  # (n_coordinates, n_coordinates): lower factor of a covariance
     products: np.ndarray  # (n_coordinates, n_coordinates): about the mean, in the warm-up
-    step: np.ndarray  # (n_design, n_design): lower factor of the random walk of G/n
+    step: np.ndarray  # (n_design, n_design): lower factor of the random walk of L
     held: np.ndarray  # the same, with b held
     work: np.ndarray  # (2 d + 3, d)
     ints: np.ndarray
@@ -74,6 +74,12 @@ def restored_moments(model, state, fresh, n_sweeps):
     return state
 
 
+def require_sweeps(state, n_sweeps):
+    """Raise where the counts of a state are not those of a chain after that many sweeps."""
+    require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+    require_range(0, 2**62, ints=state.ints)
+
+
 class MomentsSampler(Component):
     """Sampler of :class:`MomentRegression`.
 
@@ -89,7 +95,7 @@ class MomentsSampler(Component):
         Most steps of a path.
     """
 
-    def __init__(self, sd, n_warmup, n_walks, n_steps=12):
+    def __init__(self, sd, n_warmup, n_walks=8, n_steps=20):
         self.sd = sd
         self.n_warmup = n_warmup
         self.n_walks = n_walks
@@ -133,17 +139,13 @@ def set_force(sampler, model, channel, counter, S, C, state):
     n = model.number(point)
     for r in range(C.shape[0]):
         force[point.size - 1] += 0.5 * (counter.log_release(C, r, 0, n + 1.0) - counter.log_release(C, r, 0, n - 1.0))
-    for b in range(point.size):
-        value = 0.0
-        for a in range(b, point.size):
-            value += metric[a, b] * force[a]
-        force[b] = value
+    multiply_upper(metric, force, point.size)
 
 
 @helper
 def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
     """Step 1.  Returns the log density of the point."""
-    point, momentum, force, metric = state.point, state.vectors[0], state.vectors[1], state.metric
+    point, momentum, force = state.point, state.vectors[0], state.vectors[1]
     size = point.shape[1]
     step = exp(state.floats[LOG_STEP]) * (0.7 + 0.6 * rng.random())
     n_steps = 1 + int(rng.random() * sampler.n_steps)
@@ -157,12 +159,9 @@ def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
     for _ in range(n_steps):
         for a in range(size):
             momentum[a] += 0.5 * step * force[a]
-        for a in range(size):
-            value = 0.0
-            for b in range(a + 1):
-                value += metric[a, b] * momentum[b]
-            point[1, a] += step * value
-        proposed = log_target(model, channel, counter, S, C, state, 1)
+        proposed = -inf
+        if drift(model, state, step):
+            proposed = log_target(model, channel, counter, S, C, state, 1)
         if not proposed > -inf:
             break
         set_force(sampler, model, channel, counter, S, C, state)
@@ -181,6 +180,33 @@ def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
         return current
     take(state)
     return proposed
+
+
+@helper
+def drift(model, state, time):
+    """Move the proposal by its momentum, reflected where it meets an edge; False where it meets too many.
+
+    As light is, in the metric's coordinates: that keeps volume and energy, and the way back is the same (Mohasel Afshar
+    & Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo").
+    """
+    point, momentum, normal, velocity = state.point[1], state.vectors[0], state.vectors[1], state.vectors[2]
+    metric, size = state.metric, state.point.shape[1]
+    for _ in range(MOST_EDGES):
+        multiply_lower(metric, momentum, velocity, size)
+        until = min(model.first_exit(point, velocity, normal), time)
+        for a in range(size):
+            point[a] += until * velocity[a]
+        time -= until
+        if not time > 0.0:
+            return True
+        multiply_upper(metric, normal, model.design)
+        along, square = 0.0, 0.0
+        for b in range(model.design):
+            along += normal[b] * momentum[b]
+            square += normal[b] * normal[b]
+        for b in range(model.design):
+            momentum[b] -= 2.0 * along / square * normal[b]
+    return False
 
 
 @helper
@@ -264,16 +290,16 @@ def rescale(rng, model, channel, counter, S, C, state, current):
 
 @helper
 def walk_design(rng, sampler, model, channel, counter, S, C, state, current, adapt):
-    """Step 3: a random walk of G/n.  Returns the log density of the point."""
-    point, step, direction, size = state.point, state.step, state.vectors[0], model.design
+    """Step 3: a random walk of L.  Returns the log density of the point."""
+    point, step, direction, gap, size = state.point, state.step, state.vectors[0], state.vectors[1], model.design
     for _ in range(int(sampler.n_walks)):
         for a in range(size):
             direction[a] = rng.standard_normal()
+        multiply_lower(step, direction, gap, size)
         for a in range(point.shape[1]):
             point[1, a] = point[0, a]
         for a in range(size):
-            for b in range(a + 1):
-                point[1, a] += step[a, b] * direction[b]
+            point[1, a] += gap[a]
         proposed = log_target(model, channel, counter, S, C, state, 1)
         if adapt:
             adapt_factor(step, direction, size, exp(min(proposed - current, 0.0)), state.ints[OF_STEP:])
@@ -285,9 +311,9 @@ def walk_design(rng, sampler, model, channel, counter, S, C, state, current, ada
 
 @helper
 def walk_given_products(rng, sampler, model, channel, S, state, adapt):
-    """Step 3: a random walk of G/n, b, q and τ held and γ integrated out; γ must be drawn next."""
+    """Step 3: a random walk of L, b, q and τ held and γ integrated out; γ must be drawn next."""
     point, moments, size = state.point, state.moments, model.design
-    direction = state.vectors[0]
+    direction, gap = state.vectors[0], state.vectors[1]
     for j in range(moments.shape[1]):
         moments[1, j] = moments[0, j]
     for a in range(point.shape[1]):
@@ -296,10 +322,9 @@ def walk_given_products(rng, sampler, model, channel, S, state, adapt):
     for _ in range(int(sampler.n_walks)):
         for a in range(size):
             direction[a] = rng.standard_normal()
+        multiply_lower(state.held, direction, gap, size)
         for a in range(size):
-            point[1, a] = point[0, a]
-            for b in range(a + 1):
-                point[1, a] += state.held[a, b] * direction[b]
+            point[1, a] = point[0, a] + gap[a]
         proposed = log_given_products(model, channel, S, state, 1)
         if adapt:
             adapt_factor(state.held, direction, size, exp(min(proposed - current, 0.0)), state.ints[OF_HELD:])
@@ -312,7 +337,7 @@ def walk_given_products(rng, sampler, model, channel, S, state, adapt):
 
 @helper
 def log_given_products(model, channel, S, state, which):
-    """Log density of G/n given b, q and τ, γ integrated out; -inf where it is impossible."""
+    """Log density of L given b, q and τ, γ integrated out; -inf where it is impossible."""
     value = model.log_design(state.point[which], state.moments[which], state.work)
     return value + log_release(channel, S, state.moments[which]) if value > -inf else value
 
@@ -383,163 +408,3 @@ def advance_moments(values, S, C, state, rng, n_sweeps, n_warmup, thin):
     S, C = np.array(S), np.array(C)  # writable: one compiled version, wherever they come from
     run_moments(*values, S, C, state, rng, done + n_sweeps, n_warmup, thin, *draws)
     return state, draws
-
-
-# --- records that are known ------------------------------------------------------------------------------------------
-
-
-class KnownState(NamedTuple):
-    """All of a chain where the records are known."""
-
-    theta: np.ndarray  # (d + 1,): γ and τ
-    work: np.ndarray  # (d, d)
-    ints: np.ndarray
-
-    def restored(self, fresh, n_sweeps):
-        """As :func:`restored_moments`."""
-        state = same_layout(fresh, self)
-        require_sweeps(state, n_sweeps)
-        require_finite(theta=state.theta)
-        require(state.theta[-1] > 0, "theta", "has a standard deviation that is not positive")
-        return state
-
-
-def require_sweeps(state, n_sweeps):
-    """Raise where the counts of a state are not those of a chain after that many sweeps."""
-    require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
-    require_range(0, 2**62, ints=state.ints)
-
-
-@entry
-def run_known(model, gram, fit, residual, n, state, rng, until, n_warmup, thin, theta):
-    """γ and τ given X'X, the least squares coefficients and their residual sum of squares."""
-    n_drawn, d, matrix, gamma = 0, model.d, state.work, state.theta
-    while state.ints[N_SWEEPS] < until:
-        rate = gamma[d] ** -2
-        for a in range(d):
-            gamma[a] = model.shift[a]
-            for b in range(d):
-                matrix[a, b] = rate * gram[a, b] + model.precision[a, b]
-                gamma[a] += rate * gram[a, b] * fit[b]
-        draw_normal(rng, matrix, gamma, d)
-        if model.sigma == 0.0:
-            squares = residual
-            for a in range(d):
-                for b in range(d):
-                    squares += (gamma[a] - fit[a]) * gram[a, b] * (gamma[b] - fit[b])
-            gamma[d] = model.draw_tau(rng, n, max(squares, 0.0))
-        state.ints[N_SWEEPS] += 1
-        sweep = state.ints[N_SWEEPS] - n_warmup
-        if sweep > 0 and sweep % thin == 0:
-            for a in range(d + 1):
-                theta[n_drawn, a] = gamma[a]
-            n_drawn += 1
-
-
-def start_known(model, rng):
-    """Start a chain on records that are known."""
-    theta = np.append(model.prior.mean, model.prior.sigma or 0.2 * exp(rng.standard_normal()))
-    return KnownState(theta, np.zeros((len(theta) - 1,) * 2), np.zeros(1, dtype=np.int64))
-
-
-def advance_known(model, gram, fit, residual, n, state, rng, n_sweeps, n_warmup, thin):
-    """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
-    done = int(state.ints[N_SWEEPS])
-    draws = ThetaDraws(np.zeros((n_kept(done, n_sweeps, n_warmup, thin), len(state.theta))))
-    gram, fit = np.array(gram), np.array(fit)  # writable: one compiled version, wherever they come from
-    run_known(model, gram, fit, float(residual), float(n), state, rng, done + n_sweeps, n_warmup, thin, draws.theta)
-    return state, draws
-
-
-# --- where a chain starts --------------------------------------------------------------------------------------------
-
-
-def start_moments(model, S, n_records, variance, count_variance, rng):
-    """Start a chain near what the release says: a draw from the linearised posterior, or nearer where that is nothing.
-
-    Parameters
-    ----------
-    model : MomentRegression
-    S : ndarray of shape (n_releases, n_statistics)
-    n_records : int
-        Or what is likely of it.
-    variance, count_variance : float
-        Of the noise on each moment, and on the number of records.
-    """
-    value, mean = model._lower(), S.mean(axis=0)
-    d, n = len(model.prior.mean), max(n_records, len(model.prior.mean) + 1)
-    centre = first_point(model, mean / n, n)
-    work, moments = np.zeros((2 * d + 3, d)), np.zeros(S.shape[1])
-    size = len(centre)
-    steps = np.full(size, 1e-5)
-    if not model.n_records:
-        steps[-1] = 1.0
-    jacobian = np.zeros((len(moments), size))
-    for i in range(size):
-        ends = []
-        for sign in (1.0, -1.0):
-            moved = centre.copy()
-            moved[i] += sign * steps[i]
-            value.set_moments(moved, moments, work)
-            ends.append(moments.copy())
-        jacobian[:, i] = (ends[0] - ends[1]) / (2.0 * steps[i])
-    own = np.full(size, 3.0)
-    own[model.n_design :] = 1.0
-    own[model.n_design + 2 * d] = 0.5 * (n - d)
-    if not model.n_records:
-        own[-1] = 1.0 / (count_variance + 0.1)
-    precision = jacobian.T @ jacobian / (variance / len(S)) + np.diag(own)
-    covariance = np.linalg.inv(precision)
-    metric = np.linalg.cholesky(0.5 * (covariance + covariance.T))
-    point, spread = centre, 1.0
-    for _ in range(30):
-        trial = centre + spread * metric @ rng.standard_normal(size)
-        if value.set_moments(trial, moments, work):
-            point = trial
-            break
-        spread *= 0.7
-    floats = np.zeros(N_FLOATS)
-    floats[LOG_STEP] = -1.0
-    return MomentsState(
-        point=np.array([point, point]),
-        moments=np.zeros((2, S.shape[1])),
-        vectors=np.zeros((4, max(size, S.shape[1]))),
-        metric=metric,
-        products=np.zeros((size, size)),
-        held=metric[: model.n_design, : model.n_design] * 2.38 / np.sqrt(model.n_design),
-        step=metric[: model.n_design, : model.n_design] * 2.38 / np.sqrt(model.n_design),
-        work=work,
-        ints=np.zeros(N_INTS, dtype=np.int64),
-        floats=floats,
-    )
-
-
-def first_point(model, mean, n):
-    """A possible point near noisy means of products: these are drawn towards the centre until they are possible."""
-    value, prior = model._lower(), model.prior
-    d, at = len(prior.mean), model.n_design
-    p = d - 1
-    rows, columns = np.triu_indices(p)
-    even = np.concatenate([np.zeros(p), np.where(rows == columns, 1.0 / 3.0, 0.0)])  # of a uniform law
-    noisy = np.clip(mean[d + 1 :], -1.0, 1.0)
-    point = np.zeros(model.n_coordinates)
-    if not model.n_records:
-        point[-1] = n
-    work, moments = np.zeros((2 * d + 3, d)), np.zeros(len(mean))
-    for shrink in [0.0, *np.geomspace(1e-3, 1.0, 30)]:
-        point[:at] = (1.0 - shrink) * noisy + shrink * even
-        if value.set_moments(point, moments, work):
-            break
-    shrink = shrink + MARGIN * (1.0 - shrink)
-    point[:at] = (1.0 - shrink) * noisy + shrink * even
-    value.set_moments(point, moments, work)
-    root = np.tril(work[:d])
-    coefs = np.linalg.solve(root @ root.T + 1e-3 * np.eye(d), mean[:d])
-    whitened = np.clip(np.linalg.solve(prior.root, coefs - prior.mean), -2.0, 2.0)
-    score = root.T @ (prior.mean + prior.root @ whitened)
-    tau = prior.sigma or sqrt(max(mean[d] - score @ score, 1e-3))
-    point[at : at + d] = whitened
-    point[at + 2 * d] = np.log(n - d)
-    if prior.sigma is None:
-        point[at + 2 * d + 1] = np.log(tau)
-    return point

@@ -1,0 +1,86 @@
+"""Hamiltonian paths of the regression given the design: their force, and their reflection at edges."""
+
+from math import log
+
+import numpy as np
+import pytest
+
+from sklearn_dpmix.models import RegressionPrior
+from sklearn_dpmix.models._regression_moments import MomentRegression
+from sklearn_dpmix.samplers._regression_moments import drift
+from sklearn_dpmix.samplers._regression_start import start_moments
+
+
+@pytest.mark.parametrize(("p", "sigma"), [(1, None), (3, 0.3)])
+def test_the_force_is_the_gradient_of_the_density(p, sigma):
+    """In plain Python; a wrong force leaves the posterior right and the chains slow, so that nothing else sees it."""
+    rng = np.random.default_rng(0)
+    bounds, n = np.sort(rng.normal(size=(p + 1, 2)), axis=1), 40
+    model = MomentRegression(RegressionPrior(1.3, sigma=sigma).scaled(bounds), n, n)
+    value, at, d = model._lower(), model.n_design, p + 1
+    point = 0.3 * rng.normal(size=model.n_coordinates)
+    rows, columns = np.tril_indices(d)
+    point[:at] = np.where(rows == columns, 0.7, 0.1)[1:] + 0.1 * rng.normal(size=at)
+    point[at + 2 * d] += log(n)
+    moments, work, slope = np.zeros((p + 1) * (p + 4) // 2), np.zeros((2 * d + 3, d)), rng.normal(size=(2, 54))
+    slope = slope[:, : len(moments)] * np.array([[0.01], [1e-3]])
+
+    def log_density(x):
+        assert value.set_moments(x, moments, work)
+        return value.log_prior(x, work) + slope[0] @ moments - slope[1] @ moments**2
+
+    log_density(point)
+    force = np.zeros(len(point))
+    value.set_force(point, slope[0] - 2.0 * slope[1] * moments, force, work)
+    steps = 1e-6 * np.eye(len(point))
+    expected = [(log_density(point + step) - log_density(point - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(force, expected, rtol=1e-5, atol=1e-5)
+    log_density(point)
+    before = moments.copy()
+    value.update_given_moments(rng, point, work)  # the moments stay
+    log_density(point)
+    np.testing.assert_allclose(moments, before, rtol=1e-9)
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_paths_are_reflected_at_the_edge(p):
+    """In plain Python: the first exit is where moments stop being possible, and a path reversed ends where it began."""
+    rng = np.random.default_rng(1)
+    n = 50
+    model = MomentRegression(RegressionPrior().scaled(np.tile([-1.0, 1.0], (p + 1, 1))), n, n)
+    state = start_moments(model, np.zeros((1, (p + 1) * (p + 4) // 2)), n, 1e4, 0.0, rng)
+    value, size, at, n_edges = model._lower(), state.point.shape[1], model.n_design, 0
+    moments, normal = state.moments[0], np.zeros(size)
+
+    def is_possible(x):
+        return value.set_moments(x, moments, state.work)
+
+    for _ in range(40):
+        point, velocity = state.point[0].copy(), np.zeros(size)
+        velocity[:at] = rng.standard_normal(at)
+        time = value.first_exit(point, velocity, normal)
+        before, after = point + (time - 1e-6) * velocity, point + (time + 1e-6) * velocity
+        diagonal = np.cumsum(np.arange(2, p + 2)) - 1
+        if np.all(after[diagonal] > 0.0):
+            assert is_possible(before) and not is_possible(after)
+            tangent = rng.standard_normal(size)
+            tangent -= (tangent @ normal) / (normal @ normal) * normal
+            rise = 1e-4 * normal / (normal @ normal)  # 1e-4 of the edge's quadratic, far above the tangent's 1e-12
+            on = point + time * velocity + 1e-6 * tangent
+            assert is_possible(on + rise) and not is_possible(on - rise)
+            n_edges += 1
+    assert n_edges > 10
+    n_reflected = 0
+    for _ in range(40):
+        state.point[1] = state.point[0]
+        momentum = state.vectors[0]
+        momentum[:size] = rng.standard_normal(size)
+        first, length = momentum.copy(), np.linalg.norm(momentum)
+        if drift(value, state, 1.0) and is_possible(state.point[1]):
+            n_reflected += not np.allclose(momentum, first)
+            np.testing.assert_allclose(np.linalg.norm(momentum), length)
+            momentum *= -1.0
+            assert drift(value, state, 1.0)
+            np.testing.assert_allclose(state.point[1], state.point[0], atol=1e-8)
+            np.testing.assert_allclose(momentum, -first, atol=1e-7)
+    assert n_reflected > 5
