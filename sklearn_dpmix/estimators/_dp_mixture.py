@@ -227,13 +227,14 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
 
     def _sample(self, values, Z, release, keep, earlier):
         sampler = self.sampler_
+        seen = sampler.prepare(values, Z, release)
 
         def init(rng):  # records near a guess, which is not kept: it is as large as the release
             guess = Z if self.kernel_.absorbs_noise else self.kernel_.nearest(release.guess())
-            return sampler.init(values, Z, guess, self.kernel_.sizes(self._n_features_), rng)
+            return sampler.init(values, seen, guess, self.kernel_.sizes(self._n_features_), rng)
 
-        advance = partial(_advance, sampler, values, Z)
-        restored = partial(sampler.restored, values, Z, self.kernel_, self.mixing_)
+        advance = partial(_advance, sampler, values, seen)
+        restored = partial(sampler.restored, values, seen, self.kernel_, self.mixing_)
         self._advance_chains(Z, init, advance, keep, earlier, restored)
 
     def _check_draws(self, draws):
@@ -437,6 +438,7 @@ def copies(*parts):
 
 
 def _advance(sampler, values, Z, state, rng, n_sweeps, n_warmup, thin):
-    Z = np.asarray(Z)
-    Z.flags.writeable = False
+    if isinstance(Z, np.ndarray):  # another process may have it as a memory map
+        Z = np.asarray(Z)
+        Z.flags.writeable = False
     return sampler.advance(values, Z, state, rng, n_sweeps, n_warmup, thin)

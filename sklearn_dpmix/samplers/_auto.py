@@ -58,6 +58,11 @@ def has_marginal(mechanism, kernel):
     return mechanism.piece_shape in kernel.tilts and kernel.can("marginal")
 
 
+def has_noised(mechanism, kernel):
+    """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
+    return mechanism is not None and mechanism.is_common and kernel.noised_as in mechanism.noised_kernels
+
+
 def has_conditional(mechanism, kernel):
     """Whether a feature is drawn exactly given the others; kept masses are those of a feature's marginal law."""
     can_tilt = mechanism.piece_shape in kernel.conditional_tilts and kernel.can("conditional")
