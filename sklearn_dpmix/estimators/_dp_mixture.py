@@ -227,7 +227,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
 
     def _sample(self, values, Z, release, keep, earlier):
         sampler = self.sampler_
-        seen = sampler.prepare(values, Z, release)
+        seen = sampler.summarise(values, Z, release)
 
         def init(rng):  # records near a guess, which is not kept: it is as large as the release
             guess = Z if self.kernel_.absorbs_noise else self.kernel_.nearest(release.guess())

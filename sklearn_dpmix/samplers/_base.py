@@ -90,7 +90,7 @@ class MixtureSampler(Component):
         """Return the sampler to run on a release of this size: ``self``, but for ``Surrogate``."""
         return self
 
-    def prepare(self, values: Any, Z: Array, release: Any) -> Any:
+    def summarise(self, values: Any, Z: Array, release: Any) -> Any:
         """What the chains see of the release, made once for all of them: here ``Z``, as the channel encodes it."""
         return Z
 

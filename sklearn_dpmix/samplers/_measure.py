@@ -101,7 +101,7 @@ class MixingMeasure(MixtureSampler):
 
     # --- what the chains see of the release --------------------------------------------------------------------------
 
-    def prepare(self, values: Any, Z: Any, release: Any) -> Any:
+    def summarise(self, values: Any, Z: Any, release: Any) -> Any:
         _, channel, kernel, mixing = values
         if release.n_features != 1:
             raise ValueError(
