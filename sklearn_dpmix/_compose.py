@@ -28,7 +28,7 @@ from .samplers import (
     Slice,
     Surrogate,
 )
-from .samplers._auto import has_conditional, has_marginal, has_noised
+from .samplers._auto import has_conditional, has_marginal, has_noised, is_gamma_process
 
 KERNELS = {
     "beta": BetaKernel,
@@ -166,8 +166,10 @@ def check_composition(mechanism, kernel, mixing, sampler):
     if sampler.needs_noised_kernel and not has_noised(mechanism, kernel):
         raise ValueError(
             f"sampler {who} needs the densities of the kernel's records under noise at many places at once, which "
-            f"mechanism={mechanism!r} does not offer for {type(kernel).__name__}: use sampler=\"auto\""
+            f'mechanism={mechanism!r} does not offer for {type(kernel).__name__}: use sampler="auto"'
         )
+    if sampler.needs_gamma_process and not is_gamma_process(mixing):
+        raise ValueError(f'sampler {who} walks over Dirichlet processes, got mixing={mixing!r}: use sampler="auto"')
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):
         raise ValueError(
             f"sampler {who} needs a histogram of all records, such as PerturbedHistogramMechanism releases, got "

@@ -1,8 +1,8 @@
 """A few hundred weighted nodes that stand for any number of releases.
 
-The log likelihood of a population P is Σ_i log f_P(z_i), and f_P, a noised density, is smooth.  In each cell of the line
-the records give way to the Gauss rule of their empirical measure: nodes inside the cell and positive weights, exact for
-polynomials of degree below twice the number of nodes.  For all P at once the error is at most
+The log likelihood of a population P is Σ_i log f_P(z_i), and f_P, a noised density, is smooth.  In each cell of the
+line the records give way to the Gauss rule of their empirical measure: nodes inside the cell and positive weights,
+exact for polynomials of degree below twice the number of nodes.  For all P at once the error is at most
 
     Σ_cells 2 n_c min over polynomials p of that degree of max_cell |log f_P - p|,
 
@@ -33,7 +33,8 @@ def cell_edges(low, high, core_low, core_high, width):
         core_low, core_high = low, high
     n_core = max(1, int(np.ceil((core_high - core_low) / width)))
     core = np.linspace(core_low, core_high, n_core + 1)
-    return np.concatenate([core_low - tail(core_low - low, width)[::-1], core, core_high + tail(high - core_high, width)])
+    below, above = tail(core_low - low, width), tail(high - core_high, width)
+    return np.concatenate([core_low - below[::-1], core, core_high + above])
 
 
 def tail(length, width):

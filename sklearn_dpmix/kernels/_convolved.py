@@ -32,7 +32,6 @@ class ConvolvedNormalKernel(NormalKernel):
     ConvolvedNormalKernel(mean=0.0, scale=3.0)
     """
 
-    noised_as = None
     tilts = frozenset()
     absorbs_noise = True
 

@@ -43,7 +43,6 @@ class MultivariateNormalKernel(NormalKernel):
     MultivariateNormalKernel(dof=5.0, mean=0.0, scale=[[2.0, 0.5], [0.5, 1.0]])
     """
 
-    noised_as = None
     is_product = False
     tilts = frozenset()
     conditional_tilts = NormalKernel.tilts

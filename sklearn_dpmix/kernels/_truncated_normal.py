@@ -40,8 +40,6 @@ class TruncatedNormalKernel(NormalKernel):
     TruncatedNormalKernel(bounds=(0, 1))
     """
 
-    noised_as = None
-
     def __init__(
         self,
         mean: ArrayLike | None = None,

@@ -25,6 +25,8 @@ class DirichletProcess(Component):
     DirichletProcess(concentration=None, prior=(2.0, 1.0))
     """
 
+    is_gamma_process = True
+
     def __init__(self, concentration: float | None = 1.0, prior: tuple[float, float] | None = None) -> None:
         self.concentration = concentration
         self.prior = prior

@@ -87,7 +87,7 @@ class MixingMeasure(MixtureSampler):
     needs_marginal_channel = True
     needs_common_channel = True
     needs_noised_kernel = True
-    max_discount = 0.0
+    needs_gamma_process = True
     keeps_records = False
 
     def __init__(self, n_moves: int = 100) -> None:
@@ -102,7 +102,7 @@ class MixingMeasure(MixtureSampler):
     # --- what the chains see of the release --------------------------------------------------------------------------
 
     def summarise(self, values: Any, Z: Any, release: Any) -> Any:
-        _, channel, kernel, mixing = values
+        _, channel, kernel, _ = values
         if release.n_features != 1:
             raise ValueError(
                 f'sampler {self.label} takes one feature, but the release has {release.n_features}: use sampler="auto"'
@@ -126,8 +126,10 @@ class MixingMeasure(MixtureSampler):
     def nodes(self, channel: Any, z: Any, kernel: Any, mechanism: Any, core_low: float, core_high: float) -> Nodes:
         """Nodes for these records."""
         low, high = z.min(), z.max()
-        if len(z) <= FEW or low == high:
-            return Nodes(np.sort(z), np.ones(len(z))) if len(z) <= FEW else Nodes(z[:1].copy(), np.array([float(len(z))]))
+        if len(z) <= FEW:
+            return Nodes(np.sort(z), np.ones(len(z)))
+        if low == high:
+            return Nodes(z[:1].copy(), np.array([float(len(z))]))
         narrowest = sqrt(kernel.prior_scale[0] / gammainccinv(kernel.prior_shape[0], NARROWEST))
         return compress(channel, z, cell_edges(low, high, core_low, core_high, mechanism.node_spacing(narrowest)))
 
@@ -194,7 +196,7 @@ class MixingMeasure(MixtureSampler):
 
 @entry
 def run(sampler, channel, kernel, mixing, walk, rng, are_records, until, n_warmup, thin, draws, filled):
-    """Sweep up to sweep ``until``; record a draw after every ``thin`` sweeps beyond the warm-up.  Return why it stops."""
+    """Sweep up to sweep ``until``; keep a draw after every ``thin`` sweeps beyond the warm-up.  Return why it stops."""
     ints, capacity, occupied = walk.ints, walk.mass.size, walk.chosen
     for k in range(ints[N_ATOMS]):
         fill(channel, walk, walk.place, k, walk.table[k])

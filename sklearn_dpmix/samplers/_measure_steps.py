@@ -21,7 +21,6 @@ from ._measure_state import (
     accepts,
     copy_table,
     copy_to,
-    fill,
     keep_trial,
     log_base,
     log_likelihood,
@@ -46,20 +45,20 @@ def step_two(rng, channel, kernel, walk):
     centre = law[CENTRE] + law[REACH] * (2.0 * rng.random() - 1.0)
     log_least = log(10.0 * law[CUT])
     least = exp(log_least + rng.random() * (log(0.1) - log_least))
-    first, second, third = -1, -1, -1
-    a, b, c = 1e300, 1e300, 1e300
+    first, second = -1, -1
+    a, b, c = 1e300, 1e300, 1e300  # the three least distances
     for k in range(n):
         if walk.mass[k] > least:
             found += 1
             distance = abs(place[k, 0] - centre)
             if distance < a:
-                first, second, third = k, first, second
+                first, second = k, first
                 a, b, c = distance, a, b
             elif distance < b:
-                second, third = k, second
+                second = k
                 b, c = distance, b
             elif distance < c:
-                third, c = k, distance
+                c = distance
     if found > 0:
         step(rng, channel, kernel, walk, first, max(second, 0), min(found, 2), least, centre, c)
 
