@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._compiled import entry, helper
+from ._compiled import Component, compiled, entry, lower
 
 N_NODES = 8  # of a cell's rule
 GROWTH = 1.3  # of the cells in the tails, where log f is nearly linear or quadratic
@@ -47,14 +47,13 @@ def tail(length, width):
     return edges
 
 
-def compress(channel, z, edges):
+def compress(z, edges):
     """Nodes for the records ``z``, all of them between the first edge and the last.
 
     Records at the ends are nodes of their own: noise may have been moved there.
 
     Parameters
     ----------
-    channel : value of the mechanism that made them
     z : ndarray of shape (n,)
     edges : increasing ndarray
 
@@ -63,11 +62,12 @@ def compress(channel, z, edges):
     nodes : Nodes
     """
     moments, at_ends = np.zeros((len(edges) - 1, 2 * N_NODES)), np.zeros(2)
-    add_moments(channel, z, edges, moments, at_ends)
+    line = lower(Line, {})
+    add_moments(line, z, edges, moments, at_ends)
     counts = moments[:, 0]
     is_sparse = (counts > 0) & (counts <= N_NODES)
     kept = np.empty(int(counts[is_sparse].sum()))
-    keep_records(channel, z, edges, is_sparse, kept)
+    keep_records(line, z, edges, is_sparse, kept)
     middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * np.diff(edges)
     rest = np.flatnonzero(counts > N_NODES)
     places, weights = gauss_rules(moments[rest])
@@ -127,21 +127,24 @@ def gauss_rules(moments):
     return np.clip(places, -1.0, 1.0), np.where(is_used, weights, 0.0)
 
 
-@helper
-def cell_of(z, edges):
-    """The cell of a place between the first edge and the last."""
-    low, high = 0, edges.size - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if z < edges[middle]:
-            high = middle
-        else:
-            low = middle
-    return low
+class Line(Component):
+    """The line, cut into cells."""
+
+    @compiled
+    def cell(self, z, edges):
+        """The cell of a place between the first edge and the last."""
+        low, high = 0, edges.size - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if z < edges[middle]:
+                high = middle
+            else:
+                low = middle
+        return low
 
 
 @entry
-def add_moments(channel, z, edges, moments, at_ends):
+def add_moments(model, z, edges, moments, at_ends):
     """Add each record's Chebyshev polynomials, on its cell, to the cell's moments."""
     n_cells, n_moments = moments.shape
     for i in range(z.size):
@@ -150,7 +153,7 @@ def add_moments(channel, z, edges, moments, at_ends):
         elif z[i] >= edges[n_cells]:
             at_ends[1] += 1.0
         else:
-            k = cell_of(z[i], edges)
+            k = model.cell(z[i], edges)
             t = (2.0 * z[i] - edges[k] - edges[k + 1]) / (edges[k + 1] - edges[k])
             before, now = 1.0, t
             moments[k, 0] += 1.0
@@ -160,12 +163,12 @@ def add_moments(channel, z, edges, moments, at_ends):
 
 
 @entry
-def keep_records(channel, z, edges, is_kept, kept):
+def keep_records(model, z, edges, is_kept, kept):
     """Write the records of some cells into ``kept``."""
     found = 0
     for i in range(z.size):
         if found == kept.size:
             break
-        if edges[0] < z[i] < edges[edges.size - 1] and is_kept[cell_of(z[i], edges)]:
+        if edges[0] < z[i] < edges[edges.size - 1] and is_kept[model.cell(z[i], edges)]:
             kept[found] = z[i]
             found += 1

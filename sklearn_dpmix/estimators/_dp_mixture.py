@@ -58,8 +58,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     mixing : DirichletProcess or PitmanYor, optional
         Prior on the partition.  None: a Dirichlet process with concentration 1.
     sampler : str or sampler object, default="auto"
-        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "interweaved", "surrogate", "neal5", "slice",
-        "conditional", "neal8" or, on noise-free records, "reuse", "neal2" and "neal3".  All are exact.
+        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "surrogate", "neal5",
+        "slice", "conditional", "neal8" or, on noise-free records, "reuse", "neal2" and "neal3".  All are exact.
     n_records : int, optional
         Number of confidential records, for a mechanism that releases a statistic of all of them.
     n_chains : int, default=4

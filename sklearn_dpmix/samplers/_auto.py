@@ -67,8 +67,10 @@ class MeasureOfOneFeature(MixingMeasure):
 
 
 def is_gamma_process(mixing):
-    """Whether the mixing measure is a gamma process divided by its sum."""
-    return mixing is None or own(mixing, "is_gamma_process")
+    """Whether the mixing measure is a gamma process divided by its sum, with few enough atoms to walk over."""
+    if mixing is None:
+        return True
+    return own(mixing, "is_gamma_process") and mixing.expected_concentration <= MixingMeasure.max_concentration
 
 
 def can_interweave(kernel):

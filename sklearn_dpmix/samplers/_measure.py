@@ -88,6 +88,8 @@ class MixingMeasure(MixtureSampler):
     needs_common_channel = True
     needs_noised_kernel = True
     needs_gamma_process = True
+    #: largest concentration, or prior mean of one: atoms are about this times the log of fifty times the records
+    max_concentration = 20.0
     keeps_records = False
 
     def __init__(self, n_moves: int = 100) -> None:
@@ -109,7 +111,7 @@ class MixingMeasure(MixtureSampler):
             )
         mechanism, (mean, variance) = release.mechanism, release.moments()
         z, reach = mechanism.folded(Z[:, 0]), N_WIDTHS * sqrt(variance[0])
-        nodes = self.nodes(channel, z, kernel, mechanism, mean[0] - reach, mean[0] + reach)
+        nodes = self.nodes(z, kernel, mechanism, mean[0] - reach, mean[0] + reach)
         noise, bounds = float(channel.noise[0]), (channel.low[0], channel.high[0])
         ends = [
             np.exp(mechanism.log_noise(nodes.places - end, noise)) if np.isfinite(end) else np.zeros(len(nodes.places))
@@ -123,7 +125,7 @@ class MixingMeasure(MixtureSampler):
         law[BASE] = 0.5 * log(precision) - HALF_LOG_2PI + shape * log(scale) - lgamma(shape)
         return Compressed(np.array(nodes), np.array(ends), law, len(z) <= FEW)
 
-    def nodes(self, channel: Any, z: Any, kernel: Any, mechanism: Any, core_low: float, core_high: float) -> Nodes:
+    def nodes(self, z: Any, kernel: Any, mechanism: Any, core_low: float, core_high: float) -> Nodes:
         """Nodes for these records."""
         low, high = z.min(), z.max()
         if len(z) <= FEW:
@@ -131,7 +133,7 @@ class MixingMeasure(MixtureSampler):
         if low == high:
             return Nodes(z[:1].copy(), np.array([float(len(z))]))
         narrowest = sqrt(kernel.prior_scale[0] / gammainccinv(kernel.prior_shape[0], NARROWEST))
-        return compress(channel, z, cell_edges(low, high, core_low, core_high, mechanism.node_spacing(narrowest)))
+        return compress(z, cell_edges(low, high, core_low, core_high, mechanism.node_spacing(narrowest)))
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
