@@ -169,7 +169,10 @@ def check_composition(mechanism, kernel, mixing, sampler):
             f'mechanism={mechanism!r} does not offer for {type(kernel).__name__}: use sampler="auto"'
         )
     if sampler.needs_gamma_process and not is_gamma_process(mixing):
-        raise ValueError(f'sampler {who} walks over Dirichlet processes, got mixing={mixing!r}: use sampler="auto"')
+        raise ValueError(
+            f"sampler {who} walks over Dirichlet processes with a concentration of at most {sampler.max_concentration:g} "
+            f'(or such a prior mean of it), got mixing={mixing!r}: use sampler="auto"'
+        )
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):
         raise ValueError(
             f"sampler {who} needs a histogram of all records, such as PerturbedHistogramMechanism releases, got "

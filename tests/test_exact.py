@@ -314,7 +314,7 @@ def test_posterior_is_exact(sampler, channel, d):
 @pytest.mark.parametrize(("pass_", "rate"), [("gibbs", 1e-3), ("urn", 1.0)])
 @pytest.mark.parametrize(("channel", "d"), [("laplace", 1), pytest.param("gaussian", 2, marks=pytest.mark.nightly)])
 def test_both_passes_of_the_interweaved_sampler_are_exact(channel, d, pass_, rate, monkeypatch):
-    """``Interweaved`` chooses its passes by the urn's acceptance, so that one of them hides in most cases: here each has 95 %.
+    """Passes are chosen by the urn's acceptance, so that one of them hides in most cases: here each has 95 %.
 
     Catches a mistake in the Gibbs pass or in the moves of records, which an urn pass in the next sweep would wash out.
     """

@@ -1,4 +1,4 @@
-"""The walk over mixing measures: right on more records than ``test_exact`` enumerates, and on nodes that stand for many.
+"""The walk over mixing measures on more records than ``test_exact`` enumerates, and on nodes that stand for many.
 
 Broken twins: one plausible mistake each, which the enumeration or the comparison with the records must reject.
 """
@@ -255,8 +255,9 @@ def test_draws_do_not_depend_on_blocks():
 
 
 def test_what_it_does_not_take():
-    with pytest.raises(ValueError, match="Dirichlet processes, got mixing=PitmanYor"):
-        small_fit(sampler="mixing_measure", mixing=PitmanYor())
+    for mixing in (PitmanYor(), DirichletProcess(100.0), DirichletProcess(None, (2.0, 0.01))):
+        with pytest.raises(ValueError, match=r"Dirichlet processes with a concentration of at most 20.*got mixing="):
+            small_fit(sampler="mixing_measure", mixing=mixing)
     with pytest.raises(ValueError, match="densities of the kernel's records under noise"):
         small_fit(sampler="mixing_measure", kernel="truncated_normal")
     with pytest.raises(ValueError, match="takes one feature, but the release has 2"):

@@ -66,6 +66,8 @@ class MixtureSampler(Component):
     needs_noised_kernel = False
     #: True where the mixing measure must be a gamma process divided by its sum
     needs_gamma_process = False
+    #: largest concentration of a Dirichlet process that the sweep can take
+    max_concentration = float("inf")
     #: largest Pitman–Yor discount that the sweep can take
     max_discount = 1.0
     #: whether the sweep has an accept step on each record
