@@ -170,7 +170,7 @@ def check_composition(mechanism, kernel, mixing, sampler):
         )
     if sampler.needs_gamma_process and not is_gamma_process(mixing):
         raise ValueError(
-            f"sampler {who} walks over Dirichlet processes with a concentration of at most {sampler.max_concentration:g} "
+            f"sampler {who} walks over Dirichlet processes of a concentration of at most {sampler.max_concentration:g} "
             f'(or such a prior mean of it), got mixing={mixing!r}: use sampler="auto"'
         )
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):

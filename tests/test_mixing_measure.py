@@ -237,6 +237,7 @@ def test_it_is_the_default():
     assert model.labels_.shape == (500,)
     assert np.all(model.weights_draws_.sum(axis=-1) <= 1 + 1e-9)
     assert np.all(np.diff(model.weights_draws_, axis=-1) <= 0)
+    assert model.compression_error_ < 1e-3
 
 
 def test_draws_do_not_depend_on_blocks():
@@ -254,9 +255,22 @@ def test_draws_do_not_depend_on_blocks():
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
+def test_nodes_are_refined_for_narrow_components():
+    """Spikes at five values under little noise: as narrow as the prior hardly allows, and nodes follow."""
+    rng = np.random.default_rng(0)
+    mechanism = LaplaceMechanism(epsilon=100.0, bounds=(-10, 10))
+    Z = mechanism.privatize(rng.choice([-8.0, -3.0, 0.0, 4.0, 9.0], (30_000, 1)), random_state=1)
+    model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=300, n_draws=300, random_state=0).fit(Z)
+    assert model.compression_error_ < 0.05
+    with pytest.MonkeyPatch.context() as patch:  # the twin: nodes for the prior's components only
+        patch.setattr(_measure, "MANY_NODES", 0)
+        assert model.fit(Z).compression_error_ > 0.05
+
+
 def test_what_it_does_not_take():
     for mixing in (PitmanYor(), DirichletProcess(100.0), DirichletProcess(None, (2.0, 0.01))):
-        with pytest.raises(ValueError, match=r"Dirichlet processes with a concentration of at most 20.*got mixing="):
+        with pytest.raises(ValueError, match=r"Dirichlet processes of a concentration of at most 20.*got mixing="):
             small_fit(sampler="mixing_measure", mixing=mixing)
     with pytest.raises(ValueError, match="densities of the kernel's records under noise"):
         small_fit(sampler="mixing_measure", kernel="truncated_normal")

@@ -103,6 +103,9 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         Share of accepted record proposals (samplers with an accept step).
     min_acceptance_ : float
         Smallest acceptance probability met: at least exp(-ε) where Proposition 1 of the paper holds.
+    compression_error_ : float
+        Largest error of the log likelihood of all records, over 100 draws, from nodes that stand for them; only of
+        ``MixingMeasure``.
     n_iter_ : int
         Sweeps of each chain, warm-up included.
 
@@ -236,6 +239,9 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         advance = partial(_advance, sampler, values, seen)
         restored = partial(sampler.restored, values, seen, self.kernel_, self.mixing_)
         self._advance_chains(Z, init, advance, keep, earlier, restored)
+        error = sampler.compression_error(values, Z, release, seen, self._draws_.flat)
+        if error is not None:
+            self.compression_error_ = error
 
     def _check_draws(self, draws):
         self.kernel_.check_state(draws.theta, np.empty((0, 1, self._n_features_)))

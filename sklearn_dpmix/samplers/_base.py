@@ -98,6 +98,10 @@ class MixtureSampler(Component):
         """What the chains see of the release, made once for all of them: here ``Z``, as the channel encodes it."""
         return Z
 
+    def compression_error(self, values: Any, Z: Array, release: Any, seen: Any, draws: Any) -> float | None:
+        """How far the log likelihood of draws is off by what :meth:`summarise` left out; None where that is nothing."""
+        return None
+
     def init(self, values: Any, Z: Array, records: Array, sizes: Any, rng: np.random.Generator) -> Any:
         """Start a chain: records near the release's guess, a random number of clusters around random records.
 

@@ -2,8 +2,11 @@
 
 from math import exp, log
 
-from .._compiled import helper, sums_helper
-from ._measure_state import CONCENTRATION, CUT, DUST_RANGE, N_ATOMS, N_DUST, TOTAL, draw_poisson
+import numpy as np
+
+from .._compiled import entry, helper, sums_helper
+from .._vector import log_positive
+from ._measure_state import CONCENTRATION, CUT, DUST_RANGE, LEAST_DENSITY, N_ATOMS, N_DUST, TOTAL, draw_poisson
 
 SURELY = 30.0  # expected records from which on an atom is taken to have one: it has none with probability e^-30
 
@@ -135,3 +138,18 @@ def draw_atom(rng, walk, m, total, n, occupied, among_small):
                 if u < 0.0:
                     break
     return chosen
+
+
+@entry
+def log_likelihoods(channel, nodes, ends, chosen, start, weights, theta, values):
+    """Σ_m ω_m log f(x_m) of the chosen draws of P."""
+    density, out = np.empty(nodes.shape[1]), np.empty((3, nodes.shape[1]))
+    for t in range(chosen.size):
+        density[:] = 0.0
+        for h in range(start[chosen[t]], start[chosen[t] + 1]):
+            channel.fill_normal(nodes[0], ends, theta[h, 0], 2.0 * theta[h, 3], out)
+            for m in range(density.size):
+                density[m] += weights[h] * out[0, m]
+        values[t] = 0.0
+        for m in range(density.size):
+            values[t] += nodes[1, m] * log_positive(max(density[m], LEAST_DENSITY))
