@@ -19,6 +19,7 @@ import sys
 import types as pytypes
 import uuid
 from functools import cache
+from typing import Any
 
 import numba
 import numpy as np
@@ -109,7 +110,7 @@ class _Helper(CPUDispatcher):
         return compiled
 
 
-def helper(function: Function, **options) -> Function:
+def helper(function: Function, **options: Any) -> Function:
     """Compile a function into its callers; never cached by itself, and plain Python when Python calls it."""
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return function

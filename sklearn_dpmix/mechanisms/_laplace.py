@@ -71,8 +71,8 @@ class LaplaceMechanism(LaplaceCalibrated):
 
     def folded(self, z: Floats) -> Floats:
         """Releases of one feature that say the same of every population: beyond the bounds all densities fall alike."""
-        (low, high), = ((-inf, inf),) if self.bounds is None or not self.clamp else self.bounds_for(1)
-        return np.clip(z, low, high)
+        bounds = self.bounds_for(1)
+        return z if bounds is None or not self.clamp else np.clip(z, *bounds[0])
 
     def node_spacing(self, sd: float) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""

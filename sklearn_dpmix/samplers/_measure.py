@@ -198,10 +198,12 @@ class MixingMeasure(MixtureSampler):
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
         counts, n_rows = np.zeros((2, n_draws), np.int64), 32 * n_draws + 4 * state.mass.size
         draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, 4)))
-        filled, stop = np.zeros(2, np.int64), NO_ROOM
+        filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
         while stop != DONE:
             walk = make_walk(state, Z.nodes, Z.ends, Z.law)
-            stop = run(*values, walk, rng, Z.are_records, done + n_sweeps, n_warmup, thin, draws, filled)
+            stop = run(
+                sampler, channel, kernel, mixing, walk, Z.are_records, rng, done + n_sweeps, n_warmup, thin, draws, filled
+            )
             state.floats[0] = walk.law[CONCENTRATION]
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
@@ -234,7 +236,7 @@ class MixingMeasure(MixtureSampler):
 
 
 @entry
-def run(sampler, channel, kernel, mixing, walk, rng, are_records, until, n_warmup, thin, draws, filled):
+def run(sampler, channel, kernel, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled):
     """Sweep up to sweep ``until``; keep a draw after every ``thin`` sweeps beyond the warm-up.  Return why it stops."""
     ints, capacity, occupied = walk.ints, walk.mass.size, walk.chosen
     for k in range(ints[N_ATOMS]):
