@@ -201,9 +201,8 @@ class MixingMeasure(MixtureSampler):
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
         while stop != DONE:
             walk = make_walk(state, Z.nodes, Z.ends, Z.law)
-            stop = run(
-                sampler, channel, kernel, mixing, walk, Z.are_records, rng, done + n_sweeps, n_warmup, thin, draws, filled
-            )
+            until, are_records = done + n_sweeps, Z.are_records
+            stop = run(sampler, channel, kernel, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled)
             state.floats[0] = walk.law[CONCENTRATION]
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
