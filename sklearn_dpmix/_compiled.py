@@ -19,6 +19,7 @@ import sys
 import types as pytypes
 import uuid
 from functools import cache
+from numbers import Real
 from typing import Any
 
 import numba
@@ -210,7 +211,7 @@ class Component(BaseEstimator):
         """
         fields = {} if n_features is None else {"n_features": n_features}
         for name, value in self.get_params(deep=False).items():
-            if isinstance(value, (bool, int, float, np.number)):
+            if isinstance(value, (Real, np.bool_)) or (isinstance(value, np.ndarray) and not value.ndim):
                 fields[name] = float(value)
             elif isinstance(value, (list, tuple, np.ndarray)):
                 fields[name] = np.array(value, dtype=np.float64)

@@ -22,6 +22,7 @@ from sklearn_dpmix.privacy import (
     noise_multiplier_for,
     zcdp_to_approx_dp,
 )
+from sklearn_dpmix.privacy._accountants import at_best_orders, total_rdp
 from sklearn_dpmix.privacy._renyi import ORDERS, renyi_epsilon, renyi_log_delta
 
 mpmath = pytest.importorskip("mpmath")
@@ -392,3 +393,43 @@ def test_batches_and_accountants_are_checked():
         max_releases(1.0, 0.1, 1e200)
     with pytest.raises(ValueError, match="epsilon must be a finite number at least 0, got -1"):
         delta_of([], -1)
+
+
+# ---------------------------------------------------------------- the search for the best order
+
+
+SEARCHED = [
+    [SubsampledGaussianReleases(0.6, 2, 4, 2836), GaussianReleases(87.0, 3)],
+    [SubsampledGaussianReleases(7.0, 100, 400_000, 19)],
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("releases", SEARCHED, ids=range(len(SEARCHED)))
+def test_the_search_finds_the_best_of_all_orders(releases):
+    """Catches a search that ends beside the best order: ε and δ would come out too large."""
+    full = total_rdp(releases)
+    slopes = np.diff((ORDERS - 1.0) * full) / np.diff(ORDERS)
+    slopes = slopes[ORDERS[1:] < 39_000 * releases[0].noise_multiplier]  # beyond, rdp jumps up to that without batches
+    assert np.all(np.diff(slopes) >= -1e-6 * slopes[1:])  # what the search takes for granted
+    for delta in (1e-12, 1e-6, 0.1):
+        assert epsilon_of(releases, delta, "rdp") == renyi_epsilon(full, delta)
+    for epsilon in (0.01, 1.0, 30.0):
+        least = min(0.0, renyi_log_delta(full, epsilon))
+        assert delta_of(releases, epsilon, "rdp") == pytest.approx(math.exp(least), rel=1e-12)
+
+
+def test_a_curve_with_two_valleys_is_not_searched():
+    """Its best order is where a search on ever finer parts of the grid does not look."""
+    k = 500  # between the coarse orders 448 and 512
+
+    class Valleys(GaussianReleases):
+        def rdp(self, orders):
+            return np.where(orders == ORDERS[k], 1e-3, super().rdp(orders))
+
+    valleys = Valleys(0.5)
+    rdp, orders = at_best_orders([valleys], lambda rdp, orders: rdp)
+    assert len(orders) < 60 and ORDERS[k] not in orders  # said to be convex, it is believed
+    curve = SubsampledReleases(valleys.rdp, 10, 10)
+    rdp, orders = at_best_orders([curve], lambda rdp, orders: rdp)
+    assert len(orders) == len(ORDERS) and rdp[k] == 1e-3

@@ -9,6 +9,7 @@ from scipy.stats import beta
 from sklearn.base import clone
 
 from sklearn_dpmix import (
+    AutoDraws,
     DPLogisticRegressionMCMC,
     DPPenaltyMCMC,
     OnePosteriorSampling,
@@ -278,3 +279,46 @@ def test_bad_classes_are_refused(classes):
     model = PrivateNaiveBayesDA(LaplaceMechanism(1.0, query=ClassFeatureCounts(2, [2])), classes=classes, **SHORT)
     with pytest.raises(ValueError, match="classes must be 2 different labels in increasing order"):
         model.fit([[0], [1]], [0, 1])
+
+
+# --- nothing is spent on a fit that is refused ------------------------------------------------------------------------
+
+
+RAW = {
+    PrivateLinearRegressionDA: (MOMENTS, np.full((N_FEATURES + 2, N_FEATURES), 0.5), np.full(N_FEATURES + 2, 0.1)),
+    PrivateNaiveBayesDA: (TABLES, [[0], [1], [2]], [0, 1, 0]),
+}
+
+
+@pytest.mark.parametrize(
+    ("cls", "params"),
+    [
+        *((cls, {name: value}) for cls in RAW for name, value in
+          {"n_draws": AutoDraws(min_ess=-1.0), "n_jobs": 0, "n_records": 99, "checkpoint": "run"}.items()),
+        (PrivateLinearRegressionDA, {"x_model": GaussianPredictors(mean=[0.5])}),
+        (PrivateLinearRegressionDA, {"x_model": GaussianPredictors(covariance=-np.eye(N_FEATURES))}),
+        (PrivateNaiveBayesDA, {"n_values": [3, 3]}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_refuses_a_fit_refuses_it_before_anything_is_released(cls, params, monkeypatch):
+    """Catches a parameter that is looked at only once the budget is spent."""
+    mechanism, X, y = RAW[cls]
+    monkeypatch.setattr(LaplaceMechanism, "privatize", lambda *args, **kwargs: pytest.fail("released"))
+    with pytest.raises(ValueError, match=next(iter(params)) + "|min_ess|GaussianPredictors"):
+        cls(mechanism, **SHORT | params).fit(X, y)
+
+
+@pytest.mark.parametrize("cls", RAW)
+def test_a_warm_start_releases_nothing_a_second_time(cls, monkeypatch):
+    """Catches a second release of the same records, which no chain goes on with; the first fit stays."""
+    mechanism, X, y = RAW[cls]
+    model = cls(mechanism, warm_start=True, **SHORT).fit(X, y)
+    release = model.release_
+    monkeypatch.setattr(LaplaceMechanism, "privatize", lambda *args, **kwargs: pytest.fail("released"))
+    with pytest.raises(ValueError, match="warm_start=True with fit"):
+        model.set_params(n_draws=2).fit(X, y)
+    assert model.release_ is release
+    model.set_params(warm_start=False)
+    with pytest.raises(pytest.fail.Exception, match="released"):
+        model.fit(X, y)

@@ -436,6 +436,15 @@ def test_a_query_of_ones_own():
     with pytest.raises(ValueError, match="must define n_statistics"):
         query.statistic_names()
 
+    class Itself(Above):
+        def contributions(self, records):
+            return np.asarray(records, dtype=np.float64)
+
+    for records in ([[12345.0, 0.0], [12345.0, np.inf]], [[0.0, 1e308], [0.0, 1e308]], [[np.nan, 1.0]]):
+        with pytest.raises(ValueError, match="have a sum that is not finite") as error, np.errstate(over="ignore"):
+            Itself().value(records)  # confidential: no number of theirs is quoted
+        assert not any(word in str(error.value) for word in ("24690", "inf,", "[", "nan"))
+
     class Nothing(Query):
         pass
 

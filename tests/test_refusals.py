@@ -1,12 +1,14 @@
 """Slips that random bad inputs found (``tests/fuzz``), one of each kind: refused by name, before anything compiles."""
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from sklearn_dpmix import DPPenaltyMCMC, PrivateDPMixture
+from sklearn_dpmix import DPLogisticRegressionMCMC, DPPenaltyMCMC, PrivateDPMixture, PrivateNaiveBayesDA
 from sklearn_dpmix.datasets import three_normals_density
+from sklearn_dpmix.estimators._dp_budget import Budget
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import (
     DiscreteGaussianMechanism,
@@ -21,18 +23,31 @@ from sklearn_dpmix.mechanisms import (
 )
 from sklearn_dpmix.metrics import integrated_squared_error, mmd
 from sklearn_dpmix.mixings import PitmanYor
-from sklearn_dpmix.models import Banana, BinomialCount, GammaPrior, GaussianMean, LogisticLikelihood, StochasticSIR
+from sklearn_dpmix.models import (
+    Banana,
+    BetaPrior,
+    BinomialCount,
+    GammaPrior,
+    GammaProductPrior,
+    GaussianMean,
+    LogisticLikelihood,
+    NormalInverseGammaPrior,
+    StochasticSIR,
+)
 from sklearn_dpmix.privacy import (
     GaussianReleases,
     PrivacyGuarantee,
     PrivacyLedger,
+    SubsampledGaussianReleases,
+    _subsampled_gaussian,
     barker_rdp,
     epsilon_of,
     gaussian_delta,
     zcdp_to_approx_dp,
 )
 from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts, SmoothMedian
-from sklearn_dpmix.samplers import JainNeal
+from sklearn_dpmix.samplers import JainNeal, PrivateNormalApproximation
+from sklearn_dpmix.samplers._dp_target import Target
 
 X = np.full((6, 1), 0.5)
 LAPLACE = LaplaceMechanism(epsilon=1.0, bounds=(0, 1))
@@ -213,3 +228,81 @@ def test_a_private_fit_that_is_refused_leaves_the_earlier_one():
         with pytest.raises(ValueError):
             model.fit(records)
         assert model.theta_draws_ is draws and model.n_features_in_ == 1
+
+def test_a_number_of_values_of_another_shape_than_the_query_says_is_refused():
+    """Catches NumPy's own error of shapes that do not go together."""
+    mechanism = LaplaceMechanism(1.0, query=ClassFeatureCounts(2, [2, 3]))
+    for n_values in (np.ones((2, 2)), np.array(["2", "3"]), [2, 3, 2]):
+        with pytest.raises(ValueError, match="but the mechanism's query says"):
+            PrivateNaiveBayesDA(mechanism, n_values=n_values, n_records=6).fit(np.ones(10))
+
+
+def test_more_records_than_a_float_counts_are_refused():
+    """Catches an OverflowError of an array of integers."""
+    mechanism = LaplaceMechanism(1.0, query=ClassFeatureCounts(2, [2, 3]))
+    with pytest.raises(ValueError, match="n_records must be at most 9007199254740992"):
+        PrivateNaiveBayesDA(mechanism, n_records=2**64).fit(np.ones(10))
+
+
+@pytest.mark.parametrize("of", [np.longdouble, Fraction, lambda x: np.array(Fraction(x)), np.float16, np.array])
+def test_priors_are_the_same_in_any_kind_of_number(of):
+    """Catches parameters that are checked as floats and then used as they were given."""
+    for kind, parameters, theta in (
+        (BetaPrior, (2.0, 0.5), [[0.25]]),
+        (GammaPrior, (2.0, 0.5), [[3.0]]),
+        (NormalInverseGammaPrior, (1.0, 0.5, 2.0, 4.0), [[0.5, 2.0]]),
+    ):
+        usual, other = kind(*parameters), kind(*map(of, parameters))
+        other.check()
+        np.testing.assert_array_equal(
+            *(one.draw(np.random.default_rng(0), 5, None).astype(object) for one in (usual, other))
+        )
+        np.testing.assert_array_equal(*(one.log_density(np.array(theta)) for one in (usual, other)))
+
+
+def test_priors_of_a_beta_law_that_rounding_loses_are_refused():
+    """Catches a search for modes among rounding errors, which took ten seconds; and a draw of a = 0."""
+    for shape, rate in ((1e17, 0.1), (1.0, 1e-17), ((1.0, 1e10), 1e10)):
+        with pytest.raises(ValueError, match="must be at most 1e\\+09: beyond, the densities of beta laws are lost"):
+            GammaProductPrior(shape, rate).check()
+    tiny = GammaProductPrior(1e-17, 1.0)
+    tiny.check()
+    assert np.all(tiny.draw(np.random.default_rng(0), 5, None) > 0.0)
+
+
+def test_secure_of_a_normal_approximation_is_a_flag():
+    """Catches the truth of an array."""
+    with pytest.raises(ValueError, match="secure must be True or False"):
+        DPLogisticRegressionMCMC(
+            GaussianMechanism(1.0, 1e-6), sampler=PrivateNormalApproximation(secure=np.ones(2)), data_norm=1.0
+        ).fit(X, [0, 1, 0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("of", [np.float16, np.longdouble, np.float32])
+def test_bounds_of_private_releases_are_in_double_precision(of):
+    """Catches a sensitivity rounded in half precision, and a type that compiled code does not know."""
+    target = Target(GaussianMean(), np.zeros((3, 1)), of(0.5), of(0.25), of(0.5))
+    bound, width = target.ratio_bound(np.zeros(1), np.full(1, 0.3))
+    assert type(bound) is float and type(width) is float and bound == 0.5 * 0.3
+    assert type(target.gradient_bound(np.zeros(1), np.eye(1), of(0.125))[1]) is float
+    assert type(target.temperature) is float
+    assert type(DPPenaltyMCMC(noise_multiplier=of(2.0))._noise_multiplier()) is float
+
+
+@pytest.mark.parametrize("value", [np.True_, Fraction(1, 2), np.array(0.5), np.float32(0.5)], ids=repr)
+def test_numbers_of_any_kind_reach_compiled_code(value):
+    """Catches a field that is left out, or becomes an array of no axes: a page of the compiler's output."""
+    lowered = GaussianMean(sigma=value)._lower()
+    assert type(lowered.sigma) is float and lowered.sigma == float(value)
+    assert type(LogisticLikelihood(fit_intercept=np.True_)._lower().fit_intercept) is float
+
+
+def test_no_budget_is_planned_by_all_orders(monkeypatch):
+    """Catches a plan of batches that takes all Rényi orders at each of a dozen multipliers: half a minute."""
+    looked_at, log_excess = [], _subsampled_gaussian._log_excess
+    monkeypatch.setattr(
+        _subsampled_gaussian, "_log_excess", lambda *parts: looked_at.append(parts) or log_excess(*parts)
+    )
+    budget = Budget(DPPenaltyMCMC(GaussianMechanism(2.0, 1e-6)))
+    budget.smallest_multiplier(lambda m: [SubsampledGaussianReleases(m, 3, 14, 6)], 1e-3)
+    assert 0 < len(looked_at) < 1000

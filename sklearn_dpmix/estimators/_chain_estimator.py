@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._chains import start_chains
 from .._checkpoint import SoFar, differences, open_checkpoint
 from .._draws import convergence, summarise
-from .._parameters import check_array
+from .._parameters import MOST, check_array
 from .._random import as_seed_sequence
 from .._restore import check_draws
 from .._typing import Seed
@@ -27,6 +27,9 @@ from ._datatree import Contents, build_tree
 from ._long_run import LongRun
 from ._mixed import have_mixed, least, numbers
 from ._progress import CallbackSupportMixin
+
+#: What ``n_jobs`` may be.  0 jobs would fail when chains start: too late, where a budget was spent before.
+N_JOBS = [Interval(Integral, 1, MOST, closed="both"), Interval(Integral, -MOST, -1, closed="both"), None]
 
 
 class Run(NamedTuple):
@@ -153,7 +156,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         "n_warmup": [Interval(Integral, 0, None, closed="left")],
         "n_draws": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), AutoDraws],
         "thin": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state", np.random.Generator],
         "warm_start": ["boolean"],
         "checkpoint": [str, os.PathLike, None],

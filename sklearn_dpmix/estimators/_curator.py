@@ -3,12 +3,15 @@
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from .._parameters import check_array, numbers
+from .._parameters import check_array, numbers, positive_integer
 from ..queries import NoisyCount
+from ._auto_draws import draws_rule
 from ._chain_estimator import warn_user
 
 #: A release less likely than that for any data is worth a warning.
 IMPOSSIBLE = 1e-6
+#: Records beyond cannot be counted in floating point.
+LARGEST_COUNT = 2**53
 
 
 def check_curator(estimator, query_class):
@@ -69,6 +72,8 @@ def check_number(estimator, n_records):
         raise ValueError(f"{who}: n_records must say how many records are behind the release, got n_records=None")
     if isinstance(n_records, NoisyCount):
         n_records.check()
+    else:
+        positive_integer("n_records", n_records, most=LARGEST_COUNT)
 
 
 def check_query_release(estimator, S, query, n_records):
@@ -90,8 +95,21 @@ def number_of_records(n_records):
     return n_records, n_records, 0.0
 
 
-def check_raw(estimator, query):
-    """Raise, before any record is looked at, where a fit cannot privatise them."""
+def agrees(ours, theirs):
+    """Whether a parameter, a number or one for each, says what a query does."""
+    ours = numbers(ours)
+    return ours is not None and ours.shape in ((), np.shape(theirs)) and bool(np.all(ours == theirs))
+
+
+def check_raw(estimator, query, earlier):
+    """Raise, before any record is looked at and anything is spent, where a fit cannot privatise them and go on."""
+    draws_rule(estimator.n_draws)
+    if estimator.warm_start and "_run_" in earlier:
+        raise ValueError(
+            "warm_start=True with fit(X, y) for the second time: it would spend the budget on another release, with "
+            "which no chain goes on; release once, S = mechanism.privatize(...) of the columns (X, y), keep S, and "
+            "fit(S) with warm_start=True, or fit with warm_start=False"
+        )
     if estimator.checkpoint is not None:
         raise ValueError(
             f"checkpoint={estimator.checkpoint!r} with fit(X, y): each run would spend the budget on another release; "

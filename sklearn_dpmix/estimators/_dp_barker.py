@@ -181,7 +181,7 @@ class DPBarkerMCMC(WalkEstimator):
         if self.proposal_scale is not None or self.mechanism is None or not self._knows_range():
             return super()._scale(target, coordinates, 0.0)
         steps = typical_steps(len(coordinates.centre), self.move != "full")
-        widest = self.ratio_limit * Barker.widest(target, self.batch_size)
+        widest = float(self.ratio_limit) * Barker.widest(target, self.batch_size)
         best = 2.4 / (1 if self.move != "full" else len(coordinates.centre)) ** 0.5
 
         def is_fine(scale):
@@ -194,4 +194,4 @@ class DPBarkerMCMC(WalkEstimator):
         self.correction_error_ = correction.error
         move = self._move(target, coordinates, 0.0)
         batch_size = self.batch_size if self._uses_batches() else None
-        return Barker(target, coordinates, move, batch_size, correction, self.ratio_limit)
+        return Barker(target, coordinates, move, batch_size, correction, float(self.ratio_limit))

@@ -17,7 +17,7 @@ from ..samplers._dp_chain import PrivateChain
 from ..samplers._dp_moves import Coordinates
 from ..samplers._dp_optimum import private_optimum
 from ..samplers._dp_target import Target
-from ._chain_estimator import MonitoredDraws, warn_user
+from ._chain_estimator import N_JOBS, MonitoredDraws, warn_user
 from ._decorators import fit_context, with_callbacks
 from ._dp_inputs import DPInputs
 from ._progress import CallbackSupportMixin, Progress
@@ -54,7 +54,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         "secure": ["boolean"],
         "simulate": ["boolean"],
         "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
@@ -152,7 +152,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         return self.batch_size is not None
 
     def _noise_multiplier(self):
-        return self.noise_multiplier
+        return None if self.noise_multiplier is None else float(self.noise_multiplier)
 
     def _multiplier_for(self, budget, releases_of):
         return budget.smallest_multiplier(releases_of, 1e-9)

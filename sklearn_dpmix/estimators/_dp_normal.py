@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
 
+from .._parameters import check_flag
 from .._typing import Floats, Seed
 from ..privacy import PrivacyLedger
 from ..samplers import PrivateNormalApproximation
@@ -44,7 +45,7 @@ class DPNormal(DPInputs, BaseEstimator):
 
     @property
     def secure(self) -> bool:  # type: ignore[override]
-        return self.approximation.secure
+        return check_flag("secure", self.approximation.secure)
 
     def _check_ranges(self, model):
         """No log ratio is released."""

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._parameters import positive_integer
 from .._typing import Array, Floats, Seed
 from ..models import DirichletPrior
 from ..models._naive_bayes import NaiveBayes
@@ -32,6 +33,7 @@ from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
 from ._confidential import check_confidential, encode_labels
 from ._curator import (
+    agrees,
     check_curator,
     check_query_release,
     check_raw,
@@ -256,7 +258,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         query = check_curator(self, ClassFeatureCounts)
         n_classes, sizes = query._sizes()
         for name, ours, theirs in (("n_classes", self.n_classes, n_classes), ("n_values", self.n_values, sizes)):
-            if ours is not None and not np.array_equal(np.broadcast_to(ours, np.shape(theirs)), theirs):
+            if ours is not None and not agrees(ours, theirs):
                 raise ValueError(f"{name}={ours!r}, but the mechanism's query says {theirs}: leave {name} out")
         self.n_values_, n_records = np.array(sizes), self.n_records
         self.classes_ = public_classes(self.classes, n_classes)
@@ -264,7 +266,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
             S = check_query_release(self, X, query, n_records)
             self.n_features_in_ = len(sizes)
         else:
-            check_raw(self, query)
+            check_raw(self, query, earlier)
             named, (X, y) = X, check_confidential(self, X, y)
             check_shape(self, X, len(sizes))
             keep_names(self, named, X)
@@ -278,6 +280,8 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         tail = partial(self.mechanism.tail_probability, scale=self.mechanism.noise_scale_for(S.shape[1]))
         sampler, init = independent_tables(model, channel, S, n_records, tail), partial(start_tables, model, S[0])
         if sampler is None:
+            if y is None:
+                positive_integer("n_records", n_records)  # each is imputed
             sampler, init = CollapsedGibbs(), partial(start_records, model, value, n_records, S)
         advance = partial(advance_tables, (sampler._lower(), value, channel), S)
         restored = partial(restored_tables, model)

@@ -220,10 +220,12 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         query = check_curator(self, RegressionMoments)
         p, n_records = query.n_features, self.n_records
         problem_class = GivenDesign if self.x_model is None else NormalPredictors
+        if self.x_model is not None:
+            self.x_model.scaled(np.column_stack(query.record_bounds()))  # checked before anything is spent
         if y is None:
             S = check_query_release(self, X, query, n_records)
         else:
-            check_raw(self, query)
+            check_raw(self, query, earlier)
             named, (X, y) = X, check_confidential(self, X, y, y_numeric=True)
             check_shape(self, X, p)
             keep_names(self, named, X)

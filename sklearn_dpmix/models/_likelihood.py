@@ -34,7 +34,9 @@ class LikelihoodModel(Component):
     ``working_jacobian(phi)``                     dθ/dφ there
     ============================================  ====================================================================
 
-    With the ranges nothing is clipped, and the noise is what a move needs rather than what the worst move would.
+    With the ranges nothing is clipped, and the noise is what a move needs rather than what the worst move would.  A
+    log ratio or gradient that is not finite counts as 0: where some record may have one, 0 must be among what the
+    ranges are of, or that record moves a release further than its noise is made for.
 
     Examples
     --------

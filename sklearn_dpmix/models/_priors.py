@@ -12,6 +12,10 @@ from .._typing import Array, Floats
 
 #: Parameters beyond leave floating point once they are squared.
 SMALLEST, LARGEST = 1e-100, 1e100
+#: What a draw that rounds to 0 counts as: θ is positive.
+SMALLEST_DRAW = 1e-300
+#: Parameters of a beta law beyond, and gamma priors that are narrower, leave log densities no digits behind the point.
+LARGEST_BETA = 1e9
 
 
 class Prior(BaseEstimator):
@@ -85,12 +89,12 @@ class BetaPrior(Prior):
         return {"alpha": alpha, "alpha_total": float(alpha.sum())}
 
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
-        return np.clip(rng.beta(self.a, self.b, (size, 1)), 1e-300, 1.0 - 2.0**-53)  # inside, rounding or not
+        return np.clip(rng.beta(float(self.a), float(self.b), (size, 1)), SMALLEST_DRAW, 1.0 - 2.0**-53)
 
     def log_density(self, theta: Array) -> Floats:
-        x = theta[:, 0]
+        x, a, b = theta[:, 0], float(self.a), float(self.b)
         with np.errstate(divide="ignore", invalid="ignore"):
-            value = xlogy(self.a - 1.0, x) + xlog1py(self.b - 1.0, -x) - betaln(self.a, self.b)
+            value = xlogy(a - 1.0, x) + xlog1py(b - 1.0, -x) - betaln(a, b)
         return np.where((x > 0.0) & (x < 1.0), value, -np.inf)
 
 
@@ -174,10 +178,10 @@ class GammaPrior(Prior):
         return {"shape": float(self.shape), "rate": float(self.rate)}
 
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
-        return np.maximum(rng.gamma(self.shape, 1.0 / self.rate, (size, 1)), 1e-300)
+        return np.maximum(rng.gamma(float(self.shape), 1.0 / float(self.rate), (size, 1)), SMALLEST_DRAW)
 
     def log_density(self, theta: Array) -> Floats:
-        return _log_gamma(theta[:, 0], self.shape, self.rate)
+        return _log_gamma(theta[:, 0], float(self.shape), float(self.rate))
 
 
 class NormalInverseGammaPrior(Prior):
@@ -221,16 +225,18 @@ class NormalInverseGammaPrior(Prior):
         return {name: float(getattr(self, name)) for name in ("mean", "mean_precision", "shape", "scale")}
 
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
-        variance = self.scale / rng.gamma(self.shape, size=size)
-        mean = self.mean + np.sqrt(variance / self.mean_precision) * rng.standard_normal(size)
+        mean, mean_precision, shape, scale = self.fields(family).values()
+        variance = scale / rng.gamma(shape, size=size)
+        mean = mean + np.sqrt(variance / mean_precision) * rng.standard_normal(size)
         return np.column_stack([mean, variance])
 
     def log_density(self, theta: Array) -> Floats:
         mean, variance = theta.T
+        centre, mean_precision, shape, scale = self.fields(None).values()
         inside = np.where(variance > 0.0, variance, 1.0)
-        value = _log_gamma(1.0 / inside, self.shape, self.scale) - 2.0 * np.log(inside)  # 1/σ² is a gamma
-        of_mean = inside / self.mean_precision
-        value += -0.5 * np.log(2.0 * np.pi * of_mean) - 0.5 * (mean - self.mean) ** 2 / of_mean
+        value = _log_gamma(1.0 / inside, shape, scale) - 2.0 * np.log(inside)  # 1/σ² is a gamma
+        of_mean = inside / mean_precision
+        value += -0.5 * np.log(2.0 * np.pi * of_mean) - 0.5 * (mean - centre) ** 2 / of_mean
         return np.where(variance > 0.0, value, -np.inf)
 
 
@@ -241,12 +247,13 @@ class GammaProductPrior(Prior):
     ----------
     shape : float or pair of floats, default=1.0
     rate : float or pair of floats, default=0.1
-        Positive; one number stands for both parameters.
+        Positive; one number stands for both parameters.  ``shape`` and the mean ``shape/rate`` are at most 10⁹: beyond,
+        log densities of beta laws are lost in rounding.
 
     Raises
     ------
     ValueError
-        On use, for what is not one or two positive numbers.
+        On use, for what is not one or two positive numbers of such a size.
 
     Examples
     --------
@@ -269,6 +276,12 @@ class GammaProductPrior(Prior):
                     f"to {LARGEST:g} for floating point, got {name}="
                     f"{getattr(self, name)!r}"
                 )
+        shape, mean = numbers(self.shape), numbers(self.shape) / numbers(self.rate)
+        if not (np.all(shape <= LARGEST_BETA) and np.all(mean <= LARGEST_BETA)):
+            raise ValueError(
+                f"shape of GammaProductPrior, and its mean shape/rate, must be at most {LARGEST_BETA:g}: beyond, the "
+                f"densities of beta laws are lost in rounding; got shape={self.shape!r}, rate={self.rate!r}"
+            )
 
     def fields(self, family: Any) -> Any:
         return {
@@ -278,7 +291,7 @@ class GammaProductPrior(Prior):
 
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         fields = self.fields(family)
-        return rng.gamma(fields["shape"], 1.0 / fields["rate"], (size, 2))
+        return np.maximum(rng.gamma(fields["shape"], 1.0 / fields["rate"], (size, 2)), SMALLEST_DRAW)
 
 
 def _log_gamma(x, shape, rate):

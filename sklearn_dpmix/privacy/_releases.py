@@ -30,6 +30,8 @@ class Releases:
     """
 
     n_releases: int
+    #: whether (α-1)·rdp(α) is convex in α, as the log of a moment is: accountants then look at few orders
+    _log_moment_is_convex = False
 
     @property
     def mu(self) -> float | None:
@@ -97,6 +99,7 @@ class GaussianReleases(Releases):
 
     noise_multiplier: float
     n_releases: int = 1
+    _log_moment_is_convex = True
 
     def __post_init__(self):
         check_number("noise_multiplier", self.noise_multiplier, 0)

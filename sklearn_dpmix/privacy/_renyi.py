@@ -19,15 +19,17 @@ def renyi_epsilon(rdp, delta, orders=ORDERS):
     """
     if log_total_variation(rdp) <= np.log(delta):
         return 0.0
-    with np.errstate(invalid="ignore"):
-        return max(
-            0.0, float(np.min(rdp + np.log1p(-1.0 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1.0)))
-        )
+    return max(0.0, float(np.min(epsilons(rdp, delta, orders))))
 
 
 def renyi_log_delta(rdp, epsilon, orders=ORDERS):
     """Return log of the least δ for which divergences at ``orders`` imply (ε, δ)-DP: the same bounds, solved for δ."""
     return float(min(np.min(log_deltas(rdp, epsilon, orders)), log_total_variation(rdp)))
+
+
+def epsilons(rdp, delta, orders=ORDERS):
+    """Return ε of each order on its own."""
+    return rdp + np.log1p(-1.0 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1.0)
 
 
 def log_deltas(rdp, epsilon, orders=ORDERS):

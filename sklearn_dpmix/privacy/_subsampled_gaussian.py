@@ -40,8 +40,9 @@ from ._releases import GaussianReleases, Releases, times
 
 #: Relative excess of the integral (3), far above what quadrature and rounding do to it: never at the cost of privacy.
 MARGIN = 1e-10
-#: Intervals (or panels in one) of an integral that are looked at; orders that need more get no amplification.
-MOST_WORK = 20_000
+#: Intervals of an integral that are looked at, and panels in one of them, that is multipliers from 0.02 on, below which
+#: a release costs a thousand nats; orders that need more get no amplification.
+MOST_WORK, MOST_PANELS = 20_000, 200
 #: Intervals in which the integrand is below e^-NEGLIGIBLE of the largest are left out; there are at most MOST_WORK.
 NEGLIGIBLE = 50.0
 
@@ -94,6 +95,7 @@ class SubsampledGaussianReleases(Releases):
     batch_size: int
     n_records: int
     n_releases: int = 1
+    _log_moment_is_convex = True  # by (2), α(α-1)·γ^(α-2) is one of a measure over γ
 
     def __post_init__(self):
         check_number("noise_multiplier", self.noise_multiplier, 0)
@@ -145,7 +147,7 @@ def _log_excess(q, s, alpha):
     """
     n_intervals = ((alpha - 0.5) * s + 10.0) / 2.0
     n_panels = 4.0 * max(1.0, s)
-    if max(n_intervals, n_panels) > MOST_WORK:
+    if n_intervals > MOST_WORK or n_panels > MOST_PANELS:
         return inf
     ends = 2.0 * np.arange(ceil(n_intervals) + 1)
     rough = _log_integrand(np.maximum(ends, 1e-3), q, s, alpha)

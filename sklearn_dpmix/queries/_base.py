@@ -110,8 +110,8 @@ class Query(BaseEstimator):
         total = contributions.sum(axis=0)
         if not np.all(np.isfinite(total)):
             raise ValueError(
-                f"{type(self).__name__}.contributions(records) sum to {total.tolist()}, which noise cannot hide: every "
-                "contribution must be finite"
+                f"{type(self).__name__}.contributions(records) have a sum that is not finite, which noise cannot hide: "
+                "every contribution must be finite, and so must their sum"
             )
         return total
 

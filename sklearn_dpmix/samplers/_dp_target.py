@@ -35,7 +35,8 @@ class Target:
             X = _clipped(model, X)
         passes = CompiledPass if hasattr(model, "record_log_ratio") else PlainPass
         self.model, self.n_records, self.is_private = model, len(X), is_private
-        self.clip_bound, self.gradient_clip_bound, self.temperature = clip_bound, gradient_clip_bound, temperature
+        self.clip_bound, self.gradient_clip_bound = as_float(clip_bound), as_float(gradient_clip_bound)
+        self.temperature = float(temperature)
         self._passes = passes(model, np.ascontiguousarray(X))
 
     # ---------------------------------------------------------------- public: of θ alone
@@ -67,7 +68,7 @@ class Target:
 
     def gradient_bound(self, theta, frame, clip_bound=None):
         """The same of gradients Fᵀg; ``clip_bound`` goes before the target's own."""
-        bound = self.gradient_clip_bound if clip_bound is None else clip_bound
+        bound = self.gradient_clip_bound if clip_bound is None else float(clip_bound)
         if bound is not None:
             return bound, 2.0 * bound * ROUNDING
         if not self.is_private:
@@ -97,6 +98,11 @@ class Target:
     def batch(self, source, size, order):
         """The numbers of ``size`` records without replacement; ``order``, a permutation, is shuffled for it."""
         return self._passes.batch(source, size, order)
+
+
+def as_float(bound):
+    """A bound in double precision, whatever it was given in: it is the sensitivity that noise is made for."""
+    return None if bound is None else float(bound)
 
 
 def has_range(model, method, theta):

@@ -19,7 +19,7 @@ from sklearn_dpmix.privacy import (
 from sklearn_dpmix.privacy import _ledger_file as ledger_file
 
 from .cases import ALLOWED, FORBIDDEN, Wrong
-from .subjects import family
+from .parts import family
 from .values import NUMBERS
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from .cases import SEED, Case, Wrong, complain_of_error, draw_case, wrong_in
-from .subjects import EXEMPT, LEFT_OUT, SUBJECTS, public
+from .subjects import EXEMPT, SUBJECTS, public
 from .values import NUMBERS, OTHERS
 from .worker import SECONDS, Watch
 
@@ -50,7 +50,6 @@ def test_every_parameter_of_a_constructor_is_fuzzed(name):
     """Catches a parameter that is added and never spoilt."""
     parameters = [one for one in inspect.signature(SUBJECTS[name].make).parameters if one != "self"]
     assert sorted(SUBJECTS[name].given()) == sorted(parameters)
-    assert all(target in parameters for owner, target in LEFT_OUT if owner == name)
 
 
 def test_every_bad_value_can_be_made():
