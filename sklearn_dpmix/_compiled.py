@@ -20,6 +20,7 @@ import types as pytypes
 import uuid
 from functools import cache
 from numbers import Real
+from typing import Any
 
 import numba
 import numpy as np
@@ -46,7 +47,7 @@ from sklearn.base import BaseEstimator
 
 from ._typing import Function
 
-__all__ = ["Component", "Value", "compiled", "entry", "helper", "lower"]
+__all__ = ["Component", "Value", "compiled", "entry", "helper", "lower", "sums_helper"]
 
 _OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
@@ -110,12 +111,17 @@ class _Helper(CPUDispatcher):
         return compiled
 
 
-def helper(function: Function) -> Function:
+def helper(function: Function, **options: Any) -> Function:
     """Compile a function into its callers; never cached by itself, and plain Python when Python calls it."""
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return function
-    options = _OPTIONS | {"no_cpython_wrapper": True, "_nrt": _counts_references(function)}
+    options = {**_OPTIONS, "no_cpython_wrapper": True, "_nrt": _counts_references(function), **options}
     return _Helper(function, targetoptions=options, pipeline_class=_PartCompiler)  # type: ignore[return-value]
+
+
+def sums_helper(function: Function) -> Function:
+    """A helper whose sums may be taken in another order, as loops need that add up several numbers at a time."""
+    return helper(function, fastmath={"reassoc", "contract"})
 
 
 def _counts_references(function):

@@ -18,6 +18,7 @@ from .samplers import (
     Imputed,
     Interweaved,
     JainNeal,
+    MixingMeasure,
     MixtureSampler,
     Neal2,
     Neal3,
@@ -27,7 +28,7 @@ from .samplers import (
     Slice,
     Surrogate,
 )
-from .samplers._auto import has_conditional, has_marginal
+from .samplers._auto import has_conditional, has_marginal, has_noised, is_gamma_process
 
 KERNELS = {
     "beta": BetaKernel,
@@ -49,6 +50,7 @@ SAMPLERS = {
     "imputed": Imputed,
     "interweaved": Interweaved,
     "jain_neal": JainNeal,
+    "mixing_measure": MixingMeasure,
     "neal2": Neal2,
     "neal3": Neal3,
     "neal5": Neal5,
@@ -160,6 +162,16 @@ def check_composition(mechanism, kernel, mixing, sampler):
         raise ValueError(
             f"sampler {who} needs additive noise of one scale for all records, such as LaplaceMechanism(epsilon=1.0, "
             f'bounds=(0, 1)), got mechanism={mechanism!r}: use sampler="auto"'
+        )
+    if sampler.needs_noised_kernel and not has_noised(mechanism, kernel):
+        raise ValueError(
+            f"sampler {who} needs the densities of the kernel's records under noise at many places at once, which "
+            f'mechanism={mechanism!r} does not offer for {type(kernel).__name__}: use sampler="auto"'
+        )
+    if sampler.needs_gamma_process and not is_gamma_process(mixing):
+        raise ValueError(
+            f"sampler {who} walks over Dirichlet processes of a concentration of at most {sampler.max_concentration:g} "
+            f'(or such a prior mean of it), got mixing={mixing!r}: use sampler="auto"'
         )
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""An exponential that LLVM vectorises; the one of the C library is a call, and a loop that calls stays scalar."""
+"""Elementary functions that LLVM vectorises; those of the C library are calls, and a loop that calls stays scalar."""
 
 import math
 
@@ -6,6 +6,7 @@ import numba
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
+from scipy.special import erfcx as _erfcx
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238  # 32 leading bits of log(2): its product with an exponent is exact
@@ -75,3 +76,93 @@ def _exp_bounded_compiled(x):
 
 
 exp_bounded = _exp_bounded_python if numba.config.DISABLE_JIT else _exp_bounded_compiled  # type: ignore[attr-defined]
+
+
+# --- logarithm -------------------------------------------------------------------------------------------------------
+
+_LN2 = 0.6931471805599453
+_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  # of √½
+_EXPONENT_MASK = 0xFFF0000000000000
+
+
+@intrinsic
+def _mantissa(typingctx, x):
+    """``m`` in [√½, √2) with ``x = m·2**k``."""
+    double, integer = ir.DoubleType(), ir.IntType(64)
+
+    def codegen(context, builder, signature, args):
+        bits = builder.bitcast(args[0], integer)
+        exponent = builder.and_(builder.sub(bits, integer(_SQRT_HALF_BITS)), integer(_EXPONENT_MASK))
+        return builder.bitcast(builder.sub(bits, exponent), double)
+
+    return types.float64(types.float64), codegen
+
+
+@intrinsic
+def _exponent(typingctx, x):
+    """That ``k``, without a conversion from integers, which not every processor has for vectors."""
+    double, integer = ir.DoubleType(), ir.IntType(64)
+
+    def codegen(context, builder, signature, args):
+        bits = builder.bitcast(args[0], integer)
+        shifted = builder.sub(bits, integer(_SQRT_HALF_BITS - (1023 << 52)))
+        number = builder.or_(builder.lshr(shifted, integer(52)), integer(0x4330000000000000))  # 2**52 + k + 1023
+        return builder.fsub(builder.bitcast(number, double), double(4503599627370496.0 + 1023.0))
+
+    return types.float64(types.float64), codegen
+
+
+@njit(nogil=True, error_model="numpy")
+def _log_positive_compiled(x):
+    """Logarithm of a positive normal number, without a branch or a call: relative error below 4e-16.
+
+    log m = 2 artanh((m - 1)/(m + 1)) on [√½, √2), by its series.
+    """
+    m = _mantissa(x)
+    s = (m - 1.0) / (m + 1.0)
+    t = s * s
+    t2 = t * t
+    t4 = t2 * t2
+    low = _fma(_fma(t, 1.0 / 9.0, 1.0 / 7.0), t2, _fma(t, 1.0 / 5.0, 1.0 / 3.0))
+    high = _fma(_fma(t, 1.0 / 17.0, 1.0 / 15.0), t2, _fma(t, 1.0 / 13.0, 1.0 / 11.0))
+    p = _fma(_fma(t4, 1.0 / 19.0, high), t4, low)
+    return _fma(_exponent(x), _LN2, _fma(2.0 * s * t, p, 2.0 * s))
+
+
+log_positive = math.log if numba.config.DISABLE_JIT else _log_positive_compiled  # type: ignore[attr-defined]
+
+
+# --- scaled complementary error function -----------------------------------------------------------------------------
+
+
+@njit(nogil=True, error_model="numpy")
+def _erfcx_positive_compiled(x):
+    """exp(x²) erfc(x) for x >= 0, without a branch or a call: relative error below 3e-15.
+
+    (1 + 2x) erfcx(x) is smooth in t = (x - 15/4)/(x + 15/4) on [-1, 1]: a polynomial of degree 22 in t, through
+    Chebyshev nodes.
+    """
+    t = (x - 3.75) / (x + 3.75)
+    t2 = t * t
+    t4 = t2 * t2
+    a = _fma(_fma(0.08227673848990491, t, 0.0035854154854917247), t2, _fma(-0.14024059858554389, t, 1.2375126308378266))
+    b = _fma(
+        _fma(0.028362277352733275, t, -0.058693398570658535), t2, _fma(0.09230432116620868, t, -0.10880393014287201)
+    )
+    c = _fma(-0.00029015572139252585, t, 0.0002937145930186584)
+    c = _fma(c, t2, _fma(0.0017556262738538694, t, -0.009746579729251267))
+    d = _fma(-9.80323693042519e-07, t, -1.1436799721958649e-05)
+    d = _fma(d, t2, _fma(2.2388353010451433e-05, t, 5.1645887598485126e-05))
+    e = _fma(1.838657552507495e-08, t, -2.4734211436775337e-07)
+    e = _fma(e, t2, _fma(-4.996859192913264e-08, t, 1.740412675311292e-06))
+    f = _fma(-2.5189327430339028e-09, t2, _fma(-1.8753083840601664e-09, t, 3.143469601034076e-08))
+    p = _fma(_fma(f, t4, e), t4, d)
+    p = _fma(_fma(p, t4, c), t4, b)
+    return _fma(p, t4, a) / (1.0 + 2.0 * x)
+
+
+def _erfcx_positive_python(x):
+    return float(_erfcx(x))
+
+
+erfcx_positive = _erfcx_positive_python if numba.config.DISABLE_JIT else _erfcx_positive_compiled  # type: ignore[attr-defined]

@@ -73,7 +73,8 @@ def cases():
     random_mixing = DirichletProcess(concentration=None, prior=(2.0, 2.0))
     return {
         "neal8": lambda: under(noise, RECORDS, sampler="neal8", mixing=random_mixing),
-        "interweaved": lambda: under(noise, RECORDS),
+        "interweaved": lambda: under(noise, RECORDS, sampler="interweaved"),
+        "mixing measure": lambda: under(noise, RECORDS, mixing=random_mixing),
         "surrogate": lambda: under(noise, RECORDS, sampler="surrogate"),
         "slice": lambda: under(noise, RECORDS, sampler="slice"),
         "neal5": lambda: under(noise, RECORDS, sampler="neal5", mixing=MixtureOfFiniteMixtures()),

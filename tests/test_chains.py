@@ -53,8 +53,8 @@ def assert_same_fit(one, other):
         np.testing.assert_equal(getattr(one, name, None), getattr(other, name, None), err_msg=name)
     for left, right in zip(one._run_.chains, other._run_.chains, strict=True):
         assert left.rng_state == right.rng_state
-        for name in ("alloc", "records"):
-            np.testing.assert_array_equal(getattr(left.state, name), getattr(right.state, name))
+        for name, part, other_part in zip(left.state._fields, left.state, right.state, strict=True):
+            np.testing.assert_array_equal(part, other_part, err_msg=name)
     np.testing.assert_array_equal(one.score_samples(RELEASE), other.score_samples(RELEASE))
     np.testing.assert_array_equal(one.predict(RELEASE), other.predict(RELEASE))
 

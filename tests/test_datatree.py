@@ -38,7 +38,7 @@ RELEASE = LOCAL.privatize((TRUTH + np.random.default_rng(1).normal(0.0, 0.7, 80)
 
 @pytest.fixture(scope="module")
 def mixture():
-    model = PrivateDPMixture(LOCAL, n_chains=2, n_warmup=200, n_draws=200, random_state=0)
+    model = PrivateDPMixture(LOCAL, sampler="interweaved", n_chains=2, n_warmup=200, n_draws=200, random_state=0)
     return model.fit(pd.DataFrame(RELEASE, columns=["score"]))
 
 

@@ -124,7 +124,8 @@ def test_attributes_have_their_shapes(fitted):
     assert fitted.kernel_.scale is not None
     assert fitted.mixing_.concentration == 1.0
     assert fitted.sampler_.get_params() is not None
-    assert 0 < fitted.acceptance_rate_ <= 1
+    assert not hasattr(fitted, "acceptance_rate_")  # no records are proposed
+    assert 0 < clone(fitted).set_params(sampler="interweaved").fit(RELEASE).acceptance_rate_ <= 1
 
 
 def test_weights_belong_to_occupied_clusters(fitted):

@@ -158,6 +158,7 @@ SAMPLERS = {
     "conditional": (Conditional(), 2),
     "neal8": (Neal8(), 2),
     "auto": ("auto", 3),
+    "interweaved": (Interweaved(), 3),
     "neal2": (Neal2(), 3),
     "neal3": (Neal3(), 3),
     "split-merge on neal3": (JainNeal(Neal3(), n_attempts=2, n_scans=1), 2),
@@ -169,6 +170,7 @@ NIGHTLY = {
     ("slice", "gaussian", 1),
     ("neal8", "gaussian", 1),
     ("auto", "gaussian", 1),
+    ("interweaved", "gaussian", 1),
     ("slice", "laplace", 2),
     ("conditional", "laplace", 2),
     ("neal8", "laplace", 2),
@@ -188,6 +190,7 @@ NIGHTLY = {
 }
 COMBINATIONS = [
     *product(SIX, ("laplace", "gaussian"), (1, 2)),
+    *product(("interweaved",), ("laplace", "gaussian"), (1,)),
     *product((*SIX, "neal2", "neal3"), ("none",), (1,)),
     *product((*SIX, "neal2", "neal3"), ("none",), (2,)),
     *product(("neal5", "slice", "conditional", "neal8", "auto"), ("pitman-yor",), (1,)),
@@ -311,7 +314,7 @@ def test_posterior_is_exact(sampler, channel, d):
 @pytest.mark.parametrize(("pass_", "rate"), [("gibbs", 1e-3), ("urn", 1.0)])
 @pytest.mark.parametrize(("channel", "d"), [("laplace", 1), pytest.param("gaussian", 2, marks=pytest.mark.nightly)])
 def test_both_passes_of_the_interweaved_sampler_are_exact(channel, d, pass_, rate, monkeypatch):
-    """``auto`` chooses its passes by the urn's acceptance, so that one of them hides in most cases: here each has 95 %.
+    """Passes are chosen by the urn's acceptance, so that one of them hides in most cases: here each has 95 %.
 
     Catches a mistake in the Gibbs pass or in the moves of records, which an urn pass in the next sweep would wash out.
     """
@@ -323,7 +326,7 @@ def test_both_passes_of_the_interweaved_sampler_are_exact(channel, d, pass_, rat
 
     monkeypatch.setattr(Interweaved, "init", init)
     for seed, name in enumerate(CASES[channel, d]):
-        check("auto", channel, d, name, seed=seed, n_warmup=0)  # no warm-up: nothing is tuned
+        check("interweaved", channel, d, name, seed=seed, n_warmup=0)  # no warm-up: nothing is tuned
 
 
 @pytest.fixture

@@ -26,9 +26,10 @@ LAYERS = {
     "kernels": {"_compiled", "_numeric", "_beta", "_vector", "_parameters", "_restore"},
     "mixings": {"_compiled", "_numeric", "_vector"},
     "_linear": {"_compiled"},
+    "_nodes": {"_compiled"},
     "models": {"_beta", "_compiled", "_linear", "_numeric", "_parameters"},
     "queries": {"_parameters", "_random", "models", "privacy"},
-    "samplers": {"_compiled", "_linear", "_numeric", "_parameters", "_restore", "_vector"},
+    "samplers": {"_compiled", "_linear", "_nodes", "_numeric", "_parameters", "_restore", "_vector"},
     "plotting": {"_draws", "_parameters", "_partition", "metrics"},
 }
 

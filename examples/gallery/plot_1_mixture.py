@@ -56,4 +56,4 @@ plt.show()
 
 for epsilon, (model, _) in fits.items():
     low, high = np.quantile(model.n_clusters_draws_, [0.025, 0.975])
-    print(f"ε = {epsilon:4g}: {low:.0f} to {high:.0f} clusters, {model.acceptance_rate_:.2f} of proposals accepted")
+    print(f"ε = {epsilon:4g}: {low:.0f} to {high:.0f} clusters")

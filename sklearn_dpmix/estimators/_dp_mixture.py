@@ -59,8 +59,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     mixing : DirichletProcess or PitmanYor, optional
         Prior on the partition.  None: a Dirichlet process with concentration 1.
     sampler : str or sampler object, default="auto"
-        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "interweaved", "surrogate", "neal5", "slice",
-        "conditional", "neal8" or, on noise-free records, "reuse", "neal2" and "neal3".  All are exact.
+        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "surrogate", "neal5",
+        "slice", "conditional", "neal8" or, on noise-free records, "reuse", "neal2" and "neal3".  All are exact.
     n_records : int, optional
         Number of confidential records, for a mechanism that releases a statistic of all of them.
     n_chains : int, default=4
@@ -104,6 +104,9 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         Share of accepted record proposals (samplers with an accept step).
     min_acceptance_ : float
         Smallest acceptance probability met: at least exp(-ε) where Proposition 1 of the paper holds.
+    compression_error_ : float
+        Largest error of the log likelihood of all records, over 100 draws, from nodes that stand for them; only of
+        ``MixingMeasure``.
     n_iter_ : int
         Sweeps of each chain, warm-up included.
 
@@ -228,14 +231,18 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
 
     def _sample(self, values, Z, release, keep, earlier):
         sampler = self.sampler_
+        seen = sampler.summarise(values, Z, release)
 
         def init(rng):  # records near a guess, which is not kept: it is as large as the release
             guess = Z if self.kernel_.absorbs_noise else self.kernel_.nearest(release.guess())
-            return sampler.init(values, Z, guess, self.kernel_.sizes(self._n_features_), rng)
+            return sampler.init(values, seen, guess, self.kernel_.sizes(self._n_features_), rng)
 
-        advance = partial(_advance, sampler, values, Z)
-        restored = partial(sampler.restored, values, Z, self.kernel_, self.mixing_)
+        advance = partial(_advance, sampler, values, seen)
+        restored = partial(sampler.restored, values, seen, self.kernel_, self.mixing_)
         self._advance_chains(Z, init, advance, keep, earlier, restored, self._check_draws)
+        error = sampler.compression_error(values, Z, release, seen, self._draws_.flat)
+        if error is not None:
+            self.compression_error_ = error
 
     def _check_draws(self, draws):
         """Raise ValueError where draws of a checkpoint are none of this kernel and mixing."""
@@ -440,6 +447,7 @@ def copies(*parts):
 
 
 def _advance(sampler, values, Z, state, rng, n_sweeps, n_warmup, thin):
-    Z = np.asarray(Z)
-    Z.flags.writeable = False
+    if isinstance(Z, np.ndarray):  # another process may have it as a memory map
+        Z = np.asarray(Z)
+        Z.flags.writeable = False
     return sampler.advance(values, Z, state, rng, n_sweeps, n_warmup, thin)

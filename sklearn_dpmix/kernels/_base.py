@@ -95,6 +95,9 @@ class Kernel(Component):
     tilts: frozenset[str] = frozenset()
     #: tilts of one feature given the others, drawn after ``condition``
     conditional_tilts: frozenset[str] = frozenset()
+    #: what mechanisms call its records where they offer the densities of its noised ones, at many places at once; of
+    #: the class that sets it alone, not of those that derive from it
+    noised_as: str | None = None
     #: whether features are independent given θ
     is_product = True
     #: True where the kernel's likelihood is that of the *release*, the noise included (paper §3.3)

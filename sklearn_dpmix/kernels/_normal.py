@@ -51,6 +51,7 @@ class NormalKernel(Kernel):
     """
 
     tilts = frozenset({"flat", "linear", "quadratic"})
+    noised_as = "normal"
     _N_PARAMS = 4  # a feature: μ, σ, 1/σ, log σ
     _PER_FEATURE = "mean", "mean_precision", "shape", "scale"
 

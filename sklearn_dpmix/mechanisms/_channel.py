@@ -62,6 +62,9 @@ class RecordChannel(Component):
     has_sources = False
     #: whether it is additive noise, not of integers, with one scale for all records
     is_common = False
+    #: kernels' ``noised_as`` whose densities under the noise are offered, by ``fill_normal`` and the like; by the class
+    #: that sets it alone, not by those that derive from it
+    noised_kernels: frozenset[str] = frozenset()
     #: whether releases are integers
     is_discrete = False
     #: kurtosis of additive noise, where it is known

@@ -1,7 +1,7 @@
 """Gaussian noise: approximate or concentrated privacy from L2 sensitivity (Balle & Wang 2018; Bun & Steinke 2016)."""
 
 import warnings
-from math import inf, log, pi
+from math import hypot, inf, log, pi
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from .._compiled import compiled
-from .._typing import Array, Seed
+from .._typing import Array, Floats, Seed
 from ..privacy import gaussian_delta, gaussian_scale
 from ._additive import AdditiveMechanism
 from ._calibrated import GaussianCalibrated
+from ._noised_normal import fill_normal_gaussian
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 
@@ -65,6 +66,7 @@ class GaussianMechanism(GaussianCalibrated):
 
     calibrations = ("analytic", "classical")
     secure_noise = "gaussian"
+    noised_kernels = frozenset({"normal"})
     piece_shape = "quadratic"
     kurtosis = 3.0
 
@@ -87,6 +89,14 @@ class GaussianMechanism(GaussianCalibrated):
         if self.calibration == "analytic":
             return float(self.delta)
         return gaussian_delta(epsilon, rho) if rho < inf else 1.0
+
+    def folded(self, z: Floats) -> Floats:
+        """Releases of one feature that say the same of every population: these."""
+        return z
+
+    def node_spacing(self, sd: float) -> float:
+        """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
+        return max(4.0 * sd, 1.25 * hypot(sd, float(self.noise_scale)))
 
     def noise_variance(self, n_features: int | None = None) -> Any:
         return float(np.mean(np.square(self.noise_scale_for(n_features))))
@@ -152,3 +162,8 @@ class GaussianMechanism(GaussianCalibrated):
         if p == 2:
             return hi, inf, hi, self.log_noise(z - hi, sd), 0.0, 0.0
         return lo, hi, z, self.log_noise(0.0, sd), 0.0, 1.0 / (sd * sd)
+
+    @compiled
+    def fill_normal(self, x, ends, mean, log_variance, out):
+        """g(x | μ, σ²) of a normal kernel at all places x, and its derivatives (``_noised_normal``)."""
+        fill_normal_gaussian(x, ends, self.low[0], self.high[0], self.noise[0], mean, log_variance, out)

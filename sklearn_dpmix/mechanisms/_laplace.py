@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import compiled
-from .._typing import Array
+from .._typing import Array, Floats
 from ._calibrated import LaplaceCalibrated
+from ._noised_normal import fill_normal_laplace
 
 
 class LaplaceMechanism(LaplaceCalibrated):
@@ -59,6 +60,7 @@ class LaplaceMechanism(LaplaceCalibrated):
     """
 
     secure_noise = "laplace"
+    noised_kernels = frozenset({"normal"})
     piece_shape = "linear"
     kurtosis = 6.0
 
@@ -66,6 +68,15 @@ class LaplaceMechanism(LaplaceCalibrated):
     def is_common(self) -> bool:  # type: ignore[override]
         """Whether all records have one noise scale."""
         return np.size(self.noise_scale) == 1
+
+    def folded(self, z: Floats) -> Floats:
+        """Releases of one feature that say the same of every population: beyond the bounds all densities fall alike."""
+        bounds = self.bounds_for(1)
+        return z if bounds is None or not self.clamp else np.clip(z, *bounds[0])
+
+    def node_spacing(self, sd: float) -> float:
+        """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
+        return 4.0 * sd
 
     def noise_variance(self, n_features: int | None = None) -> Any:
         return float(np.mean(2.0 * np.square(self.noise_scale_for(n_features))))
@@ -117,3 +128,8 @@ class LaplaceMechanism(LaplaceCalibrated):
         if p == 1:
             return lo, peak, z, -log(2.0 * b), 1.0 / b, 0.0
         return peak, hi, z, -log(2.0 * b), -1.0 / b, 0.0
+
+    @compiled
+    def fill_normal(self, x, ends, mean, log_variance, out):
+        """g(x | μ, σ²) of a normal kernel at all places x, and its derivatives (``_noised_normal``)."""
+        fill_normal_laplace(x, ends, self.low[0], self.high[0], self.noise[0], mean, log_variance, out)

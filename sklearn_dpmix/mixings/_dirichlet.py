@@ -25,6 +25,9 @@ class DirichletProcess(Component):
     DirichletProcess(concentration=None, prior=(2.0, 1.0))
     """
 
+    #: whether the mixing measure is a gamma process divided by its sum
+    is_gamma_process = True
+
     def __init__(self, concentration: float | None = 1.0, prior: tuple[float, float] | None = None) -> None:
         self.concentration = concentration
         self.prior = prior
@@ -49,6 +52,11 @@ class DirichletProcess(Component):
     def random_part(self) -> str | None:
         """What has draws of its own beside the partition, by name; None where the concentration is fixed."""
         return None if self.prior is None else "concentration"
+
+    @property
+    def expected_concentration(self) -> float:
+        """The concentration, or its prior mean."""
+        return float(self.concentration if self.prior is None else self.prior[0] / self.prior[1])
 
     @compiled
     def fresh_weight(self, concentration, n_clusters):

@@ -15,6 +15,7 @@ from ._dp_optimum import PrivateNewton
 from ._imputed import Imputed
 from ._interweaved import Interweaved
 from ._jain_neal import JainNeal
+from ._measure import MixingMeasure
 from ._neal5 import Neal5
 from ._neal8 import Neal8
 from ._normal_approximation import PrivateNormalApproximation
@@ -32,6 +33,7 @@ __all__ = [
     "Interweaved",
     "JainNeal",
     "MarkovABC",
+    "MixingMeasure",
     "MixtureSampler",
     "Neal2",
     "Neal3",

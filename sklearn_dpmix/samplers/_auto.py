@@ -7,6 +7,7 @@ from ._cells import Cells
 from ._conditional import Conditional
 from ._imputed import Imputed
 from ._interweaved import Interweaved
+from ._measure import MixingMeasure
 from ._neal5 import Neal5
 from ._neal8 import Neal8
 from ._reuse import ReUse
@@ -19,7 +20,8 @@ class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
-    where the channel has cells, else ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where that
+    where the channel has cells, else ``MixingMeasure`` for one feature where it takes kernel, noise and mixing, else
+    ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where that
     takes the channel), or ``Imputed`` where features are correlated; where the kernel lacks what that needs,
     ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes
     that ``Neal8``, or ``Neal5`` on a histogram.
@@ -42,9 +44,33 @@ class Auto(MixtureSampler):
                 return Conditional()
             return Neal5() if mechanism.is_histogram else Neal8()
         if can_interweave(kernel):
+            if has_noised(mechanism, kernel) and is_gamma_process(mixing):
+                return MeasureOfOneFeature()
             fast = mechanism.is_common and has_marginal(mechanism, kernel)
             return Surrogate(min_records=MANY) if fast else Interweaved()
         return Imputed() if has_conditional(mechanism, kernel) else Neal5()
+
+
+class AutoOfRecords(Auto):
+    """The same among samplers that keep a record of each release."""
+
+    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
+        chosen = super().resolve(mechanism, kernel, mixing)
+        return Interweaved() if isinstance(chosen, MixingMeasure) else chosen
+
+
+class MeasureOfOneFeature(MixingMeasure):
+    """The walk over mixing measures where there is one feature, else ``Interweaved``."""
+
+    def sized(self, n_records: int, n_features: int) -> MixtureSampler:
+        return MixingMeasure() if n_features == 1 else Interweaved()
+
+
+def is_gamma_process(mixing):
+    """Whether the mixing measure is a gamma process divided by its sum, with few enough atoms to walk over."""
+    if mixing is None:
+        return True
+    return own(mixing, "is_gamma_process") and mixing.expected_concentration <= MixingMeasure.max_concentration
 
 
 def can_interweave(kernel):
@@ -56,6 +82,17 @@ def has_marginal(mechanism, kernel):
     if mechanism is None or kernel.absorbs_noise:
         return True
     return mechanism.piece_shape in kernel.tilts and kernel.can("marginal")
+
+
+def has_noised(mechanism, kernel):
+    """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
+    kernels = own(mechanism, "noised_kernels")
+    return bool(kernels) and mechanism.is_common and own(kernel, "noised_as") in kernels
+
+
+def own(component, name):
+    """What the component's own class says; a class that derives from it may have changed what that is true of."""
+    return vars(type(component)).get(name)
 
 
 def has_conditional(mechanism, kernel):

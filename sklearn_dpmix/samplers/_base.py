@@ -62,6 +62,12 @@ class MixtureSampler(Component):
     takes_histograms = False
     #: whether each record is drawn given its cluster and the release when a sweep ends, not integrated out
     keeps_records = True
+    #: True where noise must offer the densities of the kernel's records under it, at many places at once
+    needs_noised_kernel = False
+    #: True where the mixing measure must be a gamma process divided by its sum
+    needs_gamma_process = False
+    #: largest concentration of a Dirichlet process that the sweep can take
+    max_concentration = float("inf")
     #: largest Pitman–Yor discount that the sweep can take
     max_discount = 1.0
     #: whether the sweep has an accept step on each record
@@ -87,6 +93,14 @@ class MixtureSampler(Component):
     def sized(self, n_records: int, n_features: int) -> "MixtureSampler":
         """Return the sampler to run on a release of this size: ``self``, but for ``Surrogate``."""
         return self
+
+    def summarise(self, values: Any, Z: Array, release: Any) -> Any:
+        """What the chains see of the release, made once for all of them: here ``Z``, as the channel encodes it."""
+        return Z
+
+    def compression_error(self, values: Any, Z: Array, release: Any, seen: Any, draws: Any) -> float | None:
+        """How far the log likelihood of draws is off by what :meth:`summarise` left out; None where that is nothing."""
+        return None
 
     def init(self, values: Any, Z: Array, records: Array, sizes: Any, rng: np.random.Generator) -> Any:
         """Start a chain: records near the release's guess, a random number of clusters around random records.

@@ -1,4 +1,4 @@
-"""Imputed records moved cheaply and in several ways: the sampler behind ``sampler="auto"`` under noise.
+"""Imputed records moved cheaply and in several ways: a sampler for any additive noise.
 
 One sweep: (1) either the urn pass of private Neal 5 (memberships and records together, good where the noise is large)
 or a Gibbs pass over memberships and a move of every record (good where it is small); (2) the clusters' parameters

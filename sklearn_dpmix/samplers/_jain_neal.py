@@ -10,7 +10,7 @@ from math import exp, inf, lgamma, log
 from typing import Any
 
 from .._compiled import compiled, helper, lower
-from ._auto import Auto
+from ._auto import AutoOfRecords
 from ._base import MixtureSampler, check_count
 from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, STAGE, compact, occupy, take_slot, update_clusters, vacate
 from ._wrapping import WrappingSampler
@@ -26,7 +26,8 @@ class JainNeal(WrappingSampler):
     Parameters
     ----------
     sampler : MixtureSampler, optional
-        The other sampler.  None: ``Auto()``.
+        The other sampler.  None: what ``Auto()`` chooses among those
+        that keep records.
     n_attempts : int, default=1
         Attempts in each sweep; each costs some ``n_scans + 3`` passes over the records of one or two clusters.
     n_scans : int, default=3
@@ -75,7 +76,7 @@ class JainNeal(WrappingSampler):
 
     @property
     def wrapped(self) -> MixtureSampler:
-        return Auto() if self.sampler is None else self.sampler
+        return AutoOfRecords() if self.sampler is None else self.sampler
 
     def _lower(self, **context):
         fields = {"n_aux": 1, "n_tries": float(self.n_attempts), "n_restricted": float(self.n_scans)}

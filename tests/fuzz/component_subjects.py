@@ -146,6 +146,7 @@ COMPONENTS: dict[str, Subject] = {
     "ReUse": component(samplers.ReUse, with_sampler),
     "Slice": component(samplers.Slice, with_sampler),
     "Sources": component(samplers.Sources, in_histogram, n_moves=1, n_split_merge=2),
+    "MixingMeasure": component(samplers.MixingMeasure, with_sampler, n_moves=5),
     "Surrogate": component(samplers.Surrogate, with_sampler, n_split_merge=2, n_moves=None, min_records=1),
     "RejectionABC": component(samplers.RejectionABC, with_method, block_size=256),
     "ImportanceABC": component(samplers.ImportanceABC, with_method, proposal=None, block_size=256),

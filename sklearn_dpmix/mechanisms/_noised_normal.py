@@ -1,0 +1,123 @@
+"""Normal records under additive noise: g(x | μ, log σ²) and its two derivatives, at all nodes at once.
+
+Loops without branches and calls, which LLVM vectorises.  ``x`` are the places (within the bounds, if noise is Laplace's
+and records are clamped), ``ends`` the noise's densities there given a record at either bound, (2, nodes), 0 without
+bounds; ``out`` takes g, ∂g/∂μ and ∂g/∂log σ², (3, nodes).  Clamped records are those inside the bounds and two atoms:
+
+    g(x) = ∫_lo^hi q(x | y) f(y) dy + F(lo) q(x | lo) + (1 - F(hi)) q(x | hi).
+"""
+
+from math import erfc, exp, inf, sqrt
+
+from .._compiled import helper
+from .._vector import erfcx_positive, exp_bounded
+
+SQRT_HALF = sqrt(0.5)
+INV_SQRT_2PI = 0.3989422804014327
+NO_BOUND = 1e100  # stands for an infinite bound where infinity times 0 would be met
+
+
+@helper
+def fill_normal_laplace(x, ends, low, high, b, mean, log_variance, out):
+    """Laplace noise of scale b.
+
+    With a = |x - μ|/σ and r = σ/b, 4b g = e^(r²/2 - ra) erfc((r - a)/√2) + e^(r²/2 + ra) erfc((r + a)/√2) without
+    bounds, and ∂²g/∂μ² = (g - f)/b².  With them, for x between them, records below ``low`` act on x as if they were
+    spread by e^(y - low)/b: F(low) in place of A(low) = ∫_-∞^low e^((y - low)/b) f(y) dy; and so above.
+    """
+    variance = exp(log_variance)
+    sd = sqrt(variance)
+    inverse, r = 1.0 / sd, sd / b
+    c, half_square, curvature, peak = 0.25 / b, 0.5 * r * r, 0.5 * r * r, INV_SQRT_2PI * inverse
+    g, by_mean, by_scale = out[0], out[1], out[2]
+    for m in range(x.size):
+        d = (x[m] - mean) * inverse
+        a = abs(d)
+        u = (r - a) * SQRT_HALF
+        e = exp_bounded(-0.5 * a * a)
+        near = e * erfcx_positive(abs(u))
+        beyond = 2.0 * exp_bounded(min(half_square - a * r, 0.0)) - near
+        near = near if u >= 0.0 else beyond
+        far = e * erfcx_positive((r + a) * SQRT_HALF)
+        total = c * (near + far)
+        g[m] = total
+        slope = c * (near - far) / b
+        by_mean[m] = slope if d >= 0.0 else -slope
+        by_scale[m] = curvature * (total - peak * e)
+    if low == -inf and high == inf:
+        return
+    t = max((low - mean) * inverse, -NO_BOUND)
+    below = one_sided(t, r)
+    f = peak * exp(-0.5 * t * t)
+    add_end(out, ends[0], 0.5 * erfc(-t * SQRT_HALF) - below, -below / b, 0.5 * variance / b * (f - below / b))
+    t = max((mean - high) * inverse, -NO_BOUND)
+    above = one_sided(t, r)
+    f = peak * exp(-0.5 * t * t)
+    add_end(out, ends[1], 0.5 * erfc(-t * SQRT_HALF) - above, above / b, 0.5 * variance / b * (f - above / b))
+
+
+@helper
+def one_sided(t, r):
+    """E[e^(r (Y - t)); Y < t], Y standard normal."""
+    u = (r - t) * SQRT_HALF
+    e = 0.5 * exp(-0.5 * t * t) * erfcx_positive(abs(u))
+    return e if u >= 0.0 else exp(min(0.5 * r * r - r * t, 0.0)) - e
+
+
+@helper
+def fill_normal_gaussian(x, ends, low, high, noise, mean, log_variance, out):
+    """Gaussian noise of standard deviation ``noise``.
+
+    The inner part is N(x | μ, V), V = σ² + noise², times the probability that y | x ~ N(m, τ²) is within the bounds.
+    """
+    variance = exp(log_variance)
+    total_variance = variance + noise * noise
+    inverse = 1.0 / total_variance
+    c = sqrt(inverse) * INV_SQRT_2PI
+    g, by_mean, by_scale = out[0], out[1], out[2]
+    if low == -inf and high == inf:
+        half_share = 0.5 * variance * inverse
+        for m in range(x.size):
+            d = x[m] - mean
+            q = d * d * inverse
+            density = c * exp_bounded(-0.5 * q)
+            g[m] = density
+            by_mean[m] = density * d * inverse
+            by_scale[m] = density * half_share * (q - 1.0)
+        return
+    low, high = max(low, -NO_BOUND), min(high, NO_BOUND)
+    share, tau = variance * inverse, noise * sqrt(variance * inverse)
+    sharpness, over_variance = 1.0 / tau, 1.0 / variance
+    for m in range(x.size):
+        d = x[m] - mean
+        density = c * exp_bounded(-0.5 * d * d * inverse)
+        shift = share * d  # m - μ
+        at_low, at_high = (low - mean - shift) * sharpness, (high - mean - shift) * sharpness
+        e_low, e_high = exp_bounded(-0.5 * at_low * at_low), exp_bounded(-0.5 * at_high * at_high)
+        tail_low = 0.5 * e_low * erfcx_positive(abs(at_low) * SQRT_HALF)
+        tail_high = 0.5 * e_high * erfcx_positive(abs(at_high) * SQRT_HALF)
+        inside = 1.0 - tail_low - tail_high
+        inside = tail_low - tail_high if at_low > 0.0 else inside
+        inside = tail_high - tail_low if at_high < 0.0 else inside
+        change = tau * INV_SQRT_2PI * (e_high - e_low)
+        square = (shift * shift + tau * tau) * inside - 2.0 * shift * change
+        square -= tau * tau * INV_SQRT_2PI * (at_high * e_high - at_low * e_low)
+        g[m] = density * inside
+        by_mean[m] = density * (shift * inside - change) * over_variance
+        by_scale[m] = density * 0.5 * (square * over_variance - inside)
+    scale = sqrt(over_variance)
+    t = (low - mean) * scale
+    f = INV_SQRT_2PI * scale * exp(-0.5 * t * t)
+    add_end(out, ends[0], 0.5 * erfc(-t * SQRT_HALF), -f, -0.5 * f * t * sqrt(variance))
+    t = (mean - high) * scale
+    f = INV_SQRT_2PI * scale * exp(-0.5 * t * t)
+    add_end(out, ends[1], 0.5 * erfc(-t * SQRT_HALF), f, -0.5 * f * t * sqrt(variance))
+
+
+@helper
+def add_end(out, end, mass, by_mean, by_scale):
+    """Add the atom at a bound, of this mass with these derivatives."""
+    for m in range(end.size):
+        out[0, m] += mass * end[m]
+        out[1, m] += by_mean * end[m]
+        out[2, m] += by_scale * end[m]
