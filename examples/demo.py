@@ -29,14 +29,7 @@ def fit(epsilon, records):
     """Privatise and fit; return (model, release, seconds)."""
     mechanism = LaplaceMechanism(epsilon=epsilon, bounds=BOUNDS, clamp=False)  # no record can lie outside the bounds
     release = mechanism.privatize(records, random_state=int(epsilon))  # a seed, because this is a simulation
-    model = PrivateDPMixture(
-        mechanism,
-        kernel=KERNEL,
-        n_warmup=300,
-        n_draws=500,
-        n_jobs=2,
-        random_state=0,
-    )
+    model = PrivateDPMixture(mechanism, kernel=KERNEL, n_jobs=2, random_state=0)
     started = time.perf_counter()
     model.fit(release)
     return model, release, time.perf_counter() - started

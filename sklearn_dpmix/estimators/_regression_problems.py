@@ -94,7 +94,8 @@ class GivenDesign:
         self.init = partial(start_moments, model, S, start, variance, count_variance)
         self.advance = partial(advance_moments, values, S, C)
         self.restored = partial(restored_moments, values[1])
-        self.check_draws = partial(check_draws, query.n_features, query.value_range(1)[0] == 0.0, model.n_records or None)
+        squares = query.value_range(1)[0] == 0.0
+        self.check_draws = partial(check_draws, query.n_features, squares, model.n_records or None)
 
     def keep(self, fit):
         p, floats = fit.n_features_in_, fit._state_floats()
