@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import zipfile
+from functools import partial
 
 import numpy as np
 import pytest
@@ -364,19 +365,19 @@ def test_auto_draws_have_the_effective_size_asked_for():
 
 def test_auto_draws_do_not_depend_on_stops(tmp_path, monkeypatch, save_always):
     """Catches looks that follow the clock, and a resumed run that looks elsewhere and so ends elsewhere."""
-    auto = AutoDraws(min_ess=400)
-    reference = mixture(n_draws=auto).fit(RELEASE)
+    slow = partial(mixture, n_draws=AutoDraws(min_ess=400), sampler="interweaved")
+    reference = slow().fit(RELEASE)
     assert reference.n_clusters_draws_.shape[1] > 700
     path = tmp_path / "run"
     for at in (300, 700):
         with monkeypatch.context() as patch:
             stop_at(patch, at, RuntimeError)
             with pytest.raises(RuntimeError):
-                mixture(n_draws=auto, checkpoint=path).fit(RELEASE)
-    np.testing.assert_equal(draws_of(mixture(n_draws=auto, checkpoint=path).fit(RELEASE)), draws_of(reference))
+                slow(checkpoint=path).fit(RELEASE)
+    np.testing.assert_equal(draws_of(slow(checkpoint=path).fit(RELEASE)), draws_of(reference))
     with monkeypatch.context() as patch, pytest.warns(RuntimeWarning, match="interrupted: kept 580"):
         stop_at(patch, 600)
-        stopped = mixture(n_draws=auto, warm_start=True).fit(RELEASE)
+        stopped = slow(warm_start=True).fit(RELEASE)
     np.testing.assert_equal(draws_of(copy.deepcopy(stopped).fit(RELEASE)), draws_of(reference))
 
 
