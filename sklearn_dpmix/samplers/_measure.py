@@ -1,6 +1,6 @@
 """The posterior of the mixing measure itself, given nodes that stand for any number of records."""
 
-from math import lgamma, log, sqrt
+from math import exp, lgamma, log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +8,7 @@ from scipy.special import gammainccinv
 
 from .._compiled import compiled, entry, lower
 from .._nodes import Nodes, cell_edges, compress
+from .._restore import require_range
 from ._base import MixtureSampler, check_concentration, check_count
 from ._measure_draws import keep_draw, log_likelihoods
 from ._measure_masses import bear_or_kill, change_mass, move_concentration, move_mass
@@ -17,7 +18,9 @@ from ._measure_state import (
     CENTRE,
     CONCENTRATION,
     CUT,
+    DUST_RANGE,
     HALF_LOG_2PI,
+    LARGEST,
     MAX_ATOMS,
     N_ATOMS,
     N_DUST,
@@ -185,7 +188,9 @@ class MixingMeasure(MixtureSampler):
         return state
 
     def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
-        state = state.restored(fresh, n_sweeps)
+        state, cut = state.restored(fresh, n_sweeps), Z.law[CUT]
+        require_range(cut, LARGEST, mass=state.mass[: state.ints[N_ATOMS]])
+        require_range(0.99 * exp(-DUST_RANGE) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
         check_concentration(mixing, state.floats[0], 1)
         return state
 

@@ -47,7 +47,6 @@ class MeasureState(NamedTuple):
         require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
         require_range(1, state.mass.size - 1, ints=n)
         require_range(0, state.mass.size - 1, ints=n_dust)
-        require_range(1e-300, LARGEST, mass=state.mass[:n], dust_mass=state.dust_mass[:n_dust])
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
         require_range(-600.0, 600.0, place=state.place[:n, 1], dust_place=state.dust_place[:n_dust, 1])
         require(state.floats > 0.0, "floats", "has a concentration that is not positive")
