@@ -45,6 +45,7 @@ from sklearn_dpmix.mechanisms import (
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
 from sklearn_dpmix.models import GaussianPredictors, PoissonCount
 from sklearn_dpmix.queries import ClassFeatureCounts, NoisyCount, RegressionMoments
+from sklearn_dpmix.samplers import MixingMeasure
 
 TIMES = {"n_chains": 2, "n_warmup": 2, "n_draws": 3, "random_state": 0}
 RECORDS = np.array([0.05, 0.1, 0.12, 0.4, 0.5, 0.85, 0.9, 0.95])[:, None]
@@ -74,7 +75,7 @@ def cases():
     return {
         "neal8": lambda: under(noise, RECORDS, sampler="neal8", mixing=random_mixing),
         "interweaved": lambda: under(noise, RECORDS, sampler="interweaved"),
-        "mixing measure": lambda: under(noise, RECORDS, mixing=random_mixing),
+        "mixing measure": lambda: under(noise, RECORDS, sampler=MixingMeasure(n_moves=4), mixing=random_mixing),
         "surrogate": lambda: under(noise, RECORDS, sampler="surrogate"),
         "slice": lambda: under(noise, RECORDS, sampler="slice"),
         "neal5": lambda: under(noise, RECORDS, sampler="neal5", mixing=MixtureOfFiniteMixtures()),

@@ -17,7 +17,7 @@ from sklearn_dpmix._release import Release
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
-from sklearn_dpmix.samplers import Auto, Neal5, Slice
+from sklearn_dpmix.samplers import Auto, Interweaved, Neal5, Slice
 
 N_RECORDS = 20
 N_REPLICATES = 1000
@@ -31,7 +31,8 @@ MIXINGS = {"dirichlet": DirichletProcess(CONCENTRATION), "finite": MixtureOfFini
 SAMPLERS = {
     "neal5": (Neal5(), 30),
     "slice": (Slice(), 30),
-    "auto": (Auto(), 10),
+    "auto": (Auto(), 2),
+    "interweaved": (Interweaved(), 10),
     "auto of finite mixtures": (Auto(), 30),
 }
 
@@ -64,13 +65,15 @@ def simulated(mixing):
 def posterior(sampler, mechanism, mixing, Z, thin, rng):
     """Draws of one chain: (number of clusters, f_P at POINTS, mean of P), each (N_DRAWS, ...)."""
     kernel = NormalKernel(**PRIOR)
-    sampler = sampler.resolve(mechanism, kernel).sized(N_RECORDS, 1)
+    sampler = sampler.resolve(mechanism, kernel, mixing).sized(N_RECORDS, 1)
     channel = mechanism._lower(n_records=N_RECORDS, n_features=1)
     values = sampler._lower(n_records=N_RECORDS), channel, kernel._lower(n_features=1), mixing._lower()
     Z.flags.writeable = False
-    state = sampler.init(values, Z, Release(Z, mechanism).guess(), kernel.sizes(1), rng)
+    release = Release(Z, mechanism)
+    seen = sampler.summarise(values, Z, release)
+    state = sampler.init(values, seen, release.guess(), kernel.sizes(1), rng)
     n_warmup = 10 * thin
-    _, draws = sampler.advance(values, Z, state, rng, n_warmup + N_DRAWS * thin, n_warmup, thin)
+    _, draws = sampler.advance(values, seen, state, rng, n_warmup + N_DRAWS * thin, n_warmup, thin)
     mixture = MixtureDraws([draws])
     density, (mean, _) = mixture.density(values[2], POINTS), mixture.moments(values[2], 1)
     return draws.n_clusters, density[0], mean[0, :, 0]
@@ -96,7 +99,9 @@ def check(setting, noise, mixing="dirichlet", fitted_with=None, fitted_mixing=No
 @pytest.mark.parametrize(
     "noise", [pytest.param(noise, marks=[pytest.mark.nightly] * (noise == "gaussian")) for noise in MECHANISMS]
 )
-@pytest.mark.parametrize("sampler", [*(pytest.param(s, marks=pytest.mark.nightly) for s in ("neal5", "slice")), "auto"])
+@pytest.mark.parametrize(
+    "sampler", [*(pytest.param(s, marks=pytest.mark.nightly) for s in ("neal5", "slice", "interweaved")), "auto"]
+)
 def test_ranks_of_the_truth_are_uniform(sampler, noise):
     """Catches a mechanism whose noise is not what inference assumes, and a wrong posterior: its width above all."""
     check(sampler, noise)

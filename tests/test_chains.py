@@ -24,7 +24,7 @@ from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import _conditional, _in_blocks
-from sklearn_dpmix.samplers._state import N_SWEEPS
+from sklearn_dpmix.samplers._measure_state import N_SWEEPS
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 

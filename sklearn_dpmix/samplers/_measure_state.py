@@ -49,7 +49,7 @@ class MeasureState(NamedTuple):
         require_range(0, state.mass.size - 1, ints=n_dust)
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
         require_range(-600.0, 600.0, place=state.place[:n, 1], dust_place=state.dust_place[:n_dust, 1])
-        require(state.floats > 0.0, "floats", "has a concentration that is not positive")
+        require_range(0.0, MAX_ATOMS, floats=state.floats)  # with as many atoms a concentration is less than that
         return state
 
 
