@@ -17,7 +17,8 @@ from test_exact import CASES, check
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, LaplaceMechanism
-from sklearn_dpmix.samplers import Auto, Interweaved, JainNeal, Neal8, Surrogate
+from sklearn_dpmix.mixings import PitmanYor
+from sklearn_dpmix.samplers import Auto, Interweaved, JainNeal, MixingMeasure, Neal8, Surrogate
 
 FEW = {"n_split_merge": 1, "n_moves": 20}
 
@@ -108,8 +109,11 @@ def test_what_it_does_not_take():
 def test_auto_takes_it_for_many_records_of_one_feature():
     """Catches a choice that compiles longer where it gains nothing, or that is not made where it gains."""
     common, each = (LaplaceMechanism(scale, bounds=BOUNDS) for scale in (1.0, np.array([1.0, 2.0])))
-    chosen = Auto().resolve(common, NormalKernel(0.0, scale=1.0))
+    kernel, mixing = NormalKernel(0.0, scale=1.0), PitmanYor()  # a Dirichlet process is for ``MixingMeasure``
+    chosen = Auto().resolve(common, kernel, mixing)
     sizes = ((2999, 1), (3000, 2), (3000, 1))
     assert [type(chosen.sized(*size)) for size in sizes] == [Interweaved, Interweaved, Surrogate]
     assert [type(JainNeal(chosen).sized(*size).sampler) for size in sizes] == [Interweaved, Interweaved, Surrogate]
-    assert type(Auto().resolve(each, NormalKernel(0.0, scale=1.0))) is Interweaved
+    assert type(Auto().resolve(each, kernel)) is Interweaved
+    chosen = Auto().resolve(common, kernel)
+    assert [type(chosen.sized(*size)) for size in sizes] == [MixingMeasure, Interweaved, MixingMeasure]
