@@ -28,8 +28,9 @@ from numba import jit, types
 from numba.core import cgutils, config
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import PassManager
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typing.templates import AttributeTemplate
@@ -59,6 +60,15 @@ class _Part(JITCodeLibrary):
     linked into, at every level.
     """
 
+    is_inlined = True
+
+    def _optimize_functions(self, ll_module):
+        ll_module.data_layout = self._codegen._data_layout
+        if not self.is_inlined:
+            for function in ll_module.functions:
+                if not function.is_declaration:
+                    function.add_function_attribute("noinline")
+
     def finalize(self):
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
@@ -85,12 +95,82 @@ class _NoEnvironment:
         pass
 
 
-class _PartCompiler(Compiler):
+class _Flags(Flags):
+    """How a function is compiled, compared in an instant: numba looks at all forty options, a hundred thousand times.
+
+    What is being compiled passes on to the functions that numba brings along (those of generators, ``max``) only what
+    they must share, so that they are compiled once, and not forced into each caller.
+    """
+
+    __slots__ = ()
+    shared = "nrt", "fastmath", "error_model"
+
+    def copy(self):
+        flags = _Flags()
+        for name in self.shared:
+            setattr(flags, name, getattr(self, name))
+        return flags
+
+    def __eq__(self, other):
+        return isinstance(other, _Flags) and self._values == other._values
+
+    def __hash__(self):
+        return hash(frozenset(self._values))
+
+
+class _Compiler(Compiler):
+    """numba's compiler with :class:`_Flags`."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
+
+    def define_pipelines(self):
+        pipelines, function = super().define_pipelines(), self.state.func_id.func
+        has_inner = any(isinstance(constant, pytypes.CodeType) for constant in function.__code__.co_consts)
+        if has_inner or not _is_pinned(function.__globals__.get("__name__")):
+            return pipelines
+        short = []
+        for pipeline in pipelines:
+            short.append(PassManager(pipeline.pipeline_name))
+            for name, description in pipeline.passes:
+                if name.__name__ not in _NOT_NEEDED:
+                    short[-1].add_pass(name, description)
+            short[-1].finalize()
+        return short
+
+
+#: numba's passes for closures, ``with``, unrolling, array expressions: the package's own compiled code has none of them
+_NOT_NEEDED = {
+    "WithLift",
+    "InlineClosureLikes",
+    "RewriteDynamicRaises",
+    "MakeFunctionToJitFunction",
+    "InlineInlinables",
+    "FindLiterallyCalls",
+    "LiteralUnroll",
+    "LiteralPropagationSubPipelinePass",
+    "InlineOverloads",
+    "NopythonRewrites",
+    "DumpParforDiagnostics",
+}
+
+
+class _PartCompiler(_Compiler):
     """Compiles into a :class:`_Part`."""
+
+    is_inlined = True
 
     def compile_extra(self, func):
         self.state.library = _Part(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.library.is_inlined = self.is_inlined
         return super().compile_extra(func)
+
+
+class _ApartCompiler(_PartCompiler):
+    is_inlined = False
+
+
+_LITERALS = types.IntegerLiteral, types.BooleanLiteral
 
 
 class _Helper(CPUDispatcher):
@@ -98,6 +178,11 @@ class _Helper(CPUDispatcher):
 
     def __call__(self, *args):
         return self.py_func(*args)
+
+    def get_call_template(self, args, kws):
+        """Compile once for all numbers: numba would, for -1 and for True, compile apart."""
+        args = tuple(types.unliteral(a) if isinstance(a, _LITERALS) else a for a in args)
+        return super().get_call_template(args, kws)
 
     def compile(self, sig):
         compiled = super().compile(sig)
@@ -124,6 +209,19 @@ def sums_helper(function: Function) -> Function:
     return helper(function, fastmath={"reassoc", "contract"})
 
 
+def apart(function: Function, **options: Any) -> Function:
+    """A helper that is called, not copied into its callers: for long loops that many moves share."""
+    part = helper(function, **options)
+    if part is not function:
+        part._compiler.pipeline_class = _ApartCompiler  # type: ignore[attr-defined]
+    return part
+
+
+def apart_sums(function: Function) -> Function:
+    """Both."""
+    return apart(function, fastmath={"reassoc", "contract"})
+
+
 def _counts_references(function):
     """Whether a function may make arrays.
 
@@ -135,7 +233,7 @@ def _counts_references(function):
 
 def entry(function: Function) -> Function:
     """Compile a function that Python calls, and keep it on disk.  Its first argument is a component's value."""
-    dispatcher = jit(**_OPTIONS)(function)
+    dispatcher = jit(pipeline_class=_Compiler, **_OPTIONS)(function)
     if dispatcher is not function:  # it is, under NUMBA_DISABLE_JIT=1
         try:
             dispatcher._cache = _Cache(function)
@@ -229,7 +327,7 @@ class Value:
         return lower, (self._owner, {name: getattr(self, name) for name in self._fields})
 
 
-def lower(owner, fields):
+def lower(owner, fields, *, frozen=True):
     """Make the value of a component: an instance that carries ``fields`` and ``owner``'s compiled methods.
 
     Parameters
@@ -238,8 +336,10 @@ def lower(owner, fields):
         A :class:`Component` class.
     fields : dict of str to number or ndarray
         What the compiled methods read as ``self.<name>``.
+    frozen : bool
+        Whether arrays are made read-only.
     """
-    fields = {name: _frozen(field) for name, field in fields.items()}
+    fields = {name: _frozen(field) for name, field in fields.items()} if frozen else fields
     methods = _compiled_methods(owner)
     value = type(f"{owner.__name__}Value", (Value,), methods)(owner, fields)
     field_types = tuple((name, _field_type(owner, field)) for name, field in fields.items())
@@ -496,8 +596,8 @@ def _overload(cls, name, method):
         return method
 
     resolve.__signature__ = inspect.signature(method)
-    # a call that is not inlined counts the references to all arrays of the values that it passes
-    options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": True}
+    options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options["_nrt"] = _counts_references(method)
     options["pipeline_class"] = _PartCompiler
     overload_method(cls, name, jit_options=options)(resolve)
 

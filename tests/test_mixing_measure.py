@@ -73,10 +73,12 @@ def test_noised_normal_densities(mechanism, law, bounds):
         x = np.clip(mean + 1.5 * np.hypot(sd, b) * rng.standard_normal(4), max(low, -1e9), min(high, 1e9))
         ends = np.array([law.pdf(x - end, scale=b) if np.isfinite(end) else np.zeros(4) for end in (low, high)])
 
-        def fill(mean, log_variance, value=value, x=x, ends=ends):
-            out = np.zeros((3, len(x)))
-            value.fill_normal(x, ends, mean, log_variance, out)
-            return out
+        nodes = np.concatenate([x, *ends])
+
+        def fill(mean, log_variance, value=value, nodes=nodes):
+            out = np.zeros(12)
+            value.fill_normal(0, nodes, 4, mean, log_variance, out, 0, 4)
+            return out.reshape(3, 4)
 
         found = fill(mean, 2 * log(sd))
         expected = [quadrature(lambda e, b=b: law.pdf(e, scale=b), z, low, high, mean, sd) for z in x]
@@ -92,10 +94,11 @@ def test_noised_normal_densities(mechanism, law, bounds):
 
 
 def log_likelihood(value, nodes, ends, weights, places):
-    density, out = np.zeros(len(nodes.places)), np.zeros((3, len(nodes.places)))
+    n = len(nodes.places)
+    density, out, x = np.zeros(n), np.zeros(3 * n), np.concatenate([nodes.places, *ends(nodes.places)])
     for weight, (mean, sd) in zip(weights, places, strict=True):
-        value.fill_normal(nodes.places, ends(nodes.places), mean, 2 * log(sd), out)
-        density += weight * out[0]
+        value.fill_normal(0, x, n, mean, 2 * log(sd), out, 0, n)
+        density += weight * out[:n]
     return np.sum(nodes.weights * np.log(density))
 
 
@@ -159,6 +162,14 @@ def test_nodes_of_repeated_records():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
+def test_posterior_of_two_features_is_exact(noise):
+    for seed, (name, case) in enumerate(test_exact.NOISY_PAIRS.items()):
+        if np.ndim(case.scale) == 0:
+            test_exact.check("mixing measure", noise, 2, name, seed=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
 def test_agrees_on_nodes(noise, monkeypatch):
     """With cells where 60 records would be nodes themselves: nodes, and the Poisson draw of occupied atoms."""
     monkeypatch.setattr(_measure, "FEW", 0)
@@ -205,9 +216,10 @@ class SplitsTooOften(MixingMeasure):
 class HeavyNodes(MixingMeasure):
     """Records count for a third more than they are."""
 
-    def nodes(self, *args):
-        nodes = super().nodes(*args)
-        return nodes._replace(weights=1.33 * nodes.weights)
+    def compressed(self, *args):
+        seen = super().compressed(*args)
+        seen.nodes[-1] *= 1.33
+        return seen
 
 
 @pytest.mark.slow
@@ -274,8 +286,6 @@ def test_what_it_does_not_take():
             small_fit(sampler="mixing_measure", mixing=mixing)
     with pytest.raises(ValueError, match="densities of the kernel's records under noise"):
         small_fit(sampler="mixing_measure", kernel="truncated_normal")
-    with pytest.raises(ValueError, match="takes one feature, but the release has 2"):
-        PrivateDPMixture(LaplaceMechanism(scale=1.0), sampler="mixing_measure").fit(np.ones((5, 2)))
     with pytest.raises(ValueError, match="n_moves must be a positive integer"):
         small_fit(sampler=MixingMeasure(n_moves=0))
 

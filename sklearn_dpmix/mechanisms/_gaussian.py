@@ -91,7 +91,7 @@ class GaussianMechanism(GaussianCalibrated):
         return gaussian_delta(epsilon, rho) if rho < inf else 1.0
 
     def folded(self, z: Floats) -> Floats:
-        """Releases of one feature that say the same of every population: these."""
+        """Releases that say the same of every population: these."""
         return z
 
     def node_spacing(self, sd: float) -> float:
@@ -164,6 +164,7 @@ class GaussianMechanism(GaussianCalibrated):
         return lo, hi, z, self.log_noise(0.0, sd), 0.0, 1.0 / (sd * sd)
 
     @compiled
-    def fill_normal(self, x, ends, mean, log_variance, out):
-        """g(x | μ, σ²) of a normal kernel at all places x, and its derivatives (``_noised_normal``)."""
-        fill_normal_gaussian(x, ends, self.low[0], self.high[0], self.noise[0], mean, log_variance, out)
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_normal``)."""
+        low, high, noise = self.low[j], self.high[j], self.noise[0]
+        fill_normal_gaussian(nodes, 3 * j * n, n, low, high, noise, mean, log_variance, out, first, second)

@@ -70,9 +70,9 @@ class LaplaceMechanism(LaplaceCalibrated):
         return np.size(self.noise_scale) == 1
 
     def folded(self, z: Floats) -> Floats:
-        """Releases of one feature that say the same of every population: beyond the bounds all densities fall alike."""
-        bounds = self.bounds_for(1)
-        return z if bounds is None or not self.clamp else np.clip(z, *bounds[0])
+        """Releases that say the same of every population: beyond the bounds all densities fall alike."""
+        bounds = self.bounds_for(1 if z.ndim == 1 else z.shape[1])
+        return z if bounds is None or not self.clamp else np.clip(z, *np.transpose(bounds))
 
     def node_spacing(self, sd: float) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
@@ -130,6 +130,7 @@ class LaplaceMechanism(LaplaceCalibrated):
         return peak, hi, z, -log(2.0 * b), -1.0 / b, 0.0
 
     @compiled
-    def fill_normal(self, x, ends, mean, log_variance, out):
-        """g(x | μ, σ²) of a normal kernel at all places x, and its derivatives (``_noised_normal``)."""
-        fill_normal_laplace(x, ends, self.low[0], self.high[0], self.noise[0], mean, log_variance, out)
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_normal``)."""
+        low, high, noise = self.low[j], self.high[j], self.noise[0]
+        fill_normal_laplace(nodes, 3 * j * n, n, low, high, noise, mean, log_variance, out, first, second)

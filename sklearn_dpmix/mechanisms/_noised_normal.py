@@ -1,8 +1,9 @@
 """Normal records under additive noise: g(x | μ, log σ²) and its two derivatives, at all nodes at once.
 
-Loops without branches and calls, which LLVM vectorises.  ``x`` are the places (within the bounds, if noise is Laplace's
-and records are clamped), ``ends`` the noise's densities there given a record at either bound, (2, nodes), 0 without
-bounds; ``out`` takes g, ∂g/∂μ and ∂g/∂log σ², (3, nodes).  Clamped records are those inside the bounds and two atoms:
+Loops without branches and calls, which LLVM vectorises, over ``n`` nodes.  ``nodes`` has from ``x`` on the places
+(within the bounds, if noise is Laplace's and records are clamped), then the noise's densities there given a record at
+the lower bound, and those at the upper, 0 without bounds.  Into ``out`` go g, from ``first`` on, and ∂g/∂μ and
+∂g/∂log σ², from ``second`` on.  Clamped records are those inside the bounds and two atoms:
 
     g(x) = ∫_lo^hi q(x | y) f(y) dy + F(lo) q(x | lo) + (1 - F(hi)) q(x | hi).
 """
@@ -18,7 +19,7 @@ NO_BOUND = 1e100  # stands for an infinite bound where infinity times 0 would be
 
 
 @helper
-def fill_normal_laplace(x, ends, low, high, b, mean, log_variance, out):
+def fill_normal_laplace(nodes, x, n, low, high, b, mean, log_variance, out, first, second):
     """Laplace noise of scale b.
 
     With a = |x - μ|/σ and r = σ/b, 4b g = e^(r²/2 - ra) erfc((r - a)/√2) + e^(r²/2 + ra) erfc((r + a)/√2) without
@@ -29,9 +30,8 @@ def fill_normal_laplace(x, ends, low, high, b, mean, log_variance, out):
     sd = sqrt(variance)
     inverse, r = 1.0 / sd, sd / b
     c, half_square, curvature, peak = 0.25 / b, 0.5 * r * r, 0.5 * r * r, INV_SQRT_2PI * inverse
-    g, by_mean, by_scale = out[0], out[1], out[2]
-    for m in range(x.size):
-        d = (x[m] - mean) * inverse
+    for m in range(n):
+        d = (nodes[x + m] - mean) * inverse
         a = abs(d)
         u = (r - a) * SQRT_HALF
         e = exp_bounded(-0.5 * a * a)
@@ -40,20 +40,22 @@ def fill_normal_laplace(x, ends, low, high, b, mean, log_variance, out):
         near = near if u >= 0.0 else beyond
         far = e * erfcx_positive((r + a) * SQRT_HALF)
         total = c * (near + far)
-        g[m] = total
+        out[first + m] = total
         slope = c * (near - far) / b
-        by_mean[m] = slope if d >= 0.0 else -slope
-        by_scale[m] = curvature * (total - peak * e)
+        out[second + m] = slope if d >= 0.0 else -slope
+        out[second + n + m] = curvature * (total - peak * e)
     if low == -inf and high == inf:
         return
     t = max((low - mean) * inverse, -NO_BOUND)
     below = one_sided(t, r)
     f = peak * exp(-0.5 * t * t)
-    add_end(out, ends[0], 0.5 * erfc(-t * SQRT_HALF) - below, -below / b, 0.5 * variance / b * (f - below / b))
+    mass, by_scale = 0.5 * erfc(-t * SQRT_HALF) - below, 0.5 * variance / b * (f - below / b)
+    add_end(nodes, x + n, n, out, first, second, mass, -below / b, by_scale)
     t = max((mean - high) * inverse, -NO_BOUND)
     above = one_sided(t, r)
     f = peak * exp(-0.5 * t * t)
-    add_end(out, ends[1], 0.5 * erfc(-t * SQRT_HALF) - above, above / b, 0.5 * variance / b * (f - above / b))
+    mass, by_scale = 0.5 * erfc(-t * SQRT_HALF) - above, 0.5 * variance / b * (f - above / b)
+    add_end(nodes, x + 2 * n, n, out, first, second, mass, above / b, by_scale)
 
 
 @helper
@@ -65,7 +67,7 @@ def one_sided(t, r):
 
 
 @helper
-def fill_normal_gaussian(x, ends, low, high, noise, mean, log_variance, out):
+def fill_normal_gaussian(nodes, x, n, low, high, noise, mean, log_variance, out, first, second):
     """Gaussian noise of standard deviation ``noise``.
 
     The inner part is N(x | μ, V), V = σ² + noise², times the probability that y | x ~ N(m, τ²) is within the bounds.
@@ -74,22 +76,21 @@ def fill_normal_gaussian(x, ends, low, high, noise, mean, log_variance, out):
     total_variance = variance + noise * noise
     inverse = 1.0 / total_variance
     c = sqrt(inverse) * INV_SQRT_2PI
-    g, by_mean, by_scale = out[0], out[1], out[2]
     if low == -inf and high == inf:
         half_share = 0.5 * variance * inverse
-        for m in range(x.size):
-            d = x[m] - mean
+        for m in range(n):
+            d = nodes[x + m] - mean
             q = d * d * inverse
             density = c * exp_bounded(-0.5 * q)
-            g[m] = density
-            by_mean[m] = density * d * inverse
-            by_scale[m] = density * half_share * (q - 1.0)
+            out[first + m] = density
+            out[second + m] = density * d * inverse
+            out[second + n + m] = density * half_share * (q - 1.0)
         return
     low, high = max(low, -NO_BOUND), min(high, NO_BOUND)
     share, tau = variance * inverse, noise * sqrt(variance * inverse)
     sharpness, over_variance = 1.0 / tau, 1.0 / variance
-    for m in range(x.size):
-        d = x[m] - mean
+    for m in range(n):
+        d = nodes[x + m] - mean
         density = c * exp_bounded(-0.5 * d * d * inverse)
         shift = share * d  # m - μ
         at_low, at_high = (low - mean - shift) * sharpness, (high - mean - shift) * sharpness
@@ -102,22 +103,22 @@ def fill_normal_gaussian(x, ends, low, high, noise, mean, log_variance, out):
         change = tau * INV_SQRT_2PI * (e_high - e_low)
         square = (shift * shift + tau * tau) * inside - 2.0 * shift * change
         square -= tau * tau * INV_SQRT_2PI * (at_high * e_high - at_low * e_low)
-        g[m] = density * inside
-        by_mean[m] = density * (shift * inside - change) * over_variance
-        by_scale[m] = density * 0.5 * (square * over_variance - inside)
+        out[first + m] = density * inside
+        out[second + m] = density * (shift * inside - change) * over_variance
+        out[second + n + m] = density * 0.5 * (square * over_variance - inside)
     scale = sqrt(over_variance)
     t = (low - mean) * scale
     f = INV_SQRT_2PI * scale * exp(-0.5 * t * t)
-    add_end(out, ends[0], 0.5 * erfc(-t * SQRT_HALF), -f, -0.5 * f * t * sqrt(variance))
+    add_end(nodes, x + n, n, out, first, second, 0.5 * erfc(-t * SQRT_HALF), -f, -0.5 * f * t * sqrt(variance))
     t = (mean - high) * scale
     f = INV_SQRT_2PI * scale * exp(-0.5 * t * t)
-    add_end(out, ends[1], 0.5 * erfc(-t * SQRT_HALF), f, -0.5 * f * t * sqrt(variance))
+    add_end(nodes, x + 2 * n, n, out, first, second, 0.5 * erfc(-t * SQRT_HALF), f, -0.5 * f * t * sqrt(variance))
 
 
 @helper
-def add_end(out, end, mass, by_mean, by_scale):
+def add_end(nodes, end, n, out, first, second, mass, by_mean, by_scale):
     """Add the atom at a bound, of this mass with these derivatives."""
-    for m in range(end.size):
-        out[0, m] += mass * end[m]
-        out[1, m] += by_mean * end[m]
-        out[2, m] += by_scale * end[m]
+    for m in range(n):
+        out[first + m] += mass * nodes[end + m]
+        out[second + m] += by_mean * nodes[end + m]
+        out[second + n + m] += by_scale * nodes[end + m]

@@ -10,12 +10,11 @@ from .._compiled import compiled, entry, lower
 from .._nodes import Nodes, cell_edges, compress
 from .._restore import require_range
 from ._base import MixtureSampler, check_concentration, check_count
-from ._measure_draws import keep_draw, log_likelihoods
+from ._measure_draws import keep_draw, log_likelihoods, n_all, number
 from ._measure_masses import bear_or_kill, change_mass, move_concentration, move_mass
 from ._measure_splits import part_or_join, split_or_merge
 from ._measure_state import (
     BASE,
-    CENTRE,
     CONCENTRATION,
     CUT,
     DUST_RANGE,
@@ -24,16 +23,15 @@ from ._measure_state import (
     MAX_ATOMS,
     N_ATOMS,
     N_DUST,
-    N_LAW,
     N_RECORDS,
     N_SWEEPS,
-    NEAR,
-    REACH,
+    PER_FEATURE,
+    Walk,
     fill,
     grow,
-    make_walk,
     new_state,
     refresh,
+    write_back,
 )
 from ._measure_steps import step_one, step_two
 from ._parameter_draws import n_kept
@@ -51,11 +49,27 @@ MANY_NODES = 3000
 class Compressed(NamedTuple):
     """What the chains see of a release: nodes, the noise's densities there given a bound, and constants."""
 
-    nodes: np.ndarray  # (2, nodes)
-    ends: np.ndarray  # (2, nodes)
+    nodes: np.ndarray  # (features + 1, nodes): places and weights
+    ends: np.ndarray  # (2 features, nodes)
     law: np.ndarray
     are_records: bool
     width: float  # of the cells
+
+    @property
+    def n_features(self):
+        return len(self.nodes) - 1
+
+
+def law_of(kernel: Any, n_records: int, mean: Any, variance: Any) -> Any:
+    """Constants of the walk: of the records, of the prior, and of each feature."""
+    law = np.zeros(PER_FEATURE + 3 * len(mean))
+    law[N_RECORDS], law[CUT] = n_records, min(0.02 / n_records, 0.01)
+    for j in range(len(mean)):
+        shape, scale, precision = kernel.prior_shape[j], kernel.prior_scale[j], kernel.precision[j]
+        law[BASE] += 0.5 * log(precision) - HALF_LOG_2PI + shape * log(scale) - lgamma(shape)
+        near = sqrt(scale / shape * (1.0 + 1.0 / precision))
+        law[PER_FEATURE + 3 * j :][:3] = mean[j], 0.75 * N_WIDTHS * sqrt(variance[j]), near
+    return law
 
 
 class MixingMeasure(MixtureSampler):
@@ -116,10 +130,6 @@ class MixingMeasure(MixtureSampler):
 
     def summarise(self, values: Any, Z: Any, release: Any) -> Any:
         """Nodes, refined until half as wide cells change the log likelihood of no draw of a short trial run."""
-        if release.n_features != 1:
-            raise ValueError(
-                f'sampler {self.label} takes one feature, but the release has {release.n_features}: use sampler="auto"'
-            )
         kernel = values[2]
         narrowest = sqrt(kernel.prior_scale[0] / gammainccinv(kernel.prior_shape[0], NARROWEST))
         width = release.mechanism.node_spacing(narrowest)
@@ -137,27 +147,23 @@ class MixingMeasure(MixtureSampler):
     def compressed(self, values: Any, Z: Any, release: Any, width: float) -> Compressed:
         """What the chains see, with cells of this width where the population is."""
         _, channel, kernel, _ = values
-        mechanism, (mean, variance) = release.mechanism, release.moments()
-        z, reach = mechanism.folded(Z[:, 0]), N_WIDTHS * sqrt(variance[0])
-        nodes = self.nodes(z, mean[0] - reach, mean[0] + reach, width)
-        noise, bounds = float(channel.noise[0]), (channel.low[0], channel.high[0])
-        ends = [
-            np.exp(mechanism.log_noise(nodes.places - end, noise)) if np.isfinite(end) else np.zeros(len(nodes.places))
-            for end in bounds
-        ]
-        law = np.zeros(N_LAW)
-        law[N_RECORDS], law[CUT] = len(z), min(0.02 / len(z), 0.01)
-        law[CENTRE], law[REACH] = mean[0], 0.75 * reach
-        shape, scale, precision = kernel.prior_shape[0], kernel.prior_scale[0], kernel.precision[0]
-        law[NEAR] = sqrt(scale / shape * (1.0 + 1.0 / precision))
-        law[BASE] = 0.5 * log(precision) - HALF_LOG_2PI + shape * log(scale) - lgamma(shape)
-        return Compressed(np.array(nodes), np.array(ends), law, len(z) <= FEW, width)
+        mechanism, (mean, variance), n_features = release.mechanism, release.moments(), release.n_features
+        z, are_records = mechanism.folded(Z), len(Z) <= FEW or n_features > 1
+        if are_records:
+            nodes = np.vstack([z[np.argsort(z[:, 0], kind="stable")].T, np.ones(len(z))])
+        else:
+            reach = N_WIDTHS * sqrt(variance[0])
+            nodes = np.array(self.nodes(z[:, 0], mean[0] - reach, mean[0] + reach, width))
+        noise, ends = float(channel.noise[0]), np.zeros((2 * n_features, nodes.shape[1]))
+        for j in range(n_features):
+            for row, end in ((2 * j, channel.low[j]), (2 * j + 1, channel.high[j])):
+                if np.isfinite(end):
+                    ends[row] = np.exp(mechanism.log_noise(nodes[j] - end, noise))
+        return Compressed(nodes, ends, law_of(kernel, len(z), mean, variance), are_records, width)
 
     def nodes(self, z: Any, core_low: float, core_high: float, width: float) -> Nodes:
         """Nodes for these records."""
         low, high = z.min(), z.max()
-        if len(z) <= FEW:
-            return Nodes(np.sort(z), np.ones(len(z)))
         if low == high:
             return Nodes(z[:1].copy(), np.array([float(len(z))]))
         return compress(z, cell_edges(low, high, core_low, core_high, width))
@@ -174,18 +180,20 @@ class MixingMeasure(MixtureSampler):
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
         values = np.zeros((2, len(chosen)))
         for found, nodes in zip(values, (seen, finer), strict=True):
-            log_likelihoods(channel, *nodes[:2], chosen, start, draws.weights, draws.theta, found)
+            walk = Walk.of(new_state(nodes.n_features, 1), *nodes[:3])
+            log_likelihoods(channel, walk, chosen, start, draws.weights, draws.theta, found)
         return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
     def init(self, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
-        state, (_, _, kernel, mixing) = new_state(), values
-        places, weights = Z.nodes
-        n = int(rng.integers(1, 11))
+        (*places, weights), (_, _, kernel, mixing) = Z.nodes, values
+        state, n = new_state(len(places)), int(rng.integers(1, 11))
         state.mass[:n] = 1.0 / n
-        state.place[:n, 0] = rng.choice(places, n, p=weights / weights.sum())
-        state.place[:n, 1] = np.log(kernel.prior_scale[0] / rng.standard_gamma(kernel.prior_shape[0], n))
+        chosen = rng.choice(len(weights), n, p=weights / weights.sum())
+        for j, place in enumerate(places):
+            state.place[:n, 2 * j] = place[chosen]
+            state.place[:n, 2 * j + 1] = np.log(kernel.prior_scale[j] / rng.standard_gamma(kernel.prior_shape[j], n))
         state.ints[N_ATOMS] = n
         state.floats[0] = mixing.start
         return state
@@ -203,13 +211,12 @@ class MixingMeasure(MixtureSampler):
         done = int(state.ints[N_SWEEPS])
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
         counts, n_rows = np.zeros((2, n_draws), np.int64), 32 * n_draws + 4 * state.mass.size
-        draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, 4)))
+        draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, 4 * Z.n_features)))
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
         while stop != DONE:
-            walk = make_walk(state, Z.nodes, Z.ends, Z.law)
-            until, are_records = done + n_sweeps, Z.are_records
+            walk, until, are_records = Walk.of(state, Z.nodes, Z.ends, Z.law), done + n_sweeps, Z.are_records
             stop = run(sampler, channel, kernel, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled)
-            state.floats[0] = walk.law[CONCENTRATION]
+            write_back(walk, state)
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
             elif stop == NO_SLOTS:
@@ -243,26 +250,24 @@ class MixingMeasure(MixtureSampler):
 @entry
 def run(sampler, channel, kernel, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled):
     """Sweep up to sweep ``until``; keep a draw after every ``thin`` sweeps beyond the warm-up.  Return why it stops."""
-    ints, capacity, occupied = walk.ints, walk.mass.size, walk.chosen
-    for k in range(ints[N_ATOMS]):
-        fill(channel, walk, walk.place, k, walk.table[k])
-    for k in range(ints[N_DUST]):
-        fill(channel, walk, walk.dust_place, k, walk.dust_table[k])
-    while ints[N_SWEEPS] < until:
+    law, capacity = walk.law, walk.capacity
+    for k in range(n_all(walk)):
+        fill(channel, walk, number(walk, k))
+    while law[N_SWEEPS] < until:
         if draws.weights.size < filled[1] + 2 * capacity + 1:
             return NO_ROOM
-        if ints[N_ATOMS] > capacity // 2 or ints[N_DUST] > capacity // 4:
+        if law[N_ATOMS] > capacity // 2 or law[N_DUST] > capacity // 4:
             return NO_SLOTS
         refresh(walk)
         sampler.sweep(channel, kernel, mixing, walk, rng)
-        ints[N_SWEEPS] += 1
-        sweep = ints[N_SWEEPS] - n_warmup
+        law[N_SWEEPS] += 1.0
+        sweep = int(law[N_SWEEPS]) - n_warmup
         if sweep > 0 and sweep % thin == 0:
             t, used = filled[0], filled[1]
             refresh(walk)
-            n_occupied, n_atoms = keep_draw(rng, kernel, walk, are_records, occupied, draws.weights, draws.theta, used)
+            n_occupied, n_atoms = keep_draw(rng, kernel, walk, are_records, draws.weights, draws.theta, used)
             draws.n_clusters[t], draws.n_atoms[t] = n_occupied, n_atoms
-            draws.concentration[t] = walk.law[CONCENTRATION]
+            draws.concentration[t] = law[CONCENTRATION]
             filled[0] += 1
             filled[1] += n_atoms
     return DONE

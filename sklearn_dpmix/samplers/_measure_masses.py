@@ -15,7 +15,8 @@ from ._measure_state import (
     TOTAL,
     accepts,
     add_to,
-    copy_to,
+    at,
+    copy_atom,
     draw_base,
     draw_poisson,
     fill,
@@ -33,35 +34,36 @@ EULER_GAMMA = 0.5772156649015329
 @helper
 def move_mass(rng, walk):
     """Move mass from one atom to another: a step of random size of log(J_j/J_k), with their sum kept."""
-    n, mass, cut = walk.ints[N_ATOMS], walk.mass, walk.law[CUT]
+    n, atoms, cut = int(walk.law[N_ATOMS]), walk.atoms, walk.law[CUT]
     if n < 2:
         return
     j = int(rng.random() * n)
     k = int(rng.random() * (n - 1))
     k += k >= j
-    both = mass[j] + mass[k]
-    z = log(mass[j] / mass[k]) + 2.0 * exp(-5.0 * rng.random()) * rng.standard_normal()
+    a, b = at(walk, j), at(walk, k)
+    both = atoms[a] + atoms[b]
+    z = log(atoms[a] / atoms[b]) + 2.0 * exp(-5.0 * rng.random()) * rng.standard_normal()
     new = both / (1.0 + exp(-z))
     if new < cut or both - new < cut:
         return
-    g = walk.table[k, 0]
-    value = try_three(walk, new - mass[j], walk.table[j, 0], mass[j] - new, g, 0.0, g)
+    value = try_three(walk, new - atoms[a], j, atoms[a] - new, k, 0.0, k)
     if accepts(rng, value - walk.law[LOG_LIKELIHOOD]):
-        mass[j], mass[k] = new, both - new
+        atoms[a], atoms[b] = new, both - new
         keep_trial(walk, walk.law[TOTAL], value)
 
 
 @helper
 def change_mass(rng, walk):
     """Change the mass of one atom."""
-    k, law = int(rng.random() * walk.ints[N_ATOMS]), walk.law
-    new = walk.mass[k] * exp(1.5 * exp(-4.0 * rng.random()) * rng.standard_normal())
+    k, law, atoms = int(rng.random() * walk.law[N_ATOMS]), walk.law, walk.atoms
+    a = at(walk, k)
+    new = atoms[a] * exp(1.5 * exp(-4.0 * rng.random()) * rng.standard_normal())
     if new < law[CUT] or new > LARGEST:
         return
-    total = law[TOTAL] + new - walk.mass[k]
-    value = try_one(walk, new - walk.mass[k], walk.table[k, 0], total)
+    total = law[TOTAL] + new - atoms[a]
+    value = try_one(walk, new - atoms[a], k, total)
     if accepts(rng, value - law[LOG_LIKELIHOOD] + log_tilt(total) - log_tilt(law[TOTAL])):
-        walk.mass[k] = new
+        atoms[a] = new
         keep_trial(walk, total, value)
 
 
@@ -71,25 +73,26 @@ def bear_or_kill(rng, channel, kernel, walk):
 
     In (log J, θ) the Poisson process has intensity α G0, and a birth density G0/T, T the range of log J.
     """
-    n, law = walk.ints[N_ATOMS], walk.law
+    n, law, atoms = int(walk.law[N_ATOMS]), walk.law, walk.atoms
     log_range = log(LARGEST / law[CUT])
     if rng.random() < 0.5:
-        if n >= walk.mass.size - 1:
+        if n >= walk.capacity - 1:
             return
         new = law[CUT] * exp(rng.random() * log_range)
-        draw_base(rng, kernel, walk.place, n)
-        fill(channel, walk, walk.place, n, walk.table[n])
+        draw_base(rng, kernel, walk, n)
+        fill(channel, walk, n)
         total = law[TOTAL] + new
-        value = try_one(walk, new, walk.table[n, 0], total)
+        value = try_one(walk, new, n, total)
         ratio = log(law[CONCENTRATION] * log_range / (n + 1.0))
         if accepts(rng, ratio + value - law[LOG_LIKELIHOOD] + log_tilt(total) - log_tilt(law[TOTAL])):
-            walk.mass[n] = new
-            walk.ints[N_ATOMS] = n + 1
+            atoms[at(walk, n)] = new
+            law[N_ATOMS] = n + 1.0
             keep_trial(walk, total, value)
     elif n > 1:
         k = int(rng.random() * n)
-        total = law[TOTAL] - walk.mass[k]
-        value = try_one(walk, -walk.mass[k], walk.table[k, 0], total)
+        mass = atoms[at(walk, k)]
+        total = law[TOTAL] - mass
+        value = try_one(walk, -mass, k, total)
         ratio = log(n / (law[CONCENTRATION] * log_range))
         if accepts(rng, ratio + value - law[LOG_LIKELIHOOD] + log_tilt(total) - log_tilt(law[TOTAL])):
             keep_trial(walk, total, value)
@@ -103,29 +106,31 @@ def renew_dust(rng, channel, kernel, walk, concentration, log_ratio):
     The dust's law is that of the Poisson process, so that only the likelihood and the law of S are left.  Atoms below
     e^-5 of the cut are left out: they hold some 10^-4 records.
     """
-    n_new, law, ints = draw_poisson(rng, concentration * DUST_RANGE), walk.law, walk.ints
-    n_old = ints[N_DUST]
-    if n_old + n_new > walk.dust_mass.size:
+    n_new, law, atoms = draw_poisson(rng, concentration * DUST_RANGE), walk.law, walk.atoms
+    n_old, first = int(law[N_DUST]), walk.capacity
+    if n_old + n_new > walk.capacity:
         return False
     total = law[TOTAL]
-    copy_to(walk.trial, walk.mix)
-    for k in range(n_old):
-        total -= walk.dust_mass[k]
-        add_to(walk.trial, -walk.dust_mass[k], walk.dust_table[k, 0])
-    for k in range(n_old, n_old + n_new):
-        walk.dust_mass[k] = law[CUT] * exp(-DUST_RANGE * rng.random())
-        draw_base(rng, kernel, walk.dust_place, k)
-        fill(channel, walk, walk.dust_place, k, walk.dust_table[k])
-        total += walk.dust_mass[k]
-        add_to(walk.trial, walk.dust_mass[k], walk.dust_table[k, 0])
+    for m in range(walk.n_nodes):
+        walk.trial[m] = walk.mix[m]
+    for k in range(first, first + n_old):
+        mass = atoms[at(walk, k)]
+        total -= mass
+        add_to(walk, walk.trial, -mass, k)
+    for k in range(first + n_old, first + n_old + n_new):
+        mass = law[CUT] * exp(-DUST_RANGE * rng.random())
+        atoms[at(walk, k)] = mass
+        draw_base(rng, kernel, walk, k)
+        fill(channel, walk, k)
+        total += mass
+        add_to(walk, walk.trial, mass, k)
     value = log_likelihood(walk, walk.trial, total)
     if not accepts(rng, log_ratio + value - law[LOG_LIKELIHOOD] + log_tilt(total) - log_tilt(law[TOTAL])):
         return False
-    for k in range(n_new):
-        walk.dust_mass[k] = walk.dust_mass[n_old + k]
-        walk.dust_place[k, 0], walk.dust_place[k, 1] = walk.dust_place[n_old + k, 0], walk.dust_place[n_old + k, 1]
-        copy_to(walk.dust_table[k, 0], walk.dust_table[n_old + k, 0])
-    ints[N_DUST] = n_new
+    if n_old > 0:
+        for k in range(first, first + n_new):
+            copy_atom(walk, k, k + n_old)
+    law[N_DUST] = n_new
     keep_trial(walk, total, value)
     return True
 
@@ -138,11 +143,10 @@ def move_concentration(rng, channel, kernel, mixing, walk):
     Γ(α + c)/Γ(α) (1 + c)^-(α + c), c = ``TILT``, to be divided by.
     """
     concentration = walk.law[CONCENTRATION]
-    if mixing.prior_shape == 0.0:
-        renew_dust(rng, channel, kernel, walk, concentration, 0.0)
-        return
-    new = concentration * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
-    ratio = log_concentration(mixing, walk, new) - log_concentration(mixing, walk, concentration)
+    new, ratio = concentration, 0.0
+    if mixing.prior_shape > 0.0:
+        new = concentration * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
+        ratio = log_concentration(mixing, walk, new) - log_concentration(mixing, walk, concentration)
     if renew_dust(rng, channel, kernel, walk, new, ratio):
         walk.law[CONCENTRATION] = new
 
@@ -152,6 +156,6 @@ def log_concentration(mixing, walk, concentration):
     """Log density of log α given the atoms above the cut, up to a constant."""
     cut = walk.law[CUT]
     n_expected = cut - 0.25 * cut * cut - log(cut) - EULER_GAMMA  # E1(cut), to cut³/18
-    value = (mixing.prior_shape + walk.ints[N_ATOMS]) * log(concentration) - mixing.prior_rate * concentration
+    value = (mixing.prior_shape + walk.law[N_ATOMS]) * log(concentration) - mixing.prior_rate * concentration
     value -= concentration * n_expected
     return value + lgamma(concentration) - lgamma(concentration + TILT) + concentration * log(1.0 + TILT)

@@ -6,20 +6,21 @@ S^``TILT`` e^(-``TILT`` S), which keeps it near 1.  Atoms above a cut are walked
 dust, are drawn anew as a whole.  Allocations and confidential records are integrated out.
 """
 
-from math import exp, log
+from math import exp, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from .._compiled import helper, sums_helper
+from .._compiled import Component, apart, apart_sums, helper, lower
 from .._restore import require, require_finite, require_range, same_layout
 from .._vector import log_positive
 
-# ints
+# a state's ints
 N_ATOMS, N_DUST, N_SWEEPS = range(3)
-# law
-CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, CENTRE, REACH, NEAR, BASE = range(9)
-N_LAW = 9
+# a walk's law: its ints as floats, and the others; the last three once a feature
+CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, BASE = range(3, 9)
+PER_FEATURE = 9
+CENTRE, REACH, NEAR = range(3)
 
 TILT = 20.0
 LARGEST = 20.0  # of an atom's J: more has probability e^-300
@@ -32,9 +33,9 @@ class MeasureState(NamedTuple):
     """All of a chain but its random generator."""
 
     mass: np.ndarray  # (capacity,): J of each atom
-    place: np.ndarray  # (capacity, 2): its mean and log variance
+    place: np.ndarray  # (capacity, 2 features): its mean and log variance of each feature
     dust_mass: np.ndarray  # (capacity,)
-    dust_place: np.ndarray  # (capacity, 2)
+    dust_place: np.ndarray  # (capacity, 2 features)
     ints: np.ndarray
     floats: np.ndarray  # (1,): the concentration
 
@@ -48,7 +49,7 @@ class MeasureState(NamedTuple):
         require_range(1, state.mass.size - 1, ints=n)
         require_range(0, state.mass.size - 1, ints=n_dust)
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
-        require_range(-600.0, 600.0, place=state.place[:n, 1], dust_place=state.dust_place[:n_dust, 1])
+        require_range(-600.0, 600.0, place=state.place[:n, 1::2], dust_place=state.dust_place[:n_dust, 1::2])
         require_range(0.0, MAX_ATOMS, floats=state.floats)  # with as many atoms a concentration is less than that
         return state
 
@@ -56,13 +57,13 @@ class MeasureState(NamedTuple):
 MAX_ATOMS = 2**14
 
 
-def new_state(capacity=64):
+def new_state(n_features, capacity=64):
     """Return a state without atoms."""
     return MeasureState(
         mass=np.zeros(capacity),
-        place=np.zeros((capacity, 2)),
+        place=np.zeros((capacity, 2 * n_features)),
         dust_mass=np.zeros(capacity),
-        dust_place=np.zeros((capacity, 2)),
+        dust_place=np.zeros((capacity, 2 * n_features)),
         ints=np.zeros(3, np.int64),
         floats=np.ones(1),
     )
@@ -74,71 +75,97 @@ def grow(state):
     return state._replace(**{name: arrays[name] for name in ("mass", "place", "dust_mass", "dust_place")})
 
 
-class Walk(NamedTuple):
-    """A chain's state with what its moves look up and write to; made anew for each block of sweeps."""
+class Walk(Component):
+    """A chain's state with what its moves look up and write to, as bare pointers; made anew for each block of sweeps.
 
-    mass: np.ndarray
-    place: np.ndarray
-    dust_mass: np.ndarray
-    dust_place: np.ndarray
-    ints: np.ndarray
-    law: np.ndarray
-    nodes: np.ndarray  # (2, nodes): places and weights
-    roots: np.ndarray  # (nodes,): roots of the weights
-    ends: np.ndarray  # (2, nodes): densities of the noise given a record at either bound
-    table: np.ndarray  # (capacity, 3, nodes): g of each atom and its derivatives
-    dust_table: np.ndarray  # the same of the dust
-    mix: np.ndarray  # (nodes,): Σ J g over all atoms
-    trial: np.ndarray  # (nodes,): that of a proposal
-    spare: np.ndarray  # (2, 3, nodes): table of a proposal's atoms
-    score: np.ndarray  # (7, nodes)
-    metric: np.ndarray  # (6, 6)
-    vectors: np.ndarray  # (3, 6): gradient, step, scratch
-    pair: np.ndarray  # (2, 3): log J, mean and log variance of a proposal's atoms
-    chosen: np.ndarray  # (2 capacity,) int64
+    Atom k is J, and mean and log variance of each feature: ``width`` numbers.  Dust follows atoms, from ``capacity``
+    on, and then come the (at most two) atoms of a proposal.
+    """
+
+    @classmethod
+    def of(cls, state, nodes, ends, law):
+        """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights."""
+        capacity, size, n_features = len(state.mass), nodes.shape[1], len(nodes) - 1
+        width = 1 + 2 * n_features
+        n_rows = width if n_features == 1 else width + n_features
+        atoms = np.zeros((2 * capacity + 2, width))
+        atoms[:capacity, 0], atoms[capacity:-2, 0] = state.mass, state.dust_mass
+        atoms[:capacity, 1:], atoms[capacity:-2, 1:] = state.place, state.dust_place
+        law = law.copy()
+        law[:3], law[CONCENTRATION] = state.ints, state.floats[0]
+        fields = {
+            "law": law,
+            "atoms": atoms.ravel(),
+            "nodes": lay_out(nodes, ends),
+            "weights": nodes[-1].copy(),
+            "roots": np.sqrt(nodes[-1]),
+            "tables": np.empty((2 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
+            "mix": np.empty(size),  # Σ J g over all atoms
+            "trial": np.empty(size),  # that of a proposal
+            "score": np.empty((2 * width + 1) * size),
+            "metric": np.empty(4 * width * width),
+            "gradient": np.empty(2 * width),
+            "move": np.empty(2 * width),
+            "fence": np.zeros(4),
+            "marks": np.zeros(2 * capacity),
+            "n_nodes": np.int64(size),
+            "n_rows": np.int64(n_rows),
+            "capacity": np.int64(capacity),
+            "n_features": n_features,
+        }
+        return lower(cls, fields, frozen=False)
 
 
-def make_walk(state, nodes, ends, law):
-    """Return the walk of a state; ``nodes`` of shape (2, nodes)."""
-    capacity, size = state.mass.size, nodes.shape[1]
-    law = law.copy()
-    law[CONCENTRATION] = state.floats[0]
-    return Walk(
-        *state[:5],
-        law=law,
-        nodes=nodes,
-        roots=np.sqrt(nodes[1]),
-        ends=ends,
-        table=np.empty((capacity, 3, size)),
-        dust_table=np.empty((capacity, 3, size)),
-        mix=np.empty(size),
-        trial=np.empty(size),
-        spare=np.empty((2, 3, size)),
-        score=np.empty((7, size)),
-        metric=np.empty((6, 6)),
-        vectors=np.empty((3, 6)),
-        pair=np.empty((2, 3)),
-        chosen=np.zeros(2 * capacity, np.int64),
-    )
+def lay_out(nodes, ends):
+    """For each feature the places, and the noise's densities there given a record at either bound: one flat array."""
+    n_features = len(nodes) - 1
+    return np.concatenate([part for j in range(n_features) for part in (nodes[j], ends[2 * j], ends[2 * j + 1])])
+
+
+def write_back(walk, state):
+    """Write the walk's atoms into the state."""
+    capacity, n_features = int(walk.capacity), walk.n_features
+    atoms = walk.atoms.reshape(-1, 1 + 2 * n_features)
+    state.mass[:], state.dust_mass[:] = atoms[:capacity, 0], atoms[capacity:-2, 0]
+    state.place[:], state.dust_place[:] = atoms[:capacity, 1:], atoms[capacity:-2, 1:]
+    state.ints[:] = walk.law[:3]
+    state.floats[0] = walk.law[CONCENTRATION]
 
 
 # --- compiled --------------------------------------------------------------------------------------------------------
 
 
 @helper
-def log_base(kernel, walk, mean, log_variance):
-    """Log density of G0 in the coordinates (μ, log σ²)."""
-    d, precision = mean - kernel.prior_mean[0], kernel.precision[0]
-    pull = (kernel.prior_scale[0] + 0.5 * precision * d * d) * exp(-log_variance)
-    return walk.law[BASE] - (kernel.prior_shape[0] + 0.5) * log_variance - pull
+def at(walk, k):
+    """Where atom k begins in ``atoms``."""
+    return k * (1 + 2 * walk.n_features)
 
 
 @helper
-def draw_base(rng, kernel, place, k):
-    """Draw an atom's place from G0."""
-    variance = kernel.prior_scale[0] / rng.standard_gamma(kernel.prior_shape[0])
-    place[k, 0] = kernel.prior_mean[0] + (variance / kernel.precision[0]) ** 0.5 * rng.standard_normal()
-    place[k, 1] = log(variance)
+def row(walk, k):
+    """Where its table begins."""
+    return k * walk.n_rows * walk.n_nodes
+
+
+@helper
+def log_base(kernel, walk, k):
+    """Log density of G0 at atom k, in means and log variances."""
+    atoms, value, a = walk.atoms, walk.law[BASE], at(walk, k)
+    for j in range(walk.n_features):
+        d, log_variance = atoms[a + 1 + 2 * j] - kernel.prior_mean[j], atoms[a + 2 + 2 * j]
+        pull = (kernel.prior_scale[j] + 0.5 * kernel.precision[j] * d * d) * exp(-log_variance)
+        value -= (kernel.prior_shape[j] + 0.5) * log_variance + pull
+    return value
+
+
+@helper
+def draw_base(rng, kernel, walk, k):
+    """Draw the place of atom k from G0."""
+    a = at(walk, k)
+    for j in range(walk.n_features):
+        variance = kernel.prior_scale[j] / rng.standard_gamma(kernel.prior_shape[j])
+        mean = kernel.prior_mean[j] + sqrt(variance / kernel.precision[j]) * rng.standard_normal()
+        walk.atoms[a + 1 + 2 * j], walk.atoms[a + 2 + 2 * j] = mean, log(variance)
 
 
 @helper
@@ -163,92 +190,109 @@ def draw_poisson(rng, rate):
     return n
 
 
-@sums_helper
+@apart_sums
 def log_likelihood(walk, density, total):
     """Σ_m ω_m log f(x_m) of the mixture with these densities at the nodes, not yet divided by S."""
-    weights, value = walk.nodes[1], 0.0
-    for m in range(weights.size):
+    weights, value = walk.weights, 0.0
+    for m in range(walk.n_nodes):
         value += weights[m] * log_positive(max(density[m], LEAST_DENSITY))
     return value - walk.law[N_RECORDS] * log(total)
 
 
-@sums_helper
-def try_one(walk, c, g, total):
-    """The log likelihood with c·g added to the mixture, which is written into ``trial``."""
-    weights, mix, trial, value = walk.nodes[1], walk.mix, walk.trial, 0.0
-    for m in range(weights.size):
-        density = mix[m] + c * g[m]
+@apart_sums
+def try_one(walk, c, k, total):
+    """The log likelihood with c times atom k added to the mixture, which is written into ``trial``."""
+    weights, mix, trial, tables, g, value = walk.weights, walk.mix, walk.trial, walk.tables, row(walk, k), 0.0
+    for m in range(walk.n_nodes):
+        density = mix[m] + c * tables[g + m]
         trial[m] = density
         value += weights[m] * log_positive(max(density, LEAST_DENSITY))
     return value - walk.law[N_RECORDS] * log(total)
 
 
-@sums_helper
-def try_three(walk, c, g, c2, g2, c3, g3):
-    """The same with three such terms, which leave the total as it is."""
-    weights, mix, trial, value = walk.nodes[1], walk.mix, walk.trial, 0.0
-    for m in range(weights.size):
-        density = mix[m] + c * g[m] + c2 * g2[m] + c3 * g3[m]
+@apart_sums
+def try_three(walk, c, k, c2, k2, c3, k3):
+    """The same with three atoms, which leave the total as it is."""
+    weights, mix, trial, tables, value = walk.weights, walk.mix, walk.trial, walk.tables, 0.0
+    g, g2, g3 = row(walk, k), row(walk, k2), row(walk, k3)
+    for m in range(walk.n_nodes):
+        density = mix[m] + c * tables[g + m] + c2 * tables[g2 + m] + c3 * tables[g3 + m]
         trial[m] = density
         value += weights[m] * log_positive(max(density, LEAST_DENSITY))
     return value - walk.law[N_RECORDS] * log(walk.law[TOTAL])
 
 
 @helper
-def copy_to(target, source):
-    for m in range(target.size):
-        target[m] = source[m]
-
-
-@helper
 def keep_trial(walk, total, value):
     """Take the proposed mixture for the present one."""
-    copy_to(walk.mix, walk.trial)
+    for m in range(walk.n_nodes):
+        walk.mix[m] = walk.trial[m]
     walk.law[TOTAL], walk.law[LOG_LIKELIHOOD] = total, value
 
 
-@helper
-def add_to(target, c, g):
-    """target += c·g"""
-    for m in range(target.size):
-        target[m] += c * g[m]
+@apart
+def add_to(walk, target, c, k):
+    """Add c times atom k to a mixture."""
+    tables, g = walk.tables, row(walk, k)
+    for m in range(walk.n_nodes):
+        target[m] += c * tables[g + m]
 
 
-@helper
-def copy_table(target, source):
-    """g and its derivatives of an atom."""
-    for e in range(3):
-        copy_to(target[e], source[e])
+@apart
+def copy_atom(walk, k, source):
+    """Make atom k what atom ``source`` is."""
+    atoms, tables, a, b = walk.atoms, walk.tables, at(walk, k), at(walk, source)
+    width = 1 + 2 * walk.n_features
+    for e in range(width):
+        atoms[a + e] = atoms[b + e]
+    a, b = row(walk, k), row(walk, source)
+    for m in range(walk.n_rows * walk.n_nodes):
+        tables[a + m] = tables[b + m]
 
 
-@helper
-def fill(channel, walk, place, k, out):
-    """g and its derivatives of the atom in row k of ``place``."""
-    channel.fill_normal(walk.nodes[0], walk.ends, place[k, 0], place[k, 1], out)
+@apart
+def fill(channel, walk, k):
+    """g of atom k and its derivatives: of features that are independent given their atom, a product."""
+    atoms, tables, n, d, a, start = walk.atoms, walk.tables, walk.n_nodes, walk.n_features, at(walk, k), row(walk, k)
+    factors = start if d == 1 else start + (1 + 2 * d) * n
+    for j in range(d):
+        mean, log_variance, slopes = atoms[a + 1 + 2 * j], atoms[a + 2 + 2 * j], start + (1 + 2 * j) * n
+        channel.fill_normal(j, walk.nodes, n, mean, log_variance, tables, factors + j * n, slopes)
+    if d == 1:
+        return
+    for m in range(n):
+        g = 1.0
+        for j in range(d):
+            g *= tables[factors + j * n + m]
+        tables[start + m] = g
+        for j in range(d):
+            others, slopes = 1.0, start + (1 + 2 * j) * n + m
+            for i in range(d):
+                if i != j:
+                    others *= tables[factors + i * n + m]
+            tables[slopes] *= others
+            tables[slopes + n] *= others
 
 
 @helper
 def refresh(walk):
     """Add the mixture up anew: a function of the state alone, free of rounding that adds up."""
-    total, mix = 0.0, walk.mix
-    for m in range(mix.size):
-        mix[m] = 0.0
-    for k in range(walk.ints[N_ATOMS]):
-        total += walk.mass[k]
-        add_to(mix, walk.mass[k], walk.table[k, 0])
-    for k in range(walk.ints[N_DUST]):
-        total += walk.dust_mass[k]
-        add_to(mix, walk.dust_mass[k], walk.dust_table[k, 0])
+    total, n_atoms = 0.0, int(walk.law[N_ATOMS])
+    for m in range(walk.n_nodes):
+        walk.mix[m] = 0.0
+    for k in range(n_atoms + int(walk.law[N_DUST])):
+        h = k if k < n_atoms else walk.capacity + k - n_atoms
+        mass = walk.atoms[at(walk, h)]
+        total += mass
+        add_to(walk, walk.mix, mass, h)
     walk.law[TOTAL] = total
-    walk.law[LOG_LIKELIHOOD] = log_likelihood(walk, mix, total)
+    walk.law[LOG_LIKELIHOOD] = log_likelihood(walk, walk.mix, total)
 
 
 @helper
 def remove(walk, k):
     """Take atom k away; the last one gets its row."""
-    walk.ints[N_ATOMS] -= 1
-    last = walk.ints[N_ATOMS]
+    walk.law[N_ATOMS] -= 1.0
+    last = int(walk.law[N_ATOMS])
     if k != last:
-        walk.mass[k] = walk.mass[last]
-        walk.place[k, 0], walk.place[k, 1] = walk.place[last, 0], walk.place[last, 1]
-        copy_table(walk.table[k], walk.table[last])
+        copy_atom(walk, k, last)
