@@ -13,6 +13,7 @@ from ._neal8 import Neal8
 from ._reuse import ReUse
 from ._surrogate import Surrogate
 
+MOST_FEATURES = 3  # of the walk over mixing measures
 MANY = 3000  # records, from which on ``Surrogate`` is ahead
 
 
@@ -45,7 +46,7 @@ class Auto(MixtureSampler):
             return Neal5() if mechanism.is_histogram else Neal8()
         if can_interweave(kernel):
             if has_noised(mechanism, kernel) and is_gamma_process(mixing):
-                return MeasureOfOneFeature()
+                return MeasureOfFewFeatures()
             fast = mechanism.is_common and has_marginal(mechanism, kernel)
             return Surrogate(min_records=MANY) if fast else Interweaved()
         return Imputed() if has_conditional(mechanism, kernel) else Neal5()
@@ -59,11 +60,11 @@ class AutoOfRecords(Auto):
         return Interweaved() if isinstance(chosen, MixingMeasure) else chosen
 
 
-class MeasureOfOneFeature(MixingMeasure):
-    """The walk over mixing measures where there is one feature, else ``Interweaved``."""
+class MeasureOfFewFeatures(MixingMeasure):
+    """The walk over mixing measures where there are at most three features, else ``Interweaved``."""
 
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
-        return MixingMeasure() if n_features == 1 else Interweaved()
+        return MixingMeasure() if n_features <= MOST_FEATURES else Interweaved()
 
 
 def is_gamma_process(mixing):

@@ -5,13 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammainccinv
+from scipy.stats import norm
 
 from .._compiled import compiled, entry, lower
+from .._draws import convergence
 from .._nodes import Nodes, cell_edges, compress
 from .._restore import require_range
 from ._base import MixtureSampler, check_concentration, check_count
 from ._measure_draws import keep_draw, log_likelihoods, n_all, number
 from ._measure_masses import bear_or_kill, change_mass, move_concentration, move_mass
+from ._measure_slides import slide
 from ._measure_splits import part_or_join, split_or_merge
 from ._measure_state import (
     BASE,
@@ -23,6 +26,7 @@ from ._measure_state import (
     MAX_ATOMS,
     N_ATOMS,
     N_DUST,
+    N_MOVES,
     N_RECORDS,
     N_SWEEPS,
     PER_FEATURE,
@@ -38,11 +42,13 @@ from ._parameter_draws import n_kept
 from ._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 
 FEW = 150  # records, up to which they are the nodes
-MANY = 30_000  # records, from which on a sweep has more moves
+N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
+MOST_WORK = 120_000  # moves in a sweep, times nodes and features
+WORTH = 4.0  # sweeps of the trial run that one independent draw may take: else sweeps become longer
 N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where cells are narrow
 NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
 TOLERANCE = 0.005  # of the log likelihood of all records
-N_TRIAL = 400  # sweeps of the run that tries nodes out
+N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 MANY_NODES = 3000
 
 
@@ -72,6 +78,24 @@ def law_of(kernel: Any, n_records: int, mean: Any, variance: Any) -> Any:
     return law
 
 
+def sweeps_a_draw(draws: Draws, nodes: Any) -> float:
+    """Sweeps for one independent draw: of the slowest of the log density at five nodes, mean, variance and clusters."""
+    *places, weights = nodes
+    start = np.cumsum(draws.n_atoms) - draws.n_atoms
+    shares = np.cumsum(weights) / weights.sum()
+    points = np.array(places)[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
+    density = np.repeat(draws.weights[:, None], points.shape[1], axis=1)
+    found = [draws.n_clusters.astype(float)]
+    for j, x in enumerate(points):
+        mean, sd = draws.theta[:, 4 * j], draws.theta[:, 4 * j + 1]
+        density *= norm.pdf(x, mean[:, None], sd[:, None])
+        means = np.add.reduceat(draws.weights * mean, start)
+        found += [means, np.log(np.add.reduceat(draws.weights * (mean**2 + sd**2), start) - means**2)]
+    found += list(np.log(np.add.reduceat(density, start) + 1e-300).T)
+    _, ess = convergence({str(h): values[None] for h, values in enumerate(found)})
+    return len(start) / max(np.nanmin(list(ess.values())), 1.0)
+
+
 class MixingMeasure(MixtureSampler):
     """Walks over the mixing measure, with allocations and confidential records integrated out: any n at one price.
 
@@ -86,7 +110,8 @@ class MixingMeasure(MixtureSampler):
     Parameters
     ----------
     n_moves : int, optional
-        Moves in a sweep.  None: 100, and twice as many from 30,000 records on, where atoms move less far.
+        Moves in a sweep.  None: as many as make a draw worth keeping, by a short trial run: 100 to 400 for one feature;
+        fewer where the nodes are thousands of records of several features.
 
     Notes
     -----
@@ -122,9 +147,8 @@ class MixingMeasure(MixtureSampler):
         if self.n_moves is not None:
             check_count(self, "n_moves", self.n_moves)
 
-    def _lower(self, *, n_records, **context):
-        n_moves = (200 if n_records >= MANY else 100) if self.n_moves is None else int(self.n_moves)
-        return lower(type(self), {"n_aux": 1, "n_moves": n_moves})
+    def _lower(self, **context):
+        return lower(type(self), {"n_aux": 1})
 
     # --- what the chains see of the release --------------------------------------------------------------------------
 
@@ -134,15 +158,25 @@ class MixingMeasure(MixtureSampler):
         narrowest = sqrt(kernel.prior_scale[0] / gammainccinv(kernel.prior_shape[0], NARROWEST))
         width = release.mechanism.node_spacing(narrowest)
         seen = self.compressed(values, Z, release, width)
-        while not seen.are_records and seen.nodes.shape[1] < MANY_NODES:
-            rng = np.random.default_rng(0)
-            start = self.init(values, seen, None, None, rng)
-            _, draws = self.advance(values, seen, start, rng, N_TRIAL, N_TRIAL // 4, 1)
+        while True:
+            if seen.are_records and self.n_moves is not None:
+                return seen
+            draws = self.trial_draws(values, seen)
+            if seen.are_records or seen.nodes.shape[1] >= MANY_NODES:
+                break
             finer = self.compressed(values, Z, release, 0.5 * seen.width)
             if self.difference(values[1], seen, finer, draws) < TOLERANCE:
                 break
             seen = finer
+        if self.n_moves is None:
+            wanted = seen.law[N_MOVES] * sweeps_a_draw(draws, seen.nodes) / WORTH
+            seen.law[N_MOVES] = round(min(max(wanted, seen.law[N_MOVES]), 4.0 * seen.law[N_MOVES]))
         return seen
+
+    def trial_draws(self, values: Any, seen: Compressed) -> Draws:
+        rng = np.random.default_rng(0)
+        start = self.init(values, seen, None, None, rng)
+        return self.advance(values, seen, start, rng, N_TRIAL, N_TRIAL // 3, 1)[1]
 
     def compressed(self, values: Any, Z: Any, release: Any, width: float) -> Compressed:
         """What the chains see, with cells of this width where the population is."""
@@ -159,7 +193,10 @@ class MixingMeasure(MixtureSampler):
             for row, end in ((2 * j, channel.low[j]), (2 * j + 1, channel.high[j])):
                 if np.isfinite(end):
                     ends[row] = np.exp(mechanism.log_noise(nodes[j] - end, noise))
-        return Compressed(nodes, ends, law_of(kernel, len(z), mean, variance), are_records, width)
+        law = law_of(kernel, len(z), mean, variance)
+        most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
+        law[N_MOVES] = min(N_MOVES_FIRST, most) if self.n_moves is None else self.n_moves
+        return Compressed(nodes, ends, law, are_records, width)
 
     def nodes(self, z: Any, core_low: float, core_high: float, width: float) -> Nodes:
         """Nodes for these records."""
@@ -227,8 +264,8 @@ class MixingMeasure(MixtureSampler):
 
     @compiled
     def sweep(self, channel, kernel, mixing, walk, rng):
-        """``n_moves`` moves at random, then the dust and the concentration."""
-        for _ in range(self.n_moves):
+        """As many moves at random as the law says, then the dust and the concentration."""
+        for _ in range(int(walk.law[N_MOVES])):
             u = rng.random()
             if u < 0.13:
                 move_mass(rng, walk)
@@ -244,6 +281,8 @@ class MixingMeasure(MixtureSampler):
                 step_one(rng, channel, kernel, walk)
             else:
                 step_two(rng, channel, kernel, walk)
+        slide(rng, channel, kernel, walk)
+        slide(rng, channel, kernel, walk)
         move_concentration(rng, channel, kernel, mixing, walk)
 
 

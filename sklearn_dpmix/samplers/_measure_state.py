@@ -18,8 +18,8 @@ from .._vector import log_positive
 # a state's ints
 N_ATOMS, N_DUST, N_SWEEPS = range(3)
 # a walk's law: its ints as floats, and the others; the last three once a feature
-CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, BASE = range(3, 9)
-PER_FEATURE = 9
+CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, BASE, N_MOVES = range(3, 10)
+PER_FEATURE = 10
 CENTRE, REACH, NEAR = range(3)
 
 TILT = 20.0
@@ -79,7 +79,7 @@ class Walk(Component):
     """A chain's state with what its moves look up and write to, as bare pointers; made anew for each block of sweeps.
 
     Atom k is J, and mean and log variance of each feature: ``width`` numbers.  Dust follows atoms, from ``capacity``
-    on, and then come the (at most two) atoms of a proposal.
+    on, and then, from twice that on, come the atoms of a proposal.
     """
 
     @classmethod
@@ -88,9 +88,9 @@ class Walk(Component):
         capacity, size, n_features = len(state.mass), nodes.shape[1], len(nodes) - 1
         width = 1 + 2 * n_features
         n_rows = width if n_features == 1 else width + n_features
-        atoms = np.zeros((2 * capacity + 2, width))
-        atoms[:capacity, 0], atoms[capacity:-2, 0] = state.mass, state.dust_mass
-        atoms[:capacity, 1:], atoms[capacity:-2, 1:] = state.place, state.dust_place
+        atoms = np.zeros((3 * capacity + 2, width))
+        atoms[:capacity, 0], atoms[capacity : 2 * capacity, 0] = state.mass, state.dust_mass
+        atoms[:capacity, 1:], atoms[capacity : 2 * capacity, 1:] = state.place, state.dust_place
         law = law.copy()
         law[:3], law[CONCENTRATION] = state.ints, state.floats[0]
         fields = {
@@ -99,7 +99,7 @@ class Walk(Component):
             "nodes": lay_out(nodes, ends),
             "weights": nodes[-1].copy(),
             "roots": np.sqrt(nodes[-1]),
-            "tables": np.empty((2 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
+            "tables": np.empty((3 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
             "mix": np.empty(size),  # Σ J g over all atoms
             "trial": np.empty(size),  # that of a proposal
             "score": np.empty((2 * width + 1) * size),
@@ -126,8 +126,8 @@ def write_back(walk, state):
     """Write the walk's atoms into the state."""
     capacity, n_features = int(walk.capacity), walk.n_features
     atoms = walk.atoms.reshape(-1, 1 + 2 * n_features)
-    state.mass[:], state.dust_mass[:] = atoms[:capacity, 0], atoms[capacity:-2, 0]
-    state.place[:], state.dust_place[:] = atoms[:capacity, 1:], atoms[capacity:-2, 1:]
+    state.mass[:], state.dust_mass[:] = atoms[: 2 * capacity, 0].reshape(2, -1)
+    state.place[:], state.dust_place[:] = atoms[: 2 * capacity, 1:].reshape(2, capacity, -1)
     state.ints[:] = walk.law[:3]
     state.floats[0] = walk.law[CONCENTRATION]
 

@@ -1,0 +1,175 @@
+"""Each move of the walk over mixing measures keeps the prior: without records, draws of the prior stay such draws.
+
+In plain Python, so that a broken twin is one function in place of another.
+"""
+
+from math import log
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+
+from sklearn_dpmix.kernels import NormalKernel
+from sklearn_dpmix.mixings import DirichletProcess
+from sklearn_dpmix.samplers import _measure_masses, _measure_slides, _measure_splits, _measure_steps
+from sklearn_dpmix.samplers._measure import law_of
+from sklearn_dpmix.samplers._measure_state import (
+    CONCENTRATION,
+    CUT,
+    DUST_RANGE,
+    N_ATOMS,
+    N_DUST,
+    N_RECORDS,
+    TILT,
+    Walk,
+    new_state,
+    refresh,
+)
+
+ALPHA, RANDOM = 1.5, (3.0, 2.0)
+CUT_AT = 0.01
+N = 1600
+
+
+class Channel:
+    """Any densities will do: they have no weight."""
+
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        out[first], out[second], out[second + n] = 1.0, 0.1, 0.1
+
+
+def kernel_of(n_features):
+    priors = [0.3, -1.0], [0.5, 0.2], [3.0, 2.5], [2.0, 0.7]
+    return NormalKernel(*(prior[:n_features] for prior in priors))._lower(n_features=n_features)
+
+
+def masses(rng, alpha, low, high):
+    """Points of the Poisson process α J⁻¹ e⁻ᴶ dJ between two masses, by thinning."""
+    mass = low * np.exp(log(high / low) * rng.random(rng.poisson(alpha * log(high / low))))
+    return mass[rng.random(len(mass)) < np.exp(-mass)]
+
+
+def draw_walk(rng, kernel, n_features, is_random):
+    """A walk of the prior, the law of the total mass tilted."""
+    alpha = rng.gamma(RANDOM[0], 1.0 / RANDOM[1]) if is_random else ALPHA
+    while True:
+        found, dust = masses(rng, alpha, CUT_AT, 20.0), masses(rng, alpha, CUT_AT * np.exp(-DUST_RANGE), CUT_AT)
+        total = found.sum() + dust.sum()
+        if len(found) and total > 0 and rng.random() < (total * np.exp(1.0 - total)) ** TILT:
+            break
+    state = new_state(n_features)
+    state.ints[:2], state.floats[0] = (len(found), len(dust)), alpha
+    for mass, place, values in ((state.mass, state.place, found), (state.dust_mass, state.dust_place, dust)):
+        n = len(values)
+        mass[:n] = rng.permutation(values)
+        for j in range(n_features):
+            variance = kernel.prior_scale[j] / rng.gamma(kernel.prior_shape[j], size=n)
+            place[:n, 2 * j] = kernel.prior_mean[j] + np.sqrt(variance / kernel.precision[j]) * rng.standard_normal(n)
+            place[:n, 2 * j + 1] = np.log(variance)
+    law = law_of(kernel, 1, np.zeros(n_features), np.ones(n_features))
+    law[N_RECORDS], law[CUT] = 0.0, CUT_AT
+    nodes, ends = np.zeros((n_features + 1, 1)), np.zeros((2 * n_features, 1))
+    return Walk.of(state, nodes, ends, law)
+
+
+def summary(walk, n_features):
+    n, n_dust = int(walk.law[N_ATOMS]), int(walk.law[N_DUST])
+    atoms = walk.atoms.reshape(-1, 1 + 2 * n_features)
+    mass, place = atoms[:n, 0], atoms[:n, 1:]
+    share = mass / mass.sum()
+    spread = [np.log(share @ np.exp(place[:, 2 * j + 1]) + share @ place[:, 2 * j] ** 2) for j in range(n_features)]
+    total = mass.sum() + atoms[walk.capacity : walk.capacity + n_dust, 0].sum()
+    return [n, n_dust, total, share.max(), walk.law[CONCENTRATION], *(share @ place), *place[0], *spread]
+
+
+def p_value(move, n_features=1, *, is_random=False, n_moves=4, seed=0):
+    """The least p-value of two-sample tests of moved draws of the prior against others."""
+    rng, kernel = np.random.default_rng(seed), kernel_of(n_features)
+    found = np.zeros((2, N), object)
+    for t in range(N):
+        for moved in (0, 1):
+            walk = draw_walk(rng, kernel, n_features, is_random)
+            walk.tables[:] = 1.0
+            for _ in range(n_moves * moved):
+                refresh(walk)
+                move(rng, Channel(), kernel, DirichletProcess(None, RANDOM)._lower() if is_random else None, walk)
+            found[moved, t] = summary(walk, n_features)
+    before, after = (np.array(list(part), float) for part in found)
+    return min(ks_2samp(a, b).pvalue for a, b in zip(before.T, after.T, strict=True) if np.ptp(a) > 0)
+
+
+MOVES = {
+    "move_mass": lambda rng, channel, kernel, mixing, walk: _measure_masses.move_mass(rng, walk),
+    "change_mass": lambda rng, channel, kernel, mixing, walk: _measure_masses.change_mass(rng, walk),
+    "bear_or_kill": lambda rng, channel, kernel, mixing, walk: _measure_masses.bear_or_kill(rng, channel, kernel, walk),
+    "split_or_merge": lambda rng, channel, kernel, mixing, walk: _measure_splits.split_or_merge(
+        rng, channel, kernel, walk
+    ),
+    "part_or_join": lambda rng, channel, kernel, mixing, walk: _measure_splits.part_or_join(rng, channel, kernel, walk),
+    "step_one": lambda rng, channel, kernel, mixing, walk: _measure_steps.step_one(rng, channel, kernel, walk),
+    "step_two": lambda rng, channel, kernel, mixing, walk: _measure_steps.step_two(rng, channel, kernel, walk),
+    "slide": lambda rng, channel, kernel, mixing, walk: _measure_slides.slide(rng, channel, kernel, walk),
+}
+
+
+OF_PLACES = [name for name in MOVES if name not in ("move_mass", "change_mass")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "n_features"), [*((name, 1) for name in MOVES), *((name, 2) for name in OF_PLACES)])
+def test_moves_keep_the_prior(name, n_features):
+    assert p_value(MOVES[name], n_features) > 1e-6
+
+
+def concentration(rng, channel, kernel, mixing, walk):
+    _measure_masses.move_concentration(rng, channel, kernel, mixing, walk)
+
+
+@pytest.mark.slow
+def test_concentration_and_dust_keep_the_prior():
+    assert p_value(concentration, is_random=True) > 1e-6
+
+
+def plus(function, change):
+    return lambda *args: function(*args) + change(*args)
+
+
+#: A move, and a function that it calls, with one term forgotten.
+TWINS = {
+    "the Jacobian of a split": (
+        "split_or_merge",
+        _measure_splits,
+        "log_share_ratio",
+        lambda share: log(share * (1 - share)),
+    ),
+    "the chance of a pair": ("split_or_merge", _measure_splits, "log_pair", lambda walk, i, j, n: 1.0),
+    "the Jacobian of a slide": ("slide", _measure_slides, "log_jacobian", lambda n, spread: -(n - 1.0) * spread),
+    "the density of a part": ("part_or_join", _measure_splits, "log_far_density", lambda kernel, walk, k, h: 1.0),
+    "the tilt of the total": (
+        "bear_or_kill",
+        _measure_masses,
+        "log_tilt",
+        lambda total: -20.0 * log(total) + 20.0 * total,
+    ),
+    "the prior of a step": (
+        "step_one",
+        _measure_steps,
+        "log_base",
+        lambda kernel, walk, k: 2.0 * walk.atoms[3 * k + 2],
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", TWINS)
+def test_broken_moves_do_not(twin, monkeypatch):
+    name, module, function, change = TWINS[twin]
+    monkeypatch.setattr(module, function, plus(getattr(module, function), change))
+    assert p_value(MOVES[name], n_moves=12) < 1e-6
+
+
+@pytest.mark.slow
+def test_dust_of_another_concentration_does_not(monkeypatch):
+    drawn = _measure_masses.draw_poisson
+    monkeypatch.setattr(_measure_masses, "draw_poisson", lambda rng, rate: drawn(rng, 1.3 * rate))
+    assert p_value(concentration, is_random=True) < 1e-6
