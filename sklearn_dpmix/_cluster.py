@@ -43,15 +43,19 @@ class Clustering(NamedTuple):
         return clusters, score
 
 
-def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None):
+def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weights=None):
     """Choose a representative draw on the training release; return (its :class:`Clustering`, the release's labels).
 
     It is the draw whose classification likelihood Σ_i max_k log(w_k g(z_i | θ_k)) is largest, among ``N_CANDIDATES``
     draws and on ``N_RECORDS`` releases, both evenly spaced; so the cost is O(n) whatever the number of draws.
     Splitting one cluster into two that overlap lowers that likelihood, so spurious splits are not chosen.  The labels
-    of the training release are consecutive from 0; clusters that it left empty come after them.
+    of the training release are consecutive from 0; clusters that it left empty come after them.  With ``weights`` each
+    row of Z stands for so many releases.
     """
     subset = np.unique(np.linspace(0, len(Z) - 1, min(N_RECORDS, len(Z))).astype(np.int64))
+    if weights is not None:
+        total = np.cumsum(weights)
+        subset = np.searchsorted(total, total[-1] * (np.arange(N_RECORDS) + 0.5) / N_RECORDS)
     candidates = [
         Clustering(*atoms, np.arange(len(atoms[0])), has_marginal)
         for atoms in map(draws.occupied, draws.every(N_CANDIDATES))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from ._compiled import Component, entry, lower, sums_helper
-from ._nodes import Nodes, gauss_rules, ordered
+from ._nodes import gauss_rules, ordered
 
 N_MOMENTS = 8  # of a cell: of T_0 to T_7, for a rule of four nodes
 EMPTY = -(2**62)  # key of a free row

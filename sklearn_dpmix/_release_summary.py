@@ -238,6 +238,18 @@ class ReleaseSummary:
         """The same of cells twice as wide, which tells how narrow they need to be."""
         return self.nodes() if self.n_records <= FEW else self._cells.coarser().nodes()
 
+    def contents(self) -> tuple[Any, ...]:
+        """All that is in it, as arrays and numbers.
+
+        Returns
+        -------
+        contents : tuple
+        """
+        return (tuple(self._sums), self._records, *self._cells[1:], float(self._cells.grid.width), self.width)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_nodes": None}
+
     # --- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -353,8 +365,10 @@ def law(mechanism):
 
 def checked_batch(batch, who, mechanism):
     """(Records as a vector of finite floats, name of their column or None)."""
-    names = getattr(batch, "columns", None)
+    names = getattr(batch, "column_names", getattr(batch, "columns", None))
     try:
+        if hasattr(batch, "column_names") and len(names) == 1:  # of Arrow: without a copy
+            batch = np.asarray(batch.column(0))[:, None]
         Z = check_array(batch, dtype=np.float64, order="C", input_name="Z", ensure_min_samples=0)
         if Z.shape[1] != 1:
             raise ValueError(f"a summary takes one feature for now, but there are {Z.shape[1]} columns: pass one")

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from .._compiled import compiled, entry, lower
-from .._nodes import Nodes, cell_edges, compress
+from .._nodes import FEW, Nodes, cell_edges, compress
 from .._restore import require_range
 from ._base import MixtureSampler, check_concentration, check_count
 from ._measure_draws import keep_draw, log_likelihoods
@@ -39,7 +39,6 @@ from ._measure_steps import step_one, step_two
 from ._parameter_draws import n_kept
 from ._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 
-FEW = 150  # records, up to which they are the nodes
 MANY = 30_000  # records, from which on a sweep has more moves
 N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where cells are narrow
 NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
@@ -56,6 +55,7 @@ class Compressed(NamedTuple):
     law: np.ndarray
     are_records: bool
     width: float  # of the cells
+    wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
 
 
 class MixingMeasure(MixtureSampler):
@@ -100,6 +100,7 @@ class MixingMeasure(MixtureSampler):
     #: largest concentration, or prior mean of one: atoms are about this times the log of fifty times the records
     max_concentration = 20.0
     keeps_records = False
+    takes_summaries = True
 
     def __init__(self, n_moves: int | None = None) -> None:
         self.n_moves = n_moves
@@ -123,58 +124,68 @@ class MixingMeasure(MixtureSampler):
         kernel = values[2]
         narrowest = sqrt(kernel.prior_scale[0] / gammainccinv(kernel.prior_shape[0], NARROWEST))
         width = release.mechanism.node_spacing(narrowest)
-        seen = self.compressed(values, Z, release, width)
+        seen = self.compressed(values, Z, release, max(width, release.narrowest()))
+        seen = seen._replace(wanted=width if width < seen.width else 0.0)
         while not seen.are_records and seen.nodes.shape[1] < MANY_NODES:
             rng = np.random.default_rng(0)
             start = self.init(values, seen, None, None, rng)
             _, draws = self.advance(values, seen, start, rng, N_TRIAL, N_TRIAL // 4, 1)
-            finer = self.compressed(values, Z, release, 0.5 * seen.width)
-            if self.difference(values[1], seen, finer, draws) < TOLERANCE:
+            if self.compression_error(values, Z, release, seen, draws) < TOLERANCE:
                 break
-            seen = finer
+            if 0.5 * seen.width < release.narrowest():
+                return seen._replace(wanted=0.5 * seen.width)
+            seen = self.compressed(values, Z, release, 0.5 * seen.width)
         return seen
 
     def compressed(self, values: Any, Z: Any, release: Any, width: float) -> Compressed:
         """What the chains see, with cells of this width where the population is."""
         _, channel, kernel, _ = values
-        mechanism, (mean, variance) = release.mechanism, release.moments()
-        z, reach = mechanism.folded(Z[:, 0]), N_WIDTHS * sqrt(variance[0])
-        nodes = self.nodes(z, mean[0] - reach, mean[0] + reach, width)
-        noise, bounds = float(channel.noise[0]), (channel.low[0], channel.high[0])
-        ends = [
-            np.exp(mechanism.log_noise(nodes.places - end, noise)) if np.isfinite(end) else np.zeros(len(nodes.places))
-            for end in bounds
-        ]
+        mean, variance = release.moments()
+        n, reach = release.n_records, N_WIDTHS * sqrt(variance[0])
+        nodes = self.nodes(release.nodes(width), n, mean[0] - reach, mean[0] + reach, width)
         law = np.zeros(N_LAW)
-        law[N_RECORDS], law[CUT] = len(z), min(0.02 / len(z), 0.01)
+        law[N_RECORDS], law[CUT] = n, min(0.02 / n, 0.01)
         law[CENTRE], law[REACH] = mean[0], 0.75 * reach
         shape, scale, precision = kernel.prior_shape[0], kernel.prior_scale[0], kernel.precision[0]
         law[NEAR] = sqrt(scale / shape * (1.0 + 1.0 / precision))
         law[BASE] = 0.5 * log(precision) - HALF_LOG_2PI + shape * log(scale) - lgamma(shape)
-        return Compressed(np.array(nodes), np.array(ends), law, len(z) <= FEW, width)
+        return Compressed(*self.with_ends(channel, release, nodes), law, n <= FEW, width)
 
-    def nodes(self, z: Any, core_low: float, core_high: float, width: float) -> Nodes:
-        """Nodes for these records."""
-        low, high = z.min(), z.max()
-        if len(z) <= FEW:
-            return Nodes(np.sort(z), np.ones(len(z)))
+    def nodes(self, fine: Nodes, n: int, core_low: float, core_high: float, width: float) -> Nodes:
+        """Nodes for n records for which ``fine`` stands."""
+        low, high = fine.places[0], fine.places[-1]
+        if n <= FEW:
+            return fine
         if low == high:
-            return Nodes(z[:1].copy(), np.array([float(len(z))]))
-        return compress(z, cell_edges(low, high, core_low, core_high, width))
+            return Nodes(fine.places[:1], np.array([float(n)]))
+        return compress(fine, cell_edges(low, high, core_low, core_high, width))
+
+    def with_ends(self, channel: Any, release: Any, nodes: Nodes) -> tuple[Any, Any]:
+        """The nodes, and the noise's densities there given a record at either bound."""
+        log_noise, noise, bounds = release.mechanism.log_noise, float(channel.noise[0]), (channel.low[0], channel.high[0])
+        ends = [
+            np.exp(log_noise(nodes.places - end, noise)) if np.isfinite(end) else np.zeros(len(nodes.places))
+            for end in bounds
+        ]
+        return np.array(nodes), np.array(ends)
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float | None:
         if seen.are_records:
             return 0.0
         finer = self.compressed(values, Z, release, 0.5 * seen.width)
-        return self.difference(values[1], seen, finer, draws)
+        error = self.difference(values[1], seen[:2], finer[:2], draws)
+        if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
+            parts = [self.with_ends(values[1], release, nodes) for nodes in release.narrow_nodes()]
+            error = max(error, self.difference(values[1], *parts, draws))
+        return error
 
-    def difference(self, channel: Any, seen: Compressed, finer: Compressed, draws: Draws) -> float:
-        """Largest difference of the log likelihoods of at most a hundred draws."""
+    def difference(self, channel: Any, seen: Any, finer: Any, draws: Draws) -> float:
+        """Largest difference of the log likelihoods, on two sets of nodes with ends, of at most a hundred draws."""
         start = np.append(0, np.cumsum(draws.n_atoms))
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
         values = np.zeros((2, len(chosen)))
         for found, nodes in zip(values, (seen, finer), strict=True):
-            log_likelihoods(channel, *nodes[:2], chosen, start, draws.weights, draws.theta, found)
+            log_likelihoods(channel, *nodes, chosen, start, draws.weights, draws.theta, found)
         return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
 
     # --- chains ------------------------------------------------------------------------------------------------------
@@ -189,6 +200,19 @@ class MixingMeasure(MixtureSampler):
         state.ints[N_ATOMS] = n
         state.floats[0] = mixing.start
         return state
+
+    def continued(self, Z: Any, state: Any) -> Any:
+        """Dust above the cut of more records is atoms; the rest is drawn anew."""
+        n, n_dust = int(state.ints[N_ATOMS]), int(state.ints[N_DUST])
+        mass = np.concatenate([state.mass[:n], state.dust_mass[:n_dust]])
+        place = np.concatenate([state.place[:n], state.dust_place[:n_dust]])
+        is_atom = mass > Z.law[CUT]
+        n, fresh = int(is_atom.sum()), new_state()
+        while fresh.mass.size < 2 * n:
+            fresh = grow(fresh)
+        fresh.mass[:n], fresh.place[:n] = mass[is_atom], place[is_atom]
+        fresh.ints[N_ATOMS], fresh.floats[0] = n, state.floats[0]
+        return fresh
 
     def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         state, cut = state.restored(fresh, n_sweeps), Z.law[CUT]
