@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import mechanisms
-from ._fine_cells import EMPTY, FARTHEST, N_MOMENTS, FineCells, Grid, Sums, no_cells
 from ._files import replacing, resolved
+from ._fine_cells import EMPTY, FARTHEST, N_MOMENTS, FineCells, Grid, Sums, no_cells
 from ._nodes import FEW, Nodes
 from ._parameters import check_array, positive_number
 from ._restore import require, require_finite, require_range, require_whole
@@ -22,7 +22,10 @@ FORMAT, VERSION = "sklearn_dpmix summary", 1
 MOST_CELLS = 2**12  # with records in them, where no width is asked for
 MOST_OF_WIDTH = 2**18  # where one is
 LARGEST = 1e150  # squares of larger numbers overflow
-_DAMAGE = zipfile.BadZipFile, zlib.error, json.JSONDecodeError, NotImplementedError, RuntimeError, MemoryError
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, MemoryError),
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError),
+)
 
 
 class ReleaseSummary:
@@ -309,7 +312,7 @@ class ReleaseSummary:
                     mechanism = getattr(mechanisms, header["mechanism"])(**header["parameters"])
                     summary = cls(mechanism, width=header["width"])
                     summary._restore(header, **{name: arrays[name] for name in arrays.files if name != "header"})
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError, *_DAMAGE) as error:
+            except _DAMAGE as error:
                 raise ValueError(f"path={path!r} is no summary that can be read ({error}): restore it") from error
         return summary
 

@@ -213,7 +213,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         """
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
         with self._refit() as earlier:
-            self._check_source(Z, kind_of(Z), parts[-1])
+            if kind_of(Z) is not None:
+                self._check_takes_summaries(Z, parts[-1])
             self._draw(Z, summary_of(Z, self.mechanism), parts, earlier)
         self._warn_about_chains()
         return self
@@ -246,9 +247,10 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
                 "save summary_ instead"
             )
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
-        self._check_source(Z, partial, parts[-1])
+        self._check_takes_summaries(Z, parts[-1])
         summary = summary_of(Z, self.mechanism, self._summary_so_far())
-        chains = self._run_.chains if hasattr(self, "_run_") else None
+        has_chains = hasattr(self, "_run_") and self.sampler_.takes_summaries
+        chains = self._run_.chains if has_chains else None
         with self._refit():
             self._draw(Z, summary, parts, {}, chains)
         self._warn_about_chains()
@@ -300,13 +302,13 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             if summary is None:
                 self.labels_ = labels
 
-    def _check_source(self, Z, kind, sampler):
-        """Raise ValueError for batches, or a summary of them, where the sampler needs the records."""
-        if kind is not None and not sampler.takes_summaries:
+    def _check_takes_summaries(self, Z, sampler):
+        """Raise ValueError where the sampler needs the records, and these are batches or a summary of them."""
+        if not sampler.takes_summaries:
             raise ValueError(
-                f"sampler {sampler.label} needs all records at once, not a summary or batches, got Z of type "
-                f'{type(Z).__name__}: pass fit an array, or parts that sampler="mixing_measure" takes (a normal kernel, '
-                "Laplace or Gaussian noise of one scale, a Dirichlet process)"
+                f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
+                f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal kernel, Laplace or "
+                "Gaussian noise of one scale, a Dirichlet process)"
             )
 
     def _checked_records(self, Z):

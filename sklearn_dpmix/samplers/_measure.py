@@ -162,9 +162,9 @@ class MixingMeasure(MixtureSampler):
 
     def with_ends(self, channel: Any, release: Any, nodes: Nodes) -> tuple[Any, Any]:
         """The nodes, and the noise's densities there given a record at either bound."""
-        log_noise, noise, bounds = release.mechanism.log_noise, float(channel.noise[0]), (channel.low[0], channel.high[0])
+        mechanism, noise, bounds = release.mechanism, float(channel.noise[0]), (channel.low[0], channel.high[0])
         ends = [
-            np.exp(log_noise(nodes.places - end, noise)) if np.isfinite(end) else np.zeros(len(nodes.places))
+            np.exp(mechanism.log_noise(nodes.places - end, noise)) if np.isfinite(end) else np.zeros(len(nodes.places))
             for end in bounds
         ]
         return np.array(nodes), np.array(ends)
@@ -175,8 +175,8 @@ class MixingMeasure(MixtureSampler):
         finer = self.compressed(values, Z, release, 0.5 * seen.width)
         error = self.difference(values[1], seen[:2], finer[:2], draws)
         if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
-            parts = [self.with_ends(values[1], release, nodes) for nodes in release.narrow_nodes()]
-            error = max(error, self.difference(values[1], *parts, draws))
+            one, other = (self.with_ends(values[1], release, nodes) for nodes in release.narrow_nodes())
+            error = max(error, self.difference(values[1], one, other, draws))
         return error
 
     def difference(self, channel: Any, seen: Any, finer: Any, draws: Draws) -> float:
@@ -184,8 +184,8 @@ class MixingMeasure(MixtureSampler):
         start = np.append(0, np.cumsum(draws.n_atoms))
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
         values = np.zeros((2, len(chosen)))
-        for found, nodes in zip(values, (seen, finer), strict=True):
-            log_likelihoods(channel, *nodes, chosen, start, draws.weights, draws.theta, found)
+        for found, (nodes, ends) in zip(values, (seen, finer), strict=True):
+            log_likelihoods(channel, nodes, ends, chosen, start, draws.weights, draws.theta, found)
         return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
 
     # --- chains ------------------------------------------------------------------------------------------------------
