@@ -63,7 +63,7 @@ class FineCells(NamedTuple):
 
     def added(self, z, most):
         """(These cells and the records ``z``, the sums of the records); at most ``most`` cells."""
-        cells, sums, first = self.reaching(float(np.max(np.abs(z), initial=0.0))), Sums(), 0
+        cells, sums, first = self.reaching(z), Sums(), 0
         while first < len(z):
             keys, moments = cells.table(most)
             at_ends, found = cells.at_ends.copy(), np.array([0.0, 0.0, np.inf, -np.inf])
@@ -102,11 +102,12 @@ class FineCells(NamedTuple):
         keys[rows], moments[rows] = self.keys, self.moments
         return keys, moments
 
-    def reaching(self, farthest):
-        """Cells so wide that numbers of this size are not too many of them from the origin."""
+    def reaching(self, z):
+        """Cells so wide that no record is too many of them from the origin."""
         cells = self
-        if np.isfinite(cells.grid.high):
+        if np.isfinite(cells.grid.high) or not len(z):
             return cells
+        farthest = max(float(z.max()), -float(z.min()))
         while farthest > cells.grid.width * FARTHEST:
             cells = cells.coarser()
         return cells

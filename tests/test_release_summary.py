@@ -6,6 +6,7 @@ that are joined as if they were at the same place.
 
 import math
 import pickle
+import warnings
 from copy import deepcopy
 
 import numpy as np
@@ -52,7 +53,7 @@ def differ(one, other):
     if one.n_records != other.n_records or cells.grid != others.grid or not np.array_equal(cells.keys, others.keys):
         return True
     apart = np.abs(cells.moments - others.moments) > 1e-12 * (10.0 + cells.moments[:, :1])
-    same_sums = np.allclose(sums, other_sums, rtol=1e-12, atol=1e-12 * abs(sums.largest))
+    same_sums = sums.n == 0 or np.allclose(sums, other_sums, rtol=1e-12, atol=1e-12 * abs(sums.largest))
     same_ends = np.array_equal(cells.at_ends, others.at_ends)
     return not (same_sums and same_ends and np.array_equal(one._records, other._records)) or bool(apart.any())
 
@@ -165,26 +166,26 @@ def folding(mechanism, z):
 
 
 def errors(mechanism, z, nodes, sd, seed=0):
-    """Of the log likelihood on each of some nodes, for populations with components of this standard deviation."""
+    """Of the log likelihood on each of some nodes, for five populations with components of this standard deviation."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(5):
         weights = np.concatenate([0.7 * rng.dirichlet([9, 9, 9]), 0.3 * rng.dirichlet(np.ones(4))])
         at = np.append([-5, 0, 5], rng.uniform(-8, 8, 4)), np.append(np.ones(3), np.full(4, sd))
         exact = math.fsum(log_densities(mechanism, z, weights, *at)) - folding(mechanism, z)
         found.append([math.fsum(w * log_densities(mechanism, x, weights, *at)) - exact for x, w in nodes])
-    return np.abs(found).max(axis=0)
+    return np.array(found)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_the_log_likelihood_is_that_of_the_records(mechanism):
-    """Against compensated sums over 50,000 records: 10⁻⁷ down to components as narrow as two cells."""
-    z = release(50_000, mechanism)[:, 0]
+    """Against compensated sums over 10,000 records: 10⁻⁷ down to components as narrow as two cells."""
+    z = release(10_000, mechanism)[:, 0]
     summary = ReleaseSummary(mechanism).update(z[:, None])
     nodes, width = summary.nodes(), summary.cell_width
     edges = cell_edges(nodes.places[0], nodes.places[-1], -17.0, 17.0, 8.0 * width)
     for sd in (2.0 * width, 8.0 * width, 0.5):
-        assert errors(mechanism, z, [nodes], sd) < 1e-7
-    assert errors(mechanism, z, [compress(nodes, edges)], 2.0 * width) < 1e-6
+        assert np.abs(errors(mechanism, z, [nodes], sd)).max() < 1e-7
+    assert np.abs(errors(mechanism, z, [compress(nodes, edges)], 2.0 * width)).max() < 1e-6
     twins = [nodes._replace(weights=nodes.weights.copy()), nodes._replace(places=nodes.places.copy())]
     twins[0].weights[len(nodes.weights) // 3] *= 1.01
     twins[1].places[len(nodes.places) // 3 :][:4] += width
@@ -192,16 +193,16 @@ def test_the_log_likelihood_is_that_of_the_records(mechanism):
     left_out = np.where(np.arange(8) == 2, 0.0, cells.moments)
     twins.append(cells._replace(moments=left_out).nodes())
     twins.append(cells._replace(moments=np.roll(cells.moments, 1, axis=0)).nodes())
-    assert np.all(errors(mechanism, z, twins, 2.0 * width) > 1e-6)
+    assert np.all(np.abs(errors(mechanism, z, twins, 2.0 * width)).max(axis=0) > 1e-6)
 
 
 def test_much_narrower_components_are_seen_by_the_difference_of_two_levels():
-    """Cells twice as wide tell when components are too narrow for the cells, before the error is large."""
-    z = release(50_000)[:, 0]
+    """The error is below their difference, down to components far narrower than a cell."""
+    z = release(10_000)[:, 0]
     summary = ReleaseSummary(LAPLACE).update(z[:, None])
-    for share in (1.0, 0.25, 0.05):
-        narrow, wide = errors(LAPLACE, z, [summary.nodes(), summary.coarser_nodes()], share * summary.cell_width)
-        assert narrow < 0.2 * wide + 1e-8
+    for share in (1.0, 0.3, 0.1):
+        narrow, wide = errors(LAPLACE, z, [summary.nodes(), summary.coarser_nodes()], share * summary.cell_width).T
+        assert np.abs(narrow).max() < np.abs(narrow - wide).max() + 1e-8
 
 
 # --- fits ------------------------------------------------------------------------------------------------------------
@@ -271,12 +272,10 @@ def test_narrow_cells_that_are_wanted_are_named():
     assert fitted.compression_error_ > 0.01
     (text,) = [str(one.message) for one in caught if "too wide" in str(one.message)]
     width = float(text.rpartition("width=")[2])
-    for _ in range(12):  # it may ask again, for half of that
-        fine = ReleaseSummary(mechanism, width=width).update(Z)
+    fine = ReleaseSummary(mechanism, width=width).update(Z)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*too wide")
         fitted = model(mechanism, kernel=kernel).fit(fine)
-        if fitted.compression_error_ < 0.01:
-            break
-        width *= 0.5
     assert fitted.compression_error_ < 0.01
     z, draws = Z[:, 0], fitted._draws_
     for t in (0, 60, 119):
@@ -513,7 +512,7 @@ def test_what_cannot_be_summarised_is_refused():
             ReleaseSummary(LAPLACE, width=width)
     for mechanism, width in ((LAPLACE, 1e-6), (MECHANISMS[2], 1e-9)):
         with pytest.raises(ValueError, match=r"width=1e-0\d makes more than 262144 cells"):
-            ReleaseSummary(mechanism, width=width).update(1e-3 * np.random.default_rng(0).random((300_000, 1)))
+            ReleaseSummary(mechanism, width=width).update(1e-3 * np.random.default_rng(0).random((500_000, 1)))
 
 
 def test_samplers_and_kernels_that_need_records_refuse_summaries():

@@ -27,6 +27,7 @@ from ..kernels import Kernel
 from ..mechanisms import NoNoise
 from ..samplers import MixtureSampler
 from ..samplers._base import check_concentration
+from ..samplers._measure import TOLERANCE
 from ..samplers._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from ._auto_draws import AutoDraws
 from ._batches import OfRecords, kind_of, summary_of
@@ -349,7 +350,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         error = sampler.compression_error(values, Z, release, seen, self._draws_.flat)
         if error is not None:
             self.compression_error_ = error
-            if getattr(seen, "wanted", 0.0):
+            if error > TOLERANCE and seen.wanted:
                 warn_user(release.shortage(seen.wanted, error), RuntimeWarning)
 
     def _check_draws(self, draws):

@@ -133,7 +133,7 @@ class MixingMeasure(MixtureSampler):
             if self.compression_error(values, Z, release, seen, draws) < TOLERANCE:
                 break
             if 0.5 * seen.width < release.narrowest():
-                return seen._replace(wanted=0.5 * seen.width)
+                return seen._replace(wanted=min(width, 0.5 * seen.width))
             seen = self.compressed(values, Z, release, 0.5 * seen.width)
         return seen
 
