@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._cluster import choose_clustering, draw_partitions, release_log_density
 from .._compiled import Component
-from .._compose import check_n_records, has_marginal, resolve_components
+from .._compose import check_n_records, has_marginal, has_noised, resolve_components
 from .._mixture import MixtureDraws
 from .._partition import point_partition, similarity
 from .._random import as_generator
@@ -298,7 +298,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             Z = np.ascontiguousarray(places[:, None])
         if is_local(self):
             _, channel, kernel, _ = values
-            parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights
+            parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
             self._clustering_, labels = self._insist(partial(choose_clustering, *parts))
             if summary is None:
                 self.labels_ = labels
@@ -409,6 +409,11 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             return NoNoise()._lower()
         return mechanism._lower(n_records=n_records, n_features=self._n_features_, kernel=self.kernel_)
 
+    def _noised(self):
+        """The mechanism, where it offers the densities of the kernel's records at many places at once."""
+        one = self._n_features_ == 1 and self.mechanism_ is not None and has_noised(self.mechanism_, self.kernel_)
+        return self.mechanism_ if one else None
+
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)
 
@@ -455,7 +460,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             A cluster that no training record was put in has a number beyond those of ``labels_``.
         """
         Z, channel = self._new_release(Z, epsilon)
-        return self._clustering_.predict(channel, self._kernel(), Z, self.n_jobs)
+        noised = self._noised() if epsilon is None else None
+        return self._clustering_.predict(channel, self._kernel(), Z, self.n_jobs, noised)
 
     @available_if(is_local)
     def score_release(self, Z: ArrayLike, y: ArrayLike | None = None, epsilon: ArrayLike | None = None) -> float:
