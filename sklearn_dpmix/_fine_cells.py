@@ -63,6 +63,8 @@ class FineCells(NamedTuple):
 
     def added(self, z, most):
         """(These cells and the records ``z``, the sums of the records); at most ``most`` cells."""
+        z = np.ascontiguousarray(z).view(np.ndarray)  # one type for compiled code, of memory maps too
+        z.flags.writeable = False
         cells, sums, first = self.reaching(z), Sums(), 0
         while first < len(z):
             keys, moments = cells.table(most)
