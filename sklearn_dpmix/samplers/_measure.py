@@ -79,7 +79,9 @@ class MixingMeasure(MixtureSampler):
     Exact but for two things that are far below Monte Carlo error.  Atoms are left out that hold some 10⁻⁴ records
     together.  Nodes are first laid out for components as wide as the prior makes all but one in 10⁶, where they are
     exact to rounding, and refined until cells half as wide change the log likelihood by less than 0.005 over a trial
-    run; ``compression_error_`` of the fit is the largest such change over 100 of its draws.
+    run; ``compression_error_`` of the fit is the largest such change over 100 of its draws.  The records enter by a
+    ``ReleaseSummary``; where one that was given to ``fit`` has wider cells than the fit wants, ``compression_error_``
+    counts what they leave out, and a warning has the width to ask for.
 
     References
     ----------
