@@ -68,7 +68,8 @@ def draw(model, summary):
     x = np.linspace(-5.0, 105.0, 221)
     figure, axis = plt.subplots(figsize=(8, 4.2), layout="constrained")
     places, weights = summary.nodes()
-    counts, edges = np.histogram(places, bins=np.linspace(0, 100, 51), weights=weights)
+    inside = (places > 0) & (places < 100)  # releases beyond the bounds are in the summary as releases at the bounds
+    counts, edges = np.histogram(places[inside], bins=np.linspace(0, 100, 51), weights=weights[inside])
     axis.stairs(counts / summary.n_records / np.diff(edges), edges, color=ORANGE, label="naive: the release")
     lower, upper = model.density_interval(x[:, None])
     axis.fill_between(x, lower, upper, color=BLUE, alpha=0.3, lw=0, label="posterior, 95 % band")
