@@ -168,9 +168,9 @@ def folding(mechanism, z):
 
 
 def errors(mechanism, z, nodes, sd, seed=0):
-    """Of the log likelihood on each of some nodes, for five populations with components of this standard deviation."""
+    """Of the log likelihood on each of some nodes, for four populations with components of this standard deviation."""
     rng, found = np.random.default_rng(seed), []
-    for _ in range(5):
+    for _ in range(4):
         weights = np.concatenate([0.7 * rng.dirichlet([9, 9, 9]), 0.3 * rng.dirichlet(np.ones(4))])
         at = np.append([-5, 0, 5], rng.uniform(-8, 8, 4)), np.append(np.ones(3), np.full(4, sd))
         exact = math.fsum(log_densities(mechanism, z, weights, *at)) - folding(mechanism, z)
@@ -179,10 +179,14 @@ def errors(mechanism, z, nodes, sd, seed=0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+@pytest.mark.parametrize(
+    "mechanism",
+    [MECHANISMS[0], MECHANISMS[3], *(pytest.param(one, marks=pytest.mark.nightly) for one in MECHANISMS[1:3])],
+    ids=repr,
+)
 def test_the_log_likelihood_is_that_of_the_records(mechanism):
-    """Against compensated sums over 10,000 records: 10⁻⁷ down to components as narrow as two cells."""
-    z = release(10_000, mechanism)[:, 0]
+    """Against compensated sums over 5000 records: 10⁻⁷ down to components as narrow as two cells."""
+    z = release(5000, mechanism)[:, 0]
     summary = ReleaseSummary(mechanism).update(z[:, None])
     nodes, width = summary.nodes(), summary.cell_width
     edges = cell_edges(nodes.places[0], nodes.places[-1], -17.0, 17.0, 8.0 * width)
@@ -202,7 +206,7 @@ def test_the_log_likelihood_is_that_of_the_records(mechanism):
 @pytest.mark.slow
 def test_much_narrower_components_are_seen_by_the_difference_of_two_levels():
     """The error is below their difference, down to components far narrower than a cell."""
-    z = release(10_000)[:, 0]
+    z = release(5000)[:, 0]
     summary = ReleaseSummary(LAPLACE).update(z[:, None])
     for share in (1.0, 0.3, 0.1):
         narrow, wide = errors(LAPLACE, z, [summary.nodes(), summary.coarser_nodes()], share * summary.cell_width).T
@@ -295,10 +299,10 @@ def test_narrow_cells_that_are_wanted_are_named():
 
 def test_partial_fit_is_a_fit_of_all_records():
     Z = release(900)
-    part = model(n_warmup=100, n_draws=300)
+    part = model(n_warmup=100, n_draws=200)
     for batch in np.array_split(Z, 3):
         part.partial_fit(batch)
-    whole = model(n_warmup=100, n_draws=300).fit(ReleaseSummary(LAPLACE).update(Z))
+    whole = model(n_warmup=100, n_draws=200).fit(ReleaseSummary(LAPLACE).update(Z))
     assert part.summary_.n_records == 900 and not differ(part.summary_, whole.summary_)
     mean, _ = part.moment_draws()
     other, _ = whole.moment_draws()
