@@ -1,5 +1,6 @@
 """Infer a population from what a differential-privacy mechanism released."""
 
+from ._release_summary import ReleaseSummary
 from .estimators import (
     AutoDraws,
     DeconvolutionKDE,
@@ -34,5 +35,6 @@ __all__ = [
     "PrivateMCEM",
     "PrivateNaiveBayesDA",
     "PrivatePosteriorDA",
+    "ReleaseSummary",
 ]
 __version__ = "0.1.0.dev0"

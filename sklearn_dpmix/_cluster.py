@@ -6,10 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ._compiled import entry, helper
-from ._mixture import in_chunks, log_sum_in
+from ._mixture import POINTS, in_chunks, log_sum_in
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on
 CHUNK = 2**16  # releases classified together
+MANY = 20_000  # releases, from which on densities at many places at once are worth their compilation
+LEAST = 1e-280  # densities below it are compared by their logarithms
 N_SCORED, N_PREDICTIVE = 500, 10_000  # draws averaged in g(z); records drawn where g has no closed form
 
 
@@ -21,16 +23,22 @@ class Clustering(NamedTuple):
     label: np.ndarray
     has_marginal: bool
 
-    def predict(self, channel, kernel, Z, n_jobs=None):
+    def predict(self, channel, kernel, Z, n_jobs=None, noised=None):
         """The label of each release: that of the cluster with the largest w_k g(z | θ_k)."""
-        return self.label[self.clusters(channel, kernel, Z, n_jobs)]
+        return self.label[self.clusters(channel, kernel, Z, n_jobs, noised)]
 
-    def clusters(self, channel, kernel, Z, n_jobs=None):
-        """The number of that cluster, of each release."""
+    def clusters(self, channel, kernel, Z, n_jobs=None, noised=None):
+        """The number of that cluster, of each release.
+
+        ``noised`` is the mechanism, where it offers the densities of the kernel's records at many places at once.
+        """
         found = np.empty(len(Z), dtype=np.int64)
 
         def put(rows):
-            found[rows] = self.classify(channel, kernel, Z, np.arange(rows.start, rows.stop))[0]
+            if noised is not None and len(Z) >= MANY:
+                found[rows] = self.classify_noised(noised, channel, kernel, Z, rows)
+            else:
+                found[rows] = self.classify(channel, kernel, Z, np.arange(rows.start, rows.stop))[0]
 
         in_chunks(put, len(Z), CHUNK, n_jobs)
         return found
@@ -42,22 +50,39 @@ class Clustering(NamedTuple):
         score = classify(*parts) if self.has_marginal else classify_by_records(*parts, np.random.default_rng(0))
         return clusters, score
 
+    def classify_noised(self, mechanism, channel, kernel, Z, rows):
+        """The cluster of each release of some rows, of one feature, by densities in place of their logarithms."""
+        x, noise = mechanism.folded(Z[rows, 0]), float(channel.noise[0])
+        clusters, nodes = np.empty(len(x), dtype=np.int64), np.zeros((3, len(x)))
+        nodes[0] = x
+        for density, bound in zip(nodes[1:], (channel.low[0], channel.high[0]), strict=True):
+            if np.isfinite(bound):
+                density[:] = np.exp(mechanism.log_noise(x - bound, noise))
+        classify_noised(channel, nodes, np.exp(self.log_weights), self.theta, clusters)
+        far = np.flatnonzero(clusters < 0)
+        clusters[far] = self.classify(channel, kernel, Z, rows.start + far)[0]
+        return clusters
 
-def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None):
+
+def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weights=None, noised=None):
     """Choose a representative draw on the training release; return (its :class:`Clustering`, the release's labels).
 
     It is the draw whose classification likelihood Σ_i max_k log(w_k g(z_i | θ_k)) is largest, among ``N_CANDIDATES``
     draws and on ``N_RECORDS`` releases, both evenly spaced; so the cost is O(n) whatever the number of draws.
     Splitting one cluster into two that overlap lowers that likelihood, so spurious splits are not chosen.  The labels
-    of the training release are consecutive from 0; clusters that it left empty come after them.
+    of the training release are consecutive from 0; clusters that it left empty come after them.  With ``weights`` each
+    row of Z stands for so many releases.
     """
     subset = np.unique(np.linspace(0, len(Z) - 1, min(N_RECORDS, len(Z))).astype(np.int64))
+    if weights is not None:
+        total = np.cumsum(weights)
+        subset = np.searchsorted(total, total[-1] * (np.arange(N_RECORDS) + 0.5) / N_RECORDS)
     candidates = [
         Clustering(*atoms, np.arange(len(atoms[0])), has_marginal)
         for atoms in map(draws.occupied, draws.every(N_CANDIDATES))
     ]
     best = max(candidates, key=lambda clustering: clustering.classify(channel, kernel, Z, subset)[1])
-    labels = best.clusters(channel, kernel, Z, n_jobs)
+    labels = best.clusters(channel, kernel, Z, n_jobs, noised)
     is_empty = np.bincount(labels, minlength=len(best.label)) == 0
     label = np.empty_like(best.label)
     label[np.argsort(is_empty, kind="stable")] = best.label
@@ -174,6 +199,27 @@ def classify(channel, kernel, log_weights, theta, Z, rows, labels):
                 labels[r] = h
         score += best
     return score
+
+
+@entry
+def classify_noised(channel, nodes, weights, theta, labels):
+    """As :func:`classify`, of normal kernels in one feature; -1 where all densities are next to nothing.
+
+    ``nodes`` are places, and densities of the noise there given a record at the lower and at the upper bound.
+    """
+    best, block, out = np.empty(POINTS), np.empty(3 * POINTS), np.empty(3 * POINTS)
+    for a in range(0, labels.size, POINTS):
+        size = min(POINTS, labels.size - a)
+        for p in range(size):
+            best[p], labels[a + p] = LEAST, -1
+            for e in range(3):
+                block[e * size + p] = nodes[e, a + p]
+        for h in range(weights.size):
+            channel.fill_normal(0, block, size, theta[h, 0], 2.0 * theta[h, 3], out, 0, size)
+            for p in range(size):
+                value = weights[h] * out[p]
+                if value > best[p]:
+                    best[p], labels[a + p] = value, h
 
 
 @entry

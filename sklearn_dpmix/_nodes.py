@@ -6,21 +6,21 @@ exact for polynomials of degree below twice the number of nodes.  For all P at o
 
     Σ_cells 2 n_c min over polynomials p of that degree of max_cell |log f_P - p|,
 
-which falls geometrically.  A rule needs Chebyshev moments only, which add up over records, batches and files.
+which falls geometrically.  A rule needs Chebyshev moments only, which add up over records, batches and files.  So the
+records go into many narrow cells first (``_fine_cells``), and the rules of those, a few thousand nodes, into wide ones.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from ._compiled import Component, compiled, entry, lower
-
+FEW = 150  # records, up to which they are the nodes
 N_NODES = 8  # of a cell's rule
 GROWTH = 1.3  # of the cells in the tails, where log f is nearly linear or quadratic
 
 
 class Nodes(NamedTuple):
-    """Places and weights; the weights sum to the number of records."""
+    """Places in increasing order and weights; the weights sum to the number of records."""
 
     places: np.ndarray
     weights: np.ndarray
@@ -47,34 +47,42 @@ def tail(length, width):
     return edges
 
 
-def compress(z, edges):
-    """Nodes for the records ``z``, all of them between the first edge and the last.
+def compress(nodes, edges):
+    """Fewer nodes for the measure of these, all of them between the first edge and the last.
 
-    Records at the ends are nodes of their own: noise may have been moved there.
+    Nodes at the ends stay what they are: noise may have been moved there.
 
     Parameters
     ----------
-    z : ndarray of shape (n,)
+    nodes : Nodes
+        Also records, of weight 1.
     edges : increasing ndarray
 
     Returns
     -------
     nodes : Nodes
     """
-    moments, at_ends = np.zeros((len(edges) - 1, 2 * N_NODES)), np.zeros(2)
-    line = lower(Line, {})
-    add_moments(line, z, edges, moments, at_ends)
-    counts = moments[:, 0]
-    is_sparse = (counts > 0) & (counts <= N_NODES)
-    kept = np.empty(int(counts[is_sparse].sum()))
-    keep_records(line, z, edges, is_sparse, kept)
+    places, weights = nodes
+    cell = np.searchsorted(edges, places, side="right") - 1
+    is_inside = (places > edges[0]) & (places < edges[-1])
+    size = np.bincount(cell[is_inside], minlength=len(edges) - 1)
+    is_merged = is_inside & (size[np.minimum(cell, len(size) - 1)] > N_NODES)
     middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * np.diff(edges)
-    rest = np.flatnonzero(counts > N_NODES)
-    places, weights = gauss_rules(moments[rest])
-    places = middle[rest, None] + half[rest, None] * places
-    is_node = weights > 0.0
-    places = np.concatenate([kept, places[is_node], edges[[0, -1]][at_ends > 0]])
-    weights = np.concatenate([np.ones(len(kept)), weights[is_node], at_ends[at_ends > 0]])
+    rest, cell = np.unique(cell[is_merged], return_inverse=True)
+    t = (places[is_merged] - middle[rest][cell]) / half[rest][cell]
+    moments = np.empty((len(rest), 2 * N_NODES))
+    before, now = t, np.ones(len(t))
+    for p in range(2 * N_NODES):
+        moments[:, p] = np.bincount(cell, weights[is_merged] * now, minlength=len(rest))
+        before, now = now, (2.0 if p else 1.0) * t * now - (before if p else 0.0)
+    in_cell, weight = gauss_rules(moments)
+    is_node = weight > 0.0
+    of_cells = (middle[rest, None] + half[rest, None] * in_cell)[is_node]
+    return ordered(np.append(places[~is_merged], of_cells), np.append(weights[~is_merged], weight[is_node]))
+
+
+def ordered(places, weights):
+    """Nodes in order of their places."""
     order = np.argsort(places, kind="stable")
     return Nodes(places[order], weights[order])
 
@@ -125,50 +133,3 @@ def gauss_rules(moments):
     is_used = np.abs(places) <= 1.0 + 1e-9
     weights = total[:, None] * vectors[:, 0, :] ** 2
     return np.clip(places, -1.0, 1.0), np.where(is_used, weights, 0.0)
-
-
-class Line(Component):
-    """The line, cut into cells."""
-
-    @compiled
-    def cell(self, z, edges):
-        """The cell of a place between the first edge and the last."""
-        low, high = 0, edges.size - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if z < edges[middle]:
-                high = middle
-            else:
-                low = middle
-        return low
-
-
-@entry
-def add_moments(model, z, edges, moments, at_ends):
-    """Add each record's Chebyshev polynomials, on its cell, to the cell's moments."""
-    n_cells, n_moments = moments.shape
-    for i in range(z.size):
-        if z[i] <= edges[0]:
-            at_ends[0] += 1.0
-        elif z[i] >= edges[n_cells]:
-            at_ends[1] += 1.0
-        else:
-            k = model.cell(z[i], edges)
-            t = (2.0 * z[i] - edges[k] - edges[k + 1]) / (edges[k + 1] - edges[k])
-            before, now = 1.0, t
-            moments[k, 0] += 1.0
-            for p in range(1, n_moments):
-                moments[k, p] += now
-                before, now = now, 2.0 * t * now - before
-
-
-@entry
-def keep_records(model, z, edges, is_kept, kept):
-    """Write the records of some cells into ``kept``."""
-    found = 0
-    for i in range(z.size):
-        if found == kept.size:
-            break
-        if edges[0] < z[i] < edges[edges.size - 1] and is_kept[model.cell(z[i], edges)]:
-            kept[found] = z[i]
-            found += 1

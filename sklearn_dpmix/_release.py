@@ -1,12 +1,18 @@
 """What a release says before any sampling: moments of the records behind it, and signs that something is wrong."""
 
+from functools import cached_property
+
 import numpy as np
 from scipy.special import gammainc
 
+from ._nodes import FEW
+from ._release_summary import ReleaseSummary
 from .mechanisms import NoNoise
 
 DOUBT = 1e-6  # probability below which an honest release is doubted
 CHUNK = 2**18  # records looked at together, which bounds the memory of what is kept of each
+FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are asked for
+NARROWEST = 2.0**-16  # of a release's range: narrower cells are not made
 
 
 class Release:
@@ -17,6 +23,59 @@ class Release:
         self.mechanism = mechanism
         self.channel = NoNoise() if mechanism is None else mechanism
         self.n_features = self.channel.n_features(Z.shape[1])
+        self.n_records = len(Z)
+        self._summary = None
+
+    @cached_property
+    def _spread(self):
+        """Mean, variance and largest absolute value of the release, by feature."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, squares, largest = self.Z.mean(axis=0), 0.0, 0.0
+            for rows in self._parts():  # so that a memory map is never copied as a whole
+                squares = squares + np.square(rows - mean).sum(axis=0)
+                largest = np.maximum(largest, np.abs(rows).max(axis=0))
+            return mean, squares / len(self.Z), largest
+
+    def _parts(self):
+        return (self.Z[first : first + CHUNK] for first in range(0, len(self.Z), CHUNK))
+
+    def nodes(self, width):
+        """Weighted places that stand for the records of the one feature, for cells of this width and wider ones."""
+        if self._summary is None:
+            self._summary = self._summarised(None)
+        *_, least, largest = self._summary._sums
+        wanted = max(width / FINER, NARROWEST * (largest - least))
+        if (self._summary.cell_width or 0.0) > wanted:
+            self._summary = self._summarised(wanted)
+        return self._summary.nodes()
+
+    def _summarised(self, width):
+        summary = ReleaseSummary(self.mechanism, width=width)
+        summary._add(self.Z[:, 0], None)
+        return summary
+
+    def data(self):
+        """What tells this release from another."""
+        return self.Z
+
+    def narrowest(self):
+        """Width of the narrowest cells for which :meth:`nodes` are as good as the records."""
+        return 0.0
+
+    def centre(self):
+        """About the median of the confidential records, by feature: (1, n_features)."""
+        if self._summary is None or self.n_records <= CHUNK:
+            return np.median(self.guess(), axis=0, keepdims=True)
+        return self._centre_of_nodes()
+
+    def _centre_of_nodes(self):
+        """The same of the nodes: the release's median, shrunk as in :meth:`guess`."""
+        places, weights = self._summary.nodes()
+        median = places[np.searchsorted(np.cumsum(weights), 0.5 * self.n_records)]
+        centre, variance = self.moments()
+        mean, spread, _ = self._spread
+        shrink = np.sqrt(np.divide(variance, spread, out=np.ones(1), where=spread > 0))
+        return ((median - mean) * np.minimum(shrink, 1.0) + centre)[None]
 
     def noise_variance(self):
         """Mean variance of the noise on a feature, 0 where it is unknown."""
@@ -24,8 +83,11 @@ class Release:
 
     def noise_scale(self):
         """Scale of the noise, (n, 1)."""
-        scale = np.atleast_1d(self.mechanism.noise_scale_for(self.n_features))
-        return np.broadcast_to(scale, (len(self.Z),))[:, None]
+        return np.broadcast_to(self._scales(), (self.n_records,))[:, None]
+
+    def _scales(self):
+        """Of all records together, (1,), or (n,)."""
+        return np.atleast_1d(self.mechanism.noise_scale_for(self.n_features))
 
     def bounds(self):
         """Bounds of the confidential records, (n_features, 2), or None."""
@@ -43,17 +105,16 @@ class Release:
         ValueError
             Where squares of the records overflow.
         """
-        known = self.channel.moments(self.Z)
+        known = self._known_moments()
         if known is not None:
             return known
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, variance = self.Z.mean(axis=0), self.Z.var(axis=0)
+        mean, variance, largest = self._spread
         if not np.all(np.isfinite(variance)):
             raise ValueError(
-                f"Z has values as large as {np.abs(self.Z).max():.3g}, whose squares overflow: use another unit, in "
+                f"Z has values as large as {largest.max():.3g}, whose squares overflow: use another unit, in "
                 "records and in the mechanism"
             )
-        rounding = 8.0 * np.finfo(float).eps * np.abs(self.Z).max(axis=0)
+        rounding = 8.0 * np.finfo(float).eps * largest
         noise = self.noise_variance()
         floor = np.where(variance > rounding**2, 1e-3 * variance, noise or 1.0)
         centred = np.maximum(variance - noise, floor)
@@ -63,6 +124,9 @@ class Release:
             centred = np.clip(centred, (width / 20) ** 2, (width / 2) ** 2)
             mean = np.clip(mean, bounds[:, 0], bounds[:, 1])
         return mean, centred
+
+    def _known_moments(self):
+        return self.channel.moments(self.Z)
 
     def guess(self):
         """Records near which a chain may start: the release, shrunk to the variance of the confidential records."""
@@ -100,13 +164,14 @@ class Release:
         noise or unequal scales.
         """
         kurtosis = self.channel.kurtosis
-        n, n_features = self.Z.shape
+        n = self.n_records
         if kurtosis is None or n < 2:
             return
-        relative = self.noise_scale() ** 2
+        relative = self._scales() ** 2
         evenness = relative.mean() ** 2 / np.mean(relative**2)
         shape = (n - 1) * evenness / (kurtosis - 1.0)
-        ratio = self.Z.var(axis=0, ddof=1) / self.noise_variance()
+        variance = self._spread[1]
+        n_features, ratio = len(variance), variance * (n / (n - 1)) / self.noise_variance()
         worst = int(np.argmin(ratio))
         if ratio[worst] == 0.0 and self.channel.is_discrete:
             return  # integers may well be all the same
@@ -125,22 +190,79 @@ class Release:
         bounds = self.bounds()
         if bounds is None or not getattr(self.mechanism, "clamp", True):
             return
+        least, which, value, n_values = self._farthest(bounds)
+        probability = min(1.0, 2.0 * least * n_values)  # on either side
+        if probability < DOUBT:
+            yield (
+                f"{which} has {value}, which {self.mechanism!r} makes improbable: among {n_values} values one so far "
+                f"outside the bounds has tail probability {probability:.2g}; was the release made with other bounds or "
+                "another epsilon?"
+            )
+
+    def _farthest(self, bounds):
+        """(Tail probability of the least probable value, which record it is, that value, number of values)."""
         least, record, feature, scale = np.inf, 0, 0, self.noise_scale()
         for first in range(0, len(self.Z), CHUNK):
             rows = slice(first, first + CHUNK)
             outside = np.maximum(np.maximum(bounds[:, 0] - self.Z[rows], self.Z[rows] - bounds[:, 1]), 0.0)
             tail = self.mechanism.tail_probability(outside, scale[rows])
             if tail is None:
-                return
+                return 1.0, "", "", self.Z.size
             tail = np.where(outside > 0, tail, 1.0)
             if tail.min() < least:
                 least = float(tail.min())
                 record, feature = np.unravel_index(np.argmin(tail), tail.shape)
                 record += first
-        probability = min(1.0, 2.0 * least * self.Z.size)  # on either side
-        if probability < DOUBT:
-            yield (
-                f"record {record} of the release has {self.Z[record, feature]:.6g} in feature {feature}, which "
-                f"{self.mechanism!r} makes improbable: among {self.Z.size} values one so far outside the bounds has "
-                f"tail probability {probability:.2g}; was the release made with other bounds or another epsilon?"
-            )
+        value = f"{self.Z[record, feature]:.6g} in feature {feature}"
+        return least, f"record {record} of the release", value, self.Z.size
+
+
+class SummarisedRelease(Release):
+    """A release of which a summary is left."""
+
+    def __init__(self, summary, mechanism):
+        self._summary = summary
+        self.mechanism = self.channel = mechanism
+        self.n_features, self.n_records = 1, summary.n_records
+
+    @cached_property
+    def _spread(self):
+        n, mean, squares, least, largest = self._summary._sums
+        return np.array([mean]), np.array([squares / n]), np.array([max(largest, -least)])
+
+    def nodes(self, width):
+        return self._summary.nodes()
+
+    def narrowest(self):
+        return FINER * self._summary.cell_width if self.n_records > FEW else 0.0
+
+    def data(self):
+        return self._summary.contents()
+
+    def shortage(self, wanted, error):
+        """What is to be said where narrower cells were wanted."""
+        return (
+            f"the summary's cells are {self._summary.cell_width:.3g} wide, which is too wide for this fit: its log "
+            f"likelihood is off by up to {error:.2g}; make the summary with width={wanted / FINER:.2g}"
+        )
+
+    def narrow_nodes(self):
+        """Nodes of the cells, and of cells twice as wide: their difference bounds what the first leave out."""
+        return self._summary.nodes(), self._summary.coarser_nodes()
+
+    def guess(self):
+        raise NotImplementedError("a summary has no records")
+
+    def _known_moments(self):
+        return None
+
+    def centre(self):
+        return self._centre_of_nodes()
+
+    def _farthest(self, bounds):
+        """Of the least and the largest record."""
+        values = np.array(self._summary._sums[3:])
+        outside = np.maximum(np.maximum(bounds[0, 0] - values, values - bounds[0, 1]), 0.0)
+        tail = np.where(outside > 0, self.mechanism.tail_probability(outside, self.mechanism.noise_scale), 1.0)
+        worst = int(np.argmin(tail))
+        return float(tail[worst]), "the release", f"{values[worst]:.6g}", self.n_records

@@ -130,3 +130,24 @@ def test_what_bounded_records_buy_a_private_chain():
     (tight,) = study.clipped("random walk", problem, 0.03, lengths, 0)
     (loose,) = study.clipped("random walk", problem, 10.0, lengths, 0)
     assert tight[1] > 0.5 and loose[1] == 0.0
+
+
+@pytest.mark.slow
+def test_a_billion_records_in_small(monkeypatch, tmp_path):
+    """Catches chunks that are made alike, lost or counted twice, and a picture of something else."""
+    pytest.importorskip("distributed")
+    import billion as example
+
+    monkeypatch.setattr(example, "CHUNK", 10_000)
+    summaries = [example.summarise(25_000, seed) for seed in range(2)]
+    assert summaries[0]._sums.mean != summaries[1]._sums.mean
+    summary = example.merge(summaries)
+    assert (summary.n_records, summary.n_batches) == (50_000, 6)
+    error = np.sqrt((2.0 * example.MECHANISM.noise_scale**2 + 21.0**2) / 50_000)
+    assert abs(summary._sums.mean - example.WEIGHTS @ example.MEANS) < 5.0 * error
+    monkeypatch.setattr(example, "OUTPUT", tmp_path / "examples" / "output" / "billion.png")
+    model = example.PrivateDPMixture(example.MECHANISM, n_chains=1, n_warmup=20, n_draws=20, random_state=0)
+    (tmp_path / "examples").mkdir()
+    with pytest.warns(RuntimeWarning, match="the chains have not mixed"):
+        example.draw(model.fit(summary), summary)
+    assert example.OUTPUT.stat().st_size > 10_000

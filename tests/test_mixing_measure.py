@@ -14,7 +14,7 @@ from scipy.stats import laplace, norm
 from sklearn.base import clone
 from statistical import Disagreement, assert_means_agree
 
-from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix._nodes import Nodes, cell_edges, compress, gauss_rules
 from sklearn_dpmix._vector import erfcx_positive, log_positive
@@ -122,7 +122,9 @@ def test_nodes_stand_for_records(mechanism):
     n, rng = 30_000, np.random.default_rng(3)
     Z = mechanism.privatize(three_normals(n), random_state=4)
     value, z, b = mechanism._lower(n_records=n, n_features=1), mechanism.folded(Z[:, 0]), mechanism.noise_scale
-    nodes = compress(z, cell_edges(z.min(), z.max(), -17.0, 17.0, mechanism.node_spacing(0.42)))
+    fine = ReleaseSummary(mechanism).update(Z).nodes()
+    edges = cell_edges(fine.places[0], fine.places[-1], -17.0, 17.0, mechanism.node_spacing(0.42))
+    nodes = compress(fine, edges)
     assert len(nodes.places) < 400
     np.testing.assert_allclose(nodes.weights.sum(), n, rtol=1e-12)
     assert np.all(nodes.weights > 0)
@@ -149,7 +151,7 @@ def test_nodes_stand_for_records(mechanism):
 def test_nodes_of_repeated_records():
     """Cells with fewer places than a rule has nodes, records on edges, and all records the same."""
     z = np.repeat([0.0, 0.25, 0.3, 1.0, 2.0, 7.0], [400, 300, 200, 7, 1, 50])
-    nodes = compress(z, cell_edges(0.0, 7.0, 0.0, 3.0, 1.0))
+    nodes = compress(Nodes(z, np.ones(len(z))), cell_edges(0.0, 7.0, 0.0, 3.0, 1.0))
     for power in range(8):
         np.testing.assert_allclose(nodes.weights @ nodes.places**power, np.sum(z**power), rtol=1e-9)
     places, weights = gauss_rules(np.array([[100.0, *([100.0] * 15)]]))  # all records at 1

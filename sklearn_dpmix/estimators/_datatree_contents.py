@@ -25,6 +25,8 @@ class MixtureContents(Contents):
         return {"feature": self._features(self.fitted._n_features_)}
 
     def observed(self):
+        if hasattr(self.fitted, "summary_"):
+            return None
         Z, mechanism = self.fitted._release_, self.fitted.mechanism_
         if mechanism is not None and not mechanism.is_local:
             return Z[:, 0], ("entry",)
@@ -32,6 +34,7 @@ class MixtureContents(Contents):
 
     def log_likelihood(self, chosen):
         fitted = self.fitted
+        self._refuse_summary("log_likelihood")
         if fitted.mechanism_ is not None and not fitted.mechanism_.is_local:
             why = "one statistic of all records was released, which is one point: nothing of it can be left out"
             self._refuse("log_likelihood", why)
@@ -44,8 +47,13 @@ class MixtureContents(Contents):
         channel = fitted._channel(fitted.mechanism_, len(fitted._Z_))
         return mixture_log_likelihood(fitted._draws_, channel, fitted._kernel(), fitted._Z_, chosen, fitted.n_jobs)
 
+    def _refuse_summary(self, what):
+        if hasattr(self.fitted, "summary_"):
+            self._refuse(what, "a summary was fitted, which keeps no records: fit an array of some of them")
+
     def predictive(self, chosen, rng):
         fitted, mechanism = self.fitted, self.fitted.mechanism_
+        self._refuse_summary("posterior_predictive")
         n = len(fitted._release_) if mechanism is None or mechanism.is_local else mechanism.n_records
 
         def release(records):

@@ -3,6 +3,7 @@
 import os
 from copy import deepcopy
 from functools import partial
+from itertools import cycle
 from numbers import Integral
 from operator import methodcaller
 from typing import Any, ClassVar, Self
@@ -15,18 +16,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._cluster import choose_clustering, draw_partitions, release_log_density
 from .._compiled import Component
-from .._compose import check_n_records, has_marginal, resolve_components
+from .._compose import check_n_records, has_marginal, has_noised, resolve_components
 from .._mixture import MixtureDraws
 from .._partition import point_partition, similarity
 from .._random import as_generator
-from .._release import Release
+from .._release import Release, SummarisedRelease
+from .._release_summary import ReleaseSummary
 from .._typing import Array, Floats, Seed
 from ..kernels import Kernel
 from ..mechanisms import NoNoise
 from ..samplers import MixtureSampler
 from ..samplers._base import check_concentration
+from ..samplers._measure import TOLERANCE
 from ..samplers._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from ._auto_draws import AutoDraws
+from ._batches import OfRecords, kind_of, summary_of
 from ._chain_estimator import ChainEstimator, warn_user
 from ._datatree_contents import MixtureContents
 from ._decorators import available_if, fit_context, with_callbacks
@@ -39,6 +43,11 @@ MAX_PARTITION = 5000  # records whose partitions are compared: similarities take
 def is_local(estimator):
     """Whether records are released one by one: only then do they have labels, and new ones a density."""
     return getattr(estimator.mechanism, "is_local", True)
+
+
+def takes_batches(estimator):
+    """Whether there is noise that may be of a release in batches."""
+    return estimator.mechanism is not None and is_local(estimator)
 
 
 class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimator):
@@ -95,7 +104,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         Components of the population, those without records included; only for ``MixtureOfFiniteMixtures``.
     labels_ : ndarray of int, (n,)
         Cluster of each record, consecutive from 0: the largest w_k·g(z | θ_k) in a representative draw.  Only where
-        records were released one by one.
+        records were released one by one, and ``fit`` was given all of them as an array.
     mechanism_, kernel_, mixing_, sampler_ : the components in force, defaults filled in
     r_hat_, ess_ : dict of str to float
         Split R-hat and bulk effective sample size of the number of clusters, the mixture's moments and its log density
@@ -104,6 +113,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         Share of accepted record proposals (samplers with an accept step).
     min_acceptance_ : float
         Smallest acceptance probability met: at least exp(-ε) where Proposition 1 of the paper holds.
+    summary_ : ReleaseSummary
+        Of all records, where ``fit`` was given a summary or batches, and after ``partial_fit``.
     compression_error_ : float
         Largest error of the log likelihood of all records, over 100 draws, from nodes that stand for them; only of
         ``MixingMeasure``.
@@ -129,6 +140,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     True
     """
 
+    labels_ = OfRecords("predict(Z) gives the labels of records, in batches if they are many")
     _contents = MixtureContents
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
@@ -184,6 +196,10 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         Z : array-like of shape (n, n_features)
             Privatised records, as they were published: a step that rescales them would break the noise model.  Under a
             mechanism that releases a histogram of all records: its release, of shape (n_released,) or (n_released, 1).
+
+            One feature that ``MixingMeasure`` takes may also come as a :class:`ReleaseSummary`; an iterator of batches;
+            an Arrow dataset, scanner or reader of record batches; the path of a Parquet file or of a folder of them, or
+            a list of paths; a Dask array or data frame.  It is read once, and never in memory as a whole.
         y : ignored
 
         Returns
@@ -198,51 +214,144 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         """
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
         with self._refit() as earlier:
-            if not is_local(self) and np.ndim(Z) == 1:
-                Z = np.reshape(Z, (-1, 1))  # one release of all records: a column
-            Z = self._check_input(Z, "Z", reset=True)
-            check_n_records(self.mechanism, self.n_records, len(Z))
-            mechanism = NoNoise() if self.mechanism is None else self.mechanism
-            mechanism.check_release(Z)
-            # copies: what is fitted does not change with set_params
-            self.mechanism_, kernel, self.mixing_, self.sampler_ = copies(self.mechanism, *parts)
-            release = Release(Z, self.mechanism_)
-            self._release_, self._n_features_ = Z, release.n_features
-            self.sampler_ = self.sampler_.sized(len(Z), release.n_features)
-            self.kernel_ = kernel.resolve(release)
-            Z = mechanism.encode(Z)
-            values = (
-                self.sampler_._lower(n_records=len(Z)),
-                self._channel(self.mechanism_, len(Z)),
-                self._kernel(),
-                self.mixing_._lower(),
-            )
-            for doubt in release.doubts(self.kernel_):
-                warn_user(doubt, UserWarning)
-            centre = np.median(release.guess(), axis=0, keepdims=True)
-            self._sample(values, Z, release, methodcaller("_keep", centre), earlier)
-            _, channel, kernel, _ = values
-            self._Z_ = Z
-            if is_local(self):
-                parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs
-                self._clustering_, self.labels_ = self._insist(partial(choose_clustering, *parts))
+            if kind_of(Z) is not None:
+                self._check_takes_summaries(Z, parts[-1])
+            self._draw(Z, summary_of(Z, self.mechanism), parts, earlier)
         self._warn_about_chains()
         return self
 
-    def _sample(self, values, Z, release, keep, earlier):
+    @available_if(takes_batches)
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, Z: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Add records to those fitted before, and go on with the chains on all of them.
+
+        Chains start where the last ones ended, and warm up anew.  The first call is :meth:`fit` on a summary.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n, 1), or anything else that :meth:`fit` takes
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`fit` does, and where ``checkpoint`` is set, which is one fit's.  The model stays as it was.
+        """
+        if self.checkpoint is not None:
+            raise ValueError(
+                f"checkpoint={self.checkpoint!r} is of one fit, and partial_fit makes many: pass checkpoint=None, and "
+                "save summary_ instead"
+            )
+        parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
+        self._check_takes_summaries(Z, parts[-1])
+        summary = summary_of(Z, self.mechanism, self._summary_so_far())
+        has_chains = hasattr(self, "_run_") and self.sampler_.takes_summaries
+        chains = self._run_.chains if has_chains else None
+        with self._refit():
+            self._draw(Z, summary, parts, {}, chains)
+        self._warn_about_chains()
+        return self
+
+    def _summary_so_far(self):
+        """Summary of what was fitted, of nothing before the first fit."""
+        if hasattr(self, "summary_"):
+            self.summary_.check_same_mechanism(self.mechanism)
+            return self.summary_
+        summary = ReleaseSummary(self.mechanism)
+        if hasattr(self, "_release_"):
+            summary.check_same_mechanism(self.mechanism_)
+            summary.update(self._release_)
+        return summary
+
+    def _draw(self, Z, summary, parts, earlier, chains=None):
+        """Fit records, or a summary in their place."""
+        if summary is None:
+            Z = self._checked_records(Z)
+        # copies: what is fitted does not change with set_params
+        self.mechanism_, kernel, self.mixing_, self.sampler_ = copies(self.mechanism, *parts)
+        if summary is None:
+            release, self._release_ = Release(Z, self.mechanism_), Z
+        else:
+            release, self.summary_ = SummarisedRelease(summary, self.mechanism_), summary
+            self._take_columns(summary)
+        self._n_features_, n = release.n_features, release.n_records
+        self.sampler_ = self.sampler_.sized(n, release.n_features)
+        self.kernel_ = kernel.resolve(release)
+        Z = None if summary is not None else release.channel.encode(Z)
+        values = (
+            self.sampler_._lower(n_records=n),
+            self._channel(self.mechanism_, n),
+            self._kernel(),
+            self.mixing_._lower(),
+        )
+        for doubt in release.doubts(self.kernel_):
+            warn_user(doubt, UserWarning)
+        self._sample(values, Z, release, earlier, chains)
+        self._Z_, weights = Z, None
+        if summary is not None:
+            places, weights = summary.nodes()
+            Z = np.ascontiguousarray(places[:, None])
+        if is_local(self):
+            _, channel, kernel, _ = values
+            parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
+            self._clustering_, labels = self._insist(partial(choose_clustering, *parts))
+            if summary is None:
+                self.labels_ = labels
+
+    def _check_takes_summaries(self, Z, sampler):
+        """Raise ValueError where the sampler needs the records, and these are batches or a summary of them."""
+        if not sampler.takes_summaries:
+            raise ValueError(
+                f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
+                f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal kernel, Laplace or "
+                "Gaussian noise of one scale, a Dirichlet process)"
+            )
+
+    def _checked_records(self, Z):
+        if not is_local(self) and np.ndim(Z) == 1:
+            Z = np.reshape(Z, (-1, 1))  # one release of all records: a column
+        Z = self._check_input(Z, "Z", reset=True)
+        check_n_records(self.mechanism, self.n_records, len(Z))
+        if self.mechanism is not None:
+            self.mechanism.check_release(Z)
+        return Z
+
+    def _take_columns(self, summary):
+        """Columns as of an array."""
+        if summary.n_records == 0:
+            raise ValueError("there are no records in this summary, or no batches: update() takes them")
+        check_n_records(self.mechanism, self.n_records, summary.n_records)
+        self.n_features_in_ = 1
+        if summary._column is not None:
+            self.feature_names_in_ = np.array([summary._column], dtype=object)
+
+    def _sample(self, values, Z, release, earlier, chains):
         sampler = self.sampler_
         seen = sampler.summarise(values, Z, release)
+        ends = None if chains is None else cycle(chains)
 
         def init(rng):  # records near a guess, which is not kept: it is as large as the release
-            guess = Z if self.kernel_.absorbs_noise else self.kernel_.nearest(release.guess())
+            if ends is not None:
+                return sampler.continued(seen, next(ends).state)
+            guess = None
+            if not sampler.takes_summaries:
+                guess = Z if self.kernel_.absorbs_noise else self.kernel_.nearest(release.guess())
             return sampler.init(values, seen, guess, self.kernel_.sizes(self._n_features_), rng)
 
         advance = partial(_advance, sampler, values, seen)
         restored = partial(sampler.restored, values, seen, self.kernel_, self.mixing_)
-        self._advance_chains(Z, init, advance, keep, earlier, restored, self._check_draws)
+        keep = methodcaller("_keep", release.centre())
+        self._advance_chains(release.data(), init, advance, keep, earlier, restored, self._check_draws)
         error = sampler.compression_error(values, Z, release, seen, self._draws_.flat)
         if error is not None:
             self.compression_error_ = error
+            if error > TOLERANCE and seen.wanted:
+                warn_user(release.shortage(seen.wanted, error), RuntimeWarning)
 
     def _check_draws(self, draws):
         """Raise ValueError where draws of a checkpoint are none of this kernel and mixing."""
@@ -300,6 +409,11 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             return NoNoise()._lower()
         return mechanism._lower(n_records=n_records, n_features=self._n_features_, kernel=self.kernel_)
 
+    def _noised(self):
+        """The mechanism, where it offers the densities of the kernel's records at many places at once."""
+        one = self._n_features_ == 1 and self.mechanism_ is not None and has_noised(self.mechanism_, self.kernel_)
+        return self.mechanism_ if one else None
+
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)
 
@@ -346,7 +460,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             A cluster that no training record was put in has a number beyond those of ``labels_``.
         """
         Z, channel = self._new_release(Z, epsilon)
-        return self._clustering_.predict(channel, self._kernel(), Z, self.n_jobs)
+        noised = self._noised() if epsilon is None else None
+        return self._clustering_.predict(channel, self._kernel(), Z, self.n_jobs, noised)
 
     @available_if(is_local)
     def score_release(self, Z: ArrayLike, y: ArrayLike | None = None, epsilon: ArrayLike | None = None) -> float:
@@ -375,6 +490,10 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             raise ValueError(
                 f"partitions are drawn by g(z | θ), which has no closed form for kernel={self.kernel_!r} under "
                 f"mechanism={self.mechanism_!r}: use labels_"
+            )
+        if self._Z_ is None:
+            raise ValueError(
+                "partitions are of records, and a fit to a summary keeps none: predict(Z) gives labels, or fit an array"
             )
         if len(self._Z_) > MAX_PARTITION:
             raise ValueError(

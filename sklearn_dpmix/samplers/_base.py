@@ -62,6 +62,8 @@ class MixtureSampler(Component):
     takes_histograms = False
     #: whether each record is drawn given its cluster and the release when a sweep ends, not integrated out
     keeps_records = True
+    #: whether a ``ReleaseSummary`` will do in place of the release
+    takes_summaries = False
     #: True where noise must offer the densities of the kernel's records under it, at many places at once
     needs_noised_kernel = False
     #: True where the mixing measure must be a gamma process divided by its sum
@@ -123,6 +125,10 @@ class MixtureSampler(Component):
         state.ints[N_SLOTS] = state.ints[N_CLUSTERS] = len(counts)
         state.floats[CONCENTRATION] = values[3].start
         return state._replace(table=start_table(values[1], Z, records)) if self.is_global(values[1]) else state
+
+    def continued(self, Z: Any, state: Any) -> Any:
+        """Return a start from the end of a chain that saw fewer records, where the sampler takes summaries."""
+        raise NotImplementedError
 
     def restored(self, values: Any, Z: Array, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         """Return a state that was read from a file, or raise ValueError where it cannot be one of this chain.

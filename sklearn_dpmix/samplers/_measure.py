@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from .._compiled import compiled, entry, lower
 from .._draws import convergence
-from .._nodes import Nodes, cell_edges, compress
+from .._nodes import FEW, Nodes, cell_edges, compress
 from .._restore import require_range
 from ._base import MixtureSampler, check_concentration, check_count
 from ._measure_draws import keep_draw, log_likelihoods, n_all, number
@@ -41,7 +41,6 @@ from ._measure_steps import step_one, step_two
 from ._parameter_draws import n_kept
 from ._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 
-FEW = 150  # records, up to which they are the nodes
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep, times nodes and features
 WORTH = 4.0  # sweeps of the trial run that one independent draw may take: else sweeps become longer
@@ -60,6 +59,7 @@ class Compressed(NamedTuple):
     law: np.ndarray
     are_records: bool
     width: float  # of the cells
+    wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
 
     @property
     def n_features(self):
@@ -118,7 +118,9 @@ class MixingMeasure(MixtureSampler):
     Exact but for two things that are far below Monte Carlo error.  Atoms are left out that hold some 10⁻⁴ records
     together.  Nodes are first laid out for components as wide as the prior makes all but one in 10⁶, where they are
     exact to rounding, and refined until cells half as wide change the log likelihood by less than 0.005 over a trial
-    run; ``compression_error_`` of the fit is the largest such change over 100 of its draws.
+    run; ``compression_error_`` of the fit is the largest such change over 100 of its draws.  The records enter by a
+    ``ReleaseSummary``; where one that was given to ``fit`` has wider cells than the fit wants, ``compression_error_``
+    counts what they leave out, and a warning has the width to ask for.
 
     References
     ----------
@@ -139,6 +141,7 @@ class MixingMeasure(MixtureSampler):
     #: largest concentration, or prior mean of one: atoms are about this times the log of fifty times the records
     max_concentration = 20.0
     keeps_records = False
+    takes_summaries = True
 
     def __init__(self, n_moves: int | None = None) -> None:
         self.n_moves = n_moves
@@ -157,17 +160,20 @@ class MixingMeasure(MixtureSampler):
         kernel = values[2]
         narrowest = sqrt(kernel.prior_scale[0] / gammainccinv(kernel.prior_shape[0], NARROWEST))
         width = release.mechanism.node_spacing(narrowest)
-        seen = self.compressed(values, Z, release, width)
+        seen = self.compressed(values, Z, release, max(width, release.narrowest()))
+        seen = seen._replace(wanted=width if width < seen.width else 0.0)
         while True:
             if seen.are_records and self.n_moves is not None:
                 return seen
             draws = self.trial_draws(values, seen)
             if seen.are_records or seen.nodes.shape[1] >= MANY_NODES:
                 break
-            finer = self.compressed(values, Z, release, 0.5 * seen.width)
-            if self.difference(values[1], seen, finer, draws) < TOLERANCE:
+            if self.compression_error(values, Z, release, seen, draws) < TOLERANCE:
                 break
-            seen = finer
+            if 0.5 * seen.width < release.narrowest():
+                seen = seen._replace(wanted=min(width, 0.5 * seen.width))
+                break
+            seen = self.compressed(values, Z, release, 0.5 * seen.width)
         if self.n_moves is None:
             wanted = seen.law[N_MOVES] * sweeps_a_draw(draws, seen.nodes) / WORTH
             seen.law[N_MOVES] = round(min(max(wanted, seen.law[N_MOVES]), 4.0 * seen.law[N_MOVES]))
@@ -181,35 +187,47 @@ class MixingMeasure(MixtureSampler):
     def compressed(self, values: Any, Z: Any, release: Any, width: float) -> Compressed:
         """What the chains see, with cells of this width where the population is."""
         _, channel, kernel, _ = values
-        mechanism, (mean, variance), n_features = release.mechanism, release.moments(), release.n_features
-        z, are_records = mechanism.folded(Z), len(Z) <= FEW or n_features > 1
-        if are_records:
-            nodes = np.vstack([z[np.argsort(z[:, 0], kind="stable")].T, np.ones(len(z))])
+        (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
+        are_records = n <= FEW or n_features > 1
+        if n_features > 1:
+            z = release.mechanism.folded(Z)
+            nodes = np.vstack([z[np.argsort(z[:, 0], kind="stable")].T, np.ones(n)])
+        elif are_records:
+            nodes = np.array(release.nodes(width))
         else:
             reach = N_WIDTHS * sqrt(variance[0])
-            nodes = np.array(self.nodes(z[:, 0], mean[0] - reach, mean[0] + reach, width))
-        noise, ends = float(channel.noise[0]), np.zeros((2 * n_features, nodes.shape[1]))
+            nodes = np.array(self.nodes(release.nodes(width), mean[0] - reach, mean[0] + reach, width))
+        law, most = law_of(kernel, n, mean, variance), max(MOST_WORK // (nodes.shape[1] * n_features), 10)
+        law[N_MOVES] = min(N_MOVES_FIRST, most) if self.n_moves is None else self.n_moves
+        return Compressed(nodes, self.at_ends(channel, release, nodes), law, are_records, width)
+
+    def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float) -> Nodes:
+        """Nodes for the records for which ``fine`` stands."""
+        low, high = fine.places[0], fine.places[-1]
+        if low == high:
+            return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
+        return compress(fine, cell_edges(low, high, core_low, core_high, width))
+
+    def at_ends(self, channel: Any, release: Any, nodes: Any) -> Any:
+        """Densities of the noise at the nodes given a record at either bound of a feature, 0 without bounds."""
+        noise, n_features = float(channel.noise[0]), len(nodes) - 1
+        ends = np.zeros((2 * n_features, nodes.shape[1]))
         for j in range(n_features):
             for row, end in ((2 * j, channel.low[j]), (2 * j + 1, channel.high[j])):
                 if np.isfinite(end):
-                    ends[row] = np.exp(mechanism.log_noise(nodes[j] - end, noise))
-        law = law_of(kernel, len(z), mean, variance)
-        most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
-        law[N_MOVES] = min(N_MOVES_FIRST, most) if self.n_moves is None else self.n_moves
-        return Compressed(nodes, ends, law, are_records, width)
-
-    def nodes(self, z: Any, core_low: float, core_high: float, width: float) -> Nodes:
-        """Nodes for these records."""
-        low, high = z.min(), z.max()
-        if low == high:
-            return Nodes(z[:1].copy(), np.array([float(len(z))]))
-        return compress(z, cell_edges(low, high, core_low, core_high, width))
+                    ends[row] = np.exp(release.mechanism.log_noise(nodes[j] - end, noise))
+        return ends
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float | None:
         if seen.are_records:
             return 0.0
         finer = self.compressed(values, Z, release, 0.5 * seen.width)
-        return self.difference(values[1], seen, finer, draws)
+        error = self.difference(values[1], seen, finer, draws)
+        if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
+            parts = [np.array(nodes) for nodes in release.narrow_nodes()]
+            one, other = (seen._replace(nodes=nodes, ends=self.at_ends(values[1], release, nodes)) for nodes in parts)
+            error = max(error, self.difference(values[1], one, other, draws))
+        return error
 
     def difference(self, channel: Any, seen: Compressed, finer: Compressed, draws: Draws) -> float:
         """Largest difference of the log likelihoods of at most a hundred draws."""
@@ -234,6 +252,19 @@ class MixingMeasure(MixtureSampler):
         state.ints[N_ATOMS] = n
         state.floats[0] = mixing.start
         return state
+
+    def continued(self, Z: Any, state: Any) -> Any:
+        """Dust above the cut of more records is atoms; the rest is drawn anew."""
+        n, n_dust = int(state.ints[N_ATOMS]), int(state.ints[N_DUST])
+        mass = np.concatenate([state.mass[:n], state.dust_mass[:n_dust]])
+        place = np.concatenate([state.place[:n], state.dust_place[:n_dust]])
+        is_atom = mass > Z.law[CUT]
+        n, fresh = int(is_atom.sum()), new_state(place.shape[1] // 2)
+        while fresh.mass.size < 2 * n:
+            fresh = grow(fresh)
+        fresh.mass[:n], fresh.place[:n] = mass[is_atom], place[is_atom]
+        fresh.ints[N_ATOMS], fresh.floats[0] = n, state.floats[0]
+        return fresh
 
     def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         state, cut = state.restored(fresh, n_sweeps), Z.law[CUT]
