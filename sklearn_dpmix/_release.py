@@ -96,9 +96,12 @@ class Release:
     def moments(self):
         """Mean and variance of the confidential records by feature, the noise variance taken off.
 
-        The variance is kept above a thousandth of the release's own and, given bounds, between (range/20)² and
-        (range/2)²; the mean is moved into the bounds.  Where the release does not vary (one record, constant records),
-        its own variance is taken to be the noise's, or 1 without noise.
+        The variance is one standard error larger than that, as far as the noise is the reason for it: where the noise
+        is much larger than the spread of the records, a difference of two variances hardly tells what that spread is,
+        and half of the time a prior made from it would be sure of far too small a one.  It is kept above a thousandth
+        of the release's own and, given bounds, between (range/20)² and (range/2)²; the mean is moved into the bounds.
+        Where the release does not vary (one record, constant records), its own variance is taken to be the noise's,
+        or 1 without noise.
 
         Raises
         ------
@@ -117,7 +120,7 @@ class Release:
         rounding = 8.0 * np.finfo(float).eps * largest
         noise = self.noise_variance()
         floor = np.where(variance > rounding**2, 1e-3 * variance, noise or 1.0)
-        centred = np.maximum(variance - noise, floor)
+        centred = np.maximum(np.maximum(variance - noise, 0.0) + self._noise_error(), floor)
         bounds = self.bounds()
         if bounds is not None:
             width = bounds[:, 1] - bounds[:, 0]
@@ -127,6 +130,18 @@ class Release:
 
     def _known_moments(self):
         return self.channel.moments(self.Z)
+
+    def _noise_error(self):
+        """Standard error of the sample variance of the noise, 0 where its kurtosis is unknown."""
+        if not self.noise_variance() or self.channel.kurtosis is None:
+            return 0.0
+        return self.noise_variance() * np.sqrt((self.channel.kurtosis - 1.0) / (self.n_records * self._evenness()))
+
+    def _evenness(self):
+        """How far all records have noise of one size: 1, or less."""
+        scale = self._scales()
+        relative = (scale / scale.max()) ** 2  # no power overflows
+        return relative.mean() ** 2 / np.mean(relative**2)
 
     def guess(self):
         """Records near which a chain may start: the release, shrunk to the variance of the confidential records."""
@@ -167,9 +182,7 @@ class Release:
         n = self.n_records
         if kurtosis is None or n < 2:
             return
-        relative = self._scales() ** 2
-        evenness = relative.mean() ** 2 / np.mean(relative**2)
-        shape = (n - 1) * evenness / (kurtosis - 1.0)
+        shape = (n - 1) * self._evenness() / (kurtosis - 1.0)
         variance = self._spread[1]
         n_features, ratio = len(variance), variance * (n / (n - 1)) / self.noise_variance()
         worst = int(np.argmin(ratio))

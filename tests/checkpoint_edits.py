@@ -43,7 +43,7 @@ from sklearn_dpmix.mechanisms import (
     SmoothedHistogramMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
-from sklearn_dpmix.models import GaussianPredictors, PoissonCount
+from sklearn_dpmix.models import GammaPrior, GaussianPredictors, NormalInverseGammaPrior, PoissonCount
 from sklearn_dpmix.queries import ClassFeatureCounts, NoisyCount, RegressionMoments
 from sklearn_dpmix.samplers import MixingMeasure
 
@@ -94,13 +94,20 @@ def cases():
         "binomial": lambda: (PrivateExpFamilyGibbs(sums, family="binomial", n_records=20, **TIMES), [13.0]),
         "counts": lambda: (PrivateExpFamilyGibbs(sums, family="binomial", n_records=unknown, **TIMES), [13.0]),
         "poisson": lambda: (PrivateExpFamilyGibbs(sums, family="poisson", n_records=unknown, **TIMES), [13.0]),
-        "gamma": lambda: (PrivateExpFamilyGibbs(sums, family="exponential", n_records=20, **TIMES), [13.0]),
+        "gamma": lambda: (
+            PrivateExpFamilyGibbs(sums, family="exponential", prior=GammaPrior(), n_records=20, **TIMES),
+            [13.0],
+        ),
         "normal": lambda: (
-            PrivateExpFamilyGibbs(sums, family="normal", n_records=20, approximation="normal", **TIMES),
+            PrivateExpFamilyGibbs(
+                sums, family="normal", prior=NormalInverseGammaPrior(), n_records=20, approximation="normal", **TIMES
+            ),
             [13.0, 30.0],
         ),
         "records": lambda: (
-            PrivateExpFamilyGibbs(sums, family="normal", n_records=20, approximation="exact", **TIMES),
+            PrivateExpFamilyGibbs(
+                sums, family="normal", prior=NormalInverseGammaPrior(), n_records=20, approximation="exact", **TIMES
+            ),
             [13.0, 30.0],
         ),
         "normal, whole numbers": lambda: (

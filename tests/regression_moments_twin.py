@@ -73,7 +73,7 @@ class Twin:
                 for s in (1, -1):
                     for t in (1, -1):  # E (1 + s x_j)(1 + t x_k) >= 0
                         fine &= 1 + s * G[:, 0, j] + t * G[:, 0, k] + s * t * G[:, j, k] >= 0
-        values = np.where(fine[:, None], values, 1.0)
+        values, n = np.where(fine[:, None], values, 1.0), np.where(fine, n, 1.0)
 
         # coefficients and σ where the bounds are [-1, 1]
         half_y, half = (self.y_high - self.y_low) / 2, (self.x_high - self.x_low) / 2

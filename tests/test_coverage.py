@@ -56,3 +56,37 @@ def test_what_is_counted():
     assert found["a"] == pytest.approx((0.0, 1.0, 1.0, 1.0), abs=1e-9)
     assert found["b"][1:] == pytest.approx((0.0, 1.0, 1.0))
     assert found["c"][1:] == pytest.approx((0.0, 0.0, 2.0))
+
+
+def test_what_is_written(monkeypatch, tmp_path):
+    """A part's table and picture; the page keeps other parts, in their order, and sections that are none."""
+    pytest.importorskip("matplotlib")
+    import benchmarks.coverage as module
+
+    (tmp_path / "images").mkdir()
+    monkeypatch.setattr(module, "PAGE", tmp_path / "coverage.md")
+    module.PAGE.write_text("# Old\n\n## What it says\n\nWords.\n\n## Mixture\n\nmixtures\n", encoding="utf-8")
+    values = np.tile([0.25, 1.0, 1.0, 2.0], (20, 1))
+    values[:5, 1:3] = 0.0
+    cells = [Cell("normal family", law, 500, 1.0, "Laplace", law == "normal") for law in ("normal", "uniform")]
+    rows = [(cells[0], {"mean": values, "sd": values}), (cells[1], {"mean": values})]
+    module.draw("normal family", rows)
+    module.write({"normal family": module.table("normal family", rows, 20)})
+    text = module.PAGE.read_text(encoding="utf-8")
+    assert text.startswith(module.HEADER)
+    heads = [line for line in text.splitlines() if line.startswith("## ")]
+    assert heads == ["## Normal family", "## Mixture", "## What it says"]
+    assert "**20 releases in each row**: a right 90 % interval then shows 0.75 to 1.00" in text
+    assert "| normal | 500 | 1 | Laplace | sd | +0.25 | 0.75 | 0.75 | 2.0 |" in text
+    assert "| *uniform* | 500 | 1 | Laplace | mean |" in text and text.count("| *uniform* |") == 1
+    assert "mixtures" in text and "Words." in text and "# Old" not in text
+    assert "images/coverage_normal_family.png" in text
+    assert (tmp_path / "images" / "coverage_normal_family.png").stat().st_size > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", ["normal", "five values"])
+def test_mixtures_are_counted(law):
+    """A law without a density has no quantiles that an interval could hold."""
+    found = one_release(Cell("mixture", law, 60, 10.0, "Laplace", True), 0)
+    assert set(found) == ({"mean", "median", "0.9 quantile"} if law == "normal" else {"mean"})

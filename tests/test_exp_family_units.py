@@ -100,7 +100,92 @@ def test_default_priors_say_what_their_docstrings_say():
             assert abs(found.mean() - expected) < 5 * np.sqrt(0.25 / size)
     means = Poisson().default_prior((0, 40)).draw(np.random.default_rng(0), 200_000, Poisson())
     assert abs(np.mean(means < 40) + np.expm1(-2.0) * -1 - 2 * (1 - np.exp(-2.0))) < 0.006
-    assert Normal().default_prior(None).get_params() == NormalInverseGammaPrior().get_params()
+    assert Poisson().default_prior(None).get_params() == GammaPrior().get_params()
+
+
+UNITS = {"normal": [3.0, 0.25], "exponential": [0.2], "gamma": [0.8]}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_nothing_that_says_the_unit_is_no_default(name):
+    """Under noise without bounds a release would be taken for one of records near 1."""
+    mechanism = LaplaceMechanism(scale=2.0)
+    options = {"family": name, "n_records": 20, "random_state": 0}
+    with pytest.raises(ValueError, match=r"prior=None .* unit .*scale=2.0.* knows no bounds; give .* a prior in the"):
+        PrivateExpFamilyGibbs(mechanism, **options).fit([30.0, 70.0][: len(UNITS[name])])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNITS)
+def test_a_statistic_without_noise_has_its_own_unit(name):
+    """The same posterior in that unit; and near the records, where the class's own prior is far off for most units."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(3.0, 0.5, 50) if name == "normal" else rng.exponential(5.0, 50)
+
+    def draws(unit, **options):
+        statistic = [np.sum(unit * x), np.sum(np.square(unit * x))][: len(UNITS[name])]
+        model = PrivateExpFamilyGibbs(None, family=name, n_records=50, random_state=0, **options).fit(statistic)
+        return model.theta_draws_ / ([unit, unit**2] if name == "normal" else 1.0 / unit)
+
+    expected = draws(1.0)
+    truth = [x.mean(), x.var()] if name == "normal" else [1.0 / x.mean()]
+    np.testing.assert_allclose(expected.mean(axis=(0, 1)), truth, rtol=0.1)
+    for unit in (2.0**-20, 2.0**20):
+        np.testing.assert_allclose(draws(unit), expected, rtol=1e-9)
+    fixed = NormalInverseGammaPrior() if name == "normal" else GammaPrior()
+    with pytest.raises(AssertionError):  # the broken twin: numbers of no unit
+        np.testing.assert_allclose(draws(2.0**-20, prior=fixed), expected, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    "x, expected", [([7.0] * 3, (0.0, 14.0)), ([0.0], (-1.0, 1.0)), ([1e6 - 3, 1e6 + 3], (1e6 - 6, 1e6 + 6))]
+)
+def test_bounds_of_a_statistic(x, expected):
+    """The mean, give or take two standard deviations; records that are all one have their size for a unit."""
+    bounds = Normal().bounds_of(Normal().statistics(np.array(x)).sum(axis=0), len(x))
+    np.testing.assert_allclose(bounds, expected, rtol=1e-3)
+    np.testing.assert_allclose(Exponential().bounds_of(np.array([30.0]), 3), (0.0, 100.0))
+
+
+# --- releases of another scaling -------------------------------------------------------------------------------------
+
+
+def records_of_a_normal():
+    return np.random.default_rng(0).normal(40.0, 10.0, (5000, 1))
+
+
+@pytest.mark.parametrize("cls", [LaplaceMechanism, GaussianMechanism])
+@pytest.mark.parametrize("budget", [{"rho": 0.5}, {"scale": 50.0}])
+def test_a_release_of_the_other_scaling_is_refused(cls, budget):
+    """Σx and Σx² in place of the scaled sums: impossible as those, ordinary as what they are."""
+    scaled, unscaled = (SufficientStatistics("normal", (0, 100), scaled=one) for one in (True, False))
+    S = cls(**budget, query=unscaled).privatize(records_of_a_normal(), random_state=1)
+    model = PrivateExpFamilyGibbs(cls(**budget, query=scaled), family="normal", n_records=5000)
+    with pytest.raises(ValueError, match=r"another scaling: .* and 5000 .*'sum\(x\^2\)'.* give scaled=False"):
+        model.fit(S)
+    S = cls(**budget, query=scaled).privatize(records_of_a_normal(), random_state=1)
+    read_problem(model, S)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_other_way_round_only_names_tell():
+    """Scaled sums, near 0, could be those of records near 0; as a table with names they are refused."""
+    pd = pytest.importorskip("pandas")
+    scaled, unscaled = (
+        LaplaceMechanism(epsilon=1.0, query=SufficientStatistics("normal", (0, 100), scaled=one))
+        for one in (True, False)
+    )
+    S = scaled.privatize(records_of_a_normal(), random_state=1)
+    model = PrivateExpFamilyGibbs(unscaled, family="normal", n_records=5000)
+    read_problem(model, S)
+    table = pd.DataFrame([S], columns=scaled.query.statistic_names())
+    with pytest.raises(ValueError, match=r"columns \['sum\(\(x-50\)/50\)', .* releases \['sum\(x\)', 'sum\(x\^2\)'\]"):
+        read_problem(model, table)
+    model.set_params(mechanism=scaled)
+    read_problem(model, table)
+    read_problem(model, table.set_axis(["first", "second"], axis=1))  # names of one's own
+    with pytest.raises(ValueError, match="columns in that order"):
+        read_problem(model, table.iloc[:, ::-1])
 
 
 def rescaled_problem(family, bounds, unit, shift=0.0):

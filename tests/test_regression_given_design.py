@@ -333,6 +333,24 @@ def test_a_release_that_contradicts_the_model_is_doubted():
         fitted([0.0, 50.0, 20.0, 0.0, 20.0], mechanism)
 
 
+def test_sums_of_records_in_their_own_unit_are_refused():
+    """By name, where no moments of scaled records can be so large."""
+    x_bounds, y_bounds = [(0.0, 50.0), (-20.0, 10.0)], (-3.0, 9.0)
+    moments = RegressionMoments(x_bounds, y_bounds, 2)
+    rng = np.random.default_rng(0)
+    records = np.column_stack([rng.uniform(0, 50, 40), rng.uniform(-20, 10, 40), rng.uniform(-3, 9, 40)])
+    x, y = records[:, :2], records[:, 2:]
+    S = np.hstack([y, x * y, y * y, x, x[:, [0]] * x, x[:, [1]] ** 2]).sum(axis=0)
+    low, high = moments._unscaled_range(1)
+    extremes = np.array(np.meshgrid(*(np.linspace(*one, 61) for one in (*x_bounds, y_bounds)))).reshape(3, -1).T
+    x, y = extremes[:, :2], extremes[:, 2:]
+    products = np.hstack([y, x * y, y * y, x, x[:, [0]] * x, x[:, [1]] ** 2])
+    np.testing.assert_allclose([products.min(axis=0), products.max(axis=0)], [low, high], atol=1e-12)
+    mechanism = LaplaceMechanism(scale=1.0, query=moments)
+    with pytest.raises(ValueError, match=r"another scaling: sum\(.*\) = .* between .* map to \[-1, 1\]"):
+        fitted(S, mechanism, n_records=40)
+
+
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 @pytest.mark.parametrize("scale", [1e-4, 1e6])
 def test_a_prior_far_from_the_bounds_is_doubted(scale):

@@ -82,7 +82,7 @@ random_state, warm_start, checkpoint, verbose :
             family = Multinomial(n_categories=len(s))
         given = self.get_params(deep=False)
         bounds, _ = check_bounds(None, family, query)
-        prior = check_prior(self.prior, family, bounds)
+        prior = family.default_prior(bounds) if self.prior is None else check_prior(self.prior, family)
         scaling = None if query is None else query._scaling(family)
         centre, unit, gain, offset = (0.0, 1.0, 1.0, 0.0) if scaling is None else scaling[1:5]
         ordinary = PrivateExpFamilyGibbs(
@@ -92,7 +92,7 @@ random_state, warm_start, checkpoint, verbose :
         )
         ordinary.fit(nearest_statistic(family, (s - n * offset) / gain, n))
         vars(self).update({name: value for name, value in vars(ordinary).items() if name not in given})  # type: ignore[attr-defined]
-        if scaling is not None:
+        if scaling is not None:  # and so bounds, and a prior
             self.prior_ = prior
             self.theta_draws_ = family.theta_from_units(self.theta_draws_, centre, unit)
             self.statistic_draws_ = gain * self.statistic_draws_ + n * offset

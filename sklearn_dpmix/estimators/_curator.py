@@ -1,7 +1,7 @@
 """What estimators of a curator's statistics ask of their mechanism, and of its release."""
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _get_feature_names, validate_data
 
 from .._parameters import check_array, numbers, positive_integer
 from ..queries import NoisyCount
@@ -10,6 +10,8 @@ from ._chain_estimator import warn_user
 
 #: A release less likely than that for any data is worth a warning.
 IMPOSSIBLE = 1e-6
+#: What queries call their statistics begins so.
+STATISTICS = ("sum(", "count(")
 #: Records beyond cannot be counted in floating point.
 LARGEST_COUNT = 2**53
 
@@ -59,6 +61,19 @@ def keep_names(estimator, S, array):
     validate_data(estimator, S if np.ndim(S) == 2 else array, reset=True, skip_check_array=True)
 
 
+def check_statistic_names(S, query):
+    """Raise where a table's columns are statistics by name, but not those that the query releases, in its order."""
+    names = _get_feature_names(S)
+    if names is None or not all(name.startswith(STATISTICS) for name in names):
+        return
+    expected = query.statistic_names()
+    if list(names) != expected:
+        raise ValueError(
+            f"the release has the columns {list(names)}, but {query!r} releases {expected}: give the query, with its "
+            "bounds and scaling, that the release was made with, and its columns in that order"
+        )
+
+
 def new_records(estimator, X):
     """X as an array where it is a table and a release did not say what its columns are called; else X itself."""
     is_named = hasattr(estimator, "feature_names_in_") or estimator.mechanism is None
@@ -83,6 +98,7 @@ def check_query_release(estimator, S, query, n_records):
         f", {query.statistic_names()}; for fit(X, y) on confidential records: {who} requires y to be passed, but the "
         "target y is None"
     )
+    check_statistic_names(S, query)
     S = check_release(estimator, S, query.n_statistics, words)
     check_number(estimator, n_records)
     return S
@@ -146,21 +162,35 @@ def privatize_records(estimator, records):
     return mechanism.privatize(records).reshape(1, -1)
 
 
-def warn_if_impossible(mechanism, S, low, high, names):
-    """Warn where a release is further outside [low, high], what the query can be, than noise takes it."""
+def warn_if_impossible(mechanism, S, low, high, names, unscaled=None):
+    """Warn where a release is further outside [low, high], what the query can be, than noise takes it.
+
+    Refuse it where ``unscaled``, the same of records that are not scaled to [-1, 1], has room for it, give or take a
+    tenth for noise.
+    """
     distance = np.maximum(np.maximum(low - S, S - high), 0.0)
     probability = mechanism.tail_probability(distance, mechanism.noise_scale_for(S.shape[1]))
     if probability is None:
         return
     probability = np.where(distance > 0, probability, 1.0)
     row, j = np.unravel_index(np.argmin(probability), S.shape)
-    if probability[row, j] < IMPOSSIBLE:
-        warn_user(
-            f"the release has {names[j]} = {S[row, j]:g}, which is between {low[j]:g} and {high[j]:g} before noise, "
-            f"and the noise of {type(mechanism).__name__} goes that far with probability {probability[row, j]:.1g} "
-            "only: check the mechanism's parameters, n_records and the order of the release",
-            UserWarning,
-        )
+    if probability[row, j] >= IMPOSSIBLE:
+        return
+    if unscaled is not None:
+        slack = 0.1 * (unscaled[1] - unscaled[0])
+        if np.all((S >= unscaled[0] - slack) & (S <= unscaled[1] + slack)):
+            raise ValueError(
+                f"the release was made with another scaling: {names[j]} = {S[row, j]:g} is between {low[j]:g} and "
+                f"{high[j]:g} before noise, but all its numbers are what records can sum up to in their own unit; "
+                "RegressionMoments are of records that their bounds map to [-1, 1]: release "
+                "mechanism.privatize(records), or correct n_records where that is wrong"
+            )
+    warn_user(
+        f"the release has {names[j]} = {S[row, j]:g}, which is between {low[j]:g} and {high[j]:g} before noise, "
+        f"and the noise of {type(mechanism).__name__} goes that far with probability {probability[row, j]:.1g} "
+        "only: check the mechanism's parameters, n_records and the order of the release",
+        UserWarning,
+    )
 
 
 def variance_of(mechanism):

@@ -60,8 +60,10 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         beta                 GammaProductPrior(1, 0.1)                   a, b are 10 on average (there is no unit)
         ===================  ==========================================  =============================================
 
-        Where no bounds are known (no mechanism, or one with ``scale=`` alone) the defaults of the prior's class, which
-        are vague *for records of the order of 1*: give one in your unit.
+        Without a mechanism nothing is hidden, and bounds are taken from the statistic: of normal records their mean,
+        give or take two standard deviations; of exponential and gamma records 0 to ten times their mean.  Under a
+        mechanism without bounds (``scale=`` alone) those three have no default and need a prior in the records' unit;
+        Poisson counts, whose unit is 1, have GammaPrior(1, 0.01).
     n_records : int or NoisyCount
         Required: n, or a noisy release of it; n then has a flat prior on 0, 1, 2, ... (from 1 on for continuous
         records and under the normal approximation).

@@ -4,6 +4,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from .._parameters import check_array, numbers
 from ..mechanisms import (
@@ -17,12 +18,14 @@ from ..models import Family, Multinomial, Prior, resolve_family
 from ..models._scaling import Scaling, scaling_of
 from ..queries import NoisyCount, SufficientStatistics
 from ._chain_estimator import warn_user
-from ._curator import IMPOSSIBLE
+from ._curator import IMPOSSIBLE, check_statistic_names
 
 #: Draws of a prior, and records given each, by which a prior or a posterior is compared with the bounds.
 N_PRIOR, N_RECORDS = 2000, 40
 #: A prior is doubted under which the bounds hold half of the records with a smaller probability than that.
 FAR_PRIOR = 0.01
+#: A release that is impossible under its scaling was made with the other, under which it is at least so likely.
+ORDINARY = 0.01
 #: Noise whose log density is known to be concave.
 LOG_CONCAVE = (LaplaceMechanism, GaussianMechanism, DiscreteLaplaceMechanism, DiscreteGaussianMechanism)
 
@@ -74,20 +77,25 @@ def read_problem(estimator, S):
     query = check_mechanism(estimator.mechanism)
     family = check_family(estimator.family, query)
     n_records = check_n_records(estimator.n_records)
+    if query is not None:
+        check_statistic_names(S, query)
     S = check_release(estimator, S, family)
     if isinstance(family, Multinomial) and family.n_categories is None:
         family = Multinomial(n_categories=S.shape[1])
         family.check()
     bounds, outside = check_bounds(estimator.truncation, family, query)
-    prior = check_prior(estimator.prior, family, bounds)
+    prior = None if estimator.prior is None else check_prior(estimator.prior, family)
     scaling = None if query is None else query._scaling(family)
     problem = Problem(family, prior, estimator.mechanism, bounds, outside, n_records, S, scaling)
     if estimator.mechanism is None:
         check_exact_statistic(problem)
     else:
         check_noise(problem)
-        warn_if_impossible(problem)
-    if estimator.prior is not None and bounds is not None:
+    if prior is None:
+        problem = problem._replace(prior=default_prior(problem))
+    if estimator.mechanism is not None:
+        check_possible(problem)
+    if prior is not None and bounds is not None:
         warn_if_prior_is_outside(problem)
     return problem
 
@@ -147,10 +155,8 @@ def check_family(family, query):
     return family
 
 
-def check_prior(prior, family, bounds):
-    """Return the prior, by default the family's own for such bounds."""
-    if prior is None:
-        prior = family.default_prior(bounds)
+def check_prior(prior, family):
+    """Return the prior."""
     if not isinstance(prior, family.prior_class):
         raise ValueError(
             f"prior of family {type(family).__name__} must be a {family.prior_class.__name__}, got prior={prior!r}"
@@ -158,6 +164,24 @@ def check_prior(prior, family, bounds):
     prior.check()
     prior.fields(family)
     return prior
+
+
+def default_prior(problem):
+    """The family's prior in the unit of the public bounds; else, without noise, in that of the statistic itself."""
+    family, bounds = problem.family, problem.bounds
+    if bounds is None and problem.mechanism is None:
+        n = problem.n_records.likely if isinstance(problem.n_records, NoisyCount) else problem.n_records
+        bounds = family.bounds_of(problem.S[0], n)
+    prior = family.default_prior(bounds)
+    if prior is None:
+        raise ValueError(
+            f"prior=None for family {type(family).__name__}: nothing says in what unit its records are, as "
+            f"mechanism={problem.mechanism!r} knows no bounds; give a mechanism with "
+            f"query=SufficientStatistics({family.names[0]!r}, bounds=(lo, hi), scaled=False) if the release was made "
+            f"so, truncation=(lo, hi) if records outside were dropped, or a prior in the records' unit, such as "
+            f"{family.prior_class.__name__}(...)"
+        )
+    return check_prior(prior, family)
 
 
 def check_n_records(n_records):
@@ -300,15 +324,50 @@ def share_inside(family, theta, bounds, rng):
     return np.mean((x >= lo) & (x <= hi), axis=0)
 
 
-def other_scaling(problem):
-    """What else a release of a family that can be scaled may be."""
-    if problem.bounds is None or scaling_of(problem.family, *problem.bounds) is None:
-        return ""
-    return f"with scaled={problem.scaling is None} in its query, "
+class Outlier(NamedTuple):
+    """The number of a release that is furthest outside what the statistic can be."""
+
+    probability: float  # that noise takes any of the numbers so far
+    row: int
+    entry: int
+    low: Any  # (n_statistics,)
+    high: Any
 
 
-def warn_if_impossible(problem):
-    """Warn where the noise hardly ever goes as far as the release is outside what the statistic can be."""
+def furthest(problem):
+    """The :class:`Outlier` of a release, or None where tails of the noise are unknown."""
+    mechanism, S = problem.mechanism, problem.S
+    scale = np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1))
+    low, high = value_range(problem)
+    distance = np.maximum(np.maximum(low - S, S - high), 0.0)
+    tail = mechanism.tail_probability(distance, scale)
+    if tail is None:
+        return None
+    tail = np.where(distance > 0, tail, 1.0)
+    row, j = np.unravel_index(np.argmin(tail), S.shape)
+    return Outlier(min(1.0, 2.0 * float(tail[row, j]) * S.size), row, j, low, high)
+
+
+def refuse_other_scaling(problem, outlier):
+    """Raise where a release that is impossible by its query would be an ordinary one by the query's other scaling."""
+    mechanism, family = problem.mechanism, problem.family
+    if problem.bounds is None or mechanism.query is None or scaling_of(family, *problem.bounds) is None:
+        return
+    scaled = not mechanism.query.scaled
+    query = clone(mechanism.query).set_params(scaled=scaled)
+    other = problem._replace(mechanism=clone(mechanism).set_params(query=query), scaling=query._scaling(family))
+    if furthest(other).probability > ORDINARY:
+        label, value = problem.labels[outlier.entry], problem.S[outlier.row, outlier.entry]
+        raise ValueError(
+            f"the release was made with another scaling: sum({label}) = {value:g} is between "
+            f"{outlier.low[outlier.entry]:g} and {outlier.high[outlier.entry]:g} before noise, but as "
+            f"{query.statistic_names()} release {outlier.row}, {problem.S[outlier.row].tolist()}, is an ordinary one; "
+            f"give scaled={scaled} to SufficientStatistics, or correct n_records where that is wrong"
+        )
+
+
+def check_possible(problem):
+    """Refuse a release of the other scaling; warn where noise hardly ever goes as far outside what can be."""
     mechanism, S = problem.mechanism, problem.S
     if problem.n_known == len(S) > 1:
         warn_user(
@@ -316,26 +375,23 @@ def warn_if_impossible(problem):
             "the sum over all of them: if these are the records themselves, fit mechanism.privatize(records)",
             UserWarning,
         )
-    scale = np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1))
-    low, high = value_range(problem)
-    distance = np.maximum(np.maximum(low - S, S - high), 0.0)
-    tail = mechanism.tail_probability(distance, scale)
-    if tail is None:
+    outlier = furthest(problem)
+    if outlier is None:
         return
-    tail = np.where(distance > 0, tail, 1.0)
-    row, j = np.unravel_index(np.argmin(tail), S.shape)
-    probability = min(1.0, 2.0 * float(tail[row, j]) * S.size)
+    probability, row, j, low, high = outlier
     if probability < IMPOSSIBLE:
+        refuse_other_scaling(problem, outlier)
         warn_user(
             f"release {row} has sum({problem.labels[j]}) = {S[row, j]:g}, which is between {low[j]:g} and "
             f"{high[j]:g} before noise: among {S.size} number(s) one so far outside has probability {probability:.2g} "
-            f"under {mechanism!r}; was it released by another mechanism, {other_scaling(problem)}or of another number "
-            f"of records than {problem.n_records!r}?",
+            f"under {mechanism!r}; was it released by another mechanism, or of another number of records than "
+            f"{problem.n_records!r}?",
             UserWarning,
         )
     elif isinstance(problem.family, Multinomial) and problem.n_known:
         off = np.abs(S.sum(axis=1) - problem.n_known)  # the noise of K counts: one of them is at least off / K
         size = S.shape[1]
+        scale = np.reshape(mechanism.noise_scale_for(size), (-1, 1))
         tails = 2.0 * size * np.ravel(mechanism.tail_probability(off[:, None] / size, scale)) * len(S)
         if tails.min() < IMPOSSIBLE:
             row = int(np.argmin(tails))

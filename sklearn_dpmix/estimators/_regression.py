@@ -235,7 +235,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         most = n_records.most if isinstance(n_records, NoisyCount) else n_records
         problem_class.check_number(p, most)
         low, high = query.value_range(most)
-        warn_if_impossible(self.mechanism, S, low, high, query.statistic_names())
+        unscaled = query._unscaled_range(most)
+        warn_if_impossible(self.mechanism, S, low, high, query.statistic_names(), unscaled)
         problem = problem_class(self, S, n_records)
         warn_about_prior(problem.prior, problem.bounds)
         self._run_problem(problem, S, earlier)

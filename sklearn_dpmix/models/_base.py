@@ -108,8 +108,15 @@ class Family(Component):
         return {}
 
     def default_prior(self, bounds: tuple[float, float] | None) -> Any:
-        """Return the prior for records of which public bounds are known, or None of them."""
+        """Return the prior for records of which public bounds are known, or None of them.
+
+        None where records have a unit, and nothing says which.
+        """
         return self.prior_class() if self.prior_class else None
+
+    def bounds_of(self, statistic: Array, n_records: int) -> tuple[float, float] | None:
+        """Return bounds that stand for public ones where the statistic of all records is known, or None: no unit."""
+        return None
 
     def prior_in_units(self, prior: Any, centre: float, unit: float) -> Any:
         """Return what a prior says of the parameters of (x - centre)/unit."""

@@ -26,12 +26,16 @@ class GammaRecords(Identity):
     def _numbers(self):
         return {"known_shape": float(self.known_shape)}
 
-    def default_prior(self, bounds: tuple[float, float] | None) -> GammaPrior:
+    def default_prior(self, bounds: tuple[float, float] | None) -> GammaPrior | None:
         """Under bounds (lo, hi) the mean of a record is hi/10 over a standard exponential variate.
 
         So it is a priori between hi/20 and hi with probability 0.77, and above hi with 0.1.
         """
-        return GammaPrior() if bounds is None else GammaPrior(shape=1.0, rate=0.1 * bounds[1] / self.known_shape)
+        return None if bounds is None else GammaPrior(shape=1.0, rate=0.1 * bounds[1] / self.known_shape)
+
+    def bounds_of(self, statistic: Array, n_records: int) -> tuple[float, float]:
+        """From 0 to ten times the mean: the posterior mean of the rate is then known_shape over the records' mean."""
+        return 0.0, 10.0 * float(statistic[0]) / n_records
 
     def prior_in_units(self, prior: Any, centre: float, unit: float) -> Any:
         return clone(prior).set_params(rate=prior.rate / unit)
@@ -142,17 +146,25 @@ class Normal(Family):
     prior_class = NormalInverseGammaPrior
     param_names = ("mean", "variance")
 
-    def default_prior(self, bounds: tuple[float, float] | None) -> NormalInverseGammaPrior:
+    def default_prior(self, bounds: tuple[float, float] | None) -> NormalInverseGammaPrior | None:
         """Under bounds with centre c and half width h: μ is Cauchy(c, h), and σ = (h/10)/abs(Z) with Z standard normal.
 
         So half of the prior is on means within the bounds, and 4/5 on populations of which the middle 95 % (four σ)
         fill between a tenth and all of them.  It counts for one record in the variance, for 1/100 in the mean.
         """
         if bounds is None:
-            return NormalInverseGammaPrior()
+            return None
         lo, hi = bounds
         h = 0.5 * hi - 0.5 * lo
         return NormalInverseGammaPrior(mean=0.5 * lo + 0.5 * hi, mean_precision=0.01, shape=0.5, scale=h * h / 200.0)
+
+    def bounds_of(self, statistic: Array, n_records: int) -> tuple[float, float]:
+        """The mean, give or take two standard deviations; of records that are all one, their size."""
+        centre = float(statistic[0]) / n_records
+        half = 2.0 * sqrt(max(float(statistic[1]) / n_records - centre * centre, 0.0))
+        if not half > 1e-7 * abs(centre):  # of which the two sums leave nothing but rounding
+            half = abs(centre) or 1.0
+        return centre - half, centre + half
 
     def prior_in_units(self, prior: Any, centre: float, unit: float) -> Any:
         return clone(prior).set_params(mean=(prior.mean - centre) / unit, scale=prior.scale / unit / unit)

@@ -168,6 +168,22 @@ class RegressionMoments(Query):
         squares[p + 1], squares[2 * p + 2 :] = True, rows == columns
         return np.where(squares, 0.0, -float(n_records)), np.full(len(squares), float(n_records))
 
+    def _unscaled_range(self, n_records):
+        """As :meth:`value_range`, of records within the bounds that are not mapped to [-1, 1]."""
+        lo, hi = self.record_bounds()
+        rows, columns = np.triu_indices(self.n_features)
+        first = np.concatenate([[-1] * (self.n_features + 1), rows])  # of each product: y is the last
+        second = np.concatenate([np.arange(self.n_features), [-1], columns])
+        ends = np.array([a[first] * b[second] for a in (lo, hi) for b in (lo, hi)])
+        low, high = ends.min(axis=0), ends.max(axis=0)
+        low[(first == second) & (lo[first] < 0) & (hi[first] > 0)] = 0.0  # squares
+        p = self.n_features
+        order = [-1], slice(0, p + 1), slice(0, p), slice(p + 1, None)
+        return tuple(
+            n_records * np.concatenate([ends[order[0]], products[order[1]], ends[order[2]], products[order[3]]])
+            for ends, products in ((lo, low), (hi, high))
+        )
+
     def record_bounds(self) -> Any:
         """Return (lo, hi), each of shape (n_features + 1,), the response last."""
         n_features = positive_integer("n_features", self.n_features)
