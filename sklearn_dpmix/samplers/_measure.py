@@ -8,7 +8,6 @@ from scipy.special import gammainccinv
 from scipy.stats import norm
 
 from .._compiled import compiled, entry, lower
-from .._draws import convergence
 from .._nodes import FEW, Nodes, cell_edges, compress
 from .._restore import require_range
 from ._base import MixtureSampler, check_concentration, check_count
@@ -80,6 +79,8 @@ def law_of(kernel: Any, n_records: int, mean: Any, variance: Any) -> Any:
 
 def sweeps_a_draw(draws: Draws, nodes: Any) -> float:
     """Sweeps for one independent draw: of the slowest of the log density at five nodes, mean, variance and clusters."""
+    from arviz_stats.base import array_stats
+
     *places, weights = nodes
     start = np.cumsum(draws.n_atoms) - draws.n_atoms
     shares = np.cumsum(weights) / weights.sum()
@@ -92,8 +93,9 @@ def sweeps_a_draw(draws: Draws, nodes: Any) -> float:
         means = np.add.reduceat(draws.weights * mean, start)
         found += [means, np.log(np.add.reduceat(draws.weights * (mean**2 + sd**2), start) - means**2)]
     found += list(np.log(np.add.reduceat(density, start) + 1e-300).T)
-    _, ess = convergence({str(h): values[None] for h, values in enumerate(found)})
-    return len(start) / max(np.nanmin(list(ess.values())), 1.0)
+    moving = [values[None] for values in found if np.ptp(values) > 0]
+    ess = [float(array_stats.ess(values, chain_axis=0, draw_axis=1)) for values in moving]
+    return len(start) / max(np.nanmin(ess), 1.0) if ess else 1.0
 
 
 class MixingMeasure(MixtureSampler):
