@@ -171,6 +171,7 @@ NIGHTLY = {
     ("neal8", "gaussian", 1),
     ("auto", "gaussian", 1),
     ("interweaved", "gaussian", 1),
+    ("interweaved", "gaussian", 2),
     ("slice", "laplace", 2),
     ("conditional", "laplace", 2),
     ("neal8", "laplace", 2),
@@ -190,7 +191,7 @@ NIGHTLY = {
 }
 COMBINATIONS = [
     *product(SIX, ("laplace", "gaussian"), (1, 2)),
-    *product(("interweaved",), ("laplace", "gaussian"), (1,)),
+    *product(("interweaved",), ("laplace", "gaussian"), (1, 2)),
     *product((*SIX, "neal2", "neal3"), ("none",), (1,)),
     *product((*SIX, "neal2", "neal3"), ("none",), (2,)),
     *product(("neal5", "slice", "conditional", "neal8", "auto"), ("pitman-yor",), (1,)),

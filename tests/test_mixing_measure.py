@@ -164,14 +164,6 @@ def test_nodes_of_repeated_records():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
-def test_posterior_of_two_features_is_exact(noise):
-    for seed, (name, case) in enumerate(test_exact.NOISY_PAIRS.items()):
-        if np.ndim(case.scale) == 0:
-            test_exact.check("mixing measure", noise, 2, name, seed=seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
 def test_agrees_on_nodes(noise, monkeypatch):
     """With cells where 60 records would be nodes themselves: nodes, and the Poisson draw of occupied atoms."""
     monkeypatch.setattr(_measure, "FEW", 0)

@@ -101,13 +101,14 @@ def sweeps_a_draw(draws: Draws, nodes: Any) -> float:
 class MixingMeasure(MixtureSampler):
     """Walks over the mixing measure, with allocations and confidential records integrated out: any n at one price.
 
-    The likelihood of a release depends on the population's density only through a few hundred weighted nodes (Gauss
-    rules of the records of each cell of the line), so that a move costs the same for a thousand records as for a
-    billion.  The Dirichlet process is an unnormalised gamma process, whose atoms are born, die, split, merge, exchange
-    mass, and take Langevin steps; those too small to hold a record are drawn anew as a whole in each sweep.
+    The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
+    nodes (Gauss rules of the records of each cell of the line), so that a move costs the same for a thousand records as
+    for a billion.  Of several features the records themselves are the nodes.  The Dirichlet process is an unnormalised
+    gamma process, whose atoms are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a
+    neighbour, or all together; those too small to hold a record are drawn anew as a whole in each sweep.
 
-    One feature; normal kernels; additive noise of one scale that offers its noised normal densities (Laplace and
-    Gaussian, clamped or not); a Dirichlet process.
+    Normal kernels; additive noise of one scale that offers its noised normal densities (Laplace and Gaussian, clamped
+    or not); a Dirichlet process.
 
     Parameters
     ----------
