@@ -11,6 +11,7 @@ from .parts import (
     column,
     flat,
     labelled,
+    laplace,
     measurement,
     moments,
     regression,
@@ -59,6 +60,14 @@ def curator(make, **params):
 
 
 RELEASES: dict[str, Subject] = {
+    "ReleaseSummary": Subject(
+        top.ReleaseSummary,
+        lambda: {"mechanism": laplace(), "width": None},
+        {
+            "update": lambda: {"batch": column()},
+            "merge": lambda: {"other": top.ReleaseSummary(laplace()).update(column())},
+        },
+    ),
     # mechanisms
     "LaplaceMechanism": noise(mechanisms.LaplaceMechanism, column),
     "GaussianMechanism": noise(mechanisms.GaussianMechanism, column, delta=1e-6, calibration="analytic"),
