@@ -21,8 +21,8 @@ class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
-    where the channel has cells, else ``MixingMeasure`` for up to three features where it takes kernel, noise and mixing,
-    else ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where that takes the channel), or
+    where the channel has cells, else ``MixingMeasure`` for up to three features where it takes kernel, noise and
+    mixing, else ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where that takes the channel), or
     ``Imputed`` where features are correlated; where the kernel lacks what that needs, ``Conditional`` if g is
     closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes
     that ``Neal8``, or ``Neal5`` on a histogram.
