@@ -225,10 +225,12 @@ def apart_sums(function: Function) -> Function:
 def _counts_references(function):
     """Whether a function may make arrays.
 
-    The package's own do where they name NumPy, and the others borrow all arrays and generators from their callers: to
-    count references to them takes as long as to draw from a generator.
+    The package's own do where they name NumPy, or draw Poisson numbers (numba's own code for these makes a list); the
+    others borrow all arrays and generators from their callers: to count references to them takes as long as to draw
+    from a generator.
     """
-    return not _is_pinned(function.__globals__.get("__name__")) or "np" in function.__code__.co_names
+    makes = not {"np", "poisson"}.isdisjoint(function.__code__.co_names)
+    return makes or not _is_pinned(function.__globals__.get("__name__"))
 
 
 def entry(function: Function) -> Function:

@@ -90,8 +90,9 @@ def sweeps_a_draw(draws: Draws, nodes: Any) -> float:
     for j, x in enumerate(points):
         mean, sd = draws.theta[:, 4 * j], draws.theta[:, 4 * j + 1]
         density *= norm.pdf(x, mean[:, None], sd[:, None])
-        means = np.add.reduceat(draws.weights * mean, start)
-        found += [means, np.log(np.add.reduceat(draws.weights * (mean**2 + sd**2), start) - means**2)]
+        offset = mean - x[2]  # of places near zero squares lose no digits
+        means = np.add.reduceat(draws.weights * offset, start)
+        found += [means, np.log(np.add.reduceat(draws.weights * (offset**2 + sd**2), start) - means**2)]
     found += list(np.log(np.add.reduceat(density, start) + 1e-300).T)
     moving = [values[None] for values in found if np.ptp(values) > 0]
     ess = [float(array_stats.ess(values, chain_axis=0, draw_axis=1)) for values in moving]
