@@ -10,7 +10,6 @@ from ._mixture import POINTS, in_chunks, log_sum_in
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on
 CHUNK = 2**16  # releases classified together
-MANY = 20_000  # releases, from which on densities at many places at once are worth their compilation
 LEAST = 1e-280  # densities below it are compared by their logarithms
 N_SCORED, N_PREDICTIVE = 500, 10_000  # draws averaged in g(z); records drawn where g has no closed form
 
@@ -35,33 +34,34 @@ class Clustering(NamedTuple):
         found = np.empty(len(Z), dtype=np.int64)
 
         def put(rows):
-            if noised is not None and len(Z) >= MANY:
-                found[rows] = self.classify_noised(noised, channel, kernel, Z, rows)
-            else:
-                found[rows] = self.classify(channel, kernel, Z, np.arange(rows.start, rows.stop))[0]
+            found[rows] = self.classify(channel, kernel, Z, np.arange(rows.start, rows.stop), noised)[0]
 
         in_chunks(put, len(Z), CHUNK, n_jobs)
         return found
 
-    def classify(self, channel, kernel, Z, rows):
+    def classify(self, channel, kernel, Z, rows, noised=None):
         """(The cluster of each release of ``rows``, their classification likelihood)."""
+        if noised is not None:
+            return self.classify_noised(noised, channel, kernel, Z, rows)
         clusters = np.zeros(len(rows), dtype=np.int64)
         parts = channel, kernel, self.log_weights, with_cache(channel, kernel, self.theta), Z, rows, clusters
         score = classify(*parts) if self.has_marginal else classify_by_records(*parts, np.random.default_rng(0))
         return clusters, score
 
     def classify_noised(self, mechanism, channel, kernel, Z, rows):
-        """The cluster of each release of some rows, of one feature, by densities in place of their logarithms."""
+        """The same of one feature, by densities in place of their logarithms."""
         x, noise = mechanism.folded(Z[rows, 0]), float(channel.noise[0])
         clusters, nodes = np.empty(len(x), dtype=np.int64), np.zeros((3, len(x)))
         nodes[0] = x
         for density, bound in zip(nodes[1:], (channel.low[0], channel.high[0]), strict=True):
             if np.isfinite(bound):
                 density[:] = np.exp(mechanism.log_noise(x - bound, noise))
-        classify_noised(channel, nodes, np.exp(self.log_weights), self.theta, clusters)
+        score = classify_noised(channel, nodes, np.exp(self.log_weights), self.theta, clusters)
         far = np.flatnonzero(clusters < 0)
-        clusters[far] = self.classify(channel, kernel, Z, rows.start + far)[0]
-        return clusters
+        if len(far):
+            clusters[far], score_of_far = self.classify(channel, kernel, Z, rows[far])
+            score += score_of_far
+        return clusters, score
 
 
 def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weights=None, noised=None):
@@ -81,7 +81,7 @@ def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weig
         Clustering(*atoms, np.arange(len(atoms[0])), has_marginal)
         for atoms in map(draws.occupied, draws.every(N_CANDIDATES))
     ]
-    best = max(candidates, key=lambda clustering: clustering.classify(channel, kernel, Z, subset)[1])
+    best = max(candidates, key=lambda one: one.classify(channel, kernel, Z, subset, noised)[1])
     labels = best.clusters(channel, kernel, Z, n_jobs, noised)
     is_empty = np.bincount(labels, minlength=len(best.label)) == 0
     label = np.empty_like(best.label)
@@ -203,11 +203,11 @@ def classify(channel, kernel, log_weights, theta, Z, rows, labels):
 
 @entry
 def classify_noised(channel, nodes, weights, theta, labels):
-    """As :func:`classify`, of normal kernels in one feature; -1 where all densities are next to nothing.
+    """As :func:`classify`, of normal kernels in one feature; label -1 where all densities are next to nothing.
 
     ``nodes`` are places, and densities of the noise there given a record at the lower and at the upper bound.
     """
-    best, block, out = np.empty(POINTS), np.empty(3 * POINTS), np.empty(3 * POINTS)
+    best, block, out, score = np.empty(POINTS), np.empty(3 * POINTS), np.empty(3 * POINTS), 0.0
     for a in range(0, labels.size, POINTS):
         size = min(POINTS, labels.size - a)
         for p in range(size):
@@ -220,6 +220,11 @@ def classify_noised(channel, nodes, weights, theta, labels):
                 value = weights[h] * out[p]
                 if value > best[p]:
                     best[p], labels[a + p] = value, h
+        for p in range(size):
+            if labels[a + p] >= 0:
+                score += log(best[p])
+    return score
+
 
 
 @entry

@@ -349,7 +349,7 @@ def test_labels_of_many_records_are_those_of_few():
     theta = np.column_stack([[-5.0, 0.0, 6.0], sds, 1.0 / sds, np.log(sds)])
     kernel = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1)
     for mechanism in (LAPLACE, GaussianMechanism(scale=1.0)):
-        Z = release(cluster.MANY, mechanism)
+        Z = release(20_000, mechanism)
         Z[:6, 0] = [-1e4, 1e4, -500, 500, 30, -30]
         channel = mechanism._lower(n_records=len(Z), n_features=1)
         of = cluster.Clustering(np.log([0.3, 0.3, 0.4]), theta, np.arange(3), True)
