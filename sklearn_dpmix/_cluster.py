@@ -226,7 +226,6 @@ def classify_noised(channel, nodes, weights, theta, labels):
     return score
 
 
-
 @entry
 def classify_by_records(channel, kernel, log_weights, theta, Z, rows, labels, rng):
     """The same where g has no closed form: estimated by 200 records drawn from each cluster's kernel."""

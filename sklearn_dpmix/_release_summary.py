@@ -377,9 +377,7 @@ def checked_batch(batch, who, mechanism):
             raise ValueError(f"a summary takes one feature for now, but there are {Z.shape[1]} columns: pass one")
         mechanism.check_release(Z)
         if len(Z) and max(Z.max(), -Z.min()) > LARGEST:
-            raise ValueError(
-                "Z has values whose squares overflow: use another unit, in records and in the mechanism"
-            )
+            raise ValueError("Z has values whose squares overflow: use another unit, in records and in the mechanism")
     except ValueError as error:
         raise ValueError(f"{who}: {error}; the summary stays as it was") from error
     named = names is not None and len(names) == 1 and isinstance(names[0], str)

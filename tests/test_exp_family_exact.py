@@ -160,8 +160,9 @@ def test_an_unknown_number_of_exponential_records_is_exact():
 @pytest.mark.slow
 def test_large_noise_and_many_records_mix():
     """θ and s do not hold each other in place, for n of a billion and noise far beyond the sampling spread."""
-    for family, release in (("binomial", [3e8]), ("poisson", [3e9]), ("exponential", [3e9])):
-        model = draw(family, release, 3e7, None, n=10**9, n_warmup=50, n_draws=2000)
+    unit = GammaPrior()
+    for family, release, prior in (("binomial", [3e8], None), ("poisson", [3e9], None), ("exponential", [3e9], unit)):
+        model = draw(family, release, 3e7, prior, n=10**9, n_warmup=50, n_draws=2000)
         assert min(model.ess_.values()) > 5000, family
         assert model.statistic_draws_.std() > 1e7
     model = draw("multinomial", [3e8, 6e8, 1e8], 3e7, None, n=10**9, n_warmup=50, n_draws=2000)

@@ -165,32 +165,34 @@ def privatize_records(estimator, records):
 def warn_if_impossible(mechanism, S, low, high, names, unscaled=None):
     """Warn where a release is further outside [low, high], what the query can be, than noise takes it.
 
-    Refuse it where ``unscaled``, the same of records that are not scaled to [-1, 1], has room for it, give or take a
-    tenth for noise.
+    Refuse it where ``unscaled``, the same of records that are not scaled to [-1, 1], has room for it.
     """
-    distance = np.maximum(np.maximum(low - S, S - high), 0.0)
-    probability = mechanism.tail_probability(distance, mechanism.noise_scale_for(S.shape[1]))
+    probability = probability_outside(mechanism, S, low, high)
     if probability is None:
         return
-    probability = np.where(distance > 0, probability, 1.0)
     row, j = np.unravel_index(np.argmin(probability), S.shape)
     if probability[row, j] >= IMPOSSIBLE:
         return
-    if unscaled is not None:
-        slack = 0.1 * (unscaled[1] - unscaled[0])
-        if np.all((S >= unscaled[0] - slack) & (S <= unscaled[1] + slack)):
-            raise ValueError(
-                f"the release was made with another scaling: {names[j]} = {S[row, j]:g} is between {low[j]:g} and "
-                f"{high[j]:g} before noise, but all its numbers are what records can sum up to in their own unit; "
-                "RegressionMoments are of records that their bounds map to [-1, 1]: release "
-                "mechanism.privatize(records), or correct n_records where that is wrong"
-            )
+    if unscaled is not None and np.all(probability_outside(mechanism, S, *unscaled) >= IMPOSSIBLE):
+        raise ValueError(
+            f"the release was made with another scaling: {names[j]} = {S[row, j]:g} is between {low[j]:g} and "
+            f"{high[j]:g} before noise, but all its numbers are what records can sum up to in their own unit; "
+            "RegressionMoments are of records that their bounds map to [-1, 1]: release "
+            "mechanism.privatize(records), or correct n_records where that is wrong"
+        )
     warn_user(
         f"the release has {names[j]} = {S[row, j]:g}, which is between {low[j]:g} and {high[j]:g} before noise, "
         f"and the noise of {type(mechanism).__name__} goes that far with probability {probability[row, j]:.1g} "
         "only: check the mechanism's parameters, n_records and the order of the release",
         UserWarning,
     )
+
+
+def probability_outside(mechanism, S, low, high):
+    """How probable noise is that takes numbers in [low, high] so far outside, (S.shape); None where nothing says."""
+    distance = np.maximum(np.maximum(low - S, S - high), 0.0)
+    probability = mechanism.tail_probability(distance, mechanism.noise_scale_for(S.shape[1]))
+    return None if probability is None else np.where(distance > 0, probability, 1.0)
 
 
 def variance_of(mechanism):

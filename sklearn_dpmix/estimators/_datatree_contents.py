@@ -335,5 +335,3 @@ class LogisticContents(Contents):
 
     def coords(self):
         return {"feature": self._features(self.fitted.coef_.shape[1])}
-
-

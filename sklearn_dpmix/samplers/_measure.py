@@ -162,6 +162,12 @@ class MixingMeasure(MixtureSampler):
     def summarise(self, values: Any, Z: Any, release: Any) -> Any:
         """Nodes, refined until half as wide cells change the log likelihood of no draw of a short trial run."""
         kernel = values[2]
+        for j in range(release.n_features):
+            if not 1e-200 < kernel.prior_scale[j] < 1e200:
+                raise ValueError(
+                    f"sampler {self.label} takes kernels with a scale between 1e-200 and 1e200, got "
+                    f"scale={kernel.prior_scale[j]:.3g}: use another unit, in records and in the mechanism"
+                )
         narrowest = sqrt(kernel.prior_scale[0] / gammainccinv(kernel.prior_shape[0], NARROWEST))
         width = release.mechanism.node_spacing(narrowest)
         seen = self.compressed(values, Z, release, max(width, release.narrowest()))
