@@ -114,8 +114,8 @@ class MixingMeasure(MixtureSampler):
     Parameters
     ----------
     n_moves : int, optional
-        Moves in a sweep.  None: as many as make a draw worth keeping, by a short trial run: 100 to 400 for one feature;
-        fewer where the nodes are thousands of records of several features.
+        Moves in a sweep.  None: for one feature 100 to 400, as many as make a draw worth keeping, by a short trial run;
+        for several 100, and fewer from some hundred records on.
 
     Notes
     -----
@@ -173,7 +173,7 @@ class MixingMeasure(MixtureSampler):
         seen = self.compressed(values, Z, release, max(width, release.narrowest()))
         seen = seen._replace(wanted=width if width < seen.width else 0.0)
         while True:
-            if seen.are_records and self.n_moves is not None:
+            if seen.are_records and (self.n_moves is not None or release.n_features > 1):
                 return seen
             draws = self.trial_draws(values, seen)
             if seen.are_records or seen.nodes.shape[1] >= MANY_NODES:
