@@ -116,4 +116,5 @@ def test_auto_takes_it_for_many_records_of_one_feature():
     assert [type(JainNeal(chosen).sized(*size).sampler) for size in sizes] == [Interweaved, Interweaved, Surrogate]
     assert type(Auto().resolve(each, kernel)) is Interweaved
     chosen = Auto().resolve(common, kernel)
-    assert [type(chosen.sized(*size)) for size in (*sizes, (3000, 4))] == [MixingMeasure] * 3 + [Interweaved]
+    found = [type(chosen.sized(*size)) for size in (*sizes, (2000, 2), (2000, 4))]
+    assert found == [MixingMeasure, Interweaved, MixingMeasure, MixingMeasure, Interweaved]

@@ -13,7 +13,7 @@ from ._neal8 import Neal8
 from ._reuse import ReUse
 from ._surrogate import Surrogate
 
-MOST_FEATURES = 3  # of the walk over mixing measures
+MOST_FEATURES, MOST_RECORDS = 3, 2000  # of the walk over mixing measures, where there is more than one feature
 MANY = 3000  # records, from which on ``Surrogate`` is ahead
 
 
@@ -21,8 +21,9 @@ class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
-    where the channel has cells, else ``MixingMeasure`` for up to three features where it takes kernel, noise and
-    mixing, else ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where that takes the channel), or
+    where the channel has cells, else ``MixingMeasure`` for one feature, or up to three of 2000 records, where it takes
+    kernel, noise and mixing, else ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where that takes
+    the channel), or
     ``Imputed`` where features are correlated; where the kernel lacks what that needs, ``Conditional`` if g is
     closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes
     that ``Neal8``, or ``Neal5`` on a histogram.
@@ -61,10 +62,11 @@ class AutoOfRecords(Auto):
 
 
 class MeasureOfFewFeatures(MixingMeasure):
-    """The walk over mixing measures where there are at most three features, else ``Interweaved``."""
+    """The walk over mixing measures for one feature, or a few of not many records; else ``Interweaved``."""
 
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
-        return MixingMeasure() if n_features <= MOST_FEATURES else Interweaved()
+        is_small = n_features <= MOST_FEATURES and n_records <= MOST_RECORDS
+        return MixingMeasure() if n_features == 1 or is_small else Interweaved()
 
 
 def is_gamma_process(mixing):
