@@ -139,9 +139,8 @@ class _Compiler(Compiler):
         return short
 
 
-#: numba's passes for closures, ``with``, unrolling, array expressions: the package's own compiled code has none of them
+#: numba's passes for closures, unrolling, array expressions: the package's own compiled code has none of them
 _NOT_NEEDED = {
-    "WithLift",
     "InlineClosureLikes",
     "RewriteDynamicRaises",
     "MakeFunctionToJitFunction",

@@ -24,8 +24,7 @@ from ._measure_state import (
     log_likelihood,
     row,
 )
-
-LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
+from ._measure_steps import LONGEST
 
 
 @apart_sums
