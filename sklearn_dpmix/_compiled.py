@@ -217,7 +217,7 @@ def apart(function: Function, **options: Any) -> Function:
 
 
 def apart_sums(function: Function) -> Function:
-    """Both."""
+    """A helper that is called, and whose sums may be taken in another order."""
     return apart(function, fastmath={"reassoc", "contract"})
 
 
