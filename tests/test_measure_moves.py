@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
+from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers import _measure_masses, _measure_slides, _measure_splits, _measure_steps
+from sklearn_dpmix.samplers import _measure_masses, _measure_parts, _measure_slides, _measure_splits, _measure_steps
 from sklearn_dpmix.samplers._measure import law_of
+from sklearn_dpmix.samplers._measure_normal import NormalChart, step_neighbours
 from sklearn_dpmix.samplers._measure_state import (
     CONCENTRATION,
     CUT,
@@ -38,9 +40,10 @@ class Channel:
         out[first], out[second], out[second + n] = 1.0, 0.1, 0.1
 
 
-def kernel_of(n_features):
+def chart_of(n_features):
     priors = [0.3, -1.0], [0.5, 0.2], [3.0, 2.5], [2.0, 0.7]
-    return NormalKernel(*(prior[:n_features] for prior in priors))._lower(n_features=n_features)
+    kernel = NormalKernel(*(prior[:n_features] for prior in priors))._lower(n_features=n_features)
+    return NormalChart(kernel, n_features)
 
 
 def masses(rng, alpha, low, high):
@@ -49,7 +52,7 @@ def masses(rng, alpha, low, high):
     return mass[rng.random(len(mass)) < np.exp(-mass)]
 
 
-def draw_walk(rng, kernel, n_features, is_random):
+def draw_walk(rng, chart, n_features, is_random):
     """A walk of the prior, the law of the total mass tilted."""
     alpha = rng.gamma(RANDOM[0], 1.0 / RANDOM[1]) if is_random else ALPHA
     while True:
@@ -57,7 +60,7 @@ def draw_walk(rng, kernel, n_features, is_random):
         total = found.sum() + dust.sum()
         if len(found) and total > 0 and rng.random() < (total * np.exp(1.0 - total)) ** TILT:
             break
-    state = new_state(n_features)
+    state, kernel = new_state(chart.n_coordinates()), chart.kernel
     state.ints[:2], state.floats[0] = (len(found), len(dust)), alpha
     for mass, place, values in ((state.mass, state.place, found), (state.dust_mass, state.dust_place, dust)):
         n = len(values)
@@ -66,7 +69,7 @@ def draw_walk(rng, kernel, n_features, is_random):
             variance = kernel.prior_scale[j] / rng.gamma(kernel.prior_shape[j], size=n)
             place[:n, 2 * j] = kernel.prior_mean[j] + np.sqrt(variance / kernel.precision[j]) * rng.standard_normal(n)
             place[:n, 2 * j + 1] = np.log(variance)
-    law = law_of(kernel, 1, np.zeros(n_features), np.ones(n_features))
+    law = law_of(chart, 1, np.zeros(n_features), np.ones(n_features))
     law[N_RECORDS], law[CUT] = 0.0, CUT_AT
     nodes, ends = np.zeros((n_features + 1, 1)), np.zeros((2 * n_features, 1))
     return Walk.of(state, nodes, ends, law)
@@ -84,31 +87,32 @@ def summary(walk, n_features):
 
 def p_value(move, n_features=1, *, is_random=False, n_moves=4, seed=0):
     """The least p-value of two-sample tests of moved draws of the prior against others."""
-    rng, kernel = np.random.default_rng(seed), kernel_of(n_features)
+    rng, chart = np.random.default_rng(seed), chart_of(n_features)
+    value = chart.value()
     found = np.zeros((2, N), object)
     for t in range(N):
         for moved in (0, 1):
-            walk = draw_walk(rng, kernel, n_features, is_random)
+            walk = draw_walk(rng, chart, n_features, is_random)
             walk.tables[:] = 1.0
             for _ in range(n_moves * moved):
                 refresh(walk)
-                move(rng, Channel(), kernel, DirichletProcess(None, RANDOM)._lower() if is_random else None, walk)
+                move(rng, Channel(), value, DirichletProcess(None, RANDOM)._lower() if is_random else None, walk)
             found[moved, t] = summary(walk, n_features)
     before, after = (np.array(list(part), float) for part in found)
     return min(ks_2samp(a, b).pvalue for a, b in zip(before.T, after.T, strict=True) if np.ptp(a) > 0)
 
 
 MOVES = {
-    "move_mass": lambda rng, channel, kernel, mixing, walk: _measure_masses.move_mass(rng, walk),
-    "change_mass": lambda rng, channel, kernel, mixing, walk: _measure_masses.change_mass(rng, walk),
-    "bear_or_kill": lambda rng, channel, kernel, mixing, walk: _measure_masses.bear_or_kill(rng, channel, kernel, walk),
-    "split_or_merge": lambda rng, channel, kernel, mixing, walk: _measure_splits.split_or_merge(
-        rng, channel, kernel, walk
+    "move_mass": lambda rng, channel, chart, mixing, walk: _measure_masses.move_mass(rng, walk),
+    "change_mass": lambda rng, channel, chart, mixing, walk: _measure_masses.change_mass(rng, walk),
+    "bear_or_kill": lambda rng, channel, chart, mixing, walk: _measure_masses.bear_or_kill(rng, channel, chart, walk),
+    "split_or_merge": lambda rng, channel, chart, mixing, walk: _measure_splits.split_or_merge(
+        rng, channel, chart, walk
     ),
-    "part_or_join": lambda rng, channel, kernel, mixing, walk: _measure_splits.part_or_join(rng, channel, kernel, walk),
-    "step_one": lambda rng, channel, kernel, mixing, walk: _measure_steps.step_one(rng, channel, kernel, walk),
-    "step_two": lambda rng, channel, kernel, mixing, walk: _measure_steps.step_two(rng, channel, kernel, walk),
-    "slide": lambda rng, channel, kernel, mixing, walk: _measure_slides.slide(rng, channel, kernel, walk),
+    "part_or_join": lambda rng, channel, chart, mixing, walk: _measure_parts.part_or_join(rng, channel, chart, walk),
+    "step_one": lambda rng, channel, chart, mixing, walk: _measure_steps.step_one(rng, channel, chart, walk),
+    "step_neighbours": lambda rng, channel, chart, mixing, walk: step_neighbours(rng, channel, chart, walk),
+    "slide": lambda rng, channel, chart, mixing, walk: _measure_slides.slide(rng, channel, chart, walk),
 }
 
 
@@ -121,8 +125,8 @@ def test_moves_keep_the_prior(name, n_features):
     assert p_value(MOVES[name], n_features) > 1e-6
 
 
-def concentration(rng, channel, kernel, mixing, walk):
-    _measure_masses.move_concentration(rng, channel, kernel, mixing, walk)
+def concentration(rng, channel, chart, mixing, walk):
+    _measure_masses.move_concentration(rng, channel, chart, mixing, walk)
 
 
 @pytest.mark.slow
@@ -131,7 +135,7 @@ def test_concentration_and_dust_keep_the_prior():
 
 
 def plus(function, change):
-    return lambda *args: function(*args) + change(*args)
+    return compiled(lambda *args: function(*args) + change(*args))
 
 
 #: A move, and a function that it calls, with one term forgotten.
@@ -144,7 +148,7 @@ TWINS = {
     ),
     "the chance of a pair": ("split_or_merge", _measure_splits, "log_pair", lambda walk, i, j, n: 1.0),
     "the Jacobian of a slide": ("slide", _measure_slides, "log_jacobian", lambda n, spread: -(n - 1.0) * spread),
-    "the density of a part": ("part_or_join", _measure_splits, "log_far_density", lambda kernel, walk, k, h: 1.0),
+    "the density of a part": ("part_or_join", _measure_parts, "log_far_density", lambda chart, walk, k, h: 1.0),
     "the tilt of the total": (
         "bear_or_kill",
         _measure_masses,
@@ -153,9 +157,9 @@ TWINS = {
     ),
     "the prior of a step": (
         "step_one",
-        _measure_steps,
+        NormalChart,
         "log_base",
-        lambda kernel, walk, k: 2.0 * walk.atoms[3 * k + 2],
+        lambda chart, walk, k: 2.0 * walk.atoms[3 * k + 2],
     ),
 }
 

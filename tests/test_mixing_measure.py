@@ -23,9 +23,11 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import MixingMeasure, _measure
 from sklearn_dpmix.samplers._measure_masses import bear_or_kill, change_mass, move_concentration, move_mass
-from sklearn_dpmix.samplers._measure_splits import part_or_join, split_or_merge
+from sklearn_dpmix.samplers._measure_normal import step_neighbours
+from sklearn_dpmix.samplers._measure_parts import part_or_join
+from sklearn_dpmix.samplers._measure_splits import split_or_merge
 from sklearn_dpmix.samplers._measure_state import CONCENTRATION
-from sklearn_dpmix.samplers._measure_steps import step_one, step_two
+from sklearn_dpmix.samplers._measure_steps import step_one
 
 CASES = [name for name, case in test_exact.NOISY.items() if np.ndim(case.scale) == 0]
 
@@ -175,36 +177,36 @@ class TwiceTheBirths(MixingMeasure):
     """Births as if the process had twice its intensity."""
 
     @compiled
-    def sweep(self, channel, kernel, mixing, walk, rng):
+    def sweep(self, channel, chart, mixing, walk, rng):
         for _ in range(20):
             move_mass(rng, walk)
             change_mass(rng, walk)
             walk.law[CONCENTRATION] *= 2.0
-            bear_or_kill(rng, channel, kernel, walk)
+            bear_or_kill(rng, channel, chart, walk)
             walk.law[CONCENTRATION] *= 0.5
-            split_or_merge(rng, channel, kernel, walk)
-            part_or_join(rng, channel, kernel, walk)
-            step_one(rng, channel, kernel, walk)
-            step_two(rng, channel, kernel, walk)
-        move_concentration(rng, channel, kernel, mixing, walk)
+            split_or_merge(rng, channel, chart, walk)
+            part_or_join(rng, channel, chart, walk)
+            step_one(rng, channel, chart, walk)
+            step_neighbours(rng, channel, chart, walk)
+        move_concentration(rng, channel, chart, mixing, walk)
 
 
 class SplitsTooOften(MixingMeasure):
     """Splits as if the process had one and a half times its intensity."""
 
     @compiled
-    def sweep(self, channel, kernel, mixing, walk, rng):
+    def sweep(self, channel, chart, mixing, walk, rng):
         for _ in range(20):
             move_mass(rng, walk)
             change_mass(rng, walk)
-            bear_or_kill(rng, channel, kernel, walk)
+            bear_or_kill(rng, channel, chart, walk)
             walk.law[CONCENTRATION] *= 1.5
-            split_or_merge(rng, channel, kernel, walk)
+            split_or_merge(rng, channel, chart, walk)
             walk.law[CONCENTRATION] /= 1.5
-            part_or_join(rng, channel, kernel, walk)
-            step_one(rng, channel, kernel, walk)
-            step_two(rng, channel, kernel, walk)
-        move_concentration(rng, channel, kernel, mixing, walk)
+            part_or_join(rng, channel, chart, walk)
+            step_one(rng, channel, chart, walk)
+            step_neighbours(rng, channel, chart, walk)
+        move_concentration(rng, channel, chart, mixing, walk)
 
 
 class HeavyNodes(MixingMeasure):

@@ -1,6 +1,6 @@
 """The posterior of the mixing measure itself, given nodes that stand for any number of records."""
 
-from math import exp, lgamma, log, sqrt
+from math import exp, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,16 +11,15 @@ from .._compiled import compiled, entry, lower
 from .._nodes import FEW, Nodes, cell_edges, compress
 from .._restore import require_range
 from ._base import MixtureSampler, check_concentration, check_count
+from ._measure_chart import Chart
 from ._measure_draws import keep_draw, log_likelihoods, n_all, number
 from ._measure_masses import bear_or_kill, change_mass, move_concentration, move_mass
-from ._measure_slides import slide
-from ._measure_splits import part_or_join, split_or_merge
+from ._measure_normal import N_WIDTHS, NormalChart
+from ._measure_parts import part_or_join
 from ._measure_state import (
-    BASE,
     CONCENTRATION,
     CUT,
     DUST_RANGE,
-    HALF_LOG_2PI,
     LARGEST,
     MAX_ATOMS,
     N_ATOMS,
@@ -30,20 +29,18 @@ from ._measure_state import (
     N_SWEEPS,
     PER_FEATURE,
     Walk,
-    fill,
     grow,
     new_state,
     refresh,
     write_back,
 )
-from ._measure_steps import step_one, step_two
+from ._measure_steps import step_one
 from ._parameter_draws import n_kept
 from ._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep, times nodes and features
 WORTH = 4.0  # sweeps of the trial run that one independent draw may take: else sweeps become longer
-N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where cells are narrow
 NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
@@ -65,16 +62,20 @@ class Compressed(NamedTuple):
         return len(self.nodes) - 1
 
 
-def law_of(kernel: Any, n_records: int, mean: Any, variance: Any) -> Any:
-    """Constants of the walk: of the records, of the prior, and of each feature."""
-    law = np.zeros(PER_FEATURE + 3 * len(mean))
+#: by what mechanisms call the kernel's records
+CHARTS: dict[str, type[Chart]] = {"normal": NormalChart}
+
+
+def chart_of(kernel: Any) -> Chart:
+    """The chart of a kernel's value."""
+    return CHARTS[kernel._owner.noised_as](kernel, int(kernel.n_features))
+
+
+def law_of(chart: Chart, n_records: int, mean: Any, variance: Any) -> Any:
+    """Constants of the walk: of the records, and of each feature."""
+    law = np.zeros(PER_FEATURE)
     law[N_RECORDS], law[CUT] = n_records, min(0.02 / n_records, 0.01)
-    for j in range(len(mean)):
-        shape, scale, precision = kernel.prior_shape[j], kernel.prior_scale[j], kernel.precision[j]
-        law[BASE] += 0.5 * log(precision) - HALF_LOG_2PI + shape * log(scale) - lgamma(shape)
-        near = sqrt(scale / shape * (1.0 + 1.0 / precision))
-        law[PER_FEATURE + 3 * j :][:3] = mean[j], 0.75 * N_WIDTHS * sqrt(variance[j]), near
-    return law
+    return np.concatenate([law, chart.law(mean, variance)])
 
 
 def sweeps_a_draw(draws: Draws, nodes: Any) -> float:
@@ -207,7 +208,7 @@ class MixingMeasure(MixtureSampler):
         else:
             reach = N_WIDTHS * sqrt(variance[0])
             nodes = np.array(self.nodes(release.nodes(width), mean[0] - reach, mean[0] + reach, width))
-        law, most = law_of(kernel, n, mean, variance), max(MOST_WORK // (nodes.shape[1] * n_features), 10)
+        law, most = law_of(chart_of(kernel), n, mean, variance), max(MOST_WORK // (nodes.shape[1] * n_features), 10)
         law[N_MOVES] = min(N_MOVES_FIRST, most) if self.n_moves is None else self.n_moves
         return Compressed(nodes, self.at_ends(channel, release, nodes), law, are_records, width)
 
@@ -232,33 +233,33 @@ class MixingMeasure(MixtureSampler):
         if seen.are_records:
             return 0.0
         finer = self.compressed(values, Z, release, 0.5 * seen.width)
-        error = self.difference(values[1], seen, finer, draws)
+        error = self.difference(values, seen, finer, draws)
         if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
             parts = [np.array(nodes) for nodes in release.narrow_nodes()]
             one, other = (seen._replace(nodes=nodes, ends=self.at_ends(values[1], release, nodes)) for nodes in parts)
-            error = max(error, self.difference(values[1], one, other, draws))
+            error = max(error, self.difference(values, one, other, draws))
         return error
 
-    def difference(self, channel: Any, seen: Compressed, finer: Compressed, draws: Draws) -> float:
+    def difference(self, values: Any, seen: Compressed, finer: Compressed, draws: Draws) -> float:
         """Largest difference of the log likelihoods of at most a hundred draws."""
-        start = np.append(0, np.cumsum(draws.n_atoms))
+        _, channel, kernel, _ = values
+        chart, start = chart_of(kernel), np.append(0, np.cumsum(draws.n_atoms))
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
         values = np.zeros((2, len(chosen)))
         for found, nodes in zip(values, (seen, finer), strict=True):
-            walk = Walk.of(new_state(nodes.n_features, 1), *nodes[:3])
-            log_likelihoods(channel, walk, chosen, start, draws.weights, draws.theta, found)
+            walk = Walk.of(new_state(chart.n_coordinates(), 1), *nodes[:3])
+            log_likelihoods(channel, chart.value(), walk, chosen, start, draws.weights, draws.theta, found)
         return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
     def init(self, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
         (*places, weights), (_, _, kernel, mixing) = Z.nodes, values
-        state, n = new_state(len(places)), int(rng.integers(1, 11))
+        chart, n = chart_of(kernel), int(rng.integers(1, 11))
+        state = new_state(chart.n_coordinates())
         state.mass[:n] = 1.0 / n
         chosen = rng.choice(len(weights), n, p=weights / weights.sum())
-        for j, place in enumerate(places):
-            state.place[:n, 2 * j] = place[chosen]
-            state.place[:n, 2 * j + 1] = np.log(kernel.prior_scale[j] / rng.standard_gamma(kernel.prior_shape[j], n))
+        state.place[:n] = chart.start(np.array(places)[:, chosen], rng)
         state.ints[N_ATOMS] = n
         state.floats[0] = mixing.start
         return state
@@ -269,7 +270,7 @@ class MixingMeasure(MixtureSampler):
         mass = np.concatenate([state.mass[:n], state.dust_mass[:n_dust]])
         place = np.concatenate([state.place[:n], state.dust_place[:n_dust]])
         is_atom = mass > Z.law[CUT]
-        n, fresh = int(is_atom.sum()), new_state(place.shape[1] // 2)
+        n, fresh = int(is_atom.sum()), new_state(place.shape[1])
         while fresh.mass.size < 2 * n:
             fresh = grow(fresh)
         fresh.mass[:n], fresh.place[:n] = mass[is_atom], place[is_atom]
@@ -280,6 +281,8 @@ class MixingMeasure(MixtureSampler):
         state, cut = state.restored(fresh, n_sweeps), Z.law[CUT]
         require_range(cut, LARGEST, mass=state.mass[: state.ints[N_ATOMS]])
         require_range(0.99 * exp(-DUST_RANGE) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
+        n, n_dust, _ = state.ints
+        chart_of(values[2]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
         check_concentration(mixing, state.floats[0], 1)
         return state
 
@@ -289,11 +292,13 @@ class MixingMeasure(MixtureSampler):
         done = int(state.ints[N_SWEEPS])
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
         counts, n_rows = np.zeros((2, n_draws), np.int64), 32 * n_draws + 4 * state.mass.size
-        draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, 4 * Z.n_features)))
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
+        chart = chart_of(kernel)
+        theta, value = np.zeros((n_rows, chart.n_params())), chart.value()
+        draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), theta)
         while stop != DONE:
             walk, until, are_records = Walk.of(state, Z.nodes, Z.ends, Z.law), done + n_sweeps, Z.are_records
-            stop = run(sampler, channel, kernel, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled)
+            stop = run(sampler, channel, value, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled)
             write_back(walk, state)
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
@@ -304,7 +309,7 @@ class MixingMeasure(MixtureSampler):
         return state, draws._replace(weights=draws.weights[: filled[1]].copy(), theta=draws.theta[: filled[1]].copy())
 
     @compiled
-    def sweep(self, channel, kernel, mixing, walk, rng):
+    def sweep(self, channel, chart, mixing, walk, rng):
         """As many moves at random as the law says, then the dust and the concentration."""
         for _ in range(int(walk.law[N_MOVES])):
             u = rng.random()
@@ -313,39 +318,39 @@ class MixingMeasure(MixtureSampler):
             elif u < 0.20:
                 change_mass(rng, walk)
             elif u < 0.37:
-                bear_or_kill(rng, channel, kernel, walk)
+                bear_or_kill(rng, channel, chart, walk)
             elif u < 0.54:
-                split_or_merge(rng, channel, kernel, walk)
+                chart.part(rng, channel, walk)
             elif u < 0.67:
-                part_or_join(rng, channel, kernel, walk)
+                part_or_join(rng, channel, chart, walk)
             elif u < 0.78:
-                step_one(rng, channel, kernel, walk)
+                step_one(rng, channel, chart, walk)
             else:
-                step_two(rng, channel, kernel, walk)
-        slide(rng, channel, kernel, walk)
-        slide(rng, channel, kernel, walk)
-        move_concentration(rng, channel, kernel, mixing, walk)
+                chart.step(rng, channel, walk)
+        chart.slide(rng, channel, walk)
+        chart.slide(rng, channel, walk)
+        move_concentration(rng, channel, chart, mixing, walk)
 
 
 @entry
-def run(sampler, channel, kernel, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled):
+def run(sampler, channel, chart, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled):
     """Sweep up to sweep ``until``; keep a draw after every ``thin`` sweeps beyond the warm-up.  Return why it stops."""
     law, capacity = walk.law, walk.capacity
     for k in range(n_all(walk)):
-        fill(channel, walk, number(walk, k))
+        chart.fill(channel, walk, number(walk, k))
     while law[N_SWEEPS] < until:
         if draws.weights.size < filled[1] + 2 * capacity + 1:
             return NO_ROOM
         if law[N_ATOMS] > capacity // 2 or law[N_DUST] > capacity // 4:
             return NO_SLOTS
         refresh(walk)
-        sampler.sweep(channel, kernel, mixing, walk, rng)
+        sampler.sweep(channel, chart, mixing, walk, rng)
         law[N_SWEEPS] += 1.0
         sweep = int(law[N_SWEEPS]) - n_warmup
         if sweep > 0 and sweep % thin == 0:
             t, used = filled[0], filled[1]
             refresh(walk)
-            n_occupied, n_atoms = keep_draw(rng, kernel, walk, are_records, draws.weights, draws.theta, used)
+            n_occupied, n_atoms = keep_draw(rng, chart, walk, are_records, draws.weights, draws.theta, used)
             draws.n_clusters[t], draws.n_atoms[t] = n_occupied, n_atoms
             draws.concentration[t] = law[CONCENTRATION]
             filled[0] += 1

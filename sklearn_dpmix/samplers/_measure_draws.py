@@ -14,7 +14,6 @@ from ._measure_state import (
     TOTAL,
     at,
     draw_poisson,
-    fill,
     row,
 )
 
@@ -22,13 +21,13 @@ SURELY = 30.0  # expected records from which on an atom is taken to have one: it
 
 
 @helper
-def keep_draw(rng, kernel, walk, are_records, weights, theta, start):
+def keep_draw(rng, chart, walk, are_records, weights, theta, start):
     """Write P into rows from ``start`` on; return (number of atoms with records, number of atoms).
 
     Those with records come first, largest first; then the others.  The last one has what the atoms left out weigh
     together.
     """
-    n, atoms, marks = n_all(walk), walk.atoms, walk.marks
+    n, marks = n_all(walk), walk.marks
     rest = walk.law[CONCENTRATION] * walk.law[CUT] * exp(-DUST_RANGE)
     total = walk.law[TOTAL] + rest
     n_occupied = draw_occupied(rng, walk, are_records)
@@ -40,10 +39,9 @@ def keep_draw(rng, kernel, walk, are_records, weights, theta, start):
         marks[chosen] = -1.0
         weights[start + place] = best / total
         a = at(walk, number(walk, chosen))
-        for j in range(walk.n_features):
-            kernel.set_params(theta, start + place, j, atoms[a + 1 + 2 * j], exp(0.5 * atoms[a + 2 + 2 * j]))
+        chart.put(walk, a, theta, start + place)
     weights[start + n] = rest / total
-    kernel.draw_prior(rng, theta, start + n)
+    chart.kernel.draw_prior(rng, theta, start + n)
     return n_occupied, n + 1
 
 
@@ -156,15 +154,14 @@ def draw_atom(rng, walk, m, total, n, among_small):
 
 
 @entry
-def log_likelihoods(channel, walk, chosen, start, weights, theta, values):
+def log_likelihoods(channel, chart, walk, chosen, start, weights, theta, values):
     """Σ_m ω_m log f(x_m) of the chosen draws of P."""
     for t in range(chosen.size):
         for m in range(walk.n_nodes):
             walk.mix[m] = 0.0
         for h in range(start[chosen[t]], start[chosen[t] + 1]):
-            for j in range(walk.n_features):
-                walk.atoms[1 + 2 * j], walk.atoms[2 + 2 * j] = theta[h, 4 * j], 2.0 * theta[h, 4 * j + 3]
-            fill(channel, walk, 0)
+            chart.take(theta, h, walk)
+            chart.fill(channel, walk, 0)
             for m in range(walk.n_nodes):
                 walk.mix[m] += weights[h] * walk.tables[m]
         values[t] = 0.0

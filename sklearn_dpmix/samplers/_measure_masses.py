@@ -17,9 +17,7 @@ from ._measure_state import (
     add_to,
     at,
     copy_atom,
-    draw_base,
     draw_poisson,
-    fill,
     keep_trial,
     log_likelihood,
     log_tilt,
@@ -68,7 +66,7 @@ def change_mass(rng, walk):
 
 
 @helper
-def bear_or_kill(rng, channel, kernel, walk):
+def bear_or_kill(rng, channel, chart, walk):
     """Add an atom with log J uniform and θ from G0, or take one away.
 
     In (log J, θ) the Poisson process has intensity α G0, and a birth density G0/T, T the range of log J.
@@ -79,8 +77,8 @@ def bear_or_kill(rng, channel, kernel, walk):
         if n >= walk.capacity - 1:
             return
         new = law[CUT] * exp(rng.random() * log_range)
-        draw_base(rng, kernel, walk, n)
-        fill(channel, walk, n)
+        chart.draw_base(rng, walk, n)
+        chart.fill(channel, walk, n)
         total = law[TOTAL] + new
         value = try_one(walk, new, n, total)
         ratio = log(law[CONCENTRATION] * log_range / (n + 1.0))
@@ -100,7 +98,7 @@ def bear_or_kill(rng, channel, kernel, walk):
 
 
 @helper
-def renew_dust(rng, channel, kernel, walk, concentration, log_ratio):
+def renew_dust(rng, channel, chart, walk, concentration, log_ratio):
     """Propose this concentration, and dust drawn given it; ``log_ratio`` is the prior's for the concentration.
 
     The dust's law is that of the Poisson process, so that only the likelihood and the law of S are left.  Atoms below
@@ -120,8 +118,8 @@ def renew_dust(rng, channel, kernel, walk, concentration, log_ratio):
     for k in range(first + n_old, first + n_old + n_new):
         mass = law[CUT] * exp(-DUST_RANGE * rng.random())
         atoms[at(walk, k)] = mass
-        draw_base(rng, kernel, walk, k)
-        fill(channel, walk, k)
+        chart.draw_base(rng, walk, k)
+        chart.fill(channel, walk, k)
         total += mass
         add_to(walk, walk.trial, mass, k)
     value = log_likelihood(walk, walk.trial, total)
@@ -136,7 +134,7 @@ def renew_dust(rng, channel, kernel, walk, concentration, log_ratio):
 
 
 @helper
-def move_concentration(rng, channel, kernel, mixing, walk):
+def move_concentration(rng, channel, chart, mixing, walk):
     """The concentration and the dust: a step of random size of log α under its gamma prior.
 
     Given α the atoms above the cut u have density α^K e^(-α E1(u)), and the law of S has the constant
@@ -147,7 +145,7 @@ def move_concentration(rng, channel, kernel, mixing, walk):
     if mixing.prior_shape > 0.0:
         new = concentration * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
         ratio = log_concentration(mixing, walk, new) - log_concentration(mixing, walk, concentration)
-    if renew_dust(rng, channel, kernel, walk, new, ratio):
+    if renew_dust(rng, channel, chart, walk, new, ratio):
         walk.law[CONCENTRATION] = new
 
 

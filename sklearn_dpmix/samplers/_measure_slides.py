@@ -18,9 +18,7 @@ from ._measure_state import (
     add_to,
     at,
     copy_atom,
-    fill,
     keep_trial,
-    log_base,
     log_likelihood,
     row,
 )
@@ -28,13 +26,13 @@ from ._measure_steps import LONGEST
 
 
 @apart_sums
-def fill_pair(kernel, walk, first, n_atoms, j, centre, density):
+def fill_pair(chart, walk, first, n_atoms, j, centre, density):
     """Gradient and metric by shift and log spread of feature j, into ``gradient`` and ``metric``.
 
     An atom's μ has derivatives 1 and μ - c, its log σ² 0 and 2.
     """
     n, tables, atoms, score, roots = walk.n_nodes, walk.tables, walk.atoms, walk.score, walk.roots
-    gradient, metric = walk.gradient, walk.metric
+    gradient, metric, kernel = walk.gradient, walk.metric, chart.kernel
     for m in range(2 * n):
         score[m] = 0.0
     by_shift, by_spread, of_shift, of_both, of_spread = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -86,7 +84,7 @@ def log_jacobian(n_atoms, spread):
 
 
 @apart
-def slide(rng, channel, kernel, walk):
+def slide(rng, channel, chart, walk):
     """Shift all atoms in one feature, and spread them about its centre: μ -> c + shift + e^spread (μ - c).
 
     The way back has the spread with its sign changed, and the shift times -e^-spread.
@@ -94,7 +92,7 @@ def slide(rng, channel, kernel, walk):
     law, atoms, n_atoms, trial = walk.law, walk.atoms, int(walk.law[N_ATOMS]), 2 * walk.capacity
     j = int(rng.random() * walk.n_features)
     centre = law[PER_FEATURE + 3 * j + CENTRE]
-    fill_pair(kernel, walk, 0, n_atoms, j, centre, walk.mix)
+    fill_pair(chart, walk, 0, n_atoms, j, centre, walk.mix)
     length = LONGEST * exp(-1.6 * rng.random())
     first, second = rng.standard_normal(), rng.standard_normal()
     if log_proposal(walk, length, 0.0, 0.0) <= -1e300:
@@ -119,12 +117,12 @@ def slide(rng, channel, kernel, walk):
         atoms[to + 2 + 2 * j] += 2.0 * spread
         if not (abs(atoms[to + 1 + 2 * j]) < 1e100 and abs(atoms[to + 2 + 2 * j]) < 500.0):
             return
-        ratio += log_base(kernel, walk, trial + k) - log_base(kernel, walk, k)
-        fill(channel, walk, trial + k)
+        ratio += chart.log_base(walk, trial + k) - chart.log_base(walk, k)
+        chart.fill(channel, walk, trial + k)
         add_to(walk, walk.trial, -atoms[to], k)
         add_to(walk, walk.trial, atoms[to], trial + k)
     value = log_likelihood(walk, walk.trial, law[TOTAL])
-    fill_pair(kernel, walk, trial, n_atoms, j, centre, walk.trial)
+    fill_pair(chart, walk, trial, n_atoms, j, centre, walk.trial)
     ratio += value - law[LOG_LIKELIHOOD] + log_proposal(walk, length, -shift / stretch, -spread)
     if accepts(rng, ratio):
         for k in range(n_atoms):

@@ -1,4 +1,4 @@
-"""Splits and merges of atoms: with the pair's moments kept (Richardson & Green 1997), and of a part that goes far."""
+"""Splits and merges of normal atoms, with the pair's mass, means and variances kept (Richardson & Green 1997)."""
 
 from math import exp, log, pi, sin, sqrt
 
@@ -9,16 +9,11 @@ from ._measure_state import (
     HALF_LOG_2PI,
     LOG_LIKELIHOOD,
     N_ATOMS,
-    NEAR,
-    PER_FEATURE,
     TOTAL,
     accepts,
     at,
     copy_atom,
-    draw_base,
-    fill,
     keep_trial,
-    log_base,
     remove,
     try_three,
 )
@@ -103,16 +98,16 @@ def log_feature_ratio(sd, share, shift, spread, j):
 
 
 @helper
-def split_or_merge(rng, channel, kernel, walk):
+def split_or_merge(rng, channel, chart, walk):
     """Split an atom in two of the same mass, means and variances together, or merge two; equally often."""
     if rng.random() < 0.5:
-        split(rng, channel, kernel, walk)
+        split(rng, channel, chart, walk)
     else:
-        merge(rng, channel, kernel, walk)
+        merge(rng, channel, chart, walk)
 
 
 @helper
-def split(rng, channel, kernel, walk):
+def split(rng, channel, chart, walk):
     n, law, atoms = int(walk.law[N_ATOMS]), walk.law, walk.atoms
     if n >= walk.capacity - 1:
         return
@@ -127,7 +122,7 @@ def split(rng, channel, kernel, walk):
     first, second = share * mass, (1.0 - share) * mass
     if first < law[CUT] or second < law[CUT]:
         return
-    ratio, odds = log_share_ratio(share) - log_base(kernel, walk, k), sqrt((1.0 - share) / share)
+    ratio, odds = log_share_ratio(share) - chart.log_base(walk, k), sqrt((1.0 - share) / share)
     is_proper = True
     atoms[old] = mass
     for j in range(walk.n_features):
@@ -151,10 +146,10 @@ def split(rng, channel, kernel, walk):
         for e in range(1, 1 + 2 * walk.n_features):
             atoms[new + e] = atoms[a + e]
         atoms[new] = first
-        fill(channel, walk, trial)
-        fill(channel, walk, n)
+        chart.fill(channel, walk, trial)
+        chart.fill(channel, walk, n)
         value = try_three(walk, -mass, k, first, trial, second, n)
-        ratio += log(law[CONCENTRATION]) + log_base(kernel, walk, k) + log_base(kernel, walk, n)
+        ratio += log(law[CONCENTRATION]) + chart.log_base(walk, k) + chart.log_base(walk, n)
         ratio += log(n) + log_pair(walk, k, n, n + 1)
         if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
             copy_atom(walk, k, trial)
@@ -166,7 +161,7 @@ def split(rng, channel, kernel, walk):
 
 
 @helper
-def merge(rng, channel, kernel, walk):
+def merge(rng, channel, chart, walk):
     n, law, atoms, trial = int(walk.law[N_ATOMS]), walk.law, walk.atoms, 2 * walk.capacity
     if n < 2:
         return
@@ -191,80 +186,11 @@ def merge(rng, channel, kernel, walk):
         atoms[new + e], atoms[new + e + 1] = share * atoms[a + e] + (1.0 - share) * atoms[b + e], log(variance)
         ratio += log_feature_ratio(sqrt(variance), share, shift, spread, f)
     atoms[new] = both
-    fill(channel, walk, trial)
+    chart.fill(channel, walk, trial)
     value = try_three(walk, -atoms[a], i, -atoms[b], j, both, trial)
-    ratio += log(law[CONCENTRATION]) + log_base(kernel, walk, i) + log_base(kernel, walk, j)
-    ratio += log(n - 1.0) + log_pair(walk, i, j, n) - log_base(kernel, walk, trial)
+    ratio += log(law[CONCENTRATION]) + chart.log_base(walk, i) + chart.log_base(walk, j)
+    ratio += log(n - 1.0) + log_pair(walk, i, j, n) - chart.log_base(walk, trial)
     if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
         copy_atom(walk, i, trial)
         keep_trial(walk, law[TOTAL], value)
         remove(walk, j)
-
-
-# --- a part of an atom goes far --------------------------------------------------------------------------------------
-
-
-@helper
-def log_far_density(kernel, walk, k, h):
-    """Log density of where a part of atom k goes: from G0, or near the atom, widely or closely."""
-    atoms, r, scale, a, b = walk.atoms, 0.0, 0.25, at(walk, k), at(walk, h)
-    of_closely = 1.0
-    for j in range(walk.n_features):
-        near, e = walk.law[PER_FEATURE + 3 * j + NEAR], 1 + 2 * j
-        u, v = (atoms[b + e] - atoms[a + e]) / near, atoms[b + e + 1] - atoms[a + e + 1]
-        r += u * u + v * v
-        scale /= 2.0 * pi * near
-        of_closely *= 16.0
-    close = scale * (exp(-0.5 * r) + of_closely * exp(-8.0 * r))
-    return log(0.5 * exp(log_base(kernel, walk, h)) + close + 1e-300)
-
-
-@helper
-def part_or_join(rng, channel, kernel, walk):
-    """Part some mass of an atom from it, to a place of its own; or join an atom to another, whose place is kept."""
-    n, law, atoms = int(walk.law[N_ATOMS]), walk.law, walk.atoms
-    cut = law[CUT]
-    if rng.random() < 0.5:
-        k = int(rng.random() * n)
-        a, b = at(walk, k), at(walk, n)
-        if n >= walk.capacity - 1 or atoms[a] <= 2.0 * cut:
-            return
-        log_range = log((atoms[a] - cut) / cut)
-        part = cut * exp(rng.random() * log_range)
-        if atoms[a] - part < cut:
-            return
-        if rng.random() < 0.5:
-            draw_base(rng, kernel, walk, n)
-        else:
-            width = 1.0 if rng.random() < 0.5 else 0.25
-            for j in range(walk.n_features):
-                e, near = 1 + 2 * j, walk.law[PER_FEATURE + 3 * j + NEAR]
-                atoms[b + e] = atoms[a + e] + width * near * rng.standard_normal()
-                atoms[b + e + 1] = atoms[a + e + 1] + width * rng.standard_normal()
-        fill(channel, walk, n)
-        value = try_three(walk, -part, k, part, n, 0.0, n)
-        ratio = log_part(kernel, walk, k, n, atoms[a], part, log_range) - log(n + 1.0)
-        if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
-            atoms[a] -= part
-            atoms[b] = part
-            law[N_ATOMS] = n + 1.0
-            keep_trial(walk, law[TOTAL], value)
-    elif n > 1:
-        k = int(rng.random() * n)
-        h = int(rng.random() * (n - 1))
-        h += h >= k
-        part, both = atoms[at(walk, h)], atoms[at(walk, k)] + atoms[at(walk, h)]
-        value = try_three(walk, part, k, -part, h, 0.0, h)
-        ratio = log_part(kernel, walk, k, h, both, part, log((both - cut) / cut)) - log(n)
-        if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
-            atoms[at(walk, k)] = both
-            keep_trial(walk, law[TOTAL], value)
-            remove(walk, h)
-
-
-@apart
-def log_part(kernel, walk, k, h, both, part, log_range):
-    """Log ratio of the prior and the proposal of parting: atom h of this mass from atom k that had ``both``."""
-    ratio = log(walk.law[CONCENTRATION]) + log_base(kernel, walk, h)
-    ratio += log(both / ((both - part) * part)) + log(part * log_range)
-    return ratio - log_far_density(kernel, walk, k, h)

@@ -6,7 +6,7 @@ S^``TILT`` e^(-``TILT`` S), which keeps it near 1.  Atoms above a cut are walked
 dust, are drawn anew as a whole.  Allocations and confidential records are integrated out.
 """
 
-from math import exp, log, sqrt
+from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +17,9 @@ from .._vector import log_positive
 
 # a state's ints
 N_ATOMS, N_DUST, N_SWEEPS = range(3)
-# a walk's law: its ints as floats, and the others; the last three once a feature
-CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, BASE, N_MOVES = range(3, 10)
-PER_FEATURE = 10
+# a walk's law: its ints as floats, and the others; then what its chart says of each feature
+CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)
+PER_FEATURE = 9
 CENTRE, REACH, NEAR = range(3)
 
 TILT = 20.0
@@ -33,9 +33,9 @@ class MeasureState(NamedTuple):
     """All of a chain but its random generator."""
 
     mass: np.ndarray  # (capacity,): J of each atom
-    place: np.ndarray  # (capacity, 2 features): its mean and log variance of each feature
+    place: np.ndarray  # (capacity, coordinates): its parameters, as the chart has them
     dust_mass: np.ndarray  # (capacity,)
-    dust_place: np.ndarray  # (capacity, 2 features)
+    dust_place: np.ndarray  # (capacity, coordinates)
     ints: np.ndarray
     floats: np.ndarray  # (1,): the concentration
 
@@ -49,7 +49,6 @@ class MeasureState(NamedTuple):
         require_range(1, state.mass.size - 1, ints=n)
         require_range(0, state.mass.size - 1, ints=n_dust)
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
-        require_range(-600.0, 600.0, place=state.place[:n, 1::2], dust_place=state.dust_place[:n_dust, 1::2])
         require_range(0.0, MAX_ATOMS, floats=state.floats)  # with as many atoms a concentration is less than that
         return state
 
@@ -57,13 +56,13 @@ class MeasureState(NamedTuple):
 MAX_ATOMS = 2**14
 
 
-def new_state(n_features, capacity=64):
+def new_state(n_coordinates, capacity=64):
     """Return a state without atoms."""
     return MeasureState(
         mass=np.zeros(capacity),
-        place=np.zeros((capacity, 2 * n_features)),
+        place=np.zeros((capacity, n_coordinates)),
         dust_mass=np.zeros(capacity),
-        dust_place=np.zeros((capacity, 2 * n_features)),
+        dust_place=np.zeros((capacity, n_coordinates)),
         ints=np.zeros(3, np.int64),
         floats=np.ones(1),
     )
@@ -78,15 +77,15 @@ def grow(state):
 class Walk(Component):
     """A chain's state with what its moves look up and write to, as bare pointers; made anew for each block of sweeps.
 
-    Atom k is J, and mean and log variance of each feature: ``width`` numbers.  Dust follows atoms, from ``capacity``
-    on, and then, from twice that on, come the atoms of a proposal.
+    Atom k is J and its coordinates (:class:`Chart`): ``width`` numbers.  Dust follows atoms, from ``capacity`` on, and
+    then, from twice that on, come the atoms of a proposal.
     """
 
     @classmethod
     def of(cls, state, nodes, ends, law):
         """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights."""
-        capacity, size, n_features = len(state.mass), nodes.shape[1], len(nodes) - 1
-        width = 1 + 2 * n_features
+        (capacity, n_coordinates), size, n_features = state.place.shape, nodes.shape[1], len(nodes) - 1
+        width = 1 + n_coordinates
         n_rows = width if n_features == 1 else width + n_features
         atoms = np.zeros((3 * capacity + 2, width))
         atoms[:capacity, 0], atoms[capacity : 2 * capacity, 0] = state.mass, state.dust_mass
@@ -109,6 +108,7 @@ class Walk(Component):
             "fence": np.zeros(4),
             "marks": np.zeros(2 * capacity),
             "n_nodes": np.int64(size),
+            "width": np.int64(width),
             "n_rows": np.int64(n_rows),
             "capacity": np.int64(capacity),
             "n_features": n_features,
@@ -124,8 +124,8 @@ def lay_out(nodes, ends):
 
 def write_back(walk, state):
     """Write the walk's atoms into the state."""
-    capacity, n_features = int(walk.capacity), walk.n_features
-    atoms = walk.atoms.reshape(-1, 1 + 2 * n_features)
+    capacity = int(walk.capacity)
+    atoms = walk.atoms.reshape(-1, int(walk.width))
     state.mass[:], state.dust_mass[:] = atoms[: 2 * capacity, 0].reshape(2, -1)
     state.place[:], state.dust_place[:] = atoms[: 2 * capacity, 1:].reshape(2, capacity, -1)
     state.ints[:] = walk.law[:3]
@@ -138,34 +138,13 @@ def write_back(walk, state):
 @helper
 def at(walk, k):
     """Where atom k begins in ``atoms``."""
-    return k * (1 + 2 * walk.n_features)
+    return k * walk.width
 
 
 @helper
 def row(walk, k):
     """Where its table begins."""
     return k * walk.n_rows * walk.n_nodes
-
-
-@helper
-def log_base(kernel, walk, k):
-    """Log density of G0 at atom k, in means and log variances."""
-    atoms, value, a = walk.atoms, walk.law[BASE], at(walk, k)
-    for j in range(walk.n_features):
-        d, log_variance = atoms[a + 1 + 2 * j] - kernel.prior_mean[j], atoms[a + 2 + 2 * j]
-        pull = (kernel.prior_scale[j] + 0.5 * kernel.precision[j] * d * d) * exp(-log_variance)
-        value -= (kernel.prior_shape[j] + 0.5) * log_variance + pull
-    return value
-
-
-@helper
-def draw_base(rng, kernel, walk, k):
-    """Draw the place of atom k from G0."""
-    a = at(walk, k)
-    for j in range(walk.n_features):
-        variance = kernel.prior_scale[j] / rng.standard_gamma(kernel.prior_shape[j])
-        mean = kernel.prior_mean[j] + sqrt(variance / kernel.precision[j]) * rng.standard_normal()
-        walk.atoms[a + 1 + 2 * j], walk.atoms[a + 2 + 2 * j] = mean, log(variance)
 
 
 @helper
@@ -242,36 +221,11 @@ def add_to(walk, target, c, k):
 def copy_atom(walk, k, source):
     """Make atom k what atom ``source`` is."""
     atoms, tables, a, b = walk.atoms, walk.tables, at(walk, k), at(walk, source)
-    width = 1 + 2 * walk.n_features
-    for e in range(width):
+    for e in range(walk.width):
         atoms[a + e] = atoms[b + e]
     a, b = row(walk, k), row(walk, source)
     for m in range(walk.n_rows * walk.n_nodes):
         tables[a + m] = tables[b + m]
-
-
-@apart
-def fill(channel, walk, k):
-    """g of atom k and its derivatives: of features that are independent given their atom, a product."""
-    atoms, tables, n, d, a, start = walk.atoms, walk.tables, walk.n_nodes, walk.n_features, at(walk, k), row(walk, k)
-    factors = start if d == 1 else start + (1 + 2 * d) * n
-    for j in range(d):
-        mean, log_variance, slopes = atoms[a + 1 + 2 * j], atoms[a + 2 + 2 * j], start + (1 + 2 * j) * n
-        channel.fill_normal(j, walk.nodes, n, mean, log_variance, tables, factors + j * n, slopes)
-    if d == 1:
-        return
-    for m in range(n):
-        g = 1.0
-        for j in range(d):
-            g *= tables[factors + j * n + m]
-        tables[start + m] = g
-        for j in range(d):
-            others, slopes = 1.0, start + (1 + 2 * j) * n + m
-            for i in range(d):
-                if i != j:
-                    others *= tables[factors + i * n + m]
-            tables[slopes] *= others
-            tables[slopes + n] *= others
 
 
 @helper

@@ -1,4 +1,4 @@
-"""Langevin steps of one atom, or of two neighbours together, in log J and each feature's μ and log σ².
+"""Langevin steps of one atom, or of two together, in log J and the atoms' coordinates.
 
 The metric is that of the records, Σ_m ω_m s(x_m) s(x_m)ᵀ with s the score of log f, and the prior's curvature: no step
 size is tuned.  It depends on where the walk is, and both proposal densities are in the acceptance probability (Girolami
@@ -9,77 +9,50 @@ from math import exp, log, sqrt
 
 from .._compiled import apart, apart_sums, helper
 from ._measure_state import (
-    CENTRE,
     CUT,
     LARGEST,
     LEAST_DENSITY,
     LOG_LIKELIHOOD,
     N_ATOMS,
-    PER_FEATURE,
-    REACH,
     TILT,
     TOTAL,
     accepts,
     add_to,
     at,
     copy_atom,
-    fill,
     keep_trial,
-    log_base,
     log_likelihood,
     log_tilt,
     row,
 )
 
 LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
-MASS_CURVATURE, SCALE_CURVATURE = 0.25, 0.3
-# a step's fence: masses stay above the least, and means of a feature nearer than the limit to where it is measured from
-LEAST, FEATURE, FROM, LIMIT = range(4)
+MASS_CURVATURE = 0.25
+# a step's fence: masses stay above the least, and one coordinate nearer than the limit to where it is measured from
+LEAST, AXIS, FROM, LIMIT = range(4)
 
 
 @helper
-def step_one(rng, channel, kernel, walk):
+def step_one(rng, channel, chart, walk):
     """A step of one atom."""
     k = int(rng.random() * walk.law[N_ATOMS])
-    walk.fence[LEAST], walk.fence[LIMIT] = 0.0, 1e300
-    step(rng, channel, kernel, walk, k, k)
+    walk.fence[LEAST], walk.fence[AXIS], walk.fence[LIMIT] = 0.0, 1.0, 1e300
+    step(rng, channel, chart, walk, k, k)
 
 
 @helper
-def step_two(rng, channel, kernel, walk):
-    """A step of the two atoms nearest to a random place among those above a random mass; they must stay it."""
-    law, atoms, found = walk.law, walk.atoms, 0
-    j = int(rng.random() * walk.n_features) if walk.n_features > 1 else 0
-    place = PER_FEATURE + 3 * j
-    centre = law[place + CENTRE] + law[place + REACH] * (2.0 * rng.random() - 1.0)
-    log_least = log(10.0 * law[CUT])
-    least = exp(log_least + rng.random() * (log(0.1) - log_least))
-    first, second = -1, -1
-    nearest, next_one, limit = 1e300, 1e300, 1e300  # the three least distances
-    for k in range(int(law[N_ATOMS])):
-        a = at(walk, k)
-        if atoms[a] > least:
-            found += 1
-            distance = abs(atoms[a + 1 + 2 * j] - centre)
-            if distance < nearest:
-                first, second = k, first
-                nearest, next_one, limit = distance, nearest, next_one
-            elif distance < next_one:
-                second = k
-                next_one, limit = distance, next_one
-            elif distance < limit:
-                limit = distance
-    if found > 0:
-        fence = walk.fence
-        fence[LEAST], fence[FEATURE], fence[FROM], fence[LIMIT] = least, j, centre, limit
-        step(rng, channel, kernel, walk, first, second if found > 1 else first)
+def step_two(rng, channel, chart, walk):
+    """A step of two atoms at random."""
+    n = walk.law[N_ATOMS]
+    walk.fence[LEAST], walk.fence[AXIS], walk.fence[LIMIT] = 0.0, 1.0, 1e300
+    step(rng, channel, chart, walk, int(rng.random() * n), int(rng.random() * n))
 
 
 @apart_sums
-def fill_geometry(kernel, walk, size, k, other, density, total):
+def fill_geometry(chart, walk, size, k, other, density, total):
     """Gradient and metric, into ``gradient`` and ``metric``, of atom k and with ``size`` 2 of another one."""
     score, roots, gradient, metric, atoms = walk.score, walk.roots, walk.gradient, walk.metric, walk.atoms
-    n_nodes, width = walk.n_nodes, 1 + 2 * walk.n_features
+    n_nodes, width = walk.n_nodes, walk.width
     n = size * width
     scaled = 2 * width * n_nodes
     for m in range(n_nodes):
@@ -106,14 +79,7 @@ def fill_geometry(kernel, walk, size, k, other, density, total):
         for b in range(c + 1):
             metric[i * n + b * width] += TILT * share * atoms[at(walk, other if b else k)] / total
         metric[i * n + i] += MASS_CURVATURE
-        for j in range(walk.n_features):
-            e = i + 1 + 2 * j
-            precision, d = exp(-atoms[a + 2 + 2 * j]), atoms[a + 1 + 2 * j] - kernel.prior_mean[j]
-            pull = (kernel.prior_scale[j] + 0.5 * kernel.precision[j] * d * d) * precision
-            gradient[e] -= kernel.precision[j] * d * precision
-            metric[e * n + e] += kernel.precision[j] * precision
-            gradient[e + 1] += pull - kernel.prior_shape[j] - 0.5
-            metric[(e + 1) * n + e + 1] += pull + SCALE_CURVATURE
+        chart.add_prior(walk, a, i, n)
 
 
 @apart
@@ -154,13 +120,13 @@ def solve_transposed(metric, n, vector):
 
 
 @apart
-def step(rng, channel, kernel, walk, k, other):
+def step(rng, channel, chart, walk, k, other):
     """A step of atom k, or of atoms k and ``other``, which must stay within the fence."""
     law, atoms, metric, gradient, move, fence = walk.law, walk.atoms, walk.metric, walk.gradient, walk.move, walk.fence
-    width, axis, trial = 1 + 2 * walk.n_features, 1 + 2 * int(fence[FEATURE]), 2 * walk.capacity
+    width, axis, trial = walk.width, int(fence[AXIS]), 2 * walk.capacity
     size = 1 if other == k else 2
     n = size * width
-    fill_geometry(kernel, walk, size, k, other, walk.mix, law[TOTAL])
+    fill_geometry(chart, walk, size, k, other, walk.mix, law[TOTAL])
     log_forth = factorise(metric, n)
     if log_forth < -1e200:
         return
@@ -175,33 +141,32 @@ def step(rng, channel, kernel, walk, k, other):
     for c in range(size):
         h = other if c else k
         a, b, i = at(walk, h), at(walk, trial + c), c * width
-        before += log_base(kernel, walk, h)
+        before += chart.log_base(walk, h)
         if not abs(move[i]) < 20.0:
             return
         atoms[b] = atoms[a] * exp(move[i])
         for e in range(1, width):
             atoms[b + e] = atoms[a + e] + move[i + e]
-        for j in range(walk.n_features):
-            if not (abs(atoms[b + 1 + 2 * j]) < 1e100 and abs(atoms[b + 2 + 2 * j]) < 500.0):
-                return
+        if not chart.is_proper(walk, b):
+            return
         if atoms[b] < law[CUT] or atoms[b] > LARGEST or atoms[b] <= fence[LEAST]:
             return
         if abs(atoms[b + axis] - fence[FROM]) >= fence[LIMIT]:
             return
-        after += log_base(kernel, walk, trial + c)
+        after += chart.log_base(walk, trial + c)
         total += atoms[b] - atoms[a]
     for m in range(walk.n_nodes):
         walk.trial[m] = walk.mix[m]
     for c in range(size):
         h = other if c else k
-        fill(channel, walk, trial + c)
+        chart.fill(channel, walk, trial + c)
         add_to(walk, walk.trial, -atoms[at(walk, h)], h)
         add_to(walk, walk.trial, atoms[at(walk, trial + c)], trial + c)
     value = log_likelihood(walk, walk.trial, total)
     ratio = value - law[LOG_LIKELIHOOD] + after - before + log_tilt(total) - log_tilt(law[TOTAL])
     if ratio < -30.0:  # as good as rejected: a step back is no e^30 times likelier than one forth
         return
-    fill_geometry(kernel, walk, size, trial, trial + 1, walk.trial, total)
+    fill_geometry(chart, walk, size, trial, trial + 1, walk.trial, total)
     log_back = factorise(metric, n)
     if log_back < -1e200:
         return
