@@ -20,7 +20,7 @@ from sklearn_dpmix.mechanisms import (
     SmoothedHistogramMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
-from sklearn_dpmix.samplers import Sources
+from sklearn_dpmix.samplers import MixingMeasure, Sources
 
 N_DRAWS = 6_000  # of each of four chains
 THIN = {"neal5": 8, "slice": 5, "conditional": 3, "neal8": 2, "auto": 3, "cells": 1}  # cells: what auto is there
@@ -331,6 +331,12 @@ FAMILIES = {
         "four": categories(((0, 1), (0, 1), (0, 1), (1, 0)), 3.0, 3, 0.4),
         "two, own epsilon each": categories(((0, 1), (1, 1)), np.array([6.0, 3.0]), 2, 0.5, alpha=2.0),
     },
+    "answers": {  # of one epsilon for all records
+        "four": categories((0, 0, 2, 0), 1.6, 3, 0.3),
+        "three, a flat base measure": categories((1, 3, 1), 3.0, 4, 1.0, alpha=2.0),
+        "one": categories((1,), 2.0, 2, 0.7, alpha=0.5),
+        "four pairs": categories(((0, 1), (0, 1), (0, 1), (1, 0)), 3.0, 3, 0.4),
+    },
     "laplace-beta": {
         "four, two outside the bounds": laplace((-0.3, 0.1, 0.5, 1.2), 4.0),
         "three": laplace((0.15, 0.22, 0.9), 8.0, prior=(3.0, 1.0), alpha=0.6),
@@ -356,6 +362,9 @@ FAMILIES = {
 }
 
 
+SAMPLERS = {"sources": Sources(), "mixing_measure": MixingMeasure(n_moves=30)}
+
+
 @cache
 def exact(family, name):
     return FAMILIES[family][name].exact()
@@ -366,7 +375,7 @@ def fit(case, sampler, seed):
         case.mechanism,
         kernel=case.kernel,
         mixing=case.mixing,
-        sampler=Sources() if sampler == "sources" else sampler,
+        sampler=SAMPLERS.get(sampler, sampler),
         n_chains=4,
         n_warmup=500,
         n_draws=N_DRAWS,

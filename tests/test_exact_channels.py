@@ -32,15 +32,15 @@ from sklearn_dpmix.samplers._reuse import CHANCE, MASS, reuse_pass
 from sklearn_dpmix.samplers._split_merge import sort_records, split_merge
 from sklearn_dpmix.samplers._state import CONCENTRATION, N_SLOTS, update_clusters
 
-LOCAL = ("neal5", "slice", "conditional", "neal8", "auto")
+LOCAL = ("neal5", "slice", "conditional", "neal8")
 NIGHTLY = {
     *product(("haar-normal",), ("slice", "neal8", "conditional", "neal5", "cells")),
     *product(("haar-beta",), ("slice", "neal8", "conditional", "neal5")),
     *product(("binomial-beta",), ("slice", "neal8", "conditional", "neal5")),
     *product(("categories", "noise-free categories"), ("slice", "neal8")),
-    *product(("categories",), ("neal5", "conditional")),
+    *product(("categories",), ("neal5",)),
     *product(("noise-free categories",), ("neal5", "auto")),
-    *product(("two-categories",), ("neal5", "conditional", "auto")),
+    *product(("two-categories",), ("neal5", "conditional")),
     *product(("smoothed-beta",), ("conditional", "slice", "neal5", "sources")),
     *product(("perturbed-beta",), ("slice", "conditional")),
     *product(("laplace-truncated",), ("neal5", "neal8", "conditional")),
@@ -54,7 +54,7 @@ MAIN = ("few-draws-beta", "beta")  # whose wrong oracles are in the default run
 COMBINATIONS = [
     *product(("categories",), LOCAL),
     *product(("haar-beta", "haar-normal", "binomial-beta"), ("slice", "neal8", "conditional", "neal5", "cells")),
-    *product(("two-categories",), ("neal5", "conditional", "auto")),
+    *product(("two-categories",), ("neal5", "conditional")),
     *product(("smoothed-beta", "perturbed-beta"), ("neal5", "slice", "conditional", "cells")),
     *product(("laplace-beta",), ("neal5", "slice", "auto")),
     *product(("laplace-truncated",), ("neal5", "conditional", "neal8")),
@@ -63,6 +63,7 @@ COMBINATIONS = [
     *product(("beta", "noise-free categories"), ("neal5", "slice", "neal8", "auto")),
     *product(("few-draws-beta",), ("neal5", "cells")),
     ("smoothed-beta", "sources"),
+    ("answers", "mixing_measure"),
     *product(("haar-beta, Pitman-Yor",), ("conditional", "cells")),
     ("few-draws-beta, Pitman-Yor", "cells"),
     ("categories, Pitman-Yor", "neal5"),

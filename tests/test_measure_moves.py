@@ -10,10 +10,18 @@ import pytest
 from scipy.stats import ks_2samp
 
 from sklearn_dpmix._compiled import compiled
-from sklearn_dpmix.kernels import NormalKernel
+from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers import _measure_masses, _measure_parts, _measure_slides, _measure_splits, _measure_steps
+from sklearn_dpmix.samplers import (
+    _measure_categories,
+    _measure_masses,
+    _measure_parts,
+    _measure_slides,
+    _measure_splits,
+    _measure_steps,
+)
 from sklearn_dpmix.samplers._measure import law_of
+from sklearn_dpmix.samplers._measure_categories import CategoricalChart
 from sklearn_dpmix.samplers._measure_normal import NormalChart, step_neighbours
 from sklearn_dpmix.samplers._measure_state import (
     CONCENTRATION,
@@ -31,6 +39,7 @@ from sklearn_dpmix.samplers._measure_state import (
 ALPHA, RANDOM = 1.5, (3.0, 2.0)
 CUT_AT = 0.01
 N = 1600
+CATEGORIES = "categories"
 
 
 class Channel:
@@ -39,9 +48,14 @@ class Channel:
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
         out[first], out[second], out[second + n] = 1.0, 0.1, 0.1
 
+    def answer(self, j, z, c):
+        return 0.5 + 0.1 * c
+
 
 def chart_of(n_features):
     priors = [0.3, -1.0], [0.5, 0.2], [3.0, 2.5], [2.0, 0.7]
+    if n_features == CATEGORIES:
+        return CategoricalChart(CategoricalKernel(3, 0.8)._lower(n_features=2), 2)
     kernel = NormalKernel(*(prior[:n_features] for prior in priors))._lower(n_features=n_features)
     return NormalChart(kernel, n_features)
 
@@ -52,7 +66,17 @@ def masses(rng, alpha, low, high):
     return mass[rng.random(len(mass)) < np.exp(-mass)]
 
 
-def draw_walk(rng, chart, n_features, is_random):
+def draw_places(rng, chart, n):
+    """Coordinates of the base measure."""
+    kernel = chart.kernel
+    if isinstance(chart, CategoricalChart):
+        return np.log(rng.gamma(kernel.concentration, size=(n, chart.n_coordinates())))
+    variance = kernel.prior_scale / rng.gamma(kernel.prior_shape, size=(n, chart.n_features))
+    mean = kernel.prior_mean + np.sqrt(variance / kernel.precision) * rng.standard_normal(variance.shape)
+    return np.stack([mean, np.log(variance)], axis=2).reshape(n, chart.n_coordinates())
+
+
+def draw_walk(rng, chart, is_random):
     """A walk of the prior, the law of the total mass tilted."""
     alpha = rng.gamma(RANDOM[0], 1.0 / RANDOM[1]) if is_random else ALPHA
     while True:
@@ -60,27 +84,29 @@ def draw_walk(rng, chart, n_features, is_random):
         total = found.sum() + dust.sum()
         if len(found) and total > 0 and rng.random() < (total * np.exp(1.0 - total)) ** TILT:
             break
-    state, kernel = new_state(chart.n_coordinates()), chart.kernel
+    state, n_features = new_state(chart.n_coordinates()), chart.n_features
     state.ints[:2], state.floats[0] = (len(found), len(dust)), alpha
     for mass, place, values in ((state.mass, state.place, found), (state.dust_mass, state.dust_place, dust)):
         n = len(values)
         mass[:n] = rng.permutation(values)
-        for j in range(n_features):
-            variance = kernel.prior_scale[j] / rng.gamma(kernel.prior_shape[j], size=n)
-            place[:n, 2 * j] = kernel.prior_mean[j] + np.sqrt(variance / kernel.precision[j]) * rng.standard_normal(n)
-            place[:n, 2 * j + 1] = np.log(variance)
+        place[:n] = draw_places(rng, chart, n)
     law = law_of(chart, 1, np.zeros(n_features), np.ones(n_features))
     law[N_RECORDS], law[CUT] = 0.0, CUT_AT
     nodes, ends = np.zeros((n_features + 1, 1)), np.zeros((2 * n_features, 1))
     return Walk.of(state, nodes, ends, law)
 
 
-def summary(walk, n_features):
+def summary(walk, chart):
     n, n_dust = int(walk.law[N_ATOMS]), int(walk.law[N_DUST])
-    atoms = walk.atoms.reshape(-1, 1 + 2 * n_features)
+    atoms = walk.atoms.reshape(-1, int(walk.width))
     mass, place = atoms[:n, 0], atoms[:n, 1:]
     share = mass / mass.sum()
-    spread = [np.log(share @ np.exp(place[:, 2 * j + 1]) + share @ place[:, 2 * j] ** 2) for j in range(n_features)]
+    if isinstance(chart, CategoricalChart):
+        gamma = np.exp(place.reshape(n, chart.n_features, -1))
+        pi = gamma / gamma.sum(axis=2, keepdims=True)
+        spread = [*(share @ pi.reshape(n, -1)), *pi[0].ravel(), share @ (pi[:, 0, 0] * pi[:, 1, 1])]
+    else:
+        spread = np.log(share @ (np.exp(place[:, 1::2]) + place[:, ::2] ** 2))
     total = mass.sum() + atoms[walk.capacity : walk.capacity + n_dust, 0].sum()
     return [n, n_dust, total, share.max(), walk.law[CONCENTRATION], *(share @ place), *place[0], *spread]
 
@@ -92,12 +118,12 @@ def p_value(move, n_features=1, *, is_random=False, n_moves=4, seed=0):
     found = np.zeros((2, N), object)
     for t in range(N):
         for moved in (0, 1):
-            walk = draw_walk(rng, chart, n_features, is_random)
+            walk = draw_walk(rng, chart, is_random)
             walk.tables[:] = 1.0
             for _ in range(n_moves * moved):
                 refresh(walk)
                 move(rng, Channel(), value, DirichletProcess(None, RANDOM)._lower() if is_random else None, walk)
-            found[moved, t] = summary(walk, n_features)
+            found[moved, t] = summary(walk, chart)
     before, after = (np.array(list(part), float) for part in found)
     return min(ks_2samp(a, b).pvalue for a, b in zip(before.T, after.T, strict=True) if np.ptp(a) > 0)
 
@@ -117,6 +143,29 @@ MOVES = {
 
 
 OF_PLACES = [name for name in MOVES if name not in ("move_mass", "change_mass")]
+
+
+#: of any kernel
+OF_CHARTS = {
+    "bear_or_kill": MOVES["bear_or_kill"],
+    "part_or_join": MOVES["part_or_join"],
+    "step_one": MOVES["step_one"],
+    "a step of two": lambda rng, channel, chart, mixing, walk: chart.step(rng, channel, walk),
+    "parts": lambda rng, channel, chart, mixing, walk: chart.part(rng, channel, walk),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_CHARTS)
+def test_moves_of_categories_keep_the_prior(name):
+    assert p_value(OF_CHARTS[name], CATEGORIES) > 1e-6
+
+
+@pytest.mark.slow
+def test_parts_of_categories_need_their_jacobian(monkeypatch):
+    broken = plus(_measure_categories.log_rest, lambda chart, walk, whole, rest, both, mass: -4.0 * log(both / mass))
+    monkeypatch.setattr(_measure_categories, "log_rest", broken)
+    assert p_value(OF_CHARTS["parts"], CATEGORIES, n_moves=12) < 1e-6
 
 
 @pytest.mark.slow

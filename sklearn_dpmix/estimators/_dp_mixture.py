@@ -410,9 +410,10 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         return mechanism._lower(n_records=n_records, n_features=self._n_features_, kernel=self.kernel_)
 
     def _noised(self):
-        """The mechanism, where it offers the densities of the kernel's records at many places at once."""
-        one = self._n_features_ == 1 and self.mechanism_ is not None and has_noised(self.mechanism_, self.kernel_)
-        return self.mechanism_ if one else None
+        """The mechanism, where it offers the densities of the kernel's records at many places of a line at once."""
+        mechanism = self.mechanism_
+        is_line = self._n_features_ == 1 and mechanism is not None and mechanism.is_common
+        return mechanism if is_line and has_noised(mechanism, self.kernel_) else None
 
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)

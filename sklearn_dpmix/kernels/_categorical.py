@@ -36,6 +36,7 @@ class CategoricalKernel(Kernel):
     """
 
     tilts = frozenset({"flat"})
+    noised_as = "categorical"
 
     def __init__(self, n_categories: int | None = None, alpha: ArrayLike = 1.0) -> None:
         self.n_categories = n_categories

@@ -62,8 +62,9 @@ class RecordChannel(Component):
     has_sources = False
     #: whether it is additive noise, not of integers, with one scale for all records
     is_common = False
-    #: kernels' ``noised_as`` whose densities under the noise are offered, by ``fill_normal`` and the like; by the class
-    #: that sets it alone, not by those that derive from it
+    #: kernels' ``noised_as`` whose densities under the noise are offered, by ``fill_normal(...)``, or ``answer(j, z,
+    #: c)``, the probability of an answer given a category; by the class that sets it alone, not by those that derive
+    #: from it
     noised_kernels: frozenset[str] = frozenset()
     #: whether releases are integers
     is_discrete = False
@@ -99,6 +100,11 @@ class RecordChannel(Component):
     def guess(self, Z: ArrayLike) -> Any:
         """(n, n_features) records near which a chain may start; None: the release, shrunk to its moments."""
         return None
+
+    @property
+    def has_one_law(self) -> bool:
+        """Whether each record goes through the same channel."""
+        return self.is_common
 
     @compiled
     def propose(self, rng, kernel, Z, i, j, theta, k):

@@ -51,6 +51,12 @@ class RandomizedResponseMechanism(RecordChannel):
     """
 
     piece_shape = "flat"
+    noised_kernels = frozenset({"categorical"})
+
+    @property
+    def has_one_law(self) -> bool:
+        """Whether all records have one ε."""
+        return np.size(self.epsilon) == 1
 
     def __init__(self, epsilon: ArrayLike | None = None, n_categories: int | None = None) -> None:
         self.epsilon = epsilon
@@ -168,13 +174,18 @@ class RandomizedResponseMechanism(RecordChannel):
 
     def _lower(self, *, n_records, n_features, **context):
         keep, other = self.log_probabilities(n_records, n_features)
-        return lower(type(self), {"log_keep": keep, "log_other": other})
+        first = {"p_keep": float(np.exp(keep[0])), "p_other": float(np.exp(other[0]))}
+        return lower(type(self), {"log_keep": keep, "log_other": other} | first)
 
     # --- compiled: a category c stands for the records in (c - ½, c + ½) ---------------------------------------------
 
     @compiled
     def log_channel(self, Z, i, j, y):
         return self.log_keep[i] if abs(y - Z[i, j]) < 0.5 else self.log_other[i]
+
+    @compiled
+    def answer(self, j, z, c):
+        return self.p_keep if z == c else self.p_other
 
     @compiled
     def n_pieces(self):

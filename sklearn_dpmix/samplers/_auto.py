@@ -14,6 +14,7 @@ from ._reuse import ReUse
 from ._surrogate import Surrogate
 
 MOST_FEATURES, MOST_RECORDS = 3, 2000  # of the walk over mixing measures, where there is more than one feature
+MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
 MANY = 3000  # records, from which on ``Surrogate`` is ahead
 
 
@@ -21,12 +22,11 @@ class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
-    where the channel has cells, else ``MixingMeasure`` for one feature, or up to three of 2000 records, where it takes
-    kernel, noise and mixing, else ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where that takes
-    the channel), or
-    ``Imputed`` where features are correlated; where the kernel lacks what that needs, ``Conditional`` if g is
-    closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes
-    that ``Neal8``, or ``Neal5`` on a histogram.
+    where the channel has cells, else ``MixingMeasure`` for one feature, up to three of 2000 records, or categories with
+    some hundred different answers, where it takes kernel, noise and mixing, else ``Interweaved`` (``Surrogate`` from
+    3000 records of one feature on, where that takes the channel), or ``Imputed`` where features are correlated; where
+    the kernel lacks what that needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond
+    what ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a histogram.
 
     Examples
     --------
@@ -41,13 +41,13 @@ class Auto(MixtureSampler):
             return ReUse() if kernel.can("relative") else Neal8()
         if has_marginal(mechanism, kernel) and mechanism.keeps_masses and kernel.can("steps"):
             return Cells().resolve(mechanism, kernel)
+        if has_noised(mechanism, kernel) and is_gamma_process(mixing):
+            return MeasureOfFewAnswers(mechanism) if hasattr(mechanism, "answer") else MeasureOfFewFeatures()
         if has_marginal(mechanism, kernel) and (mechanism.keeps_masses or not can_interweave(kernel)):
             if getattr(mixing, "discount", 0) <= Conditional.max_discount:
                 return Conditional()
             return Neal5() if mechanism.is_histogram else Neal8()
         if can_interweave(kernel):
-            if has_noised(mechanism, kernel) and is_gamma_process(mixing):
-                return MeasureOfFewFeatures()
             fast = mechanism.is_common and has_marginal(mechanism, kernel)
             return Surrogate(min_records=MANY) if fast else Interweaved()
         return Imputed() if has_conditional(mechanism, kernel) else Neal5()
@@ -67,6 +67,19 @@ class MeasureOfFewFeatures(MixingMeasure):
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
         is_small = n_features <= MOST_FEATURES and n_records <= MOST_RECORDS
         return MixingMeasure() if n_features == 1 or is_small else Interweaved()
+
+
+class MeasureOfFewAnswers(MixingMeasure):
+    """The walk over mixing measures where there are few answers to all questions together; else ``Conditional``."""
+
+    def __init__(self, mechanism: Any, n_moves: int | None = None) -> None:
+        super().__init__(n_moves)
+        self.mechanism = mechanism
+
+    def sized(self, n_records: int, n_features: int) -> MixtureSampler:
+        n_categories = self.mechanism.n_categories
+        n_answers = min(n_records, n_categories ** min(n_features, 64))
+        return MixingMeasure() if n_answers * n_features * n_categories <= MOST_ANSWERS else Conditional()
 
 
 def is_gamma_process(mixing):
@@ -90,7 +103,7 @@ def has_marginal(mechanism, kernel):
 def has_noised(mechanism, kernel):
     """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
     kernels = own(mechanism, "noised_kernels")
-    return bool(kernels) and mechanism.is_common and own(kernel, "noised_as") in kernels
+    return bool(kernels) and mechanism.has_one_law and own(kernel, "noised_as") in kernels
 
 
 def own(component, name):

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammainccinv
-from scipy.stats import norm
 
 from .._compiled import compiled, entry, lower
 from .._nodes import FEW, Nodes, cell_edges, compress
 from .._restore import require_range
 from ._base import MixtureSampler, check_concentration, check_count
+from ._measure_categories import CategoricalChart
 from ._measure_chart import Chart
 from ._measure_draws import keep_draw, log_likelihoods, n_all, number
 from ._measure_masses import bear_or_kill, change_mass, move_concentration, move_mass
@@ -38,6 +38,7 @@ from ._measure_steps import step_one
 from ._parameter_draws import n_kept
 from ._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 
+N_MOVES_ANSWERS = 200  # in a sweep over categories
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep, times nodes and features
 WORTH = 4.0  # sweeps of the trial run that one independent draw may take: else sweeps become longer
@@ -63,7 +64,7 @@ class Compressed(NamedTuple):
 
 
 #: by what mechanisms call the kernel's records
-CHARTS: dict[str, type[Chart]] = {"normal": NormalChart}
+CHARTS: dict[str, type[Chart]] = {"categorical": CategoricalChart, "normal": NormalChart}
 
 
 def chart_of(kernel: Any) -> Chart:
@@ -78,7 +79,7 @@ def law_of(chart: Chart, n_records: int, mean: Any, variance: Any) -> Any:
     return np.concatenate([law, chart.law(mean, variance)])
 
 
-def sweeps_a_draw(draws: Draws, nodes: Any) -> float:
+def sweeps_a_draw(draws: Draws, nodes: Any, chart: Chart) -> float:
     """Sweeps for one independent draw: of the slowest of the log density at five nodes, mean, variance and clusters."""
     from arviz_stats.base import array_stats
 
@@ -86,15 +87,14 @@ def sweeps_a_draw(draws: Draws, nodes: Any) -> float:
     start = np.cumsum(draws.n_atoms) - draws.n_atoms
     shares = np.cumsum(weights) / weights.sum()
     points = np.array(places)[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
-    density = np.repeat(draws.weights[:, None], points.shape[1], axis=1)
-    found = [draws.n_clusters.astype(float)]
-    for j, x in enumerate(points):
-        mean, sd = draws.theta[:, 4 * j], draws.theta[:, 4 * j + 1]
-        density *= norm.pdf(x, mean[:, None], sd[:, None])
-        offset = mean - x[2]  # of places near zero squares lose no digits
+    density = draws.weights[:, None] * chart.densities(draws.theta, points)
+    found = [draws.n_clusters.astype(float), *np.log(np.add.reduceat(density, start) + 1e-300).T]
+    for j in range(len(points)):
+        mean, sd = chart.moments(draws.theta, j)
+        offset = mean - points[j, 2]  # of places near zero squares lose no digits
         means = np.add.reduceat(draws.weights * offset, start)
-        found += [means, np.log(np.add.reduceat(draws.weights * (offset**2 + sd**2), start) - means**2)]
-    found += list(np.log(np.add.reduceat(density, start) + 1e-300).T)
+        variances = np.add.reduceat(draws.weights * (offset**2 + sd**2), start) - means**2
+        found += [means, np.log(np.maximum(variances, 1e-300))]
     moving = [values[None] for values in found if np.ptp(values) > 0]
     ess = [float(array_stats.ess(values, chain_axis=0, draw_axis=1)) for values in moving]
     return len(start) / max(np.nanmin(ess), 1.0) if ess else 1.0
@@ -109,14 +109,15 @@ class MixingMeasure(MixtureSampler):
     gamma process, whose atoms are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a
     neighbour, or all together; those too small to hold a record are drawn anew as a whole in each sweep.
 
-    Normal kernels; additive noise of one scale that offers its noised normal densities (Laplace and Gaussian, clamped
-    or not); a Dirichlet process.
+    Normal kernels and additive noise of one scale that offers its noised normal densities (Laplace and Gaussian,
+    clamped or not); or categorical kernels and randomised response of one ε, where the different answers are the nodes;
+    a Dirichlet process.
 
     Parameters
     ----------
     n_moves : int, optional
         Moves in a sweep.  None: for one feature 100 to 400, as many as make a draw worth keeping, by a short trial run;
-        for several 100, and fewer from some hundred records on.
+        for several 100, and fewer from some hundred records on; for categories 200 to 800, fewer for many answers.
 
     Notes
     -----
@@ -140,7 +141,6 @@ class MixingMeasure(MixtureSampler):
     """
 
     needs_marginal_channel = True
-    needs_common_channel = True
     needs_noised_kernel = True
     needs_gamma_process = True
     #: largest concentration, or prior mean of one: atoms are about this times the log of fifty times the records
@@ -163,6 +163,8 @@ class MixingMeasure(MixtureSampler):
     def summarise(self, values: Any, Z: Any, release: Any) -> Any:
         """Nodes, refined until half as wide cells change the log likelihood of no draw of a short trial run."""
         kernel = values[2]
+        if chart_of(kernel).is_finite:
+            return self.answers(values, Z, release)
         for j in range(release.n_features):
             if not 1e-200 < kernel.prior_scale[j] < 1e200:
                 raise ValueError(
@@ -186,8 +188,24 @@ class MixingMeasure(MixtureSampler):
                 break
             seen = self.compressed(values, Z, release, 0.5 * seen.width)
         if self.n_moves is None:
-            wanted = seen.law[N_MOVES] * sweeps_a_draw(draws, seen.nodes) / WORTH
-            seen.law[N_MOVES] = round(min(max(wanted, seen.law[N_MOVES]), 4.0 * seen.law[N_MOVES]))
+            self.lengthen(seen, draws, kernel)
+        return seen
+
+    def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
+        """Give a sweep as many moves as make a draw worth keeping."""
+        wanted = seen.law[N_MOVES] * sweeps_a_draw(draws, seen.nodes, chart_of(kernel)) / WORTH
+        seen.law[N_MOVES] = round(min(max(wanted, seen.law[N_MOVES]), 4.0 * seen.law[N_MOVES]))
+
+    def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
+        """Nodes of a channel of answers: those that were given, and how often each was."""
+        answers, counts = np.unique(Z, axis=0, return_counts=True)
+        nodes, n = np.vstack([answers.T, counts]).astype(np.float64), len(Z)
+        chart = chart_of(values[2])
+        law, most = law_of(chart, n, None, None), MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
+        law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
+        seen = Compressed(nodes, np.zeros((2 * release.n_features, nodes.shape[1])), law, n <= FEW, 0.0)
+        if self.n_moves is None:
+            self.lengthen(seen, self.trial_draws(values, seen), values[2])
         return seen
 
     def trial_draws(self, values: Any, seen: Compressed) -> Draws:
@@ -230,7 +248,7 @@ class MixingMeasure(MixtureSampler):
         return ends
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float | None:
-        if seen.are_records:
+        if seen.are_records or chart_of(values[2]).is_finite:
             return 0.0
         finer = self.compressed(values, Z, release, 0.5 * seen.width)
         error = self.difference(values, seen, finer, draws)

@@ -51,6 +51,14 @@ class Chart(Component):
         """Coordinates of a chain's first atoms, at ``places`` of shape (features, atoms)."""
         raise NotImplementedError
 
+    def densities(self, theta: Any, points: Any) -> Any:
+        """Densities of components, (components, points), at ``points`` of shape (features, points)."""
+        raise NotImplementedError
+
+    def moments(self, theta: Any, j: int) -> tuple[Any, Any]:
+        """Mean and standard deviation of feature j of each component."""
+        raise NotImplementedError
+
     def fields(self) -> dict[str, Any]:
         """What the compiled methods read as ``self.<name>``."""
         return {"kernel": self.kernel, "n_features": self.n_features}

@@ -92,7 +92,8 @@ def draw_occupied(rng, walk, are_records):
         marks[k] = 0.0
     if are_records:
         for m in range(n_nodes):
-            marks[draw_atom(rng, walk, m, walk.mix[m], n, False)] = 1.0
+            for _ in range(int(weights[m])):
+                marks[draw_atom(rng, walk, m, walk.mix[m], n, False)] = 1.0
     else:
         small, hits = walk.trial, walk.score
         for m in range(n_nodes):

@@ -4,6 +4,7 @@ from math import exp, log, sqrt
 
 import numpy as np
 from scipy.special import gammaln
+from scipy.stats import norm
 
 from .._compiled import apart, compiled, helper
 from .._restore import require_range
@@ -31,6 +32,15 @@ class NormalChart(Chart):
         kernel = self.kernel
         spread = kernel.prior_scale / kernel.prior_shape * (1.0 + 1.0 / kernel.precision)
         return np.column_stack([mean, 0.75 * N_WIDTHS * np.sqrt(variance), np.sqrt(spread)]).ravel()
+
+    def densities(self, theta, points):
+        values = np.ones((len(theta), points.shape[1]))
+        for j, x in enumerate(points):
+            values *= norm.pdf(x, theta[:, 4 * j, None], theta[:, 4 * j + 1, None])
+        return values
+
+    def moments(self, theta, j):
+        return theta[:, 4 * j], theta[:, 4 * j + 1]
 
     def fields(self):
         """With the constant of G0's log density."""
