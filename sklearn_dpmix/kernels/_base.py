@@ -90,6 +90,7 @@ class Kernel(Component):
         "conditional": ("condition",),
         "steps": ("perturb", "log_perturb", "prior_spread", "log_prior"),
         "residuals": ("residual", "from_residual"),
+        "stretching": ("stretch",),
     }
     #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}
     tilts: frozenset[str] = frozenset()
@@ -199,6 +200,48 @@ class Kernel(Component):
         for j in range(self.n_features):
             total += channel.log_marginal(self, Z, i, j, theta, k)
         return total
+
+    # --- steps of a cluster's parameters, with its records carried along by their residuals -----------------------
+
+    @compiled
+    def perturb_cluster(self, rng, theta, k, to, mean_step, scale_step):
+        """Write a step of all of cluster k's parameters into ``theta[to]``; that of means is in prior spreads."""
+        for j in range(self.n_features):
+            self.perturb(rng, theta, k, to, j, mean_step * self.prior_spread(j), scale_step)
+
+    @compiled
+    def log_prior_change(self, theta, k, to):
+        """Log density of G0 at ``theta[to]`` less that at ``theta[k]``, in coordinates in which steps are symmetric."""
+        gain = 0.0
+        for j in range(self.n_features):
+            gain += self.log_prior(theta, to, j) - self.log_prior(theta, k, j)
+        return gain
+
+    @compiled
+    def log_near_ratio(self, theta, k, to, step):
+        """Log density of G0 at ``theta[to]``, less that of :meth:`perturb_cluster` going there from row k."""
+        total = 0.0
+        for j in range(self.n_features):
+            total += self.log_prior(theta, to, j)
+            total -= self.log_perturb(theta, k, to, j, step * self.prior_spread(j), step)
+        return total
+
+    @compiled
+    def log_weight_change(self, channel, Z, i, theta, k, to, records):
+        """Change of the channel's log weight when record i's residuals move from parameters k to ``to``."""
+        gain = 0.0
+        for j in range(self.n_features):
+            y = records[i, 0, j]
+            moved = self.from_residual(theta, to, j, self.residual(theta, k, j, y))
+            gain += channel.log_weight(self, Z, i, j, theta, to, moved)
+            gain -= channel.log_weight(self, Z, i, j, theta, k, y)
+        return gain
+
+    @compiled
+    def carry_record(self, theta, k, to, records, i):
+        """Move record i so that its residuals stay when parameters k become ``to``."""
+        for j in range(self.n_features):
+            records[i, 0, j] = self.from_residual(theta, to, j, self.residual(theta, k, j, records[i, 0, j]))
 
     @compiled
     def log_points(self, theta, k, x, size, values):

@@ -50,7 +50,8 @@ class Auto(MixtureSampler):
         if can_interweave(kernel):
             fast = mechanism.is_common and has_marginal(mechanism, kernel)
             return Surrogate(min_records=MANY) if fast else Interweaved()
-        return Imputed() if has_conditional(mechanism, kernel) else Neal5()
+        can_impute = has_conditional(mechanism, kernel) and all(kernel.can(need) for need in Imputed.kernel_needs)
+        return Imputed() if can_impute else Neal5()
 
 
 class AutoOfRecords(Auto):

@@ -54,7 +54,8 @@ class Interweaved(ReUse):
 
     def check(self) -> None:
         if not isinstance(self.n_split_merge, int) or isinstance(self.n_split_merge, bool) or self.n_split_merge < 0:
-            raise ValueError(f"Interweaved: n_split_merge must be a non-negative integer, got {self.n_split_merge!r}")
+            given = f"got {self.n_split_merge!r}"
+            raise ValueError(f"{type(self).__name__}: n_split_merge must be a non-negative integer, {given}")
 
     def _lower(self, **context):
         return lower(type(self), {"n_aux": 1, "n_tries": float(self.n_split_merge)})

@@ -20,13 +20,7 @@ def log_weight_gain(channel, kernel, Z, order, first, last, theta, k, to, record
     """Change of Σ log q(z_i | y_i) when records' residuals move from cluster parameters k to ``to``."""
     total = 0.0
     for r in range(first, last):
-        i, gain = order[r], 0.0
-        for j in range(kernel.n_features):
-            y = records[i, 0, j]
-            moved = kernel.from_residual(theta, to, j, kernel.residual(theta, k, j, y))
-            gain += channel.log_weight(kernel, Z, i, j, theta, to, moved)
-            gain -= channel.log_weight(kernel, Z, i, j, theta, k, y)
-        total += gain
+        total += kernel.log_weight_change(channel, Z, order[r], theta, k, to, records)
     return total
 
 
@@ -34,9 +28,7 @@ def log_weight_gain(channel, kernel, Z, order, first, last, theta, k, to, record
 def move_records(kernel, order, first, last, theta, k, to, records):
     """Carry records' residuals from cluster parameters k to ``to``."""
     for r in range(first, last):
-        i = order[r]
-        for j in range(kernel.n_features):
-            records[i, 0, j] = kernel.from_residual(theta, to, j, kernel.residual(theta, k, j, records[i, 0, j]))
+        kernel.carry_record(theta, k, to, records, order[r])
 
 
 @helper
@@ -53,10 +45,9 @@ def noncentred_moves(sampler, rng, channel, kernel, Z, state, tune):
         last = first + int(state.counts[k])
         for scales in range(2):
             at = STEPS + N_BINS * scales + size_bin(state.counts[k])
-            step, gain = exp(state.floats[at]), 0.0
-            for j in range(kernel.n_features):
-                kernel.perturb(rng, theta, k, spare, j, step * kernel.prior_spread(j) * (1 - scales), step * scales)
-                gain += kernel.log_prior(theta, spare, j) - kernel.log_prior(theta, k, j)
+            step = exp(state.floats[at])
+            kernel.perturb_cluster(rng, theta, k, spare, step * (1 - scales), step * scales)
+            gain = kernel.log_prior_change(theta, k, spare)
             is_possible = gain > -inf
             if is_possible:
                 fill_cache(channel, kernel, theta, spare)

@@ -82,12 +82,7 @@ def log_split_prior(mixing, concentration, n_clusters, n1, n2):
 @helper
 def log_new_params(kernel, theta, k, new, near):
     """log of (base measure / proposal) of the new part's parameters: 0 where they were drawn from the base measure."""
-    total = 0.0
-    if near:
-        for j in range(kernel.n_features):
-            total += kernel.log_prior(theta, new, j)
-            total -= kernel.log_perturb(theta, k, new, j, NEAR * kernel.prior_spread(j), NEAR)
-    return total
+    return kernel.log_near_ratio(theta, k, new, NEAR) if near else 0.0
 
 
 @helper
@@ -110,8 +105,7 @@ def try_split(sampler, rng, channel, kernel, mixing, Z, state, near):
     part = draw_part(rng, n)
     theta, order, first = state.theta, state.order, stretch(state, k)
     if near:
-        for j in range(kernel.n_features):
-            kernel.perturb(rng, theta, k, new, j, NEAR * kernel.prior_spread(j), NEAR)
+        kernel.perturb_cluster(rng, theta, k, new, NEAR, NEAR)
     else:
         kernel.draw_prior(rng, theta, new)
     fill_cache(channel, kernel, theta, new)
