@@ -136,7 +136,7 @@ COMPONENTS: dict[str, Subject] = {
     "Bins": component(samplers.Bins, in_perturbed_histogram, n_moves=1, n_split_merge=2),
     "Cells": component(samplers.Cells, in_bins, n_moves=1, n_split_merge=2),
     "Conditional": component(samplers.Conditional, with_sampler),
-    "Imputed": component(samplers.Imputed, with_sampler),
+    "Imputed": component(samplers.Imputed, with_sampler, n_split_merge=2, n_passes=1),
     "Interweaved": component(samplers.Interweaved, with_sampler, n_split_merge=2),
     "JainNeal": component(samplers.JainNeal, with_sampler, sampler=None, n_attempts=1, n_scans=2),
     "Neal2": component(samplers.Neal2, without_noise),

@@ -52,9 +52,9 @@ EXEMPT = {
 #: array, as it was asked for.  They are given small or wrong values only.
 WORK = {
     "batch_size", "block_size", "max_draws", "max_iter", "max_seconds", "max_simulations", "n_attempts", "n_auxiliary",
-    "n_chains", "n_draws", "n_iter", "n_jobs", "n_leapfrog", "n_median", "n_moves", "n_partitions", "n_people",
-    "n_points", "n_released", "n_replicates", "n_samples", "n_scans", "n_simulations", "n_split_merge", "n_starts",
-    "n_steps", "n_warmup", "n_weeks", "thin",
+    "n_chains", "n_draws", "n_iter", "n_jobs", "n_leapfrog", "n_median", "n_moves", "n_partitions", "n_passes",
+    "n_people", "n_points", "n_released", "n_replicates", "n_samples", "n_scans", "n_simulations", "n_split_merge",
+    "n_starts", "n_steps", "n_warmup", "n_weeks", "thin",
 }  # fmt: skip
 
 SUBJECTS: dict[str, Subject] = RELEASES | COMPONENTS | FUNCTIONS | ESTIMATORS
