@@ -1,4 +1,4 @@
-"""Do default fits mix?  ``python -m benchmarks.mixing [--records 100 3000] [--features 2]`` writes docs/mixing.md.
+"""Do default fits mix?  ``python -m benchmarks.mixing [--records 100 3000] [--features 2] [--parts]`` writes docs/mixing.md.
 
 Ordinary populations, bounds (0, 100), default kernel, bounds and schedule: of each fit the worst R-hat, the smallest
 effective sample size (of 4000 draws) and the processor's seconds once compiled.
@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponseMechanism
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "mixing.md"
 R_HAT, ESS = 1.01, 400
@@ -27,6 +27,14 @@ POPULATIONS = {
 }
 MEANS = np.array([[20.0, 30.0, 70.0], [60.0, 40.0, 20.0], [70.0, 80.0, 50.0]])
 SDS = np.array([6.0, 9.0, 5.0])
+EPSILONS = 1.0, 2.0, 4.0
+QUESTIONS = (
+    (1, 4, 5000),
+    (1, 4, 1_000_000),
+    (2, 3, 5000),
+    (5, 2, 5000),
+    (3, 4, 5000),
+)  # how many, of how many answers, n
 
 NOISE = {
     "Laplace, ε = 0.5": lambda bounds: LaplaceMechanism(epsilon=0.5, bounds=bounds),
@@ -40,12 +48,31 @@ def three_groups(rng, n, n_features):
     return (MEANS[rng.choice(3, n, p=[0.5, 0.3, 0.2])] + rng.standard_normal((n, 3)) * SDS)[:, :n_features]
 
 
-def measured(mechanism, records):
+def two_tilted_groups(rng, n):
+    """Two normals whose features go together in one, and against each other in the other."""
+    roots = np.array([[[6.0, 0.0], [5.0, 4.0]], [[5.0, 0.0], [-4.0, 5.0]]])
+    group = rng.choice(2, n, p=[0.6, 0.4])
+    means = np.array([[30.0, 35.0], [65.0, 60.0]])[group]
+    return means + np.einsum("nij,nj->ni", roots[group], rng.standard_normal((n, 2)))
+
+
+def two_classes(rng, n, n_questions, n_categories):
+    """Answers of two latent classes."""
+    shares = rng.dirichlet(np.ones(n_categories), size=(2, n_questions))
+    group, u = rng.integers(0, 2, n), rng.random((n, n_questions, 1))
+    return (u > np.cumsum(shares[group], axis=2)).sum(axis=2).astype(float)
+
+
+def bounded(draw, n, *args):
+    return draw(np.random.default_rng(7), n, *args).clip(0, 100)
+
+
+def measured(mechanism, records, kernel="normal"):
     """(Worst R-hat, smallest effective sample size, seconds) of a default fit."""
-    Z = mechanism.privatize(records.clip(0, 100), random_state=1)
-    PrivateDPMixture(mechanism, n_draws=4, n_warmup=4, random_state=0).fit(Z)  # compiles
+    Z = mechanism.privatize(records, random_state=1)
+    PrivateDPMixture(mechanism, kernel=kernel, n_draws=4, n_warmup=4, random_state=0).fit(Z)  # compiles
     started = time.process_time()
-    model = PrivateDPMixture(mechanism, random_state=0).fit(Z)
+    model = PrivateDPMixture(mechanism, kernel=kernel, random_state=0).fit(Z)
     return max(model.r_hat_.values()), min(model.ess_.values()), time.process_time() - started
 
 
@@ -61,15 +88,15 @@ class Page:
     def __init__(self):
         self.parts, self.n_fits, self.n_good = [], 0, 0
 
-    def cell(self, mechanism, records):
-        r_hat, ess, seconds = measured(mechanism, records)
+    def cell(self, mechanism, records, kernel="normal"):
+        r_hat, ess, seconds = measured(mechanism, records, kernel)
         is_good = r_hat < R_HAT + 0.0005 and ess >= ESS
         self.n_fits, self.n_good = self.n_fits + 1, self.n_good + is_good
         text = f"{r_hat:.3f}, {ess:.0f}, {seconds:.1f} s"
         return text if is_good else f"*{text}*"
 
-    def rows(self, title, rows):
-        header = [f"## {title}", "", "| population | " + " | ".join(NOISE) + " |", "|---" * (len(NOISE) + 1) + "|"]
+    def rows(self, title, rows, columns=tuple(NOISE)):
+        header = [f"## {title}", "", "| population | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
         self.parts += ["\n".join(header)]
         for name, cells in rows:
             print(name, *(cells := list(cells)), sep=" | ", flush=True)
@@ -86,27 +113,53 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, nargs="*", default=[100, 3000, 100_000])
     parser.add_argument("--features", type=int, nargs="*", default=[2, 3])
+    parser.add_argument("--parts", nargs="*", default=["correlated", "categories"])
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     page = Page()
     for n in options.records:
         rows = (
-            (name, (page.cell(make((0, 100)), draw(np.random.default_rng(7), n)[:, None]) for make in NOISE.values()))
+            (name, (page.cell(make((0, 100)), bounded(draw, n)[:, None]) for make in NOISE.values()))
             for name, draw in POPULATIONS.items()
         )
         page.rows(f"One feature, n = {n:,}", rows)
-    for n_features in options.features:
+    for d in options.features:
         rows = (
             (
                 f"three groups, n = {n:,}",
-                (
-                    page.cell(make([(0, 100)] * n_features), three_groups(np.random.default_rng(7), n, n_features))
-                    for make in NOISE.values()
-                ),
+                [page.cell(make([(0, 100)] * d), bounded(three_groups, n, d)) for make in NOISE.values()],
             )
             for n in (300, 1500, 5000)
         )
-        page.rows(f"{n_features} features", rows)
+        page.rows(f"{d} features", rows)
+    if "correlated" in options.parts:
+        rows = (
+            (
+                f"two tilted groups, n = {n:,}",
+                [
+                    page.cell(make([(0, 100)] * 2), bounded(two_tilted_groups, n), "multivariate_normal")
+                    for make in NOISE.values()
+                ],
+            )
+            for n in (300, 1000)
+        )
+        page.rows('Correlated features, `kernel="multivariate_normal"`', rows)
+    if "categories" in options.parts:
+        rows = (
+            (
+                f"{d} question{'s' * (d > 1)} of {size} answers, n = {n:,}",
+                [
+                    page.cell(
+                        RandomizedResponseMechanism(epsilon, size),
+                        two_classes(np.random.default_rng(7), n, d, size),
+                        "categorical",
+                    )
+                    for epsilon in EPSILONS
+                ],
+            )
+            for d, size, n in QUESTIONS
+        )
+        page.rows("Categories under randomised response", rows, [f"ε = {epsilon:g}" for epsilon in EPSILONS])
 
 
 if __name__ == "__main__":
