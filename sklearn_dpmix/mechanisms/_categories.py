@@ -16,11 +16,15 @@ class CategoryChannel(RecordChannel):
 
     piece_shape = "flat"
     n_categories: int | None
+    #: More are a slip
+    most_categories = 2**31
 
     def _n_categories(self):
         value = self.n_categories
-        if not is_integer(value) or not 2 <= value <= 2**31:
-            raise ValueError(f"n_categories must be an integer of at least 2, got n_categories={value!r}")
+        if not is_integer(value) or not 2 <= value <= self.most_categories:
+            raise ValueError(
+                f"n_categories must be an integer from 2 to {self.most_categories}, got n_categories={value!r}"
+            )
         return int(value)
 
     def _check_categories(self, X, name):

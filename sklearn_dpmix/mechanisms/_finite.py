@@ -214,8 +214,9 @@ class FiniteChannelMechanism(IndirectChannel):
     def _matrices(self):
         """The matrices of all questions, rows divided by their sums."""
         array = numbers(self.matrix)
-        questions = [array] if array is not None and array.ndim == 2 else self.matrix
-        if not isinstance(questions, (list, tuple, np.ndarray)) or len(questions) == 0:
+        questions = list(array) if array is not None and array.ndim == 3 else self.matrix
+        questions = [array] if array is not None and array.ndim == 2 else questions
+        if not isinstance(questions, (list, tuple)) or not questions:
             raise ValueError(
                 "matrix must hold a row for each true category and a column for each answer, or be a list of one "
                 f"matrix for each question, got matrix={self.matrix!r}"
@@ -237,6 +238,7 @@ class FiniteChannelMechanism(IndirectChannel):
     def _for(self, n_features, name="Z"):
         """The matrices, where records have as many features."""
         matrices = self._matrices()
+        n_features = None if n_features is None else positive_integer("n_features", n_features)
         if n_features not in (None, len(matrices)):
             raise ValueError(
                 f"matrix has {len(matrices)} question(s), but {name} has {n_features} column(s): pass a list of one "

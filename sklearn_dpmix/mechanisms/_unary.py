@@ -30,7 +30,7 @@ class UnaryEncodingMechanism(IndirectChannel):
     epsilon : float or array of shape (n_records,)
         Privacy loss of a record; an array gives every record its own.
     n_categories : int
-        K, at least 2.
+        K, from 2 to 10,000.
     kind : {"optimised", "symmetric"}, default="optimised"
 
     Raises
@@ -54,6 +54,8 @@ class UnaryEncodingMechanism(IndirectChannel):
     >>> mechanism.guarantee().epsilon
     4.0
     """
+
+    most_categories = 10_000  # bits a record
 
     def __init__(
         self, epsilon: ArrayLike | None = None, n_categories: int | None = None, kind: str = "optimised"

@@ -64,7 +64,7 @@ class WindowChannel(EstimatedChannel):
 
     def _windows(self, n_records, n_features):
         """(ε, a, h) of a feature, each of shape (n_records, 1)."""
-        epsilon = one_a_record("epsilon", self.epsilon, n_records)[:, None] / n_features
+        epsilon = one_a_record("epsilon", self.epsilon, n_records)[: np.size(self.epsilon), None] / n_features
         bounds = self.bounds_for(n_features)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             a, h = self._window(epsilon)
@@ -81,7 +81,7 @@ class WindowChannel(EstimatedChannel):
                 f"floating-point numbers between bounds={self.bounds!r} hardly tell from a point: such a release hides "
                 "nothing; use a smaller epsilon"
             )
-        return epsilon, a, h
+        return tuple(np.broadcast_to(one, (n_records, 1)) for one in (epsilon, a, h))
 
     # --- releases ----------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class Answers(Finite):
 
     def weaker(self):
         matrix = np.asarray(self.mechanism.matrix) ** (1.0 / TOO_SMALL)
-        return clone(self.mechanism).set_params(matrix=matrix / matrix.sum(axis=1, keepdims=True))
+        return clone(self.mechanism).set_params(matrix=matrix / matrix.sum(axis=-1, keepdims=True))
 
 
 class Bits(Finite):
