@@ -116,6 +116,7 @@ def bits(Z, epsilon, n_categories, kind, base, alpha=1.0, discount=0.0):
 
 
 THREE = [[0.6, 0.3, 0.1, 0.0], [0.1, 0.2, 0.3, 0.4], [0.0, 0.5, 0.0, 0.5]]
+RING = [[0.7, 0.3, 0.0], [0.0, 0.6, 0.4], [0.2, 0.0, 0.8]]
 WARNER, FORCED = [[0.75, 0.25], [0.25, 0.75]], [[5 / 6, 1 / 6], [1 / 12, 11 / 12]]
 
 FAMILIES |= {
@@ -131,7 +132,7 @@ FAMILIES |= {
         "two, on other bounds": windows(piecewise, PiecewiseMechanism, (-1.5, 2.5), 4.0, (-1.0, 3.0), (3.0, 1.0), 2.0),
     },
     "piecewise-normal": {"three": windows(piecewise, PiecewiseMechanism, (-0.08, 0.3, 1.08), 5.0, normal=True)},
-    "answers": {
+    "designs": {
         "four": answers(
             (0, 0, 3, 0), [THREE], 0.3,
             {"rows in another order": [THREE[::-1]],
@@ -140,11 +141,13 @@ FAMILIES |= {
         ),
         "three, a yes or no": answers((1, 1, 0), [FORCED], 0.5, {}, alpha=2.0),
     },
-    "two-answers": {
+    "two-designs": {  # no more answers than categories
         "three": answers(
             ((0, 1), (0, 1), (1, 1)), [WARNER, FORCED], 0.4,
             {"questions exchanged": [FORCED, WARNER], "one design for both": [WARNER, WARNER]},
         ),
+        "four, categories excluded": answers((0, 0, 2, 1), [RING], 0.5, {}, alpha=2.0),
+        "one": answers((1,), [FORCED], 0.7, {}, alpha=0.5),
     },
     "bits": {
         "three": bits(((1, 0, 0), (1, 0, 1), (0, 0, 0)), 2.5, 3, "optimised", 0.3),

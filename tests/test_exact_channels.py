@@ -57,8 +57,9 @@ NIGHTLY = {
     *product(("square-wave-beta",), ("neal5", "neal8")),
     *product(("square-wave-normal",), ("neal5", "slice", "conditional", "neal8", "auto")),
     *product(("piecewise-beta",), ("neal5", "conditional")),
-    *product(("answers", "bits"), ("neal5", "slice", "neal8")),
-    *product(("piecewise-normal", "two-answers", "two-bits"), ("auto",)),
+    *product(("designs", "bits"), ("neal5", "slice", "neal8")),
+    ("two-designs", "conditional"),
+    *product(("piecewise-normal", "two-bits"), ("auto",)),
 }
 MAIN = ("few-draws-beta", "beta")  # whose wrong oracles are in the default run
 COMBINATIONS = [
@@ -80,8 +81,9 @@ COMBINATIONS = [
     *product(("square-wave-beta",), ("neal5", "neal8", "auto")),
     *product(("square-wave-normal",), ("neal5", "slice", "conditional", "neal8", "auto")),
     *product(("piecewise-beta",), ("neal5", "conditional")),
-    *product(("answers", "bits"), ("neal5", "slice", "neal8", "auto")),
-    *product(("piecewise-normal", "two-answers", "two-bits"), ("auto",)),
+    *product(("designs", "bits"), ("neal5", "slice", "neal8", "auto")),
+    *product(("two-designs",), ("conditional", "mixing_measure")),
+    *product(("piecewise-normal", "two-bits"), ("auto",)),
 ]
 
 
@@ -229,6 +231,16 @@ class AnswersFromTheLast(FiniteChannelMechanism):
         return self.table[int(self.first[j]) + (c + 1) * int(self.n_answers[j]) - 1 - int(Z[i, j])]
 
 
+class QuestionsAlike(FiniteChannelMechanism):
+    """The first question's matrix is every question's."""
+
+    noised_kernels = frozenset({"categorical"})
+
+    @compiled
+    def answer(self, j, z, c):
+        return self.chances[c * int(self.n_answers[0]) + int(z)]
+
+
 class OwnBitForgotten(UnaryEncodingMechanism):
     """A 0 where the true category's bit is costs nothing."""
 
@@ -244,8 +256,9 @@ class OwnBitForgotten(UnaryEncodingMechanism):
     [
         ("square-wave-normal", "neal8", NotClamped),
         ("piecewise-normal", "neal8", NearAndFarAlike),
-        ("answers", "neal8", AnswersFromTheLast),
+        ("designs", "neal8", AnswersFromTheLast),
         ("bits", "neal8", OwnBitForgotten),
+        ("two-designs", "mixing_measure", QuestionsAlike),
     ],
 )
 def test_broken_channels_are_rejected(family, sampler, twin):
