@@ -81,7 +81,8 @@ COMBINATIONS = [
     *product(("square-wave-beta",), ("neal5", "neal8", "auto")),
     *product(("square-wave-normal",), ("neal5", "slice", "conditional", "neal8", "auto")),
     *product(("piecewise-beta",), ("neal5", "conditional")),
-    *product(("designs", "bits"), ("neal5", "slice", "neal8", "auto")),
+    *product(("designs",), ("neal5", "slice", "neal8", "conditional")),
+    *product(("bits",), ("neal5", "slice", "neal8", "auto")),
     *product(("two-designs",), ("conditional", "mixing_measure")),
     *product(("piecewise-normal", "two-bits"), ("auto",)),
 ]
