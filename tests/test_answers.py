@@ -15,6 +15,7 @@ from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix._release import Release
 from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import FiniteChannelMechanism, RandomizedResponseMechanism, UnaryEncodingMechanism
+from sklearn_dpmix.samplers import Auto, Conditional, MixingMeasure
 
 ALPHA = 1e-6
 FOUR = [[0.6, 0.3, 0.1, 0.0], [0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]]
@@ -228,6 +229,16 @@ def test_an_exchange_of_row_and_column_is_found():
     ]
     np.testing.assert_allclose(np.exp(found[0]), np.array(MIXED)[[0, 1, 2]].T.ravel(), rtol=1e-12)
     assert np.max(np.abs(np.subtract(*found))) > 0.1
+
+
+def test_the_walk_takes_no_more_answers_than_categories():
+    """Catches a start of chains at answers that are no categories: an index beyond the last."""
+    for matrices, is_taken in ((MIXED, True), ([MIXED, MIXED], True), (FOUR, False), ([MIXED, FOUR], False)):
+        mechanism = FiniteChannelMechanism(matrices)
+        chosen = Auto().resolve(mechanism, CategoricalKernel(3))
+        assert isinstance(chosen, MixingMeasure) == is_taken and (is_taken or isinstance(chosen, Conditional))
+    with pytest.raises(ValueError, match=r"(?s)MixingMeasure needs .*does not offer.*sampler=.auto."):
+        fit(FiniteChannelMechanism(FOUR), [[0], [3]], sampler="mixing_measure")
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
