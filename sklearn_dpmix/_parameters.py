@@ -139,6 +139,16 @@ def positive_array(name, value):
     return array if array.ndim else float(array)
 
 
+def one_a_record(name, value, n_records):
+    """Return positive numbers, one a record: (n_records,)."""
+    array = np.atleast_1d(positive_array(name, value))
+    if array.shape not in ((1,), (n_records,)):
+        raise ValueError(
+            f"{name} has shape {array.shape}, but there are {n_records} records: give one number, or one a record"
+        )
+    return np.broadcast_to(array, (n_records,))
+
+
 def positive_number(name, value):
     """Return one positive number as a float."""
     number = positive_array(name, value)

@@ -15,11 +15,15 @@ from sklearn_dpmix._mixture import MixtureDraws
 from sklearn_dpmix._release import Release
 from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel
 from sklearn_dpmix.mechanisms import (
+    FiniteChannelMechanism,
     HaarWaveletMechanism,
     LaplaceMechanism,
     PerturbedHistogramMechanism,
+    PiecewiseMechanism,
     RandomizedResponseMechanism,
     SmoothedHistogramMechanism,
+    SquareWaveMechanism,
+    UnaryEncodingMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Bins, Cells, Conditional, Neal5, Neal8, Slice, Sources
@@ -49,6 +53,9 @@ HAAR = HaarWaveletMechanism(8.0, 2)
 SMOOTHED = SmoothedHistogramMechanism(12.0, 4, 10, n_records=N_RECORDS)
 COUNTS = PerturbedHistogramMechanism(1.5, 4, n_records=N_RECORDS, noise="discrete_laplace")
 RESPONSE = RandomizedResponseMechanism(1.5, 3)
+SQUARE = SquareWaveMechanism(4.0)
+ANSWERS = FiniteChannelMechanism([[0.6, 0.3, 0.1, 0.0], [0.1, 0.5, 0.3, 0.1], [0.1, 0.1, 0.2, 0.6]])
+BITS = UnaryEncodingMechanism(2.0, 3)
 LAPLACE = LaplaceMechanism(4.0, bounds=(0, 1))
 # (model, mechanism, sampler, sweeps a draw)
 SETTINGS = {
@@ -63,6 +70,9 @@ SETTINGS = {
     "counts, conditional": (beta, COUNTS, Conditional(), 25),
     "randomised response, neal8": (categorical, RESPONSE, Neal8(), 10),
     "randomised response, conditional": (categorical, RESPONSE, Conditional(), 25),
+    "square wave, conditional": (beta, SQUARE, Conditional(), 25),
+    "finite channel, neal8": (categorical, ANSWERS, Neal8(), 10),
+    "bits, neal8": (categorical, BITS, Neal8(), 10),
     "laplace and beta, neal5": (beta, LAPLACE, Neal5(), 30),
 }
 NIGHTLY = {
@@ -78,6 +88,9 @@ NIGHTLY = {
     "laplace and beta, neal5",
     "randomised response, neal8",
     "randomised response, conditional",
+    "square wave, conditional",
+    "finite channel, neal8",
+    "bits, neal8",
 }
 
 
@@ -152,6 +165,8 @@ def test_ranks_of_the_truth_are_uniform(setting):
         pytest.param(
             "randomised response, conditional", RandomizedResponseMechanism(6.0, 3), marks=pytest.mark.nightly
         ),
+        pytest.param("square wave, conditional", PiecewiseMechanism(4.0, (0, 1)), marks=pytest.mark.nightly),
+        pytest.param("bits, neal8", UnaryEncodingMechanism(6.0, 3), marks=pytest.mark.nightly),
     ],
 )
 def test_wrong_noise_is_rejected(setting, fitted_with):

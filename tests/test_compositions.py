@@ -21,6 +21,7 @@ from sklearn_dpmix.mechanisms import (
     BinomialMechanism,
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
+    FiniteChannelMechanism,
     GaussianMechanism,
     HaarWaveletMechanism,
     LaplaceMechanism,
@@ -28,8 +29,11 @@ from sklearn_dpmix.mechanisms import (
     MultivariateNormalMechanism,
     MultivariateTMechanism,
     PerturbedHistogramMechanism,
+    PiecewiseMechanism,
     RandomizedResponseMechanism,
     SmoothedHistogramMechanism,
+    SquareWaveMechanism,
+    UnaryEncodingMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import JainNeal, MixtureSampler, Neal5
@@ -61,6 +65,10 @@ def mechanisms():
         "binomial": (BinomialMechanism(2.0, 4, **unit), RECORDS),
         "haar": (HaarWaveletMechanism(4.0, 2), RECORDS),
         "randomized response": (RandomizedResponseMechanism(2.0, 3), categories),
+        "square wave": (SquareWaveMechanism(4.0), RECORDS),
+        "piecewise, two features": (PiecewiseMechanism(4.0, (0, 1)), pairs),
+        "finite channel": (FiniteChannelMechanism(np.eye(3) * 0.7 + 0.1), categories),
+        "bits": (UnaryEncodingMechanism(2.0, 3), categories),
         "perturbed histogram": (PerturbedHistogramMechanism(4.0, 4, n_records=6), RECORDS),
         "smoothed histogram": (SmoothedHistogramMechanism(4.0, 4, 3, n_records=6), RECORDS),
         "smoothed histogram, many draws": (SmoothedHistogramMechanism(4.0, 4, 9, n_records=6), RECORDS),

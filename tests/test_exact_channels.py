@@ -13,16 +13,21 @@ from itertools import product
 import grid_oracle as oracle
 import numpy as np
 import pytest
-from exact_channel_cases import FAMILIES, PRIOR, compare, exact, fit
+from exact_answer_cases import FAMILIES
+from exact_channel_cases import PRIOR, compare, exact, fit
 from statistical import Disagreement
 
 from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix.kernels import BetaKernel
 from sklearn_dpmix.mechanisms import (
+    FiniteChannelMechanism,
     HaarWaveletMechanism,
     PerturbedHistogramMechanism,
+    PiecewiseMechanism,
     RandomizedResponseMechanism,
     SmoothedHistogramMechanism,
+    SquareWaveMechanism,
+    UnaryEncodingMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Bins, Cells, Sources
@@ -49,6 +54,12 @@ NIGHTLY = {
     ("few-draws-beta", "neal5"),
     *product(("haar-beta, Pitman-Yor",), ("conditional", "cells")),
     ("few-draws-beta, Pitman-Yor", "cells"),
+    *product(("square-wave-beta",), ("neal5", "neal8")),
+    *product(("square-wave-normal",), ("neal5", "slice", "conditional", "neal8", "auto")),
+    *product(("piecewise-beta",), ("neal5", "conditional")),
+    *product(("designs", "bits"), ("neal5", "slice", "neal8")),
+    ("two-designs", "conditional"),
+    *product(("piecewise-normal", "two-bits"), ("auto",)),
 }
 MAIN = ("few-draws-beta", "beta")  # whose wrong oracles are in the default run
 COMBINATIONS = [
@@ -67,6 +78,13 @@ COMBINATIONS = [
     *product(("haar-beta, Pitman-Yor",), ("conditional", "cells")),
     ("few-draws-beta, Pitman-Yor", "cells"),
     ("categories, Pitman-Yor", "neal5"),
+    *product(("square-wave-beta",), ("neal5", "neal8", "auto")),
+    *product(("square-wave-normal",), ("neal5", "slice", "conditional", "neal8", "auto")),
+    *product(("piecewise-beta",), ("neal5", "conditional")),
+    *product(("designs",), ("neal5", "slice", "neal8", "conditional")),
+    *product(("bits",), ("neal5", "slice", "neal8", "auto")),
+    *product(("two-designs",), ("conditional", "mixing_measure")),
+    *product(("piecewise-normal", "two-bits"), ("auto",)),
 ]
 
 
@@ -184,6 +202,71 @@ def test_broken_samplers_are_rejected(family, twin):
     case = FAMILIES[family][name]
     is_kernel = isinstance(twin, BetaKernel)
     draws = fit(case._replace(kernel=twin) if is_kernel else case, "cells" if is_kernel else twin, 0)
+    with pytest.raises(Disagreement):
+        compare(*draws, exact(family, name), f"{family}, {name}")
+
+
+class NotClamped(SquareWaveMechanism):
+    """Records beyond a bound are never in the window."""
+
+    @compiled
+    def window(self, Z, i, j):
+        centre = self.middle[j] + (Z[i, j] - self.middle[j]) * self.shrink[i]
+        reach = self.half[j] * self.narrow[i]
+        return max(centre - reach, self.low[j]), min(centre + reach, self.high[j])
+
+
+class NearAndFarAlike(PiecewiseMechanism):
+    """Records are drawn from the kernel: the release says their cluster, and nothing more."""
+
+    @compiled
+    def impute(self, rng, kernel, Z, i, j, theta, k):
+        return kernel.draw(rng, theta, k, j)
+
+
+class AnswersFromTheLast(FiniteChannelMechanism):
+    """The matrix is read with its answers in the opposite order."""
+
+    @compiled
+    def log_category(self, Z, i, j, c):
+        return self.table[int(self.first[j]) + (c + 1) * int(self.n_answers[j]) - 1 - int(Z[i, j])]
+
+
+class QuestionsAlike(FiniteChannelMechanism):
+    """The first question's matrix is every question's."""
+
+    noised_kernels = frozenset({"categorical"})
+
+    @compiled
+    def answer(self, j, z, c):
+        return self.chances[c * int(self.n_answers[0]) + int(z)]
+
+
+class OwnBitForgotten(UnaryEncodingMechanism):
+    """A 0 where the true category's bit is costs nothing."""
+
+    @compiled
+    def log_category(self, Z, i, j, c):
+        return Z[i, self.n_bits + j] + max(self.log_one[i] * Z[i, self.size * j + c], 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("family", "sampler", "twin"),
+    [
+        ("square-wave-normal", "neal8", NotClamped),
+        ("piecewise-normal", "neal8", NearAndFarAlike),
+        ("designs", "neal8", AnswersFromTheLast),
+        ("bits", "neal8", OwnBitForgotten),
+        ("two-designs", "mixing_measure", QuestionsAlike),
+    ],
+)
+def test_broken_channels_are_rejected(family, sampler, twin):
+    """Catches a comparison that would not see a channel that is not the mechanism's."""
+    name, case = next(iter(FAMILIES[family].items()))
+    case = case._replace(mechanism=twin(**case.mechanism.get_params()))
+    draws = fit(case, sampler, 0)
     with pytest.raises(Disagreement):
         compare(*draws, exact(family, name), f"{family}, {name}")
 

@@ -10,6 +10,7 @@ from sklearn_dpmix.mechanisms import (
     BinomialMechanism,
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
+    FiniteChannelMechanism,
     GaussianMechanism,
     HaarWaveletMechanism,
     LaplaceMechanism,
@@ -17,6 +18,7 @@ from sklearn_dpmix.mechanisms import (
     MultivariateNormalMechanism,
     MultivariateTMechanism,
     PerturbedHistogramMechanism,
+    PiecewiseMechanism,
     PublishedScaleMechanism,
     RandomizedResponseMechanism,
     SmoothCauchyMechanism,
@@ -24,6 +26,8 @@ from sklearn_dpmix.mechanisms import (
     SmoothGaussianMechanism,
     SmoothLaplaceMechanism,
     SmoothStudentTMechanism,
+    SquareWaveMechanism,
+    UnaryEncodingMechanism,
     _elliptical,
 )
 from sklearn_dpmix.mechanisms._randomized_response import CELLS, integer_odds
@@ -214,6 +218,9 @@ def test_elliptical_noise_states_what_its_factor_has(cls, monkeypatch):
 
 BY_EPSILON = {
     "randomised response": lambda e: RandomizedResponseMechanism(e, 4),
+    "square wave": lambda e: SquareWaveMechanism(e),
+    "piecewise": lambda e: PiecewiseMechanism(e),
+    "unary": lambda e: UnaryEncodingMechanism(e, 4),
     "binomial": lambda e: BinomialMechanism(e, 5),
     "haar": lambda e: HaarWaveletMechanism(e, 2),
     "histogram": lambda e: PerturbedHistogramMechanism(e, 4, n_records=50),
@@ -237,6 +244,16 @@ def test_a_loss_is_stated_as_it_was_asked_for_or_refused_by_name(name):
             assert agrees(found[1].epsilon, mpf(epsilon))
             assert found[1].rho == inf or agrees(found[1].rho, mpf(epsilon) ** 2 / 2)
     assert n_right >= 5
+
+
+def test_a_matrix_states_its_largest_ratio_and_never_less():
+    """Of odds from even to e^700; what rounding may take is in it."""
+    for ratio in (1.0 + 1e-15, 1.0 + 1e-8, 1.5, 1e3, 1e300):
+        least = 1.0 / (1.0 + ratio)
+        matrix = [[1.0 - least, least], [least, 1.0 - least]]
+        true = mpmath.log(max(mpf(1.0 - least) / mpf(least), mpf(least) / mpf(1.0 - least)))
+        found = FiniteChannelMechanism(matrix).guarantee().epsilon
+        assert true <= found <= true * (1 + mpf(1e-9)) + mpf(1e-14)
 
 
 @pytest.mark.parametrize("multiplier", [1e-300, 1e-5, 1e300])

@@ -25,11 +25,15 @@ from sklearn_dpmix.kernels import BetaKernel, MultivariateNormalKernel, NormalKe
 from sklearn_dpmix.mechanisms import (
     AdditiveMechanism,
     DiscreteLaplaceMechanism,
+    FiniteChannelMechanism,
     GaussianMechanism,
     HaarWaveletMechanism,
     LaplaceMechanism,
+    PiecewiseMechanism,
     RandomizedResponseMechanism,
     SmoothedHistogramMechanism,
+    SquareWaveMechanism,
+    UnaryEncodingMechanism,
     compiled,
 )
 from sklearn_dpmix.metrics import coverage, hellinger_distance, mmd, posterior_ranks, rank_uniformity
@@ -89,6 +93,11 @@ def other_mechanisms() -> None:
     DiscreteLaplaceMechanism(epsilon=1.0, query=BoundedRecords((0, 1))).log_density([3], [[1.0], [2.0]])
     HaarWaveletMechanism(1.0, 4, calibration="butucea").guarantee()
     RandomizedResponseMechanism(1.0, 3).privatize([[0], [2]])
+    UnaryEncodingMechanism([1.0, 2.0], 3, kind="symmetric").privatize([[0], [2]], secure=True)
+    SquareWaveMechanism(1.0, bounds=[(0, 1), (0, 2)]).log_density([[0.5, 1.5]], [[0.5, 1.5]])
+    assert_type(PiecewiseMechanism(epsilon=1.0).guarantee(), PrivacyGuarantee)
+    assert_type(FiniteChannelMechanism.kuk(0.8, 0.2, n_draws=3), FiniteChannelMechanism)
+    FiniteChannelMechanism([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.0, 1.0]]]).privatize([[0, 1]])
     assert_type(SmoothedHistogramMechanism(20.0, 12, 60, n_records=500).smoothing_, float)
 
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from .._pointwise import mixture_log_likelihood, mixture_replicates, release_log_density, release_replicates
-from ..mechanisms import RandomizedResponseMechanism
+from ..mechanisms._categories import CategoryChannel
 from ..mechanisms._discrete import IntegerMechanism
 from ..samplers._simulator import Simulator
 from ..samplers._user_model import UserModel
@@ -13,7 +13,7 @@ from ._datatree import Contents
 from ._exp_family_inputs import check_bounds
 
 #: Mechanisms of integers: of a real record they release what is made of the integer next to it, half up.
-OF_INTEGERS = IntegerMechanism, RandomizedResponseMechanism
+OF_INTEGERS = IntegerMechanism, CategoryChannel
 
 
 class MixtureContents(Contents):

@@ -10,16 +10,20 @@ from ._discrete_laplace import DiscreteLaplaceMechanism
 from ._elliptical import MultivariateNormalMechanism
 from ._elliptical_laplace import MultivariateLaplaceMechanism
 from ._elliptical_t import MultivariateTMechanism
+from ._finite import FiniteChannelMechanism
 from ._gaussian import GaussianMechanism
 from ._haar import HaarWaveletMechanism
 from ._histogram import PerturbedHistogramMechanism, SmoothedHistogramMechanism
 from ._laplace import LaplaceMechanism
 from ._opendp import from_opendp
+from ._piecewise import PiecewiseMechanism
 from ._randomized_response import RandomizedResponseMechanism
 from ._smooth_gaussian import SmoothGaussianMechanism
 from ._smooth_laplace import SmoothLaplaceMechanism
 from ._smooth_published import PublishedScaleMechanism
 from ._smooth_student_t import SmoothCauchyMechanism, SmoothStudentTMechanism
+from ._square_wave import SquareWaveMechanism
+from ._unary import UnaryEncodingMechanism
 
 __all__ = [
     "AdditiveMechanism",
@@ -27,6 +31,7 @@ __all__ = [
     "BinomialMechanism",
     "DiscreteGaussianMechanism",
     "DiscreteLaplaceMechanism",
+    "FiniteChannelMechanism",
     "GaussianMechanism",
     "HaarWaveletMechanism",
     "LaplaceMechanism",
@@ -35,6 +40,7 @@ __all__ = [
     "MultivariateTMechanism",
     "NoNoise",
     "PerturbedHistogramMechanism",
+    "PiecewiseMechanism",
     "PublishedScaleMechanism",
     "RandomizedResponseMechanism",
     "RecordChannel",
@@ -43,6 +49,8 @@ __all__ = [
     "SmoothLaplaceMechanism",
     "SmoothStudentTMechanism",
     "SmoothedHistogramMechanism",
+    "SquareWaveMechanism",
+    "UnaryEncodingMechanism",
     "compiled",
     "from_opendp",
 ]

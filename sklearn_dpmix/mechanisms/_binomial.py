@@ -10,25 +10,24 @@ is Beta(a + k, b + m - k): every term is positive, and nothing is approximated.
 """
 
 from math import log
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from .._compiled import compiled, lower
-from .._parameters import check_array, check_bounds, positive_array, refuse_seed
+from .._parameters import check_array, check_bounds, one_a_record, positive_array, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._cells import MOST_LOSS, CellChannel
-from ._channel import RecordChannel
+from ._estimated import EstimatedChannel
 
 MAX_TRIALS = 1000  # P(z | k) is a table of a million numbers then, and takes seconds
 MAX_NUMBERS = 2**27  # of such tables together: a gigabyte
 
 
-class BinomialLikelihood(RecordChannel):
+class BinomialLikelihood(EstimatedChannel):
     """The channel as kernels see it that cannot integrate it: a density, and no more."""
 
     @compiled
@@ -125,13 +124,7 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
 
     def _rates(self, n_records, n_features):
         """(ε/m of a feature, 1 - q_hi and 2 q_hi - 1), each of shape (n_records, 1)."""
-        epsilon = self._losses()
-        if epsilon.shape not in ((1,), (n_records,)):
-            raise ValueError(
-                f"epsilon has shape {epsilon.shape}, but there are {n_records} records: give one number, "
-                "or one a record"
-            )
-        rate = np.broadcast_to(epsilon / (n_features * self._n_trials()), (n_records,))[:, None]
+        rate = one_a_record("epsilon", self._losses(), n_records)[:, None] / (n_features * self._n_trials())
         return rate, np.exp(-np.logaddexp(0.0, rate)), np.tanh(0.5 * rate)
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
@@ -218,35 +211,12 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
     # --- where a chain starts ----------------------------------------------------------------------------------------
 
     def _estimates(self, Z):
-        """Unbiased estimates of each record's u and, but for one trial, of u², (n, n_features) each."""
+        """Unbiased estimates of each record's u and, but for one trial, of u²."""
         m = self._n_trials()
         _, q, slope = self._rates(*Z.shape)
         slope = np.maximum(slope, 1e-100)  # whose square is no zero
         p, p_squared = Z / m, Z * (Z - 1.0) / (m * max(m - 1.0, 1.0))  # unbiased, both
-        return (p - q) / slope, (p_squared - 2.0 * q * p + q * q) / slope**2
-
-    def moments(self, Z: ArrayLike) -> Any:
-        """Mean and variance of the confidential records by feature: unbiased, then moved to where they can be.
-
-        One trial says nothing of the variance, which is then the uniform law's.
-        """
-        lo, hi = self.bounds_for(Z.shape[1]).T
-        u, u_squared = self._estimates(Z)
-        mean = u.mean(axis=0)
-        variance = u_squared.mean(axis=0) - mean**2 + (u.var(axis=0, ddof=1) / len(u) if len(u) > 1 else 0.0)
-        mean = np.clip(mean, 0.0, 1.0)
-        variance = np.clip(variance if self._n_trials() > 1 else 1.0 / 12.0, 0.0025, np.maximum(0.0025, mean - mean**2))
-        return lo + (hi - lo) * mean, (hi - lo) ** 2 * variance
-
-    def guess(self, Z: ArrayLike) -> Any:
-        """Records near which a chain may start: their estimates, shrunk to the moments and kept inside the bounds."""
-        lo, hi = self.bounds_for(Z.shape[1]).T
-        mean, variance = self.moments(Z)
-        estimate = (hi - lo) * self._estimates(Z)[0]
-        spread = estimate.std(axis=0)
-        shrink = np.minimum(np.sqrt(variance) / np.where(spread > 0, spread, 1.0), 1.0)
-        margin = 0.005 * (hi - lo)  # a beta density may be 0 or infinite on a bound
-        return np.clip(mean + (estimate - estimate.mean(axis=0)) * shrink, lo + margin, hi - margin)
+        return (p - q) / slope, (p_squared - 2.0 * q * p + q * q) / slope**2 if m > 1 else None
 
     # --- compiled: P(z | k) = C(m, z) q_hi^m · weight ----------------------------------------------------------------
 

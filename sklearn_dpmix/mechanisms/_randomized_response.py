@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
-from .._parameters import check_array, positive_array, refuse_seed
+from .._parameters import one_a_record, positive_array, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
-from ._channel import RecordChannel
+from ._categories import CategoryChannel
 
-#: Probabilities are multiples of 1/(K CELLS) under ``secure=True``.
+#: Probabilities of one of K values are multiples of 1/(K CELLS) under ``secure=True``.
 CELLS = 2**128
 
 
-class RandomizedResponseMechanism(RecordChannel):
+class RandomizedResponseMechanism(CategoryChannel):
     """Release a record's category c in 0..K-1 with probability e^ε/(e^ε + K - 1), else one of the others at random.
 
     A record of d categories spends ε/d on each.
@@ -50,7 +50,6 @@ class RandomizedResponseMechanism(RecordChannel):
     1.0
     """
 
-    piece_shape = "flat"
     noised_kernels = frozenset({"categorical"})
 
     @property
@@ -66,24 +65,9 @@ class RandomizedResponseMechanism(RecordChannel):
         positive_array("epsilon", self.epsilon)
         self._n_categories()
 
-    def _n_categories(self):
-        value = self.n_categories
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 2 <= value <= 2**31:
-            raise ValueError(f"n_categories must be an integer of at least 2, got n_categories={value!r}")
-        return int(value)
-
-    def _epsilons(self, n_records):
-        epsilon = np.atleast_1d(positive_array("epsilon", self.epsilon))
-        if epsilon.shape not in ((1,), (n_records,)):
-            raise ValueError(
-                f"epsilon has shape {epsilon.shape}, but there are {n_records} records: give one number, "
-                "or one a record"
-            )
-        return np.broadcast_to(epsilon, (n_records,))
-
     def log_probabilities(self, n_records: int, n_features: int) -> Any:
         """Log probabilities of the true category and of each other one, each of shape (n_records,)."""
-        epsilon = self._epsilons(n_records) / n_features
+        epsilon = one_a_record("epsilon", self.epsilon, n_records) / n_features
         rest = np.log1p((self._n_categories() - 1) * np.exp(-epsilon))
         return -rest, -epsilon - rest
 
@@ -91,28 +75,6 @@ class RandomizedResponseMechanism(RecordChannel):
         """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
         epsilon = float(np.max(positive_array("epsilon", self.epsilon)))
         return PrivacyGuarantee.pure(epsilon)
-
-    def _check_categories(self, X, name):
-        try:
-            X = check_array(X, dtype=np.float64, input_name=name, estimator=type(self).__name__)
-        except ValueError as error:
-            if "could not convert" not in str(error):
-                raise
-            raise ValueError(
-                f"{name} must hold categories, integers from 0 to n_categories - 1 = {self._n_categories() - 1}: "
-                f"encode text, e.g. by scikit-learn's OrdinalEncoder ({error})"
-            ) from None
-        self._check_values(X, name)
-        return X
-
-    def _check_values(self, X, name):
-        wrong = (X != np.floor(X)) | (X < 0) | (X >= self._n_categories())
-        if wrong.any():
-            i, j = np.argwhere(wrong)[0]
-            raise ValueError(
-                f"{name} must hold categories, integers from 0 to n_categories - 1 = {self._n_categories() - 1}, but "
-                f"row {i}, column {j} has {X[i, j]:g}: encode them, e.g. by scikit-learn's OrdinalEncoder"
-            )
 
     def check_release(self, Z: ArrayLike) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
@@ -147,7 +109,7 @@ class RandomizedResponseMechanism(RecordChannel):
         from secrets import randbelow
 
         n_records, n_features = X.shape
-        epsilon, K = self._epsilons(n_records) / n_features, self._n_categories()
+        epsilon, K = one_a_record("epsilon", self.epsilon, n_records) / n_features, self._n_categories()
         keeps = {one: integer_odds(one, K) for one in np.unique(epsilon).tolist()}
         released = X.copy()
         for i, j in np.ndindex(X.shape):
@@ -202,13 +164,15 @@ class RandomizedResponseMechanism(RecordChannel):
         return z + 0.5, inf, 0.0, self.log_other[i], 0.0, 0.0
 
 
-def integer_odds(epsilon, n_categories):
-    """Return t, with t/(K ``CELLS``) the probability of the true category: a little less than it should be.
+def integer_odds(epsilon, n_values, n_inside=1):
+    """Return t, with t/(n ``CELLS``) the probability of being inside: a little less than it should be.
 
-    The others share the rest evenly, so that the ratio t (K - 1)/(K ``CELLS`` - t) must be from 1 to e^ε.  It is at
+    It is shared evenly by k = ``n_inside`` of n values, the true category or a window, and what is left by the others,
+    so that the ratio of two values' probabilities, t (n - k)/(k (n ``CELLS`` - t)), must be from 1 to e^ε.  It is at
     most e^ε as t is rounded down, from an e^-ε that is rounded up, in whole numbers; and from 1 on with t at least
-    ``CELLS``, the even odds that are all that an ε below 2^-50 gets.  e^-ε is 2^-90 at least, so that each category is
+    k ``CELLS``, the even odds that are all that an ε below 2^-50 gets.  e^-ε is 2^-90 at least, so that each value is
     possible.
     """
     other = Fraction(max(exp(-epsilon) * (1.0 + 2.0**-50), 2.0**-90))
-    return max(floor(n_categories * CELLS / (1 + (n_categories - 1) * other)), CELLS)
+    odds = 1 + Fraction(n_values - n_inside, n_inside) * other
+    return max(floor(n_values * CELLS / odds), n_inside * CELLS)

@@ -12,6 +12,8 @@ from sklearn_dpmix import queries as q
 
 from .cases import Additive, Integers, neighbours
 from .other_cases import (
+    Answers,
+    Bits,
     Bounds,
     DrawnFromHistogram,
     Elliptical,
@@ -24,6 +26,7 @@ from .other_cases import (
     Secure,
     Smooth,
     Wavelets,
+    Windows,
 )
 
 #: What releases nothing by itself: bases of mechanisms and queries, the channel of records without noise, a decorator.
@@ -58,6 +61,16 @@ def local_cases():
     yield Finite("randomised response, two features", m.RandomizedResponseMechanism(2.0, 3), [[0, 1]], [[2, 2]], 3)
     yield Finite("binomial", m.BinomialMechanism(1.0, 3), [[-FAR]], [[FAR]], 4)
     yield Finite("binomial, two features", m.BinomialMechanism(1.0, 2), [[0, 0]], [[1, 1]], 3)
+    kuk = m.FiniteChannelMechanism.kuk(0.7, 0.3, n_draws=2)
+    yield Answers("finite channel, Kuk's cards", kuk, [[0]], [[1]], 3)
+    designs = [m.FiniteChannelMechanism.warner(0.7).matrix, m.FiniteChannelMechanism.forced_response(0.2, 0.4).matrix]
+    yield Answers("finite channel, two questions", m.FiniteChannelMechanism(designs), [[0, 0]], [[1, 1]], 2)
+    for kind in ("optimised", "symmetric"):
+        yield Bits(f"unary encoding, {kind}", m.UnaryEncodingMechanism(1.0, 3, kind), [[0]], [[2]])
+    yield Windows("square wave", m.SquareWaveMechanism(1.0), [[-FAR]], [[FAR]])
+    yield Windows("square wave, two features", m.SquareWaveMechanism(2.0, box), **wide)
+    yield Windows("piecewise", m.PiecewiseMechanism(1.0), [[-FAR]], [[FAR]])
+    yield Windows("piecewise, two features", m.PiecewiseMechanism(2.0, box), **wide)
     yield Wavelets("Haar", m.HaarWaveletMechanism(1.0, 1), [[0.1]], [[0.9]])
     yield Wavelets("Haar, butucea", m.HaarWaveletMechanism(8.0, 1, calibration="butucea"), [[0.1]], [[0.9]])
 

@@ -14,7 +14,7 @@ from .cases import TOO_SMALL, Additive, Case
 
 
 class Finite(Case):
-    """Randomised response and binomial counts: each of few outcomes, all of them looked at."""
+    """Randomised response, answers and binomial counts: each of few outcomes, all of them looked at."""
 
     def __init__(self, name, mechanism, first, second, n_values):
         super().__init__(name, mechanism, first, second)
@@ -32,6 +32,56 @@ class Finite(Case):
     def fit(self, Z, X):
         codes = (self.outcomes.max() + 1.0) ** np.arange(Z.shape[1])
         return measure.fit_of_counts(Z @ codes, self.outcomes @ codes, np.exp(self.log_law(self.outcomes, X)))
+
+    def weaker(self):
+        return clone(self.mechanism).set_params(epsilon=self.mechanism.epsilon / TOO_SMALL)
+
+
+class Answers(Finite):
+    """Any matrix of probabilities."""
+
+    def weaker(self):
+        matrix = np.asarray(self.mechanism.matrix) ** (1.0 / TOO_SMALL)
+        return clone(self.mechanism).set_params(matrix=matrix / matrix.sum(axis=-1, keepdims=True))
+
+
+class Bits(Finite):
+    """One category in several bits."""
+
+    def __init__(self, name, mechanism, first, second):
+        super().__init__(name, mechanism, first, second, 2)
+        self.outcomes = np.array(list(product(range(2), repeat=mechanism.n_categories)), dtype=np.float64)
+
+
+class Windows(Case):
+    """A number near the record, or else anywhere: one or two of them, features being independent."""
+
+    def sample(self, mechanism, X, n, rng):
+        return mechanism.privatize(np.tile(X, (n, 1)), random_state=rng)
+
+    def log_law(self, Z, X):
+        return self.mechanism.log_density(Z, np.tile(X, (len(Z), 1)))
+
+    def _line(self, j, n):
+        """Releases of a feature, up to the ends of what there can be, and a mechanism of that feature alone."""
+        d, (lo, hi) = self.first.shape[1], self.mechanism.bounds_for(self.first.shape[1])[j]
+        alone = clone(self.mechanism).set_params(epsilon=self.mechanism.epsilon / d, bounds=(lo, hi))
+        _, a, h = alone._windows(1, 1)
+        reach = 0.5 * (hi - lo) * float((a + h).item())
+        return 0.5 * (lo + hi) + reach * np.linspace(-1.0, 1.0, n), alone
+
+    def from_law(self, epsilon, delta):
+        lines = [self._line(j, 401)[0] for j in range(self.first.shape[1])]
+        Z = np.array(list(product(*lines)))
+        return float(np.max(np.abs(self.log_law(Z, self.first) - self.log_law(Z, self.second))))
+
+    def fit(self, Z, X):
+        found = []
+        for j in range(X.shape[1]):
+            line, alone = self._line(j, 200_001)
+            log_density = alone.log_density(line[:, None], np.full((len(line), 1), X[0, j]))
+            found.append(measure.fit_of_continuous(Z[:, j], measure.table_cdf(line, log_density)))
+        return min(1.0, len(found) * min(found))
 
     def weaker(self):
         return clone(self.mechanism).set_params(epsilon=self.mechanism.epsilon / TOO_SMALL)

@@ -88,6 +88,22 @@ RELEASES: dict[str, Subject] = {
     "RandomizedResponseMechanism": Subject(
         mechanisms.RandomizedResponseMechanism, lambda: {"epsilon": 1.0, "n_categories": 3}, releasing(whole, whole)
     ),
+    "SquareWaveMechanism": Subject(
+        mechanisms.SquareWaveMechanism, lambda: {"epsilon": 2.0, "bounds": (0, 1)}, releasing(column, column)
+    ),
+    "PiecewiseMechanism": Subject(
+        mechanisms.PiecewiseMechanism, lambda: {"epsilon": 2.0, "bounds": (0, 1)}, releasing(column, column)
+    ),
+    "FiniteChannelMechanism": Subject(
+        mechanisms.FiniteChannelMechanism,
+        lambda: {"matrix": [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]},
+        releasing(whole, whole),
+    ),
+    "UnaryEncodingMechanism": Subject(
+        mechanisms.UnaryEncodingMechanism,
+        lambda: {"epsilon": 1.0, "n_categories": 3, "kind": "optimised"},
+        releasing(whole, lambda: released(mechanisms.UnaryEncodingMechanism(1.0, 3), whole())),
+    ),
     "PerturbedHistogramMechanism": Subject(
         mechanisms.PerturbedHistogramMechanism,
         lambda: {"epsilon": 1.0, "n_bins": 4, "n_records": 12, "bounds": (0, 1), "noise": "laplace"},

@@ -1,0 +1,92 @@
+"""Channels of categories 0..K-1: what they take, and where a chain starts."""
+
+from math import floor, inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._compiled import compiled
+from .._parameters import check_array, is_integer
+from ._channel import RecordChannel
+
+
+class CategoryChannel(RecordChannel):
+    """Base class.  A subclass has ``n_categories``; category c stands for the records in (c - ½, c + ½)."""
+
+    piece_shape = "flat"
+    n_categories: int | None
+    #: More are a slip
+    most_categories = 2**31
+
+    def _n_categories(self):
+        value = self.n_categories
+        if not is_integer(value) or not 2 <= value <= self.most_categories:
+            raise ValueError(
+                f"n_categories must be an integer from 2 to {self.most_categories}, got n_categories={value!r}"
+            )
+        return int(value)
+
+    def _check_categories(self, X, name):
+        try:
+            X = check_array(X, dtype=np.float64, input_name=name, estimator=type(self).__name__)
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+            raise ValueError(
+                f"{name} must hold categories, integers from 0 to n_categories - 1 = {self._n_categories() - 1}: "
+                f"encode text, e.g. by scikit-learn's OrdinalEncoder ({error})"
+            ) from None
+        self._check_values(X, name)
+        return X
+
+    def _check_values(self, X, name):
+        wrong = (X != np.floor(X)) | (X < 0) | (X >= self._n_categories())
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"{name} must hold categories, integers from 0 to n_categories - 1 = {self._n_categories() - 1}, but "
+                f"row {i}, column {j} has {X[i, j]:g}: encode them, e.g. by scikit-learn's OrdinalEncoder"
+            )
+
+
+class IndirectChannel(CategoryChannel):
+    """Base class of those whose releases are no categories themselves: one piece a category.
+
+    A subclass lowers the field ``size``, K, and defines the compiled ``log_category(self, Z, i, j, c)``, the log
+    probability of feature j of release i given category c; and ``_shares(Z)``, rough shares (n_features, K) of the
+    categories, and ``_chances(Z, j)``, how likely each category makes feature j of each release, (n, K).
+    """
+
+    def _shares(self, Z):
+        raise NotImplementedError
+
+    def _chances(self, Z, j):
+        raise NotImplementedError
+
+    def moments(self, Z: ArrayLike) -> Any:
+        """Mean and variance of the confidential categories by feature, from rough shares."""
+        c, shares = np.arange(self._n_categories()), self._shares(Z)
+        mean = shares @ c
+        return mean, shares @ c**2 - mean**2 + 1.0 / 12.0
+
+    def guess(self, Z: ArrayLike) -> Any:
+        """(n, n_features) categories near which a chain may start: the most probable ones."""
+        best = [np.argmax(self._chances(Z, j) * share, axis=1) for j, share in enumerate(self._shares(Z))]
+        return np.column_stack(best).astype(np.float64)
+
+    # --- compiled ----------------------------------------------------------------------------------------------------
+
+    @compiled
+    def log_channel(self, Z, i, j, y):
+        return self.log_category(Z, i, j, int(min(max(floor(y + 0.5), 0.0), self.size - 1.0)))
+
+    @compiled
+    def n_pieces(self):
+        return self.size
+
+    @compiled
+    def piece(self, Z, i, j, p):
+        """Those around a category; what is below the first and above the last counts as it."""
+        lo, hi = p - 0.5 if p > 0 else -inf, p + 0.5 if p < self.size - 1 else inf
+        return lo, hi, 0.0, self.log_category(Z, i, j, p), 0.0, 0.0

@@ -1,0 +1,160 @@
+"""Matrices of the designs of randomised response that surveys use."""
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import comb
+
+from .._parameters import is_real, positive_integer, positive_number
+
+#: By how much a row of probabilities may miss 1, from rounding
+ROUNDING = 1e-9
+
+
+class SurveyDesigns:
+    """Constructors of a class with the parameter ``matrix``, a row for each true category; 0 is a no, and 1 a yes."""
+
+    def __init__(self, matrix: Any = None) -> None:
+        self.matrix = matrix
+
+    @classmethod
+    def warner(cls, p: float) -> Self:
+        """Asked is "do you have A?" with probability p, or else "do you not have A?" (Warner 1965).
+
+        Parameters
+        ----------
+        p : float
+
+        Returns
+        -------
+        mechanism : FiniteChannelMechanism
+
+        Examples
+        --------
+        >>> from sklearn_dpmix.mechanisms import FiniteChannelMechanism
+        >>> FiniteChannelMechanism.warner(0.75).matrix
+        array([[0.75, 0.25],
+               [0.25, 0.75]])
+        """
+        p = _probability("p", p)
+        return cls._yes(1.0 - p, p)
+
+    @classmethod
+    def forced_response(cls, p_yes: float, p_no: float) -> Self:
+        """Told to say yes with probability p_yes, no with p_no, and the truth otherwise (Boruch 1971).
+
+        Parameters
+        ----------
+        p_yes, p_no : float
+
+        Returns
+        -------
+        mechanism : FiniteChannelMechanism
+
+        Examples
+        --------
+        Two dice: yes on 2, 3 and 4, no on 11 and 12.
+
+        >>> from sklearn_dpmix.mechanisms import FiniteChannelMechanism
+        >>> FiniteChannelMechanism.forced_response(1 / 6, 1 / 12).matrix.round(3)
+        array([[0.833, 0.167],
+               [0.083, 0.917]])
+        """
+        p_yes, p_no = _probability("p_yes", p_yes), _probability("p_no", p_no)
+        if p_yes + p_no > 1.0 + ROUNDING:
+            raise ValueError(
+                f"p_yes and p_no must sum to at most 1, got p_yes={p_yes!r} and p_no={p_no!r}: what is left is the "
+                "probability of the truth"
+            )
+        return cls._yes(p_yes, 1.0 - p_no)
+
+    @classmethod
+    def unrelated_question(cls, p: float, prevalence: float) -> Self:
+        """Asked is the question with probability p, or else a harmless one (Greenberg et al. 1969).
+
+        Parameters
+        ----------
+        p : float
+        prevalence : float
+            Probability of a yes to the harmless question, which is known (a birthday in March, say).
+
+        Returns
+        -------
+        mechanism : FiniteChannelMechanism
+
+        Examples
+        --------
+        >>> from sklearn_dpmix.mechanisms import FiniteChannelMechanism
+        >>> FiniteChannelMechanism.unrelated_question(0.7, 0.5).matrix.round(3)
+        array([[0.85, 0.15],
+               [0.15, 0.85]])
+        """
+        p, prevalence = _probability("p", p), _probability("prevalence", prevalence)
+        return cls._yes((1.0 - p) * prevalence, p + (1.0 - p) * prevalence)
+
+    @classmethod
+    def kuk(cls, p_yes: float, p_no: float, n_draws: int = 1) -> Self:
+        """Said is how many red cards were drawn, with replacement, from the deck of the true answer (Kuk 1990).
+
+        Parameters
+        ----------
+        p_yes, p_no : float
+            Share of red cards in the deck of those whose answer is yes, and no.
+        n_draws : int, default=1
+            Cards that are drawn: answers are 0..n_draws.
+
+        Returns
+        -------
+        mechanism : FiniteChannelMechanism
+
+        Examples
+        --------
+        >>> from sklearn_dpmix.mechanisms import FiniteChannelMechanism
+        >>> FiniteChannelMechanism.kuk(0.8, 0.2, n_draws=2).matrix.round(2)
+        array([[0.64, 0.32, 0.04],
+               [0.04, 0.32, 0.64]])
+        """
+        n = positive_integer("n_draws", n_draws, most=1000)
+        p, k = np.array([[_probability("p_no", p_no)], [_probability("p_yes", p_yes)]]), np.arange(n + 1)
+        return cls(comb(n, k) * p**k * (1.0 - p) ** (n - k))
+
+    @classmethod
+    def k_ary(cls, epsilon: float, n_categories: int) -> Self:
+        """The true category with probability e^ε/(e^ε + K - 1), or else one of the others at random.
+
+        The law of :class:`RandomizedResponseMechanism` on one feature.
+
+        Parameters
+        ----------
+        epsilon : float
+        n_categories : int
+            K, at least 2.
+
+        Returns
+        -------
+        mechanism : FiniteChannelMechanism
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_dpmix.mechanisms import FiniteChannelMechanism
+        >>> FiniteChannelMechanism.k_ary(np.log(2), 3).matrix.round(3)
+        array([[0.5 , 0.25, 0.25],
+               [0.25, 0.5 , 0.25],
+               [0.25, 0.25, 0.5 ]])
+        """
+        other = np.exp(-positive_number("epsilon", epsilon))
+        n = positive_integer("n_categories", n_categories, least=2, most=10_000)
+        return cls(np.where(np.eye(n) > 0.0, 1.0, other) / (1.0 + (n - 1) * other))
+
+    @classmethod
+    def _yes(cls, given_no, given_yes):
+        """Probabilities of a yes."""
+        yes = np.array([given_no, given_yes])
+        return cls(np.column_stack([1.0 - yes, yes]))
+
+
+def _probability(name, value):
+    if not is_real(value) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} must be a probability from 0 to 1, got {name}={value!r}")
+    return float(value)

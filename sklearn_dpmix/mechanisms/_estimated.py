@@ -1,0 +1,40 @@
+"""Where a chain starts under a channel that has unbiased estimates of bounded records and of their squares."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._channel import RecordChannel
+
+
+class EstimatedChannel(RecordChannel):
+    """Base class of such channels.
+
+    A subclass defines ``bounds_for(n_features)`` and ``_estimates(Z)``: estimates of each record u on [0, 1] and of u²,
+    (n, n_features) each; None in place of the second where the release says nothing of the variance, which is then
+    taken for the uniform law's.
+    """
+
+    def _estimates(self, Z):
+        raise NotImplementedError
+
+    def moments(self, Z: ArrayLike) -> Any:
+        """Mean and variance of the confidential records by feature: unbiased, then moved to where they can be."""
+        lo, hi = self.bounds_for(Z.shape[1]).T
+        u, u_squared = self._estimates(Z)
+        mean, spread = u.mean(axis=0), u.var(axis=0, ddof=1) / len(u) if len(u) > 1 else 0.0
+        variance = 1.0 / 12.0 if u_squared is None else u_squared.mean(axis=0) - mean**2 + spread
+        mean = np.clip(mean, 0.0, 1.0)
+        variance = np.clip(variance, 0.0025, np.maximum(0.0025, mean - mean**2))
+        return lo + (hi - lo) * mean, (hi - lo) ** 2 * variance
+
+    def guess(self, Z: ArrayLike) -> Any:
+        """Records near which a chain may start: their estimates, shrunk to the moments and kept inside the bounds."""
+        lo, hi = self.bounds_for(Z.shape[1]).T
+        mean, variance = self.moments(Z)
+        estimate = (hi - lo) * self._estimates(Z)[0]
+        spread = estimate.std(axis=0)
+        shrink = np.minimum(np.sqrt(variance) / np.where(spread > 0, spread, 1.0), 1.0)
+        margin = 0.005 * (hi - lo)  # a beta density may be 0 or infinite on a bound
+        return np.clip(mean + (estimate - estimate.mean(axis=0)) * shrink, lo + margin, hi - margin)

@@ -1,0 +1,203 @@
+"""Unary encoding: a bit for each category, each flipped at random (Erlingsson et al. 2014; Wang et al. 2017)."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from .._compiled import compiled, lower
+from .._parameters import check_array, one_a_record, positive_array, refuse_seed
+from .._random import as_generator
+from .._typing import Array, Floats, Seed
+from ..privacy import PrivacyGuarantee
+from ._categories import IndirectChannel
+from ._randomized_response import CELLS, integer_odds
+
+
+class UnaryEncodingMechanism(IndirectChannel):
+    r"""Release K bits of a category 0..K-1: 1 with probability p for its own bit, with probability q for the others.
+
+    "optimised" has p = 1/2 and q = 1/(e^ε + 1), "symmetric" p = 1 - q = e^(ε/2)/(e^(ε/2) + 1), the permanent bits of
+    RAPPOR.  Between two categories two bits differ, so that two probabilities of a release have a ratio of at most
+    p (1 - q)/(q (1 - p)) = e^ε, attained where one of these bits is 1 and the other 0.  A record of d categories spends
+    ε/d on each, and has d K bits.
+
+    With ``kernel="categorical"`` the posterior is exact.  Sampling costs in proportion to K a record.
+
+    Parameters
+    ----------
+    epsilon : float or array of shape (n_records,)
+        Privacy loss of a record; an array gives every record its own.
+    n_categories : int
+        K, from 2 to 10,000.
+    kind : {"optimised", "symmetric"}, default="optimised"
+
+    Raises
+    ------
+    ValueError
+        On use, for a parameter out of range; for records that are no categories, and releases that are no bits.
+
+    References
+    ----------
+    Wang, Blocki, Li, Jha (2017), Locally differentially private protocols for frequency estimation; Erlingsson, Pihur,
+    Korolova (2014), RAPPOR.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix.mechanisms import UnaryEncodingMechanism
+    >>> mechanism = UnaryEncodingMechanism(epsilon=4.0, n_categories=3)
+    >>> mechanism.privatize(np.array([[0], [2]]), random_state=0)
+    array([[0., 0., 0.],
+           [1., 0., 0.]])
+    >>> mechanism.guarantee().epsilon
+    4.0
+    """
+
+    most_categories = 10_000  # bits a record
+
+    def __init__(
+        self, epsilon: ArrayLike | None = None, n_categories: int | None = None, kind: str = "optimised"
+    ) -> None:
+        self.epsilon = epsilon
+        self.n_categories = n_categories
+        self.kind = kind
+
+    def check(self, n_features: int | None = None) -> None:
+        positive_array("epsilon", self.epsilon)
+        self._n_categories()
+        self._is_symmetric()
+
+    def _is_symmetric(self):
+        if not isinstance(self.kind, str) or self.kind not in ("optimised", "symmetric"):
+            raise ValueError(f'kind must be "optimised" or "symmetric", got kind={self.kind!r}')
+        return self.kind == "symmetric"
+
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
+        """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
+        return PrivacyGuarantee.pure(float(np.max(positive_array("epsilon", self.epsilon))))
+
+    def n_features(self, n_released: int) -> int:
+        size = self._n_categories()
+        if n_released == 0 or n_released % size:
+            raise ValueError(
+                f"Z has {n_released} columns, but each category is released as n_categories={size} bits: pass them "
+                "all, those of one feature after those of another"
+            )
+        return n_released // size
+
+    def _log_odds(self, n_records, n_features):
+        """Log odds of a 1 for the true category and for another, each of shape (n_records, 1)."""
+        epsilon = one_a_record("epsilon", self.epsilon, n_records)[:, None] / n_features
+        return (0.5 * epsilon, -0.5 * epsilon) if self._is_symmetric() else (np.zeros_like(epsilon), -epsilon)
+
+    # --- releases ----------------------------------------------------------------------------------------------------
+
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
+        """Release bits for each category.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features), integers 0..K-1
+        random_state : int, Generator, RandomState or None
+            For simulation.  A seed that made noise is a secret.
+        secure : bool, default=False
+            Draw from the operating system's entropy (``secrets``), with probabilities rounded in favour of privacy.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_records, n_features K), of 0 and 1
+        """
+        X = self._check_categories(X, "X")
+        own = (X[..., None] == np.arange(self._n_categories())).reshape(len(X), -1)
+        refuse_seed(secure, random_state)
+        log_own, log_other = self._log_odds(*X.shape)
+        if secure:
+            return _securely(own, log_own[:, 0], log_other[:, 0])
+        p = expit(np.where(own, log_own, log_other))
+        return (as_generator(random_state).random(own.shape) < p).astype(np.float64)
+
+    def check_release(self, Z: ArrayLike) -> None:
+        """Raise ValueError where Z cannot be a release of this mechanism."""
+        self.n_features(Z.shape[1])
+        wrong = np.asarray((Z != 0.0) & (Z != 1.0))
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"Z must hold bits, 0 or 1, n_categories of them for each category, but row {i}, column {j} has "
+                f"{Z[i, j]:g}"
+            )
+
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
+        """Log probability of each release given its confidential record.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n_records, n_features K), of 0 and 1
+        X : array-like of shape (n_records, n_features), integers 0..K-1
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_records,)
+        """
+        Z = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__)
+        X = self._check_categories(X, "X")
+        self.check_release(Z)
+        if Z.shape != (len(X), X.shape[1] * self._n_categories()):
+            raise ValueError(
+                f"Z has shape {Z.shape}, but X {X.shape}: give n_categories={self._n_categories()} bits for each "
+                "category of a record"
+            )
+        own = (X[..., None] == np.arange(self._n_categories())).reshape(Z.shape)
+        log_odds = np.where(own, *self._log_odds(*X.shape))
+        return (Z * log_odds - np.logaddexp(0.0, log_odds)).sum(axis=1)
+
+    def encode(self, Z: ArrayLike) -> Any:
+        """The bits, and for each feature their log probability if none were the true category's."""
+        n_features = self.n_features(Z.shape[1])
+        _, log_odds = self._log_odds(len(Z), n_features)
+        ones = Z.reshape(len(Z), n_features, -1).sum(axis=2)
+        encoded = np.hstack([Z, ones * log_odds - self._n_categories() * np.logaddexp(0.0, log_odds)])
+        encoded.flags.writeable = False
+        return encoded
+
+    # --- where a chain starts ----------------------------------------------------------------------------------------
+
+    def _shares(self, Z):
+        """From frequencies of ones, each of which is q + (p - q) times a share."""
+        n_features = self.n_features(Z.shape[1])
+        p, q = (expit(one).mean() for one in self._log_odds(len(Z), n_features))
+        shares = (Z.mean(axis=0).reshape(n_features, -1) - q) / max(p - q, 1e-100)
+        shares = np.clip(shares, 1e-3, 1.0)
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    def _chances(self, Z, j):
+        n_features, size = self.n_features(Z.shape[1]), self._n_categories()
+        log_own, log_other = self._log_odds(len(Z), n_features)
+        return np.exp((log_own - log_other) * (Z[:, size * j : size * (j + 1)] - 1.0))
+
+    # --- compiled ----------------------------------------------------------------------------------------------------
+
+    def _lower(self, *, n_records, n_features, **context):
+        own, other = (one[:, 0] for one in self._log_odds(n_records, n_features))
+        flat = np.logaddexp(0.0, other) - np.logaddexp(0.0, own)
+        fields = {"size": self._n_categories(), "n_bits": n_features * self._n_categories()}
+        return lower(type(self), fields | {"log_one": flat + own - other, "log_zero": flat})
+
+    @compiled
+    def log_category(self, Z, i, j, c):
+        log_own = self.log_one[i] if Z[i, self.size * j + c] > 0.5 else self.log_zero[i]
+        return Z[i, self.n_bits + j] + log_own
+
+
+def _securely(own, log_own, log_other):
+    """Odds are rounded towards even ones, in favour of privacy; even ones are exact."""
+    from secrets import randbelow
+
+    released = np.zeros(own.shape)
+    for i, k in np.ndindex(own.shape):
+        log_odds = log_own[i] if own[i, k] else log_other[i]
+        likelier = randbelow(2 * CELLS) < (integer_odds(abs(log_odds), 2) if log_odds else CELLS)
+        released[i, k] = likelier if log_odds >= 0.0 else not likelier
+    return released

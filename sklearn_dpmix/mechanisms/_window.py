@@ -1,0 +1,229 @@
+"""Channels that release a number near the record, or else anywhere: density p in a window around it, q elsewhere.
+
+On [-1, 1], where t is the record and v what is released of it,
+
+    q(v | t) = p  where |v - a t| <= h,   p e^-ε  elsewhere on [-a - h, a + h],    1/p = 2h + 2a e^-ε,
+
+since the window has length 2h and the rest 2a.  A mechanism is a choice of a >= 1 and h for each ε: any of them is
+ε-DP, and attains it.  As a function of the record the channel is flat inside and outside of |t - v/a| <= h/a, so that
+
+    g(z | θ) = q + (p - q) ∫_window f(y | θ) dy
+
+takes one interval of the kernel's distribution function.
+"""
+
+from math import exp, inf, log1p
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._compiled import compiled, lower
+from .._parameters import check_array, check_bounds, one_a_record, positive_array, refuse_seed
+from .._random import as_generator
+from .._typing import Array, Floats, Seed
+from ..privacy import PrivacyGuarantee
+from ._estimated import EstimatedChannel
+from ._randomized_response import CELLS, integer_odds
+
+#: Cells of equal size that what can be released is cut into under ``secure=True``
+N_CELLS = 2**60
+#: A window is at least so many times as wide as the gaps between floating-point numbers at the bounds
+FINEST = 2.0**16
+#: Room for the rounding of releases, as a share of their range
+ROUNDING = 1e-9
+
+
+class WindowChannel(EstimatedChannel):
+    """Base class.  A subclass has ``epsilon`` and ``bounds``, and defines ``_window(epsilon)``, a and h of ε's."""
+
+    piece_shape = "flat"
+    clamp = True
+    epsilon: ArrayLike | None
+    bounds: ArrayLike | None
+
+    def _window(self, epsilon):
+        raise NotImplementedError
+
+    # --- parameters --------------------------------------------------------------------------------------------------
+
+    def check(self, n_features: int | None = None) -> None:
+        positive_array("epsilon", self.epsilon)
+        self.bounds_for(n_features)
+
+    def bounds_for(self, n_features: int | None) -> Floats | None:
+        return check_bounds(self.bounds, n_features)
+
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
+        """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
+        return PrivacyGuarantee.pure(float(np.max(positive_array("epsilon", self.epsilon))))
+
+    def _middles(self, n_features):
+        """Middle and half the width of each feature's bounds, (n_features,) each."""
+        lo, hi = self.bounds_for(n_features).T
+        return 0.5 * lo + 0.5 * hi, 0.5 * (hi - lo)
+
+    def _windows(self, n_records, n_features):
+        """(ε, a, h) of a feature, each of shape (n_records, 1)."""
+        epsilon = one_a_record("epsilon", self.epsilon, n_records)[: np.size(self.epsilon), None] / n_features
+        bounds = self.bounds_for(n_features)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            a, h = self._window(epsilon)
+            reach = np.max(a + h) * np.max(np.abs(bounds))
+            narrowest = np.min(h / a) * np.min(bounds[:, 1] - bounds[:, 0])
+        if not reach < 1e300:
+            raise ValueError(
+                f"{type(self).__name__} with epsilon={self.epsilon!r} has noise beyond floating point: epsilon must be "
+                "nearer 1"
+            )
+        if not narrowest > FINEST * np.spacing(np.max(np.abs(bounds))):
+            raise ValueError(
+                f"{type(self).__name__} with epsilon={self.epsilon!r} has a window of width {narrowest:.2g}, which "
+                f"floating-point numbers between bounds={self.bounds!r} hardly tell from a point: such a release hides "
+                "nothing; use a smaller epsilon"
+            )
+        return tuple(np.broadcast_to(one, (n_records, 1)) for one in (epsilon, a, h))
+
+    # --- releases ----------------------------------------------------------------------------------------------------
+
+    def _on_line(self, X):
+        """Records on [-1, 1]."""
+        X = check_array(X, dtype=np.float64, input_name="X", estimator=type(self).__name__)
+        middle, half = self._middles(X.shape[1])
+        return np.clip((X - middle) / half, -1.0, 1.0)
+
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
+        """Release a number for each value.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+        random_state : int, Generator, RandomState or None
+            For simulation.  A seed that made noise is a secret.
+        secure : bool, default=False
+            Draw from the operating system's entropy (``secrets``) one of 2^60 numbers, with probabilities rounded in
+            favour of privacy.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_records, n_features)
+        """
+        t = self._on_line(X)
+        epsilon, a, h = self._windows(*t.shape)
+        refuse_seed(secure, random_state)
+        if secure:
+            v = self._secure(t, epsilon, a, h)
+        else:
+            rng = as_generator(random_state)
+            inside = rng.random(t.shape) * (h + a * np.exp(-epsilon)) < h
+            u = 2.0 * rng.random(t.shape) - 1.0
+            outside = a * u + np.where(u < t, -h, h)  # the rest, closed up, has length 2a, and its gap at a t
+            v = np.where(inside, a * t + h * u, outside)
+        middle, half = self._middles(t.shape[1])
+        return middle + half * v
+
+    def _secure(self, t, epsilon, a, h):
+        """The window is of as many cells for every record, and begins at one of them."""
+        from secrets import randbelow
+
+        v = np.empty(t.shape)
+        for i, j in np.ndindex(t.shape):
+            n_inside = max(int(N_CELLS * (h[i, 0] / (a[i, 0] + h[i, 0]))), 1)
+            first = min(int(0.5 * (t[i, j] + 1.0) * (N_CELLS - n_inside)), N_CELLS - n_inside)
+            if randbelow(N_CELLS * CELLS) < integer_odds(epsilon[i, 0], N_CELLS, n_inside):
+                cell = first + randbelow(n_inside)
+            else:
+                cell = randbelow(N_CELLS - n_inside)
+                cell += n_inside if cell >= first else 0
+            v[i, j] = (a[i, 0] + h[i, 0]) * ((2 * cell + 1 - N_CELLS) / N_CELLS)
+        return v
+
+    def check_release(self, Z: ArrayLike) -> None:
+        """Raise ValueError where Z cannot be a release of this mechanism."""
+        n_features = Z.shape[1]
+        _, a, h = self._windows(*Z.shape)
+        middle, half = self._middles(n_features)
+        wrong = np.abs(Z - middle) > half * ((1.0 + ROUNDING) * (a + h))
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0]
+            reach = half[j] * (a + h)[i, 0]
+            raise ValueError(
+                f"Z must lie in [{middle[j] - reach:g}, {middle[j] + reach:g}], all that {self!r} releases, but row "
+                f"{i}, column {j} has {Z[i, j]:g}: pass the release as it was published, with the epsilon and the "
+                "bounds that it was made with"
+            )
+
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
+        """Log density of each release given its confidential record, summed over features.
+
+        Parameters
+        ----------
+        Z, X : array-like of shape (n_records, n_features)
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_records,)
+        """
+        Z, t = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__), self._on_line(X)
+        if Z.shape != t.shape:
+            raise ValueError(f"Z has shape {Z.shape}, but X {t.shape}: give one release a record")
+        self.check_release(Z)
+        epsilon, a, h = self._windows(*t.shape)
+        middle, half = self._middles(t.shape[1])
+        away = np.abs((Z - middle) / half - a * t) > h
+        return (-np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon * away - np.log(half)).sum(axis=1)
+
+    def _estimates(self, Z):
+        """Unbiased: E v = k a t, E v² = k (a² t² + h²/3) + (1 - k)(a + h)²/3, k the share drawn around the record."""
+        epsilon, a, h = self._windows(*Z.shape)
+        middle, half = self._middles(Z.shape[1])
+        v, k = (Z - middle) / half, -h * np.expm1(-epsilon) / (h + a * np.exp(-epsilon))
+        t = v / (k * a)
+        t_squared = (v**2 - (k * h**2 + (1.0 - k) * (a + h) ** 2) / 3.0) / (k * a**2)
+        return 0.5 * (t + 1.0), 0.25 * (t_squared + 2.0 * t + 1.0)
+
+    # --- compiled ----------------------------------------------------------------------------------------------------
+
+    def _lower(self, *, n_records, n_features, **context):
+        epsilon, a, h = (column[:, 0] for column in self._windows(n_records, n_features))
+        middle, half = self._middles(n_features)
+        lo, hi = self.bounds_for(n_features).T
+        log_outside = -np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon
+        fields = {"low": lo, "high": hi, "middle": middle, "half": half, "log_half": np.log(half)}
+        fields |= {"shrink": 1.0 / a, "narrow": h / a, "loss": epsilon, "gain": np.expm1(epsilon)}
+        return lower(type(self), fields | {"log_outside": log_outside})
+
+    @compiled
+    def window(self, Z, i, j):
+        """Records that the release is near to; all beyond a bound that is one of them are, too."""
+        centre = self.middle[j] + (Z[i, j] - self.middle[j]) * self.shrink[i]
+        reach, low, high = self.half[j] * self.narrow[i], self.low[j], self.high[j]
+        lo = min(centre - reach, high) if centre - reach > low else -inf
+        hi = max(centre + reach, low) if centre + reach < high else inf
+        return lo, hi
+
+    @compiled
+    def log_channel(self, Z, i, j, y):
+        lo, hi = self.window(Z, i, j)
+        return self.log_outside[i] - self.log_half[j] + (self.loss[i] if lo <= y <= hi else 0.0)
+
+    @compiled
+    def n_pieces(self):
+        return 3
+
+    @compiled
+    def piece(self, Z, i, j, p):
+        """Below the window, in it, above it."""
+        lo, hi = self.window(Z, i, j)
+        outside = self.log_outside[i] - self.log_half[j]
+        if p == 0:
+            return -inf, lo, 0.0, outside, 0.0, 0.0
+        if p == 1:
+            return lo, hi, 0.0, outside + self.loss[i], 0.0, 0.0
+        return hi, inf, 0.0, outside, 0.0, 0.0
+
+    @compiled
+    def log_marginal(self, kernel, Z, i, j, theta, k):
+        """The window's mass counts e^ε times: one interval in place of three."""
+        lo, hi = self.window(Z, i, j)
+        mass = exp(kernel.log_tilted_mass(theta, k, j, lo, hi, 0.0, 0.0, 0.0))
+        return self.log_outside[i] - self.log_half[j] + log1p(self.gain[i] * mass)
