@@ -1,4 +1,4 @@
-"""Do default fits mix?  ``python -m benchmarks.mixing [--records 100 3000] [--features 2] [--parts]`` writes docs/mixing.md.
+"""Do default fits mix?  ``python -m benchmarks.mixing`` writes docs/mixing.md, or the parts of it that are asked for.
 
 Ordinary populations, bounds (0, 100), default kernel, bounds and schedule: of each fit the worst R-hat, the smallest
 effective sample size (of 4000 draws) and the processor's seconds once compiled.

@@ -141,11 +141,12 @@ FAMILIES |= {
         ),
         "three, a yes or no": answers((1, 1, 0), [FORCED], 0.5, {}, alpha=2.0),
     },
-    "two-designs": {  # no more answers than categories
+    "two-designs": {
         "three": answers(
             ((0, 1), (0, 1), (1, 1)), [WARNER, FORCED], 0.4,
             {"questions exchanged": [FORCED, WARNER], "one design for both": [WARNER, WARNER]},
         ),
+        "four, of more answers than categories": answers((0, 0, 3, 0), [THREE], 0.3, {}),
         "four, categories excluded": answers((0, 0, 2, 1), [RING], 0.5, {}, alpha=2.0),
         "one": answers((1,), [FORCED], 0.7, {}, alpha=0.5),
     },

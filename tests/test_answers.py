@@ -231,14 +231,11 @@ def test_an_exchange_of_row_and_column_is_found():
     assert np.max(np.abs(np.subtract(*found))) > 0.1
 
 
-def test_the_walk_takes_no_more_answers_than_categories():
-    """Catches a start of chains at answers that are no categories: an index beyond the last."""
-    for matrices, is_taken in ((MIXED, True), ([MIXED, MIXED], True), (FOUR, False), ([MIXED, FOUR], False)):
-        mechanism = FiniteChannelMechanism(matrices)
-        chosen = Auto().resolve(mechanism, CategoricalKernel(3))
-        assert isinstance(chosen, MixingMeasure) == is_taken and (is_taken or isinstance(chosen, Conditional))
-    with pytest.raises(ValueError, match=r"(?s)MixingMeasure needs .*does not offer.*sampler=.auto."):
-        fit(FiniteChannelMechanism(FOUR), [[0], [3]], sampler="mixing_measure")
+def test_the_walk_is_for_few_answers():
+    """Ten questions have a thousand different answers, of which each is a node."""
+    chosen = Auto().resolve(FiniteChannelMechanism([MIXED] * 10), CategoricalKernel(3))
+    assert isinstance(chosen.sized(20, 10), MixingMeasure)
+    assert isinstance(chosen.sized(20_000, 10), Conditional)
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

@@ -69,8 +69,8 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
 
     @property
     def has_one_law(self) -> bool:
-        """Whether ``"mixing_measure"`` takes it: that sampler numbers answers as categories, so no more of them."""
-        return all(one.shape[1] <= len(one) for one in self._matrices())
+        """Whether each record goes through the same channel."""
+        return True
 
     # --- parameters --------------------------------------------------------------------------------------------------
 
@@ -94,6 +94,11 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
     def n_categories(self) -> int:  # type: ignore[override]
         """K, the number of true categories."""
         return len(self._matrices()[0])
+
+    @property
+    def n_answers(self) -> int:
+        """The largest number of answers to a question."""
+        return max(one.shape[1] for one in self._matrices())
 
     def check(self, n_features: int | None = None) -> None:
         self._for(n_features)

@@ -53,6 +53,11 @@ class RandomizedResponseMechanism(CategoryChannel):
     noised_kernels = frozenset({"categorical"})
 
     @property
+    def n_answers(self) -> int | None:
+        """K."""
+        return self.n_categories
+
+    @property
     def has_one_law(self) -> bool:
         """Whether all records have one ε."""
         return np.size(self.epsilon) == 1

@@ -78,9 +78,9 @@ class MeasureOfFewAnswers(MixingMeasure):
         self.mechanism = mechanism
 
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
-        n_categories = self.mechanism.n_categories
-        n_answers = min(n_records, n_categories ** min(n_features, 64))
-        return MixingMeasure() if n_answers * n_features * n_categories <= MOST_ANSWERS else Conditional()
+        n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
+        work = n_answers * n_features * self.mechanism.n_categories
+        return MixingMeasure() if work <= MOST_ANSWERS else Conditional()
 
 
 def is_gamma_process(mixing):

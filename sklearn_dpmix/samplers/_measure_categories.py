@@ -37,10 +37,10 @@ class CategoricalChart(Chart):
         return self.n_coordinates()
 
     def start(self, places, rng):
-        """The prior's draws given one record at each place."""
+        """The prior's draws given one record at each place, whose answer, if there is such, is its category."""
         size, n_atoms = int(self.kernel.size), places.shape[1]
         shape = np.full((n_atoms, self.n_features, size), self.kernel.concentration)
-        shape[np.arange(n_atoms)[:, None], np.arange(self.n_features), places.T.astype(int)] += 1.0
+        shape[np.arange(n_atoms)[:, None], np.arange(self.n_features), places.T.astype(int).clip(0, size - 1)] += 1.0
         u = 1.0 - rng.random(shape.shape)  # a gamma variable of one shape more keeps small ones from underflow
         return (np.log(rng.standard_gamma(shape + 1.0)) + np.log(u) / shape).reshape(n_atoms, -1)
 
