@@ -9,7 +9,7 @@ from statistical import Disagreement, assert_means_agree
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.samplers import Neal5
+from sklearn_dpmix.samplers import MixingMeasure, Neal5, _measure
 
 N_RECORDS = 60
 BOUNDS = (-5.0, 6.0)
@@ -62,15 +62,21 @@ def summaries(setting, noise, kernel=NormalKernel, seed=0):
 )
 @pytest.mark.parametrize(
     "sampler",
-    [
-        pytest.param(name, marks=[pytest.mark.nightly] * (name != "auto"))
-        for name in SAMPLERS
-        if name != REFERENCE
-    ],
+    [pytest.param(name, marks=[pytest.mark.nightly] * (name != "auto")) for name in SAMPLERS if name != REFERENCE],
 )
 def test_samplers_agree(sampler, noise):
     """Catches a sampler that is wrong only with many records: sweeps that stop early, statistics that drift."""
     assert_means_agree(summaries(sampler, noise), summaries(REFERENCE, noise), what=f"{sampler}, {noise}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
+def test_the_walk_on_nodes_agrees(noise, monkeypatch):
+    """With cells where 60 records would be nodes themselves: nodes, and the Poisson draw of occupied atoms."""
+    monkeypatch.setattr(_measure, "FEW", 0)
+    monkeypatch.setitem(SAMPLERS, "mixing measure", (MixingMeasure(), 1))
+    draws = summaries.__wrapped__("mixing measure", noise)
+    assert_means_agree(draws, summaries(REFERENCE, noise), what=noise)
 
 
 class HeavierScale(NormalKernel):

@@ -7,12 +7,11 @@ from math import log
 
 import numpy as np
 import pytest
-import test_agreement
 import test_exact
 from scipy.special import erfcx
 from scipy.stats import laplace, norm
 from sklearn.base import clone
-from statistical import Disagreement, assert_means_agree
+from statistical import Disagreement
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._compiled import compiled
@@ -36,8 +35,7 @@ CASES = [name for name, case in test_exact.NOISY.items() if np.ndim(case.scale) 
 
 @pytest.fixture(autouse=True)
 def settings(monkeypatch):
-    for module in (test_exact, test_agreement):
-        monkeypatch.setitem(module.SAMPLERS, "mixing measure", (MixingMeasure(), 1))
+    monkeypatch.setitem(test_exact.SAMPLERS, "mixing measure", (MixingMeasure(), 1))
 
 
 # --- functions -------------------------------------------------------------------------------------------------------
@@ -157,15 +155,6 @@ def test_nodes_of_repeated_records():
 
 
 # --- the posterior ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
-def test_agrees_on_nodes(noise, monkeypatch):
-    """With cells where 60 records would be nodes themselves: nodes, and the Poisson draw of occupied atoms."""
-    monkeypatch.setattr(_measure, "FEW", 0)
-    draws = test_agreement.summaries.__wrapped__("mixing measure", noise)
-    assert_means_agree(draws, test_agreement.summaries("neal8", noise), what=noise)
 
 
 class TwiceTheBirths(MixingMeasure):
