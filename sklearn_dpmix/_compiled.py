@@ -354,7 +354,7 @@ def lower(owner, fields, *, frozen=True):
     methods = _compiled_methods(owner)
     value = _value_class(owner, tuple(methods.items()))(owner, fields)
     field_types = tuple((name, _field_type(owner, field)) for name, field in fields.items())
-    value._numba_type = _register(owner, methods)(field_types)
+    value._numba_type = _register(_first_with(owner, tuple(methods.items())), methods)(field_types)
     return value
 
 
@@ -362,6 +362,15 @@ def lower(owner, fields, *, frozen=True):
 def _value_class(owner, methods):
     """One class for all values of a component: numba looks for the type of an instance of a new class for 1 ms."""
     return type(f"{owner.__name__}Value", (Value,), dict(methods))
+
+
+@cache
+def _first_with(owner, methods):
+    """The ancestor whose compiled methods are all of a class: what changes none of them shares its code."""
+    for base in reversed(owner.__mro__) if methods else ():
+        if all(inspect.getattr_static(base, name, None) is method for name, method in methods):
+            return base
+    return owner
 
 
 def _frozen(field):
