@@ -23,7 +23,7 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import MixingMeasure, _measure
 from sklearn_dpmix.samplers._measure_masses import bear_or_kill, change_mass, move_concentration, move_mass
-from sklearn_dpmix.samplers._measure_normal import step_neighbours
+from sklearn_dpmix.samplers._measure_normal import NormalChart, step_neighbours
 from sklearn_dpmix.samplers._measure_parts import part_or_join
 from sklearn_dpmix.samplers._measure_splits import split_or_merge
 from sklearn_dpmix.samplers._measure_state import CONCENTRATION
@@ -127,8 +127,8 @@ def test_nodes_stand_for_records(mechanism):
         places = np.vstack([nodes.places, nodes.weights])
         return _measure.Compressed(places, MixingMeasure().at_ends(value, release, places), law, False, 1.0)
 
-    law = _measure.law_of(NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), n, np.zeros(1), np.ones(1))
-    release = Release(Z, mechanism)
+    kernel, release = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), Release(Z, mechanism)
+    values, law = (None, value, kernel, None), _measure.law_of(NormalChart(kernel, 1), n, np.zeros(1), np.ones(1))
     records, twin = Nodes(z, np.ones(n)), nodes._replace(weights=nodes.weights * 1.0)
     twin.weights[len(z) % 7] *= 1.01
     draws = []
@@ -139,8 +139,8 @@ def test_nodes_stand_for_records(mechanism):
         draws.append((weights, np.column_stack([mean, sd, 0.0 * sd, np.log(sd)])))
     whole = np.full(10, 7)
     draws = Draws(whole, whole, np.ones(10), *(np.concatenate(part) for part in zip(*draws, strict=True)))
-    assert MixingMeasure().difference(value, seen(nodes), seen(records), draws) < 1e-5
-    assert MixingMeasure().difference(value, seen(twin), seen(records), draws) > 1e-5  # one node's weight off by 1 %
+    assert MixingMeasure().difference(values, seen(nodes), seen(records), draws) < 1e-5
+    assert MixingMeasure().difference(values, seen(twin), seen(records), draws) > 1e-5  # one node's weight off by 1 %
 
 
 def test_nodes_of_repeated_records():
