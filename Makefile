@@ -1,4 +1,4 @@
-# make demo | test | test-oldest | test-wheel | lint | docs | bench | nightly | clean.  Needs Python 3.11 or newer; everything else goes into $(VENV).
+# make demo | quick | test | test-oldest | test-wheel | lint | docs | bench | nightly | clean.  Needs Python 3.11 or newer; everything else goes into $(VENV).
 # Another interpreter: make PYTHON=python3.12 test.  Arguments for pytest: make test ARGS="-k mixture -x".
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,8 +8,10 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install -q
 export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Empty: Python keeps byte code, else each of the tests' scripts would read 150 files anew.
+export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test test-oldest test-wheel lint docs bench nightly clean
+.PHONY: help demo quick test test-oldest test-wheel lint docs bench nightly clean
 .NOTPARALLEL:
 
 help:
@@ -18,8 +20,20 @@ help:
 demo: $(VENV)/.installed-plot
 	$(PY) examples/demo.py
 
+# For the loop while editing: nothing is compiled.  What is not here fits at length, or takes long as plain Python.
+QUICK_TESTS := accounting baselines binomial calibration_metrics channels components compositions datasets \
+  discrete_mechanisms guarantees interoperation layers ledger likelihood_models mechanisms metrics mmd multivariate \
+  numeric packaging privacy private_bounds queries rank_uniformity refusals regression_paths release_mode \
+  smooth_sensitivity surrogate typing urns warmup
+SLOW_AS_PYTHON := test_mechanisms.py::TestLaplace test_mechanisms.py::TestGaussian
+quick: $(VENV)/.installed-dev
+	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q -n 2 -m "not slow and not nightly" $(ARGS) \
+	  $(SLOW_AS_PYTHON:%=--deselect=tests/%::test_impute_is_the_exact_conditional) \
+	  tests/audit tests/fuzz $(QUICK_TESTS:%=tests/test_%.py)
+
+# Halves of the list, each to one process until the other is idle: what the tests of a file share is made once.
 test: $(VENV)/.installed-dev
-	$(PY) -m pytest -q -n 2 $(ARGS)
+	$(PY) -m pytest -q -n 2 --dist worksteal --durations=20 $(ARGS)
 
 # scikit-learn's checks of the estimators on the oldest scikit-learn that pyproject.toml allows
 test-oldest:

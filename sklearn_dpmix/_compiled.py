@@ -11,6 +11,7 @@ takes a component's value as its first argument.
 """
 
 import enum
+import gc
 import hashlib
 import inspect
 import pathlib
@@ -123,6 +124,15 @@ class _Compiler(Compiler):
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
         super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
+
+    def compile_extra(self, func):
+        """With few collections of garbage: they look at all that there is, and a compilation asks for hundreds."""
+        thresholds = gc.get_threshold()
+        gc.set_threshold(100_000, 50, 100)
+        try:
+            return super().compile_extra(func)
+        finally:
+            gc.set_threshold(*thresholds)
 
     def define_pipelines(self):
         pipelines, function = super().define_pipelines(), self.state.func_id.func
@@ -342,10 +352,25 @@ def lower(owner, fields, *, frozen=True):
     """
     fields = {name: _frozen(field) for name, field in fields.items()} if frozen else fields
     methods = _compiled_methods(owner)
-    value = type(f"{owner.__name__}Value", (Value,), methods)(owner, fields)
+    value = _value_class(owner, tuple(methods.items()))(owner, fields)
     field_types = tuple((name, _field_type(owner, field)) for name, field in fields.items())
-    value._numba_type = _register(owner, methods)(field_types)
+    value._numba_type = _register(_first_with(owner, tuple(methods.items())), methods)(field_types)
     return value
+
+
+@cache
+def _value_class(owner, methods):
+    """One class for all values of a component: numba looks for the type of an instance of a new class for 1 ms."""
+    return type(f"{owner.__name__}Value", (Value,), dict(methods))
+
+
+@cache
+def _first_with(owner, methods):
+    """The ancestor whose compiled methods are all of a class: what changes none of them shares its code."""
+    for base in reversed(owner.__mro__) if methods else ():
+        if all(inspect.getattr_static(base, name, None) is method for name, method in methods):
+            return base
+    return owner
 
 
 def _frozen(field):

@@ -9,7 +9,7 @@ from statistical import Disagreement, assert_means_agree
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.samplers import Neal5
+from sklearn_dpmix.samplers import MixingMeasure, Neal5, _measure
 
 N_RECORDS = 60
 BOUNDS = (-5.0, 6.0)
@@ -19,14 +19,14 @@ MECHANISMS = {
     "laplace": LaplaceMechanism(epsilon=10.0, bounds=BOUNDS),
     "gaussian": GaussianMechanism(scale=1.2, bounds=BOUNDS),
 }
-# sampler: (object, sweeps a draw)
+# sampler: (object, sweeps a draw[, draws of a chain])
 SAMPLERS = {
     "neal5": (Neal5(), 20),
     "neal5 of 3": (Neal5(n_auxiliary=3), 15),
     "slice": ("slice", 20),
     "conditional": ("conditional", 6),
     "neal8": ("neal8", 2),
-    "auto": ("auto", 5),
+    "auto": ("auto", 2, 9000),
 }
 REFERENCE = "neal8"
 
@@ -40,14 +40,14 @@ def records():
 @cache
 def summaries(setting, noise, kernel=NormalKernel, seed=0):
     """Draws of (number of clusters, its square, whether it is at most 3, log density at POINTS)."""
-    mechanism, (sampler, thin) = MECHANISMS[noise], SAMPLERS[setting]
+    mechanism, (sampler, thin, *n_draws) = MECHANISMS[noise], SAMPLERS[setting]
     Z = mechanism.privatize(records(), random_state=6)
     model = PrivateDPMixture(
         mechanism,
         kernel=kernel(**PRIOR),
         sampler=sampler,
         n_warmup=2000,
-        n_draws=6000,
+        n_draws=n_draws[0] if n_draws else 6000,
         thin=thin,
         n_jobs=2,
         random_state=seed,
@@ -62,26 +62,30 @@ def summaries(setting, noise, kernel=NormalKernel, seed=0):
 )
 @pytest.mark.parametrize(
     "sampler",
-    [
-        pytest.param(name, marks=[pytest.mark.nightly] * (name != "auto"))
-        for name in SAMPLERS
-        if name != REFERENCE
-    ],
+    [pytest.param(name, marks=[pytest.mark.nightly] * (name != "auto")) for name in SAMPLERS if name != REFERENCE],
 )
 def test_samplers_agree(sampler, noise):
     """Catches a sampler that is wrong only with many records: sweeps that stop early, statistics that drift."""
     assert_means_agree(summaries(sampler, noise), summaries(REFERENCE, noise), what=f"{sampler}, {noise}")
 
 
-class HeavierScale(NormalKernel):
-    """A base measure that is wider than it says."""
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
+def test_the_walk_on_nodes_agrees(noise, monkeypatch):
+    """With cells where 60 records would be nodes themselves: nodes, and the Poisson draw of occupied atoms."""
+    monkeypatch.setattr(_measure, "FEW", 0)
+    monkeypatch.setitem(SAMPLERS, "mixing measure", (MixingMeasure(), 1))
+    draws = summaries.__wrapped__("mixing measure", noise)
+    assert_means_agree(draws, summaries(REFERENCE, noise), what=noise)
 
-    def _lower(self, **context):
-        return NormalKernel(self.mean, self.mean_precision, self.shape, 1.3 * self.scale)._lower(**context)
+
+def heavier_scale(scale, **prior):
+    """A base measure that is wider than it says."""
+    return NormalKernel(scale=1.3 * scale, **prior)
 
 
 @pytest.mark.slow
 def test_slightly_different_posterior_is_rejected():
     """The broken twin: a sampler that draws from the posterior of a scale that is 30 % larger (15 % hardly shows)."""
     with pytest.raises(Disagreement):
-        assert_means_agree(summaries("auto", "laplace", HeavierScale), summaries(REFERENCE, "laplace"))
+        assert_means_agree(summaries("auto", "laplace", heavier_scale), summaries(REFERENCE, "laplace"))

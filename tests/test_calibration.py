@@ -17,11 +17,12 @@ from sklearn_dpmix._release import Release
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
-from sklearn_dpmix.samplers import Auto, Interweaved, Neal5, Slice
+from sklearn_dpmix.samplers import Auto, Interweaved, MixingMeasure, Neal5, Slice
 
 N_RECORDS = 20
 N_REPLICATES = 1000
 N_DRAWS = 99
+N_MOVES = 100  # in a sweep over the mixing measure
 PRIOR = {"mean": 0.5, "mean_precision": 0.4, "shape": 3.0, "scale": 2.0}
 CONCENTRATION = 1.2
 POINTS = np.array([[0.0], [2.0]])
@@ -66,6 +67,8 @@ def posterior(sampler, mechanism, mixing, Z, thin, rng):
     """Draws of one chain: (number of clusters, f_P at POINTS, mean of P), each (N_DRAWS, ...)."""
     kernel = NormalKernel(**PRIOR)
     sampler = sampler.resolve(mechanism, kernel, mixing).sized(N_RECORDS, 1)
+    if isinstance(sampler, MixingMeasure):  # it would ask a trial run, three times as long as these chains
+        sampler.set_params(n_moves=N_MOVES)
     channel = mechanism._lower(n_records=N_RECORDS, n_features=1)
     values = sampler._lower(n_records=N_RECORDS), channel, kernel._lower(n_features=1), mixing._lower()
     Z.flags.writeable = False

@@ -18,7 +18,7 @@ from sklearn_dpmix.mechanisms import (
     RandomizedResponseMechanism,
     SmoothedHistogramMechanism,
 )
-from sklearn_dpmix.mixings import PitmanYor
+from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import Bins, Cells, MixtureSampler, Sources
 
 ALPHA = 1e-6
@@ -280,9 +280,8 @@ def test_categories_taken_for_numbers_are_doubted(monkeypatch):
 def test_a_release_of_all_records_has_no_labels():
     """Catches labels, predictions and scores of single releases where there are none."""
     Z = HISTOGRAM.privatize(np.full((10, 1), 0.3), random_state=0)
-    kernel = NormalKernel(0.5, 0.1, 3.0, 0.1)
-    model = fit(HISTOGRAM, Z, kernel=kernel, random_state=0)
-    column = fit(HISTOGRAM, Z[:, None], kernel=kernel, random_state=0)
+    model = fit(HISTOGRAM, Z, kernel=BetaKernel(), random_state=0)
+    column = fit(HISTOGRAM, Z[:, None], kernel=BetaKernel(), random_state=0)
     np.testing.assert_array_equal(model.n_clusters_draws_, column.n_clusters_draws_)
     for name in ("labels_", "predict", "fit_predict", "score_release"):
         assert not hasattr(model, name)
@@ -309,7 +308,7 @@ def test_sources_keep_their_books_when_clusters_outgrow_their_slots():
     """Catches records, bins or clusters that are lost or counted twice, also where a sweep is taken up again."""
     n, mechanism, kernel = 400, SmoothedHistogramMechanism(30.0, 4, 20, n_records=400), BetaKernel()
     Z, rng = mechanism.encode(np.linspace(0.1, 0.9, 20)[:, None]), np.random.default_rng(0)
-    values = Sources()._lower(), mechanism._lower(), kernel._lower(n_features=1), PitmanYor(2.0, 0.6)._lower()
+    values = Sources()._lower(), mechanism._lower(), kernel._lower(n_features=1), DirichletProcess(60.0)._lower()
     state = Sources().init(values, Z, rng.random((n, 1)), kernel.sizes(1), rng)
     slots = state.counts.size
     for _ in range(20):

@@ -280,6 +280,25 @@ def test_fields_are_read_only_and_their_type_does_not_depend_on_the_array():
         value.a[0] = 2.0
 
 
+def test_a_subclass_shares_compiled_code_unless_it_changes_it():
+    """Catches a twin that is compiled again for a Python method of its own, and one that runs another's code."""
+
+    class Bare(LaplaceMechanism):
+        """Other Python."""
+
+        def privatize(self, X, random_state=None):
+            return X
+
+    class Bent(Bare):
+        @compiled
+        def log_noise(self, e, scale):
+            return -abs(e)
+
+    kinds = [numba.typeof(kind(scale=2.0)._lower(n_records=1, n_features=1)) for kind in (LaplaceMechanism, Bare, Bent)]
+    assert kinds[0].digest == kinds[1].digest and kinds[0].owner == kinds[1].owner != kinds[2].owner
+    assert kinds[0].digest != kinds[2].digest
+
+
 def test_values_run_as_plain_python():
     """The compiled methods of a value are its class's functions."""
     value = LaplaceMechanism(scale=2.0)._lower(n_records=1, n_features=1)

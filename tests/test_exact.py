@@ -272,6 +272,15 @@ CLASSES = {
 }
 
 
+def walks(channel, case):
+    """Whether ``"auto"`` walks over mixing measures of a known concentration.
+
+    Next to nothing is left of a draw after one sweep: half as many again, unthinned, have the larger effective sample.
+    """
+    is_fixed = isinstance(case.mixing, DirichletProcess) and case.mixing.prior is None
+    return is_fixed and channel in ("laplace", "gaussian") and np.ndim(case.scale) == 0
+
+
 def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):
     """The check: fit, and compare with the oracle.  ``twins`` replace components by broken ones."""
     case, truth = CASES[channel, d][name], exact(channel, d, name)
@@ -279,13 +288,16 @@ def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):
     kernel = classes["convolved" if channel == "convolved" else "normal"](**PRIORS[case.prior])
     mixing = twins["mixing"](**case.mixing.get_params()) if "mixing" in twins else case.mixing
     component, thin = SAMPLERS[setting]
+    n_draws = N_DRAWS
+    if setting == "auto" and walks(channel, case):
+        thin, n_draws = 1, N_DRAWS * 3 // 2
     model = PrivateDPMixture(
         mechanism_of(channel, case, classes),
         kernel=kernel,
         mixing=mixing,
         sampler=twins.get("sampler", component),
         n_warmup=n_warmup,
-        n_draws=N_DRAWS,
+        n_draws=n_draws,
         thin=thin,
         random_state=seed,
     )

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scripts import COMPILES
 
 from sklearn_dpmix._noise_source import SimulatedNoise
 from sklearn_dpmix.models import Banana, GaussianMean, LinearGaussianLikelihood, LogisticLikelihood
@@ -128,6 +129,7 @@ class NoNumbers(GaussianMean):
         return np.where(np.abs(X[:, :1]) > 100.0, np.inf, X[:, :1] - theta[0])
 
 
+@COMPILES
 @pytest.mark.parametrize("bound", [np.inf, 0.5])
 def test_a_record_without_a_number_counts_as_nothing(bound):
     """No sum is NaN or infinite because of one record, in plain and compiled passes, and nothing is warned of."""

@@ -3,7 +3,9 @@
 In plain Python, so that a broken twin is one function in place of another.
 """
 
+from functools import cache
 from math import log
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from sklearn_dpmix.samplers import (
     _measure_parts,
     _measure_slides,
     _measure_splits,
+    _measure_state,
     _measure_steps,
 )
 from sklearn_dpmix.samplers._measure import law_of
@@ -40,6 +43,12 @@ ALPHA, RANDOM = 1.5, (3.0, 2.0)
 CUT_AT = 0.01
 N = 1600
 CATEGORIES = "categories"
+
+
+@pytest.fixture(autouse=True)
+def without_types(monkeypatch):
+    """A walk is its fields: numba's types of it, made anew for each, take longer than its moves."""
+    monkeypatch.setattr(_measure_state, "lower", lambda owner, fields, frozen: SimpleNamespace(**fields))
 
 
 class Channel:
@@ -111,21 +120,27 @@ def summary(walk, chart):
     return [n, n_dust, total, share.max(), walk.law[CONCENTRATION], *(share @ place), *place[0], *spread]
 
 
+@cache
+def before(n_features, is_random):
+    """Summaries of draws of the prior, as any move should leave them."""
+    rng, chart = np.random.default_rng(1), chart_of(n_features)
+    return np.array([summary(draw_walk(rng, chart, is_random), chart) for _ in range(N)])
+
+
 def p_value(move, n_features=1, *, is_random=False, n_moves=4, seed=0):
     """The least p-value of two-sample tests of moved draws of the prior against others."""
     rng, chart = np.random.default_rng(seed), chart_of(n_features)
-    value = chart.value()
-    found = np.zeros((2, N), object)
-    for t in range(N):
-        for moved in (0, 1):
-            walk = draw_walk(rng, chart, is_random)
-            walk.tables[:] = 1.0
-            for _ in range(n_moves * moved):
-                refresh(walk)
-                move(rng, Channel(), value, DirichletProcess(None, RANDOM)._lower() if is_random else None, walk)
-            found[moved, t] = summary(walk, chart)
-    before, after = (np.array(list(part), float) for part in found)
-    return min(ks_2samp(a, b).pvalue for a, b in zip(before.T, after.T, strict=True) if np.ptp(a) > 0)
+    value, mixing = chart.value(), DirichletProcess(None, RANDOM)._lower() if is_random else None
+    after = []
+    for _ in range(N):
+        walk = draw_walk(rng, chart, is_random)
+        walk.tables[:] = 1.0
+        for _ in range(n_moves):
+            refresh(walk)
+            move(rng, Channel(), value, mixing, walk)
+        after.append(summary(walk, chart))
+    pairs = zip(before(n_features, is_random).T, np.array(after).T, strict=True)
+    return min(ks_2samp(a, b).pvalue for a, b in pairs if np.ptp(a) > 0)
 
 
 MOVES = {

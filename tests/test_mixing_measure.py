@@ -7,35 +7,35 @@ from math import log
 
 import numpy as np
 import pytest
-import test_agreement
 import test_exact
 from scipy.special import erfcx
 from scipy.stats import laplace, norm
 from sklearn.base import clone
-from statistical import Disagreement, assert_means_agree
+from statistical import Disagreement
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix._nodes import Nodes, cell_edges, compress, gauss_rules
+from sklearn_dpmix._release import Release
 from sklearn_dpmix._vector import erfcx_positive, log_positive
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import MixingMeasure, _measure
 from sklearn_dpmix.samplers._measure_masses import bear_or_kill, change_mass, move_concentration, move_mass
-from sklearn_dpmix.samplers._measure_normal import step_neighbours
+from sklearn_dpmix.samplers._measure_normal import NormalChart, step_neighbours
 from sklearn_dpmix.samplers._measure_parts import part_or_join
 from sklearn_dpmix.samplers._measure_splits import split_or_merge
 from sklearn_dpmix.samplers._measure_state import CONCENTRATION
 from sklearn_dpmix.samplers._measure_steps import step_one
+from sklearn_dpmix.samplers._run import Draws
 
 CASES = [name for name, case in test_exact.NOISY.items() if np.ndim(case.scale) == 0]
 
 
 @pytest.fixture(autouse=True)
 def settings(monkeypatch):
-    for module in (test_exact, test_agreement):
-        monkeypatch.setitem(module.SAMPLERS, "mixing measure", (MixingMeasure(), 1))
+    monkeypatch.setitem(test_exact.SAMPLERS, "mixing measure", (MixingMeasure(), 1))
 
 
 # --- functions -------------------------------------------------------------------------------------------------------
@@ -95,15 +95,6 @@ def test_noised_normal_densities(mechanism, law, bounds):
 # --- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def log_likelihood(value, nodes, ends, weights, places):
-    n = len(nodes.places)
-    density, out, x = np.zeros(n), np.zeros(3 * n), np.concatenate([nodes.places, *ends(nodes.places)])
-    for weight, (mean, sd) in zip(weights, places, strict=True):
-        value.fill_normal(0, x, n, mean, 2 * log(sd), out, 0, n)
-        density += weight * out[:n]
-    return np.sum(nodes.weights * np.log(density))
-
-
 def three_normals(n, seed=0):
     rng = np.random.default_rng(seed)
     return (rng.choice([-5.0, 0.0, 5.0], n) + rng.standard_normal(n))[:, None]
@@ -123,7 +114,7 @@ def test_nodes_stand_for_records(mechanism):
     """The log likelihood of random populations, of some narrow components too, to 10⁻⁵ of a unit of 30,000 records."""
     n, rng = 30_000, np.random.default_rng(3)
     Z = mechanism.privatize(three_normals(n), random_state=4)
-    value, z, b = mechanism._lower(n_records=n, n_features=1), mechanism.folded(Z[:, 0]), mechanism.noise_scale
+    value, z = mechanism._lower(n_records=n, n_features=1), mechanism.folded(Z[:, 0])
     fine = ReleaseSummary(mechanism).update(Z).nodes()
     edges = cell_edges(fine.places[0], fine.places[-1], -17.0, 17.0, mechanism.node_spacing(0.42))
     nodes = compress(fine, edges)
@@ -132,22 +123,24 @@ def test_nodes_stand_for_records(mechanism):
     assert np.all(nodes.weights > 0)
     np.testing.assert_allclose(nodes.weights @ nodes.places, z.sum(), atol=1e-7 * np.abs(z).sum())
 
-    def ends(x):
-        bounds = (value.low[0], value.high[0])
-        return np.array([np.exp(mechanism.log_noise(x - e, b)) if np.isfinite(e) else 0 * x for e in bounds])
+    def seen(nodes):
+        places = np.vstack([nodes.places, nodes.weights])
+        return _measure.Compressed(places, MixingMeasure().at_ends(value, release, places), law, False, 1.0)
 
+    kernel, release = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), Release(Z, mechanism)
+    values, law = (None, value, kernel, None), _measure.law_of(NormalChart(kernel, 1), n, np.zeros(1), np.ones(1))
     records, twin = Nodes(z, np.ones(n)), nodes._replace(weights=nodes.weights * 1.0)
     twin.weights[len(z) % 7] *= 1.01
-    errors, of_twin = [], []
+    draws = []
     for _ in range(10):
         weights = np.concatenate([0.7 * rng.dirichlet([9, 9, 9]), 0.3 * rng.dirichlet(np.ones(4))])
-        sds = np.sqrt(3.0 / np.append(rng.standard_gamma(3.0, 6), 16.0))
-        places = np.column_stack([np.append([-5, 0, 5], rng.uniform(-8, 8, 4)), sds])
-        exact = log_likelihood(value, records, ends, weights, places)
-        errors.append(log_likelihood(value, nodes, ends, weights, places) - exact)
-        of_twin.append(log_likelihood(value, twin, ends, weights, places) - exact)
-    assert np.max(np.abs(errors)) < 1e-5
-    assert np.max(np.abs(of_twin)) > 1e-5  # one node's weight off by 1 %
+        sd = np.sqrt(3.0 / np.append(rng.standard_gamma(3.0, 6), 16.0))
+        mean = np.append([-5, 0, 5], rng.uniform(-8, 8, 4))
+        draws.append((weights, np.column_stack([mean, sd, 0.0 * sd, np.log(sd)])))
+    whole = np.full(10, 7)
+    draws = Draws(whole, whole, np.ones(10), *(np.concatenate(part) for part in zip(*draws, strict=True)))
+    assert MixingMeasure().difference(values, seen(nodes), seen(records), draws) < 1e-5
+    assert MixingMeasure().difference(values, seen(twin), seen(records), draws) > 1e-5  # one node's weight off by 1 %
 
 
 def test_nodes_of_repeated_records():
@@ -162,15 +155,6 @@ def test_nodes_of_repeated_records():
 
 
 # --- the posterior ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
-def test_agrees_on_nodes(noise, monkeypatch):
-    """With cells where 60 records would be nodes themselves: nodes, and the Poisson draw of occupied atoms."""
-    monkeypatch.setattr(_measure, "FEW", 0)
-    draws = test_agreement.summaries.__wrapped__("mixing measure", noise)
-    assert_means_agree(draws, test_agreement.summaries("neal8", noise), what=noise)
 
 
 class TwiceTheBirths(MixingMeasure):
