@@ -46,6 +46,7 @@ NARROWEST = 1e-6  # prior probability of a component narrower than nodes are fir
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 MANY_NODES = 3000
+P_DUST = 0.25  # of a sweep: it draws the dust anew, where the concentration is fixed
 
 
 class Compressed(NamedTuple):
@@ -328,26 +329,27 @@ class MixingMeasure(MixtureSampler):
 
     @compiled
     def sweep(self, channel, chart, mixing, walk, rng):
-        """As many moves at random as the law says, then the dust and the concentration."""
+        """As many moves at random as the law says, then the concentration if it is random, and at times the dust."""
         for _ in range(int(walk.law[N_MOVES])):
             u = rng.random()
-            if u < 0.13:
+            if u < 0.17:
                 move_mass(rng, walk)
-            elif u < 0.20:
+            elif u < 0.25:
                 change_mass(rng, walk)
-            elif u < 0.37:
+            elif u < 0.39:
                 bear_or_kill(rng, channel, chart, walk)
-            elif u < 0.54:
+            elif u < 0.51:
                 chart.part(rng, channel, walk)
-            elif u < 0.67:
+            elif u < 0.64:
                 part_or_join(rng, channel, chart, walk)
-            elif u < 0.78:
+            elif u < 0.73:
                 step_one(rng, channel, chart, walk)
-            else:
+            elif u < 0.92:
                 chart.step(rng, channel, walk)
-        chart.slide(rng, channel, walk)
-        chart.slide(rng, channel, walk)
-        move_concentration(rng, channel, chart, mixing, walk)
+            else:
+                chart.slide(rng, channel, walk)
+        if mixing.prior_shape > 0.0 or rng.random() < P_DUST:
+            move_concentration(rng, channel, chart, mixing, walk)
 
 
 @entry
