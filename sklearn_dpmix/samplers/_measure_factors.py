@@ -27,7 +27,7 @@ def fill_feature(channel, walk, k, source, j):
     multiply_factors(walk, k)
 
 
-@helper
+@apart
 def fill_factor(channel, walk, k, j):
     """Feature j's factor, and its derivatives."""
     a, n, slopes = at(walk, k) + 1 + 2 * j, walk.n_nodes, row(walk, k) + (1 + 2 * j) * walk.n_nodes
