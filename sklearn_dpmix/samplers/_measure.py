@@ -8,6 +8,7 @@ from scipy.special import gammainccinv
 
 from .._compiled import compiled, entry, lower
 from .._nodes import FEW, Nodes, cell_edges, compress
+from .._nodes_of_several import compress_records
 from .._restore import require_range
 from ._base import MixtureSampler, check_concentration, check_count
 from ._measure_categories import CategoricalChart
@@ -46,6 +47,7 @@ NARROWEST = 1e-6  # prior probability of a component narrower than nodes are fir
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 MANY_NODES = 3000
+FEWER = 0.7  # nodes of several features, to records: else the records are the nodes
 P_DUST = 0.25  # of a sweep: it draws the dust anew, where the concentration is fixed
 
 
@@ -78,6 +80,11 @@ def law_of(chart: Chart, n_records: int, mean: Any, variance: Any) -> Any:
     law = np.zeros(PER_FEATURE)
     law[N_RECORDS], law[CUT] = n_records, min(0.02 / n_records, 0.01)
     return np.concatenate([law, chart.law(mean, variance)])
+
+
+def narrowest(kernel: Any) -> Any:
+    """Standard deviation, by feature, that components hardly ever go below under the prior."""
+    return np.sqrt(kernel.prior_scale / gammainccinv(kernel.prior_shape, NARROWEST))
 
 
 def sweeps_a_draw(draws: Draws, nodes: Any, chart: Chart) -> float:
@@ -172,15 +179,14 @@ class MixingMeasure(MixtureSampler):
                     f"sampler {self.label} takes kernels with a scale between 1e-200 and 1e200, got "
                     f"scale={kernel.prior_scale[j]:.3g}: use another unit, in records and in the mechanism"
                 )
-        narrowest = sqrt(kernel.prior_scale[0] / gammainccinv(kernel.prior_shape[0], NARROWEST))
-        width = release.mechanism.node_spacing(narrowest)
+        width = release.mechanism.node_spacing(narrowest(kernel)[0])
         seen = self.compressed(values, Z, release, max(width, release.narrowest()))
         seen = seen._replace(wanted=width if width < seen.width else 0.0)
         while True:
             if seen.are_records and (self.n_moves is not None or release.n_features > 1):
                 return seen
             draws = self.trial_draws(values, seen)
-            if seen.are_records or seen.nodes.shape[1] >= MANY_NODES:
+            if seen.are_records or (seen.nodes.shape[1] >= MANY_NODES and release.n_features == 1):
                 break
             if self.compression_error(values, Z, release, seen, draws) < TOLERANCE:
                 break
@@ -220,8 +226,8 @@ class MixingMeasure(MixtureSampler):
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         are_records = n <= FEW or n_features > 1
         if n_features > 1:
-            z = release.mechanism.folded(Z)
-            nodes = np.vstack([z[np.argsort(z[:, 0], kind="stable")].T, np.ones(n)])
+            nodes = self.nodes_of_several(release.mechanism, kernel, Z, width)
+            are_records = nodes.shape[1] == n
         elif are_records:
             nodes = np.array(release.nodes(width))
         else:
@@ -237,6 +243,17 @@ class MixingMeasure(MixtureSampler):
         if low == high:
             return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
         return compress(fine, cell_edges(low, high, core_low, core_high, width))
+
+    def nodes_of_several(self, mechanism: Any, kernel: Any, Z: Any, width: float) -> Any:
+        """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those."""
+        z = mechanism.folded(Z)
+        places, weights = z[np.argsort(z[:, 0], kind="stable")], np.ones(len(z))
+        if len(z) > FEW:
+            spacing = np.array([mechanism.node_spacing(sd) for sd in narrowest(kernel)])
+            found = compress_records(z, width / spacing[0] * spacing)
+            if len(found[1]) < FEWER * len(z):
+                places, weights = found
+        return np.vstack([places.T, weights])
 
     def at_ends(self, channel: Any, release: Any, nodes: Any) -> Any:
         """Densities of the noise at the nodes given a record at either bound of a feature, 0 without bounds."""
