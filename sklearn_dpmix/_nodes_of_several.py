@@ -1,4 +1,4 @@
-"""Fewer weighted records that stand for many, of several features: as ``_nodes``, with moments of all features together.
+"""Weighted records that stand for many of several features: as ``_nodes``, with moments of all features together.
 
 Space is cut into boxes.  In each the records give way to some of them, with positive weights, that have the same
 moments up to a total degree: of more records than moments some can always go (Carathéodory), and groups of records by
@@ -10,8 +10,8 @@ from itertools import product
 
 import numpy as np
 
-DEGREES = {1: 15, 2: 9, 3: 7}  # of the moments that are kept, by the number of features that vary in a box
-LEAST_DEGREE = 5  # of more features
+DEGREES = {1: 15, 2: 9, 3: 5}  # of the moments that are kept, by the number of features that vary in a box
+LEAST_DEGREE = 4  # of more features
 TOLERANCE = 1e-13  # relative, of a singular value that is taken for zero
 LEAST_CHANGE = 1e-9  # relative, of a weight that a change may make vanish
 

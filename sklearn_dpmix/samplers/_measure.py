@@ -41,12 +41,14 @@ from ._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 
 N_MOVES_ANSWERS = 200  # in a sweep over categories
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
-MOST_WORK = 120_000  # moves in a sweep, times nodes and features
+MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
+N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
 WORTH = 4.0  # sweeps of the trial run that one independent draw may take: else sweeps become longer
 NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 MANY_NODES = 3000
+WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
 FEWER = 0.7  # nodes of several features, to records: else the records are the nodes
 P_DUST = 0.25  # of a sweep: it draws the dust anew, where the concentration is fixed
 
@@ -179,11 +181,11 @@ class MixingMeasure(MixtureSampler):
                     f"sampler {self.label} takes kernels with a scale between 1e-200 and 1e200, got "
                     f"scale={kernel.prior_scale[j]:.3g}: use another unit, in records and in the mechanism"
                 )
-        width = release.mechanism.node_spacing(narrowest(kernel)[0])
+        width = release.mechanism.node_spacing(narrowest(kernel)[0]) * (WIDER if release.n_features > 1 else 1.0)
         seen = self.compressed(values, Z, release, max(width, release.narrowest()))
         seen = seen._replace(wanted=width if width < seen.width else 0.0)
         while True:
-            if seen.are_records and (self.n_moves is not None or release.n_features > 1):
+            if seen.are_records and self.n_moves is not None:
                 return seen
             draws = self.trial_draws(values, seen)
             if seen.are_records or (seen.nodes.shape[1] >= MANY_NODES and release.n_features == 1):
@@ -200,8 +202,10 @@ class MixingMeasure(MixtureSampler):
 
     def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
         """Give a sweep as many moves as make a draw worth keeping."""
-        wanted = seen.law[N_MOVES] * sweeps_a_draw(draws, seen.nodes, chart_of(kernel)) / WORTH
-        seen.law[N_MOVES] = round(min(max(wanted, seen.law[N_MOVES]), 4.0 * seen.law[N_MOVES]))
+        chart, n, most = chart_of(kernel), seen.law[N_MOVES], 4.0 * seen.law[N_MOVES]
+        if seen.n_features > 1 and not chart.is_finite:
+            most = min(most, MOST_WORK_OF_SEVERAL / (seen.nodes.shape[1] * seen.n_features))
+        seen.law[N_MOVES] = round(max(n, min(n * sweeps_a_draw(draws, seen.nodes, chart) / WORTH, most)))
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
@@ -234,7 +238,8 @@ class MixingMeasure(MixtureSampler):
             reach = N_WIDTHS * sqrt(variance[0])
             nodes = np.array(self.nodes(release.nodes(width), mean[0] - reach, mean[0] + reach, width))
         law, most = law_of(chart_of(kernel), n, mean, variance), max(MOST_WORK // (nodes.shape[1] * n_features), 10)
-        law[N_MOVES] = min(N_MOVES_FIRST, most) if self.n_moves is None else self.n_moves
+        first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
+        law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
         return Compressed(nodes, self.at_ends(channel, release, nodes), law, are_records, width)
 
     def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float) -> Nodes:
