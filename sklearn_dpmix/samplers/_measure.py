@@ -43,7 +43,7 @@ N_MOVES_ANSWERS = 200  # in a sweep over categories
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
 N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
-WORTH = 4.0  # sweeps of the trial run that one independent draw may take: else sweeps become longer
+WORTH, WORTH_OF_SEVERAL = 4.0, 2.5  # sweeps that one independent draw may take, by the trial run: else more moves
 NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
@@ -115,9 +115,9 @@ class MixingMeasure(MixtureSampler):
 
     The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
     nodes (Gauss rules of the records of each cell of the line), so that a move costs the same for a thousand records as
-    for a billion.  Of several features the records themselves are the nodes.  The Dirichlet process is an unnormalised
-    gamma process, whose atoms are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a
-    neighbour, or all together; those too small to hold a record are drawn anew as a whole in each sweep.
+    for a billion.  Of several features some records stand for those near them, with all moments kept, or each for itself
+    where that does not leave many fewer.  The Dirichlet process is an unnormalised gamma process, whose atoms are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a
+    neighbour, or many together; those too small to hold a record are drawn anew as a whole in each sweep.
 
     Normal kernels and additive noise of one scale that offers its noised normal densities (Laplace and Gaussian,
     clamped or not); or categorical kernels and randomised response of one ε, where the different answers are the nodes;
@@ -126,8 +126,8 @@ class MixingMeasure(MixtureSampler):
     Parameters
     ----------
     n_moves : int, optional
-        Moves in a sweep.  None: for one feature 100 to 400, as many as make a draw worth keeping, by a short trial run;
-        for several 100, and fewer from some hundred records on; for categories 200 to 800, fewer for many answers.
+        Moves in a sweep.  None: as many as make a draw worth keeping, by a short trial run; for one feature 100 to 400,
+        for several 50 to 200, and fewer for many nodes; for categories 200 to 800, fewer for many answers.
 
     Notes
     -----
@@ -141,7 +141,8 @@ class MixingMeasure(MixtureSampler):
     References
     ----------
     Ferguson & Klass (1972) for the gamma process; Richardson & Green (1997) for moment-matching splits; Girolami &
-    Calderhead (2011) for the steps; Gautschi (2004) for Gauss rules from modified moments.
+    Calderhead (2011) for the steps; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for fewer records with
+    the same moments.
 
     Examples
     --------
@@ -202,10 +203,11 @@ class MixingMeasure(MixtureSampler):
 
     def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
         """Give a sweep as many moves as make a draw worth keeping."""
-        chart, n, most = chart_of(kernel), seen.law[N_MOVES], 4.0 * seen.law[N_MOVES]
+        chart, n, most, worth = chart_of(kernel), seen.law[N_MOVES], 4.0 * seen.law[N_MOVES], WORTH
         if seen.n_features > 1 and not chart.is_finite:
+            worth = WORTH_OF_SEVERAL
             most = min(most, MOST_WORK_OF_SEVERAL / (seen.nodes.shape[1] * seen.n_features))
-        seen.law[N_MOVES] = round(max(n, min(n * sweeps_a_draw(draws, seen.nodes, chart) / WORTH, most)))
+        seen.law[N_MOVES] = round(max(n, min(n * sweeps_a_draw(draws, seen.nodes, chart) / worth, most)))
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
