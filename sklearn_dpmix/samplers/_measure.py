@@ -115,9 +115,10 @@ class MixingMeasure(MixtureSampler):
 
     The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
     nodes (Gauss rules of the records of each cell of the line), so that a move costs the same for a thousand records as
-    for a billion.  Of several features some records stand for those near them, with all moments kept, or each for itself
-    where that does not leave many fewer.  The Dirichlet process is an unnormalised gamma process, whose atoms are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a
-    neighbour, or many together; those too small to hold a record are drawn anew as a whole in each sweep.
+    for a billion.  Of several features some records stand for those near them, with all moments kept, or each for
+    itself where that does not leave many fewer.  The Dirichlet process is an unnormalised gamma process, whose atoms
+    are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
+    those too small to hold a record are drawn anew as a whole.
 
     Normal kernels and additive noise of one scale that offers its noised normal densities (Laplace and Gaussian,
     clamped or not); or categorical kernels and randomised response of one ε, where the different answers are the nodes;
@@ -141,8 +142,8 @@ class MixingMeasure(MixtureSampler):
     References
     ----------
     Ferguson & Klass (1972) for the gamma process; Richardson & Green (1997) for moment-matching splits; Girolami &
-    Calderhead (2011) for the steps; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for fewer records with
-    the same moments.
+    Calderhead (2011) for the steps; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for
+    fewer records with the same moments.
 
     Examples
     --------
