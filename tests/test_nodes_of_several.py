@@ -44,7 +44,7 @@ def two_features(n):
 def test_moments_are_kept(n_features):
     """Of boxes wholly inside, of records on bounds, and of some that are all the same."""
     rng = np.random.default_rng(1)
-    records = np.clip(rng.standard_normal((6000, n_features)), -1.0, 0.8)
+    records = np.clip(rng.standard_normal((4000, n_features)), -1.0, 0.8)
     places, weights = compress_records(records, np.full(n_features, 1.0))
     assert len(weights) < 0.6 * len(records)
     assert np.all(weights > 0)
@@ -58,9 +58,9 @@ def test_moments_are_kept(n_features):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_nodes_stand_for_records(mechanism):
-    """The log likelihood of random populations, to 10⁻³ of a unit of 10,000 records."""
+    """The log likelihood of random populations, to 10⁻³ of a unit of 4000 records."""
     rng = np.random.default_rng(3)
-    z = mechanism.folded(mechanism.privatize(two_features(10_000), random_state=4))
+    z = mechanism.folded(mechanism.privatize(two_features(4000), random_state=4))
     places, weights = compress_records(z, np.array([mechanism.node_spacing(0.5)] * 2))
     assert len(weights) < 0.7 * len(z)
 
@@ -91,15 +91,15 @@ def test_nodes_stand_for_records(mechanism):
 
 
 class HeavyNodes(MixingMeasure):
-    """Records count for a third more than they are."""
+    """Records of half the plane count for a third more than they are."""
 
     def compressed(self, *args):
         seen = super().compressed(*args)
-        seen.nodes[-1] *= 1.33
+        seen.nodes[-1, seen.nodes[0] > 0] *= 1.33
         return seen
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nodes_and_records_agree(monkeypatch):
     """The posterior of 500 records, given nodes and given the records; a twin's is another."""
     mechanism, x = MECHANISMS[0], np.array([[-5.0, 2.0], [0.0, 0.0], [5.0, 3.0]])
@@ -108,14 +108,14 @@ def test_nodes_and_records_agree(monkeypatch):
     def draws(sampler, fewer):
         monkeypatch.setattr(_measure, "FEWER", fewer)
         kernel = NormalKernel(0.0, 0.1, 3.0, 3.0)
-        model = PrivateDPMixture(mechanism, kernel=kernel, sampler=sampler, n_draws=2000, random_state=0).fit(Z)
+        model = PrivateDPMixture(mechanism, kernel=kernel, sampler=sampler, n_draws=3000, random_state=0).fit(Z)
         return np.concatenate([model.n_clusters_draws_[..., None], np.log(model.density_draws(x))], axis=-1)
 
-    of_nodes, of_records = draws(MixingMeasure(40), 1.0), draws(MixingMeasure(40), 0.0)
+    of_nodes, of_records = draws(MixingMeasure(120), 1.0), draws(MixingMeasure(120), 0.0)
     assert not np.array_equal(of_nodes, of_records)
     assert_means_agree(of_nodes, of_records, what="nodes")
     with pytest.raises(Disagreement):
-        assert_means_agree(draws(HeavyNodes(40), 1.0), of_records, what="twin")
+        assert_means_agree(draws(HeavyNodes(120), 1.0), of_records, min_ess=400, what="twin")
 
 
 # --- tables and steps ------------------------------------------------------------------------------------------------

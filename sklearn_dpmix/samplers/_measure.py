@@ -43,7 +43,7 @@ N_MOVES_ANSWERS = 200  # in a sweep over categories
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
 N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
-WORTH, WORTH_OF_SEVERAL = 4.0, 2.5  # sweeps that one independent draw may take, by the trial run: else more moves
+WORTH, WORTH_OF_ANSWERS = 2.5, 4.0  # sweeps that one independent draw may take, by the trial run: else more moves
 NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
@@ -204,9 +204,9 @@ class MixingMeasure(MixtureSampler):
 
     def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
         """Give a sweep as many moves as make a draw worth keeping."""
-        chart, n, most, worth = chart_of(kernel), seen.law[N_MOVES], 4.0 * seen.law[N_MOVES], WORTH
+        chart, n, most = chart_of(kernel), seen.law[N_MOVES], 4.0 * seen.law[N_MOVES]
+        worth = WORTH_OF_ANSWERS if chart.is_finite else WORTH
         if seen.n_features > 1 and not chart.is_finite:
-            worth = WORTH_OF_SEVERAL
             most = min(most, MOST_WORK_OF_SEVERAL / (seen.nodes.shape[1] * seen.n_features))
         seen.law[N_MOVES] = round(max(n, min(n * sweeps_a_draw(draws, seen.nodes, chart) / worth, most)))
 
