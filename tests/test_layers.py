@@ -27,10 +27,20 @@ LAYERS = {
     "mixings": {"_compiled", "_numeric", "_vector"},
     "_linear": {"_compiled"},
     "_nodes": set(),
+    "_nodes_of_several": set(),
     "_fine_cells": {"_compiled", "_nodes"},
     "models": {"_beta", "_compiled", "_linear", "_numeric", "_parameters"},
     "queries": {"_parameters", "_random", "models", "privacy"},
-    "samplers": {"_compiled", "_linear", "_nodes", "_numeric", "_parameters", "_restore", "_vector"},
+    "samplers": {
+        "_compiled",
+        "_linear",
+        "_nodes",
+        "_nodes_of_several",
+        "_numeric",
+        "_parameters",
+        "_restore",
+        "_vector",
+    },
     "plotting": {"_draws", "_parameters", "_partition", "metrics"},
 }
 

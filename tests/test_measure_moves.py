@@ -154,6 +154,7 @@ MOVES = {
     "step_one": lambda rng, channel, chart, mixing, walk: _measure_steps.step_one(rng, channel, chart, walk),
     "step_neighbours": lambda rng, channel, chart, mixing, walk: step_neighbours(rng, channel, chart, walk),
     "slide": lambda rng, channel, chart, mixing, walk: _measure_slides.slide(rng, channel, chart, walk),
+    "stretch": lambda rng, channel, chart, mixing, walk: _measure_slides.stretch(rng, channel, chart, walk),
 }
 
 
@@ -212,6 +213,8 @@ TWINS = {
     ),
     "the chance of a pair": ("split_or_merge", _measure_splits, "log_pair", lambda walk, i, j, n: 1.0),
     "the Jacobian of a slide": ("slide", _measure_slides, "log_jacobian", lambda n, spread: -(n - 1.0) * spread),
+    "how many atoms may be split": ("split_or_merge", _measure_splits, "n_above", lambda walk, least: 3.0),
+    "the Jacobian of a stretch": ("stretch", _measure_slides, "log_stretch", lambda size: -size),
     "the density of a part": ("part_or_join", _measure_parts, "log_far_density", lambda chart, walk, k, h: 1.0),
     "the tilt of the total": (
         "bear_or_kill",
@@ -233,7 +236,7 @@ TWINS = {
 def test_broken_moves_do_not(twin, monkeypatch):
     name, module, function, change = TWINS[twin]
     monkeypatch.setattr(module, function, plus(getattr(module, function), change))
-    assert p_value(MOVES[name], n_moves=12) < 1e-6
+    assert p_value(MOVES[name], n_moves=48) < 1e-6
 
 
 @pytest.mark.slow

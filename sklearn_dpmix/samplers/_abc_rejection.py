@@ -69,10 +69,7 @@ class RejectionABC(BaseEstimator):
             with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
                 while n_kept < n_draws and len(blocks) < most:
                     first = len(blocks)
-                    sizes = [
-                        min(size, max_simulations - i * size)
-                        for i in range(first, min(first + n_ahead, most))
-                    ]
+                    sizes = [min(size, max_simulations - i * size) for i in range(first, min(first + n_ahead, most))]
                     new = parallel(delayed(one_block)(simulator, root, first + i, size) for i, size in enumerate(sizes))
                     for block in new:
                         if n_kept < n_draws:

@@ -1,5 +1,6 @@
 """``sampler="auto"``: the fastest exact sampler that we know for the parts at hand (measured in ``benchmarks``)."""
 
+from math import inf
 from typing import Any
 
 from ._base import MixtureSampler
@@ -13,8 +14,8 @@ from ._neal8 import Neal8
 from ._reuse import ReUse
 from ._surrogate import Surrogate
 
-MOST_FEATURES, MOST_RECORDS = 3, 2000  # of the walk over mixing measures, where there is more than one feature
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
+MOST_RECORDS = {1: inf, 2: 50_000, 3: 5000}  # of the walk over mixing measures, by the number of features
 MANY = 3000  # records, from which on ``Surrogate`` is ahead
 
 
@@ -22,11 +23,12 @@ class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
-    where the channel has cells, else ``MixingMeasure`` for one feature, up to three of 2000 records, or categories with
-    some hundred different answers, where it takes kernel, noise and mixing, else ``Interweaved`` (``Surrogate`` from
-    3000 records of one feature on, where that takes the channel), or ``Imputed`` where features are correlated; where
-    the kernel lacks what that needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond
-    what ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a histogram.
+    where the channel has cells, else ``MixingMeasure`` for one feature, two of up to 50,000 records, three of up to
+    5000, or categories with some hundred different answers, where it takes kernel, noise and mixing, else
+    ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where that takes the channel), or ``Imputed``
+    where features are correlated; where the kernel lacks what that needs, ``Conditional`` if g is closed-form, or
+    ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a
+    histogram.
 
     Examples
     --------
@@ -66,8 +68,7 @@ class MeasureOfFewFeatures(MixingMeasure):
     """The walk over mixing measures for one feature, or a few of not many records; else ``Interweaved``."""
 
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
-        is_small = n_features <= MOST_FEATURES and n_records <= MOST_RECORDS
-        return MixingMeasure() if n_features == 1 or is_small else Interweaved()
+        return MixingMeasure() if n_records <= MOST_RECORDS.get(n_features, 0) else Interweaved()
 
 
 class MeasureOfFewAnswers(MixingMeasure):

@@ -8,6 +8,7 @@ from scipy.special import gammainccinv
 
 from .._compiled import compiled, entry, lower
 from .._nodes import FEW, Nodes, cell_edges, compress
+from .._nodes_of_several import compress_records
 from .._restore import require_range
 from ._base import MixtureSampler, check_concentration, check_count
 from ._measure_categories import CategoricalChart
@@ -40,12 +41,16 @@ from ._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 
 N_MOVES_ANSWERS = 200  # in a sweep over categories
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
-MOST_WORK = 120_000  # moves in a sweep, times nodes and features
-WORTH = 4.0  # sweeps of the trial run that one independent draw may take: else sweeps become longer
+MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
+N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
+WORTH, WORTH_OF_ANSWERS = 2.5, 4.0  # sweeps that one independent draw may take, by the trial run: else more moves
 NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 MANY_NODES = 3000
+WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
+FEWER = 0.7  # nodes of several features, to records: else the records are the nodes
+P_DUST = 0.25  # of a sweep: it draws the dust anew, where the concentration is fixed
 
 
 class Compressed(NamedTuple):
@@ -79,6 +84,11 @@ def law_of(chart: Chart, n_records: int, mean: Any, variance: Any) -> Any:
     return np.concatenate([law, chart.law(mean, variance)])
 
 
+def narrowest(kernel: Any) -> Any:
+    """Standard deviation, by feature, that components hardly ever go below under the prior."""
+    return np.sqrt(kernel.prior_scale / gammainccinv(kernel.prior_shape, NARROWEST))
+
+
 def sweeps_a_draw(draws: Draws, nodes: Any, chart: Chart) -> float:
     """Sweeps for one independent draw: of the slowest of the log density at five nodes, mean, variance and clusters."""
     from arviz_stats.base import array_stats
@@ -105,9 +115,10 @@ class MixingMeasure(MixtureSampler):
 
     The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
     nodes (Gauss rules of the records of each cell of the line), so that a move costs the same for a thousand records as
-    for a billion.  Of several features the records themselves are the nodes.  The Dirichlet process is an unnormalised
-    gamma process, whose atoms are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a
-    neighbour, or all together; those too small to hold a record are drawn anew as a whole in each sweep.
+    for a billion.  Of several features some records stand for those near them, with all moments kept, or each for
+    itself where that does not leave many fewer.  The Dirichlet process is an unnormalised gamma process, whose atoms
+    are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
+    those too small to hold a record are drawn anew as a whole.
 
     Normal kernels and additive noise of one scale that offers its noised normal densities (Laplace and Gaussian,
     clamped or not); or categorical kernels and randomised response of one ε, where the different answers are the nodes;
@@ -116,8 +127,8 @@ class MixingMeasure(MixtureSampler):
     Parameters
     ----------
     n_moves : int, optional
-        Moves in a sweep.  None: for one feature 100 to 400, as many as make a draw worth keeping, by a short trial run;
-        for several 100, and fewer from some hundred records on; for categories 200 to 800, fewer for many answers.
+        Moves in a sweep.  None: as many as make a draw worth keeping, by a short trial run; for one feature 100 to 400,
+        for several 50 to 200, and fewer for many nodes; for categories 200 to 800, fewer for many answers.
 
     Notes
     -----
@@ -131,7 +142,8 @@ class MixingMeasure(MixtureSampler):
     References
     ----------
     Ferguson & Klass (1972) for the gamma process; Richardson & Green (1997) for moment-matching splits; Girolami &
-    Calderhead (2011) for the steps; Gautschi (2004) for Gauss rules from modified moments.
+    Calderhead (2011) for the steps; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for
+    fewer records with the same moments.
 
     Examples
     --------
@@ -171,15 +183,14 @@ class MixingMeasure(MixtureSampler):
                     f"sampler {self.label} takes kernels with a scale between 1e-200 and 1e200, got "
                     f"scale={kernel.prior_scale[j]:.3g}: use another unit, in records and in the mechanism"
                 )
-        narrowest = sqrt(kernel.prior_scale[0] / gammainccinv(kernel.prior_shape[0], NARROWEST))
-        width = release.mechanism.node_spacing(narrowest)
+        width = release.mechanism.node_spacing(narrowest(kernel)[0]) * (WIDER if release.n_features > 1 else 1.0)
         seen = self.compressed(values, Z, release, max(width, release.narrowest()))
         seen = seen._replace(wanted=width if width < seen.width else 0.0)
         while True:
-            if seen.are_records and (self.n_moves is not None or release.n_features > 1):
+            if seen.are_records and self.n_moves is not None:
                 return seen
             draws = self.trial_draws(values, seen)
-            if seen.are_records or seen.nodes.shape[1] >= MANY_NODES:
+            if seen.are_records or (seen.nodes.shape[1] >= MANY_NODES and release.n_features == 1):
                 break
             if self.compression_error(values, Z, release, seen, draws) < TOLERANCE:
                 break
@@ -193,8 +204,11 @@ class MixingMeasure(MixtureSampler):
 
     def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
         """Give a sweep as many moves as make a draw worth keeping."""
-        wanted = seen.law[N_MOVES] * sweeps_a_draw(draws, seen.nodes, chart_of(kernel)) / WORTH
-        seen.law[N_MOVES] = round(min(max(wanted, seen.law[N_MOVES]), 4.0 * seen.law[N_MOVES]))
+        chart, n, most = chart_of(kernel), seen.law[N_MOVES], 4.0 * seen.law[N_MOVES]
+        worth = WORTH_OF_ANSWERS if chart.is_finite else WORTH
+        if seen.n_features > 1 and not chart.is_finite:
+            most = min(most, MOST_WORK_OF_SEVERAL / (seen.nodes.shape[1] * seen.n_features))
+        seen.law[N_MOVES] = round(max(n, min(n * sweeps_a_draw(draws, seen.nodes, chart) / worth, most)))
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
@@ -219,15 +233,16 @@ class MixingMeasure(MixtureSampler):
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         are_records = n <= FEW or n_features > 1
         if n_features > 1:
-            z = release.mechanism.folded(Z)
-            nodes = np.vstack([z[np.argsort(z[:, 0], kind="stable")].T, np.ones(n)])
+            nodes = self.nodes_of_several(release.mechanism, kernel, Z, width)
+            are_records = nodes.shape[1] == n
         elif are_records:
             nodes = np.array(release.nodes(width))
         else:
             reach = N_WIDTHS * sqrt(variance[0])
             nodes = np.array(self.nodes(release.nodes(width), mean[0] - reach, mean[0] + reach, width))
         law, most = law_of(chart_of(kernel), n, mean, variance), max(MOST_WORK // (nodes.shape[1] * n_features), 10)
-        law[N_MOVES] = min(N_MOVES_FIRST, most) if self.n_moves is None else self.n_moves
+        first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
+        law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
         return Compressed(nodes, self.at_ends(channel, release, nodes), law, are_records, width)
 
     def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float) -> Nodes:
@@ -236,6 +251,17 @@ class MixingMeasure(MixtureSampler):
         if low == high:
             return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
         return compress(fine, cell_edges(low, high, core_low, core_high, width))
+
+    def nodes_of_several(self, mechanism: Any, kernel: Any, Z: Any, width: float) -> Any:
+        """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those."""
+        z = mechanism.folded(Z)
+        places, weights = z[np.argsort(z[:, 0], kind="stable")], np.ones(len(z))
+        if len(z) > FEW:
+            spacing = np.array([mechanism.node_spacing(sd) for sd in narrowest(kernel)])
+            found = compress_records(z, width / spacing[0] * spacing)
+            if len(found[1]) < FEWER * len(z):
+                places, weights = found
+        return np.vstack([places.T, weights])
 
     def at_ends(self, channel: Any, release: Any, nodes: Any) -> Any:
         """Densities of the noise at the nodes given a record at either bound of a feature, 0 without bounds."""
@@ -328,26 +354,27 @@ class MixingMeasure(MixtureSampler):
 
     @compiled
     def sweep(self, channel, chart, mixing, walk, rng):
-        """As many moves at random as the law says, then the dust and the concentration."""
+        """As many moves at random as the law says, then the concentration if it is random, and at times the dust."""
         for _ in range(int(walk.law[N_MOVES])):
             u = rng.random()
-            if u < 0.13:
+            if u < 0.17:
                 move_mass(rng, walk)
-            elif u < 0.20:
+            elif u < 0.25:
                 change_mass(rng, walk)
-            elif u < 0.37:
+            elif u < 0.39:
                 bear_or_kill(rng, channel, chart, walk)
-            elif u < 0.54:
+            elif u < 0.51:
                 chart.part(rng, channel, walk)
-            elif u < 0.67:
+            elif u < 0.64:
                 part_or_join(rng, channel, chart, walk)
-            elif u < 0.78:
+            elif u < 0.73:
                 step_one(rng, channel, chart, walk)
-            else:
+            elif u < 0.92:
                 chart.step(rng, channel, walk)
-        chart.slide(rng, channel, walk)
-        chart.slide(rng, channel, walk)
-        move_concentration(rng, channel, chart, mixing, walk)
+            else:
+                chart.slide(rng, channel, walk)
+        if mixing.prior_shape > 0.0 or rng.random() < P_DUST:
+            move_concentration(rng, channel, chart, mixing, walk)
 
 
 @entry

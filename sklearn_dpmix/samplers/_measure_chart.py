@@ -6,7 +6,7 @@ import numpy as np
 
 from .._compiled import Component, compiled, lower
 from ._measure_parts import part_or_join
-from ._measure_steps import step_two
+from ._measure_steps import FIRST, N_MOVING, step_two
 
 
 class Chart(Component):
@@ -19,7 +19,8 @@ class Chart(Component):
     ``log_base(walk, k)``          log density of G0 at atom k, in its coordinates
     ``draw_base(rng, walk, k)``    draw them from G0
     ``add_prior(walk, a, i, n)``   add the prior's slopes at the atom that begins at ``a`` to the gradient from ``i``
-                                   on, and about its curvature, positive definite, to the metric of ``n`` columns
+                                   on, and about its curvature, positive definite, to the metric of ``n`` columns;
+                                   of the coordinates that move, if :meth:`choose_moving` does not take all
     ``is_proper(walk, a)``         whether coordinates are within what numbers can hold
     ``near(walk, e)``              how far coordinate ``e`` of a nearby atom may be
     ``fill(channel, walk, k)``     write g of atom k at all nodes, and its derivatives, into its table
@@ -71,6 +72,20 @@ class Chart(Component):
         """Raise ValueError where coordinates of a checkpoint cannot be those of an atom."""
 
     @compiled
+    def choose_moving(self, rng, walk):
+        """Choose which coordinates a step moves: some that follow each other, here all."""
+        walk.fence[FIRST], walk.fence[N_MOVING] = 1.0, walk.width - 1.0
+
+    @compiled
+    def fill_moved(self, channel, walk, k, source):
+        """As ``fill``, of an atom that differs from atom ``source`` in its mass and in coordinates that move."""
+        self.fill(channel, walk, k)
+
+    @compiled
+    def complete_slopes(self, walk, to, k, e):
+        """Multiply ``score`` from ``to`` on by what makes derivatives of atom k by coordinate e those of g."""
+
+    @compiled
     def part(self, rng, channel, walk):
         """Split or merge atoms; equally often."""
         part_or_join(rng, channel, self, walk)
@@ -82,4 +97,4 @@ class Chart(Component):
 
     @compiled
     def slide(self, rng, channel, walk):
-        """Move all atoms together."""
+        """Move all atoms together, or one by much."""

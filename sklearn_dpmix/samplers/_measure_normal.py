@@ -6,16 +6,18 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import norm
 
-from .._compiled import apart, compiled, helper
+from .._compiled import compiled, helper
 from .._restore import require_range
 from ._measure_chart import Chart
-from ._measure_slides import slide
+from ._measure_factors import fill, fill_feature, times_others
+from ._measure_slides import slide, stretch
 from ._measure_splits import split_or_merge
-from ._measure_state import CENTRE, CUT, HALF_LOG_2PI, N_ATOMS, NEAR, PER_FEATURE, REACH, at, row
-from ._measure_steps import AXIS, FROM, LEAST, LIMIT, step
+from ._measure_state import CENTRE, HALF_LOG_2PI, N_ATOMS, NEAR, PER_FEATURE, REACH, at, random_mass
+from ._measure_steps import AXIS, FIRST, FROM, LEAST, LIMIT, N_MOVING, step
 
 N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where most of it is
 SCALE_CURVATURE = 0.3
+P_ALONE = 0.7  # of a step: it moves one feature
 
 
 class NormalChart(Chart):
@@ -78,8 +80,9 @@ class NormalChart(Chart):
     @compiled
     def add_prior(self, walk, a, i, n):
         kernel, atoms, gradient, metric = self.kernel, walk.atoms, walk.gradient, walk.metric
-        for j in range(self.n_features):
-            e = i + 1 + 2 * j
+        first = (int(walk.fence[FIRST]) - 1) // 2
+        for j in range(first, first + int(walk.fence[N_MOVING]) // 2):
+            e = i + 1 + 2 * (j - first)
             precision, d = exp(-atoms[a + 2 + 2 * j]), atoms[a + 1 + 2 * j] - kernel.prior_mean[j]
             pull = (kernel.prior_scale[j] + 0.5 * kernel.precision[j] * d * d) * precision
             gradient[e] -= kernel.precision[j] * d * precision
@@ -103,6 +106,21 @@ class NormalChart(Chart):
         fill(channel, walk, k)
 
     @compiled
+    def choose_moving(self, rng, walk):
+        choose_features(rng, walk, int(rng.random() * self.n_features))
+
+    @compiled
+    def fill_moved(self, channel, walk, k, source):
+        if walk.fence[N_MOVING] < walk.width - 1.0:
+            fill_feature(channel, walk, k, source, (int(walk.fence[FIRST]) - 1) // 2)
+        else:
+            fill(channel, walk, k)
+
+    @compiled
+    def complete_slopes(self, walk, to, k, e):
+        times_others(walk, walk.score, to, k, (e - 1) // 2)
+
+    @compiled
     def put(self, walk, a, theta, row):
         for j in range(self.n_features):
             self.kernel.set_params(theta, row, j, walk.atoms[a + 1 + 2 * j], exp(0.5 * walk.atoms[a + 2 + 2 * j]))
@@ -122,31 +140,19 @@ class NormalChart(Chart):
 
     @compiled
     def slide(self, rng, channel, walk):
-        slide(rng, channel, self, walk)
+        if rng.random() < 0.5:
+            slide(rng, channel, self, walk)
+        else:
+            stretch(rng, channel, self, walk)
 
 
-@apart
-def fill(channel, walk, k):
-    """g of atom k and its derivatives: of features that are independent given their atom, a product."""
-    atoms, tables, n, d, a, start = walk.atoms, walk.tables, walk.n_nodes, walk.n_features, at(walk, k), row(walk, k)
-    factors = start if d == 1 else start + (1 + 2 * d) * n
-    for j in range(d):
-        mean, log_variance, slopes = atoms[a + 1 + 2 * j], atoms[a + 2 + 2 * j], start + (1 + 2 * j) * n
-        channel.fill_normal(j, walk.nodes, n, mean, log_variance, tables, factors + j * n, slopes)
-    if d == 1:
-        return
-    for m in range(n):
-        g = 1.0
-        for j in range(d):
-            g *= tables[factors + j * n + m]
-        tables[start + m] = g
-        for j in range(d):
-            others, slopes = 1.0, start + (1 + 2 * j) * n + m
-            for i in range(d):
-                if i != j:
-                    others *= tables[factors + i * n + m]
-            tables[slopes] *= others
-            tables[slopes + n] *= others
+@helper
+def choose_features(rng, walk, j):
+    """Move all features, or more often feature j alone: a shorter step in fewer numbers, and one factor to fill."""
+    if walk.n_features > 1 and rng.random() < P_ALONE:
+        walk.fence[FIRST], walk.fence[N_MOVING] = 1.0 + 2.0 * j, 2.0
+    else:
+        walk.fence[FIRST], walk.fence[N_MOVING] = 1.0, walk.width - 1.0
 
 
 @helper
@@ -156,8 +162,7 @@ def step_neighbours(rng, channel, chart, walk):
     j = int(rng.random() * walk.n_features) if walk.n_features > 1 else 0
     place = PER_FEATURE + 3 * j
     centre = law[place + CENTRE] + law[place + REACH] * (2.0 * rng.random() - 1.0)
-    log_least = log(10.0 * law[CUT])
-    least = exp(log_least + rng.random() * (log(0.1) - log_least))
+    least = random_mass(rng, walk)
     first, second = -1, -1
     nearest, next_one, limit = 1e300, 1e300, 1e300  # the three least distances
     for k in range(int(law[N_ATOMS])):
@@ -176,4 +181,5 @@ def step_neighbours(rng, channel, chart, walk):
     if found > 0:
         fence = walk.fence
         fence[LEAST], fence[AXIS], fence[FROM], fence[LIMIT] = least, 1 + 2 * j, centre, limit
+        choose_features(rng, walk, j)
         step(rng, channel, chart, walk, first, second if found > 1 else first)

@@ -1,4 +1,4 @@
-"""Langevin steps of the whole population: all atoms are shifted, and spread about a centre, together.
+"""Langevin steps of the whole population, whose atoms are shifted and spread together, and stretches of one atom.
 
 Where noise hides the population's shape, its mean and variance are still known well, and no move of an atom or two
 changes much of either.
@@ -7,6 +7,7 @@ changes much of either.
 from math import exp, log, sqrt
 
 from .._compiled import apart, apart_sums, helper
+from ._measure_factors import fill_feature, times_others
 from ._measure_state import (
     CENTRE,
     LEAST_DENSITY,
@@ -18,16 +19,20 @@ from ._measure_state import (
     add_to,
     at,
     copy_atom,
+    draw_above,
     keep_trial,
     log_likelihood,
+    n_above,
+    random_mass,
     row,
+    try_three,
 )
 from ._measure_steps import LONGEST
 
 
 @apart_sums
-def fill_pair(chart, walk, first, n_atoms, j, centre, density):
-    """Gradient and metric by shift and log spread of feature j, into ``gradient`` and ``metric``.
+def fill_pair(chart, walk, first, least, j, centre, density):
+    """Gradient and metric by shift and log spread of feature j, of atoms above ``least``: ``gradient``, ``metric``.
 
     An atom's μ has derivatives 1 and μ - c, its log σ² 0 and 2.
     """
@@ -36,14 +41,19 @@ def fill_pair(chart, walk, first, n_atoms, j, centre, density):
     for m in range(2 * n):
         score[m] = 0.0
     by_shift, by_spread, of_shift, of_both, of_spread = 0.0, 0.0, 0.0, 0.0, 0.0
-    for k in range(first, first + n_atoms):
+    for k in range(first, first + int(walk.law[N_ATOMS])):
         a, g = at(walk, k), row(walk, k) + (1 + 2 * j) * n
+        if atoms[a] <= least:
+            continue
         mass, mean, precision = atoms[a], atoms[a + 1 + 2 * j], exp(-atoms[a + 2 + 2 * j])
         d, e = mean - centre, mean - kernel.prior_mean[j]
         for m in range(n):
-            y = mass * tables[g + m]
+            score[2 * n + m] = mass
+        times_others(walk, score, 2 * n, k, j)
+        for m in range(n):
+            y = score[2 * n + m] * tables[g + m]
             score[m] += y
-            score[n + m] += d * y + 2.0 * mass * tables[g + n + m]
+            score[n + m] += d * y + 2.0 * score[2 * n + m] * tables[g + n + m]
         pull = (kernel.prior_scale[j] + 0.5 * kernel.precision[j] * e * e) * precision
         slope, curvature = -kernel.precision[j] * e * precision, kernel.precision[j] * precision
         by_shift += slope
@@ -85,14 +95,15 @@ def log_jacobian(n_atoms, spread):
 
 @apart
 def slide(rng, channel, chart, walk):
-    """Shift all atoms in one feature, and spread them about its centre: μ -> c + shift + e^spread (μ - c).
+    """Shift the atoms above a random mass in one feature, and spread them: μ -> c + shift + e^spread (μ - c).
 
     The way back has the spread with its sign changed, and the shift times -e^-spread.
     """
     law, atoms, n_atoms, trial = walk.law, walk.atoms, int(walk.law[N_ATOMS]), 2 * walk.capacity
     j = int(rng.random() * walk.n_features)
     centre = law[PER_FEATURE + 3 * j + CENTRE]
-    fill_pair(chart, walk, 0, n_atoms, j, centre, walk.mix)
+    least = random_mass(rng, walk)
+    fill_pair(chart, walk, 0, least, j, centre, walk.mix)
     length = LONGEST * exp(-1.6 * rng.random())
     first, second = rng.standard_normal(), rng.standard_normal()
     if log_proposal(walk, length, 0.0, 0.0) <= -1e300:
@@ -108,23 +119,60 @@ def slide(rng, channel, chart, walk):
     log_forth, stretch = log_proposal(walk, length, shift, spread), exp(spread)
     for m in range(walk.n_nodes):
         walk.trial[m] = walk.mix[m]
-    ratio = log_jacobian(n_atoms, spread) - log_forth
+    ratio = log_jacobian(n_above(walk, least), spread) - log_forth
     for k in range(n_atoms):
         to = at(walk, trial + k)
         for e in range(1 + 2 * walk.n_features):
             atoms[to + e] = atoms[at(walk, k) + e]
+        if atoms[to] <= least:
+            continue
         atoms[to + 1 + 2 * j] = centre + shift + stretch * (atoms[to + 1 + 2 * j] - centre)
         atoms[to + 2 + 2 * j] += 2.0 * spread
         if not (abs(atoms[to + 1 + 2 * j]) < 1e100 and abs(atoms[to + 2 + 2 * j]) < 500.0):
             return
         ratio += chart.log_base(walk, trial + k) - chart.log_base(walk, k)
-        chart.fill(channel, walk, trial + k)
+        fill_feature(channel, walk, trial + k, k, j)
         add_to(walk, walk.trial, -atoms[to], k)
         add_to(walk, walk.trial, atoms[to], trial + k)
     value = log_likelihood(walk, walk.trial, law[TOTAL])
-    fill_pair(chart, walk, trial, n_atoms, j, centre, walk.trial)
+    fill_pair(chart, walk, trial, least, j, centre, walk.trial)
     ratio += value - law[LOG_LIKELIHOOD] + log_proposal(walk, length, -shift / stretch, -spread)
     if accepts(rng, ratio):
         for k in range(n_atoms):
-            copy_atom(walk, k, trial + k)
+            if atoms[at(walk, k)] > least:
+                copy_atom(walk, k, trial + k)
         keep_trial(walk, law[TOTAL], value)
+
+
+@apart
+def stretch(rng, channel, chart, walk):
+    """Stretch an atom above a random mass about the prior's mean in one feature: μ - m and σ by the same factor.
+
+    Of an atom beyond a bound records say only that it is there.  The prior then has a ridge along which mean and
+    standard deviation grow together, by more than any step is long.
+    """
+    law, atoms, trial = walk.law, walk.atoms, 2 * walk.capacity
+    k = draw_above(rng, walk, random_mass(rng, walk))
+    if k < 0:
+        return
+    j = int(rng.random() * walk.n_features)
+    size = 1.5 * exp(-3.0 * rng.random()) * rng.standard_normal()
+    a, b, e, mean = at(walk, k), at(walk, trial), 1 + 2 * j, chart.kernel.prior_mean[j]
+    for i in range(walk.width):
+        atoms[b + i] = atoms[a + i]
+    atoms[b + e] = mean + exp(size) * (atoms[a + e] - mean)
+    atoms[b + e + 1] += 2.0 * size
+    if not chart.is_proper(walk, b):
+        return
+    fill_feature(channel, walk, trial, k, j)
+    value = try_three(walk, -atoms[a], k, atoms[a], trial, 0.0, k)
+    ratio = value - law[LOG_LIKELIHOOD] + chart.log_base(walk, trial) - chart.log_base(walk, k)
+    if accepts(rng, ratio + log_stretch(size)):
+        copy_atom(walk, k, trial)
+        keep_trial(walk, law[TOTAL], value)
+
+
+@helper
+def log_stretch(size):
+    """Log Jacobian of the atom's μ and log σ² before to those after."""
+    return size

@@ -13,7 +13,10 @@ from ._measure_state import (
     accepts,
     at,
     copy_atom,
+    draw_above,
     keep_trial,
+    n_above,
+    random_mass,
     remove,
     try_three,
 )
@@ -99,7 +102,10 @@ def log_feature_ratio(sd, share, shift, spread, j):
 
 @helper
 def split_or_merge(rng, channel, chart, walk):
-    """Split an atom in two of the same mass, means and variances together, or merge two; equally often."""
+    """Split an atom in two of the same mass, means and variances together, or merge two; equally often.
+
+    What is split, or comes of a merge, is above a random mass.
+    """
     if rng.random() < 0.5:
         split(rng, channel, chart, walk)
     else:
@@ -108,17 +114,17 @@ def split_or_merge(rng, channel, chart, walk):
 
 @helper
 def split(rng, channel, chart, walk):
-    n, law, atoms = int(walk.law[N_ATOMS]), walk.law, walk.atoms
-    if n >= walk.capacity - 1:
+    n, law, atoms, least = int(walk.law[N_ATOMS]), walk.law, walk.atoms, random_mass(rng, walk)
+    k, kept, trial = draw_above(rng, walk, least), 2 * walk.capacity, 2 * walk.capacity + 1
+    if k < 0 or n >= walk.capacity - 1:
         return
-    k, kept, trial = int(rng.random() * n), 2 * walk.capacity, 2 * walk.capacity + 1
     a, b, old, new = at(walk, k), at(walk, n), at(walk, kept), at(walk, trial)
     share = rng.random()
     if rng.random() < 0.5:
         share = sin(0.5 * pi * share) ** 2
     if not 0.0 < share < 1.0:
         return
-    mass = atoms[a]
+    mass, n_choices = atoms[a], n_above(walk, least)
     first, second = share * mass, (1.0 - share) * mass
     if first < law[CUT] or second < law[CUT]:
         return
@@ -150,7 +156,7 @@ def split(rng, channel, chart, walk):
         chart.fill(channel, walk, n)
         value = try_three(walk, -mass, k, first, trial, second, n)
         ratio += log(law[CONCENTRATION]) + chart.log_base(walk, k) + chart.log_base(walk, n)
-        ratio += log(n) + log_pair(walk, k, n, n + 1)
+        ratio += log(n_choices) + log_pair(walk, k, n, n + 1)
         if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
             copy_atom(walk, k, trial)
             law[N_ATOMS] = n + 1.0
@@ -163,6 +169,7 @@ def split(rng, channel, chart, walk):
 @helper
 def merge(rng, channel, chart, walk):
     n, law, atoms, trial = int(walk.law[N_ATOMS]), walk.law, walk.atoms, 2 * walk.capacity
+    least = random_mass(rng, walk)
     if n < 2:
         return
     i = int(rng.random() * n)
@@ -172,8 +179,9 @@ def merge(rng, channel, chart, walk):
     a, b, new = at(walk, i), at(walk, j), at(walk, trial)
     both = atoms[a] + atoms[b]
     share = atoms[a] / both
-    if not 0.0 < share < 1.0:
+    if both <= least or not 0.0 < share < 1.0:
         return
+    n_choices = n_above(walk, least) + 1 - int(atoms[a] > least) - int(atoms[b] > least)
     ratio = log_share_ratio(share)
     for f in range(walk.n_features):
         e = 1 + 2 * f
@@ -189,7 +197,7 @@ def merge(rng, channel, chart, walk):
     chart.fill(channel, walk, trial)
     value = try_three(walk, -atoms[a], i, -atoms[b], j, both, trial)
     ratio += log(law[CONCENTRATION]) + chart.log_base(walk, i) + chart.log_base(walk, j)
-    ratio += log(n - 1.0) + log_pair(walk, i, j, n) - chart.log_base(walk, trial)
+    ratio += log(n_choices) + log_pair(walk, i, j, n) - chart.log_base(walk, trial)
     if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
         copy_atom(walk, i, trial)
         keep_trial(walk, law[TOTAL], value)

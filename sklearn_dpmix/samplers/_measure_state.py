@@ -6,7 +6,7 @@ S^``TILT`` e^(-``TILT`` S), which keeps it near 1.  Atoms above a cut are walked
 dust, are drawn anew as a whole.  Allocations and confidential records are integrated out.
 """
 
-from math import log
+from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
@@ -105,7 +105,7 @@ class Walk(Component):
             "metric": np.empty(4 * width * width),
             "gradient": np.empty(2 * width),
             "move": np.empty(2 * width),
-            "fence": np.zeros(4),
+            "fence": np.zeros(6),
             "marks": np.zeros(2 * capacity),
             "n_nodes": np.int64(size),
             "width": np.int64(width),
@@ -241,6 +241,35 @@ def refresh(walk):
         add_to(walk, walk.mix, mass, h)
     walk.law[TOTAL] = total
     walk.law[LOG_LIKELIHOOD] = log_likelihood(walk, walk.mix, total)
+
+
+@helper
+def random_mass(rng, walk):
+    """A random mass, from one that hardly holds a record to a tenth of all: atoms above it are worth a move."""
+    log_least = log(10.0 * walk.law[CUT])
+    return exp(log_least + rng.random() * (log(0.1) - log_least))
+
+
+@helper
+def n_above(walk, least):
+    """How many atoms are above a mass."""
+    found = 0
+    for k in range(int(walk.law[N_ATOMS])):
+        if walk.atoms[at(walk, k)] > least:
+            found += 1
+    return found
+
+
+@helper
+def draw_above(rng, walk, least):
+    """One of the atoms above a mass; -1 if there is none."""
+    left = int(rng.random() * n_above(walk, least))
+    for k in range(int(walk.law[N_ATOMS])):
+        if walk.atoms[at(walk, k)] > least:
+            if left == 0:
+                return k
+            left -= 1
+    return -1
 
 
 @helper

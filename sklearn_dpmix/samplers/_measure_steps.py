@@ -20,24 +20,30 @@ from ._measure_state import (
     add_to,
     at,
     copy_atom,
+    draw_above,
     keep_trial,
     log_likelihood,
     log_tilt,
+    random_mass,
     row,
 )
 
 LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
 MASS_CURVATURE = 0.25
-# a step's fence: masses stay above the least, and one coordinate nearer than the limit to where it is measured from
-LEAST, AXIS, FROM, LIMIT = range(4)
+# a step's fence: masses stay above the least, and one coordinate nearer than the limit to where it is measured from;
+# those that move are this many from the first on
+LEAST, AXIS, FROM, LIMIT, FIRST, N_MOVING = range(6)
 
 
 @helper
 def step_one(rng, channel, chart, walk):
-    """A step of one atom."""
-    k = int(rng.random() * walk.law[N_ATOMS])
-    walk.fence[LEAST], walk.fence[AXIS], walk.fence[LIMIT] = 0.0, 1.0, 1e300
-    step(rng, channel, chart, walk, k, k)
+    """A step of one atom among those above a random mass; it must stay above it."""
+    least = random_mass(rng, walk)
+    k = draw_above(rng, walk, least)
+    if k >= 0:
+        walk.fence[LEAST], walk.fence[AXIS], walk.fence[LIMIT] = least, 1.0, 1e300
+        chart.choose_moving(rng, walk)
+        step(rng, channel, chart, walk, k, k)
 
 
 @helper
@@ -45,6 +51,7 @@ def step_two(rng, channel, chart, walk):
     """A step of two atoms at random."""
     n = walk.law[N_ATOMS]
     walk.fence[LEAST], walk.fence[AXIS], walk.fence[LIMIT] = 0.0, 1.0, 1e300
+    chart.choose_moving(rng, walk)
     step(rng, channel, chart, walk, int(rng.random() * n), int(rng.random() * n))
 
 
@@ -52,19 +59,22 @@ def step_two(rng, channel, chart, walk):
 def fill_geometry(chart, walk, size, k, other, density, total):
     """Gradient and metric, into ``gradient`` and ``metric``, of atom k and with ``size`` 2 of another one."""
     score, roots, gradient, metric, atoms = walk.score, walk.roots, walk.gradient, walk.metric, walk.atoms
-    n_nodes, width = walk.n_nodes, walk.width
+    n_nodes, width, first = walk.n_nodes, 1 + int(walk.fence[N_MOVING]), int(walk.fence[FIRST])
     n = size * width
-    scaled = 2 * width * n_nodes
+    scaled = n * n_nodes
     for m in range(n_nodes):
         score[scaled + m] = roots[m] / max(density[m], LEAST_DENSITY)
     for i in range(n):
         h, e = (other, i - width) if i >= width else (k, i)
+        e += first - 1 if e > 0 else 0
         mass, g, to, value = atoms[at(walk, h)], row(walk, h) + e * n_nodes, i * n_nodes, 0.0
         share = mass / total if e == 0 else 0.0
         for m in range(n_nodes):
-            y = mass * walk.tables[g + m] * score[scaled + m] - share * roots[m]
-            score[to + m] = y
-            value += y * roots[m]
+            score[to + m] = mass * walk.tables[g + m] * score[scaled + m] - share * roots[m]
+        if e > 0:
+            chart.complete_slopes(walk, to, h, e)
+        for m in range(n_nodes):
+            value += score[to + m] * roots[m]
         gradient[i] = value
     for i in range(n):
         for j in range(i + 1):
@@ -123,7 +133,7 @@ def solve_transposed(metric, n, vector):
 def step(rng, channel, chart, walk, k, other):
     """A step of atom k, or of atoms k and ``other``, which must stay within the fence."""
     law, atoms, metric, gradient, move, fence = walk.law, walk.atoms, walk.metric, walk.gradient, walk.move, walk.fence
-    width, axis, trial = walk.width, int(fence[AXIS]), 2 * walk.capacity
+    width, first, axis, trial = 1 + int(fence[N_MOVING]), int(fence[FIRST]), int(fence[AXIS]), 2 * walk.capacity
     size = 1 if other == k else 2
     n = size * width
     fill_geometry(chart, walk, size, k, other, walk.mix, law[TOTAL])
@@ -145,8 +155,10 @@ def step(rng, channel, chart, walk, k, other):
         if not abs(move[i]) < 20.0:
             return
         atoms[b] = atoms[a] * exp(move[i])
+        for e in range(1, walk.width):
+            atoms[b + e] = atoms[a + e]
         for e in range(1, width):
-            atoms[b + e] = atoms[a + e] + move[i + e]
+            atoms[b + first - 1 + e] += move[i + e]
         if not chart.is_proper(walk, b):
             return
         if atoms[b] < law[CUT] or atoms[b] > LARGEST or atoms[b] <= fence[LEAST]:
@@ -159,7 +171,7 @@ def step(rng, channel, chart, walk, k, other):
         walk.trial[m] = walk.mix[m]
     for c in range(size):
         h = other if c else k
-        chart.fill(channel, walk, trial + c)
+        chart.fill_moved(channel, walk, trial + c, h)
         add_to(walk, walk.trial, -atoms[at(walk, h)], h)
         add_to(walk, walk.trial, atoms[at(walk, trial + c)], trial + c)
     value = log_likelihood(walk, walk.trial, total)
