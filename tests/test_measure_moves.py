@@ -40,7 +40,7 @@ from sklearn_dpmix.samplers._measure_state import (
 )
 
 ALPHA, RANDOM = 1.5, (3.0, 2.0)
-CUT_AT = 0.01
+CUT_AT = 0.001
 N = 1600
 CATEGORIES = "categories"
 
