@@ -8,6 +8,7 @@ import pathlib
 import platform
 
 from . import (
+    any_n,
     channels,
     curator,
     efficiency,
@@ -82,11 +83,20 @@ def main():
         ),
     )
     section(
-        "Effective draws a second at n = 10,000, ε = 10",
+        "Default chains against the hand-fused Neal 5 at n = 1000 (effective draws a second)",
+        any_n.COUNTS
+        + table(
+            ("ε", "hand-fused neal5", "default", "ratio"),
+            any_n.against_hand_fused(),
+            ("{:g}", "{:.0f}", "{:.0f}", "{:.1f}"),
+        ),
+    )
+    section(
+        "Default chains of any number of records (effective draws a second)",
         table(
-            ("sampler", "µs a sweep", "clusters /s", "log f(0) /s", "ratio", "ratio"),
-            efficiency.many_records(),
-            ("{}", "{:.0f}", "{:.1f}", "{:.1f}", "{:.1f}", "{:.1f}"),
+            ("noise", "n", "draws /s", "of those at n = 1000", "worst R-hat", "whole fit, CPU s"),
+            any_n.growth(),
+            ("{}", "{:,}", "{:.0f}", "{:.2f}", "{:.3f}", "{:.1f}"),
         ),
     )
     section(

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 
+from sklearn_dpmix._release import Release
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import LaplaceMechanism
@@ -35,6 +36,7 @@ class PackageChain:
         sizes = {"n_records": n_records, "n_features": 1}
         self.values = (sampler._lower(**sizes), mechanism._lower(**sizes), self.kernel, DirichletProcess()._lower())
         self.sampler, self.rng = sampler, np.random.Generator(np.random.PCG64(seed))
+        self.release = sampler.summarise(self.values, self.release, Release(self.release, mechanism))
         self.state = sampler.init(self.values, self.release, records, KERNEL.sizes(1), self.rng)
 
     def run(self, n_sweeps, n_warmup):
