@@ -5,6 +5,7 @@ of the number of clusters and log f(0).  Data: section 4.1 of Beraha et al., rec
 """
 
 import time
+import warnings
 
 import numpy as np
 from arviz_stats.base import array_stats
@@ -41,6 +42,7 @@ def fit(mechanism, Z, n_draws):
 
 def rate(mechanism, n_records):
     """(Effective draws a second beyond warm-up and summary, worst R-hat, seconds of a whole fit)."""
+    warnings.simplefilter("ignore")  # of chains of ten draws
     records, _ = make_three_normals(n_records, random_state=0)
     Z = mechanism.privatize(records, random_state=1)
     seconds = [fit(mechanism, Z, n_draws)[0] for n_draws in (N_DRAWS // 10, N_DRAWS)]
