@@ -166,7 +166,8 @@ def check_composition(mechanism, kernel, mixing, sampler):
     if sampler.needs_noised_kernel and not has_noised(mechanism, kernel):
         raise ValueError(
             f"sampler {who} needs the densities of the kernel's records under noise at many places at once, which "
-            f'mechanism={mechanism!r} does not offer for {type(kernel).__name__}: use sampler="auto"'
+            f"mechanism={mechanism!r} does not offer for {type(kernel).__name__}, or not where records have noise of "
+            'their own: use sampler="auto"'
         )
     if sampler.needs_gamma_process and not is_gamma_process(mixing):
         raise ValueError(
