@@ -9,8 +9,8 @@ from statistical import Disagreement, TooFewDraws, assert_mean_close, assert_pmf
 
 from sklearn_dpmix._noise_source import NoNoise, SimulatedNoise
 from sklearn_dpmix.models import Banana, GaussianMean
-from sklearn_dpmix.samplers.private._barker_correction import barker_correction
 from sklearn_dpmix.samplers.private._barker_acceptance import Barker
+from sklearn_dpmix.samplers.private._barker_correction import barker_correction
 from sklearn_dpmix.samplers.private._hamiltonian import NoisyHamiltonian
 from sklearn_dpmix.samplers.private._newton import private_optimum
 from sklearn_dpmix.samplers.private._penalty import Penalty
