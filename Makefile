@@ -101,4 +101,4 @@ $(VENV)/.installed-oldest: pyproject.toml | $(VENV)/.created
 clean:
 	rm -rf $(VENV) $(VENV)-oldest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache examples/output
 	rm -rf docs/_build docs/generated docs/gallery docs/sg_execution_times.rst
-	find sklearn_dpmix tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find sklearn_dpmix tests examples benchmarks tools -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -8,7 +8,7 @@ from numba import config
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.mechanisms import LaplaceMechanism
-from sklearn_dpmix.samplers import _conditional
+from sklearn_dpmix.samplers.mixture import _conditional
 
 SIZES = (5_000, 20_000, 100_000)
 SWEEPS = {"slice": 1_000_000, "conditional": 100_000}  # timed records: so many over n sweeps

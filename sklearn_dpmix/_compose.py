@@ -28,7 +28,7 @@ from .samplers import (
     Slice,
     Surrogate,
 )
-from .samplers._auto import has_conditional, has_marginal, has_noised, is_gamma_process
+from .samplers.mixture._auto import has_conditional, has_marginal, has_noised, is_gamma_process
 
 KERNELS = {
     "beta": BetaKernel,

@@ -8,7 +8,7 @@ from joblib import Parallel, delayed
 
 from ._compiled import entry, helper
 from ._vector import exp_bounded
-from .samplers._run import Draws
+from .samplers.mixture._run import Draws
 
 __all__ = ["MixtureDraws"]
 
@@ -20,8 +20,8 @@ CHUNK = 2_000_000  # numbers of a temporary (n_draws, n_points) table
 class MixtureDraws:
     """Draws of P from all chains, kept flat: atom rows ``start[t]:start[t + 1]`` belong to draw ``t``.
 
-    Draw t of chain c is number ``c * n_draws + t``.  See :class:`sklearn_dpmix.samplers._run.Draws` for the rows'
-    order.
+    Draw t of chain c is number ``c * n_draws + t``.  See :class:`sklearn_dpmix.samplers.mixture._run.Draws`
+    for the rows' order.
     """
 
     def __init__(self, chains):

@@ -184,7 +184,7 @@ def headers(header):
     for key, values in {
         "n_done": (-1, 0, 4, 2**40, 1.5, "5", None, True),
         "aim": (-1, 1.5, "x"),
-        "state": (["sklearn_dpmix.samplers._run", "Draws"], ["numpy", "ndarray"], None),
+        "state": (["sklearn_dpmix.samplers.mixture._run", "Draws"], ["numpy", "ndarray"], None),
         "draws": (None, ["sklearn_dpmix._chains", "Chain"]),
         "rng_states": ([], header["rng_states"][:1], [{}, {}], [1, 2], header["rng_states"] * 2),
     }.items():

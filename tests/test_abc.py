@@ -33,8 +33,9 @@ from sklearn_dpmix.models import (
     PoissonCount,
 )
 from sklearn_dpmix.queries import SmoothMedian, SufficientStatistics
-from sklearn_dpmix.samplers import ImportanceABC, MarkovABC, RejectionABC, SequentialABC, _abc_markov, _abc_sequential
-from sklearn_dpmix.samplers._abc_importance import effective_of_means
+from sklearn_dpmix.samplers import ImportanceABC, MarkovABC, RejectionABC, SequentialABC
+from sklearn_dpmix.samplers.simulation import _abc_markov, _abc_sequential
+from sklearn_dpmix.samplers.simulation._abc_importance import effective_of_means
 
 Z = stats.norm.isf(0.5e-6)
 EXAMPLE = PoissonCount(prior=GammaPrior(25.0, 1.0))

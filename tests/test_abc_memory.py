@@ -10,10 +10,10 @@ from statistical import Disagreement
 
 from sklearn_dpmix import PrivateABC
 from sklearn_dpmix.mechanisms import GaussianMechanism
-from sklearn_dpmix.samplers import _abc_sequential
-from sklearn_dpmix.samplers._abc_importance import weigh
-from sklearn_dpmix.samplers._abc_sequential import Batches, Budget, Simulations
-from sklearn_dpmix.samplers._simulator import Simulator
+from sklearn_dpmix.samplers.simulation import _abc_sequential
+from sklearn_dpmix.samplers.simulation._abc_importance import weigh
+from sklearn_dpmix.samplers.simulation._abc_sequential import Batches, Budget, Simulations
+from sklearn_dpmix.samplers.simulation._simulator import Simulator
 
 Z = stats.norm.isf(0.5e-6)
 S = [1.0, -0.5]

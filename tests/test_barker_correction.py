@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sklearn_dpmix.samplers import fit_barker_correction
-from sklearn_dpmix.samplers._barker_correction import barker_correction
+from sklearn_dpmix.samplers.private._barker_correction import barker_correction
+from tools import fit_barker_correction
 
 mpmath = pytest.importorskip("mpmath")
 

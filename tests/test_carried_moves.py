@@ -12,11 +12,12 @@ from scipy.stats import invwishart, ks_2samp, multivariate_normal
 from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix.kernels import MultivariateNormalKernel
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers import Imputed, _stretches
-from sklearn_dpmix.samplers._noncentred import STEPS, noncentred_moves
-from sklearn_dpmix.samplers._split_merge import sort_records, split_merge, try_merge, try_split
-from sklearn_dpmix.samplers._state import N_BINS, N_CLUSTERS, N_SLOTS, compact, new_state
-from sklearn_dpmix.samplers._stretches import STRETCH_STEPS
+from sklearn_dpmix.samplers import Imputed
+from sklearn_dpmix.samplers.mixture._state import N_BINS, N_CLUSTERS, N_SLOTS, compact, new_state
+from sklearn_dpmix.samplers.mixture.moves import _stretches
+from sklearn_dpmix.samplers.mixture.moves._noncentred import STEPS, noncentred_moves
+from sklearn_dpmix.samplers.mixture.moves._split_merge import sort_records, split_merge, try_merge, try_split
+from sklearn_dpmix.samplers.mixture.moves._stretches import STRETCH_STEPS
 
 N_RECORDS, N = 5, 1500
 PRIOR = {"mean": [0.3, -1.0], "mean_precision": 0.5, "dof": 6.0, "scale": [[2.0, 0.5], [0.5, 1.0]]}

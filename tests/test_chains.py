@@ -23,8 +23,9 @@ from sklearn_dpmix._chains import run_chains, start_chains
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers import _conditional, _in_blocks
-from sklearn_dpmix.samplers._measure_state import N_SWEEPS
+from sklearn_dpmix.samplers import _threads
+from sklearn_dpmix.samplers.mixture import _conditional, _in_blocks
+from sklearn_dpmix.samplers.mixture.measure._walk_state import N_SWEEPS
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 
@@ -156,7 +157,7 @@ def test_draws_do_not_depend_on_the_threads_of_a_sweep(many_blocks, monkeypatch,
     params = {"sampler": sampler, "mixing": DirichletProcess(40.0)}
     fits = []
     for n_threads, n_jobs in [(1, None), (2, None), (7, 2)]:
-        monkeypatch.setattr(_in_blocks, "config", SimpleNamespace(NUMBA_NUM_THREADS=n_threads))
+        monkeypatch.setattr(_threads, "config", SimpleNamespace(NUMBA_NUM_THREADS=n_threads))
         fits.append(mixture(**params, n_jobs=n_jobs).fit(RELEASE))
     assert fits[0].n_clusters_draws_.max() > 32
     warm = mixture(**params, n_draws=11).fit(RELEASE)

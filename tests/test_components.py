@@ -36,7 +36,7 @@ OWN_LAPLACE = """
     from sklearn_dpmix import PrivateDPMixture
     from sklearn_dpmix.kernels import NormalKernel
     from sklearn_dpmix.mechanisms import AdditiveMechanism, compiled
-    from sklearn_dpmix.samplers._run import run
+    from sklearn_dpmix.samplers.mixture._run import run
 
     class OwnLaplace(AdditiveMechanism):
         def __init__(self, scale=1.0, *, bounds=None):

@@ -37,10 +37,10 @@ from sklearn_dpmix.mechanisms import (
 )
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import JainNeal, MixtureSampler, Neal5
-from sklearn_dpmix.samplers._bins import Bins
-from sklearn_dpmix.samplers._sources import Sources
-from sklearn_dpmix.samplers._split_merge import log_split_prior
-from sklearn_dpmix.samplers._wrapping import requirements
+from sklearn_dpmix.samplers.mixture._wrapping import requirements
+from sklearn_dpmix.samplers.mixture.cells._bins import Bins
+from sklearn_dpmix.samplers.mixture.cells._sources import Sources
+from sklearn_dpmix.samplers.mixture.moves._split_merge import log_split_prior
 
 RECORDS = np.array([0.1, 0.15, 0.2, 0.7, 0.8, 0.85])[:, None]
 

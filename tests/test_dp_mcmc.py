@@ -588,7 +588,7 @@ def test_bad_input_of_the_classifier():
 
 def test_ctrl_c_keeps_the_draws(monkeypatch):
     """The draws so far stay, the whole budget counts as spent, and a warning says both."""
-    from sklearn_dpmix.samplers._dp_penalty import Penalty
+    from sklearn_dpmix.samplers.private._penalty import Penalty
 
     step, count = Penalty.step, [0]
 

@@ -9,13 +9,13 @@ from statistical import Disagreement, TooFewDraws, assert_mean_close, assert_pmf
 
 from sklearn_dpmix._noise_source import NoNoise, SimulatedNoise
 from sklearn_dpmix.models import Banana, GaussianMean
-from sklearn_dpmix.samplers._barker_correction import barker_correction
-from sklearn_dpmix.samplers._dp_barker import Barker
-from sklearn_dpmix.samplers._dp_hamiltonian import NoisyHamiltonian
-from sklearn_dpmix.samplers._dp_moves import MOVES, Coordinates, FullMove
-from sklearn_dpmix.samplers._dp_optimum import private_optimum
-from sklearn_dpmix.samplers._dp_penalty import Penalty
-from sklearn_dpmix.samplers._dp_target import Target
+from sklearn_dpmix.samplers.private._barker_acceptance import Barker
+from sklearn_dpmix.samplers.private._barker_correction import barker_correction
+from sklearn_dpmix.samplers.private._hamiltonian import NoisyHamiltonian
+from sklearn_dpmix.samplers.private._newton import private_optimum
+from sklearn_dpmix.samplers.private._penalty import Penalty
+from sklearn_dpmix.samplers.private._target import Target
+from sklearn_dpmix.samplers.private._walk_moves import MOVES, Coordinates, FullMove
 
 WRONG = (Disagreement, TooFewDraws)
 

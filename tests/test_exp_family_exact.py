@@ -36,9 +36,9 @@ from sklearn_dpmix.models import (
     GammaProductPrior,
     NormalInverseGammaPrior,
 )
-from sklearn_dpmix.samplers import _statistic_table
-from sklearn_dpmix.samplers._statistic import log_noise
-from sklearn_dpmix.samplers._statistic_counts import FIRST, FIXED, KIND, TRANSFER, Counts
+from sklearn_dpmix.samplers.sums import _integer_table
+from sklearn_dpmix.samplers.sums._hidden_counts import FIRST, FIXED, KIND, TRANSFER, Counts
+from sklearn_dpmix.samplers.sums._statistic import log_noise
 
 pytestmark = pytest.mark.filterwarnings(MIXED)
 
@@ -102,14 +102,14 @@ def test_multinomial_is_exact(noise):
 @pytest.mark.slow
 def test_binomial_beyond_the_table_is_exact(monkeypatch):
     """The chain over counts, which takes over where a table would be too long: small exponents included."""
-    monkeypatch.setattr(_statistic_table, "MAX_POINTS", 1)
+    monkeypatch.setattr(_integer_table, "MAX_POINTS", 1)
     for n, y, scale, prior in BINOMIAL:
         check(draw("binomial", y, scale, prior, n=n, n_draws=8000), oracle.beta_binomial(y, n, prior, laplace(scale)))
 
 
 @pytest.mark.slow
 def test_poisson_beyond_the_table_is_exact(monkeypatch):
-    monkeypatch.setattr(_statistic_table, "MAX_POINTS", 1)
+    monkeypatch.setattr(_integer_table, "MAX_POINTS", 1)
     for n, y, scale, prior in [(2, [-0.3], 0.7, (0.5, 0.2)), (100, [280.0], 20.0, (3.0, 0.01))]:
         check(draw("poisson", y, scale, prior, n=n), oracle.gamma_poisson(y, n, prior, laplace(scale)))
 

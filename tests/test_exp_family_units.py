@@ -28,9 +28,9 @@ from sklearn_dpmix.models import (
 from sklearn_dpmix.models._family_records import RECORD_MODELS
 from sklearn_dpmix.models._scaling import scaling_of
 from sklearn_dpmix.queries import SufficientStatistics
-from sklearn_dpmix.samplers import _statistic_normal
-from sklearn_dpmix.samplers._statistic_joint import draw_score, log_score, put_conditional
-from sklearn_dpmix.samplers._statistic_mixture import draw_mixture, fit_mixture, log_parts
+from sklearn_dpmix.samplers.sums import _normal_statistic
+from sklearn_dpmix.samplers.sums._fitted_mixture import draw_mixture, fit_mixture, log_parts
+from sklearn_dpmix.samplers.sums._joint_proposal import draw_score, log_score, put_conditional
 
 pytestmark = pytest.mark.filterwarnings(MIXED)
 
@@ -271,7 +271,7 @@ def moved(kind, is_independent, size=800, n_moves=5, widest=4.0):
     centres, factors = np.array([[0.1, -1.2]]), np.array([[[0.4, 0.0], [0.1, 0.6]]])
     out = np.empty((size, 2, 6))
     for i in range(size):
-        whole = _statistic_normal.NormalApproximation(centres, factors, np.zeros(1), n, np.zeros(2), np.ones(2), widest)
+        whole = _normal_statistic.NormalApproximation(centres, factors, np.zeros(1), n, np.zeros(2), np.ones(2), widest)
         state = whole.init(model, 2, None, rng)
         state.free[0] = free[i]
         model.moments(free[i], state.mean[0], state.root[0])
@@ -282,10 +282,10 @@ def moved(kind, is_independent, size=800, n_moves=5, widest=4.0):
         sampler = whole._lower()
         for at in range(2):
             for _ in range(at * n_moves):
-                _statistic_normal.move(
+                _normal_statistic.move(
                     rng, sampler, model, channel, channel, y[None], np.zeros((0, 1)), state, is_independent, kind
                 )
-            _statistic_normal.set_score(sampler, state)
+            _normal_statistic.set_score(sampler, state)
             out[i, at] = [*state.free[0], *state.score[0], *(y - state.statistic)]
     return out
 
@@ -312,15 +312,15 @@ def test_moves_keep_the_joint_law(kind, is_independent):
 
 def test_a_joint_move_that_forgets_a_factor_is_found(monkeypatch):
     """The density of the old z under the law that the new one is drawn from."""
-    whole = _statistic_normal.redraw_score
+    whole = _normal_statistic.redraw_score
 
     def forgetful(rng, sampler, state, n):
         gain = whole(rng, sampler, state, n)
         return gain - log_score(state.work, state.score[0])
 
-    monkeypatch.setattr(_statistic_normal, "redraw_score", forgetful)
+    monkeypatch.setattr(_normal_statistic, "redraw_score", forgetful)
     with pytest.raises(AssertionError):
-        assert_invariant(moved(_statistic_normal.JOINT, True, widest=1.0))
+        assert_invariant(moved(_normal_statistic.JOINT, True, widest=1.0))
 
 
 def test_a_mixture_follows_a_curved_ridge():

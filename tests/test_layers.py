@@ -42,6 +42,68 @@ LAYERS = {
         "_vector",
     },
     "plotting": {"_draws", "_parameters", "_partition", "metrics"},
+    "metrics": {"_parameters", "_random"},
+    "datasets": {"_parameters", "_random"},
+    "_chains": set(),
+    "_draws": {"_parameters"},
+    "_noise_source": {"mechanisms"},
+    "_mixture": {"_compiled", "_vector", "samplers"},
+    "_cluster": {"_compiled", "_mixture"},
+    "_pointwise": {"_cluster", "_mixture", "mechanisms"},
+    "_compose": {"kernels", "mechanisms", "mixings", "samplers"},
+    "_checkpoint": {"_chains", "_files", "__init__"},  # of the package: its version
+    "_release_summary": {"_files", "_fine_cells", "_nodes", "_parameters", "_restore", "mechanisms"},
+    "_release": {"_nodes", "_release_summary", "mechanisms"},
+    "estimators": {
+        "_beta",
+        "_chains",
+        "_checkpoint",
+        "_cluster",
+        "_compiled",
+        "_compose",
+        "_draws",
+        "_mixture",
+        "_noise_source",
+        "_parameters",
+        "_partition",
+        "_pointwise",
+        "_random",
+        "_release",
+        "_release_summary",
+        "_restore",
+        "kernels",
+        "mechanisms",
+        "models",
+        "privacy",
+        "queries",
+        "samplers",
+    },
+    "__init__": {"_release_summary", "estimators"},
+    "warmup": {"__init__"},
+}
+
+SUMS = {"_parameter_draws", "_proposal", "_release_density"}
+#: What each room of ``samplers`` may import of ``samplers``, besides the files beside it; some files have rules of
+#: their own.  A room stands for all of its files.
+ROOMS = {
+    "": set(),
+    "augmentation": SUMS,
+    "sums": SUMS,
+    "tables": SUMS,
+    "simulation": {"_parameter_draws"},
+    "private": {"_threads"},
+    "mixture": {"_threads", "mixture.moves"},
+    "mixture.moves": {"mixture._state"},
+    "mixture.cells": {"mixture._reuse", "mixture._sampler", "mixture._state", "mixture.moves"},
+    "mixture.measure": {"_parameter_draws", "mixture._run", "mixture._sampler"},
+}
+#: Instead of its room's: what all samplers of mixtures share knows none of them, and one file chooses among all.
+FILES = {
+    "__init__": {"mixture", "private", "simulation"},
+    "mixture._state": set(),
+    "mixture._run": {"_parameter_draws", "mixture._state"},
+    "mixture._sampler": {"mixture._run", "mixture._state"},
+    "mixture._auto": {"mixture"},
 }
 
 
@@ -52,38 +114,101 @@ def sources():
         yield part, path, ast.parse(path.read_text())
 
 
-def imported_parts(path, tree):
-    """Parts of the package that a file imports, wherever in the file."""
+def imported_modules(path, tree):
+    """Modules of the package that a file imports, wherever in the file, as tuples of names below the package."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            package = path.relative_to(PACKAGE.parent).with_suffix("").parts
-            start = package[: len(package) - node.level] if node.level else ()
-            if path.name == "__init__.py" and node.level:
-                start = package[: len(package) - node.level]
-            found = (*start, *(node.module or "").split(".")) if node.module else start
-            if found and found[0] == PACKAGE.name:
-                names = [found[1]] if len(found) > 1 else [alias.name for alias in node.names]
-                yield from names
+            place = path.relative_to(PACKAGE.parent).parts
+            start = place[: len(place) - node.level] if node.level else ()
+            found = (*start, *(node.module.split(".") if node.module else ()))
+            if found[0] == PACKAGE.name:
+                yield from dict.fromkeys(module_of(found[1:], alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                root, _, rest = alias.name.partition(".")
+                root, *rest = alias.name.split(".")
                 if root == PACKAGE.name:
-                    yield rest.partition(".")[0]
+                    yield tuple(rest) or ("__init__",)
+
+
+def module_of(found, name):
+    """The module that ``from found import name`` is about: one of that name, or what it is imported from."""
+    inner = PACKAGE.joinpath(*found, name)
+    if inner.is_dir() or inner.with_suffix(".py").is_file():
+        return (*found, name)
+    return found or ("__init__",)
+
+
+def imported_parts(path, tree):
+    """Parts of the package that a file imports, wherever in the file."""
+    for module in imported_modules(path, tree):
+        yield module[0]
+
+
+def foreign_imports(path, tree):
+    """What a file of ``samplers`` imports of it, against ``ROOMS`` and ``FILES``."""
+    place = path.relative_to(PACKAGE / "samplers").with_suffix("").parts
+    room, file = ".".join(place[:-1]), ".".join(place)
+    allowed = FILES.get(file, ROOMS[room])
+    for part, *rest in imported_modules(path, tree):
+        if part == "samplers":
+            found = ".".join(rest)
+            is_beside = rest[:-1] == list(place[:-1]) and rest and rest[-1].startswith("_")
+            is_allowed = any(f"{found}.".startswith(f"{one}.") for one in allowed)
+            if not is_allowed and not (is_beside and file not in FILES):
+                yield found
 
 
 def test_nothing_imports_what_is_above_it():
     """Data flows one way (STYLE): compiled base, components, samplers, estimators."""
     seen = set()
     for part, path, tree in sources():
-        if part in LAYERS:
-            seen.add(part)
-            extra = set(imported_parts(path, tree)) - LAYERS[part] - {part, "_typing"}
-            assert not extra, f"{path} imports {extra}"
-        if part not in ("estimators", "__init__"):
-            assert "estimators" not in imported_parts(path, tree), path
-        if part != "plotting":
-            assert "plotting" not in imported_parts(path, tree), path
+        seen.add(part)
+        extra = set(imported_parts(path, tree)) - LAYERS[part] - {part, "_typing"}
+        assert not extra, f"{path} imports {extra}"
     assert seen == set(LAYERS)
+
+
+def test_rooms_of_samplers_know_only_what_they_say():
+    """One subject a room: what two of them need is beside the rooms, and no room looks into another one's files."""
+    rooms, files = set(), set()
+    for part, path, tree in sources():
+        if part == "samplers":
+            place = path.relative_to(PACKAGE / "samplers").with_suffix("").parts
+            rooms.add(".".join(place[:-1]))
+            files.add(".".join(place))
+            extra = list(foreign_imports(path, tree))
+            assert not extra, f"{path} imports {extra}"
+    assert rooms == set(ROOMS)
+    assert files >= set(FILES)
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("mixture/_neal5.py", "from .measure._walk import MixingMeasure"),
+        ("mixture/_neal5.py", "from . import measure"),
+        ("mixture/_state.py", "from ._run import run"),
+        ("mixture/_state.py", "from .moves._stretches import stretch_all"),
+        ("mixture/_run.py", "from .moves._stretches import stretch_all"),
+        ("mixture/moves/_stretches.py", "def f():\n    from .._run import run"),
+        ("mixture/measure/_walk.py", "from ..cells import _bins"),
+        ("private/_target.py", "import sklearn_dpmix.samplers.mixture._in_blocks"),
+        ("sums/_statistic.py", "from .. import MixtureSampler"),
+        ("tables/_convolution.py", "from ..sums._log_concave import draw_log_concave"),
+        ("simulation/_simulator.py", "from sklearn_dpmix.samplers.augmentation._carry import TARGET"),
+        ("_threads.py", "from .mixture._run import run"),
+    ],
+)
+def test_a_room_that_looks_into_another_is_found(file, line):
+    assert list(foreign_imports(PACKAGE / "samplers" / file, ast.parse(line)))
+
+
+def test_files_have_names_of_their_own():
+    """In ``samplers``: a name in a traceback or an editor's tab says which file it is."""
+    names = [path.name for part, path, _ in sources() if part == "samplers" and path.name != "__init__.py"]
+    others = {path.name for part, path, _ in sources() if part != "samplers"}
+    assert len(names) == len(set(names))
+    assert not others & set(names)
 
 
 def test_the_import_walker_sees_every_kind_of_import():

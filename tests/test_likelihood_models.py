@@ -6,9 +6,9 @@ from scripts import COMPILES
 
 from sklearn_dpmix._noise_source import SimulatedNoise
 from sklearn_dpmix.models import Banana, GaussianMean, LinearGaussianLikelihood, LogisticLikelihood
-from sklearn_dpmix.samplers import _likelihood_pass
-from sklearn_dpmix.samplers._dp_target import Target
-from sklearn_dpmix.samplers._likelihood_pass import CompiledPass, PlainPass
+from sklearn_dpmix.samplers.private import _likelihood_pass
+from sklearn_dpmix.samplers.private._likelihood_pass import CompiledPass, PlainPass
+from sklearn_dpmix.samplers.private._target import Target
 
 MODELS = [
     Banana(a=2.0, b=0.5, m=0.3, sigma=(1.5, 0.7), prior_sigma=2.0, data_norm=2.0),

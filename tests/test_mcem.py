@@ -12,7 +12,7 @@ from statistical import Disagreement
 from sklearn_dpmix import PrivateMCEM
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import BinomialCount, GammaPrior, NormalMoments, PoissonCount, StochasticSIR
-from sklearn_dpmix.samplers import _mcem
+from sklearn_dpmix.samplers.simulation import _likelihood_ascent
 
 Z = stats.norm.isf(0.5e-6)
 
@@ -124,14 +124,14 @@ def test_normal_sums():
     assert np.all(np.abs(moved) < 5 * fit.monte_carlo_error_ + 1e-3 * fit.standard_error_)
 
 
-class HalfInformed(_mcem.Likelihood):
+class HalfInformed(_likelihood_ascent.Likelihood):
     """A score that is half as large: its products in Louis' formula count a quarter."""
 
     def score(self, statistics, theta):
         return 0.5 * super().score(statistics, theta)
 
 
-class Flatter(_mcem.Likelihood):
+class Flatter(_likelihood_ascent.Likelihood):
     """Second derivatives that are a fifth too small."""
 
     def hessian(self, statistics, theta):
@@ -141,7 +141,7 @@ class Flatter(_mcem.Likelihood):
 @pytest.mark.filterwarnings("ignore:Monte Carlo EM ended")
 @pytest.mark.parametrize("twin", [HalfInformed, Flatter])
 def test_broken_twins_are_rejected(twin, monkeypatch):
-    from sklearn_dpmix.estimators import _mcem as estimator
+    from sklearn_dpmix.estimators import _likelihood_ascent as estimator
 
     monkeypatch.setattr(estimator, "Likelihood", twin)
     with pytest.raises((Disagreement, AssertionError)):
@@ -330,7 +330,7 @@ def test_derivatives_and_maxima(name):
     model, theta = MODELS[name]
     theta = np.array(theta)
     statistics = model.sample_statistic(np.random.default_rng(0), np.tile(theta, (50, 1)))
-    numeric = _mcem.Likelihood(Plain(model, theta))
+    numeric = _likelihood_ascent.Likelihood(Plain(model, theta))
     tiled = np.tile(theta, (50, 1))
     assert np.allclose(model.score(statistics, tiled), numeric.score(statistics, theta), rtol=1e-5, atol=1e-5)
     assert np.allclose(model.hessian(statistics, tiled), numeric.hessian(statistics, theta), rtol=1e-3, atol=1e-3)

@@ -14,19 +14,19 @@ from scipy.stats import ks_2samp
 from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers import (
-    _measure_categories,
-    _measure_masses,
-    _measure_parts,
-    _measure_slides,
-    _measure_splits,
-    _measure_state,
-    _measure_steps,
+from sklearn_dpmix.samplers.mixture.measure import (
+    _categorical_atoms,
+    _masses,
+    _parts,
+    _slides,
+    _splits,
+    _steps,
+    _walk_state,
 )
-from sklearn_dpmix.samplers._measure import law_of
-from sklearn_dpmix.samplers._measure_categories import CategoricalChart
-from sklearn_dpmix.samplers._measure_normal import NormalChart, step_neighbours
-from sklearn_dpmix.samplers._measure_state import (
+from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart
+from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
+from sklearn_dpmix.samplers.mixture.measure._walk import law_of
+from sklearn_dpmix.samplers.mixture.measure._walk_state import (
     CONCENTRATION,
     CUT,
     DUST_RANGE,
@@ -48,7 +48,7 @@ CATEGORIES = "categories"
 @pytest.fixture(autouse=True)
 def without_types(monkeypatch):
     """A walk is its fields: numba's types of it, made anew for each, take longer than its moves."""
-    monkeypatch.setattr(_measure_state, "lower", lambda owner, fields, frozen: SimpleNamespace(**fields))
+    monkeypatch.setattr(_walk_state, "lower", lambda owner, fields, frozen: SimpleNamespace(**fields))
 
 
 class Channel:
@@ -144,17 +144,17 @@ def p_value(move, n_features=1, *, is_random=False, n_moves=4, seed=0):
 
 
 MOVES = {
-    "move_mass": lambda rng, channel, chart, mixing, walk: _measure_masses.move_mass(rng, walk),
-    "change_mass": lambda rng, channel, chart, mixing, walk: _measure_masses.change_mass(rng, walk),
-    "bear_or_kill": lambda rng, channel, chart, mixing, walk: _measure_masses.bear_or_kill(rng, channel, chart, walk),
-    "split_or_merge": lambda rng, channel, chart, mixing, walk: _measure_splits.split_or_merge(
+    "move_mass": lambda rng, channel, chart, mixing, walk: _masses.move_mass(rng, walk),
+    "change_mass": lambda rng, channel, chart, mixing, walk: _masses.change_mass(rng, walk),
+    "bear_or_kill": lambda rng, channel, chart, mixing, walk: _masses.bear_or_kill(rng, channel, chart, walk),
+    "split_or_merge": lambda rng, channel, chart, mixing, walk: _splits.split_or_merge(
         rng, channel, chart, walk
     ),
-    "part_or_join": lambda rng, channel, chart, mixing, walk: _measure_parts.part_or_join(rng, channel, chart, walk),
-    "step_one": lambda rng, channel, chart, mixing, walk: _measure_steps.step_one(rng, channel, chart, walk),
+    "part_or_join": lambda rng, channel, chart, mixing, walk: _parts.part_or_join(rng, channel, chart, walk),
+    "step_one": lambda rng, channel, chart, mixing, walk: _steps.step_one(rng, channel, chart, walk),
     "step_neighbours": lambda rng, channel, chart, mixing, walk: step_neighbours(rng, channel, chart, walk),
-    "slide": lambda rng, channel, chart, mixing, walk: _measure_slides.slide(rng, channel, chart, walk),
-    "stretch": lambda rng, channel, chart, mixing, walk: _measure_slides.stretch(rng, channel, chart, walk),
+    "slide": lambda rng, channel, chart, mixing, walk: _slides.slide(rng, channel, chart, walk),
+    "stretch": lambda rng, channel, chart, mixing, walk: _slides.stretch(rng, channel, chart, walk),
 }
 
 
@@ -179,8 +179,8 @@ def test_moves_of_categories_keep_the_prior(name):
 
 @pytest.mark.slow
 def test_parts_of_categories_need_their_jacobian(monkeypatch):
-    broken = plus(_measure_categories.log_rest, lambda chart, walk, whole, rest, both, mass: -4.0 * log(both / mass))
-    monkeypatch.setattr(_measure_categories, "log_rest", broken)
+    broken = plus(_categorical_atoms.log_rest, lambda chart, walk, whole, rest, both, mass: -4.0 * log(both / mass))
+    monkeypatch.setattr(_categorical_atoms, "log_rest", broken)
     assert p_value(OF_CHARTS["parts"], CATEGORIES, n_moves=12) < 1e-6
 
 
@@ -191,7 +191,7 @@ def test_moves_keep_the_prior(name, n_features):
 
 
 def concentration(rng, channel, chart, mixing, walk):
-    _measure_masses.move_concentration(rng, channel, chart, mixing, walk)
+    _masses.move_concentration(rng, channel, chart, mixing, walk)
 
 
 @pytest.mark.slow
@@ -207,18 +207,18 @@ def plus(function, change):
 TWINS = {
     "the Jacobian of a split": (
         "split_or_merge",
-        _measure_splits,
+        _splits,
         "log_share_ratio",
         lambda share: log(share * (1 - share)),
     ),
-    "the chance of a pair": ("split_or_merge", _measure_splits, "log_pair", lambda walk, i, j, n: 1.0),
-    "the Jacobian of a slide": ("slide", _measure_slides, "log_jacobian", lambda n, spread: -(n - 1.0) * spread),
-    "how many atoms may be split": ("split_or_merge", _measure_splits, "n_above", lambda walk, least: 3.0),
-    "the Jacobian of a stretch": ("stretch", _measure_slides, "log_stretch", lambda size: -size),
-    "the density of a part": ("part_or_join", _measure_parts, "log_far_density", lambda chart, walk, k, h: 1.0),
+    "the chance of a pair": ("split_or_merge", _splits, "log_pair", lambda walk, i, j, n: 1.0),
+    "the Jacobian of a slide": ("slide", _slides, "log_jacobian", lambda n, spread: -(n - 1.0) * spread),
+    "how many atoms may be split": ("split_or_merge", _splits, "n_above", lambda walk, least: 3.0),
+    "the Jacobian of a stretch": ("stretch", _slides, "log_stretch", lambda size: -size),
+    "the density of a part": ("part_or_join", _parts, "log_far_density", lambda chart, walk, k, h: 1.0),
     "the tilt of the total": (
         "bear_or_kill",
-        _measure_masses,
+        _masses,
         "log_tilt",
         lambda total: -20.0 * log(total) + 20.0 * total,
     ),
@@ -241,6 +241,6 @@ def test_broken_moves_do_not(twin, monkeypatch):
 
 @pytest.mark.slow
 def test_dust_of_another_concentration_does_not(monkeypatch):
-    drawn = _measure_masses.draw_poisson
-    monkeypatch.setattr(_measure_masses, "draw_poisson", lambda rng, rate: drawn(rng, 1.3 * rate))
+    drawn = _masses.draw_poisson
+    monkeypatch.setattr(_masses, "draw_poisson", lambda rng, rate: drawn(rng, 1.3 * rate))
     assert p_value(concentration, is_random=True) < 1e-6

@@ -21,14 +21,15 @@ from sklearn_dpmix._vector import erfcx_positive, log_positive
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
-from sklearn_dpmix.samplers import MixingMeasure, _measure
-from sklearn_dpmix.samplers._measure_masses import bear_or_kill, change_mass, move_concentration, move_mass
-from sklearn_dpmix.samplers._measure_normal import NormalChart, step_neighbours
-from sklearn_dpmix.samplers._measure_parts import part_or_join
-from sklearn_dpmix.samplers._measure_splits import split_or_merge
-from sklearn_dpmix.samplers._measure_state import CONCENTRATION
-from sklearn_dpmix.samplers._measure_steps import step_one
-from sklearn_dpmix.samplers._run import Draws
+from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers.mixture._run import Draws
+from sklearn_dpmix.samplers.mixture.measure import _walk
+from sklearn_dpmix.samplers.mixture.measure._masses import bear_or_kill, change_mass, move_concentration, move_mass
+from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
+from sklearn_dpmix.samplers.mixture.measure._parts import part_or_join
+from sklearn_dpmix.samplers.mixture.measure._splits import split_or_merge
+from sklearn_dpmix.samplers.mixture.measure._steps import step_one
+from sklearn_dpmix.samplers.mixture.measure._walk_state import CONCENTRATION
 
 CASES = [name for name, case in test_exact.NOISY.items() if np.ndim(case.scale) == 0]
 
@@ -125,10 +126,10 @@ def test_nodes_stand_for_records(mechanism):
 
     def seen(nodes):
         places = np.vstack([nodes.places, nodes.weights])
-        return _measure.Compressed(places, MixingMeasure().at_ends(value, release, places), law, False, 1.0)
+        return _walk.Compressed(places, MixingMeasure().at_ends(value, release, places), law, False, 1.0)
 
     kernel, release = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), Release(Z, mechanism)
-    values, law = (None, value, kernel, None), _measure.law_of(NormalChart(kernel, 1), n, np.zeros(1), np.ones(1))
+    values, law = (None, value, kernel, None), _walk.law_of(NormalChart(kernel, 1), n, np.zeros(1), np.ones(1))
     records, twin = Nodes(z, np.ones(n)), nodes._replace(weights=nodes.weights * 1.0)
     twin.weights[len(z) % 7] *= 1.01
     draws = []
@@ -256,7 +257,7 @@ def test_nodes_are_refined_for_narrow_components():
     model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=300, n_draws=300, random_state=0).fit(Z)
     assert model.compression_error_ < 0.05
     with pytest.MonkeyPatch.context() as patch:  # the twin: nodes for the prior's components only
-        patch.setattr(_measure, "MANY_NODES", 0)
+        patch.setattr(_walk, "MANY_NODES", 0)
         assert model.fit(Z).compression_error_ > 0.05
 
 

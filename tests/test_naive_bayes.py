@@ -32,8 +32,14 @@ from sklearn_dpmix.mechanisms import (
 from sklearn_dpmix.models import BetaPrior, DirichletPrior
 from sklearn_dpmix.models._naive_bayes import NaiveBayes
 from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts
-from sklearn_dpmix.samplers import _naive_bayes_tables as tables_module
-from sklearn_dpmix.samplers._naive_bayes import (
+from sklearn_dpmix.samplers.tables import _convolution as tables_module
+from sklearn_dpmix.samplers.tables._convolution import (
+    convolve_logs,
+    independent_tables,
+    likely_counts,
+    log_evidence,
+)
+from sklearn_dpmix.samplers.tables._record_chains import (
     LOG_MIN_ACCEPT,
     CollapsedGibbs,
     RecordMetropolis,
@@ -41,12 +47,6 @@ from sklearn_dpmix.samplers._naive_bayes import (
     log_gain,
     start_records,
     start_tables,
-)
-from sklearn_dpmix.samplers._naive_bayes_tables import (
-    convolve_logs,
-    independent_tables,
-    likely_counts,
-    log_evidence,
 )
 
 pytestmark = [

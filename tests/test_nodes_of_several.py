@@ -12,11 +12,12 @@ from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix._nodes_of_several import compress_records
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.samplers import MixingMeasure, _measure, _measure_steps
-from sklearn_dpmix.samplers._measure import chart_of, law_of
-from sklearn_dpmix.samplers._measure_factors import fill, fill_feature
-from sklearn_dpmix.samplers._measure_normal import NormalChart
-from sklearn_dpmix.samplers._measure_state import (
+from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers.mixture.measure import _steps, _walk
+from sklearn_dpmix.samplers.mixture.measure._factors import fill, fill_feature
+from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
+from sklearn_dpmix.samplers.mixture.measure._walk import chart_of, law_of
+from sklearn_dpmix.samplers.mixture.measure._walk_state import (
     LOG_LIKELIHOOD,
     N_ATOMS,
     TOTAL,
@@ -106,7 +107,7 @@ def test_nodes_and_records_agree(monkeypatch):
     Z = mechanism.privatize(two_features(500), random_state=1)
 
     def draws(sampler, fewer):
-        monkeypatch.setattr(_measure, "FEWER", fewer)
+        monkeypatch.setattr(_walk, "FEWER", fewer)
         kernel = NormalKernel(0.0, 0.1, 3.0, 3.0)
         model = PrivateDPMixture(mechanism, kernel=kernel, sampler=sampler, n_draws=3000, random_state=0).fit(Z)
         return np.concatenate([model.n_clusters_draws_[..., None], np.log(model.density_draws(x))], axis=-1)
@@ -155,7 +156,7 @@ def test_gradients_are_slopes(moving, monkeypatch):
     """Of the log density, by differences; forgotten factors of the other feature make them others."""
     walk, channel, chart = walk_of(MECHANISMS[0])
     first, n_moving = moving
-    walk.fence[_measure_steps.FIRST], walk.fence[_measure_steps.N_MOVING] = first, n_moving
+    walk.fence[_steps.FIRST], walk.fence[_steps.N_MOVING] = first, n_moving
 
     def log_density(e, step):
         a = at(walk, 1) + e
@@ -178,7 +179,7 @@ def test_gradients_are_slopes(moving, monkeypatch):
 
 
 def gradient(chart, walk, n_moving):
-    _measure_steps.fill_geometry(chart, walk, 1, 1, 1, walk.mix, walk.law[TOTAL])
+    _steps.fill_geometry(chart, walk, 1, 1, 1, walk.mix, walk.law[TOTAL])
     return walk.gradient[: 1 + n_moving].copy()
 
 

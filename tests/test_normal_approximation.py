@@ -14,9 +14,9 @@ from sklearn_dpmix.mechanisms import GaussianMechanism
 from sklearn_dpmix.models import LogisticLikelihood
 from sklearn_dpmix.privacy import PrivacyLedger, gaussian_mu
 from sklearn_dpmix.samplers import PrivateNormalApproximation
-from sklearn_dpmix.samplers._curvature import EVENNESS, CurvaturePosterior, Expansion, ReleasedScore
-from sklearn_dpmix.samplers._normal_approximation import NormalPosterior, given
-from sklearn_dpmix.samplers._normal_logits import NormalLogits
+from sklearn_dpmix.samplers.private._curvature import EVENNESS, CurvaturePosterior, Expansion, ReleasedScore
+from sklearn_dpmix.samplers.private._normal_approximation import NormalPosterior, given
+from sklearn_dpmix.samplers.private._normal_logits import NormalLogits
 
 BUDGET = GaussianMechanism(epsilon=2.0, delta=1e-6)
 ONE = ReleasedScore(np.array([0.4]), np.array([9.0]), 15.0, np.array([[25.0]]), 9.0, 2.0, 100.0, np.ones(1))

@@ -47,7 +47,7 @@ from sklearn_dpmix.privacy import (
 )
 from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts, SmoothMedian
 from sklearn_dpmix.samplers import JainNeal, PrivateNormalApproximation
-from sklearn_dpmix.samplers._dp_target import Target
+from sklearn_dpmix.samplers.private._target import Target
 
 X = np.full((6, 1), 0.5)
 LAPLACE = LaplaceMechanism(epsilon=1.0, bounds=(0, 1))

@@ -21,8 +21,8 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import GaussianPredictors, RegressionPrior
 from sklearn_dpmix.models._regression import ClampedRegression
 from sklearn_dpmix.queries import BoundedRecords, NoisyCount, RegressionMoments
-from sklearn_dpmix.samplers import _number
-from sklearn_dpmix.samplers._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED
+from sklearn_dpmix.samplers.augmentation import _number
+from sklearn_dpmix.samplers.augmentation._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED
 
 UNMIXED = "ignore:the chains have not mixed:RuntimeWarning"
 pytestmark = [

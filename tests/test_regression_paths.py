@@ -7,8 +7,8 @@ import pytest
 
 from sklearn_dpmix.models import RegressionPrior
 from sklearn_dpmix.models._regression_moments import MomentRegression
-from sklearn_dpmix.samplers._regression_moments import drift
-from sklearn_dpmix.samplers._regression_start import start_moments
+from sklearn_dpmix.samplers.augmentation._regression_given_design import drift
+from sklearn_dpmix.samplers.augmentation._regression_start import start_moments
 
 
 @pytest.mark.parametrize(("p", "sigma"), [(1, None), (3, 0.3)])

@@ -23,7 +23,7 @@ from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import PitmanYor
 from sklearn_dpmix.samplers import Neal5
-from sklearn_dpmix.samplers._measure_state import CUT
+from sklearn_dpmix.samplers.mixture.measure._walk_state import CUT
 
 LAPLACE = LaplaceMechanism(epsilon=10.0, bounds=(-10, 10))
 MECHANISMS = [

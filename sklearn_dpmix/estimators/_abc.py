@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from .._draws import summarise
 from .._random import as_generator, as_seed_sequence
 from .._typing import Floats, Seed
-from ..samplers._abc_importance import ImportanceABC
-from ..samplers._abc_markov import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED, MarkovABC
-from ..samplers._abc_rejection import RejectionABC
-from ..samplers._abc_sequential import SequentialABC
-from ..samplers._simulator import Simulator
+from ..samplers.simulation._abc_importance import ImportanceABC
+from ..samplers.simulation._abc_markov import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED, MarkovABC
+from ..samplers.simulation._abc_rejection import RejectionABC
+from ..samplers.simulation._abc_sequential import SequentialABC
+from ..samplers.simulation._simulator import Simulator
 from ._auto_draws import AutoDraws, draws_rule
 from ._chain_estimator import ChainEstimator, warn_user
 from ._curator import keep_names

@@ -7,8 +7,8 @@ import numpy as np
 from .._pointwise import mixture_log_likelihood, mixture_replicates, release_log_density, release_replicates
 from ..mechanisms._categories import CategoryChannel
 from ..mechanisms._discrete import IntegerMechanism
-from ..samplers._simulator import Simulator
-from ..samplers._user_model import UserModel
+from ..samplers.augmentation._user_model import UserModel
+from ..samplers.simulation._simulator import Simulator
 from ._datatree import Contents
 from ._exp_family_inputs import check_bounds
 

@@ -11,9 +11,9 @@ from sklearn.utils._param_validation import Interval
 from .._typing import Seed
 from ..privacy import PrivacyLedger, SubsampledReleases, barker_rdp
 from ..samplers import PrivateNewton
-from ..samplers._barker_correction import barker_correction
-from ..samplers._dp_barker import Barker
-from ..samplers._dp_target import has_range
+from ..samplers.private._barker_acceptance import Barker
+from ..samplers.private._barker_correction import barker_correction
+from ..samplers.private._target import has_range
 from ._dp_penalty import WalkEstimator
 from ._dp_scale import largest_scale, typical_steps, widths
 

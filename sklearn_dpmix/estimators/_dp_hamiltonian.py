@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 from .._typing import Seed
 from ..privacy import GaussianReleases, PrivacyLedger
 from ..samplers import PrivateNewton
-from ..samplers._dp_hamiltonian import NoisyHamiltonian
+from ..samplers.private._hamiltonian import NoisyHamiltonian
 from ._dp_mcmc import DPMCMC
 from ._dp_scale import NOISE_OF_A_MOVE, largest_scale, typical_steps, widths
 

@@ -6,7 +6,7 @@ from sklearn.utils.validation import validate_data
 from .._noise_source import NoNoise, SecureNoise, SimulatedNoise, SystemNoise
 from .._parameters import check_array, check_X_y
 from .._random import as_seed_sequence
-from ..samplers._dp_target import has_range
+from ..samplers.private._target import has_range
 from ._chain_estimator import warn_user
 from ._confidential import check_confidential
 from ._dp_budget import Budget

@@ -13,10 +13,10 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 from .._chains import run_chains
 from .._typing import Floats
 from ..samplers import PrivateNewton
-from ..samplers._dp_chain import PrivateChain
-from ..samplers._dp_moves import Coordinates
-from ..samplers._dp_optimum import private_optimum
-from ..samplers._dp_target import Target
+from ..samplers.private._chain_value import PrivateChain
+from ..samplers.private._newton import private_optimum
+from ..samplers.private._target import Target
+from ..samplers.private._walk_moves import Coordinates
 from ._chain_estimator import N_JOBS, MonitoredDraws, warn_user
 from ._decorators import fit_context, with_callbacks
 from ._dp_inputs import DPInputs

@@ -26,9 +26,9 @@ from .._typing import Array, Floats, Seed
 from ..kernels import Kernel
 from ..mechanisms import NoNoise
 from ..samplers import MixtureSampler
-from ..samplers._base import check_concentration
-from ..samplers._measure import TOLERANCE
-from ..samplers._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
+from ..samplers.mixture._sampler import check_concentration
+from ..samplers.mixture._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
+from ..samplers.mixture.measure._walk import TOLERANCE
 from ._auto_draws import AutoDraws
 from ._batches import OfRecords, kind_of, summary_of
 from ._chain_estimator import ChainEstimator, warn_user

@@ -10,8 +10,8 @@ from .._parameters import check_flag
 from .._typing import Floats, Seed
 from ..privacy import PrivacyLedger
 from ..samplers import PrivateNormalApproximation
-from ..samplers._dp_target import Target
-from ..samplers._normal_approximation import normal_draws
+from ..samplers.private._normal_approximation import normal_draws
+from ..samplers.private._target import Target
 from ._dp_inputs import DPInputs
 
 

@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from .._typing import Seed
 from ..privacy import GaussianReleases, PrivacyLedger, SubsampledGaussianReleases
 from ..samplers import PrivateNewton
-from ..samplers._dp_moves import MOVES
-from ..samplers._dp_penalty import Penalty
+from ..samplers.private._penalty import Penalty
+from ..samplers.private._walk_moves import MOVES
 from ._dp_mcmc import DPMCMC
 from ._dp_scale import NOISE_OF_A_MOVE, largest_scale, typical_steps, widths
 

@@ -11,21 +11,21 @@ from ..mechanisms import DiscreteGaussianMechanism, GaussianMechanism, LaplaceMe
 from ..models import Multinomial
 from ..models._family_records import RECORD_MODELS
 from ..queries import NoisyCount
-from ..samplers._augmentation import advance_augmentation
-from ..samplers._augmented_state import ACCEPTED as RECORDS_ACCEPTED
-from ..samplers._augmented_state import N_RECORDS, restored_augmentation, start_augmentation
-from ..samplers._augmented_state import PROPOSED as RECORDS_PROPOSED
-from ..samplers._number import counting
-from ..samplers._statistic import ACCEPTED, PROPOSED, advance_statistic
-from ..samplers._statistic_counts import Counts
-from ..samplers._statistic_given import GivenBeta, GivenNormal
-from ..samplers._statistic_mixture import fit_mixture
-from ..samplers._statistic_modes import collapsed, find_modes
-from ..samplers._statistic_normal import NormalApproximation, RoundedNormalApproximation
-from ..samplers._statistic_normal_counts import NormalCounts
-from ..samplers._statistic_records import FamilyAugmentation
-from ..samplers._statistic_sums import GammaSum, PoissonSum
-from ..samplers._statistic_table import BinomialTable, PoissonTable
+from ..samplers.augmentation._augmented_state import ACCEPTED as RECORDS_ACCEPTED
+from ..samplers.augmentation._augmented_state import N_RECORDS, restored_augmentation, start_augmentation
+from ..samplers.augmentation._augmented_state import PROPOSED as RECORDS_PROPOSED
+from ..samplers.augmentation._family_sums import FamilyAugmentation
+from ..samplers.augmentation._number import counting
+from ..samplers.augmentation._sweeps import advance_augmentation
+from ..samplers.sums._fitted_mixture import fit_mixture
+from ..samplers.sums._hidden_counts import Counts
+from ..samplers.sums._hidden_sums import GammaSum, PoissonSum
+from ..samplers.sums._integer_table import BinomialTable, PoissonTable
+from ..samplers.sums._known_statistics import GivenBeta, GivenNormal
+from ..samplers.sums._modes import collapsed, find_modes
+from ..samplers.sums._normal_counts import NormalCounts
+from ..samplers.sums._normal_statistic import NormalApproximation, RoundedNormalApproximation
+from ..samplers.sums._statistic import ACCEPTED, PROPOSED, advance_statistic
 from ._curator import number_of_records, variance_of
 
 #: Up to so many records "auto" imputes each of them where the statistic's law is not closed-form (and the posterior has
@@ -130,7 +130,7 @@ def record_moves(state):
 
 
 def statistic_engine(approximation, sampler, value, model, problem, init):
-    """The engine of a sampler of :mod:`sklearn_dpmix.samplers._statistic`, whose value compiled code sees."""
+    """The engine of a sampler of :mod:`sklearn_dpmix.samplers.sums._statistic`, whose value compiled code sees."""
     channel, counter, S, C = parts(problem)
     advance = partial(advance_statistic, (value, model, channel, counter), S, C, problem.S.shape[1])
     restored = partial(sampler.restored, model, bool(problem.n_known), problem.mechanism is None)

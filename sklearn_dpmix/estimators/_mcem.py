@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._parameters import numbers, tails
 from .._random import as_generator
 from .._typing import Floats, Seed
-from ..samplers._mcem import (
+from ..samplers.simulation._likelihood_ascent import (
     FEWEST_EFFECTIVE,
     Likelihood,
     ascend,
@@ -22,7 +22,7 @@ from ..samplers._mcem import (
     next_size,
     upper_gain,
 )
-from ..samplers._simulator import Simulator
+from ..samplers.simulation._simulator import Simulator
 from ._chain_estimator import warn_user
 from ._curator import keep_names
 from ._decorators import fit_context, with_callbacks

@@ -20,7 +20,8 @@ from .._typing import Array, Floats, Seed
 from ..models import DirichletPrior
 from ..models._naive_bayes import NaiveBayes
 from ..queries import ClassFeatureCounts
-from ..samplers._naive_bayes import (
+from ..samplers.tables._convolution import independent_tables
+from ..samplers.tables._record_chains import (
     CollapsedGibbs,
     KnownTables,
     advance_tables,
@@ -29,7 +30,6 @@ from ..samplers._naive_bayes import (
     start_records,
     start_tables,
 )
-from ..samplers._naive_bayes_tables import independent_tables
 from ._auto_draws import AutoDraws
 from ._chain_estimator import ChainEstimator
 from ._confidential import check_confidential, encode_labels

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
 from .._typing import Seed
-from ..samplers._user_model import (
+from ..samplers.augmentation._user_model import (
     ACCEPTED,
     LOG_MIN_ACCEPT,
     PROPOSED,

@@ -14,9 +14,9 @@ from .._restore import require, require_whole
 from ..models._regression import ClampedRegression
 from ..models._regression_moments import MomentRegression
 from ..queries import NoisyCount
-from ..samplers import _regression_moments as moments_state
-from ..samplers._augmentation import advance_augmentation
-from ..samplers._augmented_state import (
+from ..samplers._parameter_draws import ThetaDraws
+from ..samplers.augmentation import _regression_given_design as moments_state
+from ..samplers.augmentation._augmented_state import (
     ACCEPTED,
     LOG_MIN_ACCEPT,
     MOVES_ACCEPTED,
@@ -25,12 +25,12 @@ from ..samplers._augmented_state import (
     restored_augmentation,
     start_augmentation,
 )
-from ..samplers._number import counting
-from ..samplers._parameter_draws import ThetaDraws
-from ..samplers._regression import RegressionAugmentation
-from ..samplers._regression_known import KnownState, advance_known, start_known
-from ..samplers._regression_moments import MomentsSampler, advance_moments, restored_moments
-from ..samplers._regression_start import start_moments
+from ..samplers.augmentation._number import counting
+from ..samplers.augmentation._regression_given_design import MomentsSampler, advance_moments, restored_moments
+from ..samplers.augmentation._regression_known import KnownState, advance_known, start_known
+from ..samplers.augmentation._regression_records import RegressionAugmentation
+from ..samplers.augmentation._regression_start import start_moments
+from ..samplers.augmentation._sweeps import advance_augmentation
 from ._chain_estimator import warn_user
 from ._curator import number_of_records, variance_of
 

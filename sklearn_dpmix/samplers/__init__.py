@@ -1,27 +1,27 @@
 """Samplers: of mixture posteriors, of simulators' parameters (``...ABC``), of private chains' starts, and a private
 normal approximation."""
 
-from ._abc_importance import ImportanceABC
-from ._abc_markov import MarkovABC
-from ._abc_rejection import RejectionABC
-from ._abc_sequential import SequentialABC
-from ._auto import Auto
-from ._base import MixtureSampler
-from ._bins import Bins
-from ._cells import Cells
-from ._collapsed import Neal2, Neal3
-from ._conditional import Conditional, Slice
-from ._dp_optimum import PrivateNewton
-from ._imputed import Imputed
-from ._interweaved import Interweaved
-from ._jain_neal import JainNeal
-from ._measure import MixingMeasure
-from ._neal5 import Neal5
-from ._neal8 import Neal8
-from ._normal_approximation import PrivateNormalApproximation
-from ._reuse import ReUse
-from ._sources import Sources
-from ._surrogate import Surrogate
+from .mixture._auto import Auto
+from .mixture._collapsed import Neal2, Neal3
+from .mixture._conditional import Conditional, Slice
+from .mixture._imputed import Imputed
+from .mixture._interweaved import Interweaved
+from .mixture._jain_neal import JainNeal
+from .mixture._neal5 import Neal5
+from .mixture._neal8 import Neal8
+from .mixture._reuse import ReUse
+from .mixture._sampler import MixtureSampler
+from .mixture._surrogate import Surrogate
+from .mixture.cells._bins import Bins
+from .mixture.cells._choice import Cells
+from .mixture.cells._sources import Sources
+from .mixture.measure._walk import MixingMeasure
+from .private._newton import PrivateNewton
+from .private._normal_approximation import PrivateNormalApproximation
+from .simulation._abc_importance import ImportanceABC
+from .simulation._abc_markov import MarkovABC
+from .simulation._abc_rejection import RejectionABC
+from .simulation._abc_sequential import SequentialABC
 
 __all__ = [
     "Auto",

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from sklearn_dpmix._noise_source import SimulatedNoise
 from sklearn_dpmix.estimators._dp_mcmc import DPMCMC
-from sklearn_dpmix.samplers._dp_barker import Barker
+from sklearn_dpmix.samplers.private._barker_acceptance import Barker
 
 
 class Release(NamedTuple):

@@ -1,0 +1,63 @@
+"""Data augmentation for sums of sufficient statistics that are cut at bounds: exact, at a price a record."""
+
+from math import exp, inf
+
+from ..._compiled import compiled, helper, lower
+from .._proposal import log_proposal, proposal_fields, propose
+from .._release_density import log_release
+from ._carry import carried_total, carry_records, move_blocks
+from ._sweeps import Augmentation
+
+OLD, NEW, TO = 4, 5, 6  # rows of the scratch
+
+
+class FamilyAugmentation(Augmentation):
+    """Data augmentation, with one more non-centred move: anywhere in the posterior, as its modes are approximately.
+
+    Two parameters may explain the same sum, where records are dropped; from one to the other there is no way by steps.
+
+    Parameters
+    ----------
+    centres, factors, log_weights : ndarrays
+        The modes, as in ``proposal_fields``.
+    n_moves : int, default=4
+        Rounds of such a move and random-walk moves in a sweep.
+    """
+
+    def __init__(self, centres, factors, log_weights, n_moves=4):
+        self.centres = centres
+        self.factors = factors
+        self.log_weights = log_weights
+        self.n_moves = n_moves
+
+    def _lower(self, **context):
+        fields = proposal_fields(self.centres, self.factors, self.log_weights)
+        return lower(type(self), {**fields, "n_moves": float(self.n_moves)})
+
+    @compiled
+    def move(self, model, channel, S, state, rng, current, warming_up):
+        if model.n_blocks() > 0:
+            for _ in range(int(self.n_moves)):
+                current = jump(rng, self, model, channel, S, state, current)
+                current = move_blocks(rng, 1, model, channel, S, state, current, warming_up)
+
+
+@helper
+def jump(rng, sampler, model, channel, S, state, current):
+    """A non-centred move to a draw of the mixture.  Returns the log density of the release."""
+    theta, work = state.theta, state.work
+    old, new, to, total = work[OLD], work[NEW], work[TO], work[0][: state.total.size]
+    model.get_block(theta, 0, old)
+    propose(rng, sampler, old, new, True)
+    model.set_block(to, 0, new)
+    gain = model.log_prior_block(to, 0) - model.log_prior_block(theta, 0)
+    gain += log_proposal(sampler, old) - log_proposal(sampler, new)
+    if not gain > -inf:
+        return current
+    carried_total(model, to, 0, state, total)
+    proposed = log_release(channel, S, total)
+    gain += proposed - current
+    if not (gain >= 0.0 or rng.random() < exp(gain)):
+        return current
+    carry_records(model, to, 0, state, total)
+    return proposed

@@ -1,0 +1,81 @@
+"""How many records there are: known, or released with noise."""
+
+from math import exp
+
+from ..._compiled import Component, compiled, helper, lower
+from .._release_density import log_release
+from ._augmented_state import N_RECORDS
+
+
+class KnownNumber(Component):
+    """The number of records is known."""
+
+    def _lower(self, **context):
+        return lower(type(self), {"n_tries": 0.0})
+
+    @compiled
+    def gain(self, count, n, new):
+        return 0.0
+
+
+class NoisyNumber(Component):
+    """The number of records was released with noise of ``mechanism``; ``n_tries`` births or deaths in a sweep."""
+
+    def __init__(self, mechanism, n_tries):
+        self.mechanism = mechanism
+        self.n_tries = n_tries
+
+    def _lower(self, **context):
+        channel = self.mechanism._lower(n_records=1, n_features=1)
+        return lower(type(self), {"n_tries": float(self.n_tries), "mechanism": channel})
+
+    @compiled
+    def gain(self, count, n, new):
+        """Log ratio of the densities of the noisy number at ``new`` and ``n``."""
+        return self.mechanism.log_release(count, 0, 0, new) - self.mechanism.log_release(count, 0, 0, n)
+
+
+def counting(n_records):
+    """What is known of the number of records: an integer, or an object with ``scale`` and ``mechanism``."""
+    if not hasattr(n_records, "mechanism"):
+        return KnownNumber()
+    return NoisyNumber(n_records.mechanism, n_tries=int(min(20 + 2 * n_records.scale, 1000)))
+
+
+@helper
+def change_number(rng, model, channel, counting, count, S, state, current):
+    """Births and deaths of records, where their number was released with noise and has a flat prior on 0..most.
+
+    Each try puts a record from the model in a random place, or takes a random one out: the places' probabilities 1/n
+    cancel, as do the model and the prior, and the noise on both releases decides.
+    """
+    records, contributions, total = state.records, state.contributions, state.total
+    spare = records.shape[0] - 1
+    for _ in range(int(counting.n_tries)):
+        n = state.ints[N_RECORDS]
+        born = rng.random() < 0.5
+        if n == (spare if born else 0):
+            continue
+        place = spare
+        if born:
+            model.draw_record(rng, state.theta, records, spare)
+            model.contribute(records, spare, contributions, spare)
+        else:
+            place = min(int(rng.random() * n), n - 1)
+        sign = 1.0 if born else -1.0
+        for j in range(total.size):
+            total[j] += sign * contributions[place, j]
+        proposed = log_release(channel, S, total)
+        gain = proposed - current + counting.gain(count, n, n + sign)
+        if gain >= 0.0 or rng.random() < exp(gain):
+            current = proposed
+            to, source = (n, spare) if born else (place, n - 1)
+            for j in range(total.size):
+                contributions[to, j] = contributions[source, j]
+            for j in range(records.shape[1]):
+                records[to, j] = records[source, j]
+            state.ints[N_RECORDS] = n + 1 if born else n - 1
+        else:
+            for j in range(total.size):
+                total[j] -= sign * contributions[place, j]
+    return current

@@ -1,0 +1,139 @@
+"""Data augmentation for a release of sums over records (Ju, Awan, Gong & Rao 2022), interwoven with non-centred moves.
+
+The state has all confidential records.  One sweep:
+
+1. each record by a Metropolis step with the model as proposal (Ju et al., Algorithm 1): the model cancels, and what is
+   left is the noise's density at the release, for the sum with the old contribution taken off and the new one added;
+2. θ given the records: the model's own update, no privacy in it;
+3. non-centred moves, at will: hold each record's standardised residual fixed, propose θ', carry the records along.  The
+   residuals' law does not depend on θ, so that only the noise's density and the prior decide (Yu & Meng 2011).  Without
+   them θ moves by about 1/√n of its spread in a sweep, since n records hold it.
+"""
+
+from math import exp
+
+import numpy as np
+
+from ..._compiled import Component, compiled, entry, helper
+from .._parameter_draws import n_kept, new_statistic_draws
+from .._release_density import log_release
+from ._augmented_state import ACCEPTED, LOG_MIN_ACCEPT, N_RECORDS, N_SWEEPS, PROPOSED
+from ._carry import move_blocks
+from ._number import change_number
+
+
+@helper
+def log_release_moved(channel, S, total, contributions, old, new):
+    """``log_release`` with one record's contribution replaced by another."""
+    value = 0.0
+    for r in range(S.shape[0]):
+        for j in range(total.size):
+            value += channel.log_release(S, r, j, total[j] - contributions[old, j] + contributions[new, j])
+    return value
+
+
+@helper
+def refresh_total(state):
+    """The total from all contributions: once a sweep, against drift."""
+    total, contributions = state.total, state.contributions
+    for j in range(total.size):
+        total[j] = 0.0
+    for i in range(state.ints[N_RECORDS]):
+        for j in range(total.size):
+            total[j] += contributions[i, j]
+
+
+@helper
+def update_records(rng, model, channel, S, state):
+    """Step 1.  Returns the log density of the release."""
+    records, contributions, total, theta = state.records, state.contributions, state.total, state.theta
+    n, spare = state.ints[N_RECORDS], records.shape[0] - 1
+    current, lowest, n_accepted = log_release(channel, S, total), 0.0, 0
+    for i in range(n):
+        model.draw_record(rng, theta, records, spare)
+        model.contribute(records, spare, contributions, spare)
+        proposed = log_release_moved(channel, S, total, contributions, i, spare)
+        gain = proposed - current
+        lowest = min(lowest, gain)
+        if gain >= 0.0 or rng.random() < exp(gain):
+            for j in range(total.size):
+                total[j] += contributions[spare, j] - contributions[i, j]
+                contributions[i, j] = contributions[spare, j]
+            for j in range(records.shape[1]):
+                records[i, j] = records[spare, j]
+            current = proposed
+            n_accepted += 1
+    state.floats[PROPOSED] += n
+    state.floats[ACCEPTED] += n_accepted
+    state.floats[LOG_MIN_ACCEPT] = min(state.floats[LOG_MIN_ACCEPT], lowest)
+    return current
+
+
+class Augmentation(Component):
+    """Data-augmentation sampler of Ju et al., with ``n_moves`` rounds of non-centred moves in each sweep.
+
+    A subclass may have moves of its own.
+    """
+
+    def __init__(self, n_moves=2):
+        self.n_moves = n_moves
+
+    @compiled
+    def move(self, model, channel, S, state, rng, current, warming_up):
+        """Step 3.  ``current`` is the log density of the release."""
+        move_blocks(rng, int(self.n_moves), model, channel, S, state, current, warming_up)
+
+
+# A compiled function is optimised with all that it calls, once for itself and once more in each caller: so what is big
+# is not nested deeper than it must be.
+
+
+@entry
+def run_augmentation(sampler, model, channel, counting, S, count, state, rng, until, n_warmup, thin, draws):
+    """Sweep up to sweep ``until``; after every ``thin`` sweeps beyond the warm-up write a row of ``draws``."""
+    n_drawn = 0
+    while state.ints[N_SWEEPS] < until:
+        sweep = state.ints[N_SWEEPS] + 1 - n_warmup
+        refresh_total(state)
+        current = update_records(rng, model, channel, S, state)
+        current = change_number(rng, model, channel, counting, count, S, state, current)
+        model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
+        sampler.move(model, channel, S, state, rng, current, sweep <= 0)
+        n_drawn = finish_sweep(state, draws, n_drawn, sweep, thin)
+
+
+@helper
+def finish_sweep(state, draws, n_drawn, sweep, thin):
+    """Count the sweep, and record a draw where one is due."""
+    state.ints[N_SWEEPS] += 1
+    if sweep <= 0 or sweep % thin != 0:
+        return n_drawn
+    for p in range(state.theta.size):
+        draws.theta[n_drawn, p] = state.theta[p]
+    for j in range(state.total.size):
+        draws.statistic[n_drawn, j] = state.total[j]
+    draws.n_records[n_drawn] = state.ints[N_RECORDS]
+    return n_drawn + 1
+
+
+def new_draws(state, n_sweeps, n_warmup, thin):
+    """(Room for the draws of the next ``n_sweeps`` sweeps, the sweep that they end with)."""
+    done = int(state.ints[N_SWEEPS])
+    n_draws = n_kept(done, n_sweeps, n_warmup, thin)
+    return new_statistic_draws(n_draws, len(state.theta), len(state.total)), done + n_sweeps
+
+
+def advance_augmentation(values, S, count, state, rng, n_sweeps, n_warmup, thin):
+    """Advance a chain in place by ``n_sweeps``; return (state, draws).
+
+    Parameters
+    ----------
+    values : tuple (sampler, model, channel, counting) of component values
+    S : ndarray of shape (n_releases, n_statistics)
+    count : float
+        The noisy number of records, where ``counting`` says that there is one.
+    """
+    draws, until = new_draws(state, n_sweeps, n_warmup, thin)
+    S = np.array(S)  # writable: one compiled version, wherever it comes from
+    run_augmentation(*values, S, np.full((1, 1), count), state, rng, until, n_warmup, thin, draws)
+    return state, draws

@@ -1,0 +1,119 @@
+"""``sampler="auto"``: the fastest exact sampler that we know for the parts at hand (measured in ``benchmarks``)."""
+
+from math import inf
+from typing import Any
+
+from ._conditional import Conditional
+from ._imputed import Imputed
+from ._interweaved import Interweaved
+from ._neal5 import Neal5
+from ._neal8 import Neal8
+from ._reuse import ReUse
+from ._sampler import MixtureSampler
+from ._surrogate import Surrogate
+from .cells._choice import Cells
+from .measure._walk import MixingMeasure
+
+MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
+MOST_RECORDS = {1: inf, 2: 50_000, 3: 5000}  # of the walk over mixing measures, by the number of features
+MANY = 3000  # records, from which on ``Surrogate`` is ahead
+
+
+class Auto(MixtureSampler):
+    """Resolves to a sampler when the parts are known.
+
+    Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
+    where the channel has cells, else ``MixingMeasure`` for one feature, two of up to 50,000 records, three of up to
+    5000, or categories with some hundred different answers, where it takes kernel, noise and mixing, else
+    ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where that takes the channel), or ``Imputed``
+    where features are correlated; where the kernel lacks what that needs, ``Conditional`` if g is closed-form, or
+    ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a
+    histogram.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.samplers import Auto
+    >>> from sklearn_dpmix.kernels import NormalKernel
+    >>> Auto().resolve(None, NormalKernel())
+    ReUse()
+    """
+
+    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
+        if mechanism is None or kernel.absorbs_noise:
+            return ReUse() if kernel.can("relative") else Neal8()
+        if has_marginal(mechanism, kernel) and mechanism.keeps_masses and kernel.can("steps"):
+            return Cells().resolve(mechanism, kernel)
+        if has_noised(mechanism, kernel) and is_gamma_process(mixing):
+            return MeasureOfFewAnswers(mechanism) if hasattr(mechanism, "answer") else MeasureOfFewFeatures()
+        if has_marginal(mechanism, kernel) and (mechanism.keeps_masses or not can_interweave(kernel)):
+            if getattr(mixing, "discount", 0) <= Conditional.max_discount:
+                return Conditional()
+            return Neal5() if mechanism.is_histogram else Neal8()
+        if can_interweave(kernel):
+            fast = mechanism.is_common and has_marginal(mechanism, kernel)
+            return Surrogate(min_records=MANY) if fast else Interweaved()
+        can_impute = has_conditional(mechanism, kernel) and all(kernel.can(need) for need in Imputed.kernel_needs)
+        return Imputed() if can_impute else Neal5()
+
+
+class AutoOfRecords(Auto):
+    """The same among samplers that keep a record of each release."""
+
+    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
+        chosen = super().resolve(mechanism, kernel, mixing)
+        return Interweaved() if isinstance(chosen, MixingMeasure) else chosen
+
+
+class MeasureOfFewFeatures(MixingMeasure):
+    """The walk over mixing measures for one feature, or a few of not many records; else ``Interweaved``."""
+
+    def sized(self, n_records: int, n_features: int) -> MixtureSampler:
+        return MixingMeasure() if n_records <= MOST_RECORDS.get(n_features, 0) else Interweaved()
+
+
+class MeasureOfFewAnswers(MixingMeasure):
+    """The walk over mixing measures where there are few answers to all questions together; else ``Conditional``."""
+
+    def __init__(self, mechanism: Any, n_moves: int | None = None) -> None:
+        super().__init__(n_moves)
+        self.mechanism = mechanism
+
+    def sized(self, n_records: int, n_features: int) -> MixtureSampler:
+        n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
+        work = n_answers * n_features * self.mechanism.n_categories
+        return MixingMeasure() if work <= MOST_ANSWERS else Conditional()
+
+
+def is_gamma_process(mixing):
+    """Whether the mixing measure is a gamma process divided by its sum, with few enough atoms to walk over."""
+    if mixing is None:
+        return True
+    return own(mixing, "is_gamma_process") and mixing.expected_concentration <= MixingMeasure.max_concentration
+
+
+def can_interweave(kernel):
+    return all(kernel.can(need) for need in Interweaved.kernel_needs)
+
+
+def has_marginal(mechanism, kernel):
+    """Whether g(z | θ) is closed-form: the kernel integrates the channel's pieces, or there is no noise."""
+    if mechanism is None or kernel.absorbs_noise:
+        return True
+    return mechanism.piece_shape in kernel.tilts and kernel.can("marginal")
+
+
+def has_noised(mechanism, kernel):
+    """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
+    kernels = own(mechanism, "noised_kernels")
+    return bool(kernels) and mechanism.has_one_law and own(kernel, "noised_as") in kernels
+
+
+def own(component, name):
+    """What the component's own class says; a class that derives from it may have changed what that is true of."""
+    return vars(type(component)).get(name)
+
+
+def has_conditional(mechanism, kernel):
+    """Whether a feature is drawn exactly given the others; kept masses are those of a feature's marginal law."""
+    can_tilt = mechanism.piece_shape in kernel.conditional_tilts and kernel.can("conditional")
+    return can_tilt and not mechanism.keeps_masses

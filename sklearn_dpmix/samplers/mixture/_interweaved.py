@@ -1,0 +1,150 @@
+"""Imputed records moved cheaply and in several ways: a sampler for any additive noise.
+
+One sweep: (1) either the urn pass of private Neal 5 (memberships and records together, good where the noise is large)
+or a Gibbs pass over memberships and a move of every record (good where it is small); (2) the clusters' parameters
+given the records; (3) a non-centred move of the parameters; (4) non-centred splits and merges.  Each leaves the
+posterior invariant.  The share of urn passes and the step sizes are tuned in the warm-up only.
+"""
+
+from math import exp
+
+from ..._compiled import compiled, helper, lower
+from ._neal5 import urn_sweep
+from ._reuse import ReUse, reuse_pass
+from ._state import ACCEPTED, N_SLOTS, PROPOSED, STAGE, compact, update_clusters
+from .moves._noncentred import log_weight_gain, move_records, noncentred_moves
+from .moves._split_merge import sort_records, split_merge
+
+URN_RATE = 4  # float: running acceptance rate of the urn pass
+URN, GIBBS, AFTER_URN, AFTER_GIBBS = 1, 2, 3, 4  # stages of a sweep; 0 is its beginning
+REVERSE_SHARE = 0.8
+
+
+class Interweaved(ReUse):
+    """Urn and Gibbs passes over imputed records, interwoven with non-centred moves, splits and merges.
+
+    Exact for every channel whose density can be evaluated; the kernel needs residuals (``Kernel.CAPABILITIES``).
+
+    Parameters
+    ----------
+    n_split_merge : int, default=20
+        Attempts to split or merge clusters in each sweep; 0 leaves that out.
+
+    References
+    ----------
+    Beraha et al., Algorithm 1, for the urn pass; Favaro & Teh (2013) for the Gibbs pass; Yu & Meng (2011) for
+    interweaving.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.samplers import Interweaved
+    >>> Interweaved(n_split_merge=50)
+    Interweaved(n_split_merge=50)
+    """
+
+    kernel_needs = ("relative", "residuals", "steps")
+    needs_noise_free = False
+    has_acceptance = True
+    needs_order = True
+    takes_correlated = frozenset()
+    float_ranges = {URN_RATE: (0.0, 1.0)}
+
+    def __init__(self, n_split_merge: int = 20) -> None:
+        self.n_split_merge = n_split_merge
+
+    def check(self) -> None:
+        if not isinstance(self.n_split_merge, int) or isinstance(self.n_split_merge, bool) or self.n_split_merge < 0:
+            given = f"got {self.n_split_merge!r}"
+            raise ValueError(f"{type(self).__name__}: n_split_merge must be a non-negative integer, {given}")
+
+    def _lower(self, **context):
+        return lower(type(self), {"n_aux": 1, "n_tries": float(self.n_split_merge)})
+
+    # moves of parameters carry residuals along
+
+    @compiled
+    def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+        return log_weight_gain(channel, kernel, Z, order, first, last, theta, k, to, records)
+
+    @compiled
+    def keep(self, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+        move_records(kernel, order, first, last, theta, k, to, records)
+
+    @compiled
+    def undo(self, channel, Z, order, first, last, records, levels):
+        """Nothing was changed yet."""
+
+    @compiled
+    def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
+        return interweaved_sweep(self, channel, kernel, mixing, Z, state, rng, warming_up)
+
+
+@helper
+def interweaved_sweep(sampler, channel, kernel, mixing, Z, state, rng, warming_up):
+    """One sweep.  False when out of slots (resumes at the stage and the cursor)."""
+    ints = state.ints
+    if not urn_or_gibbs(sampler, channel, kernel, mixing, Z, state, rng, warming_up):
+        return False
+    if ints[STAGE] == AFTER_GIBBS:
+        update_records(rng, channel, kernel, Z, state)
+        ints[STAGE] = AFTER_URN
+    if state.counts.size < ints[N_SLOTS] + int(sampler.n_tries) + 1:
+        return False
+    update_clusters(rng, sampler.n_aux, channel, kernel, state, warming_up)
+    sort_records(state)
+    noncentred_moves(sampler, rng, channel, kernel, Z, state, warming_up)
+    split_merge(sampler, rng, int(sampler.n_tries), channel, kernel, mixing, Z, state)
+    ints[STAGE] = 0
+    return True
+
+
+@helper
+def urn_or_gibbs(sampler, channel, kernel, mixing, Z, state, rng, warming_up):
+    """Memberships, by the urn pass (with the records) or by a Gibbs pass given them.  False when out of slots."""
+    ints = state.ints
+    if ints[STAGE] == 0:
+        ints[STAGE] = URN if rng.random() < urn_share(state) else GIBBS
+    if ints[STAGE] == URN:
+        accepted, proposed = state.floats[ACCEPTED], state.floats[PROPOSED]
+        if not urn_sweep(sampler.n_aux, channel, kernel, mixing, Z, state, rng):
+            return False
+        if warming_up:
+            rate = (state.floats[ACCEPTED] - accepted) / (state.floats[PROPOSED] - proposed)
+            old = state.floats[URN_RATE]
+            state.floats[URN_RATE] = rate if old == 0.0 else old + 0.05 * (rate - old)
+        compact(state)
+        ints[STAGE] = AFTER_URN
+    if ints[STAGE] == GIBBS:
+        if not reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
+            return False
+        ints[STAGE] = AFTER_GIBBS
+    return True
+
+
+@helper
+def urn_share(state):
+    """Probability of an urn pass: near 1 where about a third of its proposals is accepted, near 0 where few are."""
+    rate = state.floats[URN_RATE]
+    return 0.5 if rate == 0.0 else min(max((rate / 0.35) ** 2, 0.05), 0.95)
+
+
+@helper
+def update_records(rng, channel, kernel, Z, state):
+    """A Metropolis move of every y_i given its cluster: proposed from the kernel, or around the release."""
+    records, theta = state.records, state.theta
+    reverse = channel.can_reverse() and rng.random() < REVERSE_SHARE
+    for i in range(state.alloc.size):
+        k = state.alloc[i]
+        for j in range(kernel.n_features):
+            y = records[i, 0, j]
+            if reverse:
+                proposal = channel.draw_reverse(rng, Z, i, j)
+                gain = kernel.log_likelihood(theta, k, j, proposal) - kernel.log_likelihood(theta, k, j, y)
+                gain += channel.log_reverse(Z, i, j, y) - channel.log_reverse(Z, i, j, proposal)
+            else:
+                proposal = channel.propose(rng, kernel, Z, i, j, theta, k)
+                gain = 0.0
+            gain += channel.log_weight(kernel, Z, i, j, theta, k, proposal)
+            gain -= channel.log_weight(kernel, Z, i, j, theta, k, y)
+            if gain >= 0.0 or rng.random() < exp(gain):
+                records[i, 0, j] = proposal

@@ -1,0 +1,173 @@
+"""Gibbs over clusters given imputed records, with a pool of empty clusters that is kept (Favaro & Teh 2013, "ReUse").
+
+Neal's Algorithm 8 draws candidate clusters afresh for every record; here a pool of them is part of the state during the
+pass: a record that leaves its cluster empty puts that cluster's parameters in a random place of the pool, one that
+takes a pool cluster has it replaced by a draw from the base measure.  Exact, and the inner loop has neither draws nor
+branches.
+"""
+
+from math import exp, inf, log
+
+import numpy as np
+
+from ..._compiled import compiled, helper
+from ..._vector import exp_bounded
+from ._sampler import MixtureSampler
+from ._state import CONCENTRATION, CURSOR, N_CLUSTERS, N_FREE, N_SLOTS, compact, update_clusters
+
+POOL = 4
+MASS, PEAK, CHANCE = 0, 1, 2  # rows of ``state.work``
+
+
+class ReUse(MixtureSampler):
+    """Gibbs sampler of noise-free records with a kept pool of empty clusters; for any kernel that can be evaluated.
+
+    References
+    ----------
+    Favaro & Teh (2013), "MCMC for normalized random measure mixture models", the ReUse algorithm.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.samplers import ReUse
+    >>> ReUse()
+    ReUse()
+    """
+
+    kernel_needs: tuple[str, ...] = ("relative",)
+    needs_noise_free = True
+
+    # what reuse_pass asks of a sampler: here likelihoods of the records that the state keeps
+
+    @compiled
+    def prepare(self, channel, kernel, theta, work, k, is_new):
+        """Called for the clusters of the pass, and when a new one's parameters are drawn."""
+        work[PEAK, k] = kernel.peak_record(theta, k)
+
+    @compiled
+    def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):
+        """Write the chances of record i's clusters, up to a common factor, into ``work[CHANCE, :n_slots]``."""
+        for c in range(n_slots):
+            relative = kernel.log_relative_record(theta, c, records, i)
+            work[CHANCE, c] = work[MASS, c] * work[PEAK, c] * exp_bounded(relative)
+
+    @compiled
+    def rescue(self, channel, kernel, Z, i, records, theta, work, n_slots):
+        """The same for a record so far from every cluster that they all underflow; returns their sum."""
+        return rescue(kernel, theta, work, records, i, n_slots)
+
+    @compiled
+    def take_off(self, channel, Z, records, i):
+        """Called before record i is moved."""
+
+    @compiled
+    def put_on(self, rng, channel, kernel, Z, i, records, theta, k):
+        """Called after record i was put in cluster k."""
+
+    @compiled
+    def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
+        if not reuse_pass(self, rng, channel, kernel, mixing, Z, state):
+            return False
+        update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
+        return True
+
+
+@helper
+def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
+    """c_i given all other clusters, record by record.  False when out of slots (resumes at the cursor)."""
+    if state.ints[N_SLOTS] + POOL + 1 > state.counts.size:
+        return False
+    alloc, records, counts, theta, work = state.alloc, state.records, state.counts, state.theta, state.work
+    concentration, discount = state.floats[CONCENTRATION], mixing.discount
+    n_clusters, n_slots = state.ints[N_CLUSTERS], state.ints[N_SLOTS]
+    pool = np.empty(POOL, np.int64)
+    n_free = state.ints[N_FREE]
+    work[MASS] = 0.0
+    for k in range(n_slots):
+        if counts[k] > 0.0:
+            work[MASS, k] = counts[k] - discount
+            sampler.prepare(channel, kernel, theta, work, k, False)
+    for p in range(POOL):
+        pool[p] = n_slots
+        n_slots += 1
+    share = mixing.fresh_weight(concentration, n_clusters) / POOL
+    for p in range(POOL):
+        kernel.draw_prior(rng, theta, pool[p])
+        work[MASS, pool[p]] = share
+        sampler.prepare(channel, kernel, theta, work, pool[p], True)
+    stop = alloc.size
+    for i in range(state.ints[CURSOR], alloc.size):
+        k = alloc[i]
+        sampler.take_off(channel, Z, records, i)
+        counts[k] -= 1.0
+        work[MASS, k] = counts[k] - discount
+        if counts[k] == 0.0:
+            p = min(int(rng.random() * POOL), POOL - 1)
+            state.free[n_free] = pool[p]
+            n_free += 1
+            work[MASS, pool[p]] = 0.0
+            pool[p] = k
+            n_clusters -= 1
+            share = mixing.fresh_weight(concentration, n_clusters) / POOL
+            for q in range(POOL):
+                work[MASS, pool[q]] = share
+        padded = (n_slots + 7) // 8 * 8  # whole vectors; slots beyond have mass 0
+        sampler.chances(channel, kernel, Z, i, records, theta, work, padded)
+        even, odd, more, rest = 0.0, 0.0, 0.0, 0.0  # four sums: the additions need not wait for each other
+        for c in range(0, padded, 4):
+            even += work[CHANCE, c]
+            odd += work[CHANCE, c + 1]
+            more += work[CHANCE, c + 2]
+            rest += work[CHANCE, c + 3]
+        total = (even + odd) + (more + rest)
+        if total < 1e-250:
+            total = sampler.rescue(channel, kernel, Z, i, records, theta, work, n_slots)
+        u = rng.random() * total
+        chosen = k
+        for c in range(n_slots):
+            if work[CHANCE, c] > 0.0:
+                chosen = c
+                u -= work[CHANCE, c]
+                if u < 0.0:
+                    break
+        alloc[i] = chosen
+        counts[chosen] += 1.0
+        if counts[chosen] == 1.0:
+            n_clusters += 1
+            share = mixing.fresh_weight(concentration, n_clusters) / POOL
+            for p in range(POOL):
+                if pool[p] == chosen:
+                    if n_free > 0:
+                        n_free -= 1
+                        pool[p] = state.free[n_free]
+                    else:
+                        pool[p] = n_slots
+                        n_slots += 1
+                    kernel.draw_prior(rng, theta, pool[p])
+                    sampler.prepare(channel, kernel, theta, work, pool[p], True)
+                work[MASS, pool[p]] = share
+        work[MASS, chosen] = counts[chosen] - discount
+        sampler.put_on(rng, channel, kernel, Z, i, records, theta, chosen)
+        if n_slots == counts.size and n_free == 0:
+            stop = i + 1
+            break
+    state.ints[N_SLOTS] = n_slots
+    state.ints[N_CLUSTERS] = n_clusters
+    compact(state)
+    state.ints[CURSOR] = stop % alloc.size
+    return stop == alloc.size
+
+
+@helper
+def rescue(kernel, theta, work, records, i, n_slots):
+    """Chances of a record so far from every cluster that they all underflow: relative to the largest, in logs."""
+    top = -inf
+    for c in range(n_slots):
+        work[CHANCE, c] = -inf
+        if work[MASS, c] > 0.0:
+            work[CHANCE, c] = log(work[MASS, c]) + kernel.log_record(theta, c, records, i)
+            top = max(top, work[CHANCE, c])
+    total = 0.0
+    for c in range(n_slots):
+        work[CHANCE, c] = exp(work[CHANCE, c] - top)
+        total += work[CHANCE, c]
+    return total

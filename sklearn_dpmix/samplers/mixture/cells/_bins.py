@@ -1,0 +1,145 @@
+"""Histograms of all records: a record has no g of its own there, so the bins of the records are kept."""
+
+import numpy as np
+
+from ...._compiled import compiled, helper
+from .._state import update_clusters
+from ._integrated_records import OPENNESS, ByCells, running_mean
+
+N_PAIRS = 16  # on which a sweep of the warm-up measures openness
+
+
+class Bins(ByCells):
+    """Gibbs over the bins of all records of a histogram, in which ``records`` has them anywhere.
+
+    A cluster's parameters move given its records, drawn within their bins; and together with these bins, drawn anew
+    from the kernel, so that only the release decides.  ``Cells`` resolves to it.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.samplers import Bins
+    >>> Bins()
+    Bins()
+    """
+
+    needs_histogram = True
+    needs_levels = True  # the bin that a record would move to
+
+    @compiled
+    def take_off(self, channel, Z, records, i):
+        channel.take_off(Z, records, i)
+
+    @compiled
+    def put_on(self, rng, channel, kernel, Z, i, records, theta, k):
+        records[i, 0, 0] = channel.centre(draw_bin(rng, channel, Z, theta, k))
+        channel.put_on(Z, records, i)
+
+    @compiled
+    def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+        """Draw bins from the kernel of slot ``to``: the log ratio of the release's density; the counts follow."""
+        gain, below = -log_release(channel, Z), np.empty(channel.last_cell + 1)
+        accumulate_masses(channel, theta, to, below)
+        for r in range(first, last):
+            new = draw_bin_of_kernel(rng, below)
+            levels[order[r]] = new
+            Z[1, channel.bin(records[order[r], 0, 0])] -= 1.0
+            Z[1, new] += 1.0
+        return gain + log_release(channel, Z)
+
+    @compiled
+    def keep(self, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+        for r in range(first, last):
+            records[order[r], 0, 0] = channel.centre(int(levels[order[r]]))
+        for b in range(channel.last_cell + 1):
+            channel.count(Z, b, 0.0)
+
+    @compiled
+    def undo(self, channel, Z, order, first, last, records, levels):
+        for r in range(first, last):
+            Z[1, int(levels[order[r]])] -= 1.0
+            Z[1, channel.bin(records[order[r], 0, 0])] += 1.0
+
+    @compiled
+    def pass_share(self, rng, channel, Z, state, warming_up):
+        """Where the release tells bins hardly apart, splits and merges alone move records better."""
+        if warming_up:
+            state.floats[OPENNESS] = running_mean(state.floats[OPENNESS], openness(rng, channel, Z, state))
+        return min(max((1.0 - state.floats[OPENNESS]) / 0.2, 0.2), 1.0)
+
+    @compiled
+    def move_share(self, state):
+        return 0.5
+
+    @compiled
+    def attempts(self, state):
+        return int(self.n_tries)
+
+    @compiled
+    def move_given_records(self, rng, channel, kernel, Z, state, tune):
+        draw_within_bins(rng, channel, kernel, state)
+        update_clusters(rng, self.n_aux, channel, kernel, state, tune)
+
+
+@helper
+def draw_within_bins(rng, channel, kernel, state):
+    """Every record given its cluster and its bin."""
+    records = state.records
+    for i in range(state.alloc.size):
+        b = channel.bin(records[i, 0, 0])
+        y = channel.draw_within(rng, kernel, state.theta, state.alloc[i], b)
+        records[i, 0, 0] = y if channel.bin(y) == b else channel.centre(b)  # rounding must not change counts
+
+
+@helper
+def openness(rng, channel, Z, state):
+    """Mean over random pairs of records of the chance that the first would be let into the bin of the second."""
+    n, total = state.alloc.size, 0.0
+    for _ in range(N_PAIRS):
+        own = Z[0, channel.bin(state.records[min(int(rng.random() * n), n - 1), 0, 0])]
+        other = Z[0, channel.bin(state.records[min(int(rng.random() * n), n - 1), 0, 0])]
+        total += min(1.0, other / own) if own > 0.0 else 1.0
+    return total / N_PAIRS
+
+
+@helper
+def log_release(channel, table):
+    """Log density of the release given the bins' counts, up to a constant."""
+    total = 0.0
+    for b in range(channel.last_cell + 1):
+        total += channel.log_released(table, b, table[1, b])
+    return total
+
+
+@helper
+def draw_bin(rng, channel, Z, theta, k):
+    """A record's bin given its cluster and the release."""
+    first, total, chosen = theta.shape[1] - channel.last_cell - 1, 0.0, 0
+    for b in range(channel.last_cell + 1):
+        total += Z[0, b] * theta[k, first + b]
+    u = rng.random() * total
+    for b in range(channel.last_cell + 1):
+        mass = Z[0, b] * theta[k, first + b]
+        if mass > 0.0:
+            chosen = b
+            u -= mass
+            if u < 0.0:
+                break
+    return chosen
+
+
+@helper
+def accumulate_masses(channel, theta, k, below):
+    """Write the mass of cluster k up to each bin's end into ``below``."""
+    first, total = theta.shape[1] - channel.last_cell - 1, 0.0
+    for b in range(channel.last_cell + 1):
+        total += theta[k, first + b]
+        below[b] = total
+
+
+@helper
+def draw_bin_of_kernel(rng, below):
+    """A bin from the kernel alone: how many end at or below u, which is less than the last end."""
+    u, chosen = rng.random() * below[below.size - 1], 0
+    for b in range(below.size):
+        chosen += below[b] <= u
+    return chosen

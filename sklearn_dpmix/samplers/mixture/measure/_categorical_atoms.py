@@ -1,0 +1,261 @@
+"""Categorical atoms under a channel of answers: logarithms of gamma variables, whose shares are the probabilities."""
+
+from math import exp, lgamma, log
+
+import numpy as np
+
+from ...._compiled import apart, compiled, helper
+from ...._restore import require_range
+from ._chart import Chart
+from ._walk_state import (
+    CONCENTRATION,
+    CUT,
+    LOG_LIKELIHOOD,
+    N_ATOMS,
+    TOTAL,
+    accepts,
+    at,
+    copy_atom,
+    keep_trial,
+    remove,
+    row,
+    try_three,
+)
+
+CURVATURE = 0.5
+
+
+class CategoricalChart(Chart):
+    """Coordinates η = log γ of each feature and category, γ ~ Gamma(alpha, 1) independently: π = γ/Σγ is Dirichlet."""
+
+    is_finite = True
+
+    def n_coordinates(self):
+        return self.n_features * int(self.kernel.size)
+
+    def n_params(self):
+        return self.n_coordinates()
+
+    def start(self, places, rng):
+        """The prior's draws given one record at each place, whose answer, if there is such, is its category."""
+        size, n_atoms = int(self.kernel.size), places.shape[1]
+        shape = np.full((n_atoms, self.n_features, size), self.kernel.concentration)
+        shape[np.arange(n_atoms)[:, None], np.arange(self.n_features), places.T.astype(int).clip(0, size - 1)] += 1.0
+        u = 1.0 - rng.random(shape.shape)  # a gamma variable of one shape more keeps small ones from underflow
+        return (np.log(rng.standard_gamma(shape + 1.0)) + np.log(u) / shape).reshape(n_atoms, -1)
+
+    def densities(self, theta, points):
+        values = np.ones((len(theta), points.shape[1]))
+        for j, x in enumerate(points.astype(int)):
+            values *= theta[:, j * int(self.kernel.size) + x]
+        return values
+
+    def moments(self, theta, j):
+        size = int(self.kernel.size)
+        shares, values = theta[:, j * size : (j + 1) * size], np.arange(size)
+        mean = shares @ values
+        return mean, np.sqrt(np.maximum(shares @ values**2 - mean**2, 0.0))
+
+    def check_places(self, **places):
+        require_range(-1e100, 500.0, **places)
+
+    @compiled
+    def log_base(self, walk, k):
+        value, a = 0.0, at(walk, k) + 1
+        for c in range(walk.width - 1):
+            eta = walk.atoms[a + c]
+            value += self.kernel.concentration * eta - exp(eta)
+        return value - (walk.width - 1) * self.log_gamma
+
+    def fields(self):
+        return super().fields() | {"log_gamma": lgamma(self.kernel.concentration)}
+
+    @compiled
+    def draw_base(self, rng, walk, k):
+        for c in range(1, walk.width):
+            walk.atoms[at(walk, k) + c] = self.draw_coordinate(rng)
+
+    @compiled
+    def draw_coordinate(self, rng):
+        shape = self.kernel.concentration
+        return log(rng.standard_gamma(shape + 1.0)) + log(1.0 - rng.random()) / shape
+
+    @compiled
+    def add_prior(self, walk, a, i, n):
+        shape = self.kernel.concentration
+        for e in range(1, walk.width):
+            gamma = exp(walk.atoms[a + e])
+            walk.gradient[i + e] += shape - gamma
+            walk.metric[(i + e) * n + i + e] += CURVATURE * (shape + gamma)
+
+    @compiled
+    def is_proper(self, walk, a):
+        for e in range(1, walk.width):
+            if not -1e100 < walk.atoms[a + e] < 500.0:
+                return False
+        return True
+
+    @compiled
+    def near(self, walk, e):
+        return 1.0
+
+    @compiled
+    def fill(self, channel, walk, k):
+        fill_answers(channel, self.kernel, walk, k)
+
+    @compiled
+    def put(self, walk, a, theta, row):
+        size = self.kernel.size
+        for j in range(self.n_features):
+            highest, total = log_gammas(walk, a + 1 + j * size, size)
+            for c in range(j * size, (j + 1) * size):
+                theta[row, c] = exp(walk.atoms[a + 1 + c] - highest) / total
+
+    @compiled
+    def take(self, theta, row, walk):
+        for c in range(walk.width - 1):
+            walk.atoms[1 + c] = log(max(theta[row, c], 1e-300))
+
+    @compiled
+    def part(self, rng, channel, walk):
+        if rng.random() < 0.5:
+            part_with_rest(rng, channel, self, walk)
+        else:
+            join_with_rest(rng, channel, self, walk)
+
+
+@helper
+def log_gammas(walk, first, size):
+    """The largest of a feature's η, and the sum of e^(η - largest)."""
+    highest, total = walk.atoms[first], 0.0
+    for c in range(1, size):
+        highest = max(highest, walk.atoms[first + c])
+    for c in range(size):
+        total += exp(walk.atoms[first + c] - highest)
+    return highest, total
+
+
+@apart
+def fill_answers(channel, kernel, walk, k):
+    """g = Π_j Σ_c π_jc q(z_j | c) of atom k, with ∂g/∂η_jc = π_jc (q(z_j | c) - g_j) Π_i≠j g_i."""
+    tables, nodes, n, d, size = walk.tables, walk.nodes, walk.n_nodes, walk.n_features, kernel.size
+    a, start = at(walk, k) + 1, row(walk, k)
+    factors = start if d == 1 else start + walk.width * n
+    for j in range(d):
+        highest, total = log_gammas(walk, a + j * size, size)
+        for m in range(n):
+            tables[factors + j * n + m] = 0.0
+        for c in range(size):
+            share, slopes = exp(walk.atoms[a + j * size + c] - highest) / total, start + (1 + j * size + c) * n
+            for m in range(n):
+                tables[slopes + m] = share * channel.answer(j, nodes[3 * j * n + m], c)
+                tables[factors + j * n + m] += tables[slopes + m]
+        for c in range(size):
+            share, slopes = exp(walk.atoms[a + j * size + c] - highest) / total, start + (1 + j * size + c) * n
+            for m in range(n):
+                tables[slopes + m] -= share * tables[factors + j * n + m]
+    if d == 1:
+        return
+    for m in range(n):
+        g = 1.0
+        for j in range(d):
+            g *= tables[factors + j * n + m]
+        tables[start + m] = g
+        for j in range(d):
+            others = 1.0
+            for i in range(d):
+                if i != j:
+                    others *= tables[factors + i * n + m]
+            for c in range(size):
+                tables[start + (1 + j * size + c) * n + m] *= others
+
+
+# --- a part goes anywhere, and the rest makes up for it: the shares of each feature stay as they are -----------------
+
+
+@helper
+def log_rest(chart, walk, whole, rest, both, mass):
+    """Log ratio of prior and proposal of parting, from atom ``whole`` of mass ``both``, what leaves ``rest``.
+
+    The part's mass J is log-uniform and its place from G0, so that both cancel.  What is left has
+    π' = (J π - J₁ π₁)/J', with ∂π'/∂π = J/J' in all categories of a feature but one.
+    """
+    size, a, b = chart.kernel.size, at(walk, whole) + 1, at(walk, rest) + 1
+    value, log_ratio = 0.0, log(both / mass)
+    for j in range(walk.n_features):
+        first = j * size
+        highest, total = log_gammas(walk, a + first, size)
+        highest_rest, total_rest = log_gammas(walk, b + first, size)
+        shift = highest_rest - highest + log(total_rest / total)
+        for c in range(first, first + size):
+            value += (chart.kernel.concentration - 1.0) * (walk.atoms[b + c] - walk.atoms[a + c] - shift)
+        value += (size - 1.0) * log_ratio
+    return value + log_ratio
+
+
+@apart
+def part_with_rest(rng, channel, chart, walk):
+    """Part from an atom some mass that goes anywhere, with the rest making up for it."""
+    n, law, atoms, trial = int(walk.law[N_ATOMS]), walk.law, walk.atoms, 2 * walk.capacity
+    k, cut, size = int(rng.random() * n), law[CUT], chart.kernel.size
+    both = atoms[at(walk, k)]
+    if n >= walk.capacity - 1 or both <= 2.0 * cut:
+        return
+    log_range = log((both - cut) / cut)
+    mass = cut * exp(rng.random() * log_range)
+    rest = both - mass
+    if rest < cut:
+        return
+    chart.draw_base(rng, walk, n)
+    a, b, new = at(walk, k) + 1, at(walk, n) + 1, at(walk, trial) + 1
+    for j in range(walk.n_features):
+        first = j * size
+        highest, total = log_gammas(walk, a + first, size)
+        highest_part, total_part = log_gammas(walk, b + first, size)
+        for c in range(first, first + size):
+            of_both, of_part = exp(atoms[a + c] - highest) / total, exp(atoms[b + c] - highest_part) / total_part
+            left = (both * of_both - mass * of_part) / rest
+            if not left > 0.0:
+                return
+            atoms[new + c] = highest + log(total) + log(left)  # the sum of the γ stays
+    atoms[new - 1] = rest
+    chart.fill(channel, walk, n)
+    chart.fill(channel, walk, trial)
+    value = try_three(walk, -both, k, rest, trial, mass, n)
+    ratio = log(law[CONCENTRATION] * log_range / (n + 1.0)) + log_rest(chart, walk, k, trial, both, rest)
+    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+        copy_atom(walk, k, trial)
+        atoms[b - 1] = mass
+        law[N_ATOMS] = n + 1.0
+        keep_trial(walk, law[TOTAL], value)
+
+
+@apart
+def join_with_rest(rng, channel, chart, walk):
+    """The way back: an atom and a part of it, in which all shares are the two atoms' mean."""
+    n, law, atoms, trial = int(walk.law[N_ATOMS]), walk.law, walk.atoms, 2 * walk.capacity
+    if n < 2:
+        return
+    k, h, cut, size = int(rng.random() * n), int(rng.random() * (n - 1)), law[CUT], chart.kernel.size
+    h += h >= k
+    a, b, new = at(walk, k) + 1, at(walk, h) + 1, at(walk, trial) + 1
+    rest, mass = atoms[a - 1], atoms[b - 1]
+    both = rest + mass
+    for j in range(walk.n_features):
+        first = j * size
+        highest, total = log_gammas(walk, a + first, size)
+        highest_part, total_part = log_gammas(walk, b + first, size)
+        for c in range(first, first + size):
+            of_rest, of_part = exp(atoms[a + c] - highest) / total, exp(atoms[b + c] - highest_part) / total_part
+            mean = (rest * of_rest + mass * of_part) / both
+            if not mean > 0.0:
+                return
+            atoms[new + c] = highest + log(total) + log(mean)
+    atoms[new - 1] = both
+    chart.fill(channel, walk, trial)
+    value = try_three(walk, -rest, k, -mass, h, both, trial)
+    ratio = log(law[CONCENTRATION] * log((both - cut) / cut) / n) + log_rest(chart, walk, trial, k, both, rest)
+    if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
+        copy_atom(walk, k, trial)
+        keep_trial(walk, law[TOTAL], value)
+        remove(walk, h)

@@ -1,0 +1,100 @@
+"""What the walk over mixing measures asks of a kernel: coordinates of its parameters, and moves in them."""
+
+from typing import Any
+
+import numpy as np
+
+from ...._compiled import Component, compiled, lower
+from ._parts import part_or_join
+from ._steps import FIRST, N_MOVING, step_two
+
+
+class Chart(Component):
+    """Base class: an atom's parameters as numbers that may have any value, the prior's law of these, and its moves.
+
+    A subclass is made for one kind of kernel (``Kernel.noised_as``), and defines :meth:`n_coordinates`, :meth:`start`
+    and the compiled methods
+
+    =============================  =====================================================================================
+    ``log_base(walk, k)``          log density of G0 at atom k, in its coordinates
+    ``draw_base(rng, walk, k)``    draw them from G0
+    ``add_prior(walk, a, i, n)``   add the prior's slopes at the atom that begins at ``a`` to the gradient from ``i``
+                                   on, and about its curvature, positive definite, to the metric of ``n`` columns;
+                                   of the coordinates that move, if :meth:`choose_moving` does not take all
+    ``is_proper(walk, a)``         whether coordinates are within what numbers can hold
+    ``near(walk, e)``              how far coordinate ``e`` of a nearby atom may be
+    ``fill(channel, walk, k)``     write g of atom k at all nodes, and its derivatives, into its table
+    ``put(walk, a, theta, row)``   write the atom that begins at ``a`` as the kernel's parameters
+    ``take(theta, row, walk)``     read them into atom 0
+    =============================  =====================================================================================
+    """
+
+    #: whether the release has few values, of which each is a node
+    is_finite = False
+
+    def __init__(self, kernel: Any, n_features: int) -> None:
+        self.kernel = kernel
+        self.n_features = n_features
+
+    def n_coordinates(self) -> int:
+        """Numbers of an atom beside its mass."""
+        raise NotImplementedError
+
+    def n_params(self) -> int:
+        """Columns of ``theta`` that the kernel's parameters need."""
+        raise NotImplementedError
+
+    def law(self, mean: Any, variance: Any) -> Any:
+        """What the chart's moves need of each feature, from moments of the records."""
+        return np.zeros(0)
+
+    def start(self, places: Any, rng: np.random.Generator) -> Any:
+        """Coordinates of a chain's first atoms, at ``places`` of shape (features, atoms)."""
+        raise NotImplementedError
+
+    def densities(self, theta: Any, points: Any) -> Any:
+        """Densities of components, (components, points), at ``points`` of shape (features, points)."""
+        raise NotImplementedError
+
+    def moments(self, theta: Any, j: int) -> tuple[Any, Any]:
+        """Mean and standard deviation of feature j of each component."""
+        raise NotImplementedError
+
+    def fields(self) -> dict[str, Any]:
+        """What the compiled methods read as ``self.<name>``."""
+        return {"kernel": self.kernel, "n_features": self.n_features}
+
+    def value(self) -> Any:
+        """The chart as compiled code sees it."""
+        return lower(type(self), self.fields())
+
+    def check_places(self, **places: Any) -> None:
+        """Raise ValueError where coordinates of a checkpoint cannot be those of an atom."""
+
+    @compiled
+    def choose_moving(self, rng, walk):
+        """Choose which coordinates a step moves: some that follow each other, here all."""
+        walk.fence[FIRST], walk.fence[N_MOVING] = 1.0, walk.width - 1.0
+
+    @compiled
+    def fill_moved(self, channel, walk, k, source):
+        """As ``fill``, of an atom that differs from atom ``source`` in its mass and in coordinates that move."""
+        self.fill(channel, walk, k)
+
+    @compiled
+    def complete_slopes(self, walk, to, k, e):
+        """Multiply ``score`` from ``to`` on by what makes derivatives of atom k by coordinate e those of g."""
+
+    @compiled
+    def part(self, rng, channel, walk):
+        """Split or merge atoms; equally often."""
+        part_or_join(rng, channel, self, walk)
+
+    @compiled
+    def step(self, rng, channel, walk):
+        """A step of two atoms."""
+        step_two(rng, channel, self, walk)
+
+    @compiled
+    def slide(self, rng, channel, walk):
+        """Move all atoms together, or one by much."""

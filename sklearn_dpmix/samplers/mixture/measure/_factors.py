@@ -1,0 +1,63 @@
+"""Densities of atoms whose features are independent: products, of which the factors are kept beside g.
+
+An atom's table has g, two derivatives a feature, and with more than one feature the features' factors.  Derivatives
+are those of the factors; ``times_others`` makes them those of g.  So a move of one feature costs one factor.
+"""
+
+from ...._compiled import apart, helper
+from ._walk_state import at, row
+
+
+@apart
+def fill(channel, walk, k):
+    """Fill the table of atom k."""
+    for j in range(walk.n_features):
+        fill_factor(channel, walk, k, j)
+    multiply_factors(walk, k)
+
+
+@apart
+def fill_feature(channel, walk, k, source, j):
+    """The same of an atom that differs from atom ``source`` in its mass and feature j only."""
+    tables, n, to, of = walk.tables, walk.n_nodes, row(walk, k), row(walk, source)
+    if walk.n_features > 1:
+        for m in range(n, walk.n_rows * n):
+            tables[to + m] = tables[of + m]
+    fill_factor(channel, walk, k, j)
+    multiply_factors(walk, k)
+
+
+@apart
+def fill_factor(channel, walk, k, j):
+    """Feature j's factor, and its derivatives."""
+    a, n, slopes = at(walk, k) + 1 + 2 * j, walk.n_nodes, row(walk, k) + (1 + 2 * j) * walk.n_nodes
+    mean, log_variance = walk.atoms[a], walk.atoms[a + 1]
+    channel.fill_normal(j, walk.nodes, n, mean, log_variance, walk.tables, factor(walk, k, j), slopes)
+
+
+@helper
+def factor(walk, k, j):
+    """Where feature j's factor begins in the tables; of one feature it is g itself."""
+    d = walk.n_features
+    return row(walk, k) + (0 if d == 1 else (1 + 2 * d + j) * walk.n_nodes)
+
+
+@helper
+def multiply_factors(walk, k):
+    """Make g the product of the factors."""
+    if walk.n_features > 1:
+        tables, g, first = walk.tables, row(walk, k), factor(walk, k, 0)
+        for m in range(walk.n_nodes):
+            tables[g + m] = tables[first + m]
+        times_others(walk, tables, g, k, 0)
+
+
+@helper
+def times_others(walk, target, to, k, j):
+    """Multiply what begins there by the factors of all features but j."""
+    tables = walk.tables
+    for i in range(walk.n_features):
+        if i != j:
+            other = factor(walk, k, i)
+            for m in range(walk.n_nodes):
+                target[to + m] *= tables[other + m]

@@ -1,0 +1,185 @@
+"""Normal atoms: mean and log variance of each feature."""
+
+from math import exp, log, sqrt
+
+import numpy as np
+from scipy.special import gammaln
+from scipy.stats import norm
+
+from ...._compiled import compiled, helper
+from ...._restore import require_range
+from ._chart import Chart
+from ._factors import fill, fill_feature, times_others
+from ._slides import slide, stretch
+from ._splits import split_or_merge
+from ._steps import AXIS, FIRST, FROM, LEAST, LIMIT, N_MOVING, step
+from ._walk_state import CENTRE, HALF_LOG_2PI, N_ATOMS, NEAR, PER_FEATURE, REACH, at, random_mass
+
+N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where most of it is
+SCALE_CURVATURE = 0.3
+P_ALONE = 0.7  # of a step: it moves one feature
+
+
+class NormalChart(Chart):
+    """Coordinates (μ, log σ²), once a feature."""
+
+    def n_coordinates(self):
+        return 2 * self.n_features
+
+    def n_params(self):
+        return 4 * self.n_features
+
+    def law(self, mean, variance):
+        """Centre and reach of the records, and how far means are apart, by feature."""
+        kernel = self.kernel
+        spread = kernel.prior_scale / kernel.prior_shape * (1.0 + 1.0 / kernel.precision)
+        return np.column_stack([mean, 0.75 * N_WIDTHS * np.sqrt(variance), np.sqrt(spread)]).ravel()
+
+    def densities(self, theta, points):
+        values = np.ones((len(theta), points.shape[1]))
+        for j, x in enumerate(points):
+            values *= norm.pdf(x, theta[:, 4 * j, None], theta[:, 4 * j + 1, None])
+        return values
+
+    def moments(self, theta, j):
+        return theta[:, 4 * j], theta[:, 4 * j + 1]
+
+    def fields(self):
+        """With the constant of G0's log density."""
+        shape, scale, precision = self.kernel.prior_shape, self.kernel.prior_scale, self.kernel.precision
+        constant = np.sum(0.5 * np.log(precision) - HALF_LOG_2PI + shape * np.log(scale) - gammaln(shape))
+        return super().fields() | {"constant": float(constant)}
+
+    def start(self, places, rng):
+        found = np.empty((places.shape[1], 2 * self.n_features))
+        for j, place in enumerate(places):
+            variance = self.kernel.prior_scale[j] / rng.standard_gamma(self.kernel.prior_shape[j], len(place))
+            found[:, 2 * j], found[:, 2 * j + 1] = place, np.log(variance)
+        return found
+
+    def check_places(self, **places):
+        require_range(-600.0, 600.0, **{name: place[:, 1::2] for name, place in places.items()})
+
+    @compiled
+    def log_base(self, walk, k):
+        kernel, atoms, value, a = self.kernel, walk.atoms, self.constant, at(walk, k)
+        for j in range(self.n_features):
+            d, log_variance = atoms[a + 1 + 2 * j] - kernel.prior_mean[j], atoms[a + 2 + 2 * j]
+            pull = (kernel.prior_scale[j] + 0.5 * kernel.precision[j] * d * d) * exp(-log_variance)
+            value -= (kernel.prior_shape[j] + 0.5) * log_variance + pull
+        return value
+
+    @compiled
+    def draw_base(self, rng, walk, k):
+        kernel, a = self.kernel, at(walk, k)
+        for j in range(self.n_features):
+            variance = kernel.prior_scale[j] / rng.standard_gamma(kernel.prior_shape[j])
+            mean = kernel.prior_mean[j] + sqrt(variance / kernel.precision[j]) * rng.standard_normal()
+            walk.atoms[a + 1 + 2 * j], walk.atoms[a + 2 + 2 * j] = mean, log(variance)
+
+    @compiled
+    def add_prior(self, walk, a, i, n):
+        kernel, atoms, gradient, metric = self.kernel, walk.atoms, walk.gradient, walk.metric
+        first = (int(walk.fence[FIRST]) - 1) // 2
+        for j in range(first, first + int(walk.fence[N_MOVING]) // 2):
+            e = i + 1 + 2 * (j - first)
+            precision, d = exp(-atoms[a + 2 + 2 * j]), atoms[a + 1 + 2 * j] - kernel.prior_mean[j]
+            pull = (kernel.prior_scale[j] + 0.5 * kernel.precision[j] * d * d) * precision
+            gradient[e] -= kernel.precision[j] * d * precision
+            metric[e * n + e] += kernel.precision[j] * precision
+            gradient[e + 1] += pull - kernel.prior_shape[j] - 0.5
+            metric[(e + 1) * n + e + 1] += pull + SCALE_CURVATURE
+
+    @compiled
+    def is_proper(self, walk, a):
+        for j in range(self.n_features):
+            if not (abs(walk.atoms[a + 1 + 2 * j]) < 1e100 and abs(walk.atoms[a + 2 + 2 * j]) < 500.0):
+                return False
+        return True
+
+    @compiled
+    def near(self, walk, e):
+        return walk.law[PER_FEATURE + 3 * ((e - 1) // 2) + NEAR] if e % 2 == 1 else 1.0
+
+    @compiled
+    def fill(self, channel, walk, k):
+        fill(channel, walk, k)
+
+    @compiled
+    def choose_moving(self, rng, walk):
+        choose_features(rng, walk, int(rng.random() * self.n_features))
+
+    @compiled
+    def fill_moved(self, channel, walk, k, source):
+        if walk.fence[N_MOVING] < walk.width - 1.0:
+            fill_feature(channel, walk, k, source, (int(walk.fence[FIRST]) - 1) // 2)
+        else:
+            fill(channel, walk, k)
+
+    @compiled
+    def complete_slopes(self, walk, to, k, e):
+        times_others(walk, walk.score, to, k, (e - 1) // 2)
+
+    @compiled
+    def put(self, walk, a, theta, row):
+        for j in range(self.n_features):
+            self.kernel.set_params(theta, row, j, walk.atoms[a + 1 + 2 * j], exp(0.5 * walk.atoms[a + 2 + 2 * j]))
+
+    @compiled
+    def take(self, theta, row, walk):
+        for j in range(self.n_features):
+            walk.atoms[1 + 2 * j], walk.atoms[2 + 2 * j] = theta[row, 4 * j], 2.0 * theta[row, 4 * j + 3]
+
+    @compiled
+    def part(self, rng, channel, walk):
+        split_or_merge(rng, channel, self, walk)
+
+    @compiled
+    def step(self, rng, channel, walk):
+        step_neighbours(rng, channel, self, walk)
+
+    @compiled
+    def slide(self, rng, channel, walk):
+        if rng.random() < 0.5:
+            slide(rng, channel, self, walk)
+        else:
+            stretch(rng, channel, self, walk)
+
+
+@helper
+def choose_features(rng, walk, j):
+    """Move all features, or more often feature j alone: a shorter step in fewer numbers, and one factor to fill."""
+    if walk.n_features > 1 and rng.random() < P_ALONE:
+        walk.fence[FIRST], walk.fence[N_MOVING] = 1.0 + 2.0 * j, 2.0
+    else:
+        walk.fence[FIRST], walk.fence[N_MOVING] = 1.0, walk.width - 1.0
+
+
+@helper
+def step_neighbours(rng, channel, chart, walk):
+    """A step of the two atoms nearest to a random place among those above a random mass; they must stay it."""
+    law, atoms, found = walk.law, walk.atoms, 0
+    j = int(rng.random() * walk.n_features) if walk.n_features > 1 else 0
+    place = PER_FEATURE + 3 * j
+    centre = law[place + CENTRE] + law[place + REACH] * (2.0 * rng.random() - 1.0)
+    least = random_mass(rng, walk)
+    first, second = -1, -1
+    nearest, next_one, limit = 1e300, 1e300, 1e300  # the three least distances
+    for k in range(int(law[N_ATOMS])):
+        a = at(walk, k)
+        if atoms[a] > least:
+            found += 1
+            distance = abs(atoms[a + 1 + 2 * j] - centre)
+            if distance < nearest:
+                first, second = k, first
+                nearest, next_one, limit = distance, nearest, next_one
+            elif distance < next_one:
+                second = k
+                next_one, limit = distance, next_one
+            elif distance < limit:
+                limit = distance
+    if found > 0:
+        fence = walk.fence
+        fence[LEAST], fence[AXIS], fence[FROM], fence[LIMIT] = least, 1 + 2 * j, centre, limit
+        choose_features(rng, walk, j)
+        step(rng, channel, chart, walk, first, second if found > 1 else first)

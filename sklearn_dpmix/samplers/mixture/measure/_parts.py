@@ -1,0 +1,82 @@
+"""Births of an atom from a part of another one, to a place near it or anywhere, and the way back."""
+
+from math import exp, log, pi, sqrt
+
+from ...._compiled import apart, helper
+from ._walk_state import (
+    CONCENTRATION,
+    CUT,
+    LOG_LIKELIHOOD,
+    N_ATOMS,
+    TOTAL,
+    accepts,
+    at,
+    keep_trial,
+    remove,
+    try_three,
+)
+
+ROOT_2PI = sqrt(2.0 * pi)
+
+
+@helper
+def log_far_density(chart, walk, k, h):
+    """Log density of where a part of atom k goes: from G0, or near the atom, widely or closely."""
+    atoms, r, scale, of_closely, a, b = walk.atoms, 0.0, 0.25, 1.0, at(walk, k), at(walk, h)
+    for e in range(1, walk.width):
+        near = chart.near(walk, e)
+        u = (atoms[b + e] - atoms[a + e]) / near
+        r += u * u
+        scale /= ROOT_2PI * near
+        of_closely *= 4.0
+    close = scale * (exp(-0.5 * r) + of_closely * exp(-8.0 * r))
+    return log(0.5 * exp(chart.log_base(walk, h)) + close + 1e-300)
+
+
+@helper
+def part_or_join(rng, channel, chart, walk):
+    """Part some mass of an atom from it, to a place of its own; or join an atom to another, whose place is kept."""
+    n, law, atoms = int(walk.law[N_ATOMS]), walk.law, walk.atoms
+    cut = law[CUT]
+    if rng.random() < 0.5:
+        k = int(rng.random() * n)
+        a, b = at(walk, k), at(walk, n)
+        if n >= walk.capacity - 1 or atoms[a] <= 2.0 * cut:
+            return
+        log_range = log((atoms[a] - cut) / cut)
+        part = cut * exp(rng.random() * log_range)
+        if atoms[a] - part < cut:
+            return
+        if rng.random() < 0.5:
+            chart.draw_base(rng, walk, n)
+        else:
+            width = 1.0 if rng.random() < 0.5 else 0.25
+            for e in range(1, walk.width):
+                atoms[b + e] = atoms[a + e] + width * chart.near(walk, e) * rng.standard_normal()
+        chart.fill(channel, walk, n)
+        value = try_three(walk, -part, k, part, n, 0.0, n)
+        ratio = log_part(chart, walk, k, n, atoms[a], part, log_range) - log(n + 1.0)
+        if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+            atoms[a] -= part
+            atoms[b] = part
+            law[N_ATOMS] = n + 1.0
+            keep_trial(walk, law[TOTAL], value)
+    elif n > 1:
+        k = int(rng.random() * n)
+        h = int(rng.random() * (n - 1))
+        h += h >= k
+        part, both = atoms[at(walk, h)], atoms[at(walk, k)] + atoms[at(walk, h)]
+        value = try_three(walk, part, k, -part, h, 0.0, h)
+        ratio = log_part(chart, walk, k, h, both, part, log((both - cut) / cut)) - log(n)
+        if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
+            atoms[at(walk, k)] = both
+            keep_trial(walk, law[TOTAL], value)
+            remove(walk, h)
+
+
+@apart
+def log_part(chart, walk, k, h, both, part, log_range):
+    """Log ratio of the prior and the proposal of parting: atom h of this mass from atom k that had ``both``."""
+    ratio = log(walk.law[CONCENTRATION]) + chart.log_base(walk, h)
+    ratio += log(both / ((both - part) * part)) + log(part * log_range)
+    return ratio - log_far_density(chart, walk, k, h)

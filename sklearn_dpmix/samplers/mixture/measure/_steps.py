@@ -1,0 +1,195 @@
+"""Langevin steps of one atom, or of two together, in log J and the atoms' coordinates.
+
+The metric is that of the records, Σ_m ω_m s(x_m) s(x_m)ᵀ with s the score of log f, and the prior's curvature: no step
+size is tuned.  It depends on where the walk is, and both proposal densities are in the acceptance probability (Girolami
+& Calderhead 2011, the simplified manifold MALA).
+"""
+
+from math import exp, log, sqrt
+
+from ...._compiled import apart, apart_sums, helper
+from ._walk_state import (
+    CUT,
+    LARGEST,
+    LEAST_DENSITY,
+    LOG_LIKELIHOOD,
+    N_ATOMS,
+    TILT,
+    TOTAL,
+    accepts,
+    add_to,
+    at,
+    copy_atom,
+    draw_above,
+    keep_trial,
+    log_likelihood,
+    log_tilt,
+    random_mass,
+    row,
+)
+
+LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
+MASS_CURVATURE = 0.25
+# a step's fence: masses stay above the least, and one coordinate nearer than the limit to where it is measured from;
+# those that move are this many from the first on
+LEAST, AXIS, FROM, LIMIT, FIRST, N_MOVING = range(6)
+
+
+@helper
+def step_one(rng, channel, chart, walk):
+    """A step of one atom among those above a random mass; it must stay above it."""
+    least = random_mass(rng, walk)
+    k = draw_above(rng, walk, least)
+    if k >= 0:
+        walk.fence[LEAST], walk.fence[AXIS], walk.fence[LIMIT] = least, 1.0, 1e300
+        chart.choose_moving(rng, walk)
+        step(rng, channel, chart, walk, k, k)
+
+
+@helper
+def step_two(rng, channel, chart, walk):
+    """A step of two atoms at random."""
+    n = walk.law[N_ATOMS]
+    walk.fence[LEAST], walk.fence[AXIS], walk.fence[LIMIT] = 0.0, 1.0, 1e300
+    chart.choose_moving(rng, walk)
+    step(rng, channel, chart, walk, int(rng.random() * n), int(rng.random() * n))
+
+
+@apart_sums
+def fill_geometry(chart, walk, size, k, other, density, total):
+    """Gradient and metric, into ``gradient`` and ``metric``, of atom k and with ``size`` 2 of another one."""
+    score, roots, gradient, metric, atoms = walk.score, walk.roots, walk.gradient, walk.metric, walk.atoms
+    n_nodes, width, first = walk.n_nodes, 1 + int(walk.fence[N_MOVING]), int(walk.fence[FIRST])
+    n = size * width
+    scaled = n * n_nodes
+    for m in range(n_nodes):
+        score[scaled + m] = roots[m] / max(density[m], LEAST_DENSITY)
+    for i in range(n):
+        h, e = (other, i - width) if i >= width else (k, i)
+        e += first - 1 if e > 0 else 0
+        mass, g, to, value = atoms[at(walk, h)], row(walk, h) + e * n_nodes, i * n_nodes, 0.0
+        share = mass / total if e == 0 else 0.0
+        for m in range(n_nodes):
+            score[to + m] = mass * walk.tables[g + m] * score[scaled + m] - share * roots[m]
+        if e > 0:
+            chart.complete_slopes(walk, to, h, e)
+        for m in range(n_nodes):
+            value += score[to + m] * roots[m]
+        gradient[i] = value
+    for i in range(n):
+        for j in range(i + 1):
+            value, a, b = 0.0, i * n_nodes, j * n_nodes
+            for m in range(n_nodes):
+                value += score[a + m] * score[b + m]
+            metric[i * n + j] = value
+    for c in range(size):
+        i, a = c * width, at(walk, other if c else k)
+        share = atoms[a] / total
+        gradient[i] += TILT * share - (TILT + 1.0) * atoms[a]
+        for b in range(c + 1):
+            metric[i * n + b * width] += TILT * share * atoms[at(walk, other if b else k)] / total
+        metric[i * n + i] += MASS_CURVATURE
+        chart.add_prior(walk, a, i, n)
+
+
+@apart
+def factorise(metric, n):
+    """Cholesky's factor L of the metric, in place; the log of its determinant, or -1e300."""
+    log_determinant = 0.0
+    for i in range(n):
+        for j in range(i + 1):
+            value = metric[i * n + j]
+            for k in range(j):
+                value -= metric[i * n + k] * metric[j * n + k]
+            if i > j:
+                metric[i * n + j] = value / metric[j * n + j]
+            elif 0.0 < value < 1e300:
+                metric[i * n + i] = sqrt(value)
+            else:
+                return -1e300
+        log_determinant += log(metric[i * n + i])
+    return log_determinant
+
+
+@helper
+def solve(metric, n, vector):
+    """L⁻¹ vector, in place."""
+    for i in range(n):
+        for k in range(i):
+            vector[i] -= metric[i * n + k] * vector[k]
+        vector[i] /= metric[i * n + i]
+
+
+@helper
+def solve_transposed(metric, n, vector):
+    """L⁻ᵀ vector, in place."""
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            vector[i] -= metric[k * n + i] * vector[k]
+        vector[i] /= metric[i * n + i]
+
+
+@apart
+def step(rng, channel, chart, walk, k, other):
+    """A step of atom k, or of atoms k and ``other``, which must stay within the fence."""
+    law, atoms, metric, gradient, move, fence = walk.law, walk.atoms, walk.metric, walk.gradient, walk.move, walk.fence
+    width, first, axis, trial = 1 + int(fence[N_MOVING]), int(fence[FIRST]), int(fence[AXIS]), 2 * walk.capacity
+    size = 1 if other == k else 2
+    n = size * width
+    fill_geometry(chart, walk, size, k, other, walk.mix, law[TOTAL])
+    log_forth = factorise(metric, n)
+    if log_forth < -1e200:
+        return
+    length = LONGEST * exp(-1.6 * rng.random())
+    solve(metric, n, gradient)
+    for i in range(n):
+        z = rng.standard_normal()
+        log_forth -= 0.5 * z * z
+        move[i] = length * (z + 0.5 * length * gradient[i])
+    solve_transposed(metric, n, move)
+    before, after, total = 0.0, 0.0, law[TOTAL]
+    for c in range(size):
+        h = other if c else k
+        a, b, i = at(walk, h), at(walk, trial + c), c * width
+        before += chart.log_base(walk, h)
+        if not abs(move[i]) < 20.0:
+            return
+        atoms[b] = atoms[a] * exp(move[i])
+        for e in range(1, walk.width):
+            atoms[b + e] = atoms[a + e]
+        for e in range(1, width):
+            atoms[b + first - 1 + e] += move[i + e]
+        if not chart.is_proper(walk, b):
+            return
+        if atoms[b] < law[CUT] or atoms[b] > LARGEST or atoms[b] <= fence[LEAST]:
+            return
+        if abs(atoms[b + axis] - fence[FROM]) >= fence[LIMIT]:
+            return
+        after += chart.log_base(walk, trial + c)
+        total += atoms[b] - atoms[a]
+    for m in range(walk.n_nodes):
+        walk.trial[m] = walk.mix[m]
+    for c in range(size):
+        h = other if c else k
+        chart.fill_moved(channel, walk, trial + c, h)
+        add_to(walk, walk.trial, -atoms[at(walk, h)], h)
+        add_to(walk, walk.trial, atoms[at(walk, trial + c)], trial + c)
+    value = log_likelihood(walk, walk.trial, total)
+    ratio = value - law[LOG_LIKELIHOOD] + after - before + log_tilt(total) - log_tilt(law[TOTAL])
+    if ratio < -30.0:  # as good as rejected: a step back is no e^30 times likelier than one forth
+        return
+    fill_geometry(chart, walk, size, trial, trial + 1, walk.trial, total)
+    log_back = factorise(metric, n)
+    if log_back < -1e200:
+        return
+    solve(metric, n, gradient)
+    for i in range(n):
+        back = 0.0
+        for j in range(i, n):
+            back -= metric[j * n + i] * move[j]
+        z = back / length - 0.5 * length * gradient[i]
+        log_back -= 0.5 * z * z
+    if accepts(rng, ratio + log_back - log_forth):
+        for c in range(size):
+            copy_atom(walk, other if c else k, trial + c)
+        keep_trial(walk, total, value)

@@ -1,0 +1,403 @@
+"""The posterior of the mixing measure itself, given nodes that stand for any number of records."""
+
+from math import exp, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammainccinv
+
+from ...._compiled import compiled, entry, lower
+from ...._nodes import FEW, Nodes, cell_edges, compress
+from ...._nodes_of_several import compress_records
+from ...._restore import require_range
+from ..._parameter_draws import n_kept
+from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
+from .._sampler import MixtureSampler, check_concentration, check_count
+from ._categorical_atoms import CategoricalChart
+from ._chart import Chart
+from ._masses import bear_or_kill, change_mass, move_concentration, move_mass
+from ._normal_atoms import N_WIDTHS, NormalChart
+from ._parts import part_or_join
+from ._steps import step_one
+from ._walk_draws import keep_draw, log_likelihoods, n_all, number
+from ._walk_state import (
+    CONCENTRATION,
+    CUT,
+    DUST_RANGE,
+    LARGEST,
+    MAX_ATOMS,
+    N_ATOMS,
+    N_DUST,
+    N_MOVES,
+    N_RECORDS,
+    N_SWEEPS,
+    PER_FEATURE,
+    Walk,
+    grow,
+    new_state,
+    refresh,
+    write_back,
+)
+
+N_MOVES_ANSWERS = 200  # in a sweep over categories
+N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
+MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
+N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
+WORTH, WORTH_OF_ANSWERS = 2.5, 4.0  # sweeps that one independent draw may take, by the trial run: else more moves
+NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
+TOLERANCE = 0.005  # of the log likelihood of all records
+N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
+MANY_NODES = 3000
+WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
+FEWER = 0.7  # nodes of several features, to records: else the records are the nodes
+P_DUST = 0.25  # of a sweep: it draws the dust anew, where the concentration is fixed
+
+
+class Compressed(NamedTuple):
+    """What the chains see of a release: nodes, the noise's densities there given a bound, and constants."""
+
+    nodes: np.ndarray  # (features + 1, nodes): places and weights
+    ends: np.ndarray  # (2 features, nodes)
+    law: np.ndarray
+    are_records: bool
+    width: float  # of the cells
+    wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
+
+    @property
+    def n_features(self):
+        return len(self.nodes) - 1
+
+
+#: by what mechanisms call the kernel's records
+CHARTS: dict[str, type[Chart]] = {"categorical": CategoricalChart, "normal": NormalChart}
+
+
+def chart_of(kernel: Any) -> Chart:
+    """The chart of a kernel's value."""
+    return CHARTS[kernel._owner.noised_as](kernel, int(kernel.n_features))
+
+
+def law_of(chart: Chart, n_records: int, mean: Any, variance: Any) -> Any:
+    """Constants of the walk: of the records, and of each feature."""
+    law = np.zeros(PER_FEATURE)
+    law[N_RECORDS], law[CUT] = n_records, min(0.02 / n_records, 0.01)
+    return np.concatenate([law, chart.law(mean, variance)])
+
+
+def narrowest(kernel: Any) -> Any:
+    """Standard deviation, by feature, that components hardly ever go below under the prior."""
+    return np.sqrt(kernel.prior_scale / gammainccinv(kernel.prior_shape, NARROWEST))
+
+
+def sweeps_a_draw(draws: Draws, nodes: Any, chart: Chart) -> float:
+    """Sweeps for one independent draw: of the slowest of the log density at five nodes, mean, variance and clusters."""
+    from arviz_stats.base import array_stats
+
+    *places, weights = nodes
+    start = np.cumsum(draws.n_atoms) - draws.n_atoms
+    shares = np.cumsum(weights) / weights.sum()
+    points = np.array(places)[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
+    density = draws.weights[:, None] * chart.densities(draws.theta, points)
+    found = [draws.n_clusters.astype(float), *np.log(np.add.reduceat(density, start) + 1e-300).T]
+    for j in range(len(points)):
+        mean, sd = chart.moments(draws.theta, j)
+        offset = mean - points[j, 2]  # of places near zero squares lose no digits
+        means = np.add.reduceat(draws.weights * offset, start)
+        variances = np.add.reduceat(draws.weights * (offset**2 + sd**2), start) - means**2
+        found += [means, np.log(np.maximum(variances, 1e-300))]
+    moving = [values[None] for values in found if np.ptp(values) > 0]
+    ess = [float(array_stats.ess(values, chain_axis=0, draw_axis=1)) for values in moving]
+    return len(start) / max(np.nanmin(ess), 1.0) if ess else 1.0
+
+
+class MixingMeasure(MixtureSampler):
+    """Walks over the mixing measure, with allocations and confidential records integrated out: any n at one price.
+
+    The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
+    nodes (Gauss rules of the records of each cell of the line), so that a move costs the same for a thousand records as
+    for a billion.  Of several features some records stand for those near them, with all moments kept, or each for
+    itself where that does not leave many fewer.  The Dirichlet process is an unnormalised gamma process, whose atoms
+    are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
+    those too small to hold a record are drawn anew as a whole.
+
+    Normal kernels and additive noise of one scale that offers its noised normal densities (Laplace and Gaussian,
+    clamped or not); or categorical kernels and randomised response of one ε, where the different answers are the nodes;
+    a Dirichlet process.
+
+    Parameters
+    ----------
+    n_moves : int, optional
+        Moves in a sweep.  None: as many as make a draw worth keeping, by a short trial run; for one feature 100 to 400,
+        for several 50 to 200, and fewer for many nodes; for categories 200 to 800, fewer for many answers.
+
+    Notes
+    -----
+    Exact but for two things that are far below Monte Carlo error.  Atoms are left out that hold some 10⁻⁴ records
+    together.  Nodes are first laid out for components as wide as the prior makes all but one in 10⁶, where they are
+    exact to rounding, and refined until cells half as wide change the log likelihood by less than 0.005 over a trial
+    run; ``compression_error_`` of the fit is the largest such change over 100 of its draws.  The records enter by a
+    ``ReleaseSummary``; where one that was given to ``fit`` has wider cells than the fit wants, ``compression_error_``
+    counts what they leave out, and a warning has the width to ask for.
+
+    References
+    ----------
+    Ferguson & Klass (1972) for the gamma process; Richardson & Green (1997) for moment-matching splits; Girolami &
+    Calderhead (2011) for the steps; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for
+    fewer records with the same moments.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.samplers import MixingMeasure
+    >>> MixingMeasure(n_moves=50)
+    MixingMeasure(n_moves=50)
+    """
+
+    needs_marginal_channel = True
+    needs_noised_kernel = True
+    needs_gamma_process = True
+    #: largest concentration, or prior mean of one: atoms are about this times the log of fifty times the records
+    max_concentration = 20.0
+    keeps_records = False
+    takes_summaries = True
+
+    def __init__(self, n_moves: int | None = None) -> None:
+        self.n_moves = n_moves
+
+    def check(self) -> None:
+        if self.n_moves is not None:
+            check_count(self, "n_moves", self.n_moves)
+
+    def _lower(self, **context):
+        return lower(type(self), {"n_aux": 1})
+
+    # --- what the chains see of the release --------------------------------------------------------------------------
+
+    def summarise(self, values: Any, Z: Any, release: Any) -> Any:
+        """Nodes, refined until half as wide cells change the log likelihood of no draw of a short trial run."""
+        kernel = values[2]
+        if chart_of(kernel).is_finite:
+            return self.answers(values, Z, release)
+        for j in range(release.n_features):
+            if not 1e-200 < kernel.prior_scale[j] < 1e200:
+                raise ValueError(
+                    f"sampler {self.label} takes kernels with a scale between 1e-200 and 1e200, got "
+                    f"scale={kernel.prior_scale[j]:.3g}: use another unit, in records and in the mechanism"
+                )
+        width = release.mechanism.node_spacing(narrowest(kernel)[0]) * (WIDER if release.n_features > 1 else 1.0)
+        seen = self.compressed(values, Z, release, max(width, release.narrowest()))
+        seen = seen._replace(wanted=width if width < seen.width else 0.0)
+        while True:
+            if seen.are_records and self.n_moves is not None:
+                return seen
+            draws = self.trial_draws(values, seen)
+            if seen.are_records or (seen.nodes.shape[1] >= MANY_NODES and release.n_features == 1):
+                break
+            if self.compression_error(values, Z, release, seen, draws) < TOLERANCE:
+                break
+            if 0.5 * seen.width < release.narrowest():
+                seen = seen._replace(wanted=min(width, 0.5 * seen.width))
+                break
+            seen = self.compressed(values, Z, release, 0.5 * seen.width)
+        if self.n_moves is None:
+            self.lengthen(seen, draws, kernel)
+        return seen
+
+    def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
+        """Give a sweep as many moves as make a draw worth keeping."""
+        chart, n, most = chart_of(kernel), seen.law[N_MOVES], 4.0 * seen.law[N_MOVES]
+        worth = WORTH_OF_ANSWERS if chart.is_finite else WORTH
+        if seen.n_features > 1 and not chart.is_finite:
+            most = min(most, MOST_WORK_OF_SEVERAL / (seen.nodes.shape[1] * seen.n_features))
+        seen.law[N_MOVES] = round(max(n, min(n * sweeps_a_draw(draws, seen.nodes, chart) / worth, most)))
+
+    def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
+        """Nodes of a channel of answers: those that were given, and how often each was."""
+        answers, counts = np.unique(Z, axis=0, return_counts=True)
+        nodes, n = np.vstack([answers.T, counts]).astype(np.float64), len(Z)
+        chart = chart_of(values[2])
+        law, most = law_of(chart, n, None, None), MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
+        law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
+        seen = Compressed(nodes, np.zeros((2 * release.n_features, nodes.shape[1])), law, n <= FEW, 0.0)
+        if self.n_moves is None:
+            self.lengthen(seen, self.trial_draws(values, seen), values[2])
+        return seen
+
+    def trial_draws(self, values: Any, seen: Compressed) -> Draws:
+        rng = np.random.default_rng(0)
+        start = self.init(values, seen, None, None, rng)
+        return self.advance(values, seen, start, rng, N_TRIAL, N_TRIAL // 3, 1)[1]
+
+    def compressed(self, values: Any, Z: Any, release: Any, width: float) -> Compressed:
+        """What the chains see, with cells of this width where the population is."""
+        _, channel, kernel, _ = values
+        (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
+        are_records = n <= FEW or n_features > 1
+        if n_features > 1:
+            nodes = self.nodes_of_several(release.mechanism, kernel, Z, width)
+            are_records = nodes.shape[1] == n
+        elif are_records:
+            nodes = np.array(release.nodes(width))
+        else:
+            reach = N_WIDTHS * sqrt(variance[0])
+            nodes = np.array(self.nodes(release.nodes(width), mean[0] - reach, mean[0] + reach, width))
+        law, most = law_of(chart_of(kernel), n, mean, variance), max(MOST_WORK // (nodes.shape[1] * n_features), 10)
+        first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
+        law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
+        return Compressed(nodes, self.at_ends(channel, release, nodes), law, are_records, width)
+
+    def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float) -> Nodes:
+        """Nodes for the records for which ``fine`` stands."""
+        low, high = fine.places[0], fine.places[-1]
+        if low == high:
+            return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
+        return compress(fine, cell_edges(low, high, core_low, core_high, width))
+
+    def nodes_of_several(self, mechanism: Any, kernel: Any, Z: Any, width: float) -> Any:
+        """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those."""
+        z = mechanism.folded(Z)
+        places, weights = z[np.argsort(z[:, 0], kind="stable")], np.ones(len(z))
+        if len(z) > FEW:
+            spacing = np.array([mechanism.node_spacing(sd) for sd in narrowest(kernel)])
+            found = compress_records(z, width / spacing[0] * spacing)
+            if len(found[1]) < FEWER * len(z):
+                places, weights = found
+        return np.vstack([places.T, weights])
+
+    def at_ends(self, channel: Any, release: Any, nodes: Any) -> Any:
+        """Densities of the noise at the nodes given a record at either bound of a feature, 0 without bounds."""
+        noise, n_features = float(channel.noise[0]), len(nodes) - 1
+        ends = np.zeros((2 * n_features, nodes.shape[1]))
+        for j in range(n_features):
+            for row, end in ((2 * j, channel.low[j]), (2 * j + 1, channel.high[j])):
+                if np.isfinite(end):
+                    ends[row] = np.exp(release.mechanism.log_noise(nodes[j] - end, noise))
+        return ends
+
+    def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float | None:
+        if seen.are_records or chart_of(values[2]).is_finite:
+            return 0.0
+        finer = self.compressed(values, Z, release, 0.5 * seen.width)
+        error = self.difference(values, seen, finer, draws)
+        if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
+            parts = [np.array(nodes) for nodes in release.narrow_nodes()]
+            one, other = (seen._replace(nodes=nodes, ends=self.at_ends(values[1], release, nodes)) for nodes in parts)
+            error = max(error, self.difference(values, one, other, draws))
+        return error
+
+    def difference(self, values: Any, seen: Compressed, finer: Compressed, draws: Draws) -> float:
+        """Largest difference of the log likelihoods of at most a hundred draws."""
+        _, channel, kernel, _ = values
+        chart, start = chart_of(kernel), np.append(0, np.cumsum(draws.n_atoms))
+        chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
+        values = np.zeros((2, len(chosen)))
+        for found, nodes in zip(values, (seen, finer), strict=True):
+            walk = Walk.of(new_state(chart.n_coordinates(), 1), *nodes[:3])
+            log_likelihoods(channel, chart.value(), walk, chosen, start, draws.weights, draws.theta, found)
+        return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
+
+    # --- chains ------------------------------------------------------------------------------------------------------
+
+    def init(self, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
+        (*places, weights), (_, _, kernel, mixing) = Z.nodes, values
+        chart, n = chart_of(kernel), int(rng.integers(1, 11))
+        state = new_state(chart.n_coordinates())
+        state.mass[:n] = 1.0 / n
+        chosen = rng.choice(len(weights), n, p=weights / weights.sum())
+        state.place[:n] = chart.start(np.array(places)[:, chosen], rng)
+        state.ints[N_ATOMS] = n
+        state.floats[0] = mixing.start
+        return state
+
+    def continued(self, Z: Any, state: Any) -> Any:
+        """Dust above the cut of more records is atoms; the rest is drawn anew."""
+        n, n_dust = int(state.ints[N_ATOMS]), int(state.ints[N_DUST])
+        mass = np.concatenate([state.mass[:n], state.dust_mass[:n_dust]])
+        place = np.concatenate([state.place[:n], state.dust_place[:n_dust]])
+        is_atom = mass > Z.law[CUT]
+        n, fresh = int(is_atom.sum()), new_state(place.shape[1])
+        while fresh.mass.size < 2 * n:
+            fresh = grow(fresh)
+        fresh.mass[:n], fresh.place[:n] = mass[is_atom], place[is_atom]
+        fresh.ints[N_ATOMS], fresh.floats[0] = n, state.floats[0]
+        return fresh
+
+    def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
+        state, cut = state.restored(fresh, n_sweeps), Z.law[CUT]
+        require_range(cut, LARGEST, mass=state.mass[: state.ints[N_ATOMS]])
+        require_range(0.99 * exp(-DUST_RANGE) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
+        n, n_dust, _ = state.ints
+        chart_of(values[2]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
+        check_concentration(mixing, state.floats[0], 1)
+        return state
+
+    def advance(
+        self, values: Any, Z: Any, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int
+    ) -> Any:
+        done = int(state.ints[N_SWEEPS])
+        n_draws = n_kept(done, n_sweeps, n_warmup, thin)
+        counts, n_rows = np.zeros((2, n_draws), np.int64), 32 * n_draws + 4 * state.mass.size
+        filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
+        chart = chart_of(kernel)
+        theta, value = np.zeros((n_rows, chart.n_params())), chart.value()
+        draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), theta)
+        while stop != DONE:
+            walk, until, are_records = Walk.of(state, Z.nodes, Z.ends, Z.law), done + n_sweeps, Z.are_records
+            stop = run(sampler, channel, value, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled)
+            write_back(walk, state)
+            if stop == NO_ROOM:
+                draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
+            elif stop == NO_SLOTS:
+                if state.mass.size >= MAX_ATOMS:
+                    raise MemoryError("the mixing measure needs more than 16,384 atoms: use a smaller concentration")
+                state = grow(state)
+        return state, draws._replace(weights=draws.weights[: filled[1]].copy(), theta=draws.theta[: filled[1]].copy())
+
+    @compiled
+    def sweep(self, channel, chart, mixing, walk, rng):
+        """As many moves at random as the law says, then the concentration if it is random, and at times the dust."""
+        for _ in range(int(walk.law[N_MOVES])):
+            u = rng.random()
+            if u < 0.17:
+                move_mass(rng, walk)
+            elif u < 0.25:
+                change_mass(rng, walk)
+            elif u < 0.39:
+                bear_or_kill(rng, channel, chart, walk)
+            elif u < 0.51:
+                chart.part(rng, channel, walk)
+            elif u < 0.64:
+                part_or_join(rng, channel, chart, walk)
+            elif u < 0.73:
+                step_one(rng, channel, chart, walk)
+            elif u < 0.92:
+                chart.step(rng, channel, walk)
+            else:
+                chart.slide(rng, channel, walk)
+        if mixing.prior_shape > 0.0 or rng.random() < P_DUST:
+            move_concentration(rng, channel, chart, mixing, walk)
+
+
+@entry
+def run(sampler, channel, chart, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled):
+    """Sweep up to sweep ``until``; keep a draw after every ``thin`` sweeps beyond the warm-up.  Return why it stops."""
+    law, capacity = walk.law, walk.capacity
+    for k in range(n_all(walk)):
+        chart.fill(channel, walk, number(walk, k))
+    while law[N_SWEEPS] < until:
+        if draws.weights.size < filled[1] + 2 * capacity + 1:
+            return NO_ROOM
+        if law[N_ATOMS] > capacity // 2 or law[N_DUST] > capacity // 4:
+            return NO_SLOTS
+        refresh(walk)
+        sampler.sweep(channel, chart, mixing, walk, rng)
+        law[N_SWEEPS] += 1.0
+        sweep = int(law[N_SWEEPS]) - n_warmup
+        if sweep > 0 and sweep % thin == 0:
+            t, used = filled[0], filled[1]
+            refresh(walk)
+            n_occupied, n_atoms = keep_draw(rng, chart, walk, are_records, draws.weights, draws.theta, used)
+            draws.n_clusters[t], draws.n_atoms[t] = n_occupied, n_atoms
+            draws.concentration[t] = law[CONCENTRATION]
+            filled[0] += 1
+            filled[1] += n_atoms
+    return DONE

@@ -1,0 +1,170 @@
+"""A walk's kept draws: the mixing measure, with the number of its atoms that records came from."""
+
+from math import exp, log
+
+from ...._compiled import apart, apart_sums, entry, helper
+from ...._vector import log_positive
+from ._walk_state import (
+    CONCENTRATION,
+    CUT,
+    DUST_RANGE,
+    LEAST_DENSITY,
+    N_ATOMS,
+    N_DUST,
+    TOTAL,
+    at,
+    draw_poisson,
+    row,
+)
+
+SURELY = 30.0  # expected records from which on an atom is taken to have one: it has none with probability e^-30
+
+
+@helper
+def keep_draw(rng, chart, walk, are_records, weights, theta, start):
+    """Write P into rows from ``start`` on; return (number of atoms with records, number of atoms).
+
+    Those with records come first, largest first; then the others.  The last one has what the atoms left out weigh
+    together.
+    """
+    n, marks = n_all(walk), walk.marks
+    rest = walk.law[CONCENTRATION] * walk.law[CUT] * exp(-DUST_RANGE)
+    total = walk.law[TOTAL] + rest
+    n_occupied = draw_occupied(rng, walk, are_records)
+    for place in range(n):  # the largest of those left, with records first
+        best, chosen, mark = -1.0, -1, 1.0 if place < n_occupied else 0.0
+        for k in range(n):
+            if marks[k] == mark and mass_of(walk, k) > best:
+                best, chosen = mass_of(walk, k), k
+        marks[chosen] = -1.0
+        weights[start + place] = best / total
+        a = at(walk, number(walk, chosen))
+        chart.put(walk, a, theta, start + place)
+    weights[start + n] = rest / total
+    chart.kernel.draw_prior(rng, theta, start + n)
+    return n_occupied, n + 1
+
+
+@helper
+def n_all(walk):
+    """How many atoms there are, dust included."""
+    return int(walk.law[N_ATOMS] + walk.law[N_DUST])
+
+
+@helper
+def number(walk, k):
+    """The atom's number, of the k-th of all."""
+    n_atoms = int(walk.law[N_ATOMS])
+    return k if k < n_atoms else walk.capacity + k - n_atoms
+
+
+@helper
+def mass_of(walk, k):
+    return walk.atoms[at(walk, number(walk, k))]
+
+
+@helper
+def g_of(walk, k, m):
+    return walk.tables[row(walk, number(walk, k)) + m]
+
+
+@apart_sums
+def n_expected(walk, k):
+    """Expected number of records of an atom."""
+    weights, mix, tables, g, value = walk.weights, walk.mix, walk.tables, row(walk, number(walk, k)), 0.0
+    for m in range(walk.n_nodes):
+        value += weights[m] * tables[g + m] / mix[m]
+    return mass_of(walk, k) * value
+
+
+@apart
+def draw_occupied(rng, walk, are_records):
+    """Mark with 1 the atoms that records came from, else 0; return how many.
+
+    Given P records are independent, from atom k with probability r_k(z) = J_k g_k(z)/Σ J g.  Where nodes are records,
+    each draws its atom.  Else large atoms have records for sure.  A record is of a small one with probability
+    r(z) = Σ_small r_k(z), which is that of at least one point of a Poisson process with rate -log(1 - r(z)).  Its
+    points fall on nodes; one at a node of ω records meets a record already hit with the chance of ω even ones, and what
+    is computed so is a polynomial in such sums over records as nodes give exactly.
+    """
+    n_nodes, n, weights, marks = walk.n_nodes, n_all(walk), walk.weights, walk.marks
+    for k in range(n):
+        marks[k] = 0.0
+    if are_records:
+        for m in range(n_nodes):
+            for _ in range(int(weights[m])):
+                marks[draw_atom(rng, walk, m, walk.mix[m], n, False)] = 1.0
+    else:
+        small, hits = walk.trial, walk.score
+        for m in range(n_nodes):
+            small[m] = hits[m] = 0.0
+        largest, most = 0, -1.0
+        for k in range(n):
+            expected = n_expected(walk, k)
+            if expected > most:
+                largest, most = k, expected
+            if expected >= SURELY:
+                marks[k] = 1.0
+        marks[largest] = 1.0
+        for k in range(n):
+            if marks[k] == 0.0:
+                mass = mass_of(walk, k)
+                for m in range(n_nodes):
+                    small[m] += mass * g_of(walk, k, m)
+        rate = 0.0
+        for m in range(n_nodes):
+            rate += weights[m] * log_odds(small[m], walk.mix[m])
+        for _ in range(draw_poisson(rng, rate)):
+            u, m = rng.random() * rate, -1
+            for h in range(n_nodes):
+                if small[h] > 0.0:
+                    m = h
+                    u -= weights[h] * log_odds(small[h], walk.mix[h])
+                    if u < 0.0:
+                        break
+            if rng.random() * weights[m] >= hits[m]:
+                hits[m] += 1.0
+                marks[draw_atom(rng, walk, m, small[m], n, True)] = 2.0
+    n_occupied = 0
+    for k in range(n):
+        if marks[k] > 0.0:
+            marks[k] = 1.0
+            n_occupied += 1
+    return n_occupied
+
+
+@helper
+def log_odds(small, mix):
+    """-log(1 - r), r the share of the small atoms."""
+    return -log(max(1.0 - small / mix, 1e-16))
+
+
+@apart
+def draw_atom(rng, walk, m, total, n, among_small):
+    """An atom at node m, by J g: among all, or among those that are not large."""
+    u, chosen = rng.random() * total, 0
+    for k in range(n):
+        if not among_small or walk.marks[k] != 1.0:
+            value = mass_of(walk, k) * g_of(walk, k, m)
+            if value > 0.0:
+                chosen = k
+                u -= value
+                if u < 0.0:
+                    break
+    return chosen
+
+
+@entry
+def log_likelihoods(channel, chart, walk, chosen, start, weights, theta, values):
+    """Σ_m ω_m log f(x_m) of the chosen draws of P."""
+    for t in range(chosen.size):
+        for m in range(walk.n_nodes):
+            walk.mix[m] = 0.0
+        for h in range(start[chosen[t]], start[chosen[t] + 1]):
+            chart.take(theta, h, walk)
+            chart.fill(channel, walk, 0)
+            for m in range(walk.n_nodes):
+                walk.mix[m] += weights[h] * walk.tables[m]
+        values[t] = 0.0
+        for m in range(walk.n_nodes):
+            values[t] += walk.weights[m] * log_positive(max(walk.mix[m], LEAST_DENSITY))

@@ -1,0 +1,281 @@
+"""The state of a walk over mixing measures, and what all of its moves do.
+
+The Dirichlet process is a gamma process divided by its sum S: atoms (J, θ) of a Poisson process with intensity
+α J⁻¹ e⁻ᴶ dJ G0(dθ) have weights J/S.  S is independent of the weights, so that its law may be chosen: it is tilted by
+S^``TILT`` e^(-``TILT`` S), which keeps it near 1.  Atoms above a cut are walked over, one by one; those below, the
+dust, are drawn anew as a whole.  Allocations and confidential records are integrated out.
+"""
+
+from math import exp, log
+from typing import NamedTuple
+
+import numpy as np
+
+from ...._compiled import Component, apart, apart_sums, helper, lower
+from ...._restore import require, require_finite, require_range, same_layout
+from ...._vector import log_positive
+
+# a state's ints
+N_ATOMS, N_DUST, N_SWEEPS = range(3)
+# a walk's law: its ints as floats, and the others; then what its chart says of each feature
+CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)
+PER_FEATURE = 9
+CENTRE, REACH, NEAR = range(3)
+
+TILT = 20.0
+LARGEST = 20.0  # of an atom's J: more has probability e^-300
+DUST_RANGE = 5.0  # the dust's atoms are from the cut down to e^-5 of it
+LEAST_DENSITY = 1e-300
+HALF_LOG_2PI = 0.9189385332046727
+
+
+class MeasureState(NamedTuple):
+    """All of a chain but its random generator."""
+
+    mass: np.ndarray  # (capacity,): J of each atom
+    place: np.ndarray  # (capacity, coordinates): its parameters, as the chart has them
+    dust_mass: np.ndarray  # (capacity,)
+    dust_place: np.ndarray  # (capacity, coordinates)
+    ints: np.ndarray
+    floats: np.ndarray  # (1,): the concentration
+
+    def restored(self, fresh, n_sweeps):
+        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
+        while fresh.mass.size < self.mass.size and fresh.mass.size < MAX_ATOMS:
+            fresh = grow(fresh)
+        state = same_layout(fresh, self)
+        n, n_dust = state.ints[N_ATOMS], state.ints[N_DUST]
+        require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+        require_range(1, state.mass.size - 1, ints=n)
+        require_range(0, state.mass.size - 1, ints=n_dust)
+        require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
+        require_range(0.0, MAX_ATOMS, floats=state.floats)  # with as many atoms a concentration is less than that
+        return state
+
+
+MAX_ATOMS = 2**14
+
+
+def new_state(n_coordinates, capacity=64):
+    """Return a state without atoms."""
+    return MeasureState(
+        mass=np.zeros(capacity),
+        place=np.zeros((capacity, n_coordinates)),
+        dust_mass=np.zeros(capacity),
+        dust_place=np.zeros((capacity, n_coordinates)),
+        ints=np.zeros(3, np.int64),
+        floats=np.ones(1),
+    )
+
+
+def grow(state):
+    """Return the state with twice the room."""
+    arrays = {name: np.concatenate([part, np.zeros_like(part)]) for name, part in state._asdict().items()}
+    return state._replace(**{name: arrays[name] for name in ("mass", "place", "dust_mass", "dust_place")})
+
+
+class Walk(Component):
+    """A chain's state with what its moves look up and write to, as bare pointers; made anew for each block of sweeps.
+
+    Atom k is J and its coordinates (:class:`Chart`): ``width`` numbers.  Dust follows atoms, from ``capacity`` on, and
+    then, from twice that on, come the atoms of a proposal.
+    """
+
+    @classmethod
+    def of(cls, state, nodes, ends, law):
+        """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights."""
+        (capacity, n_coordinates), size, n_features = state.place.shape, nodes.shape[1], len(nodes) - 1
+        width = 1 + n_coordinates
+        n_rows = width if n_features == 1 else width + n_features
+        atoms = np.zeros((3 * capacity + 2, width))
+        atoms[:capacity, 0], atoms[capacity : 2 * capacity, 0] = state.mass, state.dust_mass
+        atoms[:capacity, 1:], atoms[capacity : 2 * capacity, 1:] = state.place, state.dust_place
+        law = law.copy()
+        law[:3], law[CONCENTRATION] = state.ints, state.floats[0]
+        fields = {
+            "law": law,
+            "atoms": atoms.ravel(),
+            "nodes": lay_out(nodes, ends),
+            "weights": nodes[-1].copy(),
+            "roots": np.sqrt(nodes[-1]),
+            "tables": np.empty((3 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
+            "mix": np.empty(size),  # Σ J g over all atoms
+            "trial": np.empty(size),  # that of a proposal
+            "score": np.empty((2 * width + 1) * size),
+            "metric": np.empty(4 * width * width),
+            "gradient": np.empty(2 * width),
+            "move": np.empty(2 * width),
+            "fence": np.zeros(6),
+            "marks": np.zeros(2 * capacity),
+            "n_nodes": np.int64(size),
+            "width": np.int64(width),
+            "n_rows": np.int64(n_rows),
+            "capacity": np.int64(capacity),
+            "n_features": n_features,
+        }
+        return lower(cls, fields, frozen=False)
+
+
+def lay_out(nodes, ends):
+    """For each feature the places, and the noise's densities there given a record at either bound: one flat array."""
+    n_features = len(nodes) - 1
+    return np.concatenate([part for j in range(n_features) for part in (nodes[j], ends[2 * j], ends[2 * j + 1])])
+
+
+def write_back(walk, state):
+    """Write the walk's atoms into the state."""
+    capacity = int(walk.capacity)
+    atoms = walk.atoms.reshape(-1, int(walk.width))
+    state.mass[:], state.dust_mass[:] = atoms[: 2 * capacity, 0].reshape(2, -1)
+    state.place[:], state.dust_place[:] = atoms[: 2 * capacity, 1:].reshape(2, capacity, -1)
+    state.ints[:] = walk.law[:3]
+    state.floats[0] = walk.law[CONCENTRATION]
+
+
+# --- compiled --------------------------------------------------------------------------------------------------------
+
+
+@helper
+def at(walk, k):
+    """Where atom k begins in ``atoms``."""
+    return k * walk.width
+
+
+@helper
+def row(walk, k):
+    """Where its table begins."""
+    return k * walk.n_rows * walk.n_nodes
+
+
+@helper
+def log_tilt(total):
+    """Log density of S beyond the Poisson process of the J without e^-J."""
+    return TILT * log(total) - (TILT + 1.0) * total
+
+
+@helper
+def accepts(rng, log_ratio):
+    """Whether a proposal is accepted."""
+    return log(1.0 - rng.random()) < log_ratio
+
+
+@helper
+def draw_poisson(rng, rate):
+    """A Poisson number, by the waiting times of its process."""
+    n, time = 0, rng.standard_exponential()
+    while time < rate:
+        n += 1
+        time += rng.standard_exponential()
+    return n
+
+
+@apart_sums
+def log_likelihood(walk, density, total):
+    """Σ_m ω_m log f(x_m) of the mixture with these densities at the nodes, not yet divided by S."""
+    weights, value = walk.weights, 0.0
+    for m in range(walk.n_nodes):
+        value += weights[m] * log_positive(max(density[m], LEAST_DENSITY))
+    return value - walk.law[N_RECORDS] * log(total)
+
+
+@apart_sums
+def try_one(walk, c, k, total):
+    """The log likelihood with c times atom k added to the mixture, which is written into ``trial``."""
+    weights, mix, trial, tables, g, value = walk.weights, walk.mix, walk.trial, walk.tables, row(walk, k), 0.0
+    for m in range(walk.n_nodes):
+        density = mix[m] + c * tables[g + m]
+        trial[m] = density
+        value += weights[m] * log_positive(max(density, LEAST_DENSITY))
+    return value - walk.law[N_RECORDS] * log(total)
+
+
+@apart_sums
+def try_three(walk, c, k, c2, k2, c3, k3):
+    """The same with three atoms, which leave the total as it is."""
+    weights, mix, trial, tables, value = walk.weights, walk.mix, walk.trial, walk.tables, 0.0
+    g, g2, g3 = row(walk, k), row(walk, k2), row(walk, k3)
+    for m in range(walk.n_nodes):
+        density = mix[m] + c * tables[g + m] + c2 * tables[g2 + m] + c3 * tables[g3 + m]
+        trial[m] = density
+        value += weights[m] * log_positive(max(density, LEAST_DENSITY))
+    return value - walk.law[N_RECORDS] * log(walk.law[TOTAL])
+
+
+@helper
+def keep_trial(walk, total, value):
+    """Take the proposed mixture for the present one."""
+    for m in range(walk.n_nodes):
+        walk.mix[m] = walk.trial[m]
+    walk.law[TOTAL], walk.law[LOG_LIKELIHOOD] = total, value
+
+
+@apart
+def add_to(walk, target, c, k):
+    """Add c times atom k to a mixture."""
+    tables, g = walk.tables, row(walk, k)
+    for m in range(walk.n_nodes):
+        target[m] += c * tables[g + m]
+
+
+@apart
+def copy_atom(walk, k, source):
+    """Make atom k what atom ``source`` is."""
+    atoms, tables, a, b = walk.atoms, walk.tables, at(walk, k), at(walk, source)
+    for e in range(walk.width):
+        atoms[a + e] = atoms[b + e]
+    a, b = row(walk, k), row(walk, source)
+    for m in range(walk.n_rows * walk.n_nodes):
+        tables[a + m] = tables[b + m]
+
+
+@helper
+def refresh(walk):
+    """Add the mixture up anew: a function of the state alone, free of rounding that adds up."""
+    total, n_atoms = 0.0, int(walk.law[N_ATOMS])
+    for m in range(walk.n_nodes):
+        walk.mix[m] = 0.0
+    for k in range(n_atoms + int(walk.law[N_DUST])):
+        h = k if k < n_atoms else walk.capacity + k - n_atoms
+        mass = walk.atoms[at(walk, h)]
+        total += mass
+        add_to(walk, walk.mix, mass, h)
+    walk.law[TOTAL] = total
+    walk.law[LOG_LIKELIHOOD] = log_likelihood(walk, walk.mix, total)
+
+
+@helper
+def random_mass(rng, walk):
+    """A random mass, from one that hardly holds a record to a tenth of all: atoms above it are worth a move."""
+    log_least = log(10.0 * walk.law[CUT])
+    return exp(log_least + rng.random() * (log(0.1) - log_least))
+
+
+@helper
+def n_above(walk, least):
+    """How many atoms are above a mass."""
+    found = 0
+    for k in range(int(walk.law[N_ATOMS])):
+        if walk.atoms[at(walk, k)] > least:
+            found += 1
+    return found
+
+
+@helper
+def draw_above(rng, walk, least):
+    """One of the atoms above a mass; -1 if there is none."""
+    left = int(rng.random() * n_above(walk, least))
+    for k in range(int(walk.law[N_ATOMS])):
+        if walk.atoms[at(walk, k)] > least:
+            if left == 0:
+                return k
+            left -= 1
+    return -1
+
+
+@helper
+def remove(walk, k):
+    """Take atom k away; the last one gets its row."""
+    walk.law[N_ATOMS] -= 1.0
+    last = int(walk.law[N_ATOMS])
+    if k != last:
+        copy_atom(walk, k, last)

@@ -1,0 +1,63 @@
+"""Non-centred moves of a cluster's parameters (DESIGN 2.2): the residuals e_i = (y_i - μ)/σ stay, (μ, σ) and so y move.
+
+Given the residuals, the likelihood f(y | θ) does not change, so the acceptance ratio has the channel and the prior
+only: Σ_i [log q(z_i | y_i') - log q(z_i | y_i)] + log G0(θ') - log G0(θ), in coordinates in which the step is
+symmetric.
+"""
+
+from math import exp, inf
+
+from ...._compiled import helper
+from .._state import N_BINS, N_SLOTS, copy_params, fill_cache, size_bin, tune_step
+
+TARGET = 0.35
+# floats: how often each step was tuned; log step of the mean, then of the scale, for clusters of 2^b..2^(b+1) records
+TUNED, STEPS = 8, 16
+
+
+@helper
+def log_weight_gain(channel, kernel, Z, order, first, last, theta, k, to, records):
+    """Change of Σ log q(z_i | y_i) when records' residuals move from cluster parameters k to ``to``."""
+    total = 0.0
+    for r in range(first, last):
+        total += kernel.log_weight_change(channel, Z, order[r], theta, k, to, records)
+    return total
+
+
+@helper
+def move_records(kernel, order, first, last, theta, k, to, records):
+    """Carry records' residuals from cluster parameters k to ``to``."""
+    for r in range(first, last):
+        kernel.carry_record(theta, k, to, records, order[r])
+
+
+@helper
+def noncentred_moves(sampler, rng, channel, kernel, Z, state, tune):
+    """Move the means, then the scales, of each cluster; needs ``order`` sorted by cluster, and a spare slot.
+
+    What goes with the parameters is the sampler's: ``shift`` (records ``order[first:last]``, from one slot's parameters
+    to another's, giving the change of the target's logarithm), then ``keep`` or ``undo``.  Step sizes are tuned
+    (``tune``, in the warm-up only) to one acceptance rate, by the octave of the cluster's size.
+    """
+    theta, records, order, levels, spare = state.theta, state.records, state.order, state.levels, state.ints[N_SLOTS]
+    first = 0
+    for k in range(spare):
+        last = first + int(state.counts[k])
+        for scales in range(2):
+            at = STEPS + N_BINS * scales + size_bin(state.counts[k])
+            step = exp(state.floats[at])
+            kernel.perturb_cluster(rng, theta, k, spare, step * (1 - scales), step * scales)
+            gain = kernel.log_prior_change(theta, k, spare)
+            is_possible = gain > -inf
+            if is_possible:
+                fill_cache(channel, kernel, theta, spare)
+                gain += sampler.shift(rng, channel, kernel, Z, order, first, last, theta, k, spare, records, levels)
+            probability = exp(min(gain, 0.0))
+            if rng.random() < probability:
+                sampler.keep(channel, kernel, Z, order, first, last, theta, k, spare, records, levels)
+                copy_params(theta, spare, k)
+            elif is_possible:
+                sampler.undo(channel, Z, order, first, last, records, levels)
+            if tune:
+                tune_step(state.floats, TUNED + scales, at, probability, TARGET)
+        first = last

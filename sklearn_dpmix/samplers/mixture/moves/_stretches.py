@@ -1,0 +1,47 @@
+"""All records and clusters are shifted, or spread about a centre, together: residuals stay, and so does the likelihood.
+
+Where noise hides the population's shape, its mean and variance are still known well, and no move of one cluster changes
+much of either.
+"""
+
+from math import exp
+
+from ...._compiled import helper
+from .._state import N_BINS, N_SLOTS, copy_params, fill_cache, tune_step
+from ._noncentred import STEPS, TARGET, TUNED
+
+TUNED_STRETCH, STRETCH_STEPS = TUNED + 2, STEPS + 2 * N_BINS  # floats: of shifts, then of spreads
+
+
+@helper
+def stretch_all(rng, channel, kernel, Z, state, tune):
+    """Shift, then spread, each feature; needs compact slots and a spare one.
+
+    y becomes c + shift + e^spread (y - c), c the prior's centre, and clusters go along.  Records' densities and their
+    Jacobian cancel; what is left are the channel, the prior, and the Jacobian of the clusters' means.
+    """
+    theta, records, spare = state.theta, state.records, state.ints[N_SLOTS]
+    for j in range(kernel.n_features):
+        for spreads in range(2):
+            at = STRETCH_STEPS + spreads
+            step = exp(state.floats[at]) * rng.standard_normal()
+            shift, log_spread = step * kernel.prior_spread(j) * (1 - spreads), step * spreads
+            gain, spread, centre = spare * log_spread, exp(log_spread), kernel.prior_mean[j]
+            for k in range(spare):
+                kernel.stretch(theta, k, spare, j, shift, log_spread)
+                gain += kernel.log_prior_change(theta, k, spare)
+            if gain > -1e300:
+                for i in range(state.alloc.size):
+                    k, y = state.alloc[i], records[i, 0, j]
+                    gain += channel.log_weight(kernel, Z, i, j, theta, k, centre + shift + spread * (y - centre))
+                    gain -= channel.log_weight(kernel, Z, i, j, theta, k, y)
+            probability = exp(min(gain, 0.0))
+            if rng.random() < probability:
+                for i in range(state.alloc.size):
+                    records[i, 0, j] = centre + shift + spread * (records[i, 0, j] - centre)
+                for k in range(spare):
+                    kernel.stretch(theta, k, spare, j, shift, log_spread)
+                    copy_params(theta, spare, k)
+                    fill_cache(channel, kernel, theta, k)
+            if tune:
+                tune_step(state.floats, TUNED_STRETCH + spreads, at, probability, TARGET)

@@ -1,0 +1,144 @@
+"""A mode and its curvature found by a few noisy Newton steps: where private chains start, and in which geometry."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ._target import has_range
+from ._walk_moves import Coordinates
+
+
+class PrivateNewton(BaseEstimator):
+    """Where private chains start and in which geometry they move: Newton steps on noisy gradients.
+
+    The curvature is the model's public ``information(theta)``, or the released ``observed_information``; moves are
+    scaled by it.  Chains start at draws from a normal approximation of the posterior *given the noisy steps*: around
+    their end, with that covariance times 1 + s², s the last step's noise in standard deviations.  Noise of the
+    curvature and of steps before the last is left out; three steps are a good number.
+
+    Parameters
+    ----------
+    n_steps : int, default=3
+    share : float in (0, 1), default=0.1
+        Of the budget, as the mean of a Gaussian privacy loss (what ρ is in zero-concentrated privacy).
+    gradient_clip_bound : float, optional
+        Gradients of a record, in units in which the curvature is 1, are clipped to this length.  None: the model's
+        ``gradient_range`` bounds them.
+
+    Raises
+    ------
+    ValueError
+        On use, for a parameter that is not such.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.samplers import PrivateNewton
+    >>> PrivateNewton(n_steps=2)
+    PrivateNewton(n_steps=2)
+    """
+
+    def __init__(self, n_steps: int = 3, share: float = 0.1, gradient_clip_bound: float | None = None) -> None:
+        self.n_steps = n_steps
+        self.share = share
+        self.gradient_clip_bound = gradient_clip_bound
+
+    def check(self, model: Any, theta: Any, who: str, is_private: bool) -> None:
+        """Raise ValueError or TypeError where a parameter is wrong or the model lacks something at θ."""
+        if not isinstance(self.n_steps, Integral) or self.n_steps < 1:
+            raise ValueError(f"n_steps of PrivateNewton must be an integer from 1 on, got n_steps={self.n_steps!r}")
+        if not isinstance(self.share, Real) or not 0 < self.share < 1:
+            raise ValueError(f"share of PrivateNewton must be between 0 and 1, got share={self.share!r}")
+        bound = self.gradient_clip_bound
+        if bound is not None and not (isinstance(bound, Real) and 0 < bound < np.inf):
+            raise ValueError(f"gradient_clip_bound of PrivateNewton must be positive, got {bound!r}")
+        if not hasattr(model, "information") and not hasattr(model, "observed_information"):
+            raise TypeError(
+                f"preconditioner=PrivateNewton() of {who} needs information(theta), or observed_information(X, theta) "
+                f"and information_range(theta), of the model, which {type(model).__name__} does not have"
+            )
+        if not callable(getattr(model, "grad_log_density", None)):
+            raise TypeError(
+                f"preconditioner=PrivateNewton() of {who} needs grad_log_density of the model, which "
+                f"{type(model).__name__} does not have"
+            )
+        if is_private and not hasattr(model, "information") and not has_range(model, "information_range", theta):
+            raise ValueError(
+                f"preconditioner=PrivateNewton() of {who} releases observed_information, and needs "
+                "information_range(theta), how far one record can move it (data_norm=... of the package's models): got "
+                f"model={model!r}"
+            )
+
+    def n_releases(self, model: Any) -> int:
+        """How many Gaussian releases it makes."""
+        return self.n_steps * (1 if hasattr(model, "information") else 2)
+
+
+def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None):
+    """Newton steps from θ on noisy gradients, with public or noisy curvature.
+
+    Parameters
+    ----------
+    target : Target
+        Its model has ``information(theta)``, or ``observed_information`` and ``information_range``.
+    theta : ndarray of shape (n_params,)
+    n_steps : int
+    multiplier : float
+        Noise of each release in sensitivities.
+    source : noise source
+    clip_bound : float, optional
+        Of whitened gradients.
+
+    Returns
+    -------
+    phi : ndarray of shape (n_params,)
+        In working coordinates.
+    root : ndarray of shape (n_params, n_params)
+        Root of the inverse curvature where the last step began, what moves are scaled by.
+    noise : float
+        Standard deviation of the last step's noise, in units of ``root``: how far φ is from where it would be.
+    """
+    model, n_params = target.model, len(theta)
+    plain = Coordinates(model, np.zeros(n_params), np.eye(n_params))
+    phi = plain.psi(theta)
+    for _ in range(n_steps):
+        theta = plain.theta(phi)
+        frame = plain.jacobian(phi)
+        curvature = frame.T @ _information(target, theta, multiplier, source) @ frame
+        curvature += frame.T @ frame * _prior_precision(target, theta)
+        root = np.linalg.inv(np.linalg.cholesky(curvature)).T
+        # the gradient in the units of the posterior, so that one bound on its length suits all its entries
+        whitened = frame @ root
+        bound, width = target.gradient_bound(theta, whitened, clip_bound)
+        total, _ = target.gradient(theta, whitened, bound)
+        gradient = source.release(total, target.temperature * width, multiplier)
+        gradient = gradient + whitened.T @ target.grad_log_prior(theta)
+        phi = phi + root @ gradient
+    return phi, root, multiplier * target.temperature * width
+
+
+def _information(target, theta, multiplier, source):
+    """T Σ information, of a public model or released, with eigenvalues that are no less than its noise."""
+    model, T = target.model, target.temperature
+    if hasattr(model, "information"):
+        return T * target.n_records * model.information(theta)
+    exact = T * target.information(theta)
+    sensitivity = T * target.information_width(theta)
+    upper = np.triu_indices(len(theta))
+    weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))  # the length of these is the Frobenius norm
+    noisy = np.zeros_like(exact)
+    noisy[upper] = source.release(exact[upper] * weights, sensitivity, multiplier) / weights
+    values, vectors = np.linalg.eigh(noisy + np.triu(noisy, 1).T)
+    floor = multiplier * sensitivity * np.sqrt(len(theta))  # about the largest eigenvalue of the noise
+    return (vectors * np.maximum(values, floor)) @ vectors.T
+
+
+def _prior_precision(target, theta):
+    """A rough size of the prior's curvature, so that what the data do not tell stays finite."""
+    step = 1e-4 * np.maximum(1.0, np.abs(theta))
+    slopes = [
+        (target.grad_log_prior(theta - e) - target.grad_log_prior(theta + e))[j] / (2.0 * e[j])
+        for j, e in enumerate(np.diag(step))
+    ]
+    return max(float(np.min(slopes)), 1e-10)

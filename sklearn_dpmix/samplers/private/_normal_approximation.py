@@ -1,0 +1,274 @@
+"""Coefficients given one gradient and one curvature that were released with noise: independent draws, no chains."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ._curvature import CurvaturePosterior, Expansion, ReleasedScore
+from ._normal_logits import NormalLogits
+from ._target import has_range
+
+N_WALKERS = 100
+N_SETTLE = 20  # steps of a walker before its first draw
+MOST_THINNING = 16
+N_PROPOSALS = 32  # coefficients that are weighed for each curvature
+WIDER = 1.5  # of a part of them
+CLOSE = 0.01  # to a mode, in standard deviations
+
+
+class PrivateNormalApproximation(BaseEstimator):
+    """Draws of a posterior given a gradient and a curvature of the log likelihood, released with noise: no chains.
+
+    Noisy Newton steps find a public θ0 near the mode; the last of them has most of the budget.  Draws are of the
+    posterior given what it released, the noise of the gradient z and of the curvature Z included:
+
+        z given θ and H ~ N(H d(θ), b(θ) H + s_g² I),   Z given H ~ N(H, s_H²),   θ ~ N(0, prior_sigma² I).
+
+    The prior of H, the curvature at θ0, has a uniform trace up to what the records can have, and given the trace a
+    density proportional to det(H)^k, k unknown: Z says how alike eigenvalues are.  d(θ) is θ - θ0 and b is 1 near θ0;
+    farther off they are what they would be were the rows normal (``normal_means`` of the model).
+
+    Parameters
+    ----------
+    n_steps : int, default=4
+        Gradients and curvatures that are released, each three times as dear as the one before.
+    n_draws : int, default=1000
+    curvature_share : float in (0, 1), default=0.25
+        Of the budget of a step.
+    secure : bool, default=False
+        Noise by OpenDP (extra ``[secure]``), which resists floating-point attacks.
+
+    Raises
+    ------
+    ValueError
+        On use, for a parameter that is not such.
+
+    Notes
+    -----
+    **An approximation**, of the log likelihood and not of the noise: good where the sum of many records' gradients is
+    about normal and rows are not too far from normal, or θ0 not too far from the mode.  Draws are made with d linear
+    and b constant near a mode, and then weighed; where fewer than half of ``n_draws`` would count, the weights are
+    raised to a power t < 1 (``correction_power_`` of the fitted sampler: 1 or nearly so with two or five features, less
+    with ten), and what is left of that approximation stays.  Only the last step is used for inference; those before it
+    say where.
+
+    References
+    ----------
+    Huggins, Adams, Broderick (2017), "PASS-GLM: polynomial approximate sufficient statistics for scalable Bayesian GLM
+    inference"; Kulkarni, Jälkö, Koskela, Kaski, Honkela (2021), "Differentially private Bayesian inference for
+    generalized linear models" (noise-aware inference from released approximate sufficient statistics).
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.samplers import PrivateNormalApproximation
+    >>> PrivateNormalApproximation(n_draws=2000)
+    PrivateNormalApproximation(n_draws=2000)
+    """
+
+    gradient_clip_bound = None  # nothing is clipped
+
+    def __init__(
+        self, n_steps: int = 4, n_draws: int = 1000, curvature_share: float = 0.25, secure: bool = False
+    ) -> None:
+        self.n_steps = n_steps
+        self.n_draws = n_draws
+        self.curvature_share = curvature_share
+        self.secure = secure
+
+    def check(self, model: Any, theta: Any, who: str, is_private: bool) -> None:
+        """Raise ValueError or TypeError where a parameter is wrong or the model lacks something at θ."""
+        for name, least in (("n_steps", 1), ("n_draws", N_WALKERS)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+                raise ValueError(
+                    f"{name} of PrivateNormalApproximation must be an integer from {least} on, got {name}={value!r}"
+                )
+        share = self.curvature_share
+        if not isinstance(share, Real) or not 0 < share < 1:
+            raise ValueError(
+                f"curvature_share of PrivateNormalApproximation must be between 0 and 1, got curvature_share={share!r}"
+            )
+        if not is_private:
+            raise ValueError(
+                f"sampler=PrivateNormalApproximation() of {who} is of noisy releases and needs a mechanism; without "
+                "one take chains, as in sampler=DPPenaltyMCMC(n_iter=4000)"
+            )
+        if not has_range(model, "information_range", theta):
+            raise ValueError(f"sampler=PrivateNormalApproximation() of {who} needs data_norm=..., got model={model!r}")
+
+    def parts(self, budget: Any) -> list:
+        """(gradient's, curvature's) Gaussian releases of each step: all of a budget."""
+        shares = 3.0 ** np.arange(self.n_steps)
+        shares /= shares.sum()
+        split = 1.0 - self.curvature_share, self.curvature_share
+        return [tuple(budget.part(share * one, 1) for one in split) for share in shares]
+
+
+def normal_draws(target, theta, approximation, parts, source):
+    """Newton steps from θ, and draws given what the last one released.
+
+    Parameters
+    ----------
+    target : Target
+        Of a model with ``observed_information``, ranges of it and of gradients, and ``prior_sigma``.
+    theta : ndarray of shape (n_params,)
+        Public.
+    approximation : PrivateNormalApproximation
+    parts : list of pairs of GaussianReleases
+    source : noise source
+
+    Returns
+    -------
+    draws : ndarray of shape (n_draws, n_params)
+    posterior : NormalPosterior
+        What they are of.
+    """
+    for gradient, curvature in parts:
+        released = release_score(target, theta, gradient.noise_multiplier, curvature.noise_multiplier, source)
+        posterior = NormalPosterior(released, target.model, target.n_records)
+        theta = posterior.mode
+    rng = np.random.default_rng((source.random(8) * 2.0**52).astype(np.uint64))  # what follows is post-processing
+    return posterior.draws(rng, approximation.n_draws), posterior
+
+
+def release_score(target, theta, gradient_multiplier, curvature_multiplier, source):
+    """Gradient and curvature at θ, each with normal noise of its multiplier times its sensitivity."""
+    model, identity = target.model, np.eye(len(theta))
+    bound, width = target.gradient_bound(theta, identity)
+    gradient = source.release(target.gradient(theta, identity, bound)[0], width, gradient_multiplier)
+    sensitivity, exact = model.information_range(theta), target.information(theta)
+    upper = np.triu_indices(len(theta))
+    weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))  # the length of these is the Frobenius norm
+    noisy = np.zeros_like(exact)
+    noisy[upper] = source.release(exact[upper] * weights, sensitivity, curvature_multiplier) / weights
+    return ReleasedScore(
+        theta,
+        gradient,
+        gradient_multiplier * width,
+        noisy + np.triu(noisy, 1).T,
+        curvature_multiplier * sensitivity,
+        model.prior_sigma**-2.0,
+        target.n_records * model.largest_information,
+        model.curvature_weights,
+    )
+
+
+class NormalPosterior:
+    """θ given a :class:`ReleasedScore`."""
+
+    def __init__(self, released, model, n_records):
+        self.released, self.model = released, model
+        guess = CurvaturePosterior(released).guess
+        self.logits, self._axes = NormalLogits(model, guess, released.theta, n_records), np.linalg.eigh(guess[None])
+        # where to look next: noise that is larger than the log likelihood must not lead far off
+        self.mode = self._mode(max(released.prior_precision, model.largest_information))
+
+    def _mode(self, prior_precision):
+        """Of θ given the guess, by averaged Gauss-Newton steps."""
+        one, theta = self.released._replace(prior_precision=prior_precision), self.released.theta
+        for _ in range(30):
+            mean, root = given(one, self._axes, self.expansion(theta))
+            step = 0.5 * (mean[0] - theta)
+            theta = theta + step
+            if np.linalg.norm(step @ root[0]) < CLOSE:
+                break
+        return theta
+
+    def expansion(self, theta):
+        """The distribution of the gradient as it is near θ."""
+        slope = self.logits.tangent(theta)
+        offset = self.logits.displacement(theta[None])[0] - slope @ theta
+        return Expansion(offset, slope, float(self.logits.flatness(theta[None])[0]))
+
+    def draws(self, rng, size):
+        """(size, n_params) draws: walkers over H, then θ given H, both as near a mode, weighed by what that leaves out.
+
+        ``power`` and ``n_effective`` say how that went.
+        """
+        near = self.expansion(self._mode(self.released.prior_precision))
+        axes = self._curvatures(rng, size, near)
+        theta, log_own = _proposals(rng, self.released.prior_precision, *given(self.released, axes, near))
+        rows, shape = theta.reshape(-1, theta.shape[2]), theta.shape
+        displacement, flatness = self.logits.displacement(rows), self.logits.flatness(rows)
+        log_change = _log_likelihood(self.released, axes, displacement.reshape(shape), flatness.reshape(shape[:2]))
+        constant = np.full(shape[:2], near.spread)
+        log_change -= _log_likelihood(self.released, axes, near.offset + theta @ near.slope.T, constant)
+        self.power, weights = _tempered(log_own.ravel(), log_change.ravel(), size / 2)
+        self.n_effective = min(1.0 / (weights**2).sum(), float(size))
+        chosen = np.searchsorted(np.cumsum(weights), (np.arange(size) + rng.random()) / size)
+        return rows[rng.permutation(np.minimum(chosen, len(rows) - 1))]
+
+    def _curvatures(self, rng, size, expansion):
+        """Eigenvalues and axes of draws of H, thinned until coefficients given them are as good as independent."""
+        from arviz_stats.base import array_stats
+
+        posterior, n_kept = CurvaturePosterior(self.released, expansion), -(-size // N_WALKERS)
+        walkers, step = posterior.settle(rng, *posterior.start(rng, N_WALKERS), N_SETTLE)
+        thinning = 1
+        while True:
+            kept = []
+            for i in range(n_kept * thinning):
+                walkers, _ = posterior.move(rng, walkers, step)
+                if i % thinning == thinning - 1:
+                    kept.append(walkers.x)
+            axes = np.linalg.eigh(posterior.matrices(np.concatenate(kept)))
+            mean, root = given(self.released, axes, expansion)
+            theta = mean + (rng.standard_normal(mean.shape)[:, None, :] @ np.linalg.inv(root))[:, 0]
+            by_walker = theta.reshape(n_kept, N_WALKERS, -1)
+            ess = [array_stats.ess(by_walker[:, :, j], chain_axis=1, draw_axis=0) for j in range(theta.shape[1])]
+            if min(ess) >= 0.5 * len(theta) or thinning >= MOST_THINNING:
+                return tuple(part[:size] for part in axes)
+            thinning *= 2
+
+
+def given(one, axes, expansion):
+    """Mean and root of the precision of θ given curvatures, (eigenvalues, axes), and an expansion."""
+    values, vectors = axes
+    values = np.maximum(values, 0.0)
+    noise = expansion.spread * values + one.gradient_noise**2
+    rest = one.gradient @ vectors - values * (expansion.offset @ vectors)
+    slope = values[:, :, None] * (vectors.transpose(0, 2, 1) @ expansion.slope)
+    back = (slope / noise[:, :, None]).transpose(0, 2, 1)
+    precision = back @ slope + one.prior_precision * np.eye(len(one.theta))
+    return np.linalg.solve(precision, back @ rest[:, :, None])[:, :, 0], np.linalg.cholesky(precision)
+
+
+def _proposals(rng, of_prior, mean, root):
+    """θ, (n_curvatures, N_PROPOSALS, p), from a mixture (itself, wider, the prior), and log(itself/mixture) of each."""
+    p, mean = mean.shape[1], mean[:, None, :]
+    noise = rng.standard_normal((len(mean), N_PROPOSALS, p))
+    kind = rng.choice(3, size=noise.shape[:2] + (1,), p=(0.6, 0.2, 0.2))
+    theta = (noise * np.where(kind == 1, WIDER, 1.0)) @ np.linalg.inv(root) + mean
+    theta = np.where(kind == 2, noise / np.sqrt(of_prior), theta)
+    square = (((theta - mean) @ root) ** 2).sum(axis=2)
+    log_root = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)[:, None]
+    own = log_root - 0.5 * square
+    wider = log_root - 0.5 * square / WIDER**2 - p * np.log(WIDER)
+    prior = 0.5 * p * np.log(of_prior) - 0.5 * of_prior * (theta * theta).sum(axis=2)
+    return theta, own - np.logaddexp(np.logaddexp(np.log(0.6) + own, np.log(0.2) + wider), np.log(0.2) + prior)
+
+
+def _log_likelihood(one, axes, displacement, flatness):
+    """Of the released gradient given curvatures and θ, of which the last two are functions."""
+    values, vectors = axes
+    values = np.maximum(values, 0.0)[:, None, :]
+    noise = flatness[:, :, None] * values + one.gradient_noise**2
+    rest = (one.gradient @ vectors)[:, None, :] - values * (displacement @ vectors)
+    return -0.5 * (np.log(noise) + rest * rest / noise).sum(axis=2)
+
+
+def _tempered(log_own, log_change, n_least):
+    """(t, weights) with the largest t <= 1 by which weights own × change^t count for ``n_least`` draws."""
+    low, high, power = 0.0, 1.0, 1.0
+    for _ in range(12):
+        log_weights = log_own + power * log_change
+        weights = np.exp(log_weights - log_weights.max())
+        weights /= weights.sum()
+        enough = (weights**2).sum() * n_least <= 1.0
+        if enough and power == 1.0:
+            break
+        low, high = (power, high) if enough else (low, power)
+        power = 0.5 * (low + high)
+    return power, weights

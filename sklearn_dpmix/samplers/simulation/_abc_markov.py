@@ -1,0 +1,161 @@
+"""Pseudo-marginal Markov chain ABC: a chain whose stationary law is the exact posterior.
+
+A random walk on θ, accepted with the likelihood of the release replaced by the mean of q(s_obs | s_r) over simulated
+s_1, ..., s_R: an unbiased estimate, which is kept with θ, so that the posterior stays exact (Andrieu & Roberts 2009;
+Marjoram et al. 2003 for R = 1).
+"""
+
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
+
+from ..._restore import require, require_acceptance, require_finite, require_same, same_layout
+from .._parameter_draws import n_kept
+
+#: Simulations from the prior that a chain's start is chosen from.
+N_STARTS = 1000
+TARGET = 0.3  # acceptance rate that the steps are adapted to
+# floats
+ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, N_FLOATS = 0, 1, 2, 3
+
+
+class MarkovState(NamedTuple):
+    """All of a chain but its random generator."""
+
+    theta: np.ndarray  # (n_params,)
+    statistic: np.ndarray  # (n_columns,): one of the R, drawn by its share of the estimate
+    log_target: np.ndarray  # (1,): log prior + log of the estimate
+    moves: np.ndarray  # (d,) the parameters that vary under the prior
+    factor: np.ndarray  # (d, d): of the proposals' covariance
+    n_sweeps: np.ndarray  # (1,)
+    floats: np.ndarray
+
+
+def restored_markov(simulator, state, fresh, n_sweeps):
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
+    state = same_layout(fresh, state)
+    require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
+    require_same(fresh, state, "moves")
+    require_finite(**{name: getattr(state, name) for name in ("theta", "statistic", "log_target", "factor")})
+    require(simulator.log_prior(state.theta[None]) > -np.inf, "theta", "is impossible under the prior")
+    require(np.diagonal(state.factor) > 0, "factor", "is not positive")
+    require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+    return state
+
+
+class MarkovDraws(NamedTuple):
+    """Draws, one a row."""
+
+    theta: np.ndarray
+    statistics: np.ndarray
+
+
+class MarkovABC(BaseEstimator):
+    """Pseudo-marginal random walk with ``n_replicates`` simulations a step.
+
+    Parameters
+    ----------
+    n_replicates : int, default=10
+        Simulations a step.  More of them make the chain less sticky.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix import PrivateABC
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> from sklearn_dpmix.models import PoissonCount
+    >>> from sklearn_dpmix.samplers import MarkovABC
+    >>> method = MarkovABC(n_replicates=20)
+    >>> model = PrivateABC(LaplaceMechanism(scale=5.0), model=PoissonCount(), method=method, random_state=0).fit([37.4])
+    >>> model.theta_draws_.shape
+    (4, 1000, 1)
+    """
+
+    needs = ("sample_prior", "log_prior")
+    has_chains = True
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_replicates": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, n_replicates: int = 10) -> None:
+        self.n_replicates = n_replicates
+
+    def init(self, simulator: Any, rng: np.random.Generator) -> Any:
+        """Start a chain at one of ``N_STARTS`` draws of the prior, by the density of the release."""
+        theta, statistics, log_release = simulator.from_prior(rng, N_STARTS)
+        log_prior = simulator.log_prior(theta)
+        best = int(np.argmax(np.where(log_prior > -np.inf, log_release + rng.gumbel(size=N_STARTS), -np.inf)))
+        if not np.isfinite(log_release[best] + log_prior[best]):
+            raise ValueError(
+                f"none of {N_STARTS} draws of the prior can have led to this release (log_prior {log_prior[best]}, log "
+                f"density of the release {log_release[best]}): check the model, the mechanism and the release"
+            )
+        moves = np.flatnonzero(np.ptp(theta, axis=0) > 0.0)
+        return MarkovState(
+            theta[best].copy(),
+            statistics[best].copy(),
+            np.array([log_prior[best] + log_release[best]]),
+            moves,
+            np.diag(np.std(theta[:, moves], axis=0) + 1e-12),
+            np.zeros(1, dtype=np.int64),
+            np.zeros(N_FLOATS),
+        )
+
+    def restored(self, simulator: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
+        """Return a state that was read from a file, or raise ValueError where it cannot be one of this chain."""
+        return restored_markov(simulator, state, fresh, n_sweeps)
+
+    def check_draws(self, simulator: Any, draws: Any) -> None:
+        """Raise ValueError where draws that were read from a file are impossible."""
+        if len(draws.theta):
+            require(simulator.log_prior(draws.theta) > -np.inf, "theta", "is impossible under the prior")
+
+    def advance(
+        self, simulator: Any, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int
+    ) -> Any:
+        """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
+        done = int(state.n_sweeps[0])
+        n_draws, row = n_kept(done, n_sweeps, n_warmup, thin), 0
+        draws = MarkovDraws(np.zeros((n_draws, len(state.theta))), np.zeros((n_draws, len(state.statistic))))
+        for sweep in range(done + 1 - n_warmup, done + n_sweeps + 1 - n_warmup):
+            self._step(simulator, state, rng, adapt=sweep <= 0)
+            if sweep > 0 and sweep % thin == 0:
+                draws.theta[row], draws.statistics[row] = state.theta, state.statistic
+                row += 1
+        return state, draws
+
+    def _step(self, simulator, state, rng, adapt):
+        direction, proposed = rng.standard_normal(len(state.moves)), state.theta.copy()
+        proposed[state.moves] += state.factor @ direction
+        log_target, statistic = self._estimate(simulator, rng, proposed)
+        gain = log_target - state.log_target[0]
+        if adapt and len(direction) > 0:
+            adapt_covariance(state.factor, direction, np.exp(min(gain, 0.0)), int(state.n_sweeps[0]) + 1)
+        state.n_sweeps[0] += 1
+        state.floats[PROPOSED] += 1
+        state.floats[LOG_MIN_ACCEPT] = min(state.floats[LOG_MIN_ACCEPT], gain)
+        if -rng.standard_exponential() <= gain:
+            state.floats[ACCEPTED] += 1
+            state.theta[:], state.statistic[:], state.log_target[0] = proposed, statistic, log_target
+
+    def _estimate(self, simulator, rng, theta):
+        """(log prior + log of the estimated likelihood, one of the statistics by its share)."""
+        log_prior = simulator.log_prior(theta[None])[0]
+        if log_prior == -np.inf:
+            return -np.inf, None
+        statistics = simulator.statistics(rng, np.tile(theta, (self.n_replicates, 1)))
+        log_release = simulator.log_release(statistics)
+        chosen = int(np.argmax(log_release + rng.gumbel(size=self.n_replicates)))
+        return log_prior + logsumexp(log_release) - np.log(self.n_replicates), statistics[chosen]
+
+
+def adapt_covariance(factor, direction, probability, step):
+    """Vihola (2012), eq. (1), in place: acceptance towards ``TARGET``."""
+    d = len(direction)
+    rate = min(1.0, d * step**-0.66) * (probability - TARGET)
+    u = factor @ direction
+    factor[:] = np.linalg.cholesky(factor @ factor.T + rate / (direction @ direction) * np.outer(u, u))

@@ -1,0 +1,234 @@
+"""Monte Carlo EM for the likelihood of a release (Gong 2019, §4), with samples that grow by ascent (Caffo et al. 2005).
+
+E-step: statistics s_i from the model at θ, with weights ω_i = q(s_obs | s_i) (equation 13).  M-step: the maximum of
+Σ ω_i log π(s_i | θ) (equation 14).  A step counts only if the gain in that sum is positive beyond its Monte Carlo
+error; otherwise more simulations join (Caffo, Jank & Jones 2005).  Score and information of the release are Louis'
+(equations 15 and 16).
+"""
+
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from ..._parameters import numbers
+
+#: Errors of a rise that is taken for one, of the size of the next sample, and of convergence (Caffo et al., §5).
+ALPHA, BETA, GAMMA = 0.25, 0.25, 0.1
+BLOCK = 65536  # simulations at a time
+LAST = 100_000  # of a Newton step, at least
+FEWEST_EFFECTIVE = 100  # simulations, by their weights, for an error to be believed
+
+
+class Imputation(NamedTuple):
+    """Weighted statistics from the law of s given the release and θ; the weights sum to 1."""
+
+    statistics: np.ndarray
+    weights: np.ndarray
+    log_likelihood: float  # of the release, estimated
+
+
+def impute(simulator, theta, size, rng, earlier=None):
+    """E-step: ``size`` simulations at θ, next to ``earlier`` ones at the same θ."""
+    parts = [] if earlier is None else [earlier]
+    for first in range(0, size, BLOCK):
+        n = min(BLOCK, size - first)
+        statistics = simulator.statistics(rng, np.tile(theta, (n, 1)))
+        parts.append((statistics, simulator.log_release(statistics)))
+    statistics, log_release = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    total = logsumexp(log_release)
+    if total == -np.inf:
+        raise ValueError(
+            f"the release has density 0 given each of {len(statistics)} simulations at theta={theta.tolist()}: start "
+            "nearer to it (the model's theta_init), or check the model, the mechanism and the release"
+        )
+    weights = np.exp(log_release - total)
+    return Imputation(statistics, weights, float(total - np.log(len(weights)))), (statistics, log_release)
+
+
+class Likelihood:
+    """The model's log likelihood with its derivatives and its maximum; numeric where the model has no closed form."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def log_likelihood(self, statistics, theta):
+        """(size,) at one θ."""
+        value = numbers(self.model.log_likelihood(statistics, np.tile(theta, (len(statistics), 1))))
+        if value is None or value.shape != (len(statistics),):
+            raise ValueError(
+                f"{type(self.model).__name__}.log_likelihood(statistics, theta) must be numbers of shape "
+                f"({len(statistics)},), got {'none' if value is None else value.shape}"
+            )
+        return np.where(np.isnan(value), -np.inf, value)
+
+    def of_own_draws(self, statistics, theta):
+        """The same where the statistics were drawn at θ, so that none of them can be impossible."""
+        value = self.log_likelihood(statistics, theta)
+        wrong = ~np.isfinite(value)
+        if np.any(wrong):
+            raise ValueError(
+                f"{type(self.model).__name__}.log_likelihood(statistics, theta) must be finite where sample_statistic "
+                f"draws, got {value[wrong][0]} of {statistics[wrong][0].tolist()} at theta={theta.tolist()}"
+            )
+        return value
+
+    def maximise(self, imputed, theta):
+        """M-step: θ of the largest weighted log likelihood."""
+        used = imputed.weights > 0.0
+        statistics, weights = imputed.statistics[used], imputed.weights[used]
+        if callable(getattr(self.model, "maximise", None)):
+            found = np.asarray(self.model.maximise(statistics, weights), dtype=np.float64)
+            if found.shape != theta.shape or not np.all(np.isfinite(found)):
+                raise ValueError(
+                    f"{type(self.model).__name__}.maximise(statistics, weights) must be finite, of shape "
+                    f"{theta.shape}, got {found.tolist()} of shape {found.shape}"
+                )
+            return found
+        start = -(weights @ self.log_likelihood(statistics, theta))
+
+        def loss(at):
+            value = weights @ self.log_likelihood(statistics, at)
+            return -value - start if np.isfinite(value) else 1e300
+
+        options = {"xatol": 1e-9, "fatol": 1e-12, "adaptive": True, "maxiter": 2000 * len(theta)}
+        steps = np.vstack([theta, theta + np.diag(0.05 * np.maximum(np.abs(theta), 1e-3))])
+        return minimize(loss, theta, method="Nelder-Mead", options={**options, "initial_simplex": steps}).x
+
+    def _derivative(self, name, statistics, theta, shape):
+        value = getattr(self.model, name)(statistics, np.tile(theta, (len(statistics), 1)))
+        if np.shape(value) != shape:
+            raise ValueError(
+                f"{type(self.model).__name__}.{name}(statistics, theta) must have shape {shape}, got {np.shape(value)}"
+            )
+        return np.asarray(value, dtype=np.float64)
+
+    def _steps(self, theta):
+        return np.maximum(np.abs(theta), 1e-3) * 1e-4
+
+    def score(self, statistics, theta):
+        """Gradients, (size, n_params)."""
+        if callable(getattr(self.model, "score", None)):
+            return self._derivative("score", statistics, theta, (len(statistics), len(theta)))
+        steps = np.diag(self._steps(theta))
+        columns = [
+            (self.log_likelihood(statistics, theta + step) - self.log_likelihood(statistics, theta - step))
+            / (2.0 * step.sum())
+            for step in steps
+        ]
+        return np.column_stack(columns)
+
+    def hessian(self, statistics, theta):
+        """Second derivatives, (size, n_params, n_params)."""
+        if callable(getattr(self.model, "hessian", None)):
+            return self._derivative("hessian", statistics, theta, (len(statistics), len(theta), len(theta)))
+        steps = np.diag(self._steps(theta))
+        columns = [
+            (self.score(statistics, theta + step) - self.score(statistics, theta - step)) / (2.0 * step.sum())
+            for step in steps
+        ]
+        result = np.stack(columns, axis=-1)
+        return 0.5 * (result + np.swapaxes(result, -1, -2))
+
+
+def louis(likelihood, imputed, theta):
+    """(score, its Monte Carlo covariance, observed information) of the release at θ: equations 15 and 16."""
+    used = imputed.weights > 0.0
+    statistics, weights = imputed.statistics[used], imputed.weights[used]
+    scores = likelihood.score(statistics, theta)
+    score = weights @ scores
+    centred = scores - score
+    information = -np.einsum("i,ijk->jk", weights, likelihood.hessian(statistics, theta))
+    information -= (weights[:, None] * centred).T @ centred  # E λλ' - E λ E λ'
+    error = (weights[:, None] * centred).T @ (weights[:, None] * centred)
+    return score, error, information
+
+
+class Step(NamedTuple):
+    """One row of the trace."""
+
+    theta: np.ndarray
+    log_likelihood: float
+    n_simulations: int
+    gain: float
+    gain_error: float
+    n_effective: float  # of the simulations, by their weights
+
+
+def ascend(simulator, likelihood, theta, size, rng, most):
+    """One EM step: simulations join until the gain is a rise beyond its error.  Returns (θ, Step, used up)."""
+    z = norm.isf(ALPHA)
+    imputed, kept = impute(simulator, theta, size, rng)
+    while True:
+        before = likelihood.of_own_draws(imputed.statistics, theta)
+        proposed = likelihood.maximise(imputed, theta)
+        used = imputed.weights > 0.0
+        weights, statistics = imputed.weights[used], imputed.statistics[used]
+        rise = likelihood.log_likelihood(statistics, proposed) - before[used]
+        gain = float(weights @ rise)
+        error = float(np.sqrt(np.sum((weights * (rise - gain)) ** 2)))
+        n = len(imputed.weights)
+        more = ceil(n / 2)
+        if gain >= z * error or n + more > most:
+            step = Step(proposed, imputed.log_likelihood, n, gain, error, 1.0 / float(weights @ weights))
+            return proposed, step, n + more > most
+        imputed, kept = impute(simulator, theta, more, rng, kept)
+
+
+def next_size(step):
+    """Simulations of the next step: so many that a gain of the same size would be seen (Caffo et al., eq. 13)."""
+    if step.gain <= 0.0:
+        return step.n_simulations
+    if step.n_effective < FEWEST_EFFECTIVE and upper_gain(step) < 1.0:  # errors from so few say nothing
+        return 2 * step.n_simulations
+    needed = step.n_simulations * (step.gain_error * (norm.isf(ALPHA) + norm.isf(BETA)) / step.gain) ** 2
+    return int(max(step.n_simulations, min(needed, 10.0 * step.n_simulations)))
+
+
+def upper_gain(step):
+    """What the gain hardly ever exceeds."""
+    return step.gain + norm.isf(GAMMA) * step.gain_error
+
+
+class Top(NamedTuple):
+    """What is known of the likelihood at one θ."""
+
+    imputed: Imputation
+    score: np.ndarray
+    information: np.ndarray
+    step: np.ndarray | None  # Newton's; None where the information is not positive
+    error: np.ndarray
+    monte_carlo_error: np.ndarray  # of the step
+    is_precise: bool
+
+
+def newton_step(simulator, likelihood, theta, precision, most, rng):
+    """Louis' score and information at θ, from simulations until the step is known to ``precision`` standard errors."""
+    size, kept = min(LAST, most), None
+    nan = np.full(len(theta), np.nan)
+    while True:
+        imputed, kept = impute(simulator, theta, size, rng, kept)
+        score, score_error, information = louis(likelihood, imputed, theta)
+        n, step, error, spread, is_precise = len(imputed.weights), None, nan, nan, False
+        if np.all(np.isfinite(information)) and np.all(np.linalg.eigvalsh(information) > 0.0):
+            covariance = np.linalg.inv(information)
+            step, error = covariance @ score, np.sqrt(np.diag(covariance))
+            if imputed.weights @ imputed.weights * FEWEST_EFFECTIVE < 1.0:
+                spread = np.sqrt(np.diag(covariance @ score_error @ covariance))
+            is_precise = bool(np.all(spread < precision * error))
+        if is_precise or 2 * n > most:
+            return Top(imputed, score, information, step, error, spread, is_precise)
+        size = n
+
+
+def inside(likelihood, imputed, theta, step):
+    """θ moved by the step, or by half of it and so on until the likelihood is finite; None where it never is."""
+    statistics = imputed.statistics[imputed.weights > 0.0]
+    for _ in range(10):
+        if np.all(likelihood.log_likelihood(statistics, theta + step) > -np.inf):
+            return theta + step
+        step = 0.5 * step
+    return None

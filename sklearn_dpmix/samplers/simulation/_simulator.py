@@ -1,0 +1,164 @@
+"""A user's simulator, and a release of what it simulates: what simulation-based inference works with."""
+
+from functools import cached_property
+
+import numpy as np
+
+from ..._parameters import numbers
+
+MOST_WIDE = 1e15
+
+
+def read_only(array):
+    """A view that a user's method cannot change by mistake."""
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+class Simulator:
+    """The user's model with what its methods return checked, next to the release.
+
+    Parameters
+    ----------
+    model : object
+        Has ``sample_statistic(rng, theta)`` -> (size, n_columns), and what the algorithm needs of ``sample_prior`` and
+        ``log_prior``.
+    mechanism : object with ``release_density``, ``log_release_mode`` and ``n_columns``
+    S : ndarray of shape (n_releases, n_statistics)
+    """
+
+    def __init__(self, model, mechanism, S):
+        self.model, self.mechanism, self.S = model, mechanism, S
+        self.n_columns = mechanism.n_columns(S.shape[1])
+
+    @cached_property
+    def log_release(self):
+        """Statistics (size, n_columns) -> log density of the release, (size,)."""
+        return self.mechanism.release_density(self.S)
+
+    def log_release_widened(self, factor):
+        """The same under noise that many times as wide."""
+        return self.mechanism.release_density(self.S, factor)
+
+    @property
+    def most_wide(self):
+        """Largest factor of the noise's scale that is tried: noise on integers has a largest scale."""
+        if not getattr(self.mechanism, "is_discrete", False):
+            return MOST_WIDE
+        return min(MOST_WIDE, 2.0**44 / float(np.max(self.mechanism.noise_scale_for(self.S.shape[1]))))
+
+    @cached_property
+    def log_mode(self):
+        """Largest value of :attr:`log_release`, or a bound of it."""
+        return self.mechanism.log_release_mode(self.S)
+
+    def _floats(self, call, value):
+        """What a method of the model returned, as a float array."""
+        array = np.asarray(value)
+        if array.dtype in (np.float64, np.bool_):
+            return array.astype(np.float64, copy=False)
+        found = numbers(array)
+        if found is None:
+            raise self._wrong(call, "return an array of real numbers", f"{type(value).__name__} of {array.dtype}")
+        return found
+
+    def _wrong(self, call, must, got):
+        return ValueError(f"{type(self.model).__name__}.{call} must {must}, got {got}")
+
+    def prior(self, rng, size):
+        """Draws from the prior, (size, n_params)."""
+        call = f"sample_prior(rng, {size})"
+        theta = np.array(self._floats(call, self.model.sample_prior(rng, size)))  # a copy: it is ours to change
+        if theta.ndim != 2 or len(theta) != size or theta.shape[1] == 0:
+            raise self._wrong(call, f"have shape ({size}, n_params)", theta.shape)
+        if not np.all(np.isfinite(theta)):
+            raise self._wrong(call, "be finite", theta[~np.isfinite(theta).all(axis=1)][0])
+        return theta
+
+    def log_prior(self, theta):
+        """Log prior density, (size,); -inf outside the support."""
+        value = self._floats("log_prior(theta)", self.model.log_prior(read_only(theta)))
+        if value.shape != (len(theta),):
+            raise self._wrong("log_prior(theta)", f"have shape ({len(theta)},), a number a row of theta", value.shape)
+        if np.any(value == np.inf):
+            raise self._wrong("log_prior(theta)", "be below infinity", f"inf at {theta[np.argmax(value)].tolist()}")
+        return np.where(np.isnan(value), -np.inf, value)
+
+    def statistics(self, rng, theta):
+        """A simulated statistic for each row of θ, (size, n_columns)."""
+        value = self._floats("sample_statistic(rng, theta)", self.model.sample_statistic(rng, read_only(theta)))
+        expected = len(theta), self.n_columns
+        if value.shape != expected:
+            must = f"have shape {expected}, "
+            if self.n_columns > self.S.shape[1]:
+                must += "the last column being the smooth sensitivity of the data set"
+            else:
+                must += "a column for each number of the release (several releases go one a row)"
+            raise self._wrong("sample_statistic(rng, theta)", must, value.shape)
+        if not np.all(np.isfinite(value)):
+            row = int(np.argmin(np.isfinite(value).all(axis=1)))
+            raise self._wrong(
+                "sample_statistic(rng, theta)", "be finite", f"{value[row].tolist()} at theta={theta[row].tolist()}"
+            )
+        return value
+
+    def from_prior(self, rng, size):
+        """(parameters from the prior, a statistic of each, the log density of the release given each)."""
+        theta = self.prior(rng, size)
+        statistics = self.statistics(rng, theta)
+        return theta, statistics, self.log_release(statistics)
+
+
+class WeightedDraws:
+    """Draws from a posterior that are not a chain.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n, n_params)
+    statistics : ndarray of shape (n, n_columns)
+        Simulated statistics that the draws came with.
+    weights : ndarray of shape (n,)
+        They sum to 1.
+    ess : ndarray of shape (n_params,)
+        Effective sample sizes.
+    log_evidence, log_evidence_error : float
+        Log density of the release, and its standard error.
+    acceptance_rate : float
+        Mean acceptance probability of a simulation; nan where there is none.
+    n_simulations : int
+    complete : bool
+        Whether there are as many draws as were asked for, and nothing had to be cut short.
+    **attributes
+        What else the estimator shows.
+    """
+
+    def __init__(
+        self,
+        theta,
+        statistics,
+        weights,
+        *,
+        ess,
+        log_evidence,
+        log_evidence_error,
+        acceptance_rate,
+        n_simulations,
+        complete,
+        **attributes,
+    ):
+        self.theta, self.statistics, self.weights, self.ess = theta, statistics, weights, ess
+        self.log_evidence, self.log_evidence_error = log_evidence, log_evidence_error
+        self.acceptance_rate, self.n_simulations, self.complete = acceptance_rate, n_simulations, complete
+        self.attributes = attributes
+
+
+def block_generator(root, *key):
+    """The generator of one block of simulations: it depends on its place only."""
+    seed = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, *key))
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def blocks_of(size, block_size):
+    """Slices of at most ``block_size`` that cover range(size)."""
+    return [slice(first, min(first + block_size, size)) for first in range(0, size, block_size)]

@@ -1,0 +1,1 @@
+"""Samplers of exponential families whose sufficient statistic is hidden behind noise."""

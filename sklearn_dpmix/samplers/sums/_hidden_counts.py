@@ -1,0 +1,176 @@
+"""Exact draws of hidden counts: binomial under a beta prior, multinomial under a Dirichlet prior, n known or not.
+
+θ is integrated out.  For counts s_1..s_K with n = Σ s_j, A = Σ α_j and a flat prior on n, where n is unknown,
+
+    p(s, y) ∝ Γ(n+1)/Γ(n+A) · Π_j Γ(s_j+α_j)/Γ(s_j+1) · Π_r Π_j q(y_rj - s_j) · Π_r q_c(c_r - n),
+
+so that a chain over s alone has the right law whatever the noise: θ, which would hold s within its sampling spread, is
+drawn only where a draw is recorded, from its conjugate Dirichlet(α + s).  (A binomial has K = 2 with the ones released
+and the zeros not.)  Two updates, each an exact draw from a law on integers that is log-concave in one variable:
+
+- transfer: s_j given s_j + s_k and the others; n stays;
+- single, where n is unknown: s_j given the others; n moves along.
+
+Every factor is log-concave in it but Γ(x+α)/Γ(x+1) for α < 1 and Γ(n+1)/Γ(n+A) for A > 1, which are log-convex (their
+second log-derivatives are ψ'(x+α) - ψ'(x+1) > 0).  Each is a beta integral,
+
+    Γ(x+a)/Γ(x+b) = 1/Γ(b-a) ∫_0^1 v^(x+a-1) (1-v)^(b-a-1) dv,   a < b,
+
+so that with v ~ Beta(x+a, b-a) given x as an auxiliary variable, drawn afresh before each update, the factor becomes
+v^x: linear in x, and the joint law keeps its margin.  log v is of the relative size 1/√(b-a), not of 1/√n, and holds
+nothing in place.
+"""
+
+import numpy as np
+
+from ..._compiled import compiled, helper
+from ..._restore import require, require_whole
+from ._log_concave import draw_log_concave
+from ._statistic import (
+    StatisticSampler,
+    draw_log_beta,
+    draw_log_gamma,
+    log_gamma_ratio,
+    log_noise,
+    new_state,
+)
+
+TRANSFER, SINGLE = 0.0, 1.0  # kinds of law
+# state.work: the kind, the coordinates, what is fixed, exponents, and the auxiliary variables' logarithms
+KIND, FIRST, SECOND, FIXED, ALPHA_FIRST, ALPHA_SECOND, ALPHA_TOTAL, LOG_V_FIRST, LOG_V_SECOND, LOG_V_TOTAL = range(10)
+
+
+@helper
+def log_coordinate(alpha, x, log_v):
+    """Log of Γ(x+α)/Γ(x+1), or of the linear factor that stands for it."""
+    if alpha < 1.0:
+        return x * log_v
+    return log_gamma_ratio(x, alpha, 1.0) if alpha > 1.0 else 0.0
+
+
+@helper
+def draw_auxiliary(rng, alpha, x):
+    """log v for Γ(x+α)/Γ(x+1) = ∫ v^(x+α-1) (1-v)^-α dv / Γ(1-α), α < 1."""
+    return draw_log_beta(rng, x + alpha, 1.0 - alpha) if alpha < 1.0 else 0.0
+
+
+class Counts(StatisticSampler):
+    """Transfers between pairs of counts in random order, and single counts where n is unknown; θ integrated out.
+
+    The model's value has ``alpha``, (K,), and their sum ``alpha_total``.
+
+    References
+    ----------
+    Bernstein & Sheldon (2018), §3.2, whose normal approximation of s | θ this does without; Damien, Wakefield & Walker
+    (1999) for auxiliary variables.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.samplers.sums._hidden_counts import Counts
+    >>> Counts()
+    Counts()
+    """
+
+    def init(self, model, n_params, n_records, given, rng):
+        """Start at random counts that add up to ``n_records``; where counts are ``given``, at them."""
+        counts = rng.multinomial(int(n_records), rng.dirichlet(np.ones(len(model.alpha)))).astype(np.float64)
+        if given is not None:
+            n_records = max(n_records, given.sum())
+            counts[: len(given)] = given
+            counts[len(given) :] = n_records - given.sum()
+        return new_state(n_params, counts, n_records, 2 * len(counts))
+
+    def check_statistic(self, statistic):
+        require_whole(statistic=statistic)
+
+    def check_state(self, state):
+        s = state.statistic
+        self.check_statistic(s)
+        require(s.sum() == state.n_records, "statistic", "does not add up to the number of records")
+
+    @compiled
+    def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
+        context = (channel, counter, S, C, state.work)
+        first = S.shape[1] if self.is_given > 0.0 else 0
+        state.work[ALPHA_TOTAL] = model.alpha_total
+        if first == 0:
+            transfer_round(rng, self, model, context, state.statistic, state.order, state.width)
+        if C.shape[0] > 0:
+            single_round(rng, self, model, context, first, state.statistic, state.n_records, state.width)
+
+    @compiled
+    def log_law(self, context, x):
+        channel, counter, S, C, work = context
+        j = int(work[FIRST])
+        value = log_coordinate(work[ALPHA_FIRST], x, work[LOG_V_FIRST]) + log_noise(channel, S, j, x)
+        if work[KIND] == TRANSFER:
+            k, rest = int(work[SECOND]), work[FIXED] - x
+            return value + log_coordinate(work[ALPHA_SECOND], rest, work[LOG_V_SECOND]) + log_noise(channel, S, k, rest)
+        n = work[FIXED] + x
+        return value + log_total(work[ALPHA_TOTAL], n, work[LOG_V_TOTAL]) + log_noise(counter, C, 0, n)
+
+    @compiled
+    def draw_theta(self, model, state, rng):
+        draw_dirichlet(rng, model.alpha, state.statistic, state.theta)
+
+
+@helper
+def log_total(total, n, log_v):
+    """Log of Γ(n+1)/Γ(n+A), or of the linear factor that stands for it."""
+    if total > 1.0:
+        return n * log_v
+    return log_gamma_ratio(n, 1.0, total) if total < 1.0 else 0.0
+
+
+@helper
+def transfer_round(rng, sampler, model, context, counts, order, width):
+    """Transfers along a random cycle through the coordinates (one transfer where there are two)."""
+    work, size = context[4], counts.size
+    work[KIND] = TRANSFER
+    for i in range(size - 1, 0, -1):
+        at = int(rng.random() * (i + 1))
+        order[i], order[at] = order[at], order[i]
+    for i in range(size if size > 2 else 1):
+        j, k = order[i], order[i + 1 if i + 1 < size else 0]
+        fixed = counts[j] + counts[k]
+        if fixed == 0.0:
+            continue
+        work[FIRST], work[SECOND], work[FIXED] = j, k, fixed
+        work[ALPHA_FIRST], work[ALPHA_SECOND] = model.alpha[j], model.alpha[k]
+        for v in range(2):
+            at = order[i + v if i + v < size else 0]
+            work[LOG_V_FIRST + v] = draw_auxiliary(rng, model.alpha[at], counts[at])
+        counts[j], width[j] = draw_log_concave(rng, sampler, context, 0.0, fixed, counts[j], width[j], True)
+        counts[k] = fixed - counts[j]
+
+
+@helper
+def single_round(rng, sampler, model, context, first, counts, n_records, width):
+    """Each count from ``first`` on given the others, n unknown."""
+    work = context[4]
+    work[KIND] = SINGLE
+    for j in range(first, counts.size):
+        rest = n_records[0] - counts[j]
+        work[FIRST], work[FIXED], work[ALPHA_FIRST] = j, rest, model.alpha[j]
+        work[LOG_V_FIRST] = draw_auxiliary(rng, model.alpha[j], counts[j])
+        if model.alpha_total > 1.0:
+            work[LOG_V_TOTAL] = draw_log_beta(rng, n_records[0] + 1.0, model.alpha_total - 1.0)
+        counts[j], width[counts.size + j] = draw_log_concave(
+            rng, sampler, context, 0.0, np.inf, counts[j], width[counts.size + j], True
+        )
+        n_records[0] = rest + counts[j]
+
+
+@helper
+def draw_dirichlet(rng, alpha, counts, theta):
+    """θ ~ Dirichlet(α + counts), as many of its entries as ``theta`` has."""
+    top = -np.inf
+    total = 0.0
+    for j in range(counts.size):
+        log_g = draw_log_gamma(rng, alpha[j] + counts[j])
+        if j < theta.size:
+            theta[j] = log_g
+        total = total * np.exp(min(top - log_g, 0.0)) + np.exp(min(log_g - top, 0.0))
+        top = max(top, log_g)
+    for j in range(theta.size):
+        theta[j] = np.exp(theta[j] - top - np.log(total))
