@@ -377,7 +377,7 @@ class MultivariateNormalKernel(NormalKernel):
 
     @compiled
     def log_prior_cluster(self, theta, k):
-        """Log density of G0: with J = L⁻¹, -(ν + 1) log det L - tr(J Ψ J')/2 - λ |J (μ - mean)|²/2 and a constant."""
+        """Log density of G0: a constant - (ν + 1) log det L - tr(J Ψ J')/2 - λ e'e/2, J = L⁻¹ and e = J (μ - mean)."""
         value = self.log_constant + (self.dof + 1.0) * theta[k, self.at_log_det]
         for i in range(self.n_features):
             row, e, spread = self.at_factor + i * (i + 1) // 2, 0.0, 0.0
