@@ -149,6 +149,12 @@ def one_a_record(name, value, n_records):
     return np.broadcast_to(array, (n_records,))
 
 
+def check_one_each(Z, X):
+    """Raise ValueError unless there is a release for each record."""
+    if Z.shape != X.shape:
+        raise ValueError(f"Z has shape {Z.shape}, but X {X.shape}: give one release a record")
+
+
 def positive_number(name, value):
     """Return one positive number as a float."""
     number = positive_array(name, value)

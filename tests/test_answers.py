@@ -15,7 +15,7 @@ from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix._release import Release
 from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import FiniteChannelMechanism, RandomizedResponseMechanism, UnaryEncodingMechanism
-from sklearn_dpmix.samplers import Auto, Conditional, MixingMeasure
+from sklearn_dpmix.samplers import Auto, Conditional, JainNeal, MixingMeasure
 
 ALPHA = 1e-6
 FOUR = [[0.6, 0.3, 0.1, 0.0], [0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]]
@@ -236,6 +236,12 @@ def test_the_walk_is_for_few_answers():
     chosen = Auto().resolve(FiniteChannelMechanism([MIXED] * 10), CategoricalKernel(3))
     assert isinstance(chosen.sized(20, 10), MixingMeasure)
     assert isinstance(chosen.sized(20_000, 10), Conditional)
+
+
+def test_splits_and_merges_of_categories_keep_records():
+    """Catches a sampler to wrap that does not take categories, where the walk is what they get by default."""
+    for mechanism in (RandomizedResponseMechanism(2.0, 3), FiniteChannelMechanism(FOUR)):
+        assert isinstance(JainNeal().resolve(mechanism, CategoricalKernel(3)).sampler, Conditional)
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

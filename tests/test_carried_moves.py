@@ -14,10 +14,10 @@ from sklearn_dpmix.kernels import MultivariateNormalKernel
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Imputed
 from sklearn_dpmix.samplers.mixture._state import N_BINS, N_CLUSTERS, N_SLOTS, compact, new_state
-from sklearn_dpmix.samplers.mixture.moves import _stretches
+from sklearn_dpmix.samplers.mixture.moves import _rescaling
 from sklearn_dpmix.samplers.mixture.moves._noncentred import STEPS, noncentred_moves
+from sklearn_dpmix.samplers.mixture.moves._rescaling import RESCALING_STEPS
 from sklearn_dpmix.samplers.mixture.moves._split_merge import sort_records, split_merge, try_merge, try_split
-from sklearn_dpmix.samplers.mixture.moves._stretches import STRETCH_STEPS
 
 N_RECORDS, N = 5, 1500
 PRIOR = {"mean": [0.3, -1.0], "mean_precision": 0.5, "dof": 6.0, "scale": [[2.0, 0.5], [0.5, 1.0]]}
@@ -38,7 +38,7 @@ def draw_state(rng, kernel):
     """A partition of the urn, parameters, and records given both."""
     sizes = MultivariateNormalKernel(**PRIOR).sizes(2)
     state = new_state(N_RECORDS, 1, 2, *sizes, order=True)
-    state.floats[STEPS : STEPS + 2 * N_BINS], state.floats[STRETCH_STEPS : STRETCH_STEPS + 2] = -0.5, -0.5
+    state.floats[STEPS : STEPS + 2 * N_BINS], state.floats[RESCALING_STEPS : RESCALING_STEPS + 2] = -0.5, -0.5
     state.floats[0], counts = MIXING.start, []
     for i in range(N_RECORDS):
         k = rng.choice(len(counts) + 1, p=np.append(counts, MIXING.start) / (i + MIXING.start))
@@ -91,7 +91,7 @@ MOVES = {
     "noncentred": lambda rng, kernel, state: noncentred_moves(SAMPLER, rng, Channel(), kernel, None, state, False),
     "splits": lambda rng, kernel, state: split_merge(SAMPLER, rng, 4, Channel(), kernel, MIXING, None, state),
     "near splits": lambda rng, kernel, state: near_splits(rng, kernel, state),
-    "stretches": lambda rng, kernel, state: _stretches.stretch_all(rng, Channel(), kernel, None, state, False),
+    "rescaling": lambda rng, kernel, state: _rescaling.rescale_all(rng, Channel(), kernel, None, state, False),
 }
 
 
@@ -139,7 +139,7 @@ def test_broken_moves_do_not(name, twin, n_moves):
 
 
 @pytest.mark.slow
-def test_stretches_need_their_jacobian(monkeypatch):
+def test_rescaling_need_their_jacobian(monkeypatch):
     """Clusters' means are spread as if that changed no volume: e^spread once a cluster is left out."""
 
     class WithoutJacobian(MultivariateNormalKernel):
@@ -150,7 +150,7 @@ def test_stretches_need_their_jacobian(monkeypatch):
             row = self.at_root + 2  # L_22: only the second feature's is forgotten
             return self.right(theta, k, to) - log(theta[to, row] / theta[k, row])
 
-    assert p_value(MOVES["stretches"], WithoutJacobian, n_moves=10) < 1e-6
+    assert p_value(MOVES["rescaling"], WithoutJacobian, n_moves=10) < 1e-6
 
 
 def test_the_prior_of_steps():
@@ -171,6 +171,6 @@ def test_the_prior_of_steps():
             np.testing.assert_allclose(kernel.log_prior_cluster(theta, 0), expected, rtol=1e-9)
             kernel.perturb_cluster(rng, theta, 0, 1, 0.0, 0.0)
             np.testing.assert_allclose(theta[1], theta[0], rtol=1e-9, atol=1e-12)
-            kernel.stretch(theta, 0, 1, d - 1, 0.4, 0.3)
-            kernel.stretch(theta, 1, 2, d - 1, -0.4 * np.exp(-0.3), -0.3)
+            kernel.rescale(theta, 0, 1, d - 1, 0.4, 0.3)
+            kernel.rescale(theta, 1, 2, d - 1, -0.4 * np.exp(-0.3), -0.3)
             np.testing.assert_allclose(theta[2], theta[0], rtol=1e-9, atol=1e-12)

@@ -239,7 +239,7 @@ class QuestionsAlike(FiniteChannelMechanism):
 
     @compiled
     def answer(self, j, z, c):
-        return self.chances[c * int(self.n_answers[0]) + int(z)]
+        return self.probabilities[c * int(self.n_answers[0]) + int(z)]
 
 
 class OwnBitForgotten(UnaryEncodingMechanism):

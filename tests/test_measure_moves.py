@@ -154,7 +154,7 @@ MOVES = {
     "step_one": lambda rng, channel, chart, mixing, walk: _steps.step_one(rng, channel, chart, walk),
     "step_neighbours": lambda rng, channel, chart, mixing, walk: step_neighbours(rng, channel, chart, walk),
     "slide": lambda rng, channel, chart, mixing, walk: _slides.slide(rng, channel, chart, walk),
-    "stretch": lambda rng, channel, chart, mixing, walk: _slides.stretch(rng, channel, chart, walk),
+    "rescale": lambda rng, channel, chart, mixing, walk: _slides.rescale(rng, channel, chart, walk),
 }
 
 
@@ -214,7 +214,7 @@ TWINS = {
     "the chance of a pair": ("split_or_merge", _splits, "log_pair", lambda walk, i, j, n: 1.0),
     "the Jacobian of a slide": ("slide", _slides, "log_jacobian", lambda n, spread: -(n - 1.0) * spread),
     "how many atoms may be split": ("split_or_merge", _splits, "n_above", lambda walk, least: 3.0),
-    "the Jacobian of a stretch": ("stretch", _slides, "log_stretch", lambda size: -size),
+    "the Jacobian of a rescaling": ("rescale", _slides, "log_rescaling", lambda size: -size),
     "the density of a part": ("part_or_join", _parts, "log_far_density", lambda chart, walk, k, h: 1.0),
     "the tilt of the total": (
         "bear_or_kill",

@@ -90,7 +90,7 @@ class Kernel(Component):
         "conditional": ("condition",),
         "steps": ("perturb", "log_perturb", "prior_spread", "log_prior"),
         "residuals": ("residual", "from_residual"),
-        "stretching": ("stretch",),
+        "rescaling": ("rescale",),
     }
     #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}
     tilts: frozenset[str] = frozenset()

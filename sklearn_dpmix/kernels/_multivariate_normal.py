@@ -48,7 +48,7 @@ class MultivariateNormalKernel(NormalKernel):
     is_product = False
     tilts = frozenset()
     conditional_tilts = NormalKernel.tilts
-    _CAN = frozenset({"relative", "predictive", "conditional", "stretching"})
+    _CAN = frozenset({"relative", "predictive", "conditional", "rescaling"})
 
     def __init__(
         self,
@@ -431,7 +431,7 @@ class MultivariateNormalKernel(NormalKernel):
             records[i, 0, j] = self.carried(theta, k, to, records, i, j)
 
     @compiled
-    def stretch(self, theta, k, to, j, shift, log_spread):
+    def rescale(self, theta, k, to, j, shift, log_spread):
         """Write cluster k with feature j shifted, and spread about the prior's centre, into ``theta[to]``."""
         spread, row = exp(log_spread), self.at_root + j * (j + 1) // 2
         for p in range(theta.shape[1]):

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from .._compiled import compiled, lower
-from .._parameters import check_array, check_bounds, one_a_record, positive_array, refuse_seed
+from .._parameters import check_array, check_bounds, check_one_each, positive_array, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
-from ..privacy import PrivacyGuarantee
 from ._cells import MOST_LOSS, CellChannel
 from ._estimated import EstimatedChannel
+from ._losses import RecordLosses
 
 MAX_TRIALS = 1000  # P(z | k) is a table of a million numbers then, and takes seconds
 MAX_NUMBERS = 2**27  # of such tables together: a gigabyte
@@ -38,7 +38,7 @@ class BinomialLikelihood(EstimatedChannel):
         return self.log_ways[int(z)] + z * success + (self.n_trials - z) * failure
 
 
-class BinomialMechanism(CellChannel, BinomialLikelihood):
+class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
     r"""Release z ~ Binomial(m, p) of a bounded record, p rising linearly from 1 - q_hi at lo to q_hi at hi.
 
     q_hi = e^(ε/m)/(1 + e^(ε/m)).  It is ε-DP, exactly: log q(z | y) - log q(z | y') = z log(p/p') + (m - z)
@@ -124,12 +124,8 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
 
     def _rates(self, n_records, n_features):
         """(ε/m of a feature, 1 - q_hi and 2 q_hi - 1), each of shape (n_records, 1)."""
-        rate = one_a_record("epsilon", self._losses(), n_records)[:, None] / (n_features * self._n_trials())
+        rate = self._losses_of(n_records, n_features * self._n_trials())[:, None]
         return rate, np.exp(-np.logaddexp(0.0, rate)), np.tanh(0.5 * rate)
-
-    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
-        return PrivacyGuarantee.pure(float(np.max(self._losses())))
 
     # --- releases ----------------------------------------------------------------------------------------------------
 
@@ -197,8 +193,7 @@ class BinomialMechanism(CellChannel, BinomialLikelihood):
         """
         Z, u = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__), self._unit(X)
         self.check_release(Z)
-        if Z.shape != u.shape:
-            raise ValueError(f"Z has shape {Z.shape}, but X {u.shape}: give one release a record")
+        check_one_each(Z, u)
         _, q, slope = self._rates(*u.shape)
         log_p = Z * np.log(q + slope * u) + (self._n_trials() - Z) * np.log(q + slope * (1.0 - u))
         return (log_p + self._log_ways()[Z.astype(int)]).sum(axis=1)

@@ -55,13 +55,13 @@ class IndirectChannel(CategoryChannel):
 
     A subclass lowers the field ``size``, K, and defines the compiled ``log_category(self, Z, i, j, c)``, the log
     probability of feature j of release i given category c; and ``_shares(Z)``, rough shares (n_features, K) of the
-    categories, and ``_chances(Z, j)``, how likely each category makes feature j of each release, (n, K).
+    categories, and ``_likelihoods(Z, j)``, how likely each category makes feature j of each release, (n, K).
     """
 
     def _shares(self, Z):
         raise NotImplementedError
 
-    def _chances(self, Z, j):
+    def _likelihoods(self, Z, j):
         raise NotImplementedError
 
     def moments(self, Z: ArrayLike) -> Any:
@@ -72,7 +72,7 @@ class IndirectChannel(CategoryChannel):
 
     def guess(self, Z: ArrayLike) -> Any:
         """(n, n_features) categories near which a chain may start: the most probable ones."""
-        best = [np.argmax(self._chances(Z, j) * share, axis=1) for j, share in enumerate(self._shares(Z))]
+        best = [np.argmax(self._likelihoods(Z, j) * share, axis=1) for j, share in enumerate(self._shares(Z))]
         return np.column_stack(best).astype(np.float64)
 
     # --- compiled ----------------------------------------------------------------------------------------------------

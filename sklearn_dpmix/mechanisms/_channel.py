@@ -66,6 +66,8 @@ class RecordChannel(Component):
     #: c)``, the probability of an answer given a category; by the class that sets it alone, not by those that derive
     #: from it
     noised_kernels: frozenset[str] = frozenset()
+    #: how many answers there are to a question; None where numbers are released
+    n_answers: Any = None
     #: whether releases are integers
     is_discrete = False
     #: kurtosis of additive noise, where it is known

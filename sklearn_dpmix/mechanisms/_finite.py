@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
-from .._parameters import check_array, numbers, positive_integer, refuse_seed
+from .._parameters import check_array, check_one_each, numbers, positive_integer, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
@@ -194,8 +194,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         """
         Z = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__)
         X = self._check_categories(X, "X")
-        if Z.shape != X.shape:
-            raise ValueError(f"Z has shape {Z.shape}, but X {X.shape}: give one release a record")
+        check_one_each(Z, X)
         self.check_release(Z)
         with np.errstate(divide="ignore"):
             logs = [np.log(matrix) for matrix in self._matrices()]
@@ -215,7 +214,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
             found.append(p)
         return np.array(found)
 
-    def _chances(self, Z, j):
+    def _likelihoods(self, Z, j):
         return self._matrices()[j][:, Z[:, j].astype(int)].T
 
     # --- compiled ----------------------------------------------------------------------------------------------------
@@ -223,10 +222,11 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
     def _lower(self, *, n_features, **context):
         matrices = self._for(n_features)
         sizes = [one.size for one in matrices]
-        chances = np.concatenate([one.ravel() for one in matrices])
+        probabilities = np.concatenate([one.ravel() for one in matrices])
         with np.errstate(divide="ignore"):
-            table = np.log(chances)
-        fields = {"size": len(matrices[0]), "table": table, "chances": chances, "first": np.cumsum([0.0, *sizes[:-1]])}
+            table = np.log(probabilities)
+        fields = {"size": len(matrices[0]), "table": table, "probabilities": probabilities}
+        fields["first"] = np.cumsum([0.0, *sizes[:-1]])
         return lower(type(self), fields | {"n_answers": np.array([float(one.shape[1]) for one in matrices])})
 
     @compiled
@@ -236,7 +236,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
     @compiled
     def answer(self, j, z, c):
         """Probability of an answer given a category."""
-        return self.chances[int(self.first[j]) + c * int(self.n_answers[j]) + int(z)]
+        return self.probabilities[int(self.first[j]) + c * int(self.n_answers[j]) + int(z)]
 
 
 def _rows(matrix, which):

@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
-from .._parameters import one_a_record, positive_array, refuse_seed
+from .._parameters import check_one_each, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
-from ..privacy import PrivacyGuarantee
 from ._categories import CategoryChannel
+from ._losses import RecordLosses
 
 #: Probabilities of one of K values are multiples of 1/(K CELLS) under ``secure=True``.
 CELLS = 2**128
 
 
-class RandomizedResponseMechanism(CategoryChannel):
+class RandomizedResponseMechanism(RecordLosses, CategoryChannel):
     """Release a record's category c in 0..K-1 with probability e^ε/(e^ε + K - 1), else one of the others at random.
 
     A record of d categories spends ε/d on each.
@@ -67,19 +67,14 @@ class RandomizedResponseMechanism(CategoryChannel):
         self.n_categories = n_categories
 
     def check(self, n_features: int | None = None) -> None:
-        positive_array("epsilon", self.epsilon)
+        self._losses()
         self._n_categories()
 
     def log_probabilities(self, n_records: int, n_features: int) -> Any:
         """Log probabilities of the true category and of each other one, each of shape (n_records,)."""
-        epsilon = one_a_record("epsilon", self.epsilon, n_records) / n_features
+        epsilon = self._losses_of(n_records, n_features)
         rest = np.log1p((self._n_categories() - 1) * np.exp(-epsilon))
         return -rest, -epsilon - rest
-
-    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
-        epsilon = float(np.max(positive_array("epsilon", self.epsilon)))
-        return PrivacyGuarantee.pure(epsilon)
 
     def check_release(self, Z: ArrayLike) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
@@ -113,8 +108,7 @@ class RandomizedResponseMechanism(CategoryChannel):
     def _secure(self, X):
         from secrets import randbelow
 
-        n_records, n_features = X.shape
-        epsilon, K = one_a_record("epsilon", self.epsilon, n_records) / n_features, self._n_categories()
+        epsilon, K = self._losses_of(*X.shape), self._n_categories()
         keeps = {one: integer_odds(one, K) for one in np.unique(epsilon).tolist()}
         released = X.copy()
         for i, j in np.ndindex(X.shape):
@@ -134,8 +128,7 @@ class RandomizedResponseMechanism(CategoryChannel):
         log_density : ndarray of shape (n_records,)
         """
         Z, X = self._check_categories(Z, "Z"), self._check_categories(X, "X")
-        if Z.shape != X.shape:
-            raise ValueError(f"Z has shape {Z.shape}, but X {X.shape}: give one release a record")
+        check_one_each(Z, X)
         keep, other = self.log_probabilities(*X.shape)
         return np.where(Z == X, keep[:, None], other[:, None]).sum(axis=1)
 

@@ -7,15 +7,15 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from .._compiled import compiled, lower
-from .._parameters import check_array, one_a_record, positive_array, refuse_seed
+from .._parameters import check_array, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
-from ..privacy import PrivacyGuarantee
 from ._categories import IndirectChannel
+from ._losses import RecordLosses
 from ._randomized_response import CELLS, integer_odds
 
 
-class UnaryEncodingMechanism(IndirectChannel):
+class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
     r"""Release K bits of a category 0..K-1: 1 with probability p for its own bit, with probability q for the others.
 
     "optimised" has p = 1/2 and q = 1/(e^ε + 1), "symmetric" p = 1 - q = e^(ε/2)/(e^(ε/2) + 1), the permanent bits of
@@ -65,7 +65,7 @@ class UnaryEncodingMechanism(IndirectChannel):
         self.kind = kind
 
     def check(self, n_features: int | None = None) -> None:
-        positive_array("epsilon", self.epsilon)
+        self._losses()
         self._n_categories()
         self._is_symmetric()
 
@@ -73,10 +73,6 @@ class UnaryEncodingMechanism(IndirectChannel):
         if not isinstance(self.kind, str) or self.kind not in ("optimised", "symmetric"):
             raise ValueError(f'kind must be "optimised" or "symmetric", got kind={self.kind!r}')
         return self.kind == "symmetric"
-
-    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
-        return PrivacyGuarantee.pure(float(np.max(positive_array("epsilon", self.epsilon))))
 
     def n_features(self, n_released: int) -> int:
         size = self._n_categories()
@@ -89,7 +85,7 @@ class UnaryEncodingMechanism(IndirectChannel):
 
     def _log_odds(self, n_records, n_features):
         """Log odds of a 1 for the true category and for another, each of shape (n_records, 1)."""
-        epsilon = one_a_record("epsilon", self.epsilon, n_records)[:, None] / n_features
+        epsilon = self._losses_of(n_records, n_features)[:, None]
         return (0.5 * epsilon, -0.5 * epsilon) if self._is_symmetric() else (np.zeros_like(epsilon), -epsilon)
 
     # --- releases ----------------------------------------------------------------------------------------------------
@@ -172,7 +168,7 @@ class UnaryEncodingMechanism(IndirectChannel):
         shares = np.clip(shares, 1e-3, 1.0)
         return shares / shares.sum(axis=1, keepdims=True)
 
-    def _chances(self, Z, j):
+    def _likelihoods(self, Z, j):
         n_features, size = self.n_features(Z.shape[1]), self._n_categories()
         log_own, log_other = self._log_odds(len(Z), n_features)
         return np.exp((log_own - log_other) * (Z[:, size * j : size * (j + 1)] - 1.0))

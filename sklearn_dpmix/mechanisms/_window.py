@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import compiled, lower
-from .._parameters import check_array, check_bounds, one_a_record, positive_array, refuse_seed
+from .._parameters import check_array, check_bounds, check_one_each, refuse_seed
 from .._random import as_generator
 from .._typing import Array, Floats, Seed
-from ..privacy import PrivacyGuarantee
 from ._estimated import EstimatedChannel
+from ._losses import RecordLosses
 from ._randomized_response import CELLS, integer_odds
 
 #: Cells of equal size that what can be released is cut into under ``secure=True``
@@ -33,12 +33,11 @@ FINEST = 2.0**16
 ROUNDING = 1e-9
 
 
-class WindowChannel(EstimatedChannel):
+class WindowChannel(RecordLosses, EstimatedChannel):
     """Base class.  A subclass has ``epsilon`` and ``bounds``, and defines ``_window(epsilon)``, a and h of ε's."""
 
     piece_shape = "flat"
     clamp = True
-    epsilon: ArrayLike | None
     bounds: ArrayLike | None
 
     def _window(self, epsilon):
@@ -47,15 +46,11 @@ class WindowChannel(EstimatedChannel):
     # --- parameters --------------------------------------------------------------------------------------------------
 
     def check(self, n_features: int | None = None) -> None:
-        positive_array("epsilon", self.epsilon)
+        self._losses()
         self.bounds_for(n_features)
 
     def bounds_for(self, n_features: int | None) -> Floats | None:
         return check_bounds(self.bounds, n_features)
-
-    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
-        return PrivacyGuarantee.pure(float(np.max(positive_array("epsilon", self.epsilon))))
 
     def _middles(self, n_features):
         """Middle and half the width of each feature's bounds, (n_features,) each."""
@@ -64,7 +59,7 @@ class WindowChannel(EstimatedChannel):
 
     def _windows(self, n_records, n_features):
         """(ε, a, h) of a feature, each of shape (n_records, 1)."""
-        epsilon = one_a_record("epsilon", self.epsilon, n_records)[: np.size(self.epsilon), None] / n_features
+        epsilon = self._losses_of(n_records, n_features)[: np.size(self.epsilon), None]
         bounds = self.bounds_for(n_features)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             a, h = self._window(epsilon)
@@ -164,8 +159,7 @@ class WindowChannel(EstimatedChannel):
         log_density : ndarray of shape (n_records,)
         """
         Z, t = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__), self._on_line(X)
-        if Z.shape != t.shape:
-            raise ValueError(f"Z has shape {Z.shape}, but X {t.shape}: give one release a record")
+        check_one_each(Z, t)
         self.check_release(Z)
         epsilon, a, h = self._windows(*t.shape)
         middle, half = self._middles(t.shape[1])

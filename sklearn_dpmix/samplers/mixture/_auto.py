@@ -38,50 +38,51 @@ class Auto(MixtureSampler):
     ReUse()
     """
 
-    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
+    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
+        other = AutoOfRecords().resolve(mechanism, kernel, mixing)
+        return MeasureWhereFast(mechanism, other) if can_walk(mechanism, kernel, mixing) else other
+
+
+class AutoOfRecords(MixtureSampler):
+    """The same among samplers that keep a record of each release."""
+
+    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
         if mechanism is None or kernel.absorbs_noise:
             return ReUse() if kernel.can("relative") else Neal8()
         if has_marginal(mechanism, kernel) and mechanism.keeps_masses and kernel.can("steps"):
             return Cells().resolve(mechanism, kernel)
-        if has_noised(mechanism, kernel) and is_gamma_process(mixing):
-            return MeasureOfFewAnswers(mechanism) if hasattr(mechanism, "answer") else MeasureOfFewFeatures()
         if has_marginal(mechanism, kernel) and (mechanism.keeps_masses or not can_interweave(kernel)):
             if getattr(mixing, "discount", 0) <= Conditional.max_discount:
                 return Conditional()
             return Neal5() if mechanism.is_histogram else Neal8()
         if can_interweave(kernel):
-            fast = mechanism.is_common and has_marginal(mechanism, kernel)
-            return Surrogate(min_records=MANY) if fast else Interweaved()
+            is_fast = mechanism.is_common and has_marginal(mechanism, kernel)
+            return Surrogate(min_records=MANY) if is_fast and not can_walk(mechanism, kernel, mixing) else Interweaved()
         can_impute = has_conditional(mechanism, kernel) and all(kernel.can(need) for need in Imputed.kernel_needs)
         return Imputed() if can_impute else Neal5()
 
 
-class AutoOfRecords(Auto):
-    """The same among samplers that keep a record of each release."""
+class MeasureWhereFast(MixingMeasure):
+    """The walk over mixing measures, for as many records, features and answers as it is ahead for; else another."""
 
-    def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
-        chosen = super().resolve(mechanism, kernel, mixing)
-        return Interweaved() if isinstance(chosen, MixingMeasure) else chosen
-
-
-class MeasureOfFewFeatures(MixingMeasure):
-    """The walk over mixing measures for one feature, or a few of not many records; else ``Interweaved``."""
-
-    def sized(self, n_records: int, n_features: int) -> MixtureSampler:
-        return MixingMeasure() if n_records <= MOST_RECORDS.get(n_features, 0) else Interweaved()
-
-
-class MeasureOfFewAnswers(MixingMeasure):
-    """The walk over mixing measures where there are few answers to all questions together; else ``Conditional``."""
-
-    def __init__(self, mechanism: Any, n_moves: int | None = None) -> None:
-        super().__init__(n_moves)
+    def __init__(self, mechanism: Any, other: MixtureSampler) -> None:
+        super().__init__()
         self.mechanism = mechanism
+        self.other = other
 
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
-        n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
-        work = n_answers * n_features * self.mechanism.n_categories
-        return MixingMeasure() if work <= MOST_ANSWERS else Conditional()
+        if self.mechanism.n_answers is None:
+            is_fast = n_records <= MOST_RECORDS.get(n_features, 0)
+        else:
+            n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
+            is_fast = n_answers * n_features * self.mechanism.n_categories <= MOST_ANSWERS
+        return MixingMeasure() if is_fast else self.other.sized(n_records, n_features)
+
+
+def can_walk(mechanism, kernel, mixing):
+    """Whether ``MixingMeasure`` takes them."""
+    is_noisy = mechanism is not None and not kernel.absorbs_noise
+    return is_noisy and has_noised(mechanism, kernel) and is_gamma_process(mixing)
 
 
 def is_gamma_process(mixing):

@@ -9,8 +9,8 @@ from ._interweaved import URN_RATE, Interweaved, urn_or_gibbs
 from ._sampler import check_count
 from ._state import N_SLOTS, STAGE, update_clusters
 from .moves._noncentred import noncentred_moves
+from .moves._rescaling import rescale_all
 from .moves._split_merge import sort_records, split_merge
-from .moves._stretches import stretch_all
 
 PASSES = 12  # float: passes made in this sweep
 WORK, MOST_PASSES = 2000, 8  # records times passes of a sweep
@@ -41,7 +41,7 @@ class Imputed(Interweaved):
     Imputed()
     """
 
-    kernel_needs = ("relative", "conditional", "stretching")
+    kernel_needs = ("relative", "conditional", "rescaling")
     needs_conditional_channel = True
     takes_correlated = frozenset({"noise"})
     float_ranges = {URN_RATE: (0.0, 1.0), PASSES: (0.0, 0.0)}
@@ -80,7 +80,7 @@ class Imputed(Interweaved):
         sort_records(state)
         noncentred_moves(self, rng, channel, kernel, Z, state, warming_up)
         split_merge(self, rng, int(self.n_tries), channel, kernel, mixing, Z, state)
-        stretch_all(rng, channel, kernel, Z, state, warming_up)
+        rescale_all(rng, channel, kernel, Z, state, warming_up)
         state.ints[STAGE] = 0
         return True
 

@@ -29,6 +29,7 @@ class CategoricalChart(Chart):
     """Coordinates η = log γ of each feature and category, γ ~ Gamma(alpha, 1) independently: π = γ/Σγ is Dirichlet."""
 
     is_finite = True
+    worth = 4.0
 
     def n_coordinates(self):
         return self.n_features * int(self.kernel.size)

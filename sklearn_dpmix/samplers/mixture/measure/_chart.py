@@ -31,6 +31,8 @@ class Chart(Component):
 
     #: whether the release has few values, of which each is a node
     is_finite = False
+    #: sweeps that one independent draw may take, by the trial run; else a sweep gets more moves
+    worth = 2.5
 
     def __init__(self, kernel: Any, n_features: int) -> None:
         self.kernel = kernel

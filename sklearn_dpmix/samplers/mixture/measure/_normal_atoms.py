@@ -10,7 +10,7 @@ from ...._compiled import compiled, helper
 from ...._restore import require_range
 from ._chart import Chart
 from ._factors import fill, fill_feature, times_others
-from ._slides import slide, stretch
+from ._slides import rescale, slide
 from ._splits import split_or_merge
 from ._steps import AXIS, FIRST, FROM, LEAST, LIMIT, N_MOVING, step
 from ._walk_state import CENTRE, HALF_LOG_2PI, N_ATOMS, NEAR, PER_FEATURE, REACH, at, random_mass
@@ -143,7 +143,7 @@ class NormalChart(Chart):
         if rng.random() < 0.5:
             slide(rng, channel, self, walk)
         else:
-            stretch(rng, channel, self, walk)
+            rescale(rng, channel, self, walk)
 
 
 @helper

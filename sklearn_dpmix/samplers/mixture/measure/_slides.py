@@ -1,4 +1,4 @@
-"""Langevin steps of the whole population, whose atoms are shifted and spread together, and stretches of one atom.
+"""Langevin steps of the whole population, whose atoms are shifted and spread together, and rescaling of one atom.
 
 Where noise hides the population's shape, its mean and variance are still known well, and no move of an atom or two
 changes much of either.
@@ -116,7 +116,7 @@ def slide(rng, channel, chart, walk):
     spread += half * (a * walk.gradient[1] - b * walk.gradient[0])
     if not (abs(spread) < 5.0 and abs(shift) < 1e100):
         return
-    log_forth, stretch = log_proposal(walk, length, shift, spread), exp(spread)
+    log_forth, scale = log_proposal(walk, length, shift, spread), exp(spread)
     for m in range(walk.n_nodes):
         walk.trial[m] = walk.mix[m]
     ratio = log_jacobian(n_above(walk, least), spread) - log_forth
@@ -126,7 +126,7 @@ def slide(rng, channel, chart, walk):
             atoms[to + e] = atoms[at(walk, k) + e]
         if atoms[to] <= least:
             continue
-        atoms[to + 1 + 2 * j] = centre + shift + stretch * (atoms[to + 1 + 2 * j] - centre)
+        atoms[to + 1 + 2 * j] = centre + shift + scale * (atoms[to + 1 + 2 * j] - centre)
         atoms[to + 2 + 2 * j] += 2.0 * spread
         if not (abs(atoms[to + 1 + 2 * j]) < 1e100 and abs(atoms[to + 2 + 2 * j]) < 500.0):
             return
@@ -136,7 +136,7 @@ def slide(rng, channel, chart, walk):
         add_to(walk, walk.trial, atoms[to], trial + k)
     value = log_likelihood(walk, walk.trial, law[TOTAL])
     fill_pair(chart, walk, trial, least, j, centre, walk.trial)
-    ratio += value - law[LOG_LIKELIHOOD] + log_proposal(walk, length, -shift / stretch, -spread)
+    ratio += value - law[LOG_LIKELIHOOD] + log_proposal(walk, length, -shift / scale, -spread)
     if accepts(rng, ratio):
         for k in range(n_atoms):
             if atoms[at(walk, k)] > least:
@@ -145,8 +145,8 @@ def slide(rng, channel, chart, walk):
 
 
 @apart
-def stretch(rng, channel, chart, walk):
-    """Stretch an atom above a random mass about the prior's mean in one feature: μ - m and σ by the same factor.
+def rescale(rng, channel, chart, walk):
+    """Rescale an atom above a random mass about the prior's mean in one feature: μ - m and σ by the same factor.
 
     Of an atom beyond a bound records say only that it is there.  The prior then has a ridge along which mean and
     standard deviation grow together, by more than any step is long.
@@ -167,12 +167,12 @@ def stretch(rng, channel, chart, walk):
     fill_feature(channel, walk, trial, k, j)
     value = try_three(walk, -atoms[a], k, atoms[a], trial, 0.0, k)
     ratio = value - law[LOG_LIKELIHOOD] + chart.log_base(walk, trial) - chart.log_base(walk, k)
-    if accepts(rng, ratio + log_stretch(size)):
+    if accepts(rng, ratio + log_rescaling(size)):
         copy_atom(walk, k, trial)
         keep_trial(walk, law[TOTAL], value)
 
 
 @helper
-def log_stretch(size):
+def log_rescaling(size):
     """Log Jacobian of the atom's μ and log σ² before to those after."""
     return size

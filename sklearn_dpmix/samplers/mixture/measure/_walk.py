@@ -43,7 +43,7 @@ N_MOVES_ANSWERS = 200  # in a sweep over categories
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
 N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
-WORTH, WORTH_OF_ANSWERS = 2.5, 4.0  # sweeps that one independent draw may take, by the trial run: else more moves
+MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
 NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
@@ -60,8 +60,9 @@ class Compressed(NamedTuple):
     ends: np.ndarray  # (2 features, nodes)
     law: np.ndarray
     are_records: bool
-    width: float  # of the cells
+    width: float  # of the cells; 0 where nothing is left out
     wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
+    most_moves: float = 0.0  # in a sweep
 
     @property
     def n_features(self):
@@ -204,11 +205,9 @@ class MixingMeasure(MixtureSampler):
 
     def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
         """Give a sweep as many moves as make a draw worth keeping."""
-        chart, n, most = chart_of(kernel), seen.law[N_MOVES], 4.0 * seen.law[N_MOVES]
-        worth = WORTH_OF_ANSWERS if chart.is_finite else WORTH
-        if seen.n_features > 1 and not chart.is_finite:
-            most = min(most, MOST_WORK_OF_SEVERAL / (seen.nodes.shape[1] * seen.n_features))
-        seen.law[N_MOVES] = round(max(n, min(n * sweeps_a_draw(draws, seen.nodes, chart) / worth, most)))
+        chart, n = chart_of(kernel), seen.law[N_MOVES]
+        wanted = n * sweeps_a_draw(draws, seen.nodes, chart) / chart.worth
+        seen.law[N_MOVES] = round(max(n, min(wanted, seen.most_moves)))
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
@@ -217,7 +216,8 @@ class MixingMeasure(MixtureSampler):
         chart = chart_of(values[2])
         law, most = law_of(chart, n, None, None), MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
-        seen = Compressed(nodes, np.zeros((2 * release.n_features, nodes.shape[1])), law, n <= FEW, 0.0)
+        ends = np.zeros((2 * release.n_features, nodes.shape[1]))
+        seen = Compressed(nodes, ends, law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
         if self.n_moves is None:
             self.lengthen(seen, self.trial_draws(values, seen), values[2])
         return seen
@@ -243,7 +243,11 @@ class MixingMeasure(MixtureSampler):
         law, most = law_of(chart_of(kernel), n, mean, variance), max(MOST_WORK // (nodes.shape[1] * n_features), 10)
         first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
         law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
-        return Compressed(nodes, self.at_ends(channel, release, nodes), law, are_records, width)
+        most_moves = MOST_TIMES * law[N_MOVES]
+        if n_features > 1:
+            most_moves = min(most_moves, MOST_WORK_OF_SEVERAL / (nodes.shape[1] * n_features))
+        ends = self.at_ends(channel, release, nodes)
+        return Compressed(nodes, ends, law, are_records, width, most_moves=most_moves)
 
     def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float) -> Nodes:
         """Nodes for the records for which ``fine`` stands."""
@@ -274,7 +278,7 @@ class MixingMeasure(MixtureSampler):
         return ends
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float | None:
-        if seen.are_records or chart_of(values[2]).is_finite:
+        if seen.are_records or not seen.width:
             return 0.0
         finer = self.compressed(values, Z, release, 0.5 * seen.width)
         error = self.difference(values, seen, finer, draws)

@@ -10,11 +10,11 @@ from ...._compiled import helper
 from .._state import N_BINS, N_SLOTS, copy_params, fill_cache, tune_step
 from ._noncentred import STEPS, TARGET, TUNED
 
-TUNED_STRETCH, STRETCH_STEPS = TUNED + 2, STEPS + 2 * N_BINS  # floats: of shifts, then of spreads
+TUNED_RESCALING, RESCALING_STEPS = TUNED + 2, STEPS + 2 * N_BINS  # floats: of shifts, then of spreads
 
 
 @helper
-def stretch_all(rng, channel, kernel, Z, state, tune):
+def rescale_all(rng, channel, kernel, Z, state, tune):
     """Shift, then spread, each feature; needs compact slots and a spare one.
 
     y becomes c + shift + e^spread (y - c), c the prior's centre, and clusters go along.  Records' densities and their
@@ -23,12 +23,12 @@ def stretch_all(rng, channel, kernel, Z, state, tune):
     theta, records, spare = state.theta, state.records, state.ints[N_SLOTS]
     for j in range(kernel.n_features):
         for spreads in range(2):
-            at = STRETCH_STEPS + spreads
+            at = RESCALING_STEPS + spreads
             step = exp(state.floats[at]) * rng.standard_normal()
             shift, log_spread = step * kernel.prior_spread(j) * (1 - spreads), step * spreads
             gain, spread, centre = spare * log_spread, exp(log_spread), kernel.prior_mean[j]
             for k in range(spare):
-                kernel.stretch(theta, k, spare, j, shift, log_spread)
+                kernel.rescale(theta, k, spare, j, shift, log_spread)
                 gain += kernel.log_prior_change(theta, k, spare)
             if gain > -1e300:
                 for i in range(state.alloc.size):
@@ -40,8 +40,8 @@ def stretch_all(rng, channel, kernel, Z, state, tune):
                 for i in range(state.alloc.size):
                     records[i, 0, j] = centre + shift + spread * (records[i, 0, j] - centre)
                 for k in range(spare):
-                    kernel.stretch(theta, k, spare, j, shift, log_spread)
+                    kernel.rescale(theta, k, spare, j, shift, log_spread)
                     copy_params(theta, spare, k)
                     fill_cache(channel, kernel, theta, k)
             if tune:
-                tune_step(state.floats, TUNED_STRETCH + spreads, at, probability, TARGET)
+                tune_step(state.floats, TUNED_RESCALING + spreads, at, probability, TARGET)

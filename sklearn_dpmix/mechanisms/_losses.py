@@ -1,0 +1,26 @@
+"""Channels whose records each have a privacy loss, and spend it evenly on their features."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._parameters import one_a_record, positive_array
+from ..privacy import PrivacyGuarantee
+
+
+class RecordLosses:
+    """Part of a channel with the parameter ``epsilon``: one number, or an array of one a record."""
+
+    epsilon: ArrayLike | None
+
+    def _losses(self) -> Any:
+        return positive_array("epsilon", self.epsilon)
+
+    def _losses_of(self, n_records: int, n_features: int) -> Any:
+        """Each record's loss on a feature, (n_records,)."""
+        return one_a_record("epsilon", self._losses(), n_records) / n_features
+
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
+        """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
+        return PrivacyGuarantee.pure(float(np.max(self._losses())))
