@@ -1,5 +1,6 @@
 """Logistic regression whose posterior draws are released under a budget."""
 
+from math import sqrt
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -27,7 +28,7 @@ from ._dp_normal import DPNormal
 from ._dp_penalty import DPPenaltyMCMC
 
 MOST_PREDICTIVE = 1000  # draws that a prediction averages over
-LOGIT_SIGMA = 3.0  # largest prior standard deviation of a logit
+LOGIT_SCALE, PRIOR_DF = 3.0, 1.0  # of the default prior
 
 
 class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
@@ -52,8 +53,8 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         A public number; needed under a mechanism.  Scale features by public numbers first.  The length of a typical row
         is better than that of the longest: noise grows with it.
     prior_sigma : float, optional
-        Prior standard deviation of each coefficient and of the intercept.  None: 3 over the length of the longest row,
-        √(data_norm² + 1) with an intercept, so that no logit has a sd of more than 3; 3 without ``data_norm``.
+        Prior standard deviation of each coefficient and of the intercept, on the scale of ``X``.  None: each has a
+        standard deviation of its own, which is learnt from what is released (see Notes).
     fit_intercept : bool, default=True
     classes : pair of labels, optional
         Under a mechanism the labels are public: None is (0, 1).  Without one: what ``y`` holds.
@@ -75,7 +76,8 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         Posterior means.
     sampler_ : the fitted sampler
         With all its draws; of the normal approximation with ``released_``, the gradient and curvature that they are of,
-        and ``n_effective_``, how many independent draws they count for.
+        and ``n_effective_``, how many independent draws they count for.  In units in which ``data_norm`` is √n_features,
+        and so are ``init`` and other lengths of a ``sampler``, unless ``prior_sigma`` is given.
     r_hat_, ess_ : dict of str to float
         Split R-hat and bulk effective sample size of each coefficient and of the intercept.  Of chains only.
     privacy_spent_ : PrivacyGuarantee or None
@@ -84,10 +86,15 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    **When the approximation is good**: in simulations with two and ten features, 90 % intervals of coefficients held
-    the truth in 0.81 to 0.94 over 40 releases (± 0.03), 0.89 on average over seven settings.  Not measured: five
-    features, and most settings with ten.  A single coefficient of 4 among ten, more than three prior standard
-    deviations, was held in 0.53: give a larger ``prior_sigma`` where such are likely.
+    **The default prior.**  Rows are first multiplied by √n_features / ``data_norm``, so that features of a full row are
+    as large as the intercept's 1, share the noise with it, and fits do not depend on the units of ``X``.  Coefficients
+    and intercept are then independent and N(0, τ²) with a variance τ² for each, Inv-Gamma(1/2, s²/2): of Cauchy's
+    distribution with scale s, 3 over the length of the longest row, √(n_features + 1) with an intercept (after Gelman
+    et al. 2008).  A priori every second logit of a row with one feature at ``data_norm`` and without intercept is
+    within ±3, √(n_features / (n_features + 1)) of that with one.  What is small is drawn towards 0 as under a normal prior of that scale, what is large is left alone.  Without
+    ``data_norm`` nothing says how large rows are, and s is 3.
+
+    **When the approximation is good**: TODO
 
     **Exact chains.**  A budget fixes iterations × step², and from some five coefficients on it hardly moves a chain at
     all (a warning says so, with R-hat).  With two coefficients and a large n chains mix, and are exact:
@@ -189,11 +196,13 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
             check_classification_targets(y)
             classes = self._classes_of(y) if classes is None else classes
         codes = encode_labels(y, classes).astype(np.float64)
-        self.sampler_, self.classes_ = self._make_sampler(X.shape[1]).fit(X, codes), classes
+        unit = self._unit(X.shape[1])
+        rows = X if unit is None else clip_rows(X, self.data_norm) * unit
+        self.sampler_, self.classes_ = self._make_sampler(X.shape[1]).fit(rows, codes), classes
         self.sampler_.ledger = None  # it was charged, and one without a file cannot be pickled
         validate_data(self, named, skip_check_array=True)
         draws = self.sampler_.settled_draws()
-        self.coef_draws_ = draws[:, :, : X.shape[1]]
+        self.coef_draws_ = draws[:, :, : X.shape[1]] * (1.0 if unit is None else unit)
         self.intercept_draws_ = draws[:, :, X.shape[1]] if self.fit_intercept else np.zeros(draws.shape[:2])
         self.coef_ = self.coef_draws_.mean(axis=(0, 1))[None, :]
         self.intercept_ = np.array([self.intercept_draws_.mean()])
@@ -218,11 +227,21 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
                 raise ValueError("ledger and sampler.ledger are two ledgers: give one of them")
             sampler.set_params(ledger=self.ledger)
         model = LogisticLikelihood(n_features, self.fit_intercept, data_norm=self.data_norm)
-        default = LOGIT_SIGMA / (1.0 if model.row_norm is None else model.row_norm)
-        model.prior_sigma = default if self.prior_sigma is None else float(self.prior_sigma)
+        model.check()
+        if self._unit(n_features) is not None:
+            model.data_norm = sqrt(n_features)
+        if self.prior_sigma is None:
+            model.prior_df, model.prior_sigma = PRIOR_DF, LOGIT_SCALE / (model.row_norm or 1.0)
+        else:
+            model.prior_sigma = float(self.prior_sigma)
         return sampler.set_params(
             mechanism=self.mechanism, model=model, simulate=self.simulate, random_state=self.random_state
         )
+
+    def _unit(self, n_features):
+        """What rows are multiplied by for the default prior; None: nothing."""
+        is_scaled = self.prior_sigma is None and self.data_norm is not None
+        return sqrt(n_features) / float(self.data_norm) if is_scaled else None
 
     def _default(self):
         if self.mechanism is None:

@@ -1,6 +1,6 @@
 """Logistic and linear regression on rows of bounded length: Lipschitz in θ, so that DP-MCMC clips no ratio."""
 
-from math import exp, log, log1p, pi, sqrt
+from math import exp, lgamma, log, log1p, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -87,9 +87,12 @@ class LogisticLikelihood(LinearLikelihood):
     fit_intercept : bool, default=True
         The intercept is the last entry of θ.
     prior_sigma : float, default=1.0
-        Standard deviation of each entry of θ.
+        Standard deviation of each entry of θ, or its scale where ``prior_df`` is given.
     data_norm : float, optional
         Rows are moved into ‖x‖ <= data_norm, a public number, so that nothing else is clipped.
+    prior_df : float, optional
+        ν: entries of θ are independent a priori, of Student's t with ν degrees of freedom; 1 is Cauchy's (Gelman, Jakulin,
+        Pittau, Su 2008).  That is a normal whose variance is unknown, Inv-Gamma(ν/2, ν prior_sigma²/2), one for each.
 
     Raises
     ------
@@ -105,6 +108,41 @@ class LogisticLikelihood(LinearLikelihood):
     >>> model.log_density(records, np.array([0.5])).round(4)
     array([-0.4741, -1.3133])
     """
+
+    def __init__(
+        self,
+        n_features: int = 1,
+        fit_intercept: bool = True,
+        prior_sigma: float = 1.0,
+        data_norm: float | None = None,
+        prior_df: float | None = None,
+    ) -> None:
+        super().__init__(n_features, fit_intercept, prior_sigma, data_norm)
+        self.prior_df = prior_df
+
+    def check(self) -> None:
+        super().check()
+        self._positive(*([] if self.prior_df is None else ["prior_df"]))
+
+    def sample_prior(self, rng: np.random.Generator, size: int) -> Floats:
+        """Draws from the prior, (size, n_params)."""
+        if self.prior_df is None:
+            return super().sample_prior(rng, size)
+        return self.prior_sigma * rng.standard_t(self.prior_df, (size, self.n_params))
+
+    def log_prior(self, theta: Array) -> Floats:
+        """Log prior density, (size,)."""
+        if self.prior_df is None:
+            return super().log_prior(theta)
+        nu, u = self.prior_df, np.atleast_2d(theta) / self.prior_sigma
+        constant = lgamma(0.5 * (nu + 1.0)) - lgamma(0.5 * nu) - 0.5 * log(nu * pi) - log(self.prior_sigma)
+        return (constant - 0.5 * (nu + 1.0) * np.log1p(u * u / nu)).sum(axis=1)
+
+    def grad_log_prior(self, theta: Array) -> Floats:
+        """Its gradient at one θ, (n_params,)."""
+        if self.prior_df is None:
+            return super().grad_log_prior(theta)
+        return -(self.prior_df + 1.0) * theta / (self.prior_df * self.prior_sigma**2 + theta * theta)
 
     def _clip_response(self, y):
         """0 or 1, whatever a record says: the ranges rest on it."""

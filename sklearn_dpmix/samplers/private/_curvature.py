@@ -9,6 +9,7 @@ from scipy.special import gammaln, logsumexp, multigammaln
 N_LEAPFROG = 6
 LONGEST_STEP = 0.6  # in units of the reference's standard deviations
 EVENNESS = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0])  # k: how alike eigenvalues are a priori, each as likely
+FARTHEST = 50.0  # of the log of a prior variance from its scale
 ACCEPTED = 0.8  # what the step length is tuned to while walkers settle
 
 
@@ -20,9 +21,16 @@ class ReleasedScore(NamedTuple):
     gradient_noise: float  # s_g
     curvature: np.ndarray  # Z = H(θ0) + E, density of E proportional to exp(-‖E‖²/(2 s_H²)), Frobenius
     curvature_noise: float  # s_H
-    prior_precision: float  # θ ~ N(0, I/λ)
+    prior_precision: float  # λ: θ ~ N(0, I/λ), or as prior_df says
     largest_trace: float  # of what H can be
     weights: np.ndarray  # of the diagonal, (p,), by which its entries are about alike
+    prior_df: float | None = None  # ν: the variance of each θ_j is Inv-Gamma(ν/2, ν/(2λ)), which makes it Student's t
+
+    def precisions(self, theta):
+        """Of coefficients a priori, (p,), in the mean given θ."""
+        if self.prior_df is None:
+            return np.full(len(theta), self.prior_precision)
+        return self.prior_precision * (self.prior_df + 1.0) / (self.prior_df + self.prior_precision * theta * theta)
 
 
 class Expansion(NamedTuple):
@@ -36,9 +44,9 @@ class Expansion(NamedTuple):
 class Walkers(NamedTuple):
     """States, with the log density and its gradient there."""
 
-    x: np.ndarray  # (size, n_entries)
+    x: np.ndarray  # (size, n_coordinates)
     value: np.ndarray  # (size,)
-    slope: np.ndarray  # (size, n_entries)
+    slope: np.ndarray  # (size, n_coordinates)
 
 
 class CurvaturePosterior:
@@ -50,7 +58,8 @@ class CurvaturePosterior:
     says how alike they are, as in shrinkage of covariances (Ledoit & Wolf 2004).
 
     The gradient given θ and H is N(H(c + Aθ), bH + s_g² I), with c = -θ0, A = I and b = 1 where the log likelihood is
-    quadratic, so that with θ integrated out z ~ N(Hc, S), S = bH + s_g² I + HAAᵀH/λ.
+    quadratic, so that with θ integrated out z ~ N(Hc, S), S = bH + s_g² I + HADAᵀH, D the prior variances of θ: 1/λ,
+    or where ``prior_df`` is given e^u/λ with u among the coordinates of a walker.
 
     H = R L D Lᵀ Rᵀ with L unit lower triangular, D diagonal and R a root of a guess; (log D, L) are scaled by the
     curvature of the log density at the guess, which makes it close to a standard normal where noise is small.
@@ -66,9 +75,11 @@ class CurvaturePosterior:
         self.p = p = len(released.gradient)
         self.released = released
         self.offset, slope, self.spread = Expansion(-released.theta, np.eye(p), 1.0) if expansion is None else expansion
-        self.square = slope @ slope.T / released.prior_precision  # AAᵀ/λ
-        self.mean_square = np.trace(self.square) / p
+        self.slope = slope
+        self.mean_square = (slope * slope).sum() / (p * released.prior_precision)
         self.n_entries = p * (p + 1) // 2
+        self.df = released.prior_df
+        self.n_coordinates = self.n_entries + (0 if self.df is None else p)
         # ∫ det(H)^k over matrices of trace 1 is Γ_p(a)/Γ(pa), a = k + (p + 1)/2
         self.log_shares = np.array([gammaln(p * a) - multigammaln(a, p) for a in EVENNESS + 0.5 * (p + 1)])
         self.lower = np.tril_indices(p, -1)
@@ -126,10 +137,10 @@ class CurvaturePosterior:
     # ---------------------------------------------------------------- coordinates
 
     def _factors(self, x):
-        """(log D, root of D, LD^½) of walkers x, (size, n_entries)."""
+        """(log D, root of D, LD^½) of walkers x, (size, n_coordinates)."""
         log_d = x[:, : self.p] @ self.diagonal_root.T
         T = np.zeros((len(x), self.p, self.p))
-        T[:, self.lower[0], self.lower[1]] = x[:, self.p :] * self.lower_sd
+        T[:, self.lower[0], self.lower[1]] = x[:, self.p : self.n_entries] * self.lower_sd
         T[:, np.arange(self.p), np.arange(self.p)] = 1.0
         root_d = np.exp(0.5 * log_d)[:, None, :]
         return log_d, root_d, T * root_d
@@ -139,40 +150,56 @@ class CurvaturePosterior:
         B = self.root @ self._factors(x)[2]
         return B @ B.transpose(0, 2, 1)
 
+    def variances(self, x):
+        """Of coefficients a priori, (size, p)."""
+        known = np.full((len(x), self.p), 1.0 / self.released.prior_precision)
+        return known if self.df is None else known * np.exp(x[:, self.n_entries :])
+
     def log_density(self, x):
-        """Log density of walkers up to a constant, and its gradient: (size,), (size, n_entries)."""
+        """Log density of walkers up to a constant, and its gradient: (size,), (size, n_coordinates)."""
         one, b, diagonal = self.released, self.spread, np.arange(self.p)
         log_d, root_d, T = self._factors(x)
         B = self.root @ T
         H = B @ B.transpose(0, 2, 1)
         trace = H[:, diagonal, diagonal].sum(axis=1)
-        spread = self.square @ H
-        S = H @ spread + b * H
-        S[:, diagonal, diagonal] += one.gradient_noise**2
-        outside = ~(trace <= one.largest_trace)
-        S[outside] = np.eye(self.p)
-        log_det = 2.0 * np.log(np.linalg.cholesky(S)[:, diagonal, diagonal]).sum(axis=1)
-        inverse = np.linalg.inv(S)
+        outside = ~((trace <= one.largest_trace) & np.all(np.abs(x[:, self.n_entries :]) < FARTHEST, axis=1))
+        variances = self.variances(x)
+        H[outside], variances[outside] = 0.0, 1.0
+        # z = H(c + Aθ) + noise by way of θ given H: were S formed, large variances would swamp the noise
+        noise = b * H
+        noise[:, diagonal, diagonal] += one.gradient_noise**2
+        inverse, K = np.linalg.inv(noise), H @ self.slope
+        weighed = inverse @ K
+        M = K.transpose(0, 2, 1) @ weighed
+        M[:, diagonal, diagonal] += 1.0 / variances
+        covariance = np.linalg.inv(M)
         r = one.gradient - H @ self.offset
-        q = (inverse @ r[:, :, None])[:, :, 0]
+        mean = (covariance @ (weighed.transpose(0, 2, 1) @ r[:, :, None]))[:, :, 0]
+        rest = r - (K @ mean[:, :, None])[:, :, 0]
+        q = (inverse @ rest[:, :, None])[:, :, 0]
+        log_det = np.linalg.slogdet(noise)[1] + np.linalg.slogdet(M)[1] + np.log(variances).sum(axis=1)
         error = H - one.curvature
         value = -0.5 * (error * error).sum(axis=(1, 2)) / one.curvature_noise**2
         weighted = H[:, diagonal, diagonal] @ one.weights
         log_det_share = log_d.sum(axis=1) + self.log_det + np.log(one.weights).sum() - self.p * np.log(weighted)
         log_even, even = self._evenness(log_det_share)
-        value += log_d @ self.powers - 0.5 * log_det - 0.5 * (q * r).sum(axis=1) + log_even
-        value -= (self.n_entries - 1) * np.log(weighted)
-        # with respect to H, then to its factors
-        toward = (spread @ q[:, :, None])[:, :, 0] + 0.5 * b * q + self.offset
-        outer = 0.5 * q[:, :, None] * toward[:, None, :]
-        G = outer + outer.transpose(0, 2, 1) - error / one.curvature_noise**2 - 0.5 * b * inverse
-        back = spread @ inverse
-        G -= 0.5 * (back + back.transpose(0, 2, 1))
+        value += log_d @ self.powers - 0.5 * log_det - 0.5 * (q * rest).sum(axis=1) + log_even
+        value -= (self.n_entries - 1) * np.log(weighted) + 0.5 * (mean * mean / variances).sum(axis=1)
+        # with respect to H, as the mean over θ of the slope given θ; then to its factors
+        toward = self.offset + mean @ self.slope.T + 0.5 * b * q
+        outer = 0.5 * (q[:, :, None] * toward[:, None, :] - weighed @ covariance @ self.slope.T)
+        G = outer + outer.transpose(0, 2, 1) - error / one.curvature_noise**2
+        G += 0.5 * b * (weighed @ covariance @ weighed.transpose(0, 2, 1) - inverse)
         G[:, diagonal, diagonal] -= ((self.n_entries - 1 + self.p * even) / weighted)[:, None] * one.weights
         of_T = 2.0 * (self.root.T @ (G @ B))
         of_log_d = 0.5 * (T * of_T).sum(axis=1) + self.powers + even[:, None]
         below = (of_T * root_d)[:, self.lower[0], self.lower[1]] * self.lower_sd
         slope = np.concatenate([of_log_d @ self.diagonal_root, below], axis=1)
+        if self.df is not None:
+            u = x[:, self.n_entries :]
+            of_u = 0.5 * ((mean * mean + covariance[:, diagonal, diagonal]) / variances - 1.0)
+            value -= 0.5 * self.df * (u + np.exp(-u)).sum(axis=1)  # Inv-Gamma, and e^u for d(e^u)
+            slope = np.concatenate([slope, of_u - 0.5 * self.df * (1.0 - np.exp(-u))], axis=1)
         value[outside], slope[outside] = -np.inf, 0.0
         return value, slope
 
@@ -180,7 +207,7 @@ class CurvaturePosterior:
 
     def start(self, rng, n_walkers):
         """(walkers, step length) to begin with: draws of the reference, nearer to the guess where not possible."""
-        x = rng.standard_normal((n_walkers, self.n_entries))
+        x = rng.standard_normal((n_walkers, self.n_coordinates))
         while np.any(outside := ~np.isfinite(self.log_density(x)[0])):
             x[outside] *= 0.5
         return Walkers(x, *self.log_density(x)), 0.25

@@ -24,7 +24,7 @@ class PrivateNormalApproximation(BaseEstimator):
     Noisy Newton steps find a public θ0 near the mode; the last of them has most of the budget.  Draws are of the
     posterior given what it released, the noise of the gradient z and of the curvature Z included:
 
-        z given θ and H ~ N(H d(θ), b(θ) H + s_g² I),   Z given H ~ N(H, s_H²),   θ ~ N(0, prior_sigma² I).
+        z given θ and H ~ N(H d(θ), b(θ) H + s_g² I),   Z given H ~ N(H, s_H²),   θ ~ the model's prior.
 
     The prior of H, the curvature at θ0, has a uniform trace up to what the records can have, and given the trace a
     density proportional to det(H)^k, k unknown: Z says how alike eigenvalues are.  d(θ) is θ - θ0 and b is 1 near θ0;
@@ -152,6 +152,7 @@ def release_score(target, theta, gradient_multiplier, curvature_multiplier, sour
         model.prior_sigma**-2.0,
         target.n_records * model.largest_information,
         model.curvature_weights,
+        getattr(model, "prior_df", None),
     )
 
 
@@ -163,13 +164,15 @@ class NormalPosterior:
         guess = CurvaturePosterior(released).guess
         self.logits, self._axes = NormalLogits(model, guess, released.theta, n_records), np.linalg.eigh(guess[None])
         # where to look next: noise that is larger than the log likelihood must not lead far off
-        self.mode = self._mode(max(released.prior_precision, model.largest_information))
+        known = max(released.prior_precision, model.largest_information)
+        self.mode = self._mode(released._replace(prior_precision=known, prior_df=None))
 
-    def _mode(self, prior_precision):
+    def _mode(self, one):
         """Of θ given the guess, by averaged Gauss-Newton steps."""
-        one, theta = self.released._replace(prior_precision=prior_precision), self.released.theta
+        theta = one.theta
         for _ in range(30):
-            mean, root = given(one, self._axes, self.expansion(theta))
+            of_prior = one.precisions(theta)[None]
+            mean, root = given(one, self._axes, of_prior, self.expansion(theta))
             step = 0.5 * (mean[0] - theta)
             theta = theta + step
             if np.linalg.norm(step @ root[0]) < CLOSE:
@@ -187,9 +190,9 @@ class NormalPosterior:
 
         ``power`` and ``n_effective`` say how that went.
         """
-        near = self.expansion(self._mode(self.released.prior_precision))
-        axes = self._curvatures(rng, size, near)
-        theta, log_own = _proposals(rng, self.released.prior_precision, *given(self.released, axes, near))
+        near = self.expansion(self._mode(self.released))
+        axes, of_prior = self._curvatures(rng, size, near)
+        theta, log_own = _proposals(rng, of_prior, *given(self.released, axes, of_prior, near))
         rows, shape = theta.reshape(-1, theta.shape[2]), theta.shape
         displacement, flatness = self.logits.displacement(rows), self.logits.flatness(rows)
         log_change = _log_likelihood(self.released, axes, displacement.reshape(shape), flatness.reshape(shape[:2]))
@@ -201,7 +204,10 @@ class NormalPosterior:
         return rows[rng.permutation(np.minimum(chosen, len(rows) - 1))]
 
     def _curvatures(self, rng, size, expansion):
-        """Eigenvalues and axes of draws of H, thinned until coefficients given them are as good as independent."""
+        """Draws of H, as (eigenvalues, axes), and of the coefficients' prior precisions.
+
+        Thinned until coefficients given them are as good as independent.
+        """
         from arviz_stats.base import array_stats
 
         posterior, n_kept = CurvaturePosterior(self.released, expansion), -(-size // N_WALKERS)
@@ -213,25 +219,26 @@ class NormalPosterior:
                 walkers, _ = posterior.move(rng, walkers, step)
                 if i % thinning == thinning - 1:
                     kept.append(walkers.x)
-            axes = np.linalg.eigh(posterior.matrices(np.concatenate(kept)))
-            mean, root = given(self.released, axes, expansion)
+            kept = np.concatenate(kept)
+            axes, of_prior = np.linalg.eigh(posterior.matrices(kept)), 1.0 / posterior.variances(kept)
+            mean, root = given(self.released, axes, of_prior, expansion)
             theta = mean + (rng.standard_normal(mean.shape)[:, None, :] @ np.linalg.inv(root))[:, 0]
             by_walker = theta.reshape(n_kept, N_WALKERS, -1)
             ess = [array_stats.ess(by_walker[:, :, j], chain_axis=1, draw_axis=0) for j in range(theta.shape[1])]
             if min(ess) >= 0.5 * len(theta) or thinning >= MOST_THINNING:
-                return tuple(part[:size] for part in axes)
+                return tuple(part[:size] for part in axes), of_prior[:size]
             thinning *= 2
 
 
-def given(one, axes, expansion):
-    """Mean and root of the precision of θ given curvatures, (eigenvalues, axes), and an expansion."""
+def given(one, axes, of_prior, expansion):
+    """Mean and root of the precision of θ given curvatures, (eigenvalues, axes), prior precisions and an expansion."""
     values, vectors = axes
     values = np.maximum(values, 0.0)
     noise = expansion.spread * values + one.gradient_noise**2
     rest = one.gradient @ vectors - values * (expansion.offset @ vectors)
     slope = values[:, :, None] * (vectors.transpose(0, 2, 1) @ expansion.slope)
     back = (slope / noise[:, :, None]).transpose(0, 2, 1)
-    precision = back @ slope + one.prior_precision * np.eye(len(one.theta))
+    precision = back @ slope + of_prior[:, :, None] * np.eye(len(one.theta))
     return np.linalg.solve(precision, back @ rest[:, :, None])[:, :, 0], np.linalg.cholesky(precision)
 
 
@@ -241,12 +248,12 @@ def _proposals(rng, of_prior, mean, root):
     noise = rng.standard_normal((len(mean), N_PROPOSALS, p))
     kind = rng.choice(3, size=noise.shape[:2] + (1,), p=(0.6, 0.2, 0.2))
     theta = (noise * np.where(kind == 1, WIDER, 1.0)) @ np.linalg.inv(root) + mean
-    theta = np.where(kind == 2, noise / np.sqrt(of_prior), theta)
+    theta = np.where(kind == 2, noise / np.sqrt(of_prior)[:, None, :], theta)
     square = (((theta - mean) @ root) ** 2).sum(axis=2)
     log_root = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)[:, None]
     own = log_root - 0.5 * square
     wider = log_root - 0.5 * square / WIDER**2 - p * np.log(WIDER)
-    prior = 0.5 * p * np.log(of_prior) - 0.5 * of_prior * (theta * theta).sum(axis=2)
+    prior = 0.5 * np.log(of_prior).sum(axis=1)[:, None] - 0.5 * (theta * theta * of_prior[:, None, :]).sum(axis=2)
     return theta, own - np.logaddexp(np.logaddexp(np.log(0.6) + own, np.log(0.2) + wider), np.log(0.2) + prior)
 
 
