@@ -15,7 +15,7 @@ MODELS = [
     Banana(a=2.0, sigma=(1.5, 0.7, 2.0), prior_sigma=2.0, data_norm=2.0),
     GaussianMean(n_features=2, sigma=1.5, prior_sigma=2.0, data_norm=2.0),
     LogisticLikelihood(n_features=2, prior_sigma=2.0, data_norm=2.0),
-    LogisticLikelihood(n_features=2, fit_intercept=False, prior_sigma=2.0, data_norm=2.0),
+    LogisticLikelihood(n_features=2, fit_intercept=False, prior_sigma=2.0, data_norm=2.0, prior_df=1.0),
     LinearGaussianLikelihood(n_features=2, sigma=0.8, prior_sigma=2.0, data_norm=2.0, y_bound=1.5),
 ]
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{type(model).__name__}{model.n_params}")

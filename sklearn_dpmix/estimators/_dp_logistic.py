@@ -86,13 +86,13 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    **The default prior.**  Rows are first multiplied by √n_features / ``data_norm``, so that features of a full row are
-    as large as the intercept's 1, share the noise with it, and fits do not depend on the units of ``X``.  Coefficients
-    and intercept are then independent and N(0, τ²) with a variance τ² for each, Inv-Gamma(1/2, s²/2): of Cauchy's
-    distribution with scale s, 3 over the length of the longest row, √(n_features + 1) with an intercept (after Gelman
-    et al. 2008).  A priori every second logit of a row with one feature at ``data_norm`` and without intercept is
-    within ±3, √(n_features / (n_features + 1)) of that with one.  What is small is drawn towards 0 as under a normal prior of that scale, what is large is left alone.  Without
-    ``data_norm`` nothing says how large rows are, and s is 3.
+    **The default prior.**  Rows are first multiplied by √n_features / ``data_norm``: features of a full row are then as
+    large as the intercept's 1 and share the noise with it, and a fit does not depend on the unit of ``X``.  Coefficients
+    and intercept are independent and N(0, τ²), with a variance for each, τ² ~ Inv-Gamma(1/2, s²/2): together Cauchy's
+    distribution of scale s (Gelman et al. 2008).  s is 3 over the length of the longest row, √(n_features + 1) with an
+    intercept.  What is small against s and the noise is drawn towards 0 as by N(0, s²), what is large is left alone.
+    A priori half of the logits are within ±4.3 for a row of one feature, within ±3√(n_features + 1) for a row of equal
+    ones.  Without ``data_norm`` nothing says how large rows are, and s is 3.
 
     **When the approximation is good**: TODO
 
@@ -103,7 +103,8 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
     References
     ----------
     Räisä (2021), "Differentially private Markov chain Monte Carlo", §3.1 (Lipschitz likelihoods).  Of the normal
-    approximation: see :class:`~sklearn_dpmix.samplers.PrivateNormalApproximation`.
+    approximation: see :class:`~sklearn_dpmix.samplers.PrivateNormalApproximation`.  Gelman, Jakulin, Pittau, Su (2008), "A
+    weakly informative default prior distribution for logistic and other regression models".
 
     Examples
     --------

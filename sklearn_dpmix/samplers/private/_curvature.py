@@ -164,7 +164,7 @@ class CurvaturePosterior:
         trace = H[:, diagonal, diagonal].sum(axis=1)
         outside = ~((trace <= one.largest_trace) & np.all(np.abs(x[:, self.n_entries :]) < FARTHEST, axis=1))
         variances = self.variances(x)
-        H[outside], variances[outside] = 0.0, 1.0
+        H[outside], variances[outside] = np.eye(self.p), 1.0
         # z = H(c + Aθ) + noise by way of θ given H: were S formed, large variances would swamp the noise
         noise = b * H
         noise[:, diagonal, diagonal] += one.gradient_noise**2
