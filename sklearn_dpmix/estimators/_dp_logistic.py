@@ -76,8 +76,8 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         Posterior means.
     sampler_ : the fitted sampler
         With all its draws; of the normal approximation with ``released_``, the gradient and curvature that they are of,
-        and ``n_effective_``, how many independent draws they count for.  In units in which ``data_norm`` is √n_features,
-        and so are ``init`` and other lengths of a ``sampler``, unless ``prior_sigma`` is given.
+        and ``n_effective_``, how many independent draws they count for.  Unless ``prior_sigma`` is given all this is in
+        units in which ``data_norm`` is √n_features, and so are ``init`` and other lengths of a ``sampler``.
     r_hat_, ess_ : dict of str to float
         Split R-hat and bulk effective sample size of each coefficient and of the intercept.  Of chains only.
     privacy_spent_ : PrivacyGuarantee or None
@@ -87,10 +87,11 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
     Notes
     -----
     **The default prior.**  Rows are first multiplied by √n_features / ``data_norm``: features of a full row are then as
-    large as the intercept's 1 and share the noise with it, and a fit does not depend on the unit of ``X``.  Coefficients
-    and intercept are independent and N(0, τ²), with a variance for each, τ² ~ Inv-Gamma(1/2, s²/2): together Cauchy's
-    distribution of scale s (Gelman et al. 2008).  s is 3 over the length of the longest row, √(n_features + 1) with an
-    intercept.  What is small against s and the noise is drawn towards 0 as by N(0, s²), what is large is left alone.
+    large as the intercept's 1 and share the noise with it, and a fit does not depend on the unit of ``X``.
+    Coefficients and intercept are independent and N(0, τ²), with a variance for each, τ² ~ Inv-Gamma(1/2, s²/2):
+    together Cauchy's distribution of scale s (Gelman et al. 2008).  s is 3 over the length of the longest row,
+    √(n_features + 1) with an intercept.  What is small against s and the noise is drawn towards 0 as by N(0, s²), what
+    is large is left alone.
     A priori half of the logits are within ±4.3 for a row of one feature, within ±3√(n_features + 1) for a row of equal
     ones.  Without ``data_norm`` nothing says how large rows are, and s is 3.
 
@@ -102,9 +103,9 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    Räisä (2021), "Differentially private Markov chain Monte Carlo", §3.1 (Lipschitz likelihoods).  Of the normal
-    approximation: see :class:`~sklearn_dpmix.samplers.PrivateNormalApproximation`.  Gelman, Jakulin, Pittau, Su (2008), "A
-    weakly informative default prior distribution for logistic and other regression models".
+    Gelman, Jakulin, Pittau, Su (2008), "A weakly informative default prior distribution for logistic and other
+    regression models"; Räisä (2021), "Differentially private Markov chain Monte Carlo", §3.1 (Lipschitz likelihoods).
+    Of the normal approximation: see :class:`~sklearn_dpmix.samplers.PrivateNormalApproximation`.
 
     Examples
     --------

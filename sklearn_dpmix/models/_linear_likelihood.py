@@ -91,7 +91,7 @@ class LogisticLikelihood(LinearLikelihood):
     data_norm : float, optional
         Rows are moved into ‖x‖ <= data_norm, a public number, so that nothing else is clipped.
     prior_df : float, optional
-        ν: entries of θ have Student's t with ν degrees of freedom and not the normal; 1 is Cauchy's (Gelman et al. 2008).
+        ν: entries of θ have Student's t with ν degrees of freedom, not the normal; 1 is Cauchy's (Gelman et al. 2008).
         That is a normal with a variance for each, Inv-Gamma(ν/2, ν prior_sigma²/2).
 
     Raises

@@ -171,7 +171,8 @@ COMPONENTS: dict[str, Subject] = {
         data_norm=2.0, y_bound=2.0,
     ),
     "LogisticLikelihood": component(
-        models.LogisticLikelihood, with_likelihood, n_features=1, fit_intercept=True, prior_sigma=1.0, data_norm=2.0
+        models.LogisticLikelihood, with_likelihood, n_features=1, fit_intercept=True, prior_sigma=1.0, data_norm=2.0,
+        prior_df=1.0,
     ),
     "Bernoulli": component(models.Bernoulli, with_family(None)),
     "Beta": component(models.Beta, with_family((0.1, 0.9))),
