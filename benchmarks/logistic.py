@@ -1,12 +1,15 @@
 """DPLogisticRegressionMCMC by default: do 90 % intervals hold the truth, and what do others give?
 
-``python -m benchmarks.logistic [--releases 200] [--against]`` prints a row a cell; about half a second a release.
-``--against``: output perturbation beside it, and diffprivlib's classifier where one is installed that works with this
-scikit-learn.  ``python -m benchmarks`` has a few of these cells.
+``python -m benchmarks.logistic [--releases 200] [--against]`` puts a row a cell into docs/logistic_coverage.md, where
+rows of other cells stay, and draws them; about half a second a release.  ``--against``: output perturbation beside it,
+and diffprivlib's classifier where one is installed that works with this scikit-learn.  ``python -m benchmarks`` has a
+few of these cells.
 """
 
 import argparse
 import itertools
+import pathlib
+import re
 import time
 import warnings
 from math import sqrt
@@ -24,6 +27,9 @@ N_TEST = 50
 NUMBERS, FEATURES, EPSILONS = (400, 5000, 100_000), (2, 5, 10), (0.5, 1.0, 4.0)
 WEIGHTS = (0.001, 0.01, 0.1)  # λ of output perturbation
 HEAD = ("n", "features", "ε", "population", "coefficients", "worst", "probabilities", "width", "width of p", "power")
+PAGE = pathlib.Path(__file__).parents[1] / "docs" / "logistic_coverage.md"
+PICTURE = PAGE.parent / "images" / "coverage_classifier.png"
+PAGE_HEAD = (*HEAD[:4], "releases", *HEAD[4:])
 AGAINST_HEAD = ("n", "features", "ε", "method", "agreement", "error", "width", "holds")
 
 
@@ -189,6 +195,59 @@ def seconds_of_a_fit(n=5000, d=10, n_fits=5):
     return (time.process_time() - start) / n_fits
 
 
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def rows_of(head, page):
+    """{the four first cells: cells} of the table in a page that begins so, numbers as text."""
+    table = re.search(re.escape(line(head)) + r"\n\|[-|]+\n((?:\|.*\n)*)", page)
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table[1].splitlines()]
+    return {tuple(row[:4]): row for row in rows}
+
+
+def line(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def place(row):
+    """Where a row belongs: features, n, ε, and what it is of in the order of this file."""
+    n, d, epsilon, name = row
+    return int(d), int(n), float(epsilon), list(POPULATIONS).index(name) if name in POPULATIONS else name
+
+
+def put(head, row):
+    """The page with a row in the table of that head, in place of an older one."""
+    page = PAGE.read_text(encoding="utf-8")
+    rows = rows_of(head, page)
+    rows[tuple(row[:4])] = row
+    old = re.search(re.escape(line(head)) + r"\n(?:\|.*\n)*", page)[0]
+    new = [line(head), "|" + "---|" * len(head), *(line(rows[key]) for key in sorted(rows, key=place))]
+    PAGE.write_text(page.replace(old, "\n".join(new) + "\n"), encoding="utf-8")
+    print(line(row), flush=True)
+    return rows
+
+
+def picture(rows):
+    """A line for each setting, a mark for each population."""
+    import matplotlib.pyplot as plt
+
+    settings = list(dict.fromkeys(key[:3] for key in sorted(rows, key=place)))
+    figure, axes = plt.subplots(1, 3, figsize=(9.5, 1.3 + 0.24 * len(settings)), sharey=True, layout="constrained")
+    for ax, column, what in zip(axes, (5, 7, 6), ("coefficients", "probabilities", "worst coefficient"), strict=True):
+        for k, (name, colour, mark) in enumerate(zip(POPULATIONS, ("C0", "C1", "C2", "C3"), "osD^", strict=True)):
+            at = [i + 0.16 * (k - 1.5) for i, one in enumerate(settings) if (*one, name) in rows]
+            share = [float(rows[(*one, name)][column]) for one in settings if (*one, name) in rows]
+            ax.plot(share, at, mark, color=colour, ms=4, label=name)
+        ax.axvline(LEVEL, color="0.6", lw=0.8, zorder=0)
+        ax.set(title=what, xlim=(0.58, 1.02), xticks=(0.6, 0.7, 0.8, 0.9, 1.0))
+        ax.grid(axis="y", lw=0.3)
+    axes[0].set_yticks(range(len(settings)), [f"{d} features, n = {n}, ε = {epsilon}" for n, d, epsilon in settings])
+    axes[0].invert_yaxis()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    figure.savefig(PICTURE, dpi=80)
+    plt.close(figure)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--releases", type=int, default=200)
@@ -196,21 +255,20 @@ def main():
     parser.add_argument("--records", type=int, nargs="*", default=NUMBERS)
     parser.add_argument("--features", type=int, nargs="*", default=FEATURES)
     parser.add_argument("--epsilons", type=float, nargs="*", default=EPSILONS)
+    parser.add_argument("--populations", nargs="*", default=list(POPULATIONS), choices=list(POPULATIONS))
     options = parser.parse_args()
     grid = itertools.product(options.records, options.features, options.epsilons)
     if options.against:
         if diffprivlib_probabilities(draw(np.random.default_rng(0), "balanced", 100, 2), 1.0, 0) is None:
             print("no diffprivlib that works with this scikit-learn: left out")
-        print("| " + " | ".join(AGAINST_HEAD) + " |\n|" + "---|" * len(AGAINST_HEAD))
         for n, d, epsilon in grid:
             for name, values in against("balanced", n, d, epsilon, options.releases).items():
-                print(f"| {n} | {d} | {epsilon:g} | {name} |", " | ".join(f"{v:.3f}" for v in values), "|", flush=True)
+                put(AGAINST_HEAD, [str(n), str(d), f"{epsilon:g}", name, *(f"{v:.3f}" for v in values)])
         return
-    print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
-    for (n, d, epsilon), population in itertools.product(grid, POPULATIONS):
+    for (n, d, epsilon), population in itertools.product(grid, options.populations):
         values = coverage(population, n, d, epsilon, options.releases)
-        cells = " | ".join(f"{value:.3f}" for value in values[:-1])
-        print(f"| {n} | {d} | {epsilon:g} | {population} | {cells} | {values[-1]:.2f} |", flush=True)
+        cells = [str(n), str(d), f"{epsilon:g}", population, str(options.releases)]
+        picture(put(PAGE_HEAD, [*cells, *(f"{value:.3f}" for value in values[:-1]), f"{values[-1]:.2f}"]))
 
 
 if __name__ == "__main__":
