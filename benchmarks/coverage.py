@@ -182,6 +182,7 @@ HEADER = """# Coverage of ordinary truths
 and released, and each is fitted with the defaults.  *Bias*: mean distance of the posterior mean from the truth, in
 posterior sds.  *50 %* and *90 %*: how often equal-tailed intervals hold the truth.  *Width*: median width of the 90 %
 interval over that of the usual one without noise.  Rows of one n and ε share random numbers, and go together.
+The classifier has [a page of its own](logistic_coverage.md).
 
 Populations in italics are ones that the model is knowingly wrong for: their rows are there to tell what that costs.  In
 the pictures hollow marks are 50 % intervals and full ones 90 %; lines are 95 % intervals of what the counts allow, and
