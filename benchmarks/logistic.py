@@ -239,7 +239,7 @@ def picture(rows):
             share = [float(rows[(*one, name)][column]) for one in settings if (*one, name) in rows]
             ax.plot(share, at, mark, color=colour, ms=4, label=name)
         ax.axvline(LEVEL, color="0.6", lw=0.8, zorder=0)
-        ax.set(title=what, xlim=(0.58, 1.02), xticks=(0.6, 0.7, 0.8, 0.9, 1.0))
+        ax.set(title=what, xlim=(0.3, 1.02), xticks=(0.4, 0.6, 0.8, 0.9, 1.0))
         ax.grid(axis="y", lw=0.3)
     axes[0].set_yticks(range(len(settings)), [f"{d} features, n = {n}, ε = {epsilon}" for n, d, epsilon in settings])
     axes[0].invert_yaxis()
