@@ -11,6 +11,8 @@ from .kernels import (
 )
 from .mechanisms import RecordChannel
 from .mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
+from .mixings._dirichlet import MOST_CONCENTRATION
+from .mixings._finite import MOST_COMPONENTS
 from .samplers import (
     Auto,
     Cells,
@@ -28,7 +30,7 @@ from .samplers import (
     Slice,
     Surrogate,
 )
-from .samplers.mixture._auto import has_conditional, has_marginal, has_noised, is_gamma_process
+from .samplers.mixture._auto import has_conditional, has_marginal, has_masses, has_noised
 
 KERNELS = {
     "beta": BetaKernel,
@@ -169,10 +171,11 @@ def check_composition(mechanism, kernel, mixing, sampler):
             f"mechanism={mechanism!r} does not offer for {type(kernel).__name__}, or not where records have noise of "
             'their own: use sampler="auto"'
         )
-    if sampler.needs_gamma_process and not is_gamma_process(mixing):
+    if sampler.needs_masses and not has_masses(mixing):
         raise ValueError(
-            f"sampler {who} walks over Dirichlet processes of a concentration of at most {sampler.max_concentration:g} "
-            f'(or such a prior mean of it), got mixing={mixing!r}: use sampler="auto"'
+            f"sampler {who} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, and "
+            f"mixtures of finite mixtures of at most {MOST_COMPONENTS} components, without gaps in their possible number "
+            f'(or such prior means), got mixing={mixing!r}: use sampler="auto"'
         )
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):
         raise ValueError(

@@ -1,13 +1,10 @@
 """A walk's kept draws: the mixing measure, with the number of its atoms that records came from."""
 
-from math import exp, log
+from math import log
 
 from ...._compiled import apart, apart_sums, entry, helper
 from ...._vector import log_positive
 from ._walk_state import (
-    CONCENTRATION,
-    CUT,
-    DUST_RANGE,
     LEAST_DENSITY,
     N_ATOMS,
     N_DUST,
@@ -28,7 +25,7 @@ def keep_draw(rng, chart, walk, are_records, weights, theta, start):
     together.
     """
     n, marks = n_all(walk), walk.marks
-    rest = walk.law[CONCENTRATION] * walk.law[CUT] * exp(-DUST_RANGE)
+    rest = walk.masses.left_out(walk)
     total = walk.law[TOTAL] + rest
     n_occupied = draw_occupied(rng, walk, are_records)
     for place in range(n):  # the largest of those left, with records first

@@ -18,7 +18,7 @@ from ...._vector import log_positive
 # a state's ints
 N_ATOMS, N_DUST, N_SWEEPS = range(3)
 # a walk's law: its ints as floats, and the others; then what its chart says of each feature
-CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)
+CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)  # the first: what masses have at random
 PER_FEATURE = 9
 CENTRE, REACH, NEAR = range(3)
 
@@ -37,7 +37,7 @@ class MeasureState(NamedTuple):
     dust_mass: np.ndarray  # (capacity,)
     dust_place: np.ndarray  # (capacity, coordinates)
     ints: np.ndarray
-    floats: np.ndarray  # (1,): the concentration
+    floats: np.ndarray  # (1,): the concentration, or what else the law of the masses has at random
 
     def restored(self, fresh, n_sweeps):
         """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
@@ -82,7 +82,7 @@ class Walk(Component):
     """
 
     @classmethod
-    def of(cls, state, nodes, ends, law):
+    def of(cls, state, nodes, ends, law, masses):
         """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights."""
         (capacity, n_coordinates), size, n_features = state.place.shape, nodes.shape[1], len(nodes) - 1
         width = 1 + n_coordinates
@@ -94,6 +94,7 @@ class Walk(Component):
         law[:3], law[CONCENTRATION] = state.ints, state.floats[0]
         fields = {
             "law": law,
+            "masses": masses,
             "atoms": atoms.ravel(),
             "nodes": lay_out(nodes, ends),
             "weights": nodes[-1].copy(),
@@ -148,9 +149,16 @@ def row(walk, k):
 
 
 @helper
-def log_tilt(total):
-    """Log density of S beyond the Poisson process of the J without e^-J."""
-    return TILT * log(total) - (TILT + 1.0) * total
+def log_tilt(walk, n_atoms, total):
+    """Log density of S, with e^-J of all atoms, beyond what the law of the masses has without it."""
+    return walk.masses.power(walk, n_atoms) * log(total) - (TILT + 1.0) * total
+
+
+@helper
+def log_one_more(walk, n_atoms):
+    """Log ratio of the prior with one atom more than that many, and the same total, beyond its place and J^shape."""
+    ratio = walk.masses.log_growth(walk, n_atoms)
+    return ratio + log_tilt(walk, n_atoms + 1, walk.law[TOTAL]) - log_tilt(walk, n_atoms, walk.law[TOTAL])
 
 
 @helper
