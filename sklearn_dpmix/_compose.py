@@ -174,8 +174,8 @@ def check_composition(mechanism, kernel, mixing, sampler):
     if sampler.needs_masses and not has_masses(mixing):
         raise ValueError(
             f"sampler {who} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, and "
-            f"mixtures of finite mixtures of at most {MOST_COMPONENTS} components, without gaps in their possible number "
-            f'(or such prior means), got mixing={mixing!r}: use sampler="auto"'
+            f"finite mixtures of at most {MOST_COMPONENTS} components, in any number up to there (or such prior means), "
+            f'got mixing={mixing!r}: use sampler="auto"'
         )
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):
         raise ValueError(

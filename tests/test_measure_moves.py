@@ -245,7 +245,7 @@ FINITE_TWINS = {
     "the shape of a step's mass": ("step_one", "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
     "the growth of a split": ("split_or_merge", "log_growth", lambda masses, walk, n: 0.5),
     "the growth of a part": ("part_or_join", "log_growth", lambda masses, walk, n: 0.5),
-    "those below the cut": ("renew", "log_growth", lambda masses, walk, n: 2.0),
+    "those below the cut": ("renew", "log_growth", lambda masses, walk, n: -2.0),
 }
 
 
