@@ -1,10 +1,10 @@
 """Chebyshev moments of the records in many narrow cells of the line: one pass, any number of batches, added up.
 
-Cells are on a grid that does not depend on the data, of widths h, 2h, 4h, ...; under a channel that has kinks between
-the ends, each part between two of them has as many cells, so that no cell reaches across one.  Where more cells have records than there
-may be, pairs of them become one: moments of a cell are linear in those of its halves.  So the width at the end is the
-least at which the occupied cells are few enough, a property of the records as a whole: neither their order nor how they
-came in batches changes anything but rounding.
+Cells are on a grid that does not depend on the data, of widths h, 2h, 4h, ...; kinks of a channel cut it into parts of
+as many cells each, so that no cell reaches across one.  Where more cells have records than there may be, pairs of them
+become one: moments of a cell are linear in those of its halves.  So the width at the end is the least at which the
+occupied cells are few enough, a property of the records as a whole: neither their order nor how they came in batches
+changes anything but rounding.
 """
 
 from math import floor, isfinite
@@ -178,7 +178,7 @@ OF_HALVES = np.array([of_half(-1.0), of_half(1.0)])
 
 
 class Line(Component):
-    """The line in parts, each cut into as many cells of one width: where they begin, their rates, ends and last cell."""
+    """The line in parts, each cut into as many cells: where parts begin and end, their cells' rate and last one."""
 
 
 @sums_helper

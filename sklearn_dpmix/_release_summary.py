@@ -42,8 +42,9 @@ class ReleaseSummary:
         What made the release.  A summary goes with the noise and the bounds of one mechanism.
     width : float, optional
         Largest width of a cell of the summary, in units of the release; memory is 64 bytes a cell with records in it.
-        None: such that at most 4096 cells have records (under bounds with clamping, a 4096th of their range; a 1024th
-        of each of the three parts of what windows release).  A fit that needs narrower ones, for a kernel of narrow components, says so with the number to put here.
+        None: such that at most 4096 cells have records (under bounds with clamping, a 4096th of their range; of what
+        windows release, a 1024th of each of three parts).  A fit that needs narrower ones, for a kernel of narrow
+        components, says so with the number to put here.
 
     Attributes
     ----------
@@ -100,7 +101,7 @@ class ReleaseSummary:
             low, *inner, high = kinks.tolist()
             return Grid(low, longest / n, low, high, tuple(inner))
         width = self.mechanism.noise_scale / 1024.0 if self.width is None else self.width
-        return Grid(0.0, 2.0 ** floor(log2(width)), low, high)
+        return Grid(0.0, 2.0 ** floor(log2(width)), -np.inf, np.inf)
 
     def _check_most(self, n_cells):
         if n_cells > self._most_cells:
@@ -353,8 +354,8 @@ def check_mechanism(mechanism):
         raise TypeError(f"mechanism must be an object, got the class {name}: pass mechanism={name}(...)")
     if "normal" not in getattr(mechanism, "noised_kernels", ()) or not mechanism.is_local:
         raise ValueError(
-            "a summary takes releases of single records, by LaplaceMechanism(epsilon=1.0, bounds=(0, 1)) or "
-            "GaussianMechanism, SquareWaveMechanism or PiecewiseMechanism, got "
+            "a summary takes releases of single records under additive noise, such as LaplaceMechanism(epsilon=1.0, "
+            "bounds=(0, 1)) or GaussianMechanism, or by SquareWaveMechanism or PiecewiseMechanism, got "
             f"mechanism={mechanism!r}: fit the records themselves"
         )
     mechanism.check(1)

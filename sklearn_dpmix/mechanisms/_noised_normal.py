@@ -1,4 +1,4 @@
-"""Normal records behind a channel: the release's density g(x | μ, log σ²) and its two derivatives, at all nodes at once.
+"""Normal records behind a channel: g(x | μ, log σ²) and its two derivatives, at all nodes at once.
 
 Loops without branches and calls, which LLVM vectorises, over ``n`` nodes.  ``nodes`` has from ``x`` on the places
 (within the bounds, if noise is Laplace's and records are clamped), then two numbers for each that the mechanism looks

@@ -195,8 +195,11 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         return np.sort(middle + a * np.hstack([-half - reach, reach - half, half - reach, half + reach]), axis=1)
 
     def node_spacing(self, sd: float) -> float:
-        """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
-        return SPACING * self._one_window(1)[2] * sd
+        """Width of cells in which nodes stand for releases of normal components of this standard deviation.
+
+        The zeros of q + (p - q) Φ(t) nearest to the line are some π/√(2ε) from it where ε is large.
+        """
+        return SPACING * self._one_window(1)[2] * sd * min(1.0, 2.0 / float(np.sqrt(np.max(self.epsilon))))
 
     def near(self, places: Floats) -> Floats:
         middle, _, a, _ = self._one_window(len(places))
@@ -208,7 +211,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
     def lookup(self, places: Floats) -> Floats:
         """What ``fill_normal`` looks up at each of some releases: the ends of the window, (2 n_features, n)."""
-        middle, half, a, reach = self._one_window(len(places))
+        middle, _, a, reach = self._one_window(len(places))
         centre, (low, high) = middle + (places - middle) / a, self.bounds_for(len(places)).T[:, :, None]
         first = np.where(centre - reach > low, np.minimum(centre - reach, high), -inf)
         last = np.where(centre + reach < high, np.maximum(centre + reach, low), inf)
@@ -221,10 +224,10 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
     def moments_of(self, n: int, mean: Any, variance: Any) -> Any:
         middle, half = self._middles(len(mean))
-        v, spread, windows = (mean - middle) / half, variance / half**2, self._windows(1, len(mean))
-        (u, u_squared), slope = self._unbiased(v, v**2 + spread, *windows), 0.5 / self._share_near(*windows) / windows[1]
-        error = slope**2 * spread / (n - 1) if n > 1 else 0.0
-        return self._possible(u.ravel(), u_squared.ravel(), np.ravel(error))
+        v, spread, (epsilon, a, h) = (mean - middle) / half, variance / half**2, self._windows(1, len(mean))
+        u, u_squared = self._unbiased(v, v**2 + spread, epsilon, a, h)
+        error = spread / (2.0 * self._share_near(epsilon, a, h) * a) ** 2 / max(n - 1, 1)
+        return self._possible(u.ravel(), u_squared.ravel(), error.ravel())
 
     def _share_near(self, epsilon, a, h):
         """k, the share of the releases that is drawn around the record, and not anywhere."""

@@ -122,8 +122,8 @@ class MixingMeasure(MixtureSampler):
     those too small to hold a record are drawn anew as a whole.
 
     Normal kernels and a channel of all records alike that offers its noised normal densities (Laplace and Gaussian
-    noise, clamped or not; the windows of the square wave and the piecewise mechanism); or categorical kernels and randomised response of one ε, where the different answers are the nodes;
-    a Dirichlet process.
+    noise, clamped or not; the windows of the square wave and the piecewise mechanism); or categorical kernels and
+    randomised response of one ε, where the different answers are the nodes; a Dirichlet process.
 
     Parameters
     ----------
@@ -239,8 +239,8 @@ class MixingMeasure(MixtureSampler):
             nodes = np.array(release.nodes(width))
         else:
             reach = N_WIDTHS * sqrt(variance[0])
-            core = mechanism.reach(mean[0] - reach, mean[0] + reach)
-            nodes = np.array(self.nodes(release.nodes(width), *core, width, mechanism.kinks(1)[0]))
+            low, high = mechanism.reach(mean[0] - reach, mean[0] + reach)
+            nodes = np.array(self.nodes(release.nodes(width), low, high, width, mechanism.kinks(1)[0]))
         law, most = law_of(chart_of(kernel), n, mean, variance), max(MOST_WORK // (nodes.shape[1] * n_features), 10)
         first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
         law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
