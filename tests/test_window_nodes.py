@@ -142,7 +142,7 @@ def worst(mechanism, z, nodes, populations):
 @KINDS
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 def test_nodes_stand_for_records(kind, epsilon):
-    """To 10⁻³ of 30,000 records, for components as narrow as nodes are for; the twins are off by ten times that or more."""
+    """To 10⁻³ of 30,000 records, for components as narrow as nodes are for; the twins are off by far more."""
     mechanism, sd, n = kind(epsilon, BOUNDS), 0.15, 30_000
     z = mechanism.privatize(population(n), random_state=4)[:, 0]
     width, kinks, populations = mechanism.node_spacing(sd), mechanism.kinks(1)[0], adversaries(mechanism, sd)
