@@ -174,7 +174,7 @@ def check_composition(mechanism, kernel, mixing, sampler):
     if sampler.needs_masses and not has_masses(mixing):
         raise ValueError(
             f"sampler {who} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, and "
-            f"finite mixtures of at most {MOST_COMPONENTS} components, in any number up to there (or such prior means), "
+            f"finite mixtures of at most {MOST_COMPONENTS} components, of any number up to it (or such prior means), "
             f'got mixing={mixing!r}: use sampler="auto"'
         )
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):

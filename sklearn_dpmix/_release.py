@@ -267,7 +267,8 @@ class SummarisedRelease(Release):
         raise NotImplementedError("a summary has no records")
 
     def _known_moments(self):
-        return None
+        (mean, variance, _), n = self._spread, self.n_records
+        return self.channel.moments_of(n, mean, variance)
 
     def centre(self):
         return self._centre_of_nodes()

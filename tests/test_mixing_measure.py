@@ -16,7 +16,6 @@ from statistical import Disagreement
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix._nodes import Nodes, cell_edges, compress, gauss_rules
-from sklearn_dpmix._release import Release
 from sklearn_dpmix._vector import erfcx_positive, log_positive
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
@@ -127,10 +126,10 @@ def test_nodes_stand_for_records(mechanism):
 
     def seen(nodes):
         places = np.vstack([nodes.places, nodes.weights])
-        return _walk.Compressed(places, MixingMeasure().at_ends(value, release, places), law, False, 1.0)
+        return _walk.Compressed(places, mechanism.lookup(places[:-1]), places[:-1], law, False, 1.0)
 
-    kernel, release = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), Release(Z, mechanism)
-    values, masses = (None, value, kernel, DirichletProcess()._lower()), DirichletMasses(None)
+    kernel, masses = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), DirichletMasses(None)
+    values = None, value, kernel, DirichletProcess()._lower()
     law = _walk.law_of(NormalChart(kernel, 1), masses, n, np.zeros(1), np.ones(1))
     records, twin = Nodes(z, np.ones(n)), nodes._replace(weights=nodes.weights * 1.0)
     twin.weights[len(z) % 7] *= 1.01

@@ -309,7 +309,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             raise ValueError(
                 f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
                 f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal kernel, Laplace or "
-                "Gaussian noise of one scale, a Dirichlet process)"
+                "Gaussian noise of one scale or windows of one epsilon, a Dirichlet process)"
             )
 
     def _checked_records(self, Z):
@@ -412,7 +412,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     def _noised(self):
         """The mechanism, where it offers the densities of the kernel's records at many places of a line at once."""
         mechanism = self.mechanism_
-        is_line = self._n_features_ == 1 and mechanism is not None and mechanism.is_common
+        is_line = self._n_features_ == 1 and mechanism is not None and mechanism.n_answers is None
         return mechanism if is_line and has_noised(mechanism, self.kernel_) else None
 
     def _has_marginal(self):

@@ -310,6 +310,30 @@ class AdditiveMechanism(RecordChannel):
         unset = {name: None for name in ("epsilon", "delta", "rho") if name in params}
         return type(self)(**{**params, **unset, "scale": factor * self.noise_scale_for(n_features)})
 
+    def law(self) -> tuple[Any, ...]:
+        """What makes the releases of two mechanisms of one law, of one feature."""
+        bounds = self.bounds_for(1)
+        bounds = None if bounds is None else (*bounds[0].tolist(), bool(self.clamp))
+        return type(self), float(self.noise_scale), bounds
+
+    def lookup(self, places: Floats) -> Floats:
+        """What ``fill_normal`` looks up at each of some releases: densities given a record at either bound.
+
+        Parameters
+        ----------
+        places : ndarray of shape (n_features, n)
+
+        Returns
+        -------
+        found : ndarray of shape (2 n_features, n)
+            0 without bounds.
+        """
+        found, bounds = np.zeros((2 * len(places), places.shape[1])), self.bounds_for(len(places))
+        if bounds is not None and self.clamp:
+            apart = np.repeat(places, 2, axis=0) - bounds.reshape(-1, 1)
+            found[:] = np.exp(self.log_noise(apart, self.noise_scale_for(len(places))))
+        return found
+
     def _lower(self, *, n_records, n_features, **context):
         if not hasattr(self, "log_noise"):
             raise TypeError(

@@ -21,10 +21,14 @@ class EstimatedChannel(RecordChannel):
 
     def moments(self, Z: ArrayLike) -> Any:
         """Mean and variance of the confidential records by feature: unbiased, then moved to where they can be."""
-        lo, hi = self.bounds_for(Z.shape[1]).T
         u, u_squared = self._estimates(Z)
-        mean, spread = u.mean(axis=0), u.var(axis=0, ddof=1) / len(u) if len(u) > 1 else 0.0
-        variance = 1.0 / 12.0 if u_squared is None else u_squared.mean(axis=0) - mean**2 + spread
+        error = u.var(axis=0, ddof=1) / len(u) if len(u) > 1 else 0.0
+        return self._possible(u.mean(axis=0), None if u_squared is None else u_squared.mean(axis=0), error)
+
+    def _possible(self, mean, mean_square, error):
+        """Moments from estimates of those of u, and the variance of the mean's."""
+        lo, hi = self.bounds_for(len(mean)).T
+        variance = 1.0 / 12.0 if mean_square is None else mean_square - mean**2 + error
         mean = np.clip(mean, 0.0, 1.0)
         variance = np.clip(variance, 0.0025, np.maximum(0.0025, mean - mean**2))
         return lo + (hi - lo) * mean, (hi - lo) ** 2 * variance

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from .._compiled import compiled
-from .._typing import Array, Floats, Seed
+from .._typing import Array, Seed
 from ..privacy import gaussian_delta, gaussian_scale
 from ._additive import AdditiveMechanism
 from ._calibrated import GaussianCalibrated
@@ -89,10 +89,6 @@ class GaussianMechanism(GaussianCalibrated):
         if self.calibration == "analytic":
             return float(self.delta)
         return gaussian_delta(epsilon, rho) if rho < inf else 1.0
-
-    def folded(self, z: Floats) -> Floats:
-        """Releases that say the same of every population: these."""
-        return z
 
     def node_spacing(self, sd: float) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""

@@ -69,10 +69,10 @@ class LaplaceMechanism(LaplaceCalibrated):
         """Whether all records have one noise scale."""
         return np.size(self.noise_scale) == 1
 
-    def folded(self, z: Floats) -> Floats:
-        """Releases that say the same of every population: beyond the bounds all densities fall alike."""
-        bounds = self.bounds_for(1 if z.ndim == 1 else z.shape[1])
-        return z if bounds is None or not self.clamp else np.clip(z, *np.transpose(bounds))
+    def kinks(self, n_features: int) -> Floats:
+        """The bounds: beyond them all densities fall alike."""
+        bounds = self.bounds_for(n_features)
+        return np.empty((n_features, 0)) if bounds is None or not self.clamp else bounds
 
     def node_spacing(self, sd: float) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""

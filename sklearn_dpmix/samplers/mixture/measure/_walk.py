@@ -55,10 +55,11 @@ FEWER = 0.7  # nodes of several features, to records: else the records are the n
 
 
 class Compressed(NamedTuple):
-    """What the chains see of a release: nodes, the noise's densities there given a bound, and constants."""
+    """What the chains see of a release: nodes, what the mechanism looks up there, and constants."""
 
     nodes: np.ndarray  # (features + 1, nodes): places and weights
-    ends: np.ndarray  # (2 features, nodes)
+    lookup: np.ndarray  # (2 features, nodes)
+    near: np.ndarray  # (features, nodes): records near the places
     law: np.ndarray
     are_records: bool
     width: float  # of the cells; 0 where nothing is left out
@@ -100,14 +101,13 @@ def narrowest(kernel: Any) -> Any:
     return np.sqrt(kernel.prior_scale / gammainccinv(kernel.prior_shape, NARROWEST))
 
 
-def sweeps_a_draw(draws: Draws, nodes: Any, chart: Chart) -> float:
+def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:
     """Sweeps for one independent draw: of the slowest of the log density at five nodes, mean, variance and clusters."""
     from arviz_stats.base import array_stats
 
-    *places, weights = nodes
     start = np.cumsum(draws.n_atoms) - draws.n_atoms
-    shares = np.cumsum(weights) / weights.sum()
-    points = np.array(places)[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
+    shares = np.cumsum(seen.nodes[-1]) / seen.nodes[-1].sum()
+    points = seen.near[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
     density = draws.weights[:, None] * chart.densities(draws.theta, points)
     found = [draws.n_clusters.astype(float), *np.log(np.add.reduceat(density, start) + 1e-300).T]
     for j in range(len(points)):
@@ -131,9 +131,10 @@ class MixingMeasure(MixtureSampler):
     are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
     those too small to hold a record are drawn anew as a whole.
 
-    Normal kernels and additive noise of one scale that offers its noised normal densities (Laplace and Gaussian,
-    clamped or not); or categorical kernels and randomised response of one ε, where the different answers are the nodes;
-    a Dirichlet process, or a mixture of finite mixtures whose possible numbers of components have no gaps.
+    Normal kernels and a channel of all records alike that offers its noised normal densities (Laplace and Gaussian
+    noise, clamped or not; the windows of the square wave and the piecewise mechanism); or categorical kernels and
+    randomised response of one ε, where the different answers are the nodes; a Dirichlet process, or a mixture of finite
+    mixtures whose possible numbers of components have no gaps.
 
     Parameters
     ----------
@@ -214,7 +215,7 @@ class MixingMeasure(MixtureSampler):
     def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
         """Give a sweep as many moves as make a draw worth keeping."""
         chart, n = chart_of(kernel), seen.law[N_MOVES]
-        wanted = n * sweeps_a_draw(draws, seen.nodes, chart) / chart.worth
+        wanted = n * sweeps_a_draw(draws, seen, chart) / chart.worth
         seen.law[N_MOVES] = round(max(n, min(wanted, seen.most_moves)))
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
@@ -225,8 +226,8 @@ class MixingMeasure(MixtureSampler):
         law = law_of(chart, masses_of(values[3]), n, None, None)
         most = MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
-        ends = np.zeros((2 * release.n_features, nodes.shape[1]))
-        seen = Compressed(nodes, ends, law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
+        lookup = np.zeros((2 * release.n_features, nodes.shape[1]))
+        seen = Compressed(nodes, lookup, nodes[:-1], law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
         if self.n_moves is None:
             self.lengthen(seen, self.trial_draws(values, seen), values[2])
         return seen
@@ -238,17 +239,18 @@ class MixingMeasure(MixtureSampler):
 
     def compressed(self, values: Any, Z: Any, release: Any, width: float) -> Compressed:
         """What the chains see, with cells of this width where the population is."""
-        _, channel, kernel, mixing = values
+        (_, _, kernel, mixing), mechanism = values, release.mechanism
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         are_records = n <= FEW or n_features > 1
         if n_features > 1:
-            nodes = self.nodes_of_several(release.mechanism, kernel, Z, width)
+            nodes = self.nodes_of_several(mechanism, kernel, Z, width)
             are_records = nodes.shape[1] == n
         elif are_records:
             nodes = np.array(release.nodes(width))
         else:
             reach = N_WIDTHS * sqrt(variance[0])
-            nodes = np.array(self.nodes(release.nodes(width), mean[0] - reach, mean[0] + reach, width))
+            low, high = mechanism.reach(mean[0] - reach, mean[0] + reach)
+            nodes = np.array(self.nodes(release.nodes(width), low, high, width, mechanism.kinks(1)[0]))
         law = law_of(chart_of(kernel), masses_of(mixing), n, mean, variance)
         most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
         first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
@@ -256,15 +258,15 @@ class MixingMeasure(MixtureSampler):
         most_moves = MOST_TIMES * law[N_MOVES]
         if n_features > 1:
             most_moves = min(most_moves, MOST_WORK_OF_SEVERAL / (nodes.shape[1] * n_features))
-        ends = self.at_ends(channel, release, nodes)
-        return Compressed(nodes, ends, law, are_records, width, most_moves=most_moves)
+        lookup, near = mechanism.lookup(nodes[:-1]), mechanism.near(nodes[:-1])
+        return Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
 
-    def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float) -> Nodes:
+    def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float, kinks: Any = ()) -> Nodes:
         """Nodes for the records for which ``fine`` stands."""
         low, high = fine.places[0], fine.places[-1]
         if low == high:
             return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
-        return compress(fine, cell_edges(low, high, core_low, core_high, width))
+        return compress(fine, cell_edges(low, high, core_low, core_high, width, kinks))
 
     def nodes_of_several(self, mechanism: Any, kernel: Any, Z: Any, width: float) -> Any:
         """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those."""
@@ -272,20 +274,10 @@ class MixingMeasure(MixtureSampler):
         places, weights = z[np.argsort(z[:, 0], kind="stable")], np.ones(len(z))
         if len(z) > FEW:
             spacing = np.array([mechanism.node_spacing(sd) for sd in narrowest(kernel)])
-            found = compress_records(z, width / spacing[0] * spacing)
+            found = compress_records(z, width / spacing[0] * spacing, mechanism.kinks(z.shape[1]))
             if len(found[1]) < FEWER * len(z):
                 places, weights = found
         return np.vstack([places.T, weights])
-
-    def at_ends(self, channel: Any, release: Any, nodes: Any) -> Any:
-        """Densities of the noise at the nodes given a record at either bound of a feature, 0 without bounds."""
-        noise, n_features = float(channel.noise[0]), len(nodes) - 1
-        ends = np.zeros((2 * n_features, nodes.shape[1]))
-        for j in range(n_features):
-            for row, end in ((2 * j, channel.low[j]), (2 * j + 1, channel.high[j])):
-                if np.isfinite(end):
-                    ends[row] = np.exp(release.mechanism.log_noise(nodes[j] - end, noise))
-        return ends
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float | None:
         if seen.are_records or not seen.width:
@@ -294,7 +286,8 @@ class MixingMeasure(MixtureSampler):
         error = self.difference(values, seen, finer, draws)
         if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
             parts = [np.array(nodes) for nodes in release.narrow_nodes()]
-            one, other = (seen._replace(nodes=nodes, ends=self.at_ends(values[1], release, nodes)) for nodes in parts)
+            lookup = release.mechanism.lookup
+            one, other = (seen._replace(nodes=nodes, lookup=lookup(nodes[:-1])) for nodes in parts)
             error = max(error, self.difference(values, one, other, draws))
         return error
 
@@ -305,19 +298,21 @@ class MixingMeasure(MixtureSampler):
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
         values = np.zeros((2, len(chosen)))
         for found, nodes in zip(values, (seen, finer), strict=True):
-            walk = Walk.of(new_state(chart.n_coordinates(), 1), *nodes[:3], masses_of(mixing).value())
+            walk = Walk.of(
+                new_state(chart.n_coordinates(), 1), nodes.nodes, nodes.lookup, nodes.law, masses_of(mixing).value()
+            )
             log_likelihoods(channel, chart.value(), walk, chosen, start, draws.weights, draws.theta, found)
         return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
     def init(self, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
-        (*places, weights), (_, _, kernel, mixing) = Z.nodes, values
+        weights, (_, _, kernel, mixing) = Z.nodes[-1], values
         chart, (n, value) = chart_of(kernel), masses_of(mixing).start(int(rng.integers(1, 11)))
         state = new_state(chart.n_coordinates())
         state.mass[:n] = 1.0 / n
         chosen = rng.choice(len(weights), n, p=weights / weights.sum())
-        state.place[:n] = chart.start(np.array(places)[:, chosen], rng)
+        state.place[:n] = chart.start(Z.near[:, chosen], rng)
         state.ints[N_ATOMS] = n
         state.floats[0] = value
         return state
@@ -355,7 +350,7 @@ class MixingMeasure(MixtureSampler):
         theta, value = np.zeros((n_rows, chart.n_params())), chart.value()
         draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), theta)
         while stop != DONE:
-            walk, until = Walk.of(state, Z.nodes, Z.ends, Z.law, masses), done + n_sweeps
+            walk, until = Walk.of(state, Z.nodes, Z.lookup, Z.law, masses), done + n_sweeps
             stop = run(sampler, channel, value, walk, Z.are_records, rng, until, n_warmup, thin, draws, filled)
             write_back(walk, state)
             if stop == NO_ROOM:

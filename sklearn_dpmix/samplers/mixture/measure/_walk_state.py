@@ -82,7 +82,7 @@ class Walk(Component):
     """
 
     @classmethod
-    def of(cls, state, nodes, ends, law, masses):
+    def of(cls, state, nodes, lookup, law, masses):
         """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights."""
         (capacity, n_coordinates), size, n_features = state.place.shape, nodes.shape[1], len(nodes) - 1
         width = 1 + n_coordinates
@@ -96,7 +96,7 @@ class Walk(Component):
             "law": law,
             "masses": masses,
             "atoms": atoms.ravel(),
-            "nodes": lay_out(nodes, ends),
+            "nodes": lay_out(nodes, lookup),
             "weights": nodes[-1].copy(),
             "roots": np.sqrt(nodes[-1]),
             "tables": np.empty((3 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
@@ -117,10 +117,10 @@ class Walk(Component):
         return lower(cls, fields, frozen=False)
 
 
-def lay_out(nodes, ends):
-    """For each feature the places, and the noise's densities there given a record at either bound: one flat array."""
+def lay_out(nodes, lookup):
+    """For each feature the places, and the two numbers that the mechanism looks up there: one flat array."""
     n_features = len(nodes) - 1
-    return np.concatenate([part for j in range(n_features) for part in (nodes[j], ends[2 * j], ends[2 * j + 1])])
+    return np.concatenate([part for j in range(n_features) for part in (nodes[j], *lookup[2 * j : 2 * j + 2])])
 
 
 def write_back(walk, state):
