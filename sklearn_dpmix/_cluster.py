@@ -7,6 +7,7 @@ import numpy as np
 
 from ._compiled import entry, helper
 from ._mixture import POINTS, in_chunks, log_sum_in
+from ._thresholds import atoms_of_releases
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on
 CHUNK = 2**16  # releases classified together
@@ -89,7 +90,7 @@ def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weig
 def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None):
     """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y."""
     if has_marginal:
-        start, log_weights, theta = draws.atoms_of(draws.every(N_SCORED))
+        start, log_weights, theta = atoms_of_releases(draws, channel, draws.every(N_SCORED))
         theta = with_cache(channel, kernel, theta)
 
         def score(rows):

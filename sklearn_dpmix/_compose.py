@@ -129,7 +129,13 @@ def check_mechanism(mechanism, n_records):
 
 def check_n_records(mechanism, n_records, n):
     """A local release has one row a record."""
-    if (mechanism is None or mechanism.is_local) and n_records is not None and n_records != n:
+    if mechanism is not None and mechanism.released_above is not None:
+        if n_records is not None and n_records < n:
+            raise ValueError(
+                f"n_records={n_records}, but {n} releases appeared above released_above={mechanism.released_above!r}: "
+                "n_records counts those that did not, too; leave it out where it is unknown"
+            )
+    elif (mechanism is None or mechanism.is_local) and n_records is not None and n_records != n:
         raise ValueError(
             f"n_records={n_records}, but the release has {n} records: leave n_records out for a local mechanism"
         )
@@ -176,6 +182,11 @@ def check_composition(mechanism, kernel, mixing, sampler):
             f"sampler {who} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, and "
             f"finite mixtures of at most {MOST_COMPONENTS} components, of any number up to it (or such prior means), "
             f'got mixing={mixing!r}: use sampler="auto"'
+        )
+    if mechanism is not None and mechanism.released_above is not None and not sampler.takes_thresholds:
+        raise ValueError(
+            f"released_above={mechanism.released_above!r} needs what MixingMeasure takes (one feature, a normal kernel, "
+            f"noise of one scale, no Pitman–Yor process), got kernel={kernel!r}, mixing={mixing!r} and sampler {who}"
         )
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):
         raise ValueError(

@@ -69,6 +69,8 @@ class RecordChannel(Component):
     noised_kernels: frozenset[str] = frozenset()
     #: how many answers there are to a question; None where numbers are released
     n_answers: Any = None
+    #: public threshold: only releases above it appear; None: all do
+    released_above: Any = None
     #: whether releases are integers
     is_discrete = False
     #: kurtosis of additive noise, where it is known
@@ -134,6 +136,11 @@ class RecordChannel(Component):
     def reach(self, low: Any, high: Any) -> tuple[Any, Any]:
         """Releases between which log densities of records from ``low`` to ``high`` are no simple functions."""
         return low, high
+
+    @compiled
+    def fill_released(self, sign, mean, log_variance, out, first, second, third):
+        """Probability that a normal record's release appears (sign 1) or does not (-1), and its two derivatives."""
+        out[first] = 1.0
 
     @compiled
     def propose(self, rng, kernel, Z, i, j, theta, k):

@@ -14,6 +14,7 @@ from ..privacy import gaussian_delta, gaussian_scale
 from ._additive import AdditiveMechanism
 from ._calibrated import GaussianCalibrated
 from ._noised_normal import fill_normal_gaussian
+from ._thresholds import fill_released_gaussian
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 
@@ -42,6 +43,8 @@ class GaussianMechanism(GaussianCalibrated):
         ``guarantee()`` gives the analytic δ of the classical noise, and ``privatize`` warns.
     clamp : bool, default=True
         As in :class:`LaplaceMechanism`.
+    released_above : float, optional
+        As there; with ``clamp=False`` only, or without bounds.
 
     Raises
     ------
@@ -69,6 +72,32 @@ class GaussianMechanism(GaussianCalibrated):
     noised_kernels = frozenset({"normal"})
     piece_shape = "quadratic"
     kurtosis = 3.0
+
+    def __init__(
+        self,
+        epsilon: ArrayLike | None = None,
+        delta: float | None = None,
+        *,
+        bounds: ArrayLike | None = None,
+        query: Any = None,
+        scale: ArrayLike | None = None,
+        rho: ArrayLike | None = None,
+        calibration: str = "analytic",
+        clamp: bool = True,
+        released_above: float | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon, delta, bounds=bounds, query=query, scale=scale, rho=rho, calibration=calibration, clamp=clamp
+        )
+        self.released_above = released_above
+
+    def _check_threshold(self, n_features):
+        super()._check_threshold(n_features)
+        if self.bounds is not None and self.clamp:
+            raise ValueError(
+                f"released_above={self.released_above!r} needs clamp=False under Gaussian noise: of clamped records "
+                "the probability of being released has no closed form; LaplaceMechanism takes both"
+            )
 
     @property
     def is_common(self) -> bool:  # type: ignore[override]
@@ -158,6 +187,12 @@ class GaussianMechanism(GaussianCalibrated):
         if p == 2:
             return hi, inf, hi, self.log_noise(z - hi, sd), 0.0, 0.0
         return lo, hi, z, self.log_noise(0.0, sd), 0.0, 1.0 / (sd * sd)
+
+    @compiled
+    def fill_released(self, sign, mean, log_variance, out, first, second, third):
+        t, noise = sign * self.threshold, self.noise[0]
+        fill_released_gaussian(t, noise, sign * mean, log_variance, out, first, second, third)
+        out[second] *= sign
 
     @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):

@@ -10,6 +10,7 @@ from .._compiled import compiled
 from .._typing import Array, Floats
 from ._calibrated import LaplaceCalibrated
 from ._noised_normal import fill_normal_laplace
+from ._thresholds import fill_released_laplace
 
 
 class LaplaceMechanism(LaplaceCalibrated):
@@ -34,6 +35,9 @@ class LaplaceMechanism(LaplaceCalibrated):
     clamp : bool, default=True
         Move records outside the bounds to the bound before noise.  False: the bounds only calibrate, the guarantee is
         for records inside them.
+    released_above : float, optional
+        Only releases above this public threshold appear; of one feature.  Who was left out is then part of what
+        ``PrivateDPMixture`` infers.
 
     Raises
     ------
@@ -63,6 +67,20 @@ class LaplaceMechanism(LaplaceCalibrated):
     noised_kernels = frozenset({"normal"})
     piece_shape = "linear"
     kurtosis = 6.0
+
+    def __init__(
+        self,
+        epsilon: ArrayLike | None = None,
+        *,
+        bounds: ArrayLike | None = None,
+        query: Any = None,
+        scale: ArrayLike | None = None,
+        rho: ArrayLike | None = None,
+        clamp: bool = True,
+        released_above: float | None = None,
+    ) -> None:
+        super().__init__(epsilon, bounds=bounds, query=query, scale=scale, rho=rho, clamp=clamp)
+        self.released_above = released_above
 
     @property
     def is_common(self) -> bool:  # type: ignore[override]
@@ -128,6 +146,13 @@ class LaplaceMechanism(LaplaceCalibrated):
         if p == 1:
             return lo, peak, z, -log(2.0 * b), 1.0 / b, 0.0
         return peak, hi, z, -log(2.0 * b), -1.0 / b, 0.0
+
+    @compiled
+    def fill_released(self, sign, mean, log_variance, out, first, second, third):
+        low, high = (self.low[0], self.high[0]) if sign > 0.0 else (-self.high[0], -self.low[0])
+        t, b = sign * self.threshold, self.noise[0]
+        fill_released_laplace(t, low, high, b, sign * mean, log_variance, out, first, second, third)
+        out[second] *= sign
 
     @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):

@@ -64,6 +64,8 @@ class MixtureSampler(Component):
     keeps_records = True
     #: whether a ``ReleaseSummary`` will do in place of the release
     takes_summaries = False
+    #: whether releases may appear above a threshold only (``released_above`` of a mechanism)
+    takes_thresholds = False
     #: True where noise must offer the densities of the kernel's records under it, at many places at once
     needs_noised_kernel = False
     #: True where weights must be shares of masses whose law is known

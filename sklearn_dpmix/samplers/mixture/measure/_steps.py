@@ -59,6 +59,7 @@ def step_two(rng, channel, chart, walk):
 def fill_geometry(chart, walk, size, k, other, density, total):
     """Gradient and metric, into ``gradient`` and ``metric``, of atom k and with ``size`` 2 of another one."""
     score, roots, gradient, metric, atoms = walk.score, walk.roots, walk.gradient, walk.metric, walk.atoms
+    signed = walk.signed
     n_nodes, width, first = walk.n_nodes, 1 + int(walk.fence[N_MOVING]), int(walk.fence[FIRST])
     n_atoms = int(walk.law[N_ATOMS])
     n = size * width
@@ -75,7 +76,7 @@ def fill_geometry(chart, walk, size, k, other, density, total):
         if e > 0:
             chart.complete_slopes(walk, to, h, e)
         for m in range(n_nodes):
-            value += score[to + m] * roots[m]
+            value += score[to + m] * signed[m]
         gradient[i] = value
     for i in range(n):
         for j in range(i + 1):

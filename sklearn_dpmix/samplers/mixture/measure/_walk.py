@@ -65,10 +65,14 @@ class Compressed(NamedTuple):
     width: float  # of the cells; 0 where nothing is left out
     wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
     most_moves: float = 0.0  # in a sweep
+    n_seen: int | None = None  # nodes before the one of records whose releases did not appear, if there is one
 
     @property
     def n_features(self):
         return len(self.nodes) - 1
+
+    def walk(self, state, masses):
+        return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen)
 
 
 #: by what mechanisms call the kernel's records
@@ -169,6 +173,7 @@ class MixingMeasure(MixtureSampler):
     needs_masses = True
     keeps_records = False
     takes_summaries = True
+    takes_thresholds = True
 
     def __init__(self, n_moves: int | None = None) -> None:
         self.n_moves = n_moves
@@ -259,7 +264,23 @@ class MixingMeasure(MixtureSampler):
         if n_features > 1:
             most_moves = min(most_moves, MOST_WORK_OF_SEVERAL / (nodes.shape[1] * n_features))
         lookup, near = mechanism.lookup(nodes[:-1]), mechanism.near(nodes[:-1])
-        return Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
+        seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
+        return self.with_threshold(seen, release)
+
+    def with_threshold(self, seen: Compressed, release: Any) -> Compressed:
+        """With a node for the records whose releases did not appear, where there is a threshold.
+
+        Of n releases f(z)/R(P) each is the likelihood, R the probability that one appears; where N records are known to
+        be behind them it is f(z) each, and (1 - R)^(N - n).
+        """
+        if release.mechanism.released_above is None:
+            return seen
+        n, n_all = release.n_records, release.n_all
+        node = (1.0, -float(n)) if n_all is None else (-1.0, float(n_all - n))
+        law = seen.law.copy()
+        law[N_RECORDS] = n + node[1]
+        nodes, lookup = np.column_stack([seen.nodes, node]), np.column_stack([seen.lookup, np.zeros(len(seen.lookup))])
+        return seen._replace(nodes=nodes, lookup=lookup, law=law, n_seen=nodes.shape[1] - 1)
 
     def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float, kinks: Any = ()) -> Nodes:
         """Nodes for the records for which ``fine`` stands."""
@@ -287,7 +308,8 @@ class MixingMeasure(MixtureSampler):
         if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
             parts = [np.array(nodes) for nodes in release.narrow_nodes()]
             lookup = release.mechanism.lookup
-            one, other = (seen._replace(nodes=nodes, lookup=lookup(nodes[:-1])) for nodes in parts)
+            parts = [seen._replace(nodes=nodes, lookup=lookup(nodes[:-1])) for nodes in parts]
+            one, other = (self.with_threshold(part, release) for part in parts)
             error = max(error, self.difference(values, one, other, draws))
         return error
 
@@ -298,16 +320,14 @@ class MixingMeasure(MixtureSampler):
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
         values = np.zeros((2, len(chosen)))
         for found, nodes in zip(values, (seen, finer), strict=True):
-            walk = Walk.of(
-                new_state(chart.n_coordinates(), 1), nodes.nodes, nodes.lookup, nodes.law, masses_of(mixing).value()
-            )
+            walk = nodes.walk(new_state(chart.n_coordinates(), 1), masses_of(mixing).value())
             log_likelihoods(channel, chart.value(), walk, chosen, start, draws.weights, draws.theta, found)
         return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
     def init(self, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
-        weights, (_, _, kernel, mixing) = Z.nodes[-1], values
+        weights, (_, _, kernel, mixing) = Z.nodes[-1, : Z.n_seen], values
         chart, (n, value) = chart_of(kernel), masses_of(mixing).start(int(rng.integers(1, 11)))
         state = new_state(chart.n_coordinates())
         state.mass[:n] = 1.0 / n
@@ -350,7 +370,7 @@ class MixingMeasure(MixtureSampler):
         theta, value = np.zeros((n_rows, chart.n_params())), chart.value()
         draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), theta)
         while stop != DONE:
-            walk, until = Walk.of(state, Z.nodes, Z.lookup, Z.law, masses), done + n_sweeps
+            walk, until = Z.walk(state, masses), done + n_sweeps
             stop = run(sampler, channel, value, walk, Z.are_records, rng, until, n_warmup, thin, draws, filled)
             write_back(walk, state)
             if stop == NO_ROOM:

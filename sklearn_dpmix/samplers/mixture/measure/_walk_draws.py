@@ -69,7 +69,7 @@ def g_of(walk, k, m):
 def n_expected(walk, k):
     """Expected number of records of an atom."""
     weights, mix, tables, g, value = walk.weights, walk.mix, walk.tables, row(walk, number(walk, k)), 0.0
-    for m in range(walk.n_nodes):
+    for m in range(walk.n_seen):
         value += weights[m] * tables[g + m] / mix[m]
     return mass_of(walk, k) * value
 
@@ -84,7 +84,7 @@ def draw_occupied(rng, walk, are_records):
     points fall on nodes; one at a node of ω records meets a record already hit with the chance of ω even ones, and what
     is computed so is a polynomial in such sums over records as nodes give exactly.
     """
-    n_nodes, n, weights, marks = walk.n_nodes, n_all(walk), walk.weights, walk.marks
+    n_nodes, n, weights, marks = walk.n_seen, n_all(walk), walk.weights, walk.marks
     for k in range(n):
         marks[k] = 0.0
     if are_records:

@@ -82,8 +82,12 @@ class Walk(Component):
     """
 
     @classmethod
-    def of(cls, state, nodes, lookup, law, masses):
-        """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights."""
+    def of(cls, state, nodes, lookup, law, masses, n_seen=None):
+        """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights.
+
+        After the first ``n_seen``, or all, there is one for records whose releases did not appear: its place is 1 where
+        it has the probability that one appears, and a negative weight; else -1.
+        """
         (capacity, n_coordinates), size, n_features = state.place.shape, nodes.shape[1], len(nodes) - 1
         width = 1 + n_coordinates
         n_rows = width if n_features == 1 else width + n_features
@@ -98,7 +102,8 @@ class Walk(Component):
             "atoms": atoms.ravel(),
             "nodes": lay_out(nodes, lookup),
             "weights": nodes[-1].copy(),
-            "roots": np.sqrt(nodes[-1]),
+            "roots": np.sqrt(np.abs(nodes[-1])),
+            "signed": np.sign(nodes[-1]) * np.sqrt(np.abs(nodes[-1])),
             "tables": np.empty((3 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
             "mix": np.empty(size),  # Σ J g over all atoms
             "trial": np.empty(size),  # that of a proposal
@@ -109,6 +114,7 @@ class Walk(Component):
             "fence": np.zeros(6),
             "marks": np.zeros(2 * capacity),
             "n_nodes": np.int64(size),
+            "n_seen": np.int64(size if n_seen is None else n_seen),
             "width": np.int64(width),
             "n_rows": np.int64(n_rows),
             "capacity": np.int64(capacity),
