@@ -185,7 +185,7 @@ def check_composition(mechanism, kernel, mixing, sampler):
         )
     if mechanism is not None and mechanism.released_above is not None and not sampler.takes_thresholds:
         raise ValueError(
-            f"released_above={mechanism.released_above!r} needs what MixingMeasure takes (one feature, a normal kernel, "
+            f"released_above={mechanism.released_above!r} needs what MixingMeasure takes (one feature, normal kernel, "
             f"noise of one scale, no Pitman–Yor process), got kernel={kernel!r}, mixing={mixing!r} and sampler {who}"
         )
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):

@@ -183,7 +183,8 @@ class AdditiveMechanism(RecordChannel):
         """
         X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=type(self).__name__)
         refuse_seed(secure, random_state)
-        self.check(X.shape[1])
+        if self.released_above is not None:
+            self._check_threshold(X.shape[1])
         if secure and self.secure_noise is None:
             raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
         value = self._value(X)

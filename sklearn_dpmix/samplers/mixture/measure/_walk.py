@@ -71,6 +71,11 @@ class Compressed(NamedTuple):
     def n_features(self):
         return len(self.nodes) - 1
 
+    @property
+    def weights(self):
+        """Of nodes that stand for records."""
+        return self.nodes[-1, : self.n_seen]
+
     def walk(self, state, masses):
         return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen)
 
@@ -110,7 +115,7 @@ def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:
     from arviz_stats.base import array_stats
 
     start = np.cumsum(draws.n_atoms) - draws.n_atoms
-    shares = np.cumsum(seen.nodes[-1]) / seen.nodes[-1].sum()
+    shares = np.cumsum(seen.weights) / seen.weights.sum()
     points = seen.near[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
     density = draws.weights[:, None] * chart.densities(draws.theta, points)
     found = [draws.n_clusters.astype(float), *np.log(np.add.reduceat(density, start) + 1e-300).T]
@@ -327,7 +332,7 @@ class MixingMeasure(MixtureSampler):
     # --- chains ------------------------------------------------------------------------------------------------------
 
     def init(self, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
-        weights, (_, _, kernel, mixing) = Z.nodes[-1, : Z.n_seen], values
+        weights, (_, _, kernel, mixing) = Z.weights, values
         chart, (n, value) = chart_of(kernel), masses_of(mixing).start(int(rng.integers(1, 11)))
         state = new_state(chart.n_coordinates())
         state.mass[:n] = 1.0 / n
