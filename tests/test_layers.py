@@ -27,7 +27,7 @@ LAYERS = {
     "mixings": {"_compiled", "_numeric", "_vector"},
     "_linear": {"_compiled"},
     "_nodes": set(),
-    "_nodes_of_several": set(),
+    "_nodes_of_several": {"_nodes"},
     "_fine_cells": {"_compiled", "_nodes"},
     "models": {"_beta", "_compiled", "_linear", "_numeric", "_parameters"},
     "queries": {"_parameters", "_random", "models", "privacy"},

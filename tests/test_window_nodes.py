@@ -163,10 +163,10 @@ def test_nodes_stand_for_records(kind, epsilon):
 
 def test_boxes_end_at_kinks():
     """Of several features, records of one box are on one side of each kink; the twin has boxes across."""
-    mechanism, n = SquareWaveMechanism(4.0, [BOUNDS, (0, 1)]), 20_000
+    mechanism, n = SquareWaveMechanism(4.0, [BOUNDS, (0, 1)]), 3000
     X = np.hstack([population(n), np.random.default_rng(1).beta(5, 2, (n, 1))])
     Z, kinks = mechanism.privatize(X, random_state=2), mechanism.kinks(2)
-    widths, truth = np.array([0.4, 0.08]), None
+    widths = np.array([1.0, 0.2])
     for use, is_right in ((kinks, True), (None, False)):
         places, weights = compress_records(Z, widths, use)
         assert weights.sum() == pytest.approx(n)
