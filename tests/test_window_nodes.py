@@ -283,3 +283,26 @@ def test_a_walk_that_forgets_clamping_does_not():
 def test_laplace_noise_has_the_kinks_of_its_bounds():
     assert LaplaceMechanism(1.0, bounds=BOUNDS).kinks(1).tolist() == [list(BOUNDS)]
     assert LaplaceMechanism(1.0, bounds=BOUNDS, clamp=False).kinks(2).shape == (2, 0)
+
+
+def two_features(sampler, thin):
+    mechanism, rng = SquareWaveMechanism(8.0), np.random.default_rng(0)
+    X = np.vstack([rng.normal(0.3, 0.12, (100, 2)), rng.normal((0.8, 0.7), 0.15, (100, 2))])
+    model = PrivateDPMixture(
+        mechanism,
+        kernel=NormalKernel(0.5, 0.3, 3.0, 0.1),
+        sampler=sampler,
+        n_warmup=300,
+        n_draws=2500,
+        thin=thin,
+        random_state=0,
+    ).fit(mechanism.privatize(X, random_state=1))
+    points = np.array([[0.2, 0.3], [0.5, 0.5], [0.8, 0.7], [1.05, 0.2]])
+    k = model.n_clusters_draws_[..., None]
+    return np.concatenate([k, model.moment_draws()[0], np.log(model.density_draws(points))], axis=-1)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_the_walk_agrees_in_two_features():
+    assert_means_agree(two_features("mixing_measure", 1), two_features("interweaved", 10), min_ess=500)
