@@ -161,6 +161,7 @@ def test_nodes_stand_for_records(kind, epsilon):
     assert worst(mechanism, z, wide, populations) > 1e-2
 
 
+@pytest.mark.slow
 def test_boxes_end_at_kinks():
     """Of several features, records of one box are on one side of each kink; the twin has boxes across."""
     mechanism, n = SquareWaveMechanism(4.0, [BOUNDS, (0, 1)]), 3000
