@@ -1,6 +1,6 @@
 """The square wave on two populations, as in Li et al. (2020): our posterior mean against their EM with smoothing.
 
-``python -m benchmarks.ldp [n_releases] [--em] [population epsilon n]`` prints a row for each population, ε and n:
+``python -m benchmarks.ldp [n_releases] [--em] [population [epsilon n]]`` prints a row for each population, ε and n:
 means over releases, with standard errors, of the Wasserstein distance (the area between the distribution functions) and
 of Kolmogorov's (the largest gap) of each method; of the share of Wasserstein distances that are smaller with ours; how
 often our 90 % intervals of the distribution function hold it, at the true deciles; the worst R-hat and the fewest
@@ -25,6 +25,7 @@ N_BUCKETS = 1024  # theirs, of records and of releases
 EDGES = np.linspace(0.0, 1.0, N_BUCKETS + 1)
 DECILES = np.linspace(0.1, 0.9, 9)
 MINUTES = 1440
+LENGTH = {"n_warmup": 500, "n_draws": 700}
 
 
 class Beta:
@@ -135,11 +136,12 @@ def figure(values, digits=4):
 def main():
     arguments = [word for word in sys.argv[1:] if word != "--em"]
     n_releases, with_em = int(arguments[0]) if arguments else 10, "--em" in sys.argv
-    cells = [(name, epsilon, n) for name in POPULATIONS for epsilon in LOSSES for n in SIZES]
-    if len(arguments) > 1:
+    names = arguments[1:2] or list(POPULATIONS)
+    cells = [(name, epsilon, n) for name in names for epsilon in LOSSES for n in SIZES]
+    if len(arguments) > 2:
         cells = [(arguments[1], float(arguments[2]), int(float(arguments[3])))]
     for name, epsilon, n in cells:
-        rows = list(compare(POPULATIONS[name](), epsilon, n, n_releases, with_em, n_chains=2))
+        rows = list(compare(POPULATIONS[name](), epsilon, n, n_releases, with_em, n_chains=2, **LENGTH))
         by = {key: np.array([row[key] for row in rows]) for key in rows[0]}
         methods = [key for key in ("em", "smoothed", "ours") if key in by]
         line = [name, f"{epsilon:g}", f"{n:.0e}", *(figure(1e3 * by[key][:, 0], 2) for key in methods)]

@@ -161,12 +161,13 @@ def test_nodes_stand_for_records(kind, epsilon):
     assert worst(mechanism, z, wide, populations) > 1e-2
 
 
+@pytest.mark.slow
 def test_boxes_end_at_kinks():
     """Of several features, records of one box are on one side of each kink; the twin has boxes across."""
-    mechanism, n = SquareWaveMechanism(4.0, [BOUNDS, (0, 1)]), 20_000
+    mechanism, n = SquareWaveMechanism(4.0, [BOUNDS, (0, 1)]), 3000
     X = np.hstack([population(n), np.random.default_rng(1).beta(5, 2, (n, 1))])
     Z, kinks = mechanism.privatize(X, random_state=2), mechanism.kinks(2)
-    widths, truth = np.array([0.4, 0.08]), None
+    widths = np.array([1.0, 0.2])
     for use, is_right in ((kinks, True), (None, False)):
         places, weights = compress_records(Z, widths, use)
         assert weights.sum() == pytest.approx(n)
@@ -283,3 +284,26 @@ def test_a_walk_that_forgets_clamping_does_not():
 def test_laplace_noise_has_the_kinks_of_its_bounds():
     assert LaplaceMechanism(1.0, bounds=BOUNDS).kinks(1).tolist() == [list(BOUNDS)]
     assert LaplaceMechanism(1.0, bounds=BOUNDS, clamp=False).kinks(2).shape == (2, 0)
+
+
+def two_features(sampler, thin):
+    mechanism, rng = SquareWaveMechanism(8.0), np.random.default_rng(0)
+    X = np.vstack([rng.normal(0.3, 0.12, (100, 2)), rng.normal((0.8, 0.7), 0.15, (100, 2))])
+    model = PrivateDPMixture(
+        mechanism,
+        kernel=NormalKernel(0.5, 0.3, 3.0, 0.1),
+        sampler=sampler,
+        n_warmup=300,
+        n_draws=2500,
+        thin=thin,
+        random_state=0,
+    ).fit(mechanism.privatize(X, random_state=1))
+    points = np.array([[0.2, 0.3], [0.5, 0.5], [0.8, 0.7], [1.05, 0.2]])
+    k = model.n_clusters_draws_[..., None]
+    return np.concatenate([k, model.moment_draws()[0], np.log(model.density_draws(points))], axis=-1)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_the_walk_agrees_in_two_features():
+    assert_means_agree(two_features("mixing_measure", 1), two_features("interweaved", 10), min_ess=500)

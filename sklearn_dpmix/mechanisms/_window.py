@@ -227,7 +227,17 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         v, spread, (epsilon, a, h) = (mean - middle) / half, variance / half**2, self._windows(1, len(mean))
         u, u_squared = self._unbiased(v, v**2 + spread, epsilon, a, h)
         error = spread / (2.0 * self._share_near(epsilon, a, h) * a) ** 2 / max(n - 1, 1)
-        return self._possible(u.ravel(), u_squared.ravel(), error.ravel())
+        return self._possible(n, u.ravel(), u_squared.ravel(), error.ravel())
+
+    def _noise_error(self, mean, n):
+        """Of the mean of (v² - 2 a t v)/(k a²), v uniform about c = a t with probability k, else on all of the line."""
+        epsilon, a, h = self._windows(np.size(self.epsilon), len(mean))
+        k, c = self._share_near(epsilon, a, h), a * (2.0 * mean - 1.0)
+        first, second = k * c, k * (c**2 + h**2 / 3.0) + (1.0 - k) * (a + h) ** 2 / 3.0
+        third, fourth = k * (c**3 + c * h**2), k * (c**4 + 2.0 * (c * h) ** 2 + h**4 / 5.0)
+        fourth += (1.0 - k) * (a + h) ** 4 / 5.0
+        spread = fourth - second**2 - 4.0 * c * (third - first * second) + 4.0 * c**2 * (second - first**2)
+        return 0.25 * np.sqrt(np.mean(spread / (k * a**2) ** 2, axis=0) / n)
 
     def _share_near(self, epsilon, a, h):
         """k, the share of the releases that is drawn around the record, and not anywhere."""
