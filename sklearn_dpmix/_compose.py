@@ -11,6 +11,8 @@ from .kernels import (
 )
 from .mechanisms import RecordChannel
 from .mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
+from .mixings._dirichlet import MOST_CONCENTRATION
+from .mixings._finite import MOST_COMPONENTS
 from .samplers import (
     Auto,
     Cells,
@@ -28,7 +30,7 @@ from .samplers import (
     Slice,
     Surrogate,
 )
-from .samplers.mixture._auto import has_conditional, has_marginal, has_noised, is_gamma_process
+from .samplers.mixture._auto import has_conditional, has_marginal, has_masses, has_noised
 
 KERNELS = {
     "beta": BetaKernel,
@@ -127,7 +129,13 @@ def check_mechanism(mechanism, n_records):
 
 def check_n_records(mechanism, n_records, n):
     """A local release has one row a record."""
-    if (mechanism is None or mechanism.is_local) and n_records is not None and n_records != n:
+    if mechanism is not None and mechanism.released_above is not None:
+        if n_records is not None and n_records < n:
+            raise ValueError(
+                f"n_records={n_records}, but {n} releases appeared above released_above={mechanism.released_above!r}: "
+                "n_records counts those that did not, too; leave it out where it is unknown"
+            )
+    elif (mechanism is None or mechanism.is_local) and n_records is not None and n_records != n:
         raise ValueError(
             f"n_records={n_records}, but the release has {n} records: leave n_records out for a local mechanism"
         )
@@ -169,10 +177,16 @@ def check_composition(mechanism, kernel, mixing, sampler):
             f"mechanism={mechanism!r} does not offer for {type(kernel).__name__}, or not where records have noise of "
             'their own: use sampler="auto"'
         )
-    if sampler.needs_gamma_process and not is_gamma_process(mixing):
+    if sampler.needs_masses and not has_masses(mixing):
         raise ValueError(
-            f"sampler {who} walks over Dirichlet processes of a concentration of at most {sampler.max_concentration:g} "
-            f'(or such a prior mean of it), got mixing={mixing!r}: use sampler="auto"'
+            f"sampler {who} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, and "
+            f"finite mixtures of at most {MOST_COMPONENTS} components, of any number up to it (or such prior means), "
+            f'got mixing={mixing!r}: use sampler="auto"'
+        )
+    if mechanism is not None and mechanism.released_above is not None and not sampler.takes_thresholds:
+        raise ValueError(
+            f"released_above={mechanism.released_above!r} needs what MixingMeasure takes (one feature, normal kernel, "
+            f"noise of one scale, no Pitman–Yor process), got kernel={kernel!r}, mixing={mixing!r} and sampler {who}"
         )
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):
         raise ValueError(

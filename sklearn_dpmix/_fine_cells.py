@@ -1,12 +1,13 @@
 """Chebyshev moments of the records in many narrow cells of the line: one pass, any number of batches, added up.
 
-Cells are on a grid that does not depend on the data, of widths h, 2h, 4h, ...  Where more cells have records than there
-may be, pairs of them become one: moments of a cell are linear in those of its halves.  So the width at the end is the
-least at which the occupied cells are few enough, a property of the records as a whole: neither their order nor how they
-came in batches changes anything but rounding.
+Cells are on a grid that does not depend on the data, of widths h, 2h, 4h, ...; kinks of a channel cut it into parts of
+as many cells each, so that no cell reaches across one.  Where more cells have records than there may be, pairs of them
+become one: moments of a cell are linear in those of its halves.  So the width at the end is the least at which the
+occupied cells are few enough, a property of the records as a whole: neither their order nor how they came in batches
+changes anything but rounding.
 """
 
-from math import floor
+from math import floor, isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -21,12 +22,25 @@ FARTHEST = 2.0**50  # cells from the origin
 
 
 class Grid(NamedTuple):
-    """Where cells begin, their width, and the ends beyond which records count as being at the ends."""
+    """Where cells begin, their width, and the ends beyond which records count as being at the ends.
+
+    With kinks between the ends, the width is that in the longest part.
+    """
 
     origin: float
     width: float
     low: float
     high: float
+    kinks: tuple[float, ...] = ()
+
+    def parts(self):
+        """(Where each part begins, the width of its cells, where it ends, how many cells each part has)."""
+        if not isfinite(self.high):
+            return np.array([self.origin]), np.array([self.width]), np.array([np.inf]), 0
+        ends = np.array([self.low, *self.kinks, self.high])
+        lengths = np.diff(ends)
+        n = round(lengths.max() / self.width)
+        return ends[:-1], lengths / n, ends[1:], n
 
 
 class Sums(NamedTuple):
@@ -83,11 +97,10 @@ class FineCells(NamedTuple):
 
     def line(self):
         """The grid as compiled code sees it."""
-        grid = self.grid
-        is_bounded = np.isfinite(grid.high)  # rounding must not put a record beyond the last cell
-        last = round((grid.high - grid.origin) / grid.width) - 1 if is_bounded else -EMPTY
-        fields = {"origin": grid.origin, "rate": 1.0 / grid.width, "low": grid.low, "high": grid.high}
-        return lower(Line, {name: float(field) for name, field in fields.items()} | {"last": np.int64(last)})
+        starts, widths, ends, n = self.grid.parts()
+        last = n - 1 if n else -EMPTY  # rounding must not put a record beyond the last cell
+        fields = {"starts": starts, "rates": 1.0 / widths, "ends": ends, "n_each": np.int64(n), "last": np.int64(last)}
+        return lower(Line, fields | {"low": float(self.grid.low), "high": float(self.grid.high)})
 
     def table(self, most):
         """The cells in a table with room for twice as many as there may be, each in the row of its key's last bits."""
@@ -140,7 +153,9 @@ class FineCells(NamedTuple):
     def nodes(self):
         """The rules of all cells, and the ends where records are."""
         grid, (places, weights) = self.grid, gauss_rules(self.moments)
-        places = grid.origin + grid.width * (self.keys[:, None] + 0.5 * (places + 1.0))
+        starts, widths, _, n = grid.parts()
+        part, cell = np.divmod(self.keys, n) if n else (np.zeros_like(self.keys), self.keys)
+        places = starts[part, None] + widths[part, None] * (cell[:, None] + 0.5 * (places + 1.0))
         is_node, is_end = weights > 0.0, self.at_ends > 0
         ends = np.array([grid.low, grid.high])
         places = np.append(np.clip(places[is_node], *ends), ends[is_end])
@@ -163,13 +178,13 @@ OF_HALVES = np.array([of_half(-1.0), of_half(1.0)])
 
 
 class Line(Component):
-    """The line, cut into cells of one width: where they begin, their rate, the ends and the last cell before them."""
+    """The line in parts, each cut into as many cells: where parts begin and end, their cells' rate and last one."""
 
 
 @sums_helper
 def add_until_full(line, z, shift, keys, moments, at_ends, room, found):
     """Add records to their cells up to one that needs a new cell where there is no room; return how many."""
-    origin, rate, low, high, last = line.origin, line.rate, line.low, line.high, line.last
+    low, high, last = line.low, line.high, line.last
     mask = keys.size - 1
     total, squares, least, largest, n = 0.0, 0.0, found[2], found[3], z.size
     for i in range(z.size):
@@ -179,8 +194,12 @@ def add_until_full(line, z, shift, keys, moments, at_ends, room, found):
         elif x >= high:
             at_ends[1] += 1.0
         else:
-            distance = (x - origin) * rate
-            key = min(floor(distance), last)
+            part = 0
+            while x >= line.ends[part]:
+                part += 1
+            distance = (x - line.starts[part]) * line.rates[part]
+            cell = min(floor(distance), last)
+            key = cell + part * line.n_each
             row = key & mask
             while keys[row] != key and keys[row] != EMPTY:
                 row = (row + 1) & mask
@@ -190,7 +209,7 @@ def add_until_full(line, z, shift, keys, moments, at_ends, room, found):
                     break
                 room -= 1
                 keys[row] = key
-            now = 2.0 * (distance - key) - 1.0
+            now = 2.0 * (distance - cell) - 1.0
             before, twice, of_cell = 1.0, 2.0 * now, moments[row]
             of_cell[0] += 1.0
             for p in range(1, N_MOMENTS):

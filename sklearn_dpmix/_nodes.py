@@ -10,6 +10,7 @@ which falls geometrically.  A rule needs Chebyshev moments only, which add up ov
 records go into many narrow cells first (``_fine_cells``), and the rules of those, a few thousand nodes, into wide ones.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +27,15 @@ class Nodes(NamedTuple):
     weights: np.ndarray
 
 
-def cell_edges(low, high, core_low, core_high, width):
-    """Edges of cells from ``low`` to ``high``: of this width in the core, growing beyond it."""
+def cell_edges(low, high, core_low, core_high, width, kinks=()):
+    """Edges of cells from ``low`` to ``high``: of this width in the core, growing beyond it; kinks are edges."""
+    ends = [low, *(kink for kink in kinks if low < kink < high), high]
+    parts = [edges_between(*pair, core_low, core_high, width) for pair in pairwise(ends)]
+    return np.concatenate([*(part[:-1] for part in parts[:-1]), parts[-1]])
+
+
+def edges_between(low, high, core_low, core_high, width):
+    """The same without a kink."""
     core_low, core_high = max(low, core_low), min(high, core_high)
     if not core_high > core_low:
         core_low, core_high = low, high

@@ -10,29 +10,34 @@ from itertools import product
 
 import numpy as np
 
+from ._nodes import cell_edges
+
 DEGREES = {1: 15, 2: 9, 3: 5}  # of the moments that are kept, by the number of features that vary in a box
 LEAST_DEGREE = 4  # of more features
 TOLERANCE = 1e-13  # relative, of a singular value that is taken for zero
 LEAST_CHANGE = 1e-9  # relative, of a weight that a change may make vanish
 
 
-def compress_records(records, widths):
+def compress_records(records, widths, kinks=None):
     """Rows of some records, and weights, for boxes of these widths.
 
     Parameters
     ----------
     records : ndarray of shape (n_records, n_features)
     widths : ndarray of shape (n_features,)
+    kinks : sequence of n_features arrays, optional
+        Places that no box reaches across.
 
     Returns
     -------
     places : ndarray of shape (n_nodes, n_features)
     weights : ndarray of shape (n_nodes,), positive; they sum to the number of records
     """
-    low, high = records.min(axis=0), records.max(axis=0)
-    n_boxes = np.maximum(np.ceil((high - low) / widths), 1.0)
-    box = np.minimum(np.floor((records - low) * n_boxes / np.where(high > low, high - low, 1.0)), n_boxes - 1)
-    box = np.where(records == low, -1.0, np.where(records == high, n_boxes, box))
+    box = np.empty(records.shape)
+    for j, (z, width) in enumerate(zip(records.T, widths, strict=True)):
+        low, high = z.min(), z.max()
+        edges = cell_edges(low, high, low, high, width, () if kinks is None else kinks[j])
+        box[:, j] = np.where(z == low, -1, np.where(z == high, len(edges), np.searchsorted(edges, z, side="right")))
     _, box = np.unique(box, axis=0, return_inverse=True)
     order = np.argsort(box.ravel(), kind="stable")
     weights = np.ones(len(records))

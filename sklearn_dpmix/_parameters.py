@@ -149,6 +149,15 @@ def one_a_record(name, value, n_records):
     return np.broadcast_to(array, (n_records,))
 
 
+def refuse_threshold(mechanism, who):
+    """Raise ValueError where only releases above a threshold appear, which the model does not know of."""
+    if getattr(mechanism, "released_above", None) is not None:
+        raise ValueError(
+            f"{who} takes releases of all records, got released_above={mechanism.released_above!r}: use "
+            "PrivateDPMixture, which infers who was left out"
+        )
+
+
 def check_one_each(Z, X):
     """Raise ValueError unless there is a release for each record."""
     if Z.shape != X.shape:

@@ -4,6 +4,7 @@ import numpy as np
 
 from ._cluster import mean_marginal, with_cache
 from ._mixture import in_chunks, mixture_sample
+from ._thresholds import atoms_of_releases
 from .mechanisms import AdditiveMechanism
 from .mechanisms._additive import _log_density
 
@@ -16,7 +17,7 @@ def mixture_log_likelihood(draws, channel, kernel, Z, chosen, n_jobs=None):
     All atoms of a draw count, those without records included; the last one stands for what is left of the unseen part
     (a mass of at most ``LEFTOVER``).
     """
-    start, log_weights, theta = draws.atoms_of(chosen)
+    start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
     theta = with_cache(channel, kernel, theta)
     table = np.empty((len(chosen), len(Z)))
 

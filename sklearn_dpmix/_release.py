@@ -18,8 +18,9 @@ NARROWEST = 2.0**-16  # of a release's range: narrower cells are not made
 class Release:
     """Privatised records and the mechanism that made them (None: the records themselves)."""
 
-    def __init__(self, Z, mechanism):
+    def __init__(self, Z, mechanism, n_all=None):
         self.Z = Z
+        self.n_all = n_all  # records, with those whose releases did not appear; None: unknown, or all appeared
         self.mechanism = mechanism
         self.channel = NoNoise() if mechanism is None else mechanism
         self.n_features = self.channel.n_features(Z.shape[1])
@@ -100,8 +101,9 @@ class Release:
         is much larger than the spread of the records, a difference of two variances hardly tells what that spread is,
         and half of the time a prior made from it would be sure of far too small a one.  It is kept above a thousandth
         of the release's own and, given bounds, between (range/20)² and (range/2)²; the mean is moved into the bounds.
-        Where the release does not vary (one record, constant records), its own variance is taken to be the noise's,
-        or 1 without noise.
+        Of releases above a threshold the variance has the square of their mean's distance from it added, since the
+        population goes on below.  Where the release does not vary (one record, constant records), its own variance is
+        taken to be the noise's, or 1 without noise.
 
         Raises
         ------
@@ -118,6 +120,8 @@ class Release:
                 "records and in the mechanism"
             )
         rounding = 8.0 * np.finfo(float).eps * largest
+        if self.channel.released_above is not None:  # the population goes on below
+            variance = variance + (mean - self.channel.released_above) ** 2
         noise = self.noise_variance()
         floor = np.where(variance > rounding**2, 1e-3 * variance, noise or 1.0)
         centred = np.maximum(np.maximum(variance - noise, 0.0) + self._noise_error(), floor)
@@ -166,7 +170,7 @@ class Release:
                 f"{self.mechanism!r} releases categories, and kernel {type(kernel).__name__} takes them for numbers in "
                 'that order: pass kernel="categorical" where the order means nothing'
             )
-        if self.noise_variance() > 0:
+        if self.noise_variance() > 0 and self.channel.released_above is None:
             yield from self._less_than_noise()
             yield from self._out_of_reach()
 
@@ -233,8 +237,9 @@ class Release:
 class SummarisedRelease(Release):
     """A release of which a summary is left."""
 
-    def __init__(self, summary, mechanism):
+    def __init__(self, summary, mechanism, n_all=None):
         self._summary = summary
+        self.n_all = n_all
         self.mechanism = self.channel = mechanism
         self.n_features, self.n_records = 1, summary.n_records
 
@@ -267,7 +272,8 @@ class SummarisedRelease(Release):
         raise NotImplementedError("a summary has no records")
 
     def _known_moments(self):
-        return None
+        (mean, variance, _), n = self._spread, self.n_records
+        return self.channel.moments_of(n, mean, variance)
 
     def centre(self):
         return self._centre_of_nodes()

@@ -5,7 +5,7 @@ import os
 import zipfile
 import zlib
 from copy import deepcopy
-from math import floor, isfinite, log2
+from math import ceil, floor, isfinite, log2
 from typing import Any, Self
 
 import numpy as np
@@ -33,16 +33,18 @@ class ReleaseSummary:
 
     Batches are added one by one, and summaries of parts merged, on other machines as well; the result is that of all
     records at once, to rounding, in whatever order.  ``PrivateDPMixture(mechanism).fit(summary)`` takes it in place of
-    the records.  One feature, under additive noise of one scale: ``LaplaceMechanism`` and ``GaussianMechanism``.
+    the records.  One feature, through one channel: additive noise of one scale (``LaplaceMechanism`` and
+    ``GaussianMechanism``), or windows of one ε (``SquareWaveMechanism`` and ``PiecewiseMechanism``).
 
     Parameters
     ----------
     mechanism : mechanism object
         What made the release.  A summary goes with the noise and the bounds of one mechanism.
     width : float, optional
-        Largest width of a cell of the summary, in units of the records; memory is 64 bytes a cell with records in it.
-        None: such that at most 4096 cells have records (under bounds with clamping, a 4096th of their range).  A fit
-        that needs narrower ones, for a kernel of narrow components, says so with the number to put here.
+        Largest width of a cell of the summary, in units of the release; memory is 64 bytes a cell with records in it.
+        None: such that at most 4096 cells have records (under bounds with clamping, a 4096th of their range; of what
+        windows release, a 1024th of each of three parts).  A fit that needs narrower ones, for a kernel of narrow
+        components, says so with the number to put here.
 
     Attributes
     ----------
@@ -90,13 +92,16 @@ class ReleaseSummary:
         self._sums, self._records, self._cells, self._nodes = sums, records, cells, None
 
     def _grid(self):
-        low, high = self.mechanism.folded(np.array([-np.inf, np.inf])).tolist()
-        if isfinite(high):
-            n = MOST_CELLS if self.width is None else 2.0 ** np.ceil(log2(max((high - low) / self.width, 1.0)))
-            self._check_most(n)
-            return Grid(low, (high - low) / n, low, high)
+        kinks = np.unique(self.mechanism.kinks(1))
+        if kinks.size:
+            longest = float(np.diff(kinks).max())
+            least = MOST_CELLS / (len(kinks) - 1) if self.width is None else max(longest / self.width, 1.0)
+            n = 2.0 ** (floor(log2(least)) if self.width is None else ceil(log2(least)))
+            self._check_most(n * (len(kinks) - 1))
+            low, *inner, high = kinks.tolist()
+            return Grid(low, longest / n, low, high, tuple(inner))
         width = self.mechanism.noise_scale / 1024.0 if self.width is None else self.width
-        return Grid(0.0, 2.0 ** floor(log2(width)), low, high)
+        return Grid(0.0, 2.0 ** floor(log2(width)), -np.inf, np.inf)
 
     def _check_most(self, n_cells):
         if n_cells > self._most_cells:
@@ -215,7 +220,7 @@ class ReleaseSummary:
         >>> summary = ReleaseSummary(LaplaceMechanism(epsilon=2.0, bounds=(0, 1)))
         >>> summary.check_same_mechanism(LaplaceMechanism(scale=0.5, bounds=(0, 1)))
         """
-        if law(mechanism) != law(self.mechanism):
+        if getattr(mechanism, "law", lambda: None)() != self.mechanism.law():
             raise ValueError(
                 f"this summary is of releases of {self.mechanism!r}, and {who} of {mechanism!r}: noise, bounds and "
                 "clamp must be the same"
@@ -328,7 +333,8 @@ class ReleaseSummary:
         require(np.all(np.abs(moments) <= moments[:, :1] * (1.0 + 1e-9)), "moments", "are larger than the counts")
         require_finite(records=records)
         n, factor = int(sums[0]), header["cell_width"] / grid.width
-        require(factor >= 1.0 and log2(factor) % 1.0 == 0.0, "cell_width", "is not one of this mechanism")
+        is_one = factor == 1.0 or (factor > 1.0 and not isfinite(grid.high) and log2(factor) % 1.0 == 0.0)
+        require(is_one, "cell_width", "is not one of this mechanism")
         require(len(records) == (n if n <= FEW else 0), "records", "are not as many as there are")
         require(moments[:, 0].sum() + at_ends.sum() == (0 if n <= FEW else n), "moments", "are not of all records")
         if n:
@@ -346,24 +352,18 @@ def check_mechanism(mechanism):
     if isinstance(mechanism, type):
         name = mechanism.__name__
         raise TypeError(f"mechanism must be an object, got the class {name}: pass mechanism={name}(...)")
-    if not hasattr(mechanism, "folded") or not getattr(mechanism, "is_local", False):
+    if "normal" not in getattr(mechanism, "noised_kernels", ()) or not mechanism.is_local:
         raise ValueError(
             "a summary takes releases of single records under additive noise, such as LaplaceMechanism(epsilon=1.0, "
-            f"bounds=(0, 1)) or GaussianMechanism, got mechanism={mechanism!r}: fit the records themselves"
+            "bounds=(0, 1)) or GaussianMechanism, or by SquareWaveMechanism or PiecewiseMechanism, got "
+            f"mechanism={mechanism!r}: fit the records themselves"
         )
     mechanism.check(1)
-    if not mechanism.is_common:
+    if not mechanism.has_one_law:
         raise ValueError(
             f"a summary takes noise of one scale for all records, got mechanism={mechanism!r}: fit the records "
             "themselves"
         )
-
-
-def law(mechanism):
-    """What makes the releases of two mechanisms of one law."""
-    bounds = mechanism.bounds_for(1)
-    bounds = None if bounds is None else (*bounds[0].tolist(), bool(mechanism.clamp))
-    return type(mechanism), float(mechanism.noise_scale), bounds
 
 
 def checked_batch(batch, who, mechanism):

@@ -126,12 +126,20 @@ FAMILIES |= {
             square_wave, SquareWaveMechanism, (-1.1, 2.5, 2.7), 4.0, (-1.0, 3.0), (3.0, 1.0), 2.0
         ),
     },
-    "square-wave-normal": {"three": windows(square_wave, SquareWaveMechanism, (-0.05, 0.3, 1.05), 3.0, normal=True)},
+    "square-wave-normal": {
+        "three": windows(square_wave, SquareWaveMechanism, (-0.05, 0.3, 1.05), 3.0, normal=True),
+        "four, on other bounds": windows(
+            square_wave, SquareWaveMechanism, (-1.04, -1.0, 0.4, 3.03), 5.0, (-1.0, 3.0), alpha=2.0, normal=True
+        ),
+    },
     "piecewise-beta": {
         "four": windows(piecewise, PiecewiseMechanism, (-0.08, 0.05, 0.12, 0.85), 5.0),
         "two, on other bounds": windows(piecewise, PiecewiseMechanism, (-1.5, 2.5), 4.0, (-1.0, 3.0), (3.0, 1.0), 2.0),
     },
-    "piecewise-normal": {"three": windows(piecewise, PiecewiseMechanism, (-0.08, 0.3, 1.08), 5.0, normal=True)},
+    "piecewise-normal": {
+        "three": windows(piecewise, PiecewiseMechanism, (-0.08, 0.3, 1.08), 5.0, normal=True),
+        "four": windows(piecewise, PiecewiseMechanism, (-0.55, 0.2, 0.25, 1.4), 2.0, alpha=0.5, normal=True),
+    },
     "designs": {
         "four": answers(
             (0, 0, 3, 0), [THREE], 0.3,

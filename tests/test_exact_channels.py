@@ -55,11 +55,12 @@ NIGHTLY = {
     *product(("haar-beta, Pitman-Yor",), ("conditional", "cells")),
     ("few-draws-beta, Pitman-Yor", "cells"),
     *product(("square-wave-beta",), ("neal5", "neal8")),
-    *product(("square-wave-normal",), ("neal5", "slice", "conditional", "neal8", "auto")),
+    *product(("square-wave-normal",), ("neal5", "slice", "conditional", "neal8", "interweaved")),
     *product(("piecewise-beta",), ("neal5", "conditional")),
     *product(("designs", "bits"), ("neal5", "slice", "neal8")),
     ("two-designs", "conditional"),
-    *product(("piecewise-normal", "two-bits"), ("auto",)),
+    *product(("piecewise-normal",), ("interweaved", "mixing_measure")),
+    ("two-bits", "auto"),
 }
 MAIN = ("few-draws-beta", "beta")  # whose wrong oracles are in the default run
 COMBINATIONS = [
@@ -79,12 +80,13 @@ COMBINATIONS = [
     ("few-draws-beta, Pitman-Yor", "cells"),
     ("categories, Pitman-Yor", "neal5"),
     *product(("square-wave-beta",), ("neal5", "neal8", "auto")),
-    *product(("square-wave-normal",), ("neal5", "slice", "conditional", "neal8", "auto")),
+    *product(("square-wave-normal",), ("neal5", "slice", "conditional", "neal8", "interweaved", "mixing_measure")),
     *product(("piecewise-beta",), ("neal5", "conditional")),
     *product(("designs",), ("neal5", "slice", "neal8", "conditional")),
     *product(("bits",), ("neal5", "slice", "neal8", "auto")),
     *product(("two-designs",), ("conditional", "mixing_measure")),
-    *product(("piecewise-normal", "two-bits"), ("auto",)),
+    *product(("piecewise-normal",), ("interweaved", "mixing_measure")),
+    ("two-bits", "auto"),
 ]
 
 
@@ -216,6 +218,15 @@ class NotClamped(SquareWaveMechanism):
         return max(centre - reach, self.low[j]), min(centre + reach, self.high[j])
 
 
+class NotClampedOnNodes(SquareWaveMechanism):
+    """The same, of the walk over mixing measures."""
+
+    noised_kernels = frozenset({"normal"})
+
+    def lookup(self, places):
+        return np.clip(super().lookup(places), *self.bounds)
+
+
 class NearAndFarAlike(PiecewiseMechanism):
     """Records are drawn from the kernel: the release says their cluster, and nothing more."""
 
@@ -256,6 +267,7 @@ class OwnBitForgotten(UnaryEncodingMechanism):
     ("family", "sampler", "twin"),
     [
         ("square-wave-normal", "neal8", NotClamped),
+        ("square-wave-normal", "mixing_measure", NotClampedOnNodes),
         ("piecewise-normal", "neal8", NearAndFarAlike),
         ("designs", "neal8", AnswersFromTheLast),
         ("bits", "neal8", OwnBitForgotten),

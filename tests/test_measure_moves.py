@@ -13,9 +13,11 @@ from scipy.stats import ks_2samp
 
 from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
-from sklearn_dpmix.mixings import DirichletProcess
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
 from sklearn_dpmix.samplers.mixture.measure import (
     _categorical_atoms,
+    _dirichlet_masses,
+    _finite_masses,
     _masses,
     _parts,
     _slides,
@@ -25,7 +27,7 @@ from sklearn_dpmix.samplers.mixture.measure import (
 )
 from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
-from sklearn_dpmix.samplers.mixture.measure._walk import law_of
+from sklearn_dpmix.samplers.mixture.measure._walk import law_of, masses_of
 from sklearn_dpmix.samplers.mixture.measure._walk_state import (
     CONCENTRATION,
     CUT,
@@ -39,7 +41,8 @@ from sklearn_dpmix.samplers.mixture.measure._walk_state import (
     refresh,
 )
 
-ALPHA, RANDOM = 1.5, (3.0, 2.0)
+FIXED, RANDOM = DirichletProcess(1.5), DirichletProcess(None, (3.0, 2.0))
+FINITE = MixtureOfFiniteMixtures(0.6, 0.25), MixtureOfFiniteMixtures(0.4, (0.0, 1.0, 3.0, 2.0))
 CUT_AT = 0.001
 N = 1600
 CATEGORIES = "categories"
@@ -85,24 +88,36 @@ def draw_places(rng, chart, n):
     return np.stack([mean, np.log(variance)], axis=2).reshape(n, chart.n_coordinates())
 
 
-def draw_walk(rng, chart, is_random):
-    """A walk of the prior, the law of the total mass tilted."""
-    alpha = rng.gamma(RANDOM[0], 1.0 / RANDOM[1]) if is_random else ALPHA
+def draw_masses(rng, mixing):
+    """Masses above the cut, dust, and what is random beside them; the law of the total is tilted."""
+    if mixing in FINITE:
+        table = np.append(0.0, mixing.prior)
+        n = rng.geometric(mixing.prior) if np.ndim(mixing.prior) == 0 else rng.choice(len(table), p=table / table.sum())
+        found = rng.gamma(mixing.concentration, size=n)
+        found *= rng.gamma(TILT, 1.0 / (TILT + 1.0)) / found.sum()
+        return found[found > CUT_AT], np.zeros(0), float(np.sum(found <= CUT_AT))
+    alpha = rng.gamma(mixing.prior[0], 1.0 / mixing.prior[1]) if mixing is RANDOM else mixing.concentration
     while True:
         found, dust = masses(rng, alpha, CUT_AT, 20.0), masses(rng, alpha, CUT_AT * np.exp(-DUST_RANGE), CUT_AT)
         total = found.sum() + dust.sum()
         if len(found) and total > 0 and rng.random() < (total * np.exp(1.0 - total)) ** TILT:
-            break
+            return found, dust, alpha
+
+
+def draw_walk(rng, chart, mixing):
+    """A walk of the prior."""
+    found, dust, value = draw_masses(rng, mixing)
     state, n_features = new_state(chart.n_coordinates()), chart.n_features
-    state.ints[:2], state.floats[0] = (len(found), len(dust)), alpha
+    state.ints[:2], state.floats[0] = (len(found), len(dust)), value
     for mass, place, values in ((state.mass, state.place, found), (state.dust_mass, state.dust_place, dust)):
         n = len(values)
         mass[:n] = rng.permutation(values)
         place[:n] = draw_places(rng, chart, n)
-    law = law_of(chart, 1, np.zeros(n_features), np.ones(n_features))
+    law_of_masses = masses_of(mixing._lower())
+    law = law_of(chart, law_of_masses, 1, np.zeros(n_features), np.ones(n_features))
     law[N_RECORDS], law[CUT] = 0.0, CUT_AT
     nodes, ends = np.zeros((n_features + 1, 1)), np.zeros((2 * n_features, 1))
-    return Walk.of(state, nodes, ends, law)
+    return Walk.of(state, nodes, ends, law, law_of_masses.value())
 
 
 def summary(walk, chart):
@@ -121,40 +136,37 @@ def summary(walk, chart):
 
 
 @cache
-def before(n_features, is_random):
+def before(n_features, mixing):
     """Summaries of draws of the prior, as any move should leave them."""
     rng, chart = np.random.default_rng(1), chart_of(n_features)
-    return np.array([summary(draw_walk(rng, chart, is_random), chart) for _ in range(N)])
+    return np.array([summary(draw_walk(rng, chart, mixing), chart) for _ in range(N)])
 
 
-def p_value(move, n_features=1, *, is_random=False, n_moves=4, seed=0):
+def p_value(move, n_features=1, *, mixing=FIXED, n_moves=4, seed=0):
     """The least p-value of two-sample tests of moved draws of the prior against others."""
     rng, chart = np.random.default_rng(seed), chart_of(n_features)
-    value, mixing = chart.value(), DirichletProcess(None, RANDOM)._lower() if is_random else None
-    after = []
+    value, after = chart.value(), []
     for _ in range(N):
-        walk = draw_walk(rng, chart, is_random)
+        walk = draw_walk(rng, chart, mixing)
         walk.tables[:] = 1.0
         for _ in range(n_moves):
             refresh(walk)
-            move(rng, Channel(), value, mixing, walk)
+            move(rng, Channel(), value, walk)
         after.append(summary(walk, chart))
-    pairs = zip(before(n_features, is_random).T, np.array(after).T, strict=True)
+    pairs = zip(before(n_features, mixing).T, np.array(after).T, strict=True)
     return min(ks_2samp(a, b).pvalue for a, b in pairs if np.ptp(a) > 0)
 
 
 MOVES = {
-    "move_mass": lambda rng, channel, chart, mixing, walk: _masses.move_mass(rng, walk),
-    "change_mass": lambda rng, channel, chart, mixing, walk: _masses.change_mass(rng, walk),
-    "bear_or_kill": lambda rng, channel, chart, mixing, walk: _masses.bear_or_kill(rng, channel, chart, walk),
-    "split_or_merge": lambda rng, channel, chart, mixing, walk: _splits.split_or_merge(
-        rng, channel, chart, walk
-    ),
-    "part_or_join": lambda rng, channel, chart, mixing, walk: _parts.part_or_join(rng, channel, chart, walk),
-    "step_one": lambda rng, channel, chart, mixing, walk: _steps.step_one(rng, channel, chart, walk),
-    "step_neighbours": lambda rng, channel, chart, mixing, walk: step_neighbours(rng, channel, chart, walk),
-    "slide": lambda rng, channel, chart, mixing, walk: _slides.slide(rng, channel, chart, walk),
-    "rescale": lambda rng, channel, chart, mixing, walk: _slides.rescale(rng, channel, chart, walk),
+    "move_mass": lambda rng, channel, chart, walk: _masses.move_mass(rng, walk),
+    "change_mass": lambda rng, channel, chart, walk: _masses.change_mass(rng, walk),
+    "bear_or_kill": lambda rng, channel, chart, walk: _masses.bear_or_kill(rng, channel, chart, walk),
+    "split_or_merge": _splits.split_or_merge,
+    "part_or_join": lambda rng, channel, chart, walk: _parts.part_or_join(rng, channel, chart, walk),
+    "step_one": lambda rng, channel, chart, walk: _steps.step_one(rng, channel, chart, walk),
+    "step_neighbours": lambda rng, channel, chart, walk: step_neighbours(rng, channel, chart, walk),
+    "slide": lambda rng, channel, chart, walk: _slides.slide(rng, channel, chart, walk),
+    "rescale": lambda rng, channel, chart, walk: _slides.rescale(rng, channel, chart, walk),
 }
 
 
@@ -166,8 +178,8 @@ OF_CHARTS = {
     "bear_or_kill": MOVES["bear_or_kill"],
     "part_or_join": MOVES["part_or_join"],
     "step_one": MOVES["step_one"],
-    "a step of two": lambda rng, channel, chart, mixing, walk: chart.step(rng, channel, walk),
-    "parts": lambda rng, channel, chart, mixing, walk: chart.part(rng, channel, walk),
+    "a step of two": lambda rng, channel, chart, walk: chart.step(rng, channel, walk),
+    "parts": lambda rng, channel, chart, walk: chart.part(rng, channel, walk),
 }
 
 
@@ -190,13 +202,60 @@ def test_moves_keep_the_prior(name, n_features):
     assert p_value(MOVES[name], n_features) > 1e-6
 
 
-def concentration(rng, channel, chart, mixing, walk):
-    _masses.move_concentration(rng, channel, chart, mixing, walk)
+def renew(rng, channel, chart, walk):
+    walk.masses.renew(rng, channel, chart, walk)
 
 
 @pytest.mark.slow
 def test_concentration_and_dust_keep_the_prior():
-    assert p_value(concentration, is_random=True) > 1e-6
+    assert p_value(renew, mixing=RANDOM) > 1e-6
+
+
+#: what masses have a part in
+OF_MASSES = {name: move for name, move in MOVES.items() if name not in ("slide", "rescale")} | {
+    "renew": renew,
+    "step_neighbours and renew": lambda rng, channel, chart, walk: (
+        step_neighbours(rng, channel, chart, walk),
+        renew(rng, channel, chart, walk),
+    ),
+    "bear_or_kill and renew": lambda rng, channel, chart, walk: (
+        _masses.bear_or_kill(rng, channel, chart, walk),
+        renew(rng, channel, chart, walk),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixing", FINITE, ids=str)
+@pytest.mark.parametrize("name", OF_MASSES)
+def test_moves_keep_the_prior_of_finite_mixtures(name, mixing):
+    assert p_value(OF_MASSES[name], mixing=mixing) > 1e-6
+
+
+@pytest.mark.slow
+def test_moves_of_categories_keep_the_prior_of_finite_mixtures():
+    assert p_value(OF_CHARTS["parts"], CATEGORIES, mixing=FINITE[0]) > 1e-6
+
+
+#: Finite masses with one term forgotten.
+FINITE_TWINS = {
+    "the number of orders": ("bear_or_kill", "log_growth", lambda masses, walk, n: -log(n + 1.0)),
+    "the power of the total": ("bear_or_kill", "power", lambda masses, walk, n: masses.gamma * n),
+    "the shape of a mass": ("change_mass", "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
+    "the shape of a step's mass": ("step_one", "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
+    "the growth of a split": ("split_or_merge", "log_growth", lambda masses, walk, n: 0.5),
+    "the growth of a part": ("part_or_join", "log_growth", lambda masses, walk, n: 0.5),
+    "those below the cut": ("renew", "log_growth", lambda masses, walk, n: -2.0),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", FINITE_TWINS)
+def test_broken_moves_of_finite_mixtures_do_not(twin, monkeypatch):
+    name, method, change = FINITE_TWINS[twin]
+    broken = plus(getattr(_finite_masses.FiniteMasses, method), change)
+    monkeypatch.setattr(_finite_masses.FiniteMasses, method, broken)
+    assert p_value(OF_MASSES[name], mixing=FINITE[0], n_moves=24) < 1e-6
 
 
 def plus(function, change):
@@ -220,7 +279,7 @@ TWINS = {
         "bear_or_kill",
         _masses,
         "log_tilt",
-        lambda total: -20.0 * log(total) + 20.0 * total,
+        lambda walk, n, total: -20.0 * log(total) + 20.0 * total,
     ),
     "the prior of a step": (
         "step_one",
@@ -241,6 +300,6 @@ def test_broken_moves_do_not(twin, monkeypatch):
 
 @pytest.mark.slow
 def test_dust_of_another_concentration_does_not(monkeypatch):
-    drawn = _masses.draw_poisson
-    monkeypatch.setattr(_masses, "draw_poisson", lambda rng, rate: drawn(rng, 1.3 * rate))
-    assert p_value(concentration, is_random=True) < 1e-6
+    drawn = _dirichlet_masses.draw_poisson
+    monkeypatch.setattr(_dirichlet_masses, "draw_poisson", lambda rng, rate: drawn(rng, 1.3 * rate))
+    assert p_value(renew, mixing=RANDOM) < 1e-6

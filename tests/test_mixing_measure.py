@@ -16,15 +16,15 @@ from statistical import Disagreement
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix._nodes import Nodes, cell_edges, compress, gauss_rules
-from sklearn_dpmix._release import Release
 from sklearn_dpmix._vector import erfcx_positive, log_positive
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
 from sklearn_dpmix.samplers.mixture.measure import _walk
-from sklearn_dpmix.samplers.mixture.measure._masses import bear_or_kill, change_mass, move_concentration, move_mass
+from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
+from sklearn_dpmix.samplers.mixture.measure._masses import bear_or_kill, change_mass, move_mass
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
 from sklearn_dpmix.samplers.mixture.measure._parts import part_or_join
 from sklearn_dpmix.samplers.mixture.measure._splits import split_or_merge
@@ -126,10 +126,11 @@ def test_nodes_stand_for_records(mechanism):
 
     def seen(nodes):
         places = np.vstack([nodes.places, nodes.weights])
-        return _walk.Compressed(places, MixingMeasure().at_ends(value, release, places), law, False, 1.0)
+        return _walk.Compressed(places, mechanism.lookup(places[:-1]), places[:-1], law, False, 1.0)
 
-    kernel, release = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), Release(Z, mechanism)
-    values, law = (None, value, kernel, None), _walk.law_of(NormalChart(kernel, 1), n, np.zeros(1), np.ones(1))
+    kernel, masses = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), DirichletMasses(None)
+    values = None, value, kernel, DirichletProcess()._lower()
+    law = _walk.law_of(NormalChart(kernel, 1), masses, n, np.zeros(1), np.ones(1))
     records, twin = Nodes(z, np.ones(n)), nodes._replace(weights=nodes.weights * 1.0)
     twin.weights[len(z) % 7] *= 1.01
     draws = []
@@ -162,7 +163,7 @@ class TwiceTheBirths(MixingMeasure):
     """Births as if the process had twice its intensity."""
 
     @compiled
-    def sweep(self, channel, chart, mixing, walk, rng):
+    def sweep(self, channel, chart, walk, rng):
         for _ in range(20):
             move_mass(rng, walk)
             change_mass(rng, walk)
@@ -173,14 +174,14 @@ class TwiceTheBirths(MixingMeasure):
             part_or_join(rng, channel, chart, walk)
             step_one(rng, channel, chart, walk)
             step_neighbours(rng, channel, chart, walk)
-        move_concentration(rng, channel, chart, mixing, walk)
+        walk.masses.renew(rng, channel, chart, walk)
 
 
 class SplitsTooOften(MixingMeasure):
     """Splits as if the process had one and a half times its intensity."""
 
     @compiled
-    def sweep(self, channel, chart, mixing, walk, rng):
+    def sweep(self, channel, chart, walk, rng):
         for _ in range(20):
             move_mass(rng, walk)
             change_mass(rng, walk)
@@ -191,7 +192,7 @@ class SplitsTooOften(MixingMeasure):
             part_or_join(rng, channel, chart, walk)
             step_one(rng, channel, chart, walk)
             step_neighbours(rng, channel, chart, walk)
-        move_concentration(rng, channel, chart, mixing, walk)
+        walk.masses.renew(rng, channel, chart, walk)
 
 
 class HeavyNodes(MixingMeasure):
@@ -262,7 +263,8 @@ def test_nodes_are_refined_for_narrow_components():
 
 
 def test_what_it_does_not_take():
-    for mixing in (PitmanYor(), DirichletProcess(100.0), DirichletProcess(None, (2.0, 0.01))):
+    many, gap, one = (MixtureOfFiniteMixtures(1.0, prior) for prior in (0.001, (1.0, 0.0, 1.0), (0.0, 1.0)))
+    for mixing in (PitmanYor(), DirichletProcess(100.0), DirichletProcess(None, (2.0, 0.01)), many, gap, one):
         with pytest.raises(ValueError, match=r"Dirichlet processes of a concentration of at most 20.*got mixing="):
             small_fit(sampler="mixing_measure", mixing=mixing)
     with pytest.raises(ValueError, match="densities of the kernel's records under noise"):

@@ -12,8 +12,10 @@ from sklearn_dpmix._compiled import compiled
 from sklearn_dpmix._nodes_of_several import compress_records
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _steps, _walk
+from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._factors import fill, fill_feature
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
 from sklearn_dpmix.samplers.mixture.measure._walk import chart_of, law_of
@@ -130,8 +132,10 @@ def walk_of(mechanism, n=40):
     kernel = NormalKernel(0.3, 0.5, 3.0, 2.0)._lower(n_features=2)
     chart, state = chart_of(kernel), new_state(4)
     state.ints[N_ATOMS], state.mass[:3] = 3, (0.5, 0.2, 0.4)
+    masses = DirichletMasses(DirichletProcess()._lower())
+    law = law_of(chart, masses, n, np.zeros(2), np.ones(2))
     state.place[:3] = [-4.0, 0.2, 1.5, -0.5], [0.5, 0.9, -2.0, 0.3], [4.0, -0.3, 1.0, -0.2]
-    walk = Walk.of(state, np.vstack([z.T, np.ones(n)]), np.array(ends), law_of(chart, n, np.zeros(2), np.ones(2)))
+    walk = Walk.of(state, np.vstack([z.T, np.ones(n)]), np.array(ends), law, masses.value())
     for k in range(3):
         fill(channel, walk, k)
     refresh(walk)
@@ -164,7 +168,7 @@ def test_gradients_are_slopes(moving, monkeypatch):
         walk.atoms[a] = before + step if e > 0 else before * exp(step)
         fill(channel, walk, 1)
         refresh(walk)
-        value = walk.law[LOG_LIKELIHOOD] + log_tilt(walk.law[TOTAL]) + chart.log_base(walk, 1)
+        value = walk.law[LOG_LIKELIHOOD] + log_tilt(walk, 3, walk.law[TOTAL]) + chart.log_base(walk, 1)
         walk.atoms[a] = before
         fill(channel, walk, 1)
         refresh(walk)

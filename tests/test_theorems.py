@@ -1,5 +1,7 @@
 """Statements with a proof: the acceptance bound of Beraha et al., Proposition 1 (with ERRATA), and the limits of ε."""
 
+from itertools import product
+
 import numpy as np
 import oracle
 import pytest
@@ -9,7 +11,7 @@ from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import NormalKernel
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, SquareWaveMechanism
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import Neal5
 
@@ -150,13 +152,14 @@ def check_prior(mechanism, sampler, mixing, pmf):
 
 def mechanism_of(noise, epsilon):
     """Clamping, with the ε of the Laplace (the Gaussian of the same scale)."""
+    if noise == "square wave":
+        return SquareWaveMechanism(epsilon, BOUNDS)
     scale = (BOUNDS[1] - BOUNDS[0]) / epsilon
     return (LaplaceMechanism if noise == "laplace" else GaussianMechanism)(scale=scale, bounds=BOUNDS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampler", ALL)
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize(("noise", "sampler"), [*product(("laplace", "gaussian"), ALL), ("square wave", "auto")])
 def test_small_epsilon_gives_the_prior(sampler, noise):
     """Catches a sampler that does not keep the prior: wrong urn or stick weights, a θ update that does not fit G0."""
     mixing = DirichletProcess(1.5)

@@ -175,6 +175,25 @@ def test_moments_are_those_of_the_records(kind):
     assert guess.shape == Z.shape and guess.min() > 0.0 and np.all(guess.max(axis=0) < [1.0, 10.0])
 
 
+@KINDS
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_the_error_of_the_variance_is_that_of_releases(kind, epsilon):
+    """Of 1500 equal records, over 400 releases; the tolerance is six standard errors of a standard deviation."""
+    n, found = 1500, []
+    for seed in range(400):
+        mechanism = kind(epsilon, (0, 1))
+        u, u_squared = mechanism._estimates(mechanism.privatize(np.full((n, 1), 0.7), random_state=seed))
+        found.append(u_squared.mean() - u.mean() ** 2)
+    expected, tolerance = mechanism._noise_error(np.array([0.7]), n), 6.0 / np.sqrt(800)
+    assert np.std(found) == pytest.approx(expected, rel=tolerance)
+    assert np.std(found) != pytest.approx(mechanism._noise_error(np.array([0.7]), n / 2), rel=tolerance)  # a twin
+    Z = mechanism.privatize(np.random.default_rng(1).random((n, 1)), random_state=2)
+    u, u_squared = mechanism._estimates(Z)
+    unbiased = u_squared.mean() - u.mean() ** 2 + u.var(ddof=1) / n
+    expected = unbiased + mechanism._noise_error(np.clip(u.mean(axis=0), 0, 1), n)
+    np.testing.assert_allclose(mechanism.moments(Z)[1], np.clip(expected, 0.0025, u.mean() - u.mean() ** 2))
+
+
 # --- g in closed form, and exact draws of records ---------------------------------------------------------------------
 
 

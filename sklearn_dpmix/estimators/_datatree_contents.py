@@ -54,6 +54,8 @@ class MixtureContents(Contents):
     def predictive(self, chosen, rng):
         fitted, mechanism = self.fitted, self.fitted.mechanism_
         self._refuse_summary("posterior_predictive")
+        if mechanism is not None and mechanism.released_above is not None:
+            self._refuse("posterior_predictive", "how many records there are is not known, only how many appeared")
         n = len(fitted._release_) if mechanism is None or mechanism.is_local else mechanism.n_records
 
         def release(records):

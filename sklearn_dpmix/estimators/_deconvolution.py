@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._parameters import check_array
+from .._parameters import check_array, refuse_threshold
 from .._release import Release
 from .._typing import Floats
 from ..mechanisms import GaussianMechanism, LaplaceMechanism
@@ -282,6 +282,7 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
                 f"mechanism must release records, got one with query={mechanism.query!r}: a statistic of all of them "
                 "has no density to estimate; use bounds= or scale= instead"
             )
+        refuse_threshold(mechanism, type(self).__name__)
         scale = np.asarray(mechanism.noise_scale_for(1))
         if scale.size != 1:
             raise ValueError(

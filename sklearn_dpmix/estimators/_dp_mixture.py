@@ -22,6 +22,7 @@ from .._partition import point_partition, similarity
 from .._random import as_generator
 from .._release import Release, SummarisedRelease
 from .._release_summary import ReleaseSummary
+from .._thresholds import released_shares
 from .._typing import Array, Floats, Seed
 from ..kernels import Kernel
 from ..mechanisms import NoNoise
@@ -43,6 +44,11 @@ MAX_PARTITION = 5000  # records whose partitions are compared: similarities take
 def is_local(estimator):
     """Whether records are released one by one: only then do they have labels, and new ones a density."""
     return getattr(estimator.mechanism, "is_local", True)
+
+
+def has_threshold(estimator):
+    """Whether only releases above a threshold appeared."""
+    return getattr(estimator.mechanism, "released_above", None) is not None
 
 
 def takes_batches(estimator):
@@ -71,7 +77,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "surrogate", "neal5",
         "slice", "conditional", "neal8" or, on noise-free records, "reuse", "neal2" and "neal3".  All are exact.
     n_records : int, optional
-        Number of confidential records, for a mechanism that releases a statistic of all of them.
+        Number of confidential records, for a mechanism that releases a statistic of all of them, or that has
+        ``released_above`` (None: unknown, with prior 1/n).
     n_chains : int, default=4
     n_warmup : int, default=1000
         Sweeps of each chain that are dropped.
@@ -275,11 +282,12 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         # copies: what is fitted does not change with set_params
         self.mechanism_, kernel, self.mixing_, self.sampler_ = copies(self.mechanism, *parts)
         if summary is None:
-            release, self._release_ = Release(Z, self.mechanism_), Z
+            release, self._release_ = Release(Z, self.mechanism_, self.n_records), Z
         else:
-            release, self.summary_ = SummarisedRelease(summary, self.mechanism_), summary
+            release, self.summary_ = SummarisedRelease(summary, self.mechanism_, self.n_records), summary
             self._take_columns(summary)
-        self._n_features_, n = release.n_features, release.n_records
+        self._n_features_, self._n_released_ = release.n_features, release.n_records
+        n = self._n_released_
         self.sampler_ = self.sampler_.sized(n, release.n_features)
         self.kernel_ = kernel.resolve(release)
         Z = None if summary is not None else release.channel.encode(Z)
@@ -309,7 +317,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             raise ValueError(
                 f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
                 f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal kernel, Laplace or "
-                "Gaussian noise of one scale, a Dirichlet process)"
+                "Gaussian noise of one scale or windows of one epsilon, a Dirichlet process)"
             )
 
     def _checked_records(self, Z):
@@ -412,7 +420,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     def _noised(self):
         """The mechanism, where it offers the densities of the kernel's records at many places of a line at once."""
         mechanism = self.mechanism_
-        is_line = self._n_features_ == 1 and mechanism is not None and mechanism.is_common
+        is_line = self._n_features_ == 1 and mechanism is not None and mechanism.n_answers is None
         return mechanism if is_line and has_noised(mechanism, self.kernel_) else None
 
     def _has_marginal(self):
@@ -484,6 +492,29 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         Z, channel = self._new_release(Z, epsilon)
         values = release_log_density(self._draws_, channel, self._kernel(), Z, self._has_marginal(), self.n_jobs)
         return float(np.mean(values))
+
+    @available_if(has_threshold)
+    def released_share_draws(self) -> Floats:
+        """Draws of the probability that a record's release appears above the threshold: (n_chains, n_draws)."""
+        check_is_fitted(self)
+        draws = self._draws_
+        chosen = np.arange(draws.n_chains * draws.n_draws)
+        return draws.by_chain(released_shares(draws, self._channel(self.mechanism_, 1), chosen))
+
+    @available_if(has_threshold)
+    def n_suppressed_draws(self, random_state: Seed = None) -> Array:
+        """Draws of the number of records whose releases did not appear: (n_chains, n_draws).
+
+        Given the population and the number that appeared it is negative binomial, under the prior 1/n of all.
+
+        Parameters
+        ----------
+        random_state : int, Generator, RandomState or None
+        """
+        shares, n = self.released_share_draws(), self._n_released_
+        if self.n_records is not None:
+            return np.full(shares.shape, self.n_records - n)
+        return as_generator(random_state).negative_binomial(n, shares)
 
     def _partitions(self, n_partitions, random_state):
         check_is_fitted(self)

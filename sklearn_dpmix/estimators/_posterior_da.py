@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
+from .._parameters import refuse_threshold
 from .._typing import Seed
 from ..samplers.augmentation._user_model import (
     ACCEPTED,
@@ -213,6 +214,7 @@ class PrivatePosteriorDA(ChainEstimator):
             channel = mechanism._lower(n_records=len(S), n_features=S.shape[1])
             release = QueryRelease(mechanism.query, channel, S)
         elif getattr(mechanism, "is_local", False) and hasattr(mechanism, "log_density"):
+            refuse_threshold(mechanism, "PrivatePosteriorDA")
             S = self._check_input(S, "S", reset=True)
             mechanism.check(mechanism.n_features(S.shape[1]))
             mechanism.check_release(S)

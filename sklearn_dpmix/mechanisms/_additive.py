@@ -79,6 +79,29 @@ class AdditiveMechanism(RecordChannel):
         """Raise ValueError where a parameter is wrong; with ``n_features``, also where the bounds do not fit."""
         self.bounds_for(n_features)
         self.noise_scale_for(n_features)
+        if self.released_above is not None:
+            self._check_threshold(n_features)
+
+    def _check_threshold(self, n_features):
+        t, who = self.released_above, type(self).__name__
+        if not isinstance(t, (int, float, np.number)) or isinstance(t, bool) or not np.isfinite(t):
+            raise ValueError(f"released_above must be a finite number, got {t!r}")
+        if self.query is not None:
+            raise ValueError(f"released_above={t!r} is of records, not of a query's value: leave query out")
+        if n_features not in (None, 1):
+            raise ValueError(f"{who} with released_above={t!r} releases one feature, got {n_features}")
+
+    def check_release(self, Z: ArrayLike) -> None:
+        """Raise ValueError where Z cannot be a release of this mechanism."""
+        if self.released_above is not None:
+            self._check_threshold(np.shape(Z)[1])
+            z = np.asarray(Z)[:, 0]
+            below = np.flatnonzero(z <= self.released_above)
+            if len(below):
+                raise ValueError(
+                    f"Z must hold releases above released_above={self.released_above!r}, but {len(below)} of {len(z)} "
+                    f"are not, the first in row {below[0]} ({z[below[0]]:.6g}): is the threshold another one?"
+                )
 
     def bounds_for(self, n_features: int | None) -> Floats | None:
         """Return ``bounds`` as an array of shape (n_features, 2), or None."""
@@ -149,6 +172,7 @@ class AdditiveMechanism(RecordChannel):
         Returns
         -------
         Z : ndarray of shape (n_records, n_features), or of the query's shape
+            With ``released_above`` fewer records: those whose release is above it, in their order.
 
         Raises
         ------
@@ -159,14 +183,18 @@ class AdditiveMechanism(RecordChannel):
         """
         X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=type(self).__name__)
         refuse_seed(secure, random_state)
+        if self.released_above is not None:
+            self._check_threshold(X.shape[1])
         if secure and self.secure_noise is None:
             raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
         value = self._value(X)
         scale = self._scales(len(value), X.shape[1])
         scale = np.broadcast_to(scale.reshape(-1, *(1,) * (value.ndim - 1)), value.shape)
         if secure:
-            return secure_release(self.secure_noise, value, scale)
-        return value + self.draw_noise(as_generator(random_state), scale, value.shape)
+            Z = secure_release(self.secure_noise, value, scale)
+        else:
+            Z = value + self.draw_noise(as_generator(random_state), scale, value.shape)
+        return Z if self.released_above is None else Z[Z[:, 0] > self.released_above]
 
     def _value(self, X):
         """What is released, before noise."""
@@ -310,6 +338,30 @@ class AdditiveMechanism(RecordChannel):
         unset = {name: None for name in ("epsilon", "delta", "rho") if name in params}
         return type(self)(**{**params, **unset, "scale": factor * self.noise_scale_for(n_features)})
 
+    def law(self) -> tuple[Any, ...]:
+        """What makes the releases of two mechanisms of one law, of one feature."""
+        bounds = self.bounds_for(1)
+        bounds = None if bounds is None else (*bounds[0].tolist(), bool(self.clamp))
+        return type(self), float(self.noise_scale), bounds, self.released_above
+
+    def lookup(self, places: Floats) -> Floats:
+        """What ``fill_normal`` looks up at each of some releases: densities given a record at either bound.
+
+        Parameters
+        ----------
+        places : ndarray of shape (n_features, n)
+
+        Returns
+        -------
+        found : ndarray of shape (2 n_features, n)
+            0 without bounds.
+        """
+        found, bounds = np.zeros((2 * len(places), places.shape[1])), self.bounds_for(len(places))
+        if bounds is not None and self.clamp:
+            apart = np.repeat(places, 2, axis=0) - bounds.reshape(-1, 1)
+            found[:] = np.exp(self.log_noise(apart, self.noise_scale_for(len(places))))
+        return found
+
     def _lower(self, *, n_records, n_features, **context):
         if not hasattr(self, "log_noise"):
             raise TypeError(
@@ -325,7 +377,8 @@ class AdditiveMechanism(RecordChannel):
             bounds = np.tile([-np.inf, np.inf], (n_features, 1))
         scale = np.array(self._scales(n_records, n_features), dtype=np.float64)
         fields = {"noise": scale, "rate": 1.0 / scale, "low": bounds[:, 0].copy(), "high": bounds[:, 1].copy()}
-        return fields | {"each": np.int64(len(scale) > 1)}
+        threshold = -np.inf if self.released_above is None else float(self.released_above)
+        return fields | {"each": np.int64(len(scale) > 1), "threshold": threshold}
 
     @compiled
     def log_channel(self, Z, i, j, y):

@@ -7,6 +7,7 @@ independently given the record, so every question is about one feature.
 from math import exp, inf, log
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compiled import Component, compiled, lower
@@ -62,12 +63,14 @@ class RecordChannel(Component):
     has_sources = False
     #: whether it is additive noise, not of integers, with one scale for all records
     is_common = False
-    #: kernels' ``noised_as`` whose densities under the noise are offered, by ``fill_normal(...)``, or ``answer(j, z,
-    #: c)``, the probability of an answer given a category; by the class that sets it alone, not by those that derive
-    #: from it
+    #: kernels' ``noised_as`` whose densities under the noise are offered, by ``fill_normal(...)`` (with ``kinks``,
+    #: ``node_spacing`` and ``lookup``), or ``answer(j, z, c)``, the probability of an answer given a category; by the
+    #: class that sets it alone, not by those that derive from it
     noised_kernels: frozenset[str] = frozenset()
     #: how many answers there are to a question; None where numbers are released
     n_answers: Any = None
+    #: public threshold: only releases above it appear; None: all do
+    released_above: Any = None
     #: whether releases are integers
     is_discrete = False
     #: kurtosis of additive noise, where it is known
@@ -103,10 +106,41 @@ class RecordChannel(Component):
         """(n, n_features) records near which a chain may start; None: the release, shrunk to its moments."""
         return None
 
+    def moments_of(self, n: int, mean: Any, variance: Any) -> Any:
+        """As :meth:`moments`, from the number, mean and variance of releases; None where those do not tell."""
+        return None
+
     @property
     def has_one_law(self) -> bool:
         """Whether each record goes through the same channel."""
         return self.is_common
+
+    # --- releases as a line, of channels with noised densities of normal kernels -------------------------------------
+
+    def kinks(self, n_features: int) -> Floats:
+        """Releases where the density of one is not smooth, whatever the population: (n_features, n_kinks), in order.
+
+        Beyond the first and the last, releases say the same of every population, or there are none.
+        """
+        return np.empty((n_features, 0))
+
+    def folded(self, z: Floats) -> Floats:
+        """Releases that say the same of every population as these; z of shape (n,) or (n, n_features)."""
+        kinks = self.kinks(1 if z.ndim == 1 else z.shape[1])
+        return np.clip(z, kinks[:, 0], kinks[:, -1]) if kinks.size else z
+
+    def near(self, places: Floats) -> Floats:
+        """Records near releases, (n_features, n) both."""
+        return places
+
+    def reach(self, low: Any, high: Any) -> tuple[Any, Any]:
+        """Releases between which log densities of records from ``low`` to ``high`` are no simple functions."""
+        return low, high
+
+    @compiled
+    def fill_released(self, sign, mean, log_variance, out, first, second, third):
+        """Probability that a normal record's release appears (sign 1) or does not (-1), and its two derivatives."""
+        out[first] = 1.0
 
     @compiled
     def propose(self, rng, kernel, Z, i, j, theta, k):

@@ -19,13 +19,26 @@ class EstimatedChannel(RecordChannel):
     def _estimates(self, Z):
         raise NotImplementedError
 
+    def _noise_error(self, mean, n):
+        """Standard error of the variance of n records u near ``mean``, as far as the channel is the reason for it."""
+        return 0.0
+
     def moments(self, Z: ArrayLike) -> Any:
-        """Mean and variance of the confidential records by feature: unbiased, then moved to where they can be."""
-        lo, hi = self.bounds_for(Z.shape[1]).T
+        """Mean and variance of the confidential records by feature: unbiased, then moved to where they can be.
+
+        The variance is one standard error larger, as far as that is known: a prior that was made from far too small a
+        one would be sure of it.
+        """
         u, u_squared = self._estimates(Z)
-        mean, spread = u.mean(axis=0), u.var(axis=0, ddof=1) / len(u) if len(u) > 1 else 0.0
-        variance = 1.0 / 12.0 if u_squared is None else u_squared.mean(axis=0) - mean**2 + spread
+        error = u.var(axis=0, ddof=1) / len(u) if len(u) > 1 else 0.0
+        return self._possible(len(u), u.mean(axis=0), None if u_squared is None else u_squared.mean(axis=0), error)
+
+    def _possible(self, n, mean, mean_square, error):
+        """Moments from estimates of those of u, and the variance of the mean's."""
+        lo, hi = self.bounds_for(len(mean)).T
+        variance = 1.0 / 12.0 if mean_square is None else mean_square - mean**2 + error
         mean = np.clip(mean, 0.0, 1.0)
+        variance = np.maximum(variance, 0.0) + self._noise_error(mean, n)
         variance = np.clip(variance, 0.0025, np.maximum(0.0025, mean - mean**2))
         return lo + (hi - lo) * mean, (hi - lo) ** 2 * variance
 

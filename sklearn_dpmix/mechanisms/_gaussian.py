@@ -9,11 +9,12 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from .._compiled import compiled
-from .._typing import Array, Floats, Seed
+from .._typing import Array, Seed
 from ..privacy import gaussian_delta, gaussian_scale
 from ._additive import AdditiveMechanism
 from ._calibrated import GaussianCalibrated
 from ._noised_normal import fill_normal_gaussian
+from ._thresholds import fill_released_gaussian
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 
@@ -42,6 +43,8 @@ class GaussianMechanism(GaussianCalibrated):
         ``guarantee()`` gives the analytic δ of the classical noise, and ``privatize`` warns.
     clamp : bool, default=True
         As in :class:`LaplaceMechanism`.
+    released_above : float, optional
+        As there; with ``clamp=False`` only, or without bounds.
 
     Raises
     ------
@@ -70,6 +73,32 @@ class GaussianMechanism(GaussianCalibrated):
     piece_shape = "quadratic"
     kurtosis = 3.0
 
+    def __init__(
+        self,
+        epsilon: ArrayLike | None = None,
+        delta: float | None = None,
+        *,
+        bounds: ArrayLike | None = None,
+        query: Any = None,
+        scale: ArrayLike | None = None,
+        rho: ArrayLike | None = None,
+        calibration: str = "analytic",
+        clamp: bool = True,
+        released_above: float | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon, delta, bounds=bounds, query=query, scale=scale, rho=rho, calibration=calibration, clamp=clamp
+        )
+        self.released_above = released_above
+
+    def _check_threshold(self, n_features):
+        super()._check_threshold(n_features)
+        if self.bounds is not None and self.clamp:
+            raise ValueError(
+                f"released_above={self.released_above!r} needs clamp=False under Gaussian noise: of clamped records "
+                "the probability of being released has no closed form; LaplaceMechanism takes both"
+            )
+
     @property
     def is_common(self) -> bool:  # type: ignore[override]
         """Whether all records have one noise scale."""
@@ -89,10 +118,6 @@ class GaussianMechanism(GaussianCalibrated):
         if self.calibration == "analytic":
             return float(self.delta)
         return gaussian_delta(epsilon, rho) if rho < inf else 1.0
-
-    def folded(self, z: Floats) -> Floats:
-        """Releases that say the same of every population: these."""
-        return z
 
     def node_spacing(self, sd: float) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
@@ -162,6 +187,12 @@ class GaussianMechanism(GaussianCalibrated):
         if p == 2:
             return hi, inf, hi, self.log_noise(z - hi, sd), 0.0, 0.0
         return lo, hi, z, self.log_noise(0.0, sd), 0.0, 1.0 / (sd * sd)
+
+    @compiled
+    def fill_released(self, sign, mean, log_variance, out, first, second, third):
+        t, noise = sign * self.threshold, self.noise[0]
+        fill_released_gaussian(t, noise, sign * mean, log_variance, out, first, second, third)
+        out[second] *= sign
 
     @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):

@@ -10,6 +10,7 @@ from .._compiled import compiled
 from .._typing import Array, Floats
 from ._calibrated import LaplaceCalibrated
 from ._noised_normal import fill_normal_laplace
+from ._thresholds import fill_released_laplace
 
 
 class LaplaceMechanism(LaplaceCalibrated):
@@ -34,6 +35,9 @@ class LaplaceMechanism(LaplaceCalibrated):
     clamp : bool, default=True
         Move records outside the bounds to the bound before noise.  False: the bounds only calibrate, the guarantee is
         for records inside them.
+    released_above : float, optional
+        Only releases above this public threshold appear; of one feature.  Who was left out is then part of what
+        ``PrivateDPMixture`` infers.
 
     Raises
     ------
@@ -64,15 +68,29 @@ class LaplaceMechanism(LaplaceCalibrated):
     piece_shape = "linear"
     kurtosis = 6.0
 
+    def __init__(
+        self,
+        epsilon: ArrayLike | None = None,
+        *,
+        bounds: ArrayLike | None = None,
+        query: Any = None,
+        scale: ArrayLike | None = None,
+        rho: ArrayLike | None = None,
+        clamp: bool = True,
+        released_above: float | None = None,
+    ) -> None:
+        super().__init__(epsilon, bounds=bounds, query=query, scale=scale, rho=rho, clamp=clamp)
+        self.released_above = released_above
+
     @property
     def is_common(self) -> bool:  # type: ignore[override]
         """Whether all records have one noise scale."""
         return np.size(self.noise_scale) == 1
 
-    def folded(self, z: Floats) -> Floats:
-        """Releases that say the same of every population: beyond the bounds all densities fall alike."""
-        bounds = self.bounds_for(1 if z.ndim == 1 else z.shape[1])
-        return z if bounds is None or not self.clamp else np.clip(z, *np.transpose(bounds))
+    def kinks(self, n_features: int) -> Floats:
+        """The bounds: beyond them all densities fall alike."""
+        bounds = self.bounds_for(n_features)
+        return np.empty((n_features, 0)) if bounds is None or not self.clamp else bounds
 
     def node_spacing(self, sd: float) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
@@ -128,6 +146,13 @@ class LaplaceMechanism(LaplaceCalibrated):
         if p == 1:
             return lo, peak, z, -log(2.0 * b), 1.0 / b, 0.0
         return peak, hi, z, -log(2.0 * b), -1.0 / b, 0.0
+
+    @compiled
+    def fill_released(self, sign, mean, log_variance, out, first, second, third):
+        low, high = (self.low[0], self.high[0]) if sign > 0.0 else (-self.high[0], -self.low[0])
+        t, b = sign * self.threshold, self.noise[0]
+        fill_released_laplace(t, low, high, b, sign * mean, log_variance, out, first, second, third)
+        out[second] *= sign
 
     @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):

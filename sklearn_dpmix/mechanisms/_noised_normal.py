@@ -1,9 +1,11 @@
-"""Normal records under additive noise: g(x | μ, log σ²) and its two derivatives, at all nodes at once.
+"""Normal records behind a channel: g(x | μ, log σ²) and its two derivatives, at all nodes at once.
 
 Loops without branches and calls, which LLVM vectorises, over ``n`` nodes.  ``nodes`` has from ``x`` on the places
-(within the bounds, if noise is Laplace's and records are clamped), then the noise's densities there given a record at
-the lower bound, and those at the upper, 0 without bounds.  Into ``out`` go g, from ``first`` on, and ∂g/∂μ and
-∂g/∂log σ², from ``second`` on.  Clamped records are those inside the bounds and two atoms:
+(within the bounds, if noise is Laplace's and records are clamped), then two numbers for each that the mechanism looks
+up.  Into ``out`` go g, from ``first`` on, and ∂g/∂μ and ∂g/∂log σ², from ``second`` on.
+
+Under additive noise they are the noise's densities given a record at the lower bound, and those at the upper, 0 without
+bounds.  Clamped records are those inside the bounds and two atoms:
 
     g(x) = ∫_lo^hi q(x | y) f(y) dy + F(lo) q(x | lo) + (1 - F(hi)) q(x | hi).
 """
@@ -15,6 +17,7 @@ from .._vector import erfcx_positive, exp_bounded
 
 SQRT_HALF = sqrt(0.5)
 INV_SQRT_2PI = 0.3989422804014327
+FARTHEST = 40.0  # standard deviations beyond which there is nothing
 NO_BOUND = 1e100  # stands for an infinite bound where infinity times 0 would be met
 
 
@@ -113,6 +116,29 @@ def fill_normal_gaussian(nodes, x, n, low, high, noise, mean, log_variance, out,
     t = (mean - high) * scale
     f = INV_SQRT_2PI * scale * exp(-0.5 * t * t)
     add_end(nodes, x + 2 * n, n, out, first, second, 0.5 * erfc(-t * SQRT_HALF), f, -0.5 * f * t * sqrt(variance))
+
+
+@helper
+def fill_normal_window(nodes, x, n, outside, gain, mean, log_variance, out, first, second):
+    """A window of records between two ends, which are looked up: ``outside`` elsewhere, by ``gain`` more within.
+
+    Where a bound is in the window all beyond it is, too: then that end is infinite.  With t an end less μ over σ, the
+    mass Φ(t) has derivatives -φ(t)/σ and -t φ(t)/2.
+    """
+    inverse = exp(-0.5 * log_variance)
+    by_mean, by_scale = gain * inverse * INV_SQRT_2PI, 0.5 * gain * INV_SQRT_2PI
+    for m in range(n):
+        low = min(max((nodes[x + n + m] - mean) * inverse, -FARTHEST), FARTHEST)
+        high = min(max((nodes[x + 2 * n + m] - mean) * inverse, -FARTHEST), FARTHEST)
+        e_low, e_high = exp_bounded(-0.5 * low * low), exp_bounded(-0.5 * high * high)
+        tail_low = 0.5 * e_low * erfcx_positive(abs(low) * SQRT_HALF)
+        tail_high = 0.5 * e_high * erfcx_positive(abs(high) * SQRT_HALF)
+        inside = 1.0 - tail_low - tail_high
+        inside = tail_low - tail_high if low > 0.0 else inside
+        inside = tail_high - tail_low if high < 0.0 else inside
+        out[first + m] = outside + gain * inside
+        out[second + m] = by_mean * (e_low - e_high)
+        out[second + n + m] = by_scale * (low * e_low - high * e_high)
 
 
 @helper

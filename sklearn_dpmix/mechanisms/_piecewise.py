@@ -47,6 +47,8 @@ class PiecewiseMechanism(WindowChannel):
     1.0
     """
 
+    noised_kernels = frozenset({"normal"})
+
     def __init__(self, epsilon: ArrayLike | None = None, bounds: ArrayLike | None = (-1, 1)) -> None:
         self.epsilon = epsilon
         self.bounds = bounds

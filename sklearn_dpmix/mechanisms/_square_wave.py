@@ -49,6 +49,8 @@ class SquareWaveMechanism(WindowChannel):
     1.0
     """
 
+    noised_kernels = frozenset({"normal"})
+
     def __init__(self, epsilon: ArrayLike | None = None, bounds: ArrayLike | None = (0, 1)) -> None:
         self.epsilon = epsilon
         self.bounds = bounds

@@ -13,6 +13,7 @@ takes one interval of the kernel's distribution function.
 """
 
 from math import exp, inf, log1p
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,12 +24,15 @@ from .._random import as_generator
 from .._typing import Array, Floats, Seed
 from ._estimated import EstimatedChannel
 from ._losses import RecordLosses
+from ._noised_normal import fill_normal_window
 from ._randomized_response import CELLS, integer_odds
 
 #: Cells of equal size that what can be released is cut into under ``secure=True``
 N_CELLS = 2**60
 #: A window is at least so many times as wide as the gaps between floating-point numbers at the bounds
 FINEST = 2.0**16
+#: Cells of nodes, in standard deviations of the narrowest component, in the record's unit
+SPACING = 2.0
 #: Room for the rounding of releases, as a share of their range
 ROUNDING = 1e-9
 
@@ -166,14 +170,90 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         away = np.abs((Z - middle) / half - a * t) > h
         return (-np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon * away - np.log(half)).sum(axis=1)
 
-    def _estimates(self, Z):
-        """Unbiased: E v = k a t, E v² = k (a² t² + h²/3) + (1 - k)(a + h)²/3, k the share drawn around the record."""
-        epsilon, a, h = self._windows(*Z.shape)
-        middle, half = self._middles(Z.shape[1])
-        v, k = (Z - middle) / half, -h * np.expm1(-epsilon) / (h + a * np.exp(-epsilon))
+    # --- releases as a line ------------------------------------------------------------------------------------------
+
+    @property
+    def has_one_law(self) -> bool:
+        """Whether all records have one ε."""
+        return np.size(self.epsilon) == 1
+
+    def law(self) -> tuple[Any, ...]:
+        """What makes the releases of two mechanisms of one law, of one feature."""
+        return type(self), tuple(np.ravel(self.epsilon).tolist()), tuple(self.bounds_for(1)[0].tolist())
+
+    def _one_window(self, n_features):
+        """Middle and half the width of each feature's bounds, a, and half the window, of a feature: (n_features, 1)."""
+        _, a, h = self._windows(1, n_features)
+        middle, half = (part[:, None] for part in self._middles(n_features))
+        return middle, half, a.item(), half * (h / a).item()
+
+    def kinks(self, n_features: int) -> Floats:
+        """The ends of what is released, and where a bound enters the window or leaves it: steps, as many records are
+        beyond it.
+        """
+        middle, half, a, reach = self._one_window(n_features)
+        return np.sort(middle + a * np.hstack([-half - reach, reach - half, half - reach, half + reach]), axis=1)
+
+    def node_spacing(self, sd: float) -> float:
+        """Width of cells in which nodes stand for releases of normal components of this standard deviation.
+
+        The zeros of q + (p - q) Φ(t) nearest to the line are some π/√(2ε) from it where ε is large.
+        """
+        return SPACING * self._one_window(1)[2] * sd * min(1.0, 2.0 / float(np.sqrt(np.max(self.epsilon))))
+
+    def near(self, places: Floats) -> Floats:
+        middle, _, a, _ = self._one_window(len(places))
+        return np.clip(middle + (places - middle) / a, *self.bounds_for(len(places)).T[:, :, None])
+
+    def reach(self, low: Any, high: Any) -> tuple[Any, Any]:
+        """All of them: a record is told by the releases that it is on an end of the window of."""
+        return -inf, inf
+
+    def lookup(self, places: Floats) -> Floats:
+        """What ``fill_normal`` looks up at each of some releases: the ends of the window, (2 n_features, n)."""
+        middle, _, a, reach = self._one_window(len(places))
+        centre, (low, high) = middle + (places - middle) / a, self.bounds_for(len(places)).T[:, :, None]
+        first = np.where(centre - reach > low, np.minimum(centre - reach, high), -inf)
+        last = np.where(centre + reach < high, np.maximum(centre + reach, low), inf)
+        return np.stack([first, last], axis=1).reshape(-1, places.shape[1])
+
+    def moments(self, Z: ArrayLike) -> Any:
+        if not self.has_one_law:
+            return super().moments(Z)
+        return self.moments_of(len(Z), np.mean(Z, axis=0), np.var(Z, axis=0))
+
+    def moments_of(self, n: int, mean: Any, variance: Any) -> Any:
+        middle, half = self._middles(len(mean))
+        v, spread, (epsilon, a, h) = (mean - middle) / half, variance / half**2, self._windows(1, len(mean))
+        u, u_squared = self._unbiased(v, v**2 + spread, epsilon, a, h)
+        error = spread / (2.0 * self._share_near(epsilon, a, h) * a) ** 2 / max(n - 1, 1)
+        return self._possible(n, u.ravel(), u_squared.ravel(), error.ravel())
+
+    def _noise_error(self, mean, n):
+        """Of the mean of (v² - 2 a t v)/(k a²), v uniform about c = a t with probability k, else on all of the line."""
+        epsilon, a, h = self._windows(np.size(self.epsilon), len(mean))
+        k, c = self._share_near(epsilon, a, h), a * (2.0 * mean - 1.0)
+        first, second = k * c, k * (c**2 + h**2 / 3.0) + (1.0 - k) * (a + h) ** 2 / 3.0
+        third, fourth = k * (c**3 + c * h**2), k * (c**4 + 2.0 * (c * h) ** 2 + h**4 / 5.0)
+        fourth += (1.0 - k) * (a + h) ** 4 / 5.0
+        spread = fourth - second**2 - 4.0 * c * (third - first * second) + 4.0 * c**2 * (second - first**2)
+        return 0.25 * np.sqrt(np.mean(spread / (k * a**2) ** 2, axis=0) / n)
+
+    def _share_near(self, epsilon, a, h):
+        """k, the share of the releases that is drawn around the record, and not anywhere."""
+        return -h * np.expm1(-epsilon) / (h + a * np.exp(-epsilon))
+
+    def _unbiased(self, v, v_squared, epsilon, a, h):
+        """Estimates of u and u² from E v = k a t and E v² = k (a² t² + h²/3) + (1 - k)(a + h)²/3."""
+        k = self._share_near(epsilon, a, h)
         t = v / (k * a)
-        t_squared = (v**2 - (k * h**2 + (1.0 - k) * (a + h) ** 2) / 3.0) / (k * a**2)
+        t_squared = (v_squared - (k * h**2 + (1.0 - k) * (a + h) ** 2) / 3.0) / (k * a**2)
         return 0.5 * (t + 1.0), 0.25 * (t_squared + 2.0 * t + 1.0)
+
+    def _estimates(self, Z):
+        middle, half = self._middles(Z.shape[1])
+        v = (Z - middle) / half
+        return self._unbiased(v, v**2, *self._windows(*Z.shape))
 
     # --- compiled ----------------------------------------------------------------------------------------------------
 
@@ -221,3 +301,10 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         lo, hi = self.window(Z, i, j)
         mass = exp(kernel.log_tilted_mass(theta, k, j, lo, hi, 0.0, 0.0, 0.0))
         return self.log_outside[i] - self.log_half[j] + log1p(self.gain[i] * mass)
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_normal``)."""
+        outside = exp(self.log_outside[0]) / self.half[j]
+        gain = outside * self.gain[0]
+        fill_normal_window(nodes, 3 * j * n, n, outside, gain, mean, log_variance, out, first, second)

@@ -7,6 +7,8 @@ import numpy as np
 from .._compiled import Component, compiled, lower
 from ._urn import cluster_of_another
 
+MOST_CONCENTRATION = 20.0  # or prior mean of one, for a walk over mixing measures
+
 
 class DirichletProcess(Component):
     """Dirichlet process prior on the mixing measure.
@@ -25,8 +27,8 @@ class DirichletProcess(Component):
     DirichletProcess(concentration=None, prior=(2.0, 1.0))
     """
 
-    #: whether the mixing measure is a gamma process divided by its sum
-    is_gamma_process = True
+    #: what the walk over mixing measures calls the law of the masses whose shares the weights are
+    masses_as = "dirichlet"
 
     def __init__(self, concentration: float | None = 1.0, prior: tuple[float, float] | None = None) -> None:
         self.concentration = concentration
@@ -54,9 +56,9 @@ class DirichletProcess(Component):
         return None if self.prior is None else "concentration"
 
     @property
-    def expected_concentration(self) -> float:
-        """The concentration, or its prior mean."""
-        return float(self.concentration if self.prior is None else self.prior[0] / self.prior[1])
+    def can_walk(self) -> bool:
+        """Whether there are few enough masses: about the concentration times the log of fifty times the records."""
+        return bool((self.concentration if self.prior is None else self.prior[0] / self.prior[1]) <= MOST_CONCENTRATION)
 
     @compiled
     def fresh_weight(self, concentration, n_clusters):

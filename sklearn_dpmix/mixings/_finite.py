@@ -9,6 +9,8 @@ from .._compiled import Component, compiled, lower
 from ._dirichlet import positive
 from ._urn import cluster_of_another
 
+MOST_COMPONENTS = 200  # or prior mean of them, for a walk over mixing measures
+
 
 class MixtureOfFiniteMixtures(Component):
     r"""A finite mixture with a prior on its number of components M and weights Dirichlet(γ, ..., γ) given M.
@@ -39,6 +41,8 @@ class MixtureOfFiniteMixtures(Component):
     """
 
     random_part = "n_components"
+    #: what the walk over mixing measures calls the law of the masses whose shares the weights are
+    masses_as = "finite"
 
     def __init__(self, concentration: float | None = 1.0, prior: Any = 0.1) -> None:
         self.concentration = concentration
@@ -63,6 +67,16 @@ class MixtureOfFiniteMixtures(Component):
             )
         fields = {"discount": -gamma, "log_fail": log_fail, "log_prior": table, "most_clusters": most}
         return lower(type(self), fields | {"start": min(10.0, most)})
+
+    @property
+    def can_walk(self) -> bool:
+        """Whether components can be added and taken away one by one, and are few enough."""
+        value = self._lower()
+        if value.most_clusters == inf:
+            return exp(value.log_fail) <= 1.0 - 1.0 / MOST_COMPONENTS
+        possible = np.flatnonzero(np.isfinite(value.log_prior)) + 1
+        has_gaps = len(possible) < possible[-1] - possible[0] + 1
+        return bool(not has_gaps and (len(possible) > 1 or possible[0] == 1) and possible[-1] <= MOST_COMPONENTS)
 
     @compiled
     def fresh_weight(self, concentration, n_clusters):

@@ -69,8 +69,10 @@ RELEASES: dict[str, Subject] = {
         },
     ),
     # mechanisms
-    "LaplaceMechanism": noise(mechanisms.LaplaceMechanism, column),
-    "GaussianMechanism": noise(mechanisms.GaussianMechanism, column, delta=1e-6, calibration="analytic"),
+    "LaplaceMechanism": noise(mechanisms.LaplaceMechanism, column, released_above=None),
+    "GaussianMechanism": noise(
+        mechanisms.GaussianMechanism, column, delta=1e-6, calibration="analytic", released_above=None
+    ),
     "DiscreteLaplaceMechanism": noise(mechanisms.DiscreteLaplaceMechanism, whole, bounds=(0, 3)),
     "DiscreteGaussianMechanism": noise(
         mechanisms.DiscreteGaussianMechanism, whole, bounds=(0, 3), delta=1e-6, calibration="analytic"

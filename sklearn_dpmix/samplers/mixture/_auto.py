@@ -82,14 +82,12 @@ class MeasureWhereFast(MixingMeasure):
 def can_walk(mechanism, kernel, mixing):
     """Whether ``MixingMeasure`` takes them."""
     is_noisy = mechanism is not None and not kernel.absorbs_noise
-    return is_noisy and has_noised(mechanism, kernel) and is_gamma_process(mixing)
+    return is_noisy and has_noised(mechanism, kernel) and has_masses(mixing)
 
 
-def is_gamma_process(mixing):
-    """Whether the mixing measure is a gamma process divided by its sum, with few enough atoms to walk over."""
-    if mixing is None:
-        return True
-    return own(mixing, "is_gamma_process") and mixing.expected_concentration <= MixingMeasure.max_concentration
+def has_masses(mixing):
+    """Whether the mixing measure's weights are shares of masses whose law is known, few enough to walk over."""
+    return mixing is None or (own(mixing, "masses_as") is not None and mixing.can_walk)
 
 
 def can_interweave(kernel):

@@ -64,12 +64,12 @@ class MixtureSampler(Component):
     keeps_records = True
     #: whether a ``ReleaseSummary`` will do in place of the release
     takes_summaries = False
+    #: whether releases may appear above a threshold only (``released_above`` of a mechanism)
+    takes_thresholds = False
     #: True where noise must offer the densities of the kernel's records under it, at many places at once
     needs_noised_kernel = False
-    #: True where the mixing measure must be a gamma process divided by its sum
-    needs_gamma_process = False
-    #: largest concentration of a Dirichlet process that the sweep can take
-    max_concentration = float("inf")
+    #: True where weights must be shares of masses whose law is known
+    needs_masses = False
     #: largest Pitman–Yor discount that the sweep can take
     max_discount = 1.0
     #: whether the sweep has an accept step on each record

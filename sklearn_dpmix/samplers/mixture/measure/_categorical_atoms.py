@@ -8,7 +8,6 @@ from ...._compiled import apart, compiled, helper
 from ...._restore import require_range
 from ._chart import Chart
 from ._walk_state import (
-    CONCENTRATION,
     CUT,
     LOG_LIKELIHOOD,
     N_ATOMS,
@@ -17,6 +16,7 @@ from ._walk_state import (
     at,
     copy_atom,
     keep_trial,
+    log_one_more,
     remove,
     row,
     try_three,
@@ -223,7 +223,8 @@ def part_with_rest(rng, channel, chart, walk):
     chart.fill(channel, walk, n)
     chart.fill(channel, walk, trial)
     value = try_three(walk, -both, k, rest, trial, mass, n)
-    ratio = log(law[CONCENTRATION] * log_range / (n + 1.0)) + log_rest(chart, walk, k, trial, both, rest)
+    ratio = log_rest(chart, walk, k, trial, both, rest) + log(log_range / (n + 1.0))
+    ratio += log_one_more(walk, n) + walk.masses.log_ratio(rest * mass, both)
     if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
         copy_atom(walk, k, trial)
         atoms[b - 1] = mass
@@ -255,7 +256,8 @@ def join_with_rest(rng, channel, chart, walk):
     atoms[new - 1] = both
     chart.fill(channel, walk, trial)
     value = try_three(walk, -rest, k, -mass, h, both, trial)
-    ratio = log(law[CONCENTRATION] * log((both - cut) / cut) / n) + log_rest(chart, walk, trial, k, both, rest)
+    ratio = log_rest(chart, walk, trial, k, both, rest) + log(log((both - cut) / cut) / n)
+    ratio += log_one_more(walk, n - 1) + walk.masses.log_ratio(rest * mass, both)
     if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
         copy_atom(walk, k, trial)
         keep_trial(walk, law[TOTAL], value)

@@ -32,7 +32,11 @@ def fill_factor(channel, walk, k, j):
     """Feature j's factor, and its derivatives."""
     a, n, slopes = at(walk, k) + 1 + 2 * j, walk.n_nodes, row(walk, k) + (1 + 2 * j) * walk.n_nodes
     mean, log_variance = walk.atoms[a], walk.atoms[a + 1]
-    channel.fill_normal(j, walk.nodes, n, mean, log_variance, walk.tables, factor(walk, k, j), slopes)
+    g, last = factor(walk, k, j), n - 1
+    channel.fill_normal(j, walk.nodes, n, mean, log_variance, walk.tables, g, slopes)
+    if walk.n_seen < n:  # the last node stands for records whose releases did not appear
+        sign, tables = walk.nodes[last], walk.tables
+        channel.fill_released(sign, mean, log_variance, tables, g + last, slopes + last, slopes + n + last)
 
 
 @helper

@@ -4,7 +4,6 @@ from math import exp, log, pi, sqrt
 
 from ...._compiled import apart, helper
 from ._walk_state import (
-    CONCENTRATION,
     CUT,
     LOG_LIKELIHOOD,
     N_ATOMS,
@@ -12,6 +11,7 @@ from ._walk_state import (
     accepts,
     at,
     keep_trial,
+    log_one_more,
     remove,
     try_three,
 )
@@ -55,7 +55,7 @@ def part_or_join(rng, channel, chart, walk):
                 atoms[b + e] = atoms[a + e] + width * chart.near(walk, e) * rng.standard_normal()
         chart.fill(channel, walk, n)
         value = try_three(walk, -part, k, part, n, 0.0, n)
-        ratio = log_part(chart, walk, k, n, atoms[a], part, log_range) - log(n + 1.0)
+        ratio = log_part(chart, walk, k, n, atoms[a], part, log_range) + log_one_more(walk, n) - log(n + 1.0)
         if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
             atoms[a] -= part
             atoms[b] = part
@@ -67,7 +67,7 @@ def part_or_join(rng, channel, chart, walk):
         h += h >= k
         part, both = atoms[at(walk, h)], atoms[at(walk, k)] + atoms[at(walk, h)]
         value = try_three(walk, part, k, -part, h, 0.0, h)
-        ratio = log_part(chart, walk, k, h, both, part, log((both - cut) / cut)) - log(n)
+        ratio = log_part(chart, walk, k, h, both, part, log((both - cut) / cut)) + log_one_more(walk, n - 1) - log(n)
         if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
             atoms[at(walk, k)] = both
             keep_trial(walk, law[TOTAL], value)
@@ -77,6 +77,6 @@ def part_or_join(rng, channel, chart, walk):
 @apart
 def log_part(chart, walk, k, h, both, part, log_range):
     """Log ratio of the prior and the proposal of parting: atom h of this mass from atom k that had ``both``."""
-    ratio = log(walk.law[CONCENTRATION]) + chart.log_base(walk, h)
+    ratio = walk.masses.log_ratio((both - part) * part, both) + chart.log_base(walk, h)
     ratio += log(both / ((both - part) * part)) + log(part * log_range)
     return ratio - log_far_density(chart, walk, k, h)

@@ -64,8 +64,8 @@ def fill_pair(chart, walk, first, least, j, centre, density):
     for m in range(n):
         scale = roots[m] / max(density[m], LEAST_DENSITY)
         y, z = score[m] * scale, score[n + m] * scale
-        by_shift += y * roots[m]
-        by_spread += z * roots[m]
+        by_shift += y * walk.signed[m]
+        by_spread += z * walk.signed[m]
         of_shift += y * y
         of_both += y * z
         of_spread += z * z

@@ -4,7 +4,6 @@ from math import exp, log, pi, sin, sqrt
 
 from ...._compiled import apart, helper
 from ._walk_state import (
-    CONCENTRATION,
     CUT,
     HALF_LOG_2PI,
     LOG_LIKELIHOOD,
@@ -15,6 +14,7 @@ from ._walk_state import (
     copy_atom,
     draw_above,
     keep_trial,
+    log_one_more,
     n_above,
     random_mass,
     remove,
@@ -155,7 +155,8 @@ def split(rng, channel, chart, walk):
         chart.fill(channel, walk, trial)
         chart.fill(channel, walk, n)
         value = try_three(walk, -mass, k, first, trial, second, n)
-        ratio += log(law[CONCENTRATION]) + chart.log_base(walk, k) + chart.log_base(walk, n)
+        ratio += log_one_more(walk, n) + walk.masses.log_ratio(first * second, mass)
+        ratio += chart.log_base(walk, k) + chart.log_base(walk, n)
         ratio += log(n_choices) + log_pair(walk, k, n, n + 1)
         if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
             copy_atom(walk, k, trial)
@@ -196,7 +197,8 @@ def merge(rng, channel, chart, walk):
     atoms[new] = both
     chart.fill(channel, walk, trial)
     value = try_three(walk, -atoms[a], i, -atoms[b], j, both, trial)
-    ratio += log(law[CONCENTRATION]) + chart.log_base(walk, i) + chart.log_base(walk, j)
+    ratio += log_one_more(walk, n - 1) + walk.masses.log_ratio(atoms[a] * atoms[b], both)
+    ratio += chart.log_base(walk, i) + chart.log_base(walk, j)
     ratio += log(n_choices) + log_pair(walk, i, j, n) - chart.log_base(walk, trial)
     if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
         copy_atom(walk, i, trial)

@@ -59,7 +59,9 @@ def step_two(rng, channel, chart, walk):
 def fill_geometry(chart, walk, size, k, other, density, total):
     """Gradient and metric, into ``gradient`` and ``metric``, of atom k and with ``size`` 2 of another one."""
     score, roots, gradient, metric, atoms = walk.score, walk.roots, walk.gradient, walk.metric, walk.atoms
+    signed = walk.signed
     n_nodes, width, first = walk.n_nodes, 1 + int(walk.fence[N_MOVING]), int(walk.fence[FIRST])
+    n_atoms = int(walk.law[N_ATOMS])
     n = size * width
     scaled = n * n_nodes
     for m in range(n_nodes):
@@ -74,7 +76,7 @@ def fill_geometry(chart, walk, size, k, other, density, total):
         if e > 0:
             chart.complete_slopes(walk, to, h, e)
         for m in range(n_nodes):
-            value += score[to + m] * roots[m]
+            value += score[to + m] * signed[m]
         gradient[i] = value
     for i in range(n):
         for j in range(i + 1):
@@ -85,7 +87,7 @@ def fill_geometry(chart, walk, size, k, other, density, total):
     for c in range(size):
         i, a = c * width, at(walk, other if c else k)
         share = atoms[a] / total
-        gradient[i] += TILT * share - (TILT + 1.0) * atoms[a]
+        gradient[i] += walk.masses.shape() + walk.masses.power(walk, n_atoms) * share - (TILT + 1.0) * atoms[a]
         for b in range(c + 1):
             metric[i * n + b * width] += TILT * share * atoms[at(walk, other if b else k)] / total
         metric[i * n + i] += MASS_CURVATURE
@@ -166,6 +168,7 @@ def step(rng, channel, chart, walk, k, other):
         if abs(atoms[b + axis] - fence[FROM]) >= fence[LIMIT]:
             return
         after += chart.log_base(walk, trial + c)
+        after += walk.masses.log_ratio(atoms[b], atoms[a])
         total += atoms[b] - atoms[a]
     for m in range(walk.n_nodes):
         walk.trial[m] = walk.mix[m]
@@ -175,7 +178,9 @@ def step(rng, channel, chart, walk, k, other):
         add_to(walk, walk.trial, -atoms[at(walk, h)], h)
         add_to(walk, walk.trial, atoms[at(walk, trial + c)], trial + c)
     value = log_likelihood(walk, walk.trial, total)
-    ratio = value - law[LOG_LIKELIHOOD] + after - before + log_tilt(total) - log_tilt(law[TOTAL])
+    n_atoms = int(law[N_ATOMS])
+    ratio = value - law[LOG_LIKELIHOOD] + after - before
+    ratio += log_tilt(walk, n_atoms, total) - log_tilt(walk, n_atoms, law[TOTAL])
     if ratio < -30.0:  # as good as rejected: a step back is no e^30 times likelier than one forth
         return
     fill_geometry(chart, walk, size, trial, trial + 1, walk.trial, total)

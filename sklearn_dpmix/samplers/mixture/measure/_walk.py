@@ -12,16 +12,18 @@ from ...._nodes_of_several import compress_records
 from ...._restore import require_range
 from ..._parameter_draws import n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
-from .._sampler import MixtureSampler, check_concentration, check_count
+from .._sampler import MixtureSampler, check_count
 from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
-from ._masses import bear_or_kill, change_mass, move_concentration, move_mass
+from ._dirichlet_masses import DirichletMasses
+from ._finite_masses import FiniteMasses
+from ._mass_law import MassLaw
+from ._masses import bear_or_kill, change_mass, move_mass
 from ._normal_atoms import N_WIDTHS, NormalChart
 from ._parts import part_or_join
 from ._steps import step_one
 from ._walk_draws import keep_draw, log_likelihoods, n_all, number
 from ._walk_state import (
-    CONCENTRATION,
     CUT,
     DUST_RANGE,
     LARGEST,
@@ -50,23 +52,32 @@ N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come be
 MANY_NODES = 3000
 WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
 FEWER = 0.7  # nodes of several features, to records: else the records are the nodes
-P_DUST = 0.25  # of a sweep: it draws the dust anew, where the concentration is fixed
 
 
 class Compressed(NamedTuple):
-    """What the chains see of a release: nodes, the noise's densities there given a bound, and constants."""
+    """What the chains see of a release: nodes, what the mechanism looks up there, and constants."""
 
     nodes: np.ndarray  # (features + 1, nodes): places and weights
-    ends: np.ndarray  # (2 features, nodes)
+    lookup: np.ndarray  # (2 features, nodes)
+    near: np.ndarray  # (features, nodes): records near the places
     law: np.ndarray
     are_records: bool
     width: float  # of the cells; 0 where nothing is left out
     wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
     most_moves: float = 0.0  # in a sweep
+    n_seen: int | None = None  # nodes before the one of records whose releases did not appear, if there is one
 
     @property
     def n_features(self):
         return len(self.nodes) - 1
+
+    @property
+    def weights(self):
+        """Of nodes that stand for records."""
+        return self.nodes[-1, : self.n_seen]
+
+    def walk(self, state, masses):
+        return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen)
 
 
 #: by what mechanisms call the kernel's records
@@ -78,10 +89,19 @@ def chart_of(kernel: Any) -> Chart:
     return CHARTS[kernel._owner.noised_as](kernel, int(kernel.n_features))
 
 
-def law_of(chart: Chart, n_records: int, mean: Any, variance: Any) -> Any:
+#: by what mixings call the law of their masses
+MASS_LAWS: dict[str, type[MassLaw]] = {"dirichlet": DirichletMasses, "finite": FiniteMasses}
+
+
+def masses_of(mixing: Any) -> MassLaw:
+    """The law of the masses of a mixing's value."""
+    return MASS_LAWS[mixing._owner.masses_as](mixing)
+
+
+def law_of(chart: Chart, masses: MassLaw, n_records: int, mean: Any, variance: Any) -> Any:
     """Constants of the walk: of the records, and of each feature."""
     law = np.zeros(PER_FEATURE)
-    law[N_RECORDS], law[CUT] = n_records, min(0.02 / n_records, 0.01)
+    law[N_RECORDS], law[CUT] = n_records, masses.cut(n_records)
     return np.concatenate([law, chart.law(mean, variance)])
 
 
@@ -90,14 +110,13 @@ def narrowest(kernel: Any) -> Any:
     return np.sqrt(kernel.prior_scale / gammainccinv(kernel.prior_shape, NARROWEST))
 
 
-def sweeps_a_draw(draws: Draws, nodes: Any, chart: Chart) -> float:
+def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:
     """Sweeps for one independent draw: of the slowest of the log density at five nodes, mean, variance and clusters."""
     from arviz_stats.base import array_stats
 
-    *places, weights = nodes
     start = np.cumsum(draws.n_atoms) - draws.n_atoms
-    shares = np.cumsum(weights) / weights.sum()
-    points = np.array(places)[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
+    shares = np.cumsum(seen.weights) / seen.weights.sum()
+    points = seen.near[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
     density = draws.weights[:, None] * chart.densities(draws.theta, points)
     found = [draws.n_clusters.astype(float), *np.log(np.add.reduceat(density, start) + 1e-300).T]
     for j in range(len(points)):
@@ -121,9 +140,10 @@ class MixingMeasure(MixtureSampler):
     are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
     those too small to hold a record are drawn anew as a whole.
 
-    Normal kernels and additive noise of one scale that offers its noised normal densities (Laplace and Gaussian,
-    clamped or not); or categorical kernels and randomised response of one ε, where the different answers are the nodes;
-    a Dirichlet process.
+    Normal kernels and a channel of all records alike that offers its noised normal densities (Laplace and Gaussian
+    noise, clamped or not; the windows of the square wave and the piecewise mechanism); or categorical kernels and
+    randomised response of one ε, where the different answers are the nodes; a Dirichlet process, or a mixture of finite
+    mixtures whose possible numbers of components have no gaps.
 
     Parameters
     ----------
@@ -155,11 +175,10 @@ class MixingMeasure(MixtureSampler):
 
     needs_marginal_channel = True
     needs_noised_kernel = True
-    needs_gamma_process = True
-    #: largest concentration, or prior mean of one: atoms are about this times the log of fifty times the records
-    max_concentration = 20.0
+    needs_masses = True
     keeps_records = False
     takes_summaries = True
+    takes_thresholds = True
 
     def __init__(self, n_moves: int | None = None) -> None:
         self.n_moves = n_moves
@@ -206,7 +225,7 @@ class MixingMeasure(MixtureSampler):
     def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
         """Give a sweep as many moves as make a draw worth keeping."""
         chart, n = chart_of(kernel), seen.law[N_MOVES]
-        wanted = n * sweeps_a_draw(draws, seen.nodes, chart) / chart.worth
+        wanted = n * sweeps_a_draw(draws, seen, chart) / chart.worth
         seen.law[N_MOVES] = round(max(n, min(wanted, seen.most_moves)))
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
@@ -214,10 +233,11 @@ class MixingMeasure(MixtureSampler):
         answers, counts = np.unique(Z, axis=0, return_counts=True)
         nodes, n = np.vstack([answers.T, counts]).astype(np.float64), len(Z)
         chart = chart_of(values[2])
-        law, most = law_of(chart, n, None, None), MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
+        law = law_of(chart, masses_of(values[3]), n, None, None)
+        most = MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
-        ends = np.zeros((2 * release.n_features, nodes.shape[1]))
-        seen = Compressed(nodes, ends, law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
+        lookup = np.zeros((2 * release.n_features, nodes.shape[1]))
+        seen = Compressed(nodes, lookup, nodes[:-1], law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
         if self.n_moves is None:
             self.lengthen(seen, self.trial_draws(values, seen), values[2])
         return seen
@@ -229,32 +249,50 @@ class MixingMeasure(MixtureSampler):
 
     def compressed(self, values: Any, Z: Any, release: Any, width: float) -> Compressed:
         """What the chains see, with cells of this width where the population is."""
-        _, channel, kernel, _ = values
+        (_, _, kernel, mixing), mechanism = values, release.mechanism
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         are_records = n <= FEW or n_features > 1
         if n_features > 1:
-            nodes = self.nodes_of_several(release.mechanism, kernel, Z, width)
+            nodes = self.nodes_of_several(mechanism, kernel, Z, width)
             are_records = nodes.shape[1] == n
         elif are_records:
             nodes = np.array(release.nodes(width))
         else:
             reach = N_WIDTHS * sqrt(variance[0])
-            nodes = np.array(self.nodes(release.nodes(width), mean[0] - reach, mean[0] + reach, width))
-        law, most = law_of(chart_of(kernel), n, mean, variance), max(MOST_WORK // (nodes.shape[1] * n_features), 10)
+            low, high = mechanism.reach(mean[0] - reach, mean[0] + reach)
+            nodes = np.array(self.nodes(release.nodes(width), low, high, width, mechanism.kinks(1)[0]))
+        law = law_of(chart_of(kernel), masses_of(mixing), n, mean, variance)
+        most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
         first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
         law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
         most_moves = MOST_TIMES * law[N_MOVES]
         if n_features > 1:
             most_moves = min(most_moves, MOST_WORK_OF_SEVERAL / (nodes.shape[1] * n_features))
-        ends = self.at_ends(channel, release, nodes)
-        return Compressed(nodes, ends, law, are_records, width, most_moves=most_moves)
+        lookup, near = mechanism.lookup(nodes[:-1]), mechanism.near(nodes[:-1])
+        seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
+        return self.with_threshold(seen, release)
 
-    def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float) -> Nodes:
+    def with_threshold(self, seen: Compressed, release: Any) -> Compressed:
+        """With a node for the records whose releases did not appear, where there is a threshold.
+
+        Of n releases f(z)/R(P) each is the likelihood, R the probability that one appears; where N records are known to
+        be behind them it is f(z) each, and (1 - R)^(N - n).
+        """
+        if release.mechanism.released_above is None:
+            return seen
+        n, n_all = release.n_records, release.n_all
+        node = (1.0, -float(n)) if n_all is None else (-1.0, float(n_all - n))
+        law = seen.law.copy()
+        law[N_RECORDS] = n + node[1]
+        nodes, lookup = np.column_stack([seen.nodes, node]), np.column_stack([seen.lookup, np.zeros(len(seen.lookup))])
+        return seen._replace(nodes=nodes, lookup=lookup, law=law, n_seen=nodes.shape[1] - 1)
+
+    def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float, kinks: Any = ()) -> Nodes:
         """Nodes for the records for which ``fine`` stands."""
         low, high = fine.places[0], fine.places[-1]
         if low == high:
             return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
-        return compress(fine, cell_edges(low, high, core_low, core_high, width))
+        return compress(fine, cell_edges(low, high, core_low, core_high, width, kinks))
 
     def nodes_of_several(self, mechanism: Any, kernel: Any, Z: Any, width: float) -> Any:
         """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those."""
@@ -262,20 +300,10 @@ class MixingMeasure(MixtureSampler):
         places, weights = z[np.argsort(z[:, 0], kind="stable")], np.ones(len(z))
         if len(z) > FEW:
             spacing = np.array([mechanism.node_spacing(sd) for sd in narrowest(kernel)])
-            found = compress_records(z, width / spacing[0] * spacing)
+            found = compress_records(z, width / spacing[0] * spacing, mechanism.kinks(z.shape[1]))
             if len(found[1]) < FEWER * len(z):
                 places, weights = found
         return np.vstack([places.T, weights])
-
-    def at_ends(self, channel: Any, release: Any, nodes: Any) -> Any:
-        """Densities of the noise at the nodes given a record at either bound of a feature, 0 without bounds."""
-        noise, n_features = float(channel.noise[0]), len(nodes) - 1
-        ends = np.zeros((2 * n_features, nodes.shape[1]))
-        for j in range(n_features):
-            for row, end in ((2 * j, channel.low[j]), (2 * j + 1, channel.high[j])):
-                if np.isfinite(end):
-                    ends[row] = np.exp(release.mechanism.log_noise(nodes[j] - end, noise))
-        return ends
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float | None:
         if seen.are_records or not seen.width:
@@ -284,32 +312,34 @@ class MixingMeasure(MixtureSampler):
         error = self.difference(values, seen, finer, draws)
         if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
             parts = [np.array(nodes) for nodes in release.narrow_nodes()]
-            one, other = (seen._replace(nodes=nodes, ends=self.at_ends(values[1], release, nodes)) for nodes in parts)
+            lookup = release.mechanism.lookup
+            parts = [seen._replace(nodes=nodes, lookup=lookup(nodes[:-1])) for nodes in parts]
+            one, other = (self.with_threshold(part, release) for part in parts)
             error = max(error, self.difference(values, one, other, draws))
         return error
 
     def difference(self, values: Any, seen: Compressed, finer: Compressed, draws: Draws) -> float:
         """Largest difference of the log likelihoods of at most a hundred draws."""
-        _, channel, kernel, _ = values
+        _, channel, kernel, mixing = values
         chart, start = chart_of(kernel), np.append(0, np.cumsum(draws.n_atoms))
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
         values = np.zeros((2, len(chosen)))
         for found, nodes in zip(values, (seen, finer), strict=True):
-            walk = Walk.of(new_state(chart.n_coordinates(), 1), *nodes[:3])
+            walk = nodes.walk(new_state(chart.n_coordinates(), 1), masses_of(mixing).value())
             log_likelihoods(channel, chart.value(), walk, chosen, start, draws.weights, draws.theta, found)
         return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
     def init(self, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
-        (*places, weights), (_, _, kernel, mixing) = Z.nodes, values
-        chart, n = chart_of(kernel), int(rng.integers(1, 11))
+        weights, (_, _, kernel, mixing) = Z.weights, values
+        chart, (n, value) = chart_of(kernel), masses_of(mixing).start(int(rng.integers(1, 11)))
         state = new_state(chart.n_coordinates())
         state.mass[:n] = 1.0 / n
         chosen = rng.choice(len(weights), n, p=weights / weights.sum())
-        state.place[:n] = chart.start(np.array(places)[:, chosen], rng)
+        state.place[:n] = chart.start(Z.near[:, chosen], rng)
         state.ints[N_ATOMS] = n
-        state.floats[0] = mixing.start
+        state.floats[0] = value
         return state
 
     def continued(self, Z: Any, state: Any) -> Any:
@@ -331,7 +361,7 @@ class MixingMeasure(MixtureSampler):
         require_range(0.99 * exp(-DUST_RANGE) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
         n, n_dust, _ = state.ints
         chart_of(values[2]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
-        check_concentration(mixing, state.floats[0], 1)
+        masses_of(values[3]).check_random(state.floats[0], n)
         return state
 
     def advance(
@@ -341,12 +371,12 @@ class MixingMeasure(MixtureSampler):
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
         counts, n_rows = np.zeros((2, n_draws), np.int64), 32 * n_draws + 4 * state.mass.size
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
-        chart = chart_of(kernel)
+        chart, masses = chart_of(kernel), masses_of(mixing).value()
         theta, value = np.zeros((n_rows, chart.n_params())), chart.value()
         draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), theta)
         while stop != DONE:
-            walk, until, are_records = Walk.of(state, Z.nodes, Z.ends, Z.law), done + n_sweeps, Z.are_records
-            stop = run(sampler, channel, value, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled)
+            walk, until = Z.walk(state, masses), done + n_sweeps
+            stop = run(sampler, channel, value, walk, Z.are_records, rng, until, n_warmup, thin, draws, filled)
             write_back(walk, state)
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
@@ -357,8 +387,8 @@ class MixingMeasure(MixtureSampler):
         return state, draws._replace(weights=draws.weights[: filled[1]].copy(), theta=draws.theta[: filled[1]].copy())
 
     @compiled
-    def sweep(self, channel, chart, mixing, walk, rng):
-        """As many moves at random as the law says, then the concentration if it is random, and at times the dust."""
+    def sweep(self, channel, chart, walk, rng):
+        """As many moves at random as the law says, then what is random beside the atoms above the cut."""
         for _ in range(int(walk.law[N_MOVES])):
             u = rng.random()
             if u < 0.17:
@@ -377,12 +407,11 @@ class MixingMeasure(MixtureSampler):
                 chart.step(rng, channel, walk)
             else:
                 chart.slide(rng, channel, walk)
-        if mixing.prior_shape > 0.0 or rng.random() < P_DUST:
-            move_concentration(rng, channel, chart, mixing, walk)
+        walk.masses.renew(rng, channel, chart, walk)
 
 
 @entry
-def run(sampler, channel, chart, mixing, walk, are_records, rng, until, n_warmup, thin, draws, filled):
+def run(sampler, channel, chart, walk, are_records, rng, until, n_warmup, thin, draws, filled):
     """Sweep up to sweep ``until``; keep a draw after every ``thin`` sweeps beyond the warm-up.  Return why it stops."""
     law, capacity = walk.law, walk.capacity
     for k in range(n_all(walk)):
@@ -393,7 +422,7 @@ def run(sampler, channel, chart, mixing, walk, are_records, rng, until, n_warmup
         if law[N_ATOMS] > capacity // 2 or law[N_DUST] > capacity // 4:
             return NO_SLOTS
         refresh(walk)
-        sampler.sweep(channel, chart, mixing, walk, rng)
+        sampler.sweep(channel, chart, walk, rng)
         law[N_SWEEPS] += 1.0
         sweep = int(law[N_SWEEPS]) - n_warmup
         if sweep > 0 and sweep % thin == 0:
@@ -401,7 +430,7 @@ def run(sampler, channel, chart, mixing, walk, are_records, rng, until, n_warmup
             refresh(walk)
             n_occupied, n_atoms = keep_draw(rng, chart, walk, are_records, draws.weights, draws.theta, used)
             draws.n_clusters[t], draws.n_atoms[t] = n_occupied, n_atoms
-            draws.concentration[t] = law[CONCENTRATION]
+            draws.concentration[t] = walk.masses.kept(walk)
             filled[0] += 1
             filled[1] += n_atoms
     return DONE

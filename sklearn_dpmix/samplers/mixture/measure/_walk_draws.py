@@ -1,13 +1,10 @@
 """A walk's kept draws: the mixing measure, with the number of its atoms that records came from."""
 
-from math import exp, log
+from math import log
 
 from ...._compiled import apart, apart_sums, entry, helper
 from ...._vector import log_positive
 from ._walk_state import (
-    CONCENTRATION,
-    CUT,
-    DUST_RANGE,
     LEAST_DENSITY,
     N_ATOMS,
     N_DUST,
@@ -28,7 +25,7 @@ def keep_draw(rng, chart, walk, are_records, weights, theta, start):
     together.
     """
     n, marks = n_all(walk), walk.marks
-    rest = walk.law[CONCENTRATION] * walk.law[CUT] * exp(-DUST_RANGE)
+    rest = walk.masses.left_out(walk)
     total = walk.law[TOTAL] + rest
     n_occupied = draw_occupied(rng, walk, are_records)
     for place in range(n):  # the largest of those left, with records first
@@ -72,7 +69,7 @@ def g_of(walk, k, m):
 def n_expected(walk, k):
     """Expected number of records of an atom."""
     weights, mix, tables, g, value = walk.weights, walk.mix, walk.tables, row(walk, number(walk, k)), 0.0
-    for m in range(walk.n_nodes):
+    for m in range(walk.n_seen):
         value += weights[m] * tables[g + m] / mix[m]
     return mass_of(walk, k) * value
 
@@ -87,7 +84,7 @@ def draw_occupied(rng, walk, are_records):
     points fall on nodes; one at a node of ω records meets a record already hit with the chance of ω even ones, and what
     is computed so is a polynomial in such sums over records as nodes give exactly.
     """
-    n_nodes, n, weights, marks = walk.n_nodes, n_all(walk), walk.weights, walk.marks
+    n_nodes, n, weights, marks = walk.n_seen, n_all(walk), walk.weights, walk.marks
     for k in range(n):
         marks[k] = 0.0
     if are_records:

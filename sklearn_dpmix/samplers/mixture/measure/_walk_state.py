@@ -18,7 +18,7 @@ from ...._vector import log_positive
 # a state's ints
 N_ATOMS, N_DUST, N_SWEEPS = range(3)
 # a walk's law: its ints as floats, and the others; then what its chart says of each feature
-CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)
+CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)  # the first: what masses have at random
 PER_FEATURE = 9
 CENTRE, REACH, NEAR = range(3)
 
@@ -37,7 +37,7 @@ class MeasureState(NamedTuple):
     dust_mass: np.ndarray  # (capacity,)
     dust_place: np.ndarray  # (capacity, coordinates)
     ints: np.ndarray
-    floats: np.ndarray  # (1,): the concentration
+    floats: np.ndarray  # (1,): the concentration, or what else the law of the masses has at random
 
     def restored(self, fresh, n_sweeps):
         """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
@@ -82,8 +82,12 @@ class Walk(Component):
     """
 
     @classmethod
-    def of(cls, state, nodes, ends, law):
-        """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights."""
+    def of(cls, state, nodes, lookup, law, masses, n_seen=None):
+        """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights.
+
+        After the first ``n_seen``, or all, there is one for records whose releases did not appear: its place is 1 where
+        it has the probability that one appears, and a negative weight; else -1.
+        """
         (capacity, n_coordinates), size, n_features = state.place.shape, nodes.shape[1], len(nodes) - 1
         width = 1 + n_coordinates
         n_rows = width if n_features == 1 else width + n_features
@@ -94,10 +98,12 @@ class Walk(Component):
         law[:3], law[CONCENTRATION] = state.ints, state.floats[0]
         fields = {
             "law": law,
+            "masses": masses,
             "atoms": atoms.ravel(),
-            "nodes": lay_out(nodes, ends),
+            "nodes": lay_out(nodes, lookup),
             "weights": nodes[-1].copy(),
-            "roots": np.sqrt(nodes[-1]),
+            "roots": np.sqrt(np.abs(nodes[-1])),
+            "signed": np.sign(nodes[-1]) * np.sqrt(np.abs(nodes[-1])),
             "tables": np.empty((3 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
             "mix": np.empty(size),  # Σ J g over all atoms
             "trial": np.empty(size),  # that of a proposal
@@ -108,6 +114,7 @@ class Walk(Component):
             "fence": np.zeros(6),
             "marks": np.zeros(2 * capacity),
             "n_nodes": np.int64(size),
+            "n_seen": np.int64(size if n_seen is None else n_seen),
             "width": np.int64(width),
             "n_rows": np.int64(n_rows),
             "capacity": np.int64(capacity),
@@ -116,10 +123,10 @@ class Walk(Component):
         return lower(cls, fields, frozen=False)
 
 
-def lay_out(nodes, ends):
-    """For each feature the places, and the noise's densities there given a record at either bound: one flat array."""
+def lay_out(nodes, lookup):
+    """For each feature the places, and the two numbers that the mechanism looks up there: one flat array."""
     n_features = len(nodes) - 1
-    return np.concatenate([part for j in range(n_features) for part in (nodes[j], ends[2 * j], ends[2 * j + 1])])
+    return np.concatenate([part for j in range(n_features) for part in (nodes[j], *lookup[2 * j : 2 * j + 2])])
 
 
 def write_back(walk, state):
@@ -148,9 +155,16 @@ def row(walk, k):
 
 
 @helper
-def log_tilt(total):
-    """Log density of S beyond the Poisson process of the J without e^-J."""
-    return TILT * log(total) - (TILT + 1.0) * total
+def log_tilt(walk, n_atoms, total):
+    """Log density of S, with e^-J of all atoms, beyond what the law of the masses has without it."""
+    return walk.masses.power(walk, n_atoms) * log(total) - (TILT + 1.0) * total
+
+
+@helper
+def log_one_more(walk, n_atoms):
+    """Log ratio of the prior with one atom more than that many, and the same total, beyond its place and J^shape."""
+    ratio = walk.masses.log_growth(walk, n_atoms)
+    return ratio + log_tilt(walk, n_atoms + 1, walk.law[TOTAL]) - log_tilt(walk, n_atoms, walk.law[TOTAL])
 
 
 @helper

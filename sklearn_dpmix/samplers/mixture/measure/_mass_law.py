@@ -1,0 +1,50 @@
+"""What a walk over mixing measures needs of the mixing: the prior of the masses J, whose shares are the weights."""
+
+from typing import Any
+
+from ...._compiled import Component, compiled, lower
+
+
+class MassLaw(Component):
+    """The prior of the masses, which have density J^``shape`` e^-J in log J, and of how many there are above the cut.
+
+    Given their number the total S is independent of the shares, so that its law may be chosen: it has
+    S^``power`` e^(-(TILT + 1) S) beyond the J^``shape``.
+
+    Parameters
+    ----------
+    mixing : value of a mixing
+    """
+
+    def __init__(self, mixing: Any) -> None:
+        self.mixing = mixing
+
+    def cut(self, n_records: int) -> float:
+        """Masses from here on are walked over one by one."""
+        return min(0.02 / n_records, 0.01)
+
+    def start(self, n_atoms: int) -> tuple[int, float]:
+        """A number of atoms that the prior allows, near this one, and what is random beside them."""
+        raise NotImplementedError
+
+    def check_random(self, value: float, n_atoms: int) -> None:
+        """Raise ValueError where what a checkpoint has as random cannot be so."""
+        raise NotImplementedError
+
+    def fields(self) -> dict[str, Any]:
+        """What the compiled methods read as ``self.<name>``."""
+        raise NotImplementedError
+
+    def value(self) -> Any:
+        """The law as compiled code sees it."""
+        return lower(type(self), self.fields())
+
+    @compiled
+    def shape(self):
+        """Of the masses."""
+        return 0.0
+
+    @compiled
+    def log_ratio(self, new, old):
+        """Log of (new/old)^shape."""
+        return 0.0
