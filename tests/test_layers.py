@@ -48,6 +48,8 @@ LAYERS = {
     "_draws": {"_parameters"},
     "_noise_source": {"mechanisms"},
     "_mixture": {"_compiled", "_vector", "samplers"},
+    "_response_pieces": {"_compiled", "_mixture", "_numeric", "_vector"},
+    "_response_law": {"_compiled", "_mixture", "_response_pieces"},
     "_cluster": {"_compiled", "_mixture"},
     "_pointwise": {"_cluster", "_mixture", "mechanisms"},
     "_compose": {"kernels", "mechanisms", "mixings", "samplers"},
@@ -61,6 +63,7 @@ LAYERS = {
         "_cluster",
         "_compiled",
         "_compose",
+        "_response_law",
         "_draws",
         "_mixture",
         "_noise_source",
@@ -73,6 +76,7 @@ LAYERS = {
         "_restore",
         "kernels",
         "mechanisms",
+        "mixings",
         "models",
         "privacy",
         "queries",
@@ -92,7 +96,7 @@ ROOMS = {
     "tables": SUMS,
     "simulation": {"_parameter_draws"},
     "private": {"_threads"},
-    "mixture": {"_threads", "mixture.moves"},
+    "mixture": {"_parameter_draws", "_threads", "mixture.moves"},
     "mixture.moves": {"mixture._state"},
     "mixture.cells": {"mixture._reuse", "mixture._sampler", "mixture._state", "mixture.moves"},
     "mixture.measure": {"_parameter_draws", "mixture._run", "mixture._sampler"},
@@ -238,7 +242,7 @@ def calls_cache(node):
     )
 
 
-VALUES = {"sampler", "channel", "kernel", "mixing", "model", "mechanism", "query", "family"}
+VALUES = {"sampler", "channel", "kernel", "mixing", "model", "mechanism", "query", "family", "law"}
 
 
 def dishonest_entries(tree):

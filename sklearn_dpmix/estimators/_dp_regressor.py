@@ -11,10 +11,10 @@ from sklearn.utils.validation import _check_y, check_is_fitted, validate_data
 
 from .._compiled import Component
 from .._compose import check_mechanism, resolve_components
-from .._conditional import AtPlace, AtRelease, ConditionalLaw, predictive_moments, regression
 from .._draws import central_interval
 from .._parameters import check_array, check_flag, in_unit_interval, tails
 from .._release import Release
+from .._response_law import AtPlace, AtRelease, ConditionalLaw, predictive_moments, regression
 from .._typing import Floats, Seed
 from ..kernels import Kernel, MultivariateNormalKernel
 from ..mechanisms import NoNoise
@@ -52,8 +52,8 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         None: nothing was privatised.
     kernel : MultivariateNormalKernel or "multivariate_normal", default="multivariate_normal"
         Joint law of (x, y) in a cluster, with its base measure.  By name, open parameters are taken from the release;
-        with ``linear=True`` the prior then weighs as much as about one record: dof n_columns + 2, the mean of Σ diagonal
-        with the release's variances less the noise's.
+        with ``linear=True`` the prior then weighs as much as about one record: dof n_columns + 2, the mean of Σ
+        diagonal with the release's variances less the noise's.
     mixing : DirichletProcess or PitmanYor, optional
         As in :class:`PrivateDPMixture`; not with ``linear=True``.
     sampler : str or sampler object, default="auto"
@@ -164,14 +164,14 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
     # --- fit ---------------------------------------------------------------------------------------------------------
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, Z: ArrayLike, z_y: ArrayLike) -> Self:
+    def fit(self, Z: ArrayLike, y: ArrayLike) -> Self:
         """Draw from the posterior given a release.
 
         Parameters
         ----------
         Z : array-like of shape (n, n_features)
             Privatised predictors, as they were published.
-        z_y : array-like of shape (n,)
+        y : array-like of shape (n,)
             Privatised responses.
 
         Returns
@@ -182,7 +182,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         ------
         ValueError, TypeError
             Before any chain starts: for a bad parameter, a mechanism that does not cover the n_features + 1 columns of
-            (x, y), a ``z_y`` of another length, data that are not finite numbers, or ``noised_inputs=True`` where that
+            (x, y), a ``y`` of another length, data that are not finite numbers, or ``noised_inputs=True`` where that
             has no exact answer.
 
         Notes
@@ -191,28 +191,28 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         long for any n once the release's covariance is known.  Elsewhere a sweep looks at each record.
         """
         with self._refit() as earlier:
-            release = self._checked(Z, z_y)
+            release = self._checked(Z, y)
             joint = earlier.get("_joint_") if self.warm_start else None
             joint = JointMixture() if joint is None else joint
             self._joint_ = joint.set_params(**self._parts(release)).fit(release)
             self._keep()
         return self
 
-    def _checked(self, Z, z_y):
+    def _checked(self, Z, y):
         """Columns (x, y) of the release."""
-        if z_y is None:
+        if y is None:
             raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: fit(Z, z_y) takes the "
-                "released responses as z_y"
+                f"{type(self).__name__} requires y to be passed, but the target y is None: pass the released responses"
             )
-        Z = check_array(Z, dtype=np.float64, order="C", input_name="Z", estimator=self)
-        z_y = check_array(z_y, dtype=np.float64, ensure_2d=False, input_name="z_y", estimator=self)
-        z_y = _check_y(z_y, y_numeric=True, estimator=self)
-        if len(z_y) != len(Z):
-            raise ValueError(f"z_y must have one response a row of Z, got {len(z_y)} responses for {len(Z)} rows")
+        named, Z = Z, check_array(Z, dtype=np.float64, order="C", input_name="Z", estimator=self)
+        validate_data(self, named, reset=True, skip_check_array=True)
+        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
+        y = _check_y(y, y_numeric=True, estimator=self)
+        if len(y) != len(Z):
+            raise ValueError(f"y must have one response a row of Z, got {len(y)} responses for {len(Z)} rows")
         self._check_width(Z.shape[1] + 1)
         self._check_inputs(Z.shape[1])
-        return np.column_stack([Z, z_y])
+        return np.column_stack([Z, y])
 
     def _check_width(self, width):
         mechanism = self.mechanism
@@ -222,8 +222,8 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         given = np.shape(getattr(mechanism, "bounds", None))
         if len(given) == 2 and given[0] != width:
             raise ValueError(
-                f"mechanism={mechanism!r} covers {given[0]} column(s), but Z and z_y together have {width}: give bounds "
-                "of each predictor and then of y, or one pair for all"
+                f"mechanism={mechanism!r} covers {given[0]} column(s), but Z and y together have {width}: give "
+                "bounds of each predictor and then of y, or one pair for all"
             )
         if mechanism.n_features(width) != width:
             raise ValueError(
@@ -239,8 +239,8 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
             return
         if not mechanism.has_one_law:
             raise ValueError(
-                f"noised_inputs=True needs one noise scale for all records, got mechanism={mechanism!r}, which has each "
-                "record's own: predict at confidential x, with noised_inputs=False"
+                f"noised_inputs=True needs one noise scale for all records, got mechanism={mechanism!r}, with one for "
+                "each: predict at confidential x, with noised_inputs=False"
             )
         if n_features > 1 or mechanism.piece_shape not in MultivariateNormalKernel.conditional_tilts:
             raise ValueError(

@@ -74,8 +74,8 @@ class OneNormal(MixtureSampler):
         scatter = sum((rows - mean).T @ (rows - mean) for rows in parts)
         noise = 0.0 if release.mechanism is None else float(channel.noise[0]) ** 2
         seen = Moments(mean, scatter, np.array([n, noise]), np.zeros(d * (d + 1) // 2), np.eye(d * (d + 1) // 2))
-        centre = mode(values[0], kernel, seen)
-        return seen._replace(centre=centre, metric=metric_at(values[0], kernel, seen, centre))
+        centre = mode(kernel, seen)
+        return seen._replace(centre=centre, metric=metric_at(kernel, seen, centre))
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ def scratch(Z):
     return np.zeros((N_VECTORS, Z.centre.size)), np.zeros((N_MATRICES, len(Z.mean), len(Z.mean)))
 
 
-def mode(sampler, kernel, Z):
+def mode(kernel, Z):
     """Where the posterior of L has its mode, by BFGS from the release's covariance with the noise's taken off.
 
     Whatever comes of it, chains are exact: they only start there, and walk in the metric that it has there.
@@ -161,26 +161,26 @@ def mode(sampler, kernel, Z):
     size = sqrt(n + kernel.dof)  # in which steps are about 1
 
     def loss(x):
-        value, slope = target_and_slope(sampler, kernel, Z, x / size)
+        value, slope = target_and_slope(kernel, Z, x / size)
         return (-value, -slope / size) if np.isfinite(value) else (np.inf, np.zeros_like(x))
 
     return minimize(loss, start * size, jac=True, method="BFGS").x / size
 
 
-def metric_at(sampler, kernel, Z, centre):
+def metric_at(kernel, Z, centre):
     """Lower factor of the inverse curvature of the log density at a point; curvature is at least one of the prior."""
     size, n = centre.size, Z.law[0]
     h = 1e-3 / sqrt(n + kernel.dof)
-    moved = [[target_and_slope(sampler, kernel, Z, centre + s * h * e)[1] for s in (1, -1)] for e in np.eye(size)]
+    moved = [[target_and_slope(kernel, Z, centre + s * h * e)[1] for s in (1, -1)] for e in np.eye(size)]
     curvature = np.array([(down - up) / (2.0 * h) for up, down in moved])
     values, sides = np.linalg.eigh(0.5 * (curvature + curvature.T))
     return np.linalg.cholesky((sides / np.maximum(values, 1.0)) @ sides.T)
 
 
-def target_and_slope(sampler, kernel, Z, x):
+def target_and_slope(kernel, Z, x):
     """Log density of L, up to a constant, and its gradient."""
     vectors, matrices = scratch(Z)
-    value = evaluate(sampler, kernel, Z._replace(centre=x, metric=np.eye(x.size)), vectors, matrices)
+    value = evaluate(kernel, Z._replace(centre=x, metric=np.eye(x.size)), vectors, matrices)
     return value, vectors[FORCE].copy()
 
 
@@ -188,7 +188,7 @@ def target_and_slope(sampler, kernel, Z, x):
 
 
 @entry
-def evaluate(sampler, kernel, seen, vectors, matrices):
+def evaluate(kernel, seen, vectors, matrices):
     """The log density at the centre, its gradient into ``vectors[FORCE]``."""
     value = log_target(kernel, seen, vectors, matrices, POINT)
     set_force(kernel, seen, vectors, matrices)
