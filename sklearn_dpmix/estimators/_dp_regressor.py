@@ -216,6 +216,11 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
 
     def _check_width(self, width):
         mechanism = self.mechanism
+        if mechanism is not None and not getattr(mechanism, "is_local", True):
+            raise ValueError(
+                f"mechanism={mechanism!r} releases a statistic of all records, and {type(self).__name__} takes releases "
+                "of records one by one: use PrivateLinearRegressionDA for noisy moments"
+            )
         check_mechanism(mechanism, None)
         if mechanism is None:
             return
@@ -237,16 +242,16 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         mechanism = self.mechanism
         if not self.noised_inputs or mechanism is None or getattr(mechanism, "is_absorbable", False):
             return
-        if not mechanism.has_one_law:
-            raise ValueError(
-                f"noised_inputs=True needs one noise scale for all records, got mechanism={mechanism!r}, with one for "
-                "each: predict at confidential x, with noised_inputs=False"
-            )
         if n_features > 1 or mechanism.piece_shape not in MultivariateNormalKernel.conditional_tilts:
             raise ValueError(
                 f"noised_inputs=True is exact for Gaussian noise of one scale without clamping, and for one predictor "
                 f"under noise of pieces (Laplace, clamped), got {n_features} predictor(s) under {mechanism!r}: predict "
                 "at confidential x, with noised_inputs=False"
+            )
+        if not mechanism.has_one_law:
+            raise ValueError(
+                f"noised_inputs=True needs one noise scale for all records, got mechanism={mechanism!r}, with one for "
+                "each: predict at confidential x, with noised_inputs=False"
             )
 
     def _parts(self, release):

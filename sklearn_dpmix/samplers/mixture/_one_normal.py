@@ -99,7 +99,8 @@ class OneNormal(MixtureSampler):
         sampler, _, kernel, _ = values
         n_draws = n_kept(int(state.ints[N_SWEEPS]), n_sweeps, n_warmup, thin)
         theta, ones = np.zeros((n_draws, n_columns(len(Z.mean)))), np.ones(n_draws, np.int64)
-        run(sampler, kernel, Z, state, *scratch(Z), rng, n_sweeps, n_warmup, thin, theta)
+        vectors, matrices = scratch(Z)
+        run(sampler, kernel, Z, state, vectors, matrices, rng, n_sweeps, n_warmup, thin, theta)
         return state, Draws(ones, ones.copy(), np.ones(n_draws), np.ones(n_draws), theta)
 
     @compiled
