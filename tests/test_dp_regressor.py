@@ -589,3 +589,18 @@ def test_density_of_the_joint_mixture_is_that_of_the_estimator(bent):
     joint = bent._joint_.density_draws(np.column_stack([np.full_like(y, x), y]))
     centre = (joint @ y) / joint.sum(axis=2)
     assert centre == pytest.approx(bent.curve_draws([[x]])[..., 0], abs=0.02)
+
+
+@pytest.mark.parametrize("is_linear", [True, False])
+def test_draws_go_to_arviz(bent, is_linear):
+    """Catches a tree without the coefficients, or with replicates that are not releases of (x, y)."""
+    pytest.importorskip("arviz_base")
+    Z = line(40, 1.0)
+    model = fitted(linear(GaussianMechanism(scale=1.0), n_chains=2, n_draws=50), Z) if is_linear else bent
+    tree = model.to_datatree(posterior_predictive=True, thin=10, random_state=0)
+    n, n_draws = (40, 5) if is_linear else (400, 30)
+    assert tree["posterior_predictive"]["release"].shape == (2, n_draws, n, 2)
+    assert tree["observed_data"]["release"].shape == (n, 2)
+    assert ("coef" if is_linear else "n_clusters") in tree["posterior"]
+    with pytest.raises(ValueError, match=r"log_likelihood=True\) is not there"):
+        model.to_datatree(log_likelihood=True)

@@ -218,8 +218,8 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         mechanism = self.mechanism
         if mechanism is not None and not getattr(mechanism, "is_local", True):
             raise ValueError(
-                f"mechanism={mechanism!r} releases a statistic of all records, and {type(self).__name__} takes releases "
-                "of records one by one: use PrivateLinearRegressionDA for noisy moments"
+                f"mechanism={mechanism!r} releases a statistic of all records, and {type(self).__name__} takes "
+                "records one by one: use PrivateLinearRegressionDA for noisy moments"
             )
         check_mechanism(mechanism, None)
         if mechanism is None:
