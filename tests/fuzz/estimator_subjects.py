@@ -48,7 +48,10 @@ ESTIMATORS: dict[str, Subject] = {
     ),
     "PrivateDPMixtureRegressor": Subject(
         top.PrivateDPMixtureRegressor,
-        lambda: {"mechanism": laplace(), "linear": False, "noised_inputs": True} | CHAINS,
+        lambda: {
+            "mechanism": laplace(), "kernel": "multivariate_normal", "mixing": None, "sampler": "auto",
+            "linear": False, "noised_inputs": True,
+        } | CHAINS,
         {
             "predict": lambda: {"X": column(3), "return_std": False},
             "curve_draws": lambda: {"X": column(3)},
