@@ -88,8 +88,10 @@ curve = PrivateDPMixtureRegressor(mechanism, n_chains=4, n_warmup=500, n_draws=5
 curve.fit(z[:, None], z_y)
 
 # %%
-# Left: ranges of the three answers.  Right: the curve with its 95 % band.  Where there are few records, left and right
-# and between the two groups, the band says so.
+# Left: ranges of the three answers.  Where noise is three times x's spread, the correction's are off the page, and the
+# posterior leans towards its prior, which has slope 0 in its middle.  Right: the curve with its 95 % band.  It is much
+# nearer than least squares, and wide between the two groups; but so much noise leaves room for the prior's preference
+# for few clusters, and the ends and the peak are still a little flattened.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.0), layout="constrained")
 colors = {"least squares": ORANGE, "moment correction": GREEN, "posterior": BLUE}

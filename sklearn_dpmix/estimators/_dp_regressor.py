@@ -65,8 +65,8 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
     noised_inputs : bool, default=False
         Whether the X of predictions went through the mechanism, as in ``fit``: y is then predicted from what a release
         says of x.  False: X is x itself.  Exact for Gaussian noise of one scale without clamping (closed form), and for
-        one predictor under Laplace noise, clamped noise or any other channel of pieces (quadrature, to rounding);
-        other cases are refused.
+        one predictor under Laplace noise, clamped noise or any other channel of pieces (quadrature, to rounding;
+        quantiles take some 0.04 s a place and 1000 draws there); other cases are refused.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.
 
@@ -89,6 +89,9 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
 
     Notes
     -----
+    A draw of the mixture is cut where less than 0.001 of its mass is left, and one more cluster has that rest.  Given
+    the draws, conditional means, variances and densities are exact to rounding, quantiles to 1e-9 standard deviations.
+
     A place x is where one asks, not a new record: draws have equal weight whatever they say of the density of x.
 
     The model of ``linear=True`` has x normal.  For other x under Gaussian noise the slope is still estimated
@@ -188,7 +191,10 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         Notes
         -----
         With ``linear=True`` under Gaussian noise of one scale and without clamping, or without noise, a fit takes as
-        long for any n once the release's covariance is known.  Elsewhere a sweep looks at each record.
+        long for any n once the release's covariance is known: a default fit of 10⁶ records takes 0.6 s of one core, of
+        10⁷ 4.5 s.  Elsewhere a sweep looks at each record, for some 0.7 µs: a default fit to 10⁴ records takes a minute
+        of one core, and 10⁵ take ten.  Nothing is approximated for more records, but chains of the mixture mix more
+        slowly the more there are: of 10⁴ records ``r_hat_`` is likely to ask for more draws than the default.
         """
         with self._refit() as earlier:
             release = self._checked(Z, y)
