@@ -456,6 +456,8 @@ def test_a_curve_is_found(bent):
     assert np.trapezoid(density, inside) == pytest.approx(1.0, abs=1e-6)
     assert np.trapezoid(density * inside, inside) == pytest.approx(mean[2], abs=1e-5)
     assert bent.score(X, truth) > 0.8
+    middle = bent._joint_.moment_draws().mean.mean(axis=(0, 1))[:1]
+    assert bent.summary().loc["curve[1]", "mean"] == pytest.approx(bent.predict([middle])[0])  # R-hat is of the curve
 
 
 def test_predictions_do_not_depend_on_jobs_blocks_or_pickling(bent, monkeypatch):
