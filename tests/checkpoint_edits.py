@@ -46,6 +46,7 @@ from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
 from sklearn_dpmix.models import GammaPrior, GaussianPredictors, NormalInverseGammaPrior, PoissonCount
 from sklearn_dpmix.queries import ClassFeatureCounts, NoisyCount, RegressionMoments
 from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers.mixture._one_normal import OneNormal
 
 TIMES = {"n_chains": 2, "n_warmup": 2, "n_draws": 3, "random_state": 0}
 RECORDS = np.array([0.05, 0.1, 0.12, 0.4, 0.5, 0.85, 0.9, 0.95])[:, None]
@@ -138,6 +139,16 @@ def cases():
             moments.privatize(pairs, random_state=0),
         ),
         "regression, given": lambda: (PrivateLinearRegressionDA(None, **TIMES), (RECORDS, RECORDS[:, 0] ** 2)),
+        "one normal": lambda: (
+            PrivateDPMixture(
+                normal_noise,
+                kernel="multivariate_normal",
+                mixing=MixtureOfFiniteMixtures(prior=[1.0]),
+                sampler=OneNormal(),
+                **TIMES,
+            ),
+            np.column_stack([RECORDS, RECORDS**2]),
+        ),
         "tables": lambda: (
             PrivateNaiveBayesDA(tables, n_records=8, **TIMES),
             tables.privatize(bits, random_state=0),

@@ -56,6 +56,7 @@ LEGAL = {
     | {"state/0/steps": REAL, "state/0/reference": REAL, "state/0/floats": POSITIVE, "draws/1/statistic": REAL},
     "regression, given": {"state/0/theta": REAL, "draws/1/theta": REAL},
     "own": {"state/0/theta": POSITIVE, "state/0/records": REAL, "draws/1/theta": REAL},
+    "one normal": {"state/0/point": REAL, "state/0/floats": REAL, "draws/1/theta": REAL},
     "own, given": {"draws/1/theta": REAL},
     "abc": {
         "state/0/theta": POSITIVE,

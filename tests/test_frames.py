@@ -14,6 +14,7 @@ from sklearn_dpmix import (
     OnePosteriorSampling,
     PrivateABC,
     PrivateDPMixture,
+    PrivateDPMixtureRegressor,
     PrivateExpFamilyGibbs,
     PrivateLinearRegressionDA,
     PrivateMCEM,
@@ -148,6 +149,8 @@ LABELS = (TWO[:, 0] > 0.5).astype(int)
 # estimator, X, y, and what afterwards takes such an X
 OF_RECORDS = [
     (PrivateDPMixture(LOCAL, **SHORT), TWO, None, ("predict", "score_samples", "score_release", "cdf_draws")),
+    (PrivateDPMixtureRegressor(LOCAL, **SHORT), TWO, ONE[:, 0], ("predict", "curve_draws")),
+    (PrivateDPMixtureRegressor(linear=True, **SHORT), TWO, ONE[:, 0], ("predict", "curve_draws")),
     (PrivateLinearRegressionDA(**SHORT), TWO, ONE[:, 0], ("predict",)),
     (PrivateLinearRegressionDA(MOMENTS, **SHORT), TWO, ONE[:, 0], ("predict",)),
     (PrivateNaiveBayesDA(**SHORT), CODES, LABELS, ("predict", "predict_proba")),

@@ -49,6 +49,8 @@ LAYERS = {
     "_noise_source": {"mechanisms"},
     "_mixture": {"_compiled", "_vector", "samplers"},
     "_thresholds": {"_compiled"},
+    "_response_pieces": {"_compiled", "_mixture", "_numeric", "_vector"},
+    "_response_law": {"_compiled", "_mixture", "_response_pieces"},
     "_cluster": {"_compiled", "_mixture", "_thresholds"},
     "_pointwise": {"_cluster", "_mixture", "_thresholds", "mechanisms"},
     "_compose": {"kernels", "mechanisms", "mixings", "samplers"},
@@ -62,6 +64,7 @@ LAYERS = {
         "_cluster",
         "_compiled",
         "_compose",
+        "_response_law",
         "_draws",
         "_mixture",
         "_noise_source",
@@ -75,6 +78,7 @@ LAYERS = {
         "_thresholds",
         "kernels",
         "mechanisms",
+        "mixings",
         "models",
         "privacy",
         "queries",
@@ -94,7 +98,7 @@ ROOMS = {
     "tables": SUMS,
     "simulation": {"_parameter_draws"},
     "private": {"_threads"},
-    "mixture": {"_threads", "mixture.moves"},
+    "mixture": {"_parameter_draws", "_threads", "mixture.moves"},
     "mixture.moves": {"mixture._state"},
     "mixture.cells": {"mixture._reuse", "mixture._sampler", "mixture._state", "mixture.moves"},
     "mixture.measure": {"_parameter_draws", "mixture._run", "mixture._sampler"},
@@ -240,7 +244,7 @@ def calls_cache(node):
     )
 
 
-VALUES = {"sampler", "channel", "kernel", "mixing", "model", "mechanism", "query", "family"}
+VALUES = {"sampler", "channel", "kernel", "mixing", "model", "mechanism", "query", "family", "law"}
 
 
 def dishonest_entries(tree):

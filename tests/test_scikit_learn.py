@@ -12,6 +12,7 @@ from sklearn_dpmix import (
     DPLogisticRegressionMCMC,
     DPPenaltyMCMC,
     PrivateDPMixture,
+    PrivateDPMixtureRegressor,
     PrivateLinearRegressionDA,
     PrivateNaiveBayesDA,
     PrivatePosteriorDA,
@@ -44,12 +45,8 @@ class NormalRecords:
 
 SHORT = {"n_chains": 1, "n_warmup": 20, "n_draws": 30}
 NEEDS_Y = "score_samples(X, y) is the density of y given X: it needs y"
-CANNOT_APPLY = {
-    "PrivateLinearRegressionDA": {
-        "check_methods_sample_order_invariance": NEEDS_Y,
-        "check_methods_subset_invariance": NEEDS_Y,
-    }
-}
+SCORES_Y = {"check_methods_sample_order_invariance": NEEDS_Y, "check_methods_subset_invariance": NEEDS_Y}
+CANNOT_APPLY = {"PrivateDPMixtureRegressor": SCORES_Y, "PrivateLinearRegressionDA": SCORES_Y}
 
 if parse_version(sklearn.__version__) < parse_version("1.7"):
     CANNOT_APPLY["PrivateNaiveBayesDA"] = {
@@ -67,6 +64,8 @@ def cannot_apply(estimator):
     [
         PrivateDPMixture(),
         PrivateDPMixture(**SHORT),
+        PrivateDPMixtureRegressor(**SHORT),
+        PrivateDPMixtureRegressor(linear=True, **SHORT),
         PrivateLinearRegressionDA(**SHORT),
         PrivateNaiveBayesDA(**SHORT),
         PrivatePosteriorDA(model=NormalRecords(), **SHORT),

@@ -14,6 +14,7 @@ from sklearn_dpmix import (
     DPPenaltyMCMC,
     PrivateABC,
     PrivateDPMixture,
+    PrivateDPMixtureRegressor,
     PrivateExpFamilyGibbs,
     PrivateLinearRegressionDA,
     PrivateMCEM,
@@ -99,6 +100,17 @@ def other_mechanisms() -> None:
     assert_type(FiniteChannelMechanism.kuk(0.8, 0.2, n_draws=3), FiniteChannelMechanism)
     FiniteChannelMechanism([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.0, 1.0]]]).privatize([[0, 1]])
     assert_type(SmoothedHistogramMechanism(20.0, 12, 60, n_records=500).smoothing_, float)
+
+
+def noised_regression() -> None:
+    X, y = load_engel()
+    fitted = PrivateDPMixtureRegressor(GaussianMechanism(scale=100.0), linear=True, random_state=0).fit(X, y)
+    assert_type(fitted, PrivateDPMixtureRegressor)
+    assert_type(fitted.predict(X), Floats)
+    assert_type(fitted.predict(X, return_std=True), tuple[Floats, Floats])
+    assert_type(fitted.curve_interval(X, 0.9), tuple[Floats, Floats])
+    assert_type(fitted.predict_quantiles(X, [0.1, 0.9]), Floats)
+    assert_type(fitted.score_samples(X, y), Floats)
 
 
 def statistics_of_a_curator() -> None:

@@ -9,6 +9,7 @@ from ._dp_hamiltonian import DPHamiltonianMC
 from ._dp_logistic import DPLogisticRegressionMCMC
 from ._dp_mixture import PrivateDPMixture
 from ._dp_penalty import DPPenaltyMCMC
+from ._dp_regressor import PrivateDPMixtureRegressor
 from ._exp_family import PrivateExpFamilyGibbs
 from ._mcem import PrivateMCEM
 from ._naive_bayes import PrivateNaiveBayesDA
@@ -26,6 +27,7 @@ __all__ = [
     "OnePosteriorSampling",
     "PrivateABC",
     "PrivateDPMixture",
+    "PrivateDPMixtureRegressor",
     "PrivateExpFamilyGibbs",
     "PrivateLinearRegressionDA",
     "PrivateMCEM",

@@ -219,6 +219,25 @@ class RegressionContents(StatisticContents):
         return statistics
 
 
+class RegressorContents(Contents):
+    """Of :class:`PrivateDPMixtureRegressor`: records of (x, y)."""
+
+    dims = {"coef": ("feature",), "mean": ("column",), "log_variance": ("column",)}
+
+    def coords(self):
+        names = self._features(self.fitted.n_features_in_)
+        return {"feature": names, "column": [*map(str, names), "y"]}
+
+    def observed(self):
+        return self.fitted._joint_._release_, ("record", "column")
+
+    def log_likelihood(self, chosen):
+        self._refuse("log_likelihood", "the density of a release has no closed form here under all noises")
+
+    def predictive(self, chosen, rng):
+        return MixtureContents(self.fitted._joint_).predictive(chosen, rng)
+
+
 class NaiveBayesContents(StatisticContents):
     """Of :class:`PrivateNaiveBayesDA`."""
 

@@ -300,7 +300,11 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         for doubt in release.doubts(self.kernel_):
             warn_user(doubt, UserWarning)
         self._sample(values, Z, release, earlier, chains)
-        self._Z_, weights = Z, None
+        self._Z_ = Z
+        self._choose_labels(values, Z, summary)
+
+    def _choose_labels(self, values, Z, summary):
+        weights = None
         if summary is not None:
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])

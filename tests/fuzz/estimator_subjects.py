@@ -46,6 +46,22 @@ ESTIMATORS: dict[str, Subject] = {
         },
         data=lambda: {"Z": column()},
     ),
+    "PrivateDPMixtureRegressor": Subject(
+        top.PrivateDPMixtureRegressor,
+        lambda: {
+            "mechanism": laplace(), "kernel": "multivariate_normal", "mixing": None, "sampler": "auto",
+            "linear": False, "noised_inputs": True,
+        } | CHAINS,
+        {
+            "predict": lambda: {"X": column(3), "return_std": False},
+            "curve_draws": lambda: {"X": column(3)},
+            "curve_interval": lambda: {"X": column(3), "level": 0.9},
+            "predict_quantiles": lambda: {"X": column(3), "q": [0.1, 0.5]},
+            "score_samples": lambda: {"X": column(3), "y": flat()[:3]},
+            "score": lambda: {"X": column(3), "y": flat()[:3]},
+        },
+        data=lambda: {"Z": column(), "y": flat()},
+    ),
     "PrivateExpFamilyGibbs": Subject(
         top.PrivateExpFamilyGibbs,
         family,
