@@ -55,6 +55,7 @@ CASES = {
         FiniteChannelMechanism([[0.2, 0.8, 0.0], [0.4, 0.6, 0.0]]), records(2, 1), records(2, 1), np.log(2.0)
     ),
     "k-ary": (FiniteChannelMechanism.k_ary(1.3, 5), records(5, 1), records(5, 1), 1.3),
+    "Hadamard": (FiniteChannelMechanism.hadamard_response(1.1, 5), records(8, 1), records(5, 1), 1.1),
     "optimised bits": (UnaryEncodingMechanism(1.7, 3), records(2, 3), records(3, 1), 1.7),
     "symmetric bits": (UnaryEncodingMechanism(1.7, 3, "symmetric"), records(2, 3), records(3, 1), 1.7),
     "bits of two features": (UnaryEncodingMechanism(1.7, 2), records(2, 4), records(2, 2), 1.7),
@@ -317,6 +318,7 @@ def test_wrong_records_and_designs():
         (lambda: design.kuk(0.5, np.nan), "p_no must be a probability"),
         (lambda: design.kuk(0.5, 0.2, 0), "n_draws must be an integer, 1 or more"),
         (lambda: design.k_ary(0.0, 3), "epsilon must be positive"),
+        (lambda: design.hadamard_response(1.0, 5000), "n_categories must be at most 4095"),
         (lambda: design.k_ary(1.0, 1), "n_categories must be an integer, 2 or more"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -14,6 +14,8 @@ from sklearn_dpmix.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     LaplaceMechanism,
+    RandomizedResponseMechanism,
+    UnaryEncodingMechanism,
     from_opendp,
 )
 from sklearn_dpmix.queries import SufficientStatistics
@@ -101,6 +103,49 @@ def test_plain_noise_is_read(name):
     assert found.noise_scale == pytest.approx(expected.noise_scale, rel=1e-9)
 
 
+RESPONSES = {
+    "a boolean": (
+        lambda: dp.m.make_randomized_response_bool(prob=0.75),
+        None,
+        RandomizedResponseMechanism(np.log(3), 2),
+    ),
+    "a category": (
+        lambda: dp.m.make_randomized_response(["a", "b", "c"], prob=0.75),
+        3,
+        RandomizedResponseMechanism(np.log(6), 3),
+    ),
+    "bits": (
+        lambda: dp.m.make_randomized_response_bitvec(dp.bitvector_domain(max_weight=1), dp.discrete_distance(), f=0.5),
+        8,
+        UnaryEncodingMechanism(2 * np.log(3), 8, "symmetric"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RESPONSES)
+def test_randomised_response_is_read(name):
+    build, n_categories, expected = RESPONSES[name]
+    found = from_opendp(build(), n_categories=n_categories)
+    assert type(found) is type(expected)
+    assert found.epsilon == pytest.approx(expected.epsilon, rel=1e-9)
+    assert found.n_categories == expected.n_categories
+    assert found.get_params().get("kind") == expected.get_params().get("kind")
+    with pytest.raises(ValueError, match="bounds and query go with noise"):
+        from_opendp(build(), n_categories=n_categories, bounds=(0, 1))
+
+
+def test_bits_of_other_lengths_are_refused():
+    bits = lambda weight: dp.m.make_randomized_response_bitvec(  # noqa: E731
+        dp.bitvector_domain(max_weight=weight), dp.discrete_distance(), f=0.5
+    )
+    with pytest.raises(ValueError, match="n_categories must say how many bits"):
+        from_opendp(bits(1))
+    with pytest.raises(ValueError, match=r"the privacy map gives 6\.59"):
+        from_opendp(bits(3), n_categories=8)
+    with pytest.raises(ValueError, match="n_categories=4, but the measurement has 2 categories"):
+        from_opendp(dp.m.make_randomized_response_bool(prob=0.75), n_categories=4)
+
+
 REFUSED = {
     "censored": (lambda: dp.m.make_geometric(*integers(), scale=1.5, bounds=(0, 9)), "make_geometric with bounds="),
     "a coarse grid": (lambda: dp.m.make_gaussian(*floats(), scale=2.0, k=-3), "k=-3 releases multiples of 2"),
@@ -108,10 +153,8 @@ REFUSED = {
         lambda: dp.m.make_canonical_noise(*floats(), d_in=1.0, d_out=(1.0, 1e-6)),
         "make_canonical_noise is not noise",
     ),
-    "randomised response": (
-        lambda: dp.m.make_randomized_response_bool(prob=0.75),
-        "make_randomized_response_bool is not noise",
-    ),
+    "a certain answer": (lambda: dp.m.make_randomized_response_bool(prob=1.0), "epsilon=inf says all or nothing"),
+    "no answer": (lambda: dp.m.make_randomized_response_bool(prob=0.5), "epsilon=0 says all or nothing"),
     "post-processed": (lambda: (count() >> dp.m.then_laplace(scale=3.0)) >> abs, "make_chain_pm is not noise"),
     "several": (
         lambda: dp.c.make_basic_composition([count() >> dp.m.then_laplace(scale=3.0)] * 2),
@@ -133,7 +176,7 @@ REFUSED = {
 def test_other_measurements_are_refused(name):
     """Catches a law that is taken for granted: censored noise has the privacy map of plain noise."""
     build, reason = REFUSED[name]
-    with pytest.raises(ValueError, match=f"reads plain Laplace and Gaussian noise only, and of this .*{reason}"):
+    with pytest.raises(ValueError, match=f"reads plain Laplace and Gaussian noise and .* only, .*{reason}"):
         from_opendp(build())
 
 

@@ -3,7 +3,8 @@
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import comb
+from scipy.linalg import hadamard
+from scipy.special import comb, expit
 
 from .._parameters import is_real, positive_integer, positive_number
 
@@ -146,6 +147,37 @@ class SurveyDesigns:
         other = np.exp(-positive_number("epsilon", epsilon))
         n = positive_integer("n_categories", n_categories, least=2, most=10_000)
         return cls(np.where(np.eye(n) > 0.0, 1.0, other) / (1.0 + (n - 1) * other))
+
+    @classmethod
+    def hadamard_response(cls, epsilon: float, n_categories: int) -> Self:
+        """One of L answers, e^ε times as likely where row c + 1 of Hadamard's matrix has a 1 (Acharya et al. 2019).
+
+        L is the power of two above K.  For many categories, and ε of order 1 and less.
+
+        Parameters
+        ----------
+        epsilon : float
+        n_categories : int
+            K, at least 2.
+
+        Returns
+        -------
+        mechanism : FiniteChannelMechanism
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_dpmix.mechanisms import FiniteChannelMechanism
+        >>> FiniteChannelMechanism.hadamard_response(np.log(3), 3).matrix
+        array([[0.375, 0.125, 0.375, 0.125],
+               [0.375, 0.375, 0.125, 0.125],
+               [0.375, 0.125, 0.125, 0.375]])
+        """
+        epsilon = positive_number("epsilon", epsilon)
+        n = positive_integer("n_categories", n_categories, least=2, most=4095)
+        size = 2 ** int(n).bit_length()  # row 0 has all answers alike, and is nobody's
+        likely, other = expit(epsilon) * 2.0 / size, expit(-epsilon) * 2.0 / size
+        return cls(np.where(hadamard(size)[1 : n + 1] > 0, likely, other))
 
     @classmethod
     def _yes(cls, given_no, given_yes):

@@ -6,16 +6,19 @@ alone does not, since noise that was censored or post-processed has the same.  T
 understood: d/b for Laplace noise, (d/σ)²/2 for Gaussian noise, whatever the distance d.
 """
 
+from math import inf
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from .._parameters import positive_number
 from ._additive import AdditiveMechanism
+from ._channel import RecordChannel
 from ._discrete_gaussian import DiscreteGaussianMechanism
 from ._discrete_laplace import DiscreteLaplaceMechanism
 from ._gaussian import GaussianMechanism
 from ._laplace import LaplaceMechanism
+from ._opendp_responses import RESPONSES, response_of
 
 #: Constructors of noise, and whether it is Laplace's; None where the measure says.
 NOISE = {"make_laplace": True, "make_geometric": True, "make_gaussian": False, "make_noise": None}
@@ -34,9 +37,14 @@ TOLERANCE = 1e-5
 
 
 def from_opendp(
-    measurement: Any, *, bounds: ArrayLike | None = None, query: Any = None, clamp: bool = True
-) -> AdditiveMechanism:
-    """Return the mechanism whose noise an OpenDP measurement adds.
+    measurement: Any,
+    *,
+    bounds: ArrayLike | None = None,
+    query: Any = None,
+    clamp: bool = True,
+    n_categories: int | None = None,
+) -> RecordChannel:
+    """Return the mechanism whose noise an OpenDP measurement adds, or whose randomised response it is.
 
     Only what the analyst needs to model the noise is read: its law and scale.  What it was added to, the records'
     bounds or a query of this package, is for you to say.
@@ -46,14 +54,18 @@ def from_opendp(
     measurement : opendp.mod.Measurement
         Laplace or Gaussian noise (``make_laplace``, ``make_gaussian``, ``make_noise``, or ``make_geometric`` without
         bounds) on floats or integers, by itself or chained after transformations, as ``context.query()...resolve()``
-        gives it.
+        gives it.  Or randomised response of a boolean, a category or a vector of bits of weight 1
+        (``make_randomized_response_bool``, ``make_randomized_response``, ``make_randomized_response_bitvec``).
     bounds, query, clamp :
         As in :class:`LaplaceMechanism`: what the noise went on.
+    n_categories : int, optional
+        How many bits there are, for a vector of bits only.
 
     Returns
     -------
     mechanism : LaplaceMechanism, GaussianMechanism, DiscreteLaplaceMechanism or DiscreteGaussianMechanism
-        With ``scale``; the discrete ones for integers.
+        With ``scale``; the discrete ones for integers.  Of randomised response ``RandomizedResponseMechanism``, whose
+        categories 0..K-1 are OpenDP's in their order (no is 0, yes 1); of bits ``UnaryEncodingMechanism``.
 
     Raises
     ------
@@ -95,6 +107,11 @@ def from_opendp(
             "Context API gives one"
         )
     noise = find_noise(measurement)
+    name, given = constructor_of(noise)
+    if name in RESPONSES:
+        response = response_of(name, given, n_categories)
+        check_response(noise, response, bounds, query)
+        return response
     is_integer = str(noise.input_carrier_type).removeprefix("Vec<")[0] in "iu"  # "f64", "Vec<i32>"
     is_laplace, scale = read_noise(noise, is_integer)
     check_map(noise, is_laplace, scale)
@@ -120,7 +137,7 @@ def constructor_of(measurement):
 def find_noise(measurement):
     """Walk from a measurement to the noise at its end, a measurement itself."""
     name, given = constructor_of(measurement)
-    if name in NOISE:
+    if name in NOISE or name in RESPONSES:
         return measurement
     if name == "make_chain_mt":  # noise after a transformation
         return find_noise(given["measurement1"])
@@ -154,8 +171,21 @@ def check_map(noise, is_laplace, scale):
             raise refusal(f"the privacy map gives {found:.6g} at distance {d}, noise of scale {scale:g} {expected:.6g}")
 
 
+def check_response(noise, response, bounds, query):
+    """Raise ValueError where the privacy map is not the response's, or what noise goes on is given."""
+    if bounds is not None or query is not None:
+        raise ValueError(f"bounds and query go with noise, got bounds={bounds!r}, query={query!r}: leave them out")
+    if not 0.0 < response.epsilon < inf:
+        raise refusal(f"randomised response with epsilon={response.epsilon:g} says all or nothing")
+    weight = getattr(constructor_of(noise)[1].get("input_domain"), "max_weight", 1)
+    found = float(noise.map(1))
+    if weight not in (None, 1) or not abs(found - response.epsilon) <= TOLERANCE * response.epsilon:
+        raise refusal(f"the privacy map gives {found:.6g}, bits or categories of this response {response.epsilon:.6g}")
+
+
 def refusal(why):
     return ValueError(
-        f"from_opendp reads plain Laplace and Gaussian noise only, and of this measurement {why}: if you know the law, "
-        "give it by hand, as in LaplaceMechanism(scale=...), or write a mechanism of your own"
+        "from_opendp reads plain Laplace and Gaussian noise and randomised response only, and of this measurement "
+        f"{why}: if you know the law, give it by hand, as in LaplaceMechanism(scale=...), or write a mechanism of your "
+        "own"
     )
