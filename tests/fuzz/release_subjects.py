@@ -134,7 +134,8 @@ RELEASES: dict[str, Subject] = {
     "SmoothLaplaceMechanism": smooth(mechanisms.SmoothLaplaceMechanism, epsilon=1.0, delta=1e-6, n_records=12),
     "SmoothStudentTMechanism": smooth(mechanisms.SmoothStudentTMechanism, epsilon=1.0, df=3, n_records=12),
     "from_opendp": Subject(
-        mechanisms.from_opendp, lambda: {"measurement": measurement(), "bounds": None, "query": None, "clamp": True}
+        mechanisms.from_opendp,
+        lambda: {"measurement": measurement(), "bounds": None, "query": None, "clamp": True, "n_categories": None},
     ),
     # queries
     "BoundedRecords": Subject(
