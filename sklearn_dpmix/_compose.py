@@ -12,7 +12,7 @@ from .kernels import (
 from .mechanisms import RecordChannel
 from .mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from .mixings._dirichlet import MOST_CONCENTRATION
-from .mixings._finite import MOST_COMPONENTS
+from .mixings._finite import MOST_COMPONENTS, MOST_SHAPE
 from .samplers import (
     Auto,
     Cells,
@@ -180,8 +180,8 @@ def check_composition(mechanism, kernel, mixing, sampler):
     if sampler.needs_masses and not has_masses(mixing):
         raise ValueError(
             f"sampler {who} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, and "
-            f"finite mixtures of at most {MOST_COMPONENTS} components, of any number up to it (or such prior means), "
-            f'got mixing={mixing!r}: use sampler="auto"'
+            f"finite mixtures of concentration {MOST_SHAPE:g} and {MOST_COMPONENTS} components at most, of any number "
+            f'up to it (or such prior means), got mixing={mixing!r}: use sampler="auto"'
         )
     if mechanism is not None and mechanism.released_above is not None and not sampler.takes_thresholds:
         raise ValueError(

@@ -101,9 +101,8 @@ class Release:
         is much larger than the spread of the records, a difference of two variances hardly tells what that spread is,
         and half of the time a prior made from it would be sure of far too small a one.  It is kept above a thousandth
         of the release's own and, given bounds, between (range/20)² and (range/2)²; the mean is moved into the bounds.
-        Of releases above a threshold the variance has the square of their mean's distance from it added, since the
-        population goes on below.  Where the release does not vary (one record, constant records), its own variance is
-        taken to be the noise's, or 1 without noise.
+        Of releases that pile up above a threshold it is larger, since the population goes on below.  Where the release
+        does not vary (one record, constant records), its own variance is taken to be the noise's, or 1 without noise.
 
         Raises
         ------
@@ -120,8 +119,8 @@ class Release:
                 "records and in the mechanism"
             )
         rounding = 8.0 * np.finfo(float).eps * largest
-        if self.channel.released_above is not None:  # the population goes on below
-            variance = variance + (mean - self.channel.released_above) ** 2
+        if self.channel.released_above is not None:
+            variance = variance + self._unseen_spread(mean, variance)
         noise = self.noise_variance()
         floor = np.where(variance > rounding**2, 1e-3 * variance, noise or 1.0)
         centred = np.maximum(np.maximum(variance - noise, 0.0) + self._noise_error(), floor)
@@ -131,6 +130,19 @@ class Release:
             centred = np.clip(centred, (width / 20) ** 2, (width / 2) ** 2)
             mean = np.clip(mean, bounds[:, 0], bounds[:, 1])
         return mean, centred
+
+    def _unseen_spread(self, mean, variance):
+        """What to add to the variance of releases above a threshold: nothing where it is far below them.
+
+        Their mean's squared distance from it, as if the population were even about it, and with bounds a quarter of the
+        squared way down to the lower one.
+        """
+        threshold, bounds = self.channel.released_above, self.bounds()
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = np.where(variance > 0, (mean - threshold) / np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)
+            further = 0.0 if bounds is None else 0.25 * np.maximum(threshold - bounds[:, 0], 0.0) ** 2
+            weight = np.exp(-np.minimum(0.5 * away, 100.0) ** 4)  # half of a normal law has 1.3 of these distances
+        return weight * (np.minimum(away, 10.0) ** 2 * variance + further)
 
     def _known_moments(self):
         return self.channel.moments(self.Z)

@@ -285,3 +285,16 @@ def test_any_number_of_records():
     x = np.linspace(-9, 9, 37)[:, None]
     truth = np.mean([norm.pdf(x[:, 0], m) for m in (-5.0, 0.0, 5.0)], axis=0)
     assert np.max(np.abs(np.exp(model.score_samples(x)) - truth)) < 0.01
+
+
+def test_chains_go_on_under_another_mixing():
+    """What was random under the old mixing is started anew: a hidden count is no concentration."""
+    mechanism = LaplaceMechanism(scale=1.0, bounds=(-8, 8))
+    z = mechanism.privatize(np.repeat([-3.0, 3.0], 15)[:, None], random_state=0)
+    kept = {"n_chains": 2, "n_warmup": 300, "n_draws": 1000, "random_state": 0}
+    pairs = (MixtureOfFiniteMixtures(), DirichletProcess(1.0)), (DirichletProcess(0.1), DirichletProcess(8.0))
+    for first, second in pairs:
+        model = PrivateDPMixture(mechanism, mixing=first, **kept).partial_fit(z[:15])
+        model.set_params(mixing=second).partial_fit(z[15:])
+        anew = PrivateDPMixture(mechanism, mixing=second, **kept).fit(z)
+        assert model.n_clusters_draws_.mean() == pytest.approx(anew.n_clusters_draws_.mean(), rel=0.1)

@@ -13,6 +13,7 @@ from scipy.stats import laplace, norm
 from statistical import Disagreement, assert_mean_close, effective_sample_size
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
+from sklearn_dpmix._release import Release
 from sklearn_dpmix.estimators import DeconvolutionKDE
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
@@ -255,3 +256,16 @@ def test_refusals():
     with pytest.raises(ValueError, match="DeconvolutionKDE takes releases of all records"):
         DeconvolutionKDE(mechanism).fit(z[:2])
     assert not hasattr(PrivateDPMixture(LaplaceMechanism(scale=1.0)), "n_suppressed_draws")
+
+
+def test_a_threshold_far_below_is_none():
+    """The default prior is that of a release of all records; one that cuts the population off reaches down."""
+    rng, bounds = np.random.default_rng(0), (0.0, 100.0)
+    z = rng.normal(60.0, 5.0, (400, 1))
+    without = Release(z, LaplaceMechanism(scale=1.0, bounds=bounds)).moments()
+    for threshold in (-1e300, -1e4, 0.0, 30.0):
+        found = Release(z, LaplaceMechanism(scale=1.0, bounds=bounds, released_above=threshold)).moments()
+        np.testing.assert_allclose(found, without, rtol=1e-3)
+    mechanism = LaplaceMechanism(scale=1.0, bounds=bounds, released_above=60.0)
+    _, variance = Release(z[z > 60.0][:, None], mechanism).moments()
+    assert 20.0**2 < variance[0] < 50.0**2

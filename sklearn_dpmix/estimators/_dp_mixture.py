@@ -38,6 +38,7 @@ from ._decorators import available_if, fit_context, with_callbacks
 from ._mixed import have_mixed, least
 from ._population import PopulationMixin
 
+MOST_SUPPRESSED = 2.0**60  # more records are not told apart
 MAX_PARTITION = 5000  # records whose partitions are compared: similarities take 8 bytes a pair
 
 
@@ -72,7 +73,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         Density of a record in a cluster, with its base measure.  "normal" is ``NormalKernel()``, whose open parameters
         are taken from the release with the noise variance taken off (empirical Bayes, see there).
     mixing : DirichletProcess or PitmanYor, optional
-        Prior on the partition.  None: a Dirichlet process with concentration 1.
+        Prior on the partition; or MixtureOfFiniteMixtures, or a name: "dirichlet_process", "pitman_yor",
+        "mixture_of_finite_mixtures".  None: a Dirichlet process with concentration 1.
     sampler : str or sampler object, default="auto"
         One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "surrogate", "neal5",
         "slice", "conditional", "neal8" or, on noise-free records, "reuse", "neal2" and "neal3".  All are exact.
@@ -321,7 +323,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
             raise ValueError(
                 f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
                 f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal kernel, Laplace or "
-                "Gaussian noise of one scale or windows of one epsilon, a Dirichlet process)"
+                "Gaussian noise of one scale or windows of one epsilon, no Pitman–Yor process)"
             )
 
     def _checked_records(self, Z):
@@ -349,7 +351,7 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
 
         def init(rng):  # records near a guess, which is not kept: it is as large as the release
             if ends is not None:
-                return sampler.continued(seen, next(ends).state)
+                return sampler.continued(values, seen, next(ends).state)
             guess = None
             if not sampler.takes_summaries:
                 guess = Z if self.kernel_.absorbs_noise else self.kernel_.nearest(release.guess())
@@ -509,7 +511,8 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
     def n_suppressed_draws(self, random_state: Seed = None) -> Array:
         """Draws of the number of records whose releases did not appear: (n_chains, n_draws).
 
-        Given the population and the number that appeared it is negative binomial, under the prior 1/n of all.
+        Given the population and the number that appeared it is negative binomial, under the prior 1/n of all: drawn
+        anew by each call, unless ``random_state`` is a seed.
 
         Parameters
         ----------
@@ -518,7 +521,9 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         shares, n = self.released_share_draws(), self._n_released_
         if self.n_records is not None:
             return np.full(shares.shape, self.n_records - n)
-        return as_generator(random_state).negative_binomial(n, shares)
+        rng = as_generator(random_state)
+        rate = rng.standard_gamma(n, shares.shape) * (1.0 - shares) / shares
+        return rng.poisson(np.minimum(rate, MOST_SUPPRESSED))
 
     def _partitions(self, n_partitions, random_state):
         check_is_fitted(self)

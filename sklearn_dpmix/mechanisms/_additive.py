@@ -377,6 +377,8 @@ class AdditiveMechanism(RecordChannel):
             bounds = np.tile([-np.inf, np.inf], (n_features, 1))
         scale = np.array(self._scales(n_records, n_features), dtype=np.float64)
         fields = {"noise": scale, "rate": 1.0 / scale, "low": bounds[:, 0].copy(), "high": bounds[:, 1].copy()}
+        if self.released_above is not None:
+            self._check_threshold(n_features)
         threshold = -np.inf if self.released_above is None else float(self.released_above)
         return fields | {"each": np.int64(len(scale) > 1), "threshold": threshold}
 

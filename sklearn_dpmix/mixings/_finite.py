@@ -9,7 +9,7 @@ from .._compiled import Component, compiled, lower
 from ._dirichlet import positive
 from ._urn import cluster_of_another
 
-MOST_COMPONENTS = 200  # or prior mean of them, for a walk over mixing measures
+MOST_COMPONENTS, MOST_SHAPE = 50, 10.0  # or prior mean of them, for a walk over mixing measures; of the weights' γ
 
 
 class MixtureOfFiniteMixtures(Component):
@@ -72,6 +72,8 @@ class MixtureOfFiniteMixtures(Component):
     def can_walk(self) -> bool:
         """Whether components can be added and taken away one by one, and are few enough."""
         value = self._lower()
+        if -value.discount > MOST_SHAPE:
+            return False
         if value.most_clusters == inf:
             return exp(value.log_fail) <= 1.0 - 1.0 / MOST_COMPONENTS
         possible = np.flatnonzero(np.isfinite(value.log_prior)) + 1

@@ -84,13 +84,14 @@ class LikelihoodModel(Component):
 
     def _positive(self, *names):
         for name in names:
-            self._finite(name, low=0.0)
+            self._finite(name, low=1.0 / LARGEST)
 
     def _finite(self, name, low=-np.inf, ndim=0):
         """Raise ValueError unless a parameter is finite and above ``low``, of so many axes."""
         value = numbers(getattr(self, name))
         if value is None or value.ndim != ndim or not np.all((value > low) & (np.abs(value) <= LARGEST)):
-            what = ("positive, " if low == 0.0 else "") + ("a number" if ndim == 0 else "a list of numbers")
+            what = f"positive, at least {low:g}, " if low > 0.0 else "positive, " if low == 0.0 else ""
+            what += "a number" if ndim == 0 else "a list of numbers"
             raise ValueError(
                 f"{name} of {type(self).__name__} must be {what}, at most {LARGEST:g} in size, got {name}="
                 f"{getattr(self, name)!r}"

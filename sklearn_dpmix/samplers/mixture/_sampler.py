@@ -126,8 +126,11 @@ class MixtureSampler(Component):
         state.floats[CONCENTRATION] = values[3].start
         return state._replace(table=start_table(values[1], Z, records)) if self.is_global(values[1]) else state
 
-    def continued(self, Z: Any, state: Any) -> Any:
-        """Return a start from the end of a chain that saw fewer records, where the sampler takes summaries."""
+    def continued(self, values: Any, Z: Any, state: Any) -> Any:
+        """Return a start from the end of a chain that saw fewer records, where the sampler takes summaries.
+
+        The mixing may be another one.
+        """
         raise NotImplementedError
 
     def restored(self, values: Any, Z: Array, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:

@@ -34,8 +34,8 @@ class DirichletMasses(MassLaw):
     def start(self, n_atoms):
         return n_atoms, self.mixing.start
 
-    def check_random(self, value, n_atoms):
-        check_concentration(self.mixing._owner, value, n_atoms)
+    def check_random(self, mixing, value, n_atoms):
+        check_concentration(mixing, value, n_atoms)
 
     def fields(self):
         return {"prior_shape": self.mixing.prior_shape, "prior_rate": self.mixing.prior_rate}

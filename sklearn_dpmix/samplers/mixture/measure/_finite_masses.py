@@ -28,7 +28,7 @@ class FiniteMasses(MassLaw):
         least = 1 if self.mixing.most_clusters == inf else 1 + int(np.flatnonzero(prior)[0])
         return int(np.clip(n_atoms, least, self.mixing.most_clusters)), 0.0
 
-    def check_random(self, value, n_atoms):
+    def check_random(self, mixing, value, n_atoms):
         require_whole(floats=value)
         require_range(0, self.mixing.most_clusters - n_atoms, floats=value)
         is_possible = self.mixing.most_clusters == inf or self.mixing.log_prior[int(n_atoms + value) - 1] > -inf

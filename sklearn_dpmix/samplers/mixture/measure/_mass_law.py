@@ -27,8 +27,8 @@ class MassLaw(Component):
         """A number of atoms that the prior allows, near this one, and what is random beside them."""
         raise NotImplementedError
 
-    def check_random(self, value: float, n_atoms: int) -> None:
-        """Raise ValueError where what a checkpoint has as random cannot be so."""
+    def check_random(self, mixing: Any, value: float, n_atoms: int) -> None:
+        """Raise ValueError where what a checkpoint has as random cannot be so under this mixing."""
         raise NotImplementedError
 
     def fields(self) -> dict[str, Any]:

@@ -342,17 +342,19 @@ class MixingMeasure(MixtureSampler):
         state.floats[0] = value
         return state
 
-    def continued(self, Z: Any, state: Any) -> Any:
-        """Dust above the cut of more records is atoms; the rest is drawn anew."""
+    def continued(self, values: Any, Z: Any, state: Any) -> Any:
+        """Dust above the cut of more records is atoms; the rest is drawn anew, and so is what else is random."""
         n, n_dust = int(state.ints[N_ATOMS]), int(state.ints[N_DUST])
         mass = np.concatenate([state.mass[:n], state.dust_mass[:n_dust]])
         place = np.concatenate([state.place[:n], state.dust_place[:n_dust]])
-        is_atom = mass > Z.law[CUT]
-        n, fresh = int(is_atom.sum()), new_state(place.shape[1])
+        found = np.flatnonzero(mass > Z.law[CUT])
+        n, value = masses_of(values[3]).start(len(found))
+        chosen = np.resize(found[np.argsort(-mass[found], kind="stable")], n)  # the largest; some twice if few
+        fresh = new_state(place.shape[1])
         while fresh.mass.size < 2 * n:
             fresh = grow(fresh)
-        fresh.mass[:n], fresh.place[:n] = mass[is_atom], place[is_atom]
-        fresh.ints[N_ATOMS], fresh.floats[0] = n, state.floats[0]
+        fresh.mass[:n], fresh.place[:n] = mass[chosen], place[chosen]
+        fresh.ints[N_ATOMS], fresh.floats[0] = n, value
         return fresh
 
     def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
@@ -361,7 +363,7 @@ class MixingMeasure(MixtureSampler):
         require_range(0.99 * exp(-DUST_RANGE) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
         n, n_dust, _ = state.ints
         chart_of(values[2]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
-        masses_of(values[3]).check_random(state.floats[0], n)
+        masses_of(values[3]).check_random(mixing, state.floats[0], n)
         return state
 
     def advance(
