@@ -325,12 +325,14 @@ def test_partial_fit_goes_on_with_the_chains():
     cut = np.sort(state.dust_mass[:n_dust])[n_dust // 2]
     law = np.zeros(20)
     law[CUT] = cut
-    start = sampler.continued(SimpleNamespace(law=law), state)
+    mixing = fitted.mixing_._lower()
+    start = sampler.continued((None, None, None, mixing), SimpleNamespace(law=law), state)
     kept = state.dust_mass[:n_dust] > cut
     assert start.ints.tolist() == [n + kept.sum(), 0, 0]
     np.testing.assert_array_equal(start.mass[:n], state.mass[:n])
     np.testing.assert_array_equal(start.place[n : n + kept.sum()], state.dust_place[:n_dust][kept])
     assert start.mass.size >= 2 * start.ints[0]
+    assert start.floats[0] == mixing.start
     # twin: without those chains another start, and other draws
     again, fresh = deepcopy(fitted), deepcopy(fitted)
     del fresh._run_

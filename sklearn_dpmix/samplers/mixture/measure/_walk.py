@@ -349,7 +349,7 @@ class MixingMeasure(MixtureSampler):
         place = np.concatenate([state.place[:n], state.dust_place[:n_dust]])
         found = np.flatnonzero(mass > Z.law[CUT])
         n, value = masses_of(values[3]).start(len(found))
-        chosen = np.resize(found[np.argsort(-mass[found], kind="stable")], n)  # the largest; some twice if few
+        chosen = np.resize(found, n)  # not all, or some twice, where this mixing does not allow as many
         fresh = new_state(place.shape[1])
         while fresh.mass.size < 2 * n:
             fresh = grow(fresh)
