@@ -263,12 +263,12 @@ CLASSES = {
 
 
 def walks(channel, case):
-    """Whether ``"auto"`` walks over mixing measures of a known concentration.
+    """Whether ``"auto"`` walks over mixing measures, of a known concentration if it has one.
 
     Next to nothing is left of a draw after one sweep: half as many again, unthinned, have the larger effective sample.
     """
-    is_fixed = isinstance(case.mixing, DirichletProcess) and case.mixing.prior is None
-    return is_fixed and channel in ("laplace", "gaussian") and np.ndim(case.scale) == 0
+    is_random = isinstance(case.mixing, DirichletProcess) and case.mixing.prior is not None
+    return not is_random and channel in ("laplace", "gaussian", "finite") and np.ndim(case.scale) == 0
 
 
 def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):

@@ -295,7 +295,7 @@ TWINS = {
 def test_broken_moves_do_not(twin, monkeypatch):
     name, module, function, change = TWINS[twin]
     monkeypatch.setattr(module, function, plus(getattr(module, function), change))
-    assert p_value(MOVES[name], n_moves=48) < 1e-6
+    assert p_value(MOVES[name], n_moves=24) < 1e-6
 
 
 @pytest.mark.slow
