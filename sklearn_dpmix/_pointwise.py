@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ._cluster import mean_marginal, with_cache
+from ._cluster import atoms_of_releases, mean_marginal, with_cache
 from ._mixture import in_chunks, mixture_sample
-from ._thresholds import atoms_of_releases
 from .mechanisms import AdditiveMechanism
 from .mechanisms._additive import _log_density
 

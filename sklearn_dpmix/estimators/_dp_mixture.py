@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from .._cluster import choose_clustering, draw_partitions, release_log_density
+from .._cluster import choose_clustering, draw_partitions, release_log_density, released_shares
 from .._compiled import Component
 from .._compose import check_n_records, has_marginal, has_noised, resolve_components
 from .._mixture import MixtureDraws
@@ -22,7 +22,6 @@ from .._partition import point_partition, similarity
 from .._random import as_generator
 from .._release import Release, SummarisedRelease
 from .._release_summary import ReleaseSummary
-from .._thresholds import released_shares
 from .._typing import Array, Floats, Seed
 from ..kernels import Kernel
 from ..mechanisms import NoNoise

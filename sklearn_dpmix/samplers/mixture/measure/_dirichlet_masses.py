@@ -46,23 +46,19 @@ class DirichletMasses(MassLaw):
 
     @compiled
     def log_growth(self, walk, n_atoms):
-        """Log ratio of the prior with one atom more, beyond S, J^shape and its place."""
         return log(walk.law[CONCENTRATION])
 
     @compiled
     def renew(self, rng, channel, chart, walk):
-        """Move, at the end of a sweep, what is random beside the atoms above the cut."""
         if self.prior_shape > 0.0 or rng.random() < P_DUST:
             move_concentration(rng, channel, chart, self, walk)
 
     @compiled
     def left_out(self, walk):
-        """Expected mass of what the walk leaves out."""
         return walk.law[CONCENTRATION] * walk.law[CUT] * exp(-DUST_RANGE)
 
     @compiled
     def kept(self, walk):
-        """What a draw keeps of what is random beside the atoms."""
         return walk.law[CONCENTRATION]
 
 

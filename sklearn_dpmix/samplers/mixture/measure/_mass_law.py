@@ -11,6 +11,11 @@ class MassLaw(Component):
     Given their number the total S is independent of the shares, so that its law may be chosen: it has
     S^``power`` e^(-(TILT + 1) S) beyond the J^``shape``.
 
+    A law also defines, compiled, ``power(walk, n_atoms)``; ``log_growth(walk, n_atoms)``, the log ratio of the prior
+    with one atom more than that many, beyond S, J^``shape`` and the atom's place; ``renew(rng, channel, chart, walk)``,
+    which draws at the end of a sweep what is random beside the atoms above the cut; ``left_out(walk)``, the expected
+    mass beyond the walk; and ``kept(walk)``, what a draw keeps of what is random.
+
     Parameters
     ----------
     mixing : value of a mixing
