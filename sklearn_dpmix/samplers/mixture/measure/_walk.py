@@ -1,10 +1,9 @@
 """The posterior of the mixing measure itself, given nodes that stand for any number of records."""
 
 from math import exp, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import gammainccinv
 
 from ...._compiled import compiled, entry, lower
 from ...._nodes import FEW, Nodes, cell_edges, compress
@@ -13,13 +12,9 @@ from ...._restore import require_range
 from ..._parameter_draws import n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
-from ._categorical_atoms import CategoricalChart
-from ._chart import Chart
-from ._dirichlet_masses import DirichletMasses
-from ._finite_masses import FiniteMasses
-from ._mass_law import MassLaw
+from ._compressed import Compressed, chart_of, law_of, masses_of, narrowest, sweeps_a_draw
 from ._masses import bear_or_kill, change_mass, move_mass
-from ._normal_atoms import N_WIDTHS, NormalChart
+from ._normal_atoms import N_WIDTHS
 from ._parts import part_or_join
 from ._steps import step_one
 from ._walk_draws import keep_draw, log_likelihoods, n_all, number
@@ -33,8 +28,6 @@ from ._walk_state import (
     N_MOVES,
     N_RECORDS,
     N_SWEEPS,
-    PER_FEATURE,
-    Walk,
     grow,
     new_state,
     refresh,
@@ -46,88 +39,11 @@ N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many n
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
 N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
 MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
-NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 MANY_NODES = 3000
 WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
 FEWER = 0.7  # nodes of several features, to records: else the records are the nodes
-
-
-class Compressed(NamedTuple):
-    """What the chains see of a release: nodes, what the mechanism looks up there, and constants."""
-
-    nodes: np.ndarray  # (features + 1, nodes): places and weights
-    lookup: np.ndarray  # (2 features, nodes)
-    near: np.ndarray  # (features, nodes): records near the places
-    law: np.ndarray
-    are_records: bool
-    width: float  # of the cells; 0 where nothing is left out
-    wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
-    most_moves: float = 0.0  # in a sweep
-    n_seen: int | None = None  # nodes before the one of records whose releases did not appear, if there is one
-
-    @property
-    def n_features(self):
-        return len(self.nodes) - 1
-
-    @property
-    def weights(self):
-        """Of nodes that stand for records."""
-        return self.nodes[-1, : self.n_seen]
-
-    def walk(self, state, masses):
-        return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen)
-
-
-#: by what mechanisms call the kernel's records
-CHARTS: dict[str, type[Chart]] = {"categorical": CategoricalChart, "normal": NormalChart}
-
-
-def chart_of(kernel: Any) -> Chart:
-    """The chart of a kernel's value."""
-    return CHARTS[kernel._owner.noised_as](kernel, int(kernel.n_features))
-
-
-#: by what mixings call the law of their masses
-MASS_LAWS: dict[str, type[MassLaw]] = {"dirichlet": DirichletMasses, "finite": FiniteMasses}
-
-
-def masses_of(mixing: Any) -> MassLaw:
-    """The law of the masses of a mixing's value."""
-    return MASS_LAWS[mixing._owner.masses_as](mixing)
-
-
-def law_of(chart: Chart, masses: MassLaw, n_records: int, mean: Any, variance: Any) -> Any:
-    """Constants of the walk: of the records, and of each feature."""
-    law = np.zeros(PER_FEATURE)
-    law[N_RECORDS], law[CUT] = n_records, masses.cut(n_records)
-    return np.concatenate([law, chart.law(mean, variance)])
-
-
-def narrowest(kernel: Any) -> Any:
-    """Standard deviation, by feature, that components hardly ever go below under the prior."""
-    return np.sqrt(kernel.prior_scale / gammainccinv(kernel.prior_shape, NARROWEST))
-
-
-def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:
-    """Sweeps for one independent draw: of the slowest of the log density at five nodes, mean, variance and clusters."""
-    from arviz_stats.base import array_stats
-
-    start = np.cumsum(draws.n_atoms) - draws.n_atoms
-    shares = np.cumsum(seen.weights) / seen.weights.sum()
-    points = seen.near[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
-    density = draws.weights[:, None] * chart.densities(draws.theta, points)
-    found = [draws.n_clusters.astype(float), *np.log(np.add.reduceat(density, start) + 1e-300).T]
-    for j in range(len(points)):
-        mean, sd = chart.moments(draws.theta, j)
-        offset = mean - points[j, 2]  # of places near zero squares lose no digits
-        means = np.add.reduceat(draws.weights * offset, start)
-        variances = np.add.reduceat(draws.weights * (offset**2 + sd**2), start) - means**2
-        found += [means, np.log(np.maximum(variances, 1e-300))]
-    moving = [values[None] for values in found if np.ptp(values) > 0]
-    ess = [float(array_stats.ess(values, chain_axis=0, draw_axis=1)) for values in moving]
-    return len(start) / max(np.nanmin(ess), 1.0) if ess else 1.0
 
 
 class MixingMeasure(MixtureSampler):
