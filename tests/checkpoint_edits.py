@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 from coin import Coin
+from sklearn_dpmix._chains.run.progress import Progress
 
 from sklearn_dpmix import (
     PrivateABC,
@@ -21,11 +22,10 @@ from sklearn_dpmix import (
     PrivateLinearRegressionDA,
     PrivateNaiveBayesDA,
     PrivatePosteriorDA,
-    _chains,
 )
-from sklearn_dpmix.estimators import _exp_family, _naive_bayes
-from sklearn_dpmix.estimators._exp_family_engines import choose_engine
-from sklearn_dpmix.estimators._progress import Progress
+from sklearn_dpmix._chains.run import run as _chains
+from sklearn_dpmix.estimators.curator import _exp_family, _naive_bayes
+from sklearn_dpmix.estimators.curator._exp_family_engines import choose_engine
 from sklearn_dpmix.kernels import (
     BetaKernel,
     CategoricalKernel,
@@ -196,7 +196,7 @@ def headers(header):
         "n_done": (-1, 0, 4, 2**40, 1.5, "5", None, True),
         "aim": (-1, 1.5, "x"),
         "state": (["sklearn_dpmix.samplers.mixture._run", "Draws"], ["numpy", "ndarray"], None),
-        "draws": (None, ["sklearn_dpmix._chains", "Chain"]),
+        "draws": (None, ["sklearn_dpmix._chains.run", "Chain"]),
         "rng_states": ([], header["rng_states"][:1], [{}, {}], [1, 2], header["rng_states"] * 2),
     }.items():
         for value in values:

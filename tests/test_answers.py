@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._compiled import compiled
-from sklearn_dpmix._release import Release
+from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import FiniteChannelMechanism, RandomizedResponseMechanism, UnaryEncodingMechanism
 from sklearn_dpmix.samplers import Auto, Conditional, JainNeal, MixingMeasure

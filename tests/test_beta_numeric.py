@@ -16,8 +16,8 @@ import pytest
 from numba import njit
 from scipy import special, stats
 
-from sklearn_dpmix import _beta
-from sklearn_dpmix._beta import digamma, draw_beta, draw_beta_interval, log_beta, trigamma
+from sklearn_dpmix._base import beta as _beta
+from sklearn_dpmix._base.beta import digamma, draw_beta, draw_beta_interval, log_beta, trigamma
 from sklearn_dpmix.kernels._beta import fill_inner_masses
 
 mpmath = pytest.importorskip("mpmath")

@@ -14,8 +14,8 @@ from scipy.special import betaincinv, betaln
 from sklearn.base import clone
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._compiled import compiled
-from sklearn_dpmix._release import Release
+from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel
 from sklearn_dpmix.mechanisms import BinomialMechanism
 from sklearn_dpmix.samplers import Auto, Cells, Interweaved

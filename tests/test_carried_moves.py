@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import invwishart, ks_2samp, multivariate_normal
 
-from sklearn_dpmix._compiled import compiled
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import MultivariateNormalKernel
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Imputed

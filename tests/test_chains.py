@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn_dpmix._chains.run.run import run_chains, start_chains
 
-from sklearn_dpmix import PrivateDPMixture, _chains
-from sklearn_dpmix._chains import run_chains, start_chains
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._chains.run import run as _chains
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
@@ -114,7 +115,7 @@ def test_a_dask_worker_that_is_killed_costs_a_block():
         joblib.parallel_config(backend="dask"),
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("sklearn_dpmix.estimators._progress.Progress.__call__", kill_one)
+        patch.setattr("sklearn_dpmix._chains.progress.Progress.__call__", kill_one)
         before = set(client.scheduler_info()["workers"])
         fitted = mixture(n_draws=20_000).fit(RELEASE)
         timers[0].join()
@@ -281,7 +282,7 @@ class Interrupt:
 @pytest.fixture
 def interrupt_at(monkeypatch):
     """Make the next fit stop after some sweeps; single sweeps are blocks."""
-    from sklearn_dpmix.estimators import _progress
+    from sklearn_dpmix._chains.run import progress as _progress
 
     def arm(at):
         monkeypatch.setattr(_chains, "BLOCK_SECONDS", 0.0)
@@ -357,7 +358,7 @@ SCRIPT = """
     import joblib, numpy as np
     from sklearn_dpmix import PrivateDPMixture, _chains
     from sklearn_dpmix.datasets import make_three_normals
-    from sklearn_dpmix.estimators._progress import Progress
+    from sklearn_dpmix._chains.progress import Progress
     from sklearn_dpmix.mechanisms import LaplaceMechanism
 
     mechanism = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))

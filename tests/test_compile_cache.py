@@ -8,7 +8,7 @@ import pytest
 from numba.core.caching import FunctionCache
 from scripts import COMPILES, edit, run, write
 
-from sklearn_dpmix._compiled import Reach, compiled, entry
+from sklearn_dpmix._base.compiled import Reach, compiled, entry
 from sklearn_dpmix.mechanisms import AdditiveMechanism, NoNoise
 from sklearn_dpmix.mechanisms._additive import _log_density
 
@@ -185,7 +185,7 @@ def test_where_no_folder_can_be_written_nothing_is_kept(monkeypatch):
     def nowhere(function):
         raise RuntimeError("cannot cache function: no locator available")
 
-    monkeypatch.setattr("sklearn_dpmix._compiled._Cache", nowhere)
+    monkeypatch.setattr("sklearn_dpmix._base.compiled._Cache", nowhere)
     assert entry(lambda channel: 1.0)(NoNoise()._lower()) == 1.0
 
 

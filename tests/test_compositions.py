@@ -15,7 +15,7 @@ import pytest
 from scripts import PACKAGE
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._compose import KERNELS, MIXINGS, SAMPLERS
+from sklearn_dpmix.estimators.mixture._compose import KERNELS, MIXINGS, SAMPLERS
 from sklearn_dpmix.kernels import CategoricalKernel, ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import (
     BinomialMechanism,

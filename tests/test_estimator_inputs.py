@@ -13,11 +13,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_dpmix import PrivateDPMixture, _release
-from sklearn_dpmix._compiled import Component, compiled
-from sklearn_dpmix._release import Release
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._base.compiled import Component, compiled
+from sklearn_dpmix._chains.run import long_run as _long_run
+from sklearn_dpmix._releases import release as _release
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.datasets import make_three_normals
-from sklearn_dpmix.estimators import _chain_estimator, _long_run
+from sklearn_dpmix.estimators import _chain_estimator
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RecordChannel
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
@@ -338,7 +340,7 @@ def test_a_fit_that_fails_late_leaves_the_last_one_as_it_was(monkeypatch, module
         raise RuntimeError("here")
 
     monkeypatch.setattr(module, name, fail)
-    monkeypatch.setattr("sklearn_dpmix.estimators._dp_mixture.warn_user", fail)
+    monkeypatch.setattr("sklearn_dpmix.estimators.mixture._dp_mixture.warn_user", fail)
     with pytest.raises(RuntimeError, match="here"):
         model.fit(1e-3 * np.column_stack([RELEASE, RELEASE]))
     assert vars(model) == before

@@ -17,7 +17,7 @@ from exact_answer_cases import FAMILIES
 from exact_channel_cases import PRIOR, compare, exact, fit
 from statistical import Disagreement
 
-from sklearn_dpmix._compiled import compiled
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import BetaKernel
 from sklearn_dpmix.mechanisms import (
     FiniteChannelMechanism,

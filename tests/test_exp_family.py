@@ -19,7 +19,7 @@ from statistical import (
 )
 
 from sklearn_dpmix import PrivateExpFamilyGibbs
-from sklearn_dpmix._compiled import compiled
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.estimators import _chain_estimator
 from sklearn_dpmix.mechanisms import (
     AdditiveMechanism,
@@ -327,7 +327,7 @@ def test_an_impossible_release_is_doubted(mechanism, params, release, message, m
     def stop(problem, approximation):
         raise StopIteration
 
-    monkeypatch.setattr("sklearn_dpmix.estimators._exp_family.choose_engine", stop)
+    monkeypatch.setattr("sklearn_dpmix.estimators.curator._exp_family.choose_engine", stop)
     with pytest.warns(UserWarning, match=message) as caught, pytest.raises(StopIteration):
         PrivateExpFamilyGibbs(mechanism, **params).fit(release)
     probability = float(re.search(r"probability (?:of at most )?([\d.e+-]+)", str(caught[0].message)).group(1))
@@ -340,7 +340,7 @@ def test_records_in_place_of_their_sum_are_doubted(monkeypatch):
     def stop(problem, approximation):
         raise StopIteration
 
-    monkeypatch.setattr("sklearn_dpmix.estimators._exp_family.choose_engine", stop)
+    monkeypatch.setattr("sklearn_dpmix.estimators.curator._exp_family.choose_engine", stop)
     with pytest.warns(UserWarning, match="as many rows, 3, as .* fit mech"), pytest.raises(StopIteration):
         PrivateExpFamilyGibbs(LAPLACE, family="poisson", n_records=3).fit([[2.0], [0.0], [5.0]])
 
@@ -349,7 +349,7 @@ def test_a_possible_release_is_not_doubted(monkeypatch):
     def stop(problem, approximation):
         raise StopIteration
 
-    monkeypatch.setattr("sklearn_dpmix.estimators._exp_family.choose_engine", stop)
+    monkeypatch.setattr("sklearn_dpmix.estimators.curator._exp_family.choose_engine", stop)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for family, release in (("binomial", [-9.0]), ("multinomial", [3.0, -2.0, 20.0]), ("poisson", [1e6])):

@@ -15,7 +15,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import sklearn_dpmix
-from sklearn_dpmix import _files
+from sklearn_dpmix._base import files as _files
 from sklearn_dpmix.privacy import (
     BudgetExceededError,
     GaussianReleases,

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from coin import Coin
 from sklearn.base import clone
+from sklearn_dpmix._chains.run.progress import Progress
 
 from sklearn_dpmix import (
     AutoDraws,
@@ -24,12 +25,12 @@ from sklearn_dpmix import (
     PrivateLinearRegressionDA,
     PrivateNaiveBayesDA,
     PrivatePosteriorDA,
-    _chains,
-    _checkpoint,
 )
+from sklearn_dpmix._chains.run import auto_draws as _auto_draws
+from sklearn_dpmix._chains.run import checkpoint as _checkpoint
+from sklearn_dpmix._chains.run import long_run as _long_run
+from sklearn_dpmix._chains.run import run as _chains
 from sklearn_dpmix.datasets import make_three_normals
-from sklearn_dpmix.estimators import _auto_draws, _long_run
-from sklearn_dpmix.estimators._progress import Progress
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.queries import ClassFeatureCounts, RegressionMoments

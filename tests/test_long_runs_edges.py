@@ -5,13 +5,15 @@ import os
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn_dpmix._chains.run.progress import Progress
+from sklearn_dpmix._chains.run.run import Chain
 
-from sklearn_dpmix import AutoDraws, PrivateDPMixture, PrivateExpFamilyGibbs, PrivatePosteriorDA, _checkpoint
-from sklearn_dpmix._chains import Chain
-from sklearn_dpmix._cluster import choose_clustering
-from sklearn_dpmix.estimators import _auto_draws, _dp_mixture
+from sklearn_dpmix import AutoDraws, PrivateDPMixture, PrivateExpFamilyGibbs, PrivatePosteriorDA
+from sklearn_dpmix._chains.run import auto_draws as _auto_draws
+from sklearn_dpmix._chains.run import checkpoint as _checkpoint
+from sklearn_dpmix._posterior.cluster import choose_clustering
 from sklearn_dpmix.estimators._chain_estimator import fingerprint
-from sklearn_dpmix.estimators._progress import Progress
+from sklearn_dpmix.estimators.mixture import _dp_mixture
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 
 NOISE = LaplaceMechanism(scale=2.0)

@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.special import logsumexp
 from sklearn.base import clone
 
-from sklearn_dpmix._compiled import entry
+from sklearn_dpmix._base.compiled import entry
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import (
     AdditiveMechanism,

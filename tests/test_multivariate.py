@@ -28,7 +28,7 @@ from scipy import stats
 from statistical import Disagreement, assert_mean_close, assert_means_agree, assert_pmf_close
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._compiled import compiled
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import MultivariateNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, HaarWaveletMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor

@@ -15,13 +15,13 @@ import regression_oracle as twins
 from curator_oracle import discrete_gaussian, discrete_laplace, gaussian, laplace
 from scipy.special import gammaln, logsumexp
 from sklearn.base import clone
+from sklearn_dpmix._chains.run.draws import join
+from sklearn_dpmix._chains.run.run import run_chains, start_chains
 from statistical import Disagreement, assert_mean_close, assert_means_agree, assert_ranks_uniform, effective_sample_size
 
 from sklearn_dpmix import PrivateNaiveBayesDA
-from sklearn_dpmix._chains import run_chains, start_chains
-from sklearn_dpmix._compiled import Component, compiled, helper
-from sklearn_dpmix._draws import join
-from sklearn_dpmix.estimators import _naive_bayes as estimator_module
+from sklearn_dpmix._base.compiled import Component, compiled, helper
+from sklearn_dpmix.estimators.curator import _naive_bayes as estimator_module
 from sklearn_dpmix.mechanisms import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,

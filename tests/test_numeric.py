@@ -14,9 +14,16 @@ import pytest
 from numba import njit
 from scipy import special, stats
 
-from sklearn_dpmix import _numeric, _vector
-from sklearn_dpmix._numeric import draw_gamma_below, draw_truncated_normal, log_gamma_p, log_ndtr, log_ndtr_interval
-from sklearn_dpmix._vector import exp_bounded
+from sklearn_dpmix._base import numeric as _numeric
+from sklearn_dpmix._base import vector as _vector
+from sklearn_dpmix._base.numeric import (
+    draw_gamma_below,
+    draw_truncated_normal,
+    log_gamma_p,
+    log_ndtr,
+    log_ndtr_interval,
+)
+from sklearn_dpmix._base.vector import exp_bounded
 
 mpmath = pytest.importorskip("mpmath")
 

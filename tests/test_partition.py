@@ -10,9 +10,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sklearn_dpmix import _partition, _partition_loss
-from sklearn_dpmix._partition import expected_loss, point_partition, similarity
-from sklearn_dpmix._partition_search import enter_labelled
+from sklearn_dpmix._posterior import partition as _partition
+from sklearn_dpmix._posterior import partition_loss as _partition_loss
+from sklearn_dpmix._posterior.partition import expected_loss, point_partition, similarity
+from sklearn_dpmix._posterior.partition_search import enter_labelled
 
 LOSSES = ("binder", "vi")
 

@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_dpmix import DPLogisticRegressionMCMC, DPPenaltyMCMC, PrivateDPMixture, PrivateNaiveBayesDA
 from sklearn_dpmix.datasets import three_normals_density
-from sklearn_dpmix.estimators._dp_budget import Budget
+from sklearn_dpmix.estimators.private._dp_budget import Budget
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import (
     DiscreteGaussianMechanism,

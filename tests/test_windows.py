@@ -12,8 +12,8 @@ from scipy import stats
 from scipy.integrate import quad
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._compiled import compiled
-from sklearn_dpmix._release import Release
+from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import PiecewiseMechanism, SquareWaveMechanism
 from sklearn_dpmix.mechanisms._randomized_response import CELLS, integer_odds

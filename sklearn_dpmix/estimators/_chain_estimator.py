@@ -15,18 +15,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._chains import start_chains
-from .._checkpoint import SoFar, differences, open_checkpoint
-from .._draws import convergence, summarise
-from .._parameters import MOST, check_array
-from .._random import as_seed_sequence
-from .._restore import check_layout_of_draws
-from .._typing import Seed
-from ._auto_draws import AutoDraws, draws_rule
-from ._datatree import Contents, build_tree
-from ._long_run import LongRun
-from ._mixed import have_mixed, least, numbers
-from ._progress import CallbackSupportMixin
+from .._base.generators import as_seed_sequence
+from .._base.parameters import MOST, check_array
+from .._base.restore import check_layout_of_draws
+from .._base.typing import Seed
+from .._chains.auto_draws import AutoDraws, draws_rule
+from .._chains.checkpoint import SoFar, differences, open_checkpoint
+from .._chains.datatree import Contents, build_tree
+from .._chains.draws import convergence, summarise
+from .._chains.long_run import LongRun
+from .._chains.mixed import have_mixed, least, numbers
+from .._chains.progress import CallbackSupportMixin
+from .._chains.run import start_chains
 
 #: What ``n_jobs`` may be.  0 jobs would fail when chains start: too late, where a budget was spent before.
 N_JOBS = [Interval(Integral, 1, MOST, closed="both"), Interval(Integral, -MOST, -1, closed="both"), None]
@@ -189,7 +189,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         earlier : dict
             What :meth:`_refit` yields.
         restored : callable (state, fresh state, n_sweeps) -> state
-            Checks a state of the checkpoint, as in :mod:`sklearn_dpmix._restore`.
+            Checks a state of the checkpoint, as in :mod:`sklearn_dpmix._base.restore`.
         check_draws : callable (draws) -> None, optional
             Raises ValueError where draws of a checkpoint, finite and of the right shapes, cannot be draws.
         """

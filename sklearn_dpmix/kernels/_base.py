@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._compiled import Component, compiled
+from .._base.compiled import Component, compiled
 
 
 class Kernel(Component):

@@ -8,11 +8,19 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln
 from scipy.stats import gamma
 
-from .._beta import digamma, draw_beta, draw_beta_interval, log_beta, log_beta_cdf, log_beta_interval, trigamma
-from .._compiled import compiled, helper, lower
-from .._parameters import check_bounds
-from .._restore import require
-from .._vector import exp_bounded
+from .._base.beta import (
+    digamma,
+    draw_beta,
+    draw_beta_interval,
+    log_beta,
+    log_beta_cdf,
+    log_beta_interval,
+    trigamma,
+)
+from .._base.compiled import compiled, helper, lower
+from .._base.parameters import check_bounds
+from .._base.restore import require
+from .._base.vector import exp_bounded
 from ._base import Kernel
 
 LEAST, MOST = 1e-3, 1e6  # support of the priors

@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, lower
-from .._parameters import is_real
-from .._restore import require, require_range, require_total
+from .._base.compiled import compiled, lower
+from .._base.parameters import is_real
+from .._base.restore import require, require_range, require_total
 from ._base import Kernel
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import multigammaln
 
-from .._compiled import compiled, lower
-from .._parameters import is_real
-from .._restore import require
+from .._base.compiled import compiled, lower
+from .._base.parameters import is_real
+from .._base.restore import require
 from ._base import per_feature
 from ._normal import HALF_LOG_2PI, NormalKernel
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, lower
-from .._numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
-from .._restore import require
+from .._base.compiled import compiled, lower
+from .._base.numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
+from .._base.restore import require
 from ._base import Kernel, per_feature
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)

@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, helper
-from .._numeric import draw_truncated_normal, log_ndtr_interval
-from .._parameters import check_bounds
+from .._base.compiled import compiled, helper
+from .._base.numeric import draw_truncated_normal, log_ndtr_interval
+from .._base.parameters import check_bounds
 from ._normal import NormalKernel
 
 JUMPS = 0.3  # share of updates that begin with a draw from the posterior without truncation

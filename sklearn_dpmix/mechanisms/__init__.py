@@ -1,6 +1,6 @@
 """Privacy mechanisms: what was released, with which law, under which guarantee."""
 
-from .._compiled import compiled
+from .._base.compiled import compiled
 from ._additive import AdditiveMechanism
 from ._binned import BinnedChannel
 from ._binomial import BinomialMechanism

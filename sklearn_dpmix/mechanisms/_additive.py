@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, entry, lower
-from .._parameters import check_array, check_bounds, check_query, positive_array, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.compiled import compiled, entry, lower
+from .._base.generators import as_generator
+from .._base.parameters import check_array, check_bounds, check_query, positive_array, refuse_seed
+from .._base.typing import Array, Floats, Seed
 from ..privacy._guarantee import rounded_up
 from ._channel import RecordChannel
 from ._secure import secure_release

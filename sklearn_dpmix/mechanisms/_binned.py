@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, lower
-from .._parameters import check_array, check_bounds
-from .._typing import Array, Floats
+from .._base.compiled import compiled, lower
+from .._base.parameters import check_array, check_bounds
+from .._base.typing import Array, Floats
 from ._cells import MOST_LOSS, CellChannel
 
 

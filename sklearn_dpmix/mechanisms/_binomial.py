@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from .._compiled import compiled, lower
-from .._parameters import check_array, check_bounds, check_one_each, positive_array, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.compiled import compiled, lower
+from .._base.generators import as_generator
+from .._base.parameters import check_array, check_bounds, check_one_each, positive_array, refuse_seed
+from .._base.typing import Array, Floats, Seed
 from ._cells import MOST_LOSS, CellChannel
 from ._estimated import EstimatedChannel
 from ._losses import RecordLosses

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import calibrate
-from .._typing import Floats
+from .._base.parameters import calibrate
+from .._base.typing import Floats
 from ..privacy import PrivacyGuarantee
 from ..privacy._guarantee import half_square
 from ._additive import AdditiveMechanism

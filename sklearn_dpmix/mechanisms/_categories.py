@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled
-from .._parameters import check_array, is_integer
+from .._base.compiled import compiled
+from .._base.parameters import check_array, is_integer
 from ._channel import RecordChannel
 
 

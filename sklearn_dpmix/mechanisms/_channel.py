@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import Component, compiled, lower
-from .._typing import Floats
+from .._base.compiled import Component, compiled, lower
+from .._base.typing import Floats
 
 
 class RecordChannel(Component):

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import hadamard
 from scipy.special import comb, expit
 
-from .._parameters import is_real, positive_integer, positive_number
+from .._base.parameters import is_real, positive_integer, positive_number
 
 #: By how much a row of probabilities may miss 1, from rounding
 ROUNDING = 1e-9

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, lower
-from .._parameters import check_array
-from .._typing import Floats
+from .._base.compiled import compiled, lower
+from .._base.parameters import check_array
+from .._base.typing import Floats
 from ._additive import AdditiveMechanism
 
 #: Integers below it in magnitude are exact as floats.

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
-from .._compiled import compiled, helper
-from .._typing import Array
+from .._base.compiled import compiled, helper
+from .._base.typing import Array
 from ..privacy import gaussian_scale
 from ._calibrated import GaussianCalibrated
 from ._discrete import IntegerMechanism

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled
-from .._typing import Array
+from .._base.compiled import compiled
+from .._base.typing import Array
 from ._calibrated import LaplaceCalibrated
 from ._discrete import IntegerMechanism
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
-from .._parameters import check_query, numbers
+from .._base.parameters import check_query, numbers
 from ..privacy import PrivacyGuarantee
 from ..privacy._guarantee import half_square, rounded_up
 from ._statistic_noise import StatisticNoise

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from .._parameters import positive_number
+from .._base.parameters import positive_number
 from ..privacy import PrivacyGuarantee
 from ..privacy._guarantee import rounded_up
 from ._elliptical import EllipticalMechanism

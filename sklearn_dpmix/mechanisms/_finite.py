@@ -7,10 +7,10 @@ from math import fsum, inf
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, lower
-from .._parameters import check_array, check_one_each, numbers, positive_integer, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.compiled import compiled, lower
+from .._base.generators import as_generator
+from .._base.parameters import check_array, check_one_each, numbers, positive_integer, refuse_seed
+from .._base.typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._categories import IndirectChannel
 from ._designs import ROUNDING, SurveyDesigns

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import check_array, finite_scale, positive_number, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.generators import as_generator
+from .._base.parameters import check_array, finite_scale, positive_number, refuse_seed
+from .._base.typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._binned import BinnedChannel
 from ._secure import secure_release

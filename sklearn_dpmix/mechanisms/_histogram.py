@@ -11,10 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled
-from .._parameters import check_array, check_flag, finite_scale, is_integer, numbers, positive_number, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.compiled import compiled
+from .._base.generators import as_generator
+from .._base.parameters import (
+    check_array,
+    check_flag,
+    finite_scale,
+    is_integer,
+    numbers,
+    positive_number,
+    refuse_seed,
+)
+from .._base.typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._binned import BinnedChannel
 from ._discrete_laplace import draw_discrete_laplace

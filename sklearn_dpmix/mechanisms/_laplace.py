@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled
-from .._typing import Array, Floats
+from .._base.compiled import compiled
+from .._base.typing import Array, Floats
 from ._calibrated import LaplaceCalibrated
 from ._noised_normal import fill_normal_laplace
 from ._thresholds import fill_released_laplace

@@ -7,10 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import positive_number
-from .._typing import Array, Seed
+from .._base.parameters import positive_number
+from .._base.typing import Array, Seed
 from ..privacy import PrivacyGuarantee
-from ._dilated import LARGEST_EPSILON, SMALLEST_DELTA, SMALLEST_EPSILON, DilatedLaw, balanced_xi, least_multiplier
+from ._dilated import (
+    LARGEST_EPSILON,
+    SMALLEST_DELTA,
+    SMALLEST_EPSILON,
+    DilatedLaw,
+    balanced_xi,
+    least_multiplier,
+)
 from ._statistic_noise import StatisticNoise
 
 

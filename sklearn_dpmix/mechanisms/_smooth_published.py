@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import numbers
+from .._base.parameters import numbers
 from ..privacy._guarantee import PrivacyGuarantee
 from ._dilated import DilatedLaw
 from ._smooth import ApproximateSmoothMechanism

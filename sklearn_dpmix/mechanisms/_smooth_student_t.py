@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from .._parameters import positive_number
+from .._base.parameters import positive_number
 from ._dilated import DilatedLaw
 from ._smooth import SmoothSensitivityMechanism
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._parameters import check_array, check_flag, positive_number
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.generators import as_generator
+from .._base.parameters import check_array, check_flag, positive_number
+from .._base.typing import Array, Floats, Seed
 
 
 class StatisticNoise(BaseEstimator):

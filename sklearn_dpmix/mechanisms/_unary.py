@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from .._compiled import compiled, lower
-from .._parameters import check_array, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.compiled import compiled, lower
+from .._base.generators import as_generator
+from .._base.parameters import check_array, refuse_seed
+from .._base.typing import Array, Floats, Seed
 from ._categories import IndirectChannel
 from ._losses import RecordLosses
 from ._randomized_response import CELLS, integer_odds

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binomtest
 
-from .._parameters import in_unit_interval
-from .._random import as_generator
-from .._typing import Array, Seed
+from .._base.generators import as_generator
+from .._base.parameters import in_unit_interval
+from .._base.typing import Array, Seed
 
 ROUNDING = 1e-9  # of (1 - level)/2 times the number of draws, such as 0.05 · 20 - 1
 

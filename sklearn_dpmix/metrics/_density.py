@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
 
-from .._typing import Array, Floats
+from .._base.typing import Array, Floats
 
 __all__ = ["hellinger_distance", "integrated_squared_error"]
 

@@ -4,7 +4,7 @@ from math import log
 
 import numpy as np
 
-from .._compiled import Component, compiled, lower
+from .._base.compiled import Component, compiled, lower
 from ._urn import cluster_of_another
 
 MOST_CONCENTRATION = 20.0  # or prior mean of one, for a walk over mixing measures

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .._compiled import Component, compiled, lower
+from .._base.compiled import Component, compiled, lower
 from ._dirichlet import positive
 from ._urn import cluster_of_another
 

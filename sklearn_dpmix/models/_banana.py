@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled
-from .._typing import Array, Floats
+from .._base.compiled import compiled
+from .._base.typing import Array, Floats
 from ._likelihood import LikelihoodModel, clip_rows
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .._compiled import Component, lower
-from .._typing import Array, Floats
+from .._base.compiled import Component, lower
+from .._base.typing import Array, Floats
 
 #: How compiled code sees what happens to a record outside the bounds.
 OUTSIDE = {None: 0.0, "clamp": 1.0, "drop": 2.0}

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, logit, xlog1py, xlogy
 
-from .._compiled import compiled
-from .._parameters import MOST, is_integer
-from .._typing import Array, Floats
+from .._base.compiled import compiled
+from .._base.parameters import MOST, is_integer
+from .._base.typing import Array, Floats
 from ._base import Family, Identity
 from ._continuous import Beta, Exponential, Gamma, Normal
 from ._moments import log1p_exp, poisson_moments

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, ndtr
 
-from .._compiled import compiled, helper
-from .._parameters import check_flag, positive_integer
-from .._typing import Array, Floats
+from .._base.compiled import compiled, helper
+from .._base.parameters import check_flag, positive_integer
+from .._base.typing import Array, Floats
 from ._likelihood import LikelihoodModel, clip_rows
 
 # σ(u) to 5e-5 as Σ shares Φ(u/scales), after Monahan & Stefanski 1992; least squares of σ'

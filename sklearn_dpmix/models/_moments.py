@@ -9,9 +9,9 @@ from math import erfc, exp, log, log1p, pi, sqrt
 
 import numpy as np
 
-from .._beta import digamma, log_beta, log_beta_cdf, trigamma
-from .._compiled import helper
-from .._numeric import log_gamma_p
+from .._base.beta import digamma, log_beta, log_beta_cdf, trigamma
+from .._base.compiled import helper
+from .._base.numeric import log_gamma_p
 from ._base import OUTSIDE
 
 CLAMP = OUTSIDE["clamp"]

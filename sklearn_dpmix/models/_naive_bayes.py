@@ -7,7 +7,7 @@ stands n_classes places after where a release counts (j, c, v).
 
 import numpy as np
 
-from .._compiled import Component, compiled, helper, lower
+from .._base.compiled import Component, compiled, helper, lower
 
 
 class NaiveBayes(Component):

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln, gammaln, xlog1py, xlogy
 from sklearn.base import BaseEstimator
 
-from .._parameters import numbers
-from .._typing import Array, Floats
+from .._base.parameters import numbers
+from .._base.typing import Array, Floats
 
 #: Parameters beyond leave floating point once they are squared.
 SMALLEST, LARGEST = 1e-100, 1e100

@@ -9,8 +9,8 @@ from math import exp, inf, log
 
 import numpy as np
 
-from .._compiled import compiled, helper, lower
-from .._linear import draw_inverse_wishart_factor, draw_normal, factor
+from .._base.compiled import compiled, helper, lower
+from .._base.linear import draw_inverse_wishart_factor, draw_normal, factor
 from ._records import RecordModel
 
 

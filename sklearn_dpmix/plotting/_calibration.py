@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import check_level
-from .._typing import Seed
+from .._base.parameters import check_level
+from .._base.typing import Seed
 from ..metrics import RankUniformity, posterior_ranks, rank_uniformity
 from ._style import BLACK, PALE, one_axes, require_matplotlib, style
 

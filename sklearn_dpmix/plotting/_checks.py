@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._parameters import numbers
+from .._base.parameters import numbers
 
 
 def vector(name, values, size=None, what="one number a point", allow_nan=False):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import numbers, tails
+from .._base.parameters import numbers, tails
 from ._checks import check_estimator, interval, vector
 from ._style import BLACK, MARKERS, label, one_axes, require_matplotlib, style
 

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from .._parameters import numbers
-from .._partition import similarity as similarity_of
-from .._typing import Seed
+from .._base.parameters import numbers
+from .._base.typing import Seed
+from .._posterior.partition import similarity as similarity_of
 from ._checks import check_estimator
 from ._style import ORANGE, one_axes, require_matplotlib
 

@@ -6,7 +6,7 @@ from math import inf
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._typing import Floats
+from .._base.typing import Floats
 from ._checks import check_count, check_number, check_orders
 
 

@@ -34,7 +34,7 @@ from math import ceil, inf, log, pi
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._typing import Floats
+from .._base.typing import Floats
 from ._checks import check_batch, check_count, check_number, check_orders
 from ._releases import GaussianReleases, Releases, times
 

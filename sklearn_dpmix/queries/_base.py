@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._parameters import check_bounds, numbers
-from .._typing import Array, Floats
+from .._base.parameters import check_bounds, numbers
+from .._base.typing import Array, Floats
 
 #: Which inputs are neighbours: one record is replaced by another, or one is added or removed.
 RELATIONS = ("replace", "add_remove")

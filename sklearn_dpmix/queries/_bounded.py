@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import numbers, positive_integer
-from .._typing import Array
+from .._base.parameters import numbers, positive_integer
+from .._base.typing import Array
 from ..models._base import length
 from ._base import Query, as_records, named_bounds
 

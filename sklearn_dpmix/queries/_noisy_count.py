@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._parameters import numbers
+from .._base.parameters import numbers
 
 
 class NoisyCount(BaseEstimator):

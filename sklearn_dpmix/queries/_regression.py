@@ -47,8 +47,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import positive_integer
-from .._typing import Array, Floats
+from .._base.parameters import positive_integer
+from .._base.typing import Array, Floats
 from ._base import Query, as_records, named_bounds
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._parameters import check_bounds, numbers, positive_number
+from .._base.parameters import check_bounds, numbers, positive_number
 from ._base import as_records
 
 #: Numbers of simulated data sets that are sorted at a time: what a processor keeps near

@@ -2,7 +2,7 @@
 
 from math import exp, inf
 
-from ..._compiled import compiled, helper, lower
+from ..._base.compiled import compiled, helper, lower
 from .._proposal import log_proposal, proposal_fields, propose
 from .._release_density import log_release
 from ._carry import carried_total, carry_records, move_blocks

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._compiled import compiled, entry, helper
-from ..._restore import require
-from ..._typing import Array
+from ..._base.compiled import compiled, entry, helper
+from ..._base.restore import require
+from ..._base.typing import Array
 from ._sampler import MixtureSampler
 from ._state import (
     CONCENTRATION,

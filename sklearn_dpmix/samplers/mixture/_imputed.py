@@ -4,7 +4,7 @@ The marginal kernel g(z | θ) of correlated features needs orthant integrals, bu
 is a tilted univariate normal (DESIGN 2.2).
 """
 
-from ..._compiled import compiled, helper, lower
+from ..._base.compiled import compiled, helper, lower
 from ._interweaved import URN_RATE, Interweaved, urn_or_gibbs
 from ._sampler import check_count
 from ._state import N_SLOTS, STAGE, update_clusters

@@ -7,7 +7,7 @@ or what the environment variable of that name says; joblib sets it in its worker
 
 import numpy as np
 
-from ..._compiled import Component, compiled, entry, lower
+from ..._base.compiled import Component, compiled, entry, lower
 from .._threads import in_threads
 from ._run import run_block
 from ._state import CURSOR, N_SLOTS, compact, move_clusters

@@ -8,7 +8,7 @@ posterior invariant.  The share of urn passes and the step sizes are tuned in th
 
 from math import exp
 
-from ..._compiled import compiled, helper, lower
+from ..._base.compiled import compiled, helper, lower
 from ._neal5 import urn_sweep
 from ._reuse import ReUse, reuse_pass
 from ._state import ACCEPTED, N_SLOTS, PROPOSED, STAGE, compact, update_clusters

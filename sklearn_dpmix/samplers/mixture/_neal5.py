@@ -5,7 +5,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from ..._compiled import compiled, helper, lower
+from ..._base.compiled import compiled, helper, lower
 from ._sampler import MixtureSampler, check_count
 from ._state import (
     CONCENTRATION,

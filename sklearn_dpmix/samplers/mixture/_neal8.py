@@ -6,7 +6,7 @@ the update of θ only (DESIGN 2.2).
 
 from math import exp, inf
 
-from ..._compiled import compiled, helper, lower
+from ..._base.compiled import compiled, helper, lower
 from ._sampler import MixtureSampler, check_count
 from ._state import (
     CONCENTRATION,

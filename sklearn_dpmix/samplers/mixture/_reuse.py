@@ -10,8 +10,8 @@ from math import exp, inf, log
 
 import numpy as np
 
-from ..._compiled import compiled, helper
-from ..._vector import exp_bounded
+from ..._base.compiled import compiled, helper
+from ..._base.vector import exp_bounded
 from ._sampler import MixtureSampler
 from ._state import CONCENTRATION, CURSOR, N_CLUSTERS, N_FREE, N_SLOTS, compact, update_clusters
 

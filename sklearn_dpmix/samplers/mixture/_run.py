@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import entry, helper
-from ..._restore import require, require_range
+from ..._base.compiled import entry, helper
+from ..._base.restore import require, require_range
 from .._parameter_draws import n_kept
 from ._state import (
     CONCENTRATION,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import helper
-from ..._restore import require, require_acceptance, require_finite, require_range, same_layout
+from ..._base.compiled import helper
+from ..._base.restore import require, require_acceptance, require_finite, require_range, same_layout
 
 # ints
 N_SLOTS, N_FREE, N_CLUSTERS, CURSOR, N_SWEEPS, STAGE = range(6)
@@ -43,7 +43,7 @@ class State(NamedTuple):
     floats: np.ndarray
 
     def restored(self, fresh, n_sweeps):
-        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
+        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`).
 
         What slots, records and ``table`` may hold besides, sampler, kernel, channel and mixing say
         (``MixtureSampler.restored``).

@@ -5,7 +5,7 @@ Numbers as in ``_conditional``.
 
 from math import exp, inf
 
-from ..._compiled import helper
+from ..._base.compiled import helper
 from ._state import CONCENTRATION, CURSOR, N_CLUSTERS, N_FREE, N_SLOTS, fill_cache, note_acceptance
 
 # rows of ``state.work``

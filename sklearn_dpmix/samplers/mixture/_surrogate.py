@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._compiled import compiled, helper, lower
-from ..._restore import require
-from ..._typing import Array
+from ..._base.compiled import compiled, helper, lower
+from ..._base.restore import require
+from ..._base.typing import Array
 from ._grid import MOST, Fixed, Grid, fill_density, log_surrogate, walk
 from ._interweaved import Interweaved, interweaved_sweep
 from ._sampler import check_count

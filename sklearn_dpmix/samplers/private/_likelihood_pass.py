@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import Component, compiled, entry, helper
+from ..._base.compiled import Component, compiled, entry, helper
 from .._threads import in_threads
 
 BLOCK = 8192

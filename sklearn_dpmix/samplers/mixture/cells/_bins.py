@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...._compiled import compiled, helper
+from ...._base.compiled import compiled, helper
 from .._state import update_clusters
 from ._integrated_records import OPENNESS, ByCells, running_mean
 

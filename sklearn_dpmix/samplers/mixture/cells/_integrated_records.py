@@ -8,7 +8,7 @@ from math import inf, log
 
 import numpy as np
 
-from ...._compiled import compiled, helper, lower
+from ...._base.compiled import compiled, helper, lower
 from .._reuse import CHANCE, MASS, ReUse, reuse_pass
 from .._sampler import check_count
 from .._state import N_SLOTS, STAGE, fill_cache, update_clusters

@@ -8,7 +8,7 @@ bin, and draws the others anew, from the urn and the kernels.
 
 from math import inf, log
 
-from ...._compiled import compiled, helper
+from ...._base.compiled import compiled, helper
 from .._reuse import CHANCE, MASS
 from .._state import (
     CONCENTRATION,

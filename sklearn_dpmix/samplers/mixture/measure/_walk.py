@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ...._compiled import compiled, entry, lower
-from ...._nodes import FEW, Nodes, cell_edges, compress
-from ...._nodes_of_several import compress_records
-from ...._restore import require_range
+from ...._base.compiled import compiled, entry, lower
+from ...._base.restore import require_range
+from ...._releases.nodes import FEW, Nodes, cell_edges, compress
+from ...._releases.nodes_of_several import compress_records
 from ..._parameter_draws import n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count

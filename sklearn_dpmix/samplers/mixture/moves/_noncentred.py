@@ -7,7 +7,7 @@ symmetric.
 
 from math import exp, inf
 
-from ...._compiled import helper
+from ...._base.compiled import helper
 from .._state import N_BINS, N_SLOTS, copy_params, fill_cache, size_bin, tune_step
 
 TARGET = 0.35

@@ -6,7 +6,7 @@ much of either.
 
 from math import exp
 
-from ...._compiled import helper
+from ...._base.compiled import helper
 from .._state import N_BINS, N_SLOTS, copy_params, fill_cache, tune_step
 from ._noncentred import STEPS, TARGET, TUNED
 

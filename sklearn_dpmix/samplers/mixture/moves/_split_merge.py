@@ -11,7 +11,7 @@ cluster has records.
 
 from math import exp, inf, lgamma, log
 
-from ...._compiled import helper
+from ...._base.compiled import helper
 from .._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, compact, fill_cache, occupy, take_slot, vacate
 
 FIRST = 2  # row of ``state.work``
