@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 import numpy as np
 from coin import Coin
-from sklearn_dpmix._chains.run.progress import Progress
 
 from sklearn_dpmix import (
     PrivateABC,
@@ -23,7 +22,8 @@ from sklearn_dpmix import (
     PrivateNaiveBayesDA,
     PrivatePosteriorDA,
 )
-from sklearn_dpmix._chains.run import run as _chains
+from sklearn_dpmix._chains import chain as chain_module
+from sklearn_dpmix._chains.progress import Progress
 from sklearn_dpmix.estimators.curator import _exp_family, _naive_bayes
 from sklearn_dpmix.estimators.curator._exp_family_engines import choose_engine
 from sklearn_dpmix.kernels import (
@@ -196,7 +196,7 @@ def headers(header):
         "n_done": (-1, 0, 4, 2**40, 1.5, "5", None, True),
         "aim": (-1, 1.5, "x"),
         "state": (["sklearn_dpmix.samplers.mixture._run", "Draws"], ["numpy", "ndarray"], None),
-        "draws": (None, ["sklearn_dpmix._chains.run", "Chain"]),
+        "draws": (None, ["sklearn_dpmix._chains.chain", "Chain"]),
         "rng_states": ([], header["rng_states"][:1], [{}, {}], [1, 2], header["rng_states"] * 2),
     }.items():
         for value in values:
@@ -262,7 +262,8 @@ def try_all(name, path, only=""):
 
     model, data = cases()[name]()
     model.set_params(checkpoint=path)
-    with patch.object(_chains, "BLOCK_SECONDS", 0.0), patch.object(Progress, "__call__", side_effect=KeyboardInterrupt):
+    interrupt = patch.object(Progress, "__call__", side_effect=KeyboardInterrupt)
+    with patch.object(chain_module, "BLOCK_SECONDS", 0.0), interrupt:
         with suppress(KeyboardInterrupt):
             model.fit(*data) if isinstance(data, tuple) else model.fit(data)
     assert os.path.exists(path)  # from the warm-up, without draws

@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import Component, compiled
-from sklearn_dpmix._chains.run import long_run as _long_run
-from sklearn_dpmix._releases import release as _release
+from sklearn_dpmix._chains import long_run
+from sklearn_dpmix._releases import release
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.estimators import _chain_estimator
@@ -50,7 +50,7 @@ def no_chains(monkeypatch):
         raise AssertionError("a chain was started")
 
     monkeypatch.setattr(_chain_estimator, "start_chains", start)
-    monkeypatch.setattr(_long_run, "run_chains", start)
+    monkeypatch.setattr(long_run, "run_chains", start)
 
 
 # --- containers ------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_a_failed_fit_leaves_the_last_one_as_it_was(params, Z):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(_long_run, "run_chains"), (_chain_estimator, "convergence"), (_chain_estimator, "warn_user")],
+    [(long_run, "run_chains"), (_chain_estimator, "convergence"), (_chain_estimator, "warn_user")],
     ids=["run_chains", "convergence", "warn_user"],
 )
 def test_a_fit_that_fails_late_leaves_the_last_one_as_it_was(monkeypatch, module, name):
@@ -419,7 +419,7 @@ def test_honest_releases_are_not_doubted(monkeypatch, channel, n):
     Constant records are the worst case: all that varies is the noise.
     """
     doubt, n_releases = 0.01, 600
-    monkeypatch.setattr(_release, "DOUBT", doubt)
+    monkeypatch.setattr(release, "DOUBT", doubt)
     rng = np.random.default_rng([n, len(channel)])
     doubts = 0
     for _ in range(n_releases):

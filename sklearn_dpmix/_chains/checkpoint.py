@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._base.files import locked, remove_leftovers, replacing, resolved
-from .run import Chain
+from .chain import Chain
 
 FORMAT, VERSION = "sklearn_dpmix checkpoint", 1
 SECONDS = 30.0  # between two saves

@@ -5,11 +5,11 @@ from functools import partial
 
 import numpy as np
 
+from .chain import run_chains
 from .checkpoint import SoFar
 from .draws import join
 from .mixed import least
 from .progress import Progress
-from .run import run_chains
 
 SECONDS = 2.0  # between two estimates of R-hat for the progress bar
 SHARE = 20  # ... and at least so many times as long as the last one took

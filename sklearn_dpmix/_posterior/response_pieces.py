@@ -1,4 +1,4 @@
-"""Pieces of a conditional law (``_response_law``): moments, densities and quantiles of their mixture, in compiled code.
+"""Pieces of a conditional law (``response_law``): moments, densities and quantiles of their mixture, in compiled code.
 
 A ``law`` writes a piece with ``write_piece(channel, kernel, theta, X, i, h, r, out)``, piece r of atom h at row i of X;
 ``law.nodes`` and ``law.shares`` are a Gauss rule on [0, 1].

@@ -7,7 +7,7 @@ exact for polynomials of degree below twice the number of nodes.  For all P at o
     Σ_cells 2 n_c min over polynomials p of that degree of max_cell |log f_P - p|,
 
 which falls geometrically.  A rule needs Chebyshev moments only, which add up over records, batches and files.  So the
-records go into many narrow cells first (``_fine_cells``), and the rules of those, a few thousand nodes, into wide ones.
+records go into many narrow cells first (``fine_cells``), and the rules of those, a few thousand nodes, into wide ones.
 """
 
 from itertools import pairwise

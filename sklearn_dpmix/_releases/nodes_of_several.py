@@ -1,4 +1,4 @@
-"""Weighted records that stand for many of several features: as ``_nodes``, with moments of all features together.
+"""Weighted records that stand for many of several features: as ``nodes``, with moments of all features together.
 
 Space is cut into boxes.  In each the records give way to some of them, with positive weights, that have the same
 moments up to a total degree: of more records than moments some can always go (Carathéodory), and groups of records by

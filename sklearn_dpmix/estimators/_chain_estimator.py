@@ -20,13 +20,13 @@ from .._base.parameters import MOST, check_array
 from .._base.restore import check_layout_of_draws
 from .._base.typing import Seed
 from .._chains.auto_draws import AutoDraws, draws_rule
+from .._chains.chain import start_chains
 from .._chains.checkpoint import SoFar, differences, open_checkpoint
 from .._chains.datatree import Contents, build_tree
 from .._chains.draws import convergence, summarise
 from .._chains.long_run import LongRun
 from .._chains.mixed import have_mixed, least, numbers
 from .._chains.progress import CallbackSupportMixin
-from .._chains.run import start_chains
 
 #: What ``n_jobs`` may be.  0 jobs would fail when chains start: too late, where a budget was spent before.
 N_JOBS = [Interval(Integral, 1, MOST, closed="both"), Interval(Integral, -MOST, -1, closed="both"), None]

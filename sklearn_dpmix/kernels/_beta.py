@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln
 from scipy.stats import gamma
 
-from .._base.beta import (
+from .._base.beta_numeric import (
     digamma,
     draw_beta,
     draw_beta_interval,
@@ -21,7 +21,7 @@ from .._base.compiled import compiled, helper, lower
 from .._base.parameters import check_bounds
 from .._base.restore import require
 from .._base.vector import exp_bounded
-from ._base import Kernel
+from ._kernel import Kernel
 
 LEAST, MOST = 1e-3, 1e6  # support of the priors
 JUMPS = 0.2  # share of updates that begin with an independence move

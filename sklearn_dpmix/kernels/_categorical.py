@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from .._base.compiled import compiled, lower
 from .._base.parameters import is_real
 from .._base.restore import require, require_range, require_total
-from ._base import Kernel
+from ._kernel import Kernel
 
 
 class CategoricalKernel(Kernel):

@@ -10,7 +10,7 @@ from scipy.special import multigammaln
 from .._base.compiled import compiled, lower
 from .._base.parameters import is_real
 from .._base.restore import require
-from ._base import per_feature
+from ._kernel import per_feature
 from ._normal import HALF_LOG_2PI, NormalKernel
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from .._base.compiled import compiled, lower
 from .._base.numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
 from .._base.restore import require
-from ._base import Kernel, per_feature
+from ._kernel import Kernel, per_feature
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 FAR = 20.0  # standard deviations from a tilt's peak: from there on log_interval_ratio is accurate

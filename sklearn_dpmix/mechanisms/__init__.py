@@ -10,7 +10,7 @@ from ._discrete_laplace import DiscreteLaplaceMechanism
 from ._elliptical import MultivariateNormalMechanism
 from ._elliptical_laplace import MultivariateLaplaceMechanism
 from ._elliptical_t import MultivariateTMechanism
-from ._finite import FiniteChannelMechanism
+from ._finite_channel import FiniteChannelMechanism
 from ._gaussian import GaussianMechanism
 from ._haar import HaarWaveletMechanism
 from ._histogram import PerturbedHistogramMechanism, SmoothedHistogramMechanism

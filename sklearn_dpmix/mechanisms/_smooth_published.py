@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from .._base.parameters import numbers
 from ..privacy._guarantee import PrivacyGuarantee
 from ._dilated import DilatedLaw
-from ._smooth import ApproximateSmoothMechanism
+from ._smooth_noise import ApproximateSmoothMechanism
 
 N_DILATIONS = 129  # cells of t, odd
 REACH, N_SCALES = 40, 400  # cells of the scale's noise, in units of its own: beyond, e^-40 is left

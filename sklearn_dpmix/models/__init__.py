@@ -1,8 +1,8 @@
 """What the data are: exponential families, each with its sufficient statistic."""
 
 from ._banana import Banana
-from ._base import Family
 from ._epidemic import StochasticSIR
+from ._exponential_family import Family
 from ._families import (
     FAMILIES,
     Bernoulli,

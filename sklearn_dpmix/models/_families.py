@@ -13,8 +13,8 @@ from scipy.special import gammaln, logit, xlog1py, xlogy
 from .._base.compiled import compiled
 from .._base.parameters import MOST, is_integer
 from .._base.typing import Array, Floats
-from ._base import Family, Identity
 from ._continuous import Beta, Exponential, Gamma, Normal
+from ._exponential_family import Family, Identity
 from ._moments import log1p_exp, poisson_moments
 from ._priors import BetaPrior, DirichletPrior, GammaPrior
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from .._base.parameters import check_level
 from .._chains.draws import central_interval
-from ._checks import check_estimator, interval, names_of_features, vector
+from ._display_checks import check_estimator, interval, names_of_features, vector
 from ._style import BLACK, BLUE, ORANGE, PALE, label, legend_at_top, one_axes, require_matplotlib
 
 APART = 0.13  # of a row, from its middle to either method

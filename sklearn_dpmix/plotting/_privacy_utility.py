@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.parameters import numbers, tails
-from ._checks import check_estimator, interval, vector
+from ._display_checks import check_estimator, interval, vector
 from ._style import BLACK, MARKERS, label, one_axes, require_matplotlib, style
 
 DODGE = 1.04  # factor between the ε at which two methods' points are drawn, so that their bars can be told apart

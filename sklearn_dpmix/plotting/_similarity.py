@@ -10,7 +10,7 @@ from scipy.spatial.distance import squareform
 from .._base.parameters import numbers
 from .._base.typing import Seed
 from .._posterior.partition import similarity as similarity_of
-from ._checks import check_estimator
+from ._display_checks import check_estimator
 from ._style import ORANGE, one_axes, require_matplotlib
 
 ORDERS = ("partition", "hierarchical")

@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 
 from .._base.typing import Array
-from ._checks import check_count, check_number, check_orders
+from ._number_checks import check_count, check_number, check_orders
 
 __all__ = ["BarkerCurve", "barker_rdp"]
 

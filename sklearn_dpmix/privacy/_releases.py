@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.typing import Floats
-from ._checks import check_count, check_number, check_orders
+from ._number_checks import check_count, check_number, check_orders
 
 
 class Releases:

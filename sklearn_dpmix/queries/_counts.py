@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from .._base.parameters import numbers, positive_integer
 from .._base.typing import Array, Floats
-from ._base import Query, as_records
+from ._query import Query, as_records
 
 
 class ClassFeatureCounts(Query):

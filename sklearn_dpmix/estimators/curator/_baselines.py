@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from ..._base.beta import draw_beta_interval
+from ..._base.beta_numeric import draw_beta_interval
 from ..._base.generators import as_generator
 from ..._base.parameters import positive_number
 from ..._base.typing import Seed
@@ -17,7 +17,6 @@ from ...models import BetaPrior, Multinomial
 from ...privacy import PrivacyGuarantee
 from .._confidential import check_confidential
 from .._decorators import fit_context
-from ._contents import NaiveContents
 from ._curator import keep_names
 from ._exp_family import PrivateExpFamilyGibbs
 from ._exp_family_inputs import (
@@ -28,6 +27,7 @@ from ._exp_family_inputs import (
     check_prior,
     check_release,
 )
+from ._statistic_contents import NaiveContents
 
 
 class NaivePosterior(PrivateExpFamilyGibbs):

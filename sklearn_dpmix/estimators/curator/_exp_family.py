@@ -21,10 +21,10 @@ from ...models import Family, Multinomial
 from ...queries import NoisyCount
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import fit_context, with_callbacks
-from ._contents import ExpFamilyContents
 from ._curator import keep_names
 from ._exp_family_engines import choose_engine
 from ._exp_family_inputs import N_PRIOR, read_problem, share_inside
+from ._statistic_contents import ExpFamilyContents
 
 CHUNK = 2**22  # numbers that a prediction holds at a time
 SURE = 0.95  # posterior probability at which the bounds are doubted

@@ -19,7 +19,7 @@ from ..._base.parameters import positive_integer
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ...models import DirichletPrior
-from ...models._naive_bayes import NaiveBayes
+from ...models._naive_bayes_model import NaiveBayes
 from ...queries import ClassFeatureCounts
 from ...samplers.tables._convolution import independent_tables
 from ...samplers.tables._record_chains import (
@@ -34,7 +34,6 @@ from ...samplers.tables._record_chains import (
 from .._chain_estimator import ChainEstimator
 from .._confidential import check_confidential, encode_labels
 from .._decorators import fit_context, with_callbacks
-from ._contents import NaiveBayesContents
 from ._curator import (
     agrees,
     check_curator,
@@ -53,6 +52,7 @@ from ._naive_bayes_inputs import (
     public_classes,
     warn_about_release,
 )
+from ._statistic_contents import NaiveBayesContents
 
 #: Numbers that a prediction works on at a time.
 BLOCK = 2_000_000

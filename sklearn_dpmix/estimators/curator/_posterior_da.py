@@ -27,8 +27,8 @@ from ...samplers.augmentation._user_model import (
 )
 from .._chain_estimator import ChainEstimator
 from .._decorators import fit_context, with_callbacks
-from ._contents import PosteriorDAContents
 from ._curator import check_number, check_release, keep_names
+from ._statistic_contents import PosteriorDAContents
 
 #: What the model must have, and what each returns.
 METHODS = {

@@ -21,7 +21,6 @@ from ...queries import NoisyCount, RegressionMoments
 from .._chain_estimator import ChainEstimator
 from .._confidential import check_confidential
 from .._decorators import fit_context, with_callbacks
-from ._contents import RegressionContents
 from ._curator import (
     check_curator,
     check_query_release,
@@ -33,6 +32,7 @@ from ._curator import (
     warn_if_impossible,
 )
 from ._regression_problems import GivenDesign, KnownRecords, NormalPredictors, unscale, warn_about_prior
+from ._statistic_contents import RegressionContents
 
 
 class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from ..._base.restore import require, require_whole
-from ...models._regression import ClampedRegression
+from ...models._regression_model import ClampedRegression
 from ...models._regression_moments import MomentRegression
 from ...queries import NoisyCount
 from ...samplers._parameter_draws import ThetaDraws

@@ -12,7 +12,7 @@ from ...kernels import (
 from ...mechanisms import RecordChannel
 from ...mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from ...mixings._dirichlet import MOST_CONCENTRATION
-from ...mixings._finite import MOST_COMPONENTS, MOST_SHAPE
+from ...mixings._finite_mixtures import MOST_COMPONENTS, MOST_SHAPE
 from ...samplers import (
     Auto,
     Cells,

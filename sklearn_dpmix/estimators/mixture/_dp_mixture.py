@@ -34,7 +34,7 @@ from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks
 from ._batches import OfRecords, kind_of, summary_of
 from ._compose import check_n_records, has_marginal, has_noised, resolve_components
-from ._contents import MixtureContents
+from ._mixture_contents import MixtureContents
 from ._population import PopulationMixin
 
 MOST_SUPPRESSED = 2.0**60  # more records are not told apart

@@ -24,8 +24,8 @@ from ...samplers.mixture._one_normal import OneNormal
 from .._chain_estimator import MonitoredDraws
 from .._decorators import fit_context
 from ._compose import check_mechanism, resolve_components
-from ._contents import RegressorContents
 from ._dp_mixture import PrivateDPMixture
+from ._mixture_contents import RegressorContents
 
 
 class JointMixture(PrivateDPMixture):

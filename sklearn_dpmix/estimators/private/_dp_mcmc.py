@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from ..._base.typing import Floats
+from ..._chains.chain import run_chains
 from ..._chains.progress import CallbackSupportMixin, Progress
-from ..._chains.run import run_chains
 from ...samplers import PrivateNewton
 from ...samplers.private._chain_value import PrivateChain
 from ...samplers.private._newton import private_optimum

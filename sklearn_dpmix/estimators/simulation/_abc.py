@@ -27,7 +27,7 @@ from ...samplers.simulation._simulator import Simulator
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import fit_context, with_callbacks
 from ..curator._curator import keep_names
-from ._contents import ABCContents
+from ._simulation_contents import ABCContents
 from ._simulation_inputs import check_simulation
 
 METHODS = {

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.parameters import check_level, feature_number, tails
-from ._checks import check_estimator, interval, names_of_features, vector
+from ._display_checks import check_estimator, interval, names_of_features, vector
 from ._style import BLUE, PALE, label, legend_at_top, one_axes, require_matplotlib, style
 
 FEWEST_BINS, MOST_BINS = 10, 60

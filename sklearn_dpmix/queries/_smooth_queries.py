@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .._base.parameters import check_bounds, numbers, positive_number
-from ._base import as_records
+from ._query import as_records
 
 #: Numbers of simulated data sets that are sorted at a time: what a processor keeps near
 CHUNK = 1 << 18

@@ -6,7 +6,7 @@ from math import exp, log, nextafter, pi, sqrt
 from scipy.optimize import brentq
 from scipy.special import erfcx, erfinv, ndtr
 
-from ._checks import check_delta, check_number
+from ._number_checks import check_delta, check_number
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...samplers.simulation._simulator import Simulator
-from ..curator._contents import StatisticContents
+from ..curator._statistic_contents import StatisticContents
 
 
 class ABCContents(StatisticContents):

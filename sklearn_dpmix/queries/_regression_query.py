@@ -49,7 +49,7 @@ from numpy.typing import ArrayLike
 
 from .._base.parameters import positive_integer
 from .._base.typing import Array, Floats
-from ._base import Query, as_records, named_bounds
+from ._query import Query, as_records, named_bounds
 
 
 class RegressionMoments(Query):
