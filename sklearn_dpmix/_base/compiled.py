@@ -244,7 +244,7 @@ def _counts_references(function):
 
 def entry(function: Function) -> Function:
     """Compile a function that Python calls, and keep it on disk.  Its first argument is a component's value."""
-    dispatcher = jit(pipeline_class=_Compiler, **_OPTIONS)(function)
+    dispatcher: Any = jit(pipeline_class=_Compiler, **_OPTIONS)(function)  # type: ignore[call-overload]
     if dispatcher is not function:  # it is, under NUMBA_DISABLE_JIT=1
         try:
             dispatcher._cache = _Cache(function)

@@ -61,7 +61,7 @@ class AutoDraws(BaseEstimator):
         """Raise ValueError for a parameter out of range."""
         for name, kind in (("min_ess", Real), ("max_seconds", Real), ("max_draws", Integral)):
             value = getattr(self, name)
-            if not isinstance(value, kind) or isinstance(value, bool) or not value > 0:
+            if not isinstance(value, kind) or isinstance(value, bool) or not float(value) > 0:
                 what = "integer" if kind is Integral else "number"
                 raise ValueError(f"AutoDraws: {name} must be a positive {what}, got {name}={value!r}")
 

@@ -20,6 +20,7 @@ from .._base.beta_numeric import (
 from .._base.compiled import compiled, helper, lower
 from .._base.parameters import check_bounds
 from .._base.restore import require
+from .._base.typing import Array
 from .._base.vector import exp_bounded
 from ._kernel import Kernel
 
@@ -58,12 +59,12 @@ class BetaKernel(Kernel):
 
     tilts = frozenset({"flat", "binomial"})
 
-    def __init__(self, shape: ArrayLike = 2.0, rate: ArrayLike = 2.0, *, bounds: ArrayLike | None = None) -> None:
+    def __init__(self, shape: float = 2.0, rate: float = 2.0, *, bounds: ArrayLike | None = None) -> None:
         self.shape = shape
         self.rate = rate
         self.bounds = bounds
 
-    def check_state(self, theta: Any, records: Any) -> None:
+    def check_state(self, theta: Array, records: Array) -> None:
         require(theta[:, :2] > 0, "theta", "has shapes that are not positive")
         constant = -betaln(theta[:, 0], theta[:, 1]) - self._lower(n_features=1).log_width
         is_same = np.isclose(theta[:, 2], constant, rtol=1e-6, atol=1e-6)

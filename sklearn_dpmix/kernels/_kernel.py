@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._base.compiled import Component, compiled
+from .._base.typing import Array
 
 
 class Kernel(Component):
@@ -125,11 +126,11 @@ class Kernel(Component):
         """Return the kernel with its open parameters filled in from the release (see ``NormalKernel``)."""
         return self
 
-    def nearest(self, records: Any) -> Any:
+    def nearest(self, records: Array) -> Array:
         """Return records, (n, n_features), that the kernel can have drawn, near those that a chain would start from."""
         return records
 
-    def check_state(self, theta: Any, records: Any) -> None:
+    def check_state(self, theta: Array, records: Array) -> None:
         """Raise ValueError where compiled methods cannot take what a file says are parameters and records.
 
         For what they use as an index, and for what a loop of theirs would not end with: here there is nothing of that.

@@ -10,6 +10,7 @@ from scipy.special import multigammaln
 from .._base.compiled import compiled, lower
 from .._base.parameters import is_real
 from .._base.restore import require
+from .._base.typing import Array
 from ._kernel import per_feature
 from ._normal import HALF_LOG_2PI, NormalKernel
 
@@ -71,7 +72,7 @@ class MultivariateNormalKernel(NormalKernel):
         triangle = n_features * (n_features + 1) // 2
         return 4 * n_features + 2 * triangle + 1, 2 * (n_features + triangle)
 
-    def check_state(self, theta: Any, records: Any) -> None:
+    def check_state(self, theta: Array, records: Array) -> None:
         super().check_state(theta, records)
         d = records.shape[2]
         inverse, root = np.zeros((2, len(theta), d, d))
@@ -96,7 +97,7 @@ class MultivariateNormalKernel(NormalKernel):
             raise ValueError(f"dof must be greater than n_features + 1 = {d + 1} when scale is None, got {self.dof!r}")
         spread = self._default_scale(variance, 0.5 * (dof - d + 1.0), precision, release)  # of IG(Σ_jj | ., Ψ_jj / 2)
         return type(self)(
-            mean=centre if self.mean is None else self.mean,
+            mean=centre if self.mean is None else self.mean,  # type: ignore[arg-type]
             mean_precision=self.mean_precision,
             dof=dof,
             scale=2.0 * np.diag(spread) if self.scale is None else self.scale,

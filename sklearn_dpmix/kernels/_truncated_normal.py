@@ -71,7 +71,8 @@ class TruncatedNormalKernel(NormalKernel):
                 f"Z has values from {release.Z.min():g} to {release.Z.max():g}, outside the kernel's "
                 f"bounds={bounds!r}: pass wider bounds"
             )
-        normal = NormalKernel(self.mean, self.mean_precision, self.shape, self.scale).resolve(release)
+        parameters = self.mean, self.mean_precision, self.shape, self.scale
+        normal = NormalKernel(*parameters).resolve(release)  # type: ignore[arg-type]
         return type(self)(**normal.get_params(), bounds=np.column_stack([low, high]))
 
     def margin(self, j: int, n_features: int) -> tuple["TruncatedNormalKernel", slice]:

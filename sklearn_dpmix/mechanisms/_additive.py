@@ -1,5 +1,6 @@
 """Noise added to bounded records or to a query's value: what all such mechanisms share."""
 
+from collections.abc import Callable
 from functools import partial
 from math import hypot
 from typing import Any
@@ -46,7 +47,7 @@ class AdditiveMechanism(RecordChannel):
     array([-0.4516])
     """
 
-    bounds: Any = None
+    bounds: ArrayLike | None = None
     clamp: bool = True
     query: Any = None
     #: 1 or 2: the norm of the sensitivity that calibrates the noise; None where the class gives no guarantee
@@ -71,7 +72,7 @@ class AdditiveMechanism(RecordChannel):
         """Scale of the noise on records of ``n_features`` (bounds given as one pair count once a feature)."""
         return positive_array("scale", self.scale)
 
-    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Any:
+    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats | None:
         """P(noise > distance), distance at least 0; None where it is unknown."""
         return None
 
@@ -91,7 +92,7 @@ class AdditiveMechanism(RecordChannel):
         if n_features not in (None, 1):
             raise ValueError(f"{who} with released_above={t!r} releases one feature, got {n_features}")
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         if self.released_above is not None:
             self._check_threshold(np.shape(Z)[1])
@@ -249,7 +250,7 @@ class AdditiveMechanism(RecordChannel):
         """How many numbers a simulator returns for a release of ``n_statistics``: as many."""
         return n_statistics
 
-    def release_density(self, S: ArrayLike, widen: float = 1.0) -> Any:
+    def release_density(self, S: Array, widen: float = 1.0) -> Callable[[Array], Floats]:
         """The log density of releases, as a function of what they are noisy values of.
 
         Parameters
@@ -310,7 +311,7 @@ class AdditiveMechanism(RecordChannel):
         at = self._within_bounds(np.zeros(S.shape[1]))
         return float(self.release_density(np.tile(at, (len(S), 1)))(at[None])[0])
 
-    def likeliest_value(self, S: ArrayLike, scale: ArrayLike) -> Any:
+    def likeliest_value(self, S: Array, scale: Array) -> Floats | None:
         """Value under which the densities of several releases have the largest product; None where it is not known.
 
         Without bounds; on either side of it the product must fall.

@@ -119,7 +119,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
             )
         return int(value)
 
-    def bounds_for(self, n_features: int | None) -> Floats | None:
+    def bounds_for(self, n_features: int | None) -> Floats:
         return check_bounds(self.bounds, n_features)
 
     def _rates(self, n_records, n_features):
@@ -168,7 +168,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
             released[i, j] = sum(randbelow(2**60) < level for _ in range(self._n_trials()))
         return released
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         m = self._n_trials()
         wrong = (Z != np.floor(Z)) | (Z < 0) | (Z > m)

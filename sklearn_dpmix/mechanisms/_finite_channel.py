@@ -96,7 +96,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         return len(self._matrices()[0])
 
     @property
-    def n_answers(self) -> int:
+    def n_answers(self) -> int:  # type: ignore[override]
         """The largest number of answers to a question."""
         return max(one.shape[1] for one in self._matrices())
 
@@ -162,7 +162,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
                 Z[rows, j] = _exactly(matrix[c], rows.sum()) if secure else _drawn(matrix[c], rows.sum(), rng)
         return Z
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         for j, matrix in enumerate(self._for(Z.shape[1])):
             n_answers, z = matrix.shape[1], Z[:, j]

@@ -6,7 +6,6 @@ q(Z | one more record in the bin)/q(Z | none more), row 1 the imputed records in
 """
 
 from math import exp, log
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,25 +65,25 @@ class HistogramMechanism(BinnedChannel):
             raise ValueError(f"X has {len(X)} records, but n_records={self.n_records!r}: they must agree")
         return np.bincount(self.bin_of(X[:, 0]), minlength=self.n_bins).astype(np.float64)
 
-    def encode(self, Z: ArrayLike) -> Any:
+    def encode(self, Z: Array) -> Array:
         """The table that a chain starts from."""
         self.check_loss(self.guarantee().epsilon)
         table = np.zeros((3, self.n_bins + 1))
         table[RELEASED, :-1] = self.released(Z)
         return table
 
-    def proportions(self, Z: ArrayLike) -> Array:
+    def proportions(self, Z: Array) -> Array:
         """Proportions of records in each bin, roughly."""
         released = np.maximum(self.released(Z), 0.0) + 1e-3
         return released / released.sum()
 
-    def moments(self, Z: ArrayLike) -> Any:
+    def moments(self, Z: Array) -> tuple[Floats, Floats]:
         p, centres = self.proportions(Z), self.centres()
         width = np.diff(self.bounds_for(1)[0]).item() / self.n_bins
         mean = p @ centres
         return np.array([mean]), np.array([p @ (centres - mean) ** 2 + width**2 / 12.0])
 
-    def guess(self, Z: ArrayLike) -> Any:
+    def guess(self, Z: Array) -> Floats | None:
         levels = (np.arange(self.n_records) + 0.5) / self.n_records
         bins = np.searchsorted(np.cumsum(self.proportions(Z)), levels)
         return self.centres()[np.minimum(bins, self.n_bins - 1)][:, None]
@@ -188,22 +187,25 @@ class SmoothedHistogramMechanism(HistogramMechanism):
                 raise ValueError(f"smoothing must be strictly between 0 and 1, got smoothing={self.smoothing!r}")
             return float(value)
         epsilon = positive_number("epsilon", self.epsilon)
-        m, n, k = (self.positive_integer(name) for name in ("n_bins", "n_records", "n_released"))
+        m, n, k = self._numbers()
         if epsilon / k > 700:
             raise ValueError(f"epsilon={self.epsilon!r} for {k} draw(s) leaves no smoothing at all in floating point")
         return float(m / (m + n * np.expm1(epsilon / k)))
 
+    def _numbers(self):
+        """Of bins, records and draws."""
+        return tuple(self.positive_integer(name) for name in ("n_bins", "n_records", "n_released"))
+
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of the whole release."""
         self.check()
-        delta = self.smoothing_
-        epsilon = self.n_released * float(np.log1p((1.0 - delta) * self.n_bins / (delta * self.n_records)))
-        return PrivacyGuarantee.pure(epsilon)
+        delta, (m, n, k) = self.smoothing_, self._numbers()
+        return PrivacyGuarantee.pure(k * float(np.log1p((1.0 - delta) * m / (delta * n))))
 
     def densities(self, X: ArrayLike) -> Array:
         """Smoothed density on each bin, with respect to the uniform law on the bounds."""
-        delta = self.smoothing_
-        return (1.0 - delta) * self.n_bins * self.counts(X) / self.n_records + delta
+        delta, (m, n, _) = self.smoothing_, self._numbers()
+        return (1.0 - delta) * m * self.counts(X) / n + delta
 
     def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release draws from the smoothed histogram.
@@ -227,7 +229,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         bins = rng.choice(self.n_bins, size=self.n_released, p=self.densities(X) / self.n_bins)
         return lo + (hi - lo) * (bins + rng.random(self.n_released)) / self.n_bins
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         lo, hi = self.bounds_for(1)[0]
         if Z.shape != (self.n_released, 1):
@@ -257,7 +259,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         return np.log(self.densities(X)[self.bin_of(Z[:, 0])]) - np.log(np.diff(self.bounds_for(1)[0]).item())
 
     def released(self, Z: Array) -> Array:
-        return np.bincount(self.bin_of(Z[:, 0]), minlength=self.n_bins).astype(np.float64)
+        return np.bincount(self.bin_of(Z[:, 0]), minlength=self._numbers()[0]).astype(np.float64)
 
     def _fields(self):
         delta = self.smoothing_
@@ -341,8 +343,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of the whole release."""
         self.check()
-        epsilon = float(self.epsilon)
-        return PrivacyGuarantee.pure(epsilon)
+        return PrivacyGuarantee.pure(positive_number("epsilon", self.epsilon))
 
     def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release noisy counts.
@@ -369,7 +370,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
             return counts + rng.laplace(scale=self.noise_scale, size=self.n_bins)
         return counts + draw_discrete_laplace(rng, self.noise_scale, self.n_bins)
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         if Z.shape != (self.n_bins, 1):
             raise ValueError(

@@ -28,7 +28,7 @@ class SmoothSensitivityMechanism(StatisticNoise):
     """
 
     n_hidden = 1
-    delta: Any = 0.0
+    delta: float | None = 0.0
     _law: DilatedLaw
 
     def check(self, n_features: int | None = None) -> None:

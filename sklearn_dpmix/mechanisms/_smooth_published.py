@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.parameters import numbers
+from .._base.typing import Array
 from ..privacy._guarantee import PrivacyGuarantee
 from ._dilated import DilatedLaw
 from ._smooth_noise import ApproximateSmoothMechanism
@@ -148,7 +149,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
         """
         return super().guarantee(n_features)
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where the second number of a release is no scale.
 
         Parameters

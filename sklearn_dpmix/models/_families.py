@@ -134,7 +134,7 @@ class Multinomial(Family):
         return 0.0, inf if self.n_categories is None else self.n_categories - 1.0
 
     def statistics(self, x: Array) -> Array:
-        return (x[:, None] == np.arange(self.n_categories)).astype(np.float64)
+        return (x[:, None] == np.arange(self.n_categories or 0)).astype(np.float64)
 
     def log_density(self, x: Array, theta: Array) -> Floats:
         inside = (x >= 0) & (x < theta.shape[1]) & (x == np.floor(x))

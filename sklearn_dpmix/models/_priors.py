@@ -77,7 +77,7 @@ class BetaPrior(Prior):
     BetaPrior(a=2.0, b=3.0)
     """
 
-    def __init__(self, a: ArrayLike = 1.0, b: ArrayLike = 1.0) -> None:
+    def __init__(self, a: float = 1.0, b: float = 1.0) -> None:
         self.a = a
         self.b = b
 
@@ -167,7 +167,7 @@ class GammaPrior(Prior):
     GammaPrior(rate=1.0, shape=2.0)
     """
 
-    def __init__(self, shape: ArrayLike = 1.0, rate: ArrayLike = 0.01) -> None:
+    def __init__(self, shape: float = 1.0, rate: float = 0.01) -> None:
         self.shape = shape
         self.rate = rate
 

@@ -101,11 +101,11 @@ class Query(BaseEstimator):
         ValueError
             Where :meth:`contributions` does; for contributions that are not one row a record, or not finite.
         """
-        contributions = np.asarray(self.contributions(records), dtype=np.float64)
-        if contributions.ndim != 2 or len(contributions) != len(records):
+        contributions, n = np.asarray(self.contributions(records), dtype=np.float64), np.shape(records)[0]
+        if contributions.ndim != 2 or len(contributions) != n:
             raise ValueError(
                 f"{type(self).__name__}.contributions(records) must have shape (n_records, n_statistics) with "
-                f"{len(records)} rows, got {contributions.shape}: one row a record"
+                f"{n} rows, got {contributions.shape}: one row a record"
             )
         total = contributions.sum(axis=0)
         if not np.all(np.isfinite(total)):
