@@ -11,8 +11,6 @@ from ...kernels import (
 )
 from ...mechanisms import RecordChannel
 from ...mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
-from ...mixings._dirichlet import MOST_CONCENTRATION
-from ...mixings._finite_mixtures import MOST_COMPONENTS, MOST_SHAPE
 from ...samplers import (
     Auto,
     Cells,
@@ -30,7 +28,7 @@ from ...samplers import (
     Slice,
     Surrogate,
 )
-from ...samplers.mixture._auto import has_conditional, has_marginal, has_masses, has_noised
+from ._requirements import REQUIREMENTS, Parts
 
 KERNELS = {
     "beta": BetaKernel,
@@ -153,91 +151,11 @@ def check_composition(mechanism, kernel, mixing, sampler):
     """
     sampler.check()
     sampler = sampler.resolve(mechanism, kernel, mixing)
-    who = sampler.label
     if not hasattr(sampler, "sweep"):
-        raise TypeError(f"sampler {who} lacks the compiled method sweep")
-    if kernel.absorbs_noise and not getattr(mechanism, "is_absorbable", False):
-        raise ValueError(
-            f"kernel {type(kernel).__name__} needs an unclamped Gaussian channel with one noise scale, such as "
-            f"GaussianMechanism(scale=...) or GaussianMechanism(..., clamp=False), got mechanism={mechanism!r}"
-        )
-    if sampler.needs_cells and not (mechanism is not None and mechanism.keeps_masses):
-        raise ValueError(
-            f"sampler {who} needs a channel of bins or other cells, such as HaarWaveletMechanism, got "
-            f'mechanism={mechanism!r}: use sampler="auto"'
-        )
-    if sampler.needs_common_channel and not (mechanism is not None and mechanism.is_common):
-        raise ValueError(
-            f"sampler {who} needs additive noise of one scale for all records, such as LaplaceMechanism(epsilon=1.0, "
-            f'bounds=(0, 1)), got mechanism={mechanism!r}: use sampler="auto"'
-        )
-    if sampler.needs_noised_kernel and not has_noised(mechanism, kernel):
-        raise ValueError(
-            f"sampler {who} needs the densities of the kernel's records under noise at many places at once, which "
-            f"mechanism={mechanism!r} does not offer for {type(kernel).__name__}, or not where records have noise of "
-            'their own: use sampler="auto"'
-        )
-    if sampler.needs_masses and not has_masses(mixing):
-        raise ValueError(
-            f"sampler {who} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, and "
-            f"finite mixtures of concentration {MOST_SHAPE:g} and {MOST_COMPONENTS} components at most, of any number "
-            f'up to it (or such prior means), got mixing={mixing!r}: use sampler="auto"'
-        )
-    if mechanism is not None and mechanism.released_above is not None and not sampler.takes_thresholds:
-        raise ValueError(
-            f"released_above={mechanism.released_above!r} needs what MixingMeasure takes (one feature, normal kernel, "
-            f"noise of one scale, no Pitman–Yor process), got kernel={kernel!r}, mixing={mixing!r} and sampler {who}"
-        )
-    if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):
-        raise ValueError(
-            f"sampler {who} needs a histogram of all records, such as PerturbedHistogramMechanism releases, got "
-            f'mechanism={mechanism!r}: use sampler="auto"'
-        )
-    if sampler.needs_sources and not (mechanism is not None and mechanism.has_sources):
-        raise ValueError(
-            f"sampler {who} needs draws from a histogram of all records, as SmoothedHistogramMechanism releases, got "
-            f'mechanism={mechanism!r}: use sampler="auto"'
-        )
-    if mechanism is not None and mechanism.is_histogram and not sampler.takes_histograms:
-        raise ValueError(
-            f"sampler {who} takes releases of single records, but mechanism={mechanism!r} releases a histogram of all: "
-            'use sampler="auto" or "neal5"'
-        )
-    if mechanism is not None and not kernel.absorbs_noise:
-        if sampler.needs_noise_free:
-            raise ValueError(
-                f"sampler {who} works on noise-free records only: use it with mechanism=None, or with "
-                f"kernel=ConvolvedNormalKernel(...) under an unclamped Gaussian channel with one noise scale; got "
-                f'mechanism={mechanism!r}, kernel={kernel!r}; sampler="auto" takes this pair'
-            )
-        if sampler.needs_marginal_channel and not has_marginal(mechanism, kernel):
-            raise ValueError(
-                f"sampler {who} integrates the confidential records out, but {type(kernel).__name__} has no closed "
-                f"form for the channel of {type(mechanism).__name__} (piece_shape={mechanism.piece_shape!r}, the "
-                f"kernel's tilts={sorted(kernel.tilts)}); use sampler='auto' or 'neal5'"
-            )
-        if sampler.needs_conditional_channel and not has_conditional(mechanism, kernel):
-            raise ValueError(
-                f"sampler {who} draws each feature given the others, but {type(kernel).__name__} has no closed form for"
-                f" that under {type(mechanism).__name__} (piece_shape={mechanism.piece_shape!r}, the kernel's "
-                f"conditional_tilts={sorted(kernel.conditional_tilts)}); use sampler='auto' or 'neal5'"
-            )
-    noise = "none" if mechanism is None else "noise"
-    if not kernel.is_product and noise not in sampler.takes_correlated:
-        with_what = "without a mechanism" if mechanism is None else "under a mechanism"
-        raise ValueError(
-            f"sampler {who} does not take {type(kernel).__name__}, whose features are correlated, {with_what}: use "
-            f'sampler="auto"'
-        )
-    if getattr(mixing, "discount", 0) > sampler.max_discount:
-        raise ValueError(
-            f"sampler {who} takes a discount of at most {sampler.max_discount}, got mixing={mixing!r}: beyond, it must "
-            'draw too many atoms; use sampler="auto", "neal5" or "neal8"'
-        )
-    for capability in sampler.kernel_needs:
-        if not kernel.can(capability):
-            raise ValueError(
-                f"sampler {who} needs the kernel's compiled method(s) {', '.join(kernel.CAPABILITIES[capability])}, "
-                f'which {type(kernel).__name__} does not offer; use sampler="neal5" or "slice"'
-            )
+        raise TypeError(f"sampler {sampler.label} lacks the compiled method sweep")
+    parts = Parts(mechanism, kernel, mixing, sampler)
+    for requirement in REQUIREMENTS:
+        refusal = requirement.refusal(parts)
+        if refusal:
+            raise ValueError(refusal)
     return sampler

@@ -27,13 +27,14 @@ from ..._releases.summary import ReleaseSummary
 from ...kernels import Kernel
 from ...mechanisms import NoNoise
 from ...samplers import MixtureSampler
+from ...samplers.mixture._auto import has_marginal, has_noised
 from ...samplers.mixture._sampler import check_concentration
 from ...samplers.mixture._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from ...samplers.mixture.measure._walk import TOLERANCE
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks
 from ._batches import OfRecords, kind_of, summary_of
-from ._compose import check_n_records, has_marginal, has_noised, resolve_components
+from ._compose import check_n_records, resolve_components
 from ._mixture_contents import MixtureContents
 from ._population import PopulationMixin
 
