@@ -31,8 +31,9 @@ from sklearn_dpmix.mechanisms import (
 )
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Bins, Cells, Sources
-from sklearn_dpmix.samplers.mixture._reuse import CHANCE, MASS, reuse_pass
-from sklearn_dpmix.samplers.mixture._state import CONCENTRATION, N_SLOTS, update_clusters
+from sklearn_dpmix.samplers.mixture._places import CHANCE, CONCENTRATION, MASS, N_SLOTS
+from sklearn_dpmix.samplers.mixture._reuse import reuse_pass
+from sklearn_dpmix.samplers.mixture._state import update_clusters
 from sklearn_dpmix.samplers.mixture.cells._bins import accumulate_masses, draw_bin_of_kernel
 from sklearn_dpmix.samplers.mixture.moves._noncentred import noncentred_moves
 from sklearn_dpmix.samplers.mixture.moves._split_merge import sort_records, split_merge

@@ -30,9 +30,10 @@ ROOMS = {
     "samplers.simulation": {"_base", "samplers._parameter_draws"},
     "samplers.private": {"_base", "samplers._threads"},
     "samplers.mixture": {"_base", "samplers._parameter_draws", "samplers._threads", "samplers.mixture.moves"},
-    "samplers.mixture.moves": {"_base", "samplers.mixture._state"},
+    "samplers.mixture.moves": {"_base", "samplers.mixture._places", "samplers.mixture._state"},
     "samplers.mixture.cells": {
         "_base",
+        "samplers.mixture._places",
         "samplers.mixture._reuse",
         "samplers.mixture._sampler",
         "samplers.mixture._state",
@@ -79,9 +80,20 @@ FILES = {
     "samplers._proposal": {"_base"},
     "samplers._release_density": {"_base"},
     "samplers._threads": set(),
-    "samplers.mixture._state": {"_base"},
-    "samplers.mixture._run": {"_base", "samplers._parameter_draws", "samplers.mixture._state"},
-    "samplers.mixture._sampler": {"_base", "samplers.mixture._run", "samplers.mixture._state"},
+    "samplers.mixture._places": set(),
+    "samplers.mixture._state": {"_base", "samplers.mixture._places"},
+    "samplers.mixture._run": {
+        "_base",
+        "samplers._parameter_draws",
+        "samplers.mixture._places",
+        "samplers.mixture._state",
+    },
+    "samplers.mixture._sampler": {
+        "_base",
+        "samplers.mixture._places",
+        "samplers.mixture._run",
+        "samplers.mixture._state",
+    },
     "samplers.mixture._auto": {"_base", "samplers.mixture"},
     **{
         f"estimators.{file}": {"_base", "_chains", *(f"estimators.{other}" for other in SHARED - {file})}

@@ -264,7 +264,11 @@ class _Cache(FunctionCache):
     def load_overload(self, sig, target_context):
         if not isinstance(sig[0], ComponentType):
             return None
-        found = super().load_overload(sig, target_context)
+        try:
+            found = super().load_overload(sig, target_context)
+        except (ImportError, AttributeError):  # written by a version of the package in which things stood elsewhere
+            self.flush()
+            return None
         if found is not None and tuple(found.signature.args) != tuple(sig):
             self.flush()
             return None

@@ -28,8 +28,8 @@ from ...kernels import Kernel
 from ...mechanisms import NoNoise
 from ...samplers import MixtureSampler
 from ...samplers.mixture._auto import has_marginal, has_noised
+from ...samplers.mixture._places import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from ...samplers.mixture._sampler import check_concentration
-from ...samplers.mixture._state import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from ...samplers.mixture.measure._walk import TOLERANCE
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks

@@ -12,11 +12,11 @@ import numpy as np
 
 from ..._base.compiled import compiled, helper
 from ..._base.vector import exp_bounded
+from ._places import CHANCE, CONCENTRATION, CURSOR, MASS, N_CLUSTERS, N_FREE, N_SLOTS, PEAK
 from ._sampler import MixtureSampler
-from ._state import CONCENTRATION, CURSOR, N_CLUSTERS, N_FREE, N_SLOTS, compact, update_clusters
+from ._state import compact, update_clusters
 
 POOL = 4
-MASS, PEAK, CHANCE = 0, 1, 2  # rows of ``state.work``
 
 
 class ReUse(MixtureSampler):

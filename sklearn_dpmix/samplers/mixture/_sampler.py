@@ -8,8 +8,9 @@ from ..._base.compiled import Component, lower
 from ..._base.parameters import is_integer
 from ..._base.restore import require, require_range, require_whole
 from ..._base.typing import Array
+from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS
 from ._run import run_block
-from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, new_state
+from ._state import new_state
 
 __all__ = ["MixtureSampler", "check_count"]
 

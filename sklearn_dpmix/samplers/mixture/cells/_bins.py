@@ -3,13 +3,14 @@
 import numpy as np
 
 from ...._base.compiled import compiled, helper
+from .._places import OPENNESS
 from .._state import update_clusters
-from ._integrated_records import OPENNESS, ByCells, running_mean
+from ._integrated_records import CellSampler, running_mean
 
 N_PAIRS = 16  # on which a sweep of the warm-up measures openness
 
 
-class Bins(ByCells):
+class Bins(CellSampler):
     """Gibbs over the bins of all records of a histogram, in which ``records`` has them anywhere.
 
     A cluster's parameters move given its records, drawn within their bins; and together with these bins, drawn anew

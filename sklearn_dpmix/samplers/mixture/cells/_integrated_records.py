@@ -9,18 +9,15 @@ from math import inf, log
 import numpy as np
 
 from ...._base.compiled import compiled, helper, lower
-from .._reuse import CHANCE, MASS, ReUse, reuse_pass
+from .._places import CHANCE, DOUBT, MASS, N_SLOTS, NO_PASS, OPENNESS, PASS, PASSED, STAGE
+from .._reuse import ReUse, reuse_pass
 from .._sampler import check_count
-from .._state import N_SLOTS, STAGE, fill_cache, update_clusters
+from .._state import fill_cache, update_clusters
 from ..moves._noncentred import noncentred_moves
 from ..moves._split_merge import sort_records, split_merge
 
-PASS, PASSED, NO_PASS = 1, 2, 3  # stages: memberships are next, are done, are left out
-# floats: running chance that a record would be let into the bin of another; that one drawn anew is in another cell
-OPENNESS, DOUBT = 4, 5
 
-
-class ByCells(ReUse):
+class CellSampler(ReUse):
     """Base class of samplers of such channels; as it stands, that of releases of single records."""
 
     kernel_needs = ("steps",)

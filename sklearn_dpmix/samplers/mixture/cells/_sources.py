@@ -9,29 +9,13 @@ bin, and draws the others anew, from the urn and the kernels.
 from math import inf, log
 
 from ...._base.compiled import compiled, helper
-from .._reuse import CHANCE, MASS
-from .._state import (
-    CONCENTRATION,
-    CURSOR,
-    N_CLUSTERS,
-    N_FREE,
-    N_SLOTS,
-    STAGE,
-    State,
-    compact,
-    fill_cache,
-    occupy,
-    take_slot,
-    update_clusters,
-)
+from .._places import CHANCE, CONCENTRATION, CURSOR, MASS, N_CLUSTERS, N_FREE, N_SLOTS, N_SOURCES, OTHERS, STAGE
+from .._state import State, compact, fill_cache, occupy, take_slot, update_clusters
 from ._bins import draw_within_bins
-from ._integrated_records import ByCells, sweep_cells
-
-N_SOURCES = 6  # floats: one more than how many records are sources, which come first; 0 between sweeps
-OTHERS = 4  # stage: the other records are next
+from ._integrated_records import CellSampler, sweep_cells
 
 
-class Sources(ByCells):
+class Sources(CellSampler):
     """Gibbs over the records that released draws came from; all others are integrated out, and then drawn anew.
 
     For ``SmoothedHistogramMechanism``, and what ``Cells`` resolves to where no more draws were released than there are
@@ -45,7 +29,7 @@ class Sources(ByCells):
     """
 
     needs_sources = True
-    float_ranges = {**ByCells.float_ranges, N_SOURCES: (0.0, 0.0)}
+    float_ranges = {**CellSampler.float_ranges, N_SOURCES: (0.0, 0.0)}
 
     @compiled
     def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):

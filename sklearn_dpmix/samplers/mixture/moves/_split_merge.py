@@ -12,9 +12,9 @@ cluster has records.
 from math import exp, inf, lgamma, log
 
 from ...._base.compiled import helper
-from .._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, compact, fill_cache, occupy, take_slot, vacate
+from .._places import CONCENTRATION, FIRST, N_CLUSTERS, N_SLOTS
+from .._state import compact, fill_cache, occupy, take_slot, vacate
 
-FIRST = 2  # row of ``state.work``
 NEAR = 0.3  # step of a near proposal, in prior spreads and in log σ
 
 
