@@ -191,7 +191,7 @@ def test_an_index_of_another_version_of_the_package_is_a_miss(tmp_path, monkeypa
     channel = NoNoise()._lower()
     assert entry(level)(channel, 0.0) == 0.0
     (index,) = tmp_path.rglob("*.nbi")
-    version = pickle.dumps(numba.__version__)
+    version = pickle.dumps(numba.__version__, protocol=-1)
     assert index.read_bytes().startswith(version)
     index.write_bytes(version + b"csklearn_dpmix._gone\nthing\n.")
     numbas = entry(level)
