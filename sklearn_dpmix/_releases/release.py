@@ -59,6 +59,10 @@ class Release:
         """What tells this release from another."""
         return self.Z
 
+    def encoded(self):
+        """The records as samplers see them; None where a summary is left."""
+        return self.channel.encode(self.Z)
+
     def narrowest(self):
         """Width of the narrowest cells for which :meth:`nodes` are as good as the records."""
         return 0.0
@@ -268,6 +272,9 @@ class SummarisedRelease(Release):
 
     def data(self):
         return self._summary.contents()
+
+    def encoded(self):
+        return None
 
     def shortage(self, wanted, error):
         """What is to be said where narrower cells were wanted."""

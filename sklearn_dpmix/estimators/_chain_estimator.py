@@ -173,27 +173,21 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         array.flags.writeable = False
         return array
 
-    def _advance_chains(self, data, init, advance, keep, earlier, restored, check_draws=None):
+    def _advance_chains(self, problem, keep, earlier):
         """Run the chains, or go on with those of the ``earlier`` fit or of the checkpoint.
 
         Sets ``n_iter_``, ``_run_`` and the draws, and what ``keep`` sets.
 
         Parameters
         ----------
-        data : what must not have changed for a warm start
-        init : callable (rng) -> state
-        advance : callable (state, rng, n_sweeps, n_warmup, thin) -> (state, draws)
+        problem : Problem
         keep : callable (fit)
             Sets a fit's public draws, ``r_hat_`` and ``ess_`` from its ``_run_`` and ``_draws_``; also called on copies
             of the estimator, with the draws so far.
         earlier : dict
             What :meth:`_refit` yields.
-        restored : callable (state, fresh state, n_sweeps) -> state
-            Checks a state of the checkpoint, as in :mod:`sklearn_dpmix._base.restore`.
-        check_draws : callable (draws) -> None, optional
-            Raises ValueError where draws of a checkpoint, finite and of the right shapes, cannot be draws.
         """
-        signature, rule = self._signature(data), draws_rule(self.n_draws)
+        signature, rule = self._signature(problem.data), draws_rule(self.n_draws)
         with open_checkpoint(self.checkpoint, type(self).__name__, signature) as checkpoint:
 
             def judge(so_far):
@@ -202,10 +196,10 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 keep(fit)
                 return fit.r_hat_, fit.ess_
 
-            step = partial(advance, n_warmup=self.n_warmup, thin=self.thin)
+            step = partial(problem.advance, n_warmup=self.n_warmup, thin=self.thin)
             run = LongRun(self, step, rule, judge, checkpoint)
-            reader = partial(self._reader, init, step, restored, check_draws)
-            so_far, was_interrupted = run.run(self._start(signature, init, rule, earlier, checkpoint, reader))
+            reader = partial(self._reader, problem, step)
+            so_far, was_interrupted = run.run(self._start(signature, problem.start, rule, earlier, checkpoint, reader))
         self._hold(signature, so_far)
         n_drawn = self._n_drawn(so_far.n_done)
         self._interrupted_at_ = n_drawn if was_interrupted else None
@@ -222,10 +216,10 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             self._interrupted_at_, self._shortfall_ = self._n_drawn(self.n_iter_), None
             return function()
 
-    def _reader(self, init, step, restored, check_draws):
+    def _reader(self, problem, step):
         """What checks a run of the checkpoint: by a fresh state, and by the draws that no sweep makes."""
         rng = np.random.default_rng(0)  # whatever it starts from
-        fresh = init(rng)
+        fresh = problem.start(rng)
         _, no_draws = step(type(fresh)(*(np.array(part) for part in fresh)), rng, 0)
 
         def read(run):
@@ -234,9 +228,9 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 raise ValueError(f"it has {len(run.chains)} chains, and draws of {len(run.draws)}")
             for draws in run.draws:
                 check_layout_of_draws(no_draws, draws, n_draws)
-                if check_draws is not None:
-                    check_draws(draws)
-            chains = [chain._replace(state=restored(chain.state, fresh, run.n_done)) for chain in run.chains]
+                if problem.check_draws is not None:
+                    problem.check_draws(draws)
+            chains = [chain._replace(state=problem.restored(chain.state, fresh, run.n_done)) for chain in run.chains]
             return run._replace(chains=chains)
 
         return read

@@ -52,6 +52,10 @@ class AdditiveMechanism(RecordChannel):
     query: Any = None
     #: 1 or 2: the norm of the sensitivity that calibrates the noise; None where the class gives no guarantee
     norm: int | None = None
+    #: whether the noise's log density is concave
+    is_log_concave: bool = False
+    #: whether the noise is normal, or normal on the integers
+    is_gaussian = False
     #: "laplace" or "gaussian": what ``secure=True`` asks of OpenDP; None where it has no such noise
     secure_noise: str | None = None
 
@@ -74,6 +78,10 @@ class AdditiveMechanism(RecordChannel):
 
     def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats | None:
         """P(noise > distance), distance at least 0; None where it is unknown."""
+        return None
+
+    def log_gain(self, t: ArrayLike, scale: float) -> Floats | None:
+        """Minus the logarithm of the noise's characteristic function at frequency t; None where it is unknown."""
         return None
 
     def check(self, n_features: int | None = None) -> None:

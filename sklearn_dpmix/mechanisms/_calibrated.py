@@ -16,6 +16,7 @@ class LaplaceCalibrated(AdditiveMechanism):
     """Parameters and guarantee of two-sided exponential noise, on the line or on integers: ε = Δ₁/b."""
 
     norm = 1
+    is_log_concave = True
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class GaussianCalibrated(AdditiveMechanism):
     """
 
     norm = 2
+    is_log_concave = is_gaussian = True
     calibrations: tuple[str, ...] = ()
 
     def __init__(

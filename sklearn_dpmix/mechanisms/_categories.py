@@ -14,6 +14,7 @@ class CategoryChannel(RecordChannel):
     """Base class.  A subclass has ``n_categories``; category c stands for the records in (c - ½, c + ½)."""
 
     piece_shape = "flat"
+    of_integers = True
     n_categories: int | None
     #: More are a slip
     most_categories = 2**31

@@ -71,6 +71,8 @@ class RecordChannel(Component):
     released_above: float | None = None
     #: whether releases are integers
     is_discrete = False
+    #: whether records must be integers: of a real one it releases what is made of the integer next to it, half up
+    of_integers = False
     #: kurtosis of additive noise, where it is known
     kurtosis: float | None = None
 

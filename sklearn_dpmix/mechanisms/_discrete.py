@@ -49,6 +49,7 @@ class IntegerMechanism(AdditiveMechanism):
     """
 
     is_discrete = True
+    of_integers = True
     #: name of the mechanism for records that are not integers
     continuous = ""
 

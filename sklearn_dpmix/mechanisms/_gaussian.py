@@ -143,6 +143,9 @@ class GaussianMechanism(GaussianCalibrated):
     def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats:
         return ndtr(-np.asarray(distance) / scale)
 
+    def log_gain(self, t: ArrayLike, scale: float) -> Floats:
+        return 0.5 * np.square(scale * np.asarray(t))
+
     def draw_noise(self, rng: np.random.Generator, scale: float | Floats, size: int | tuple[int, ...]) -> Array:
         return rng.normal(scale=scale, size=size)
 

@@ -102,6 +102,9 @@ class LaplaceMechanism(LaplaceCalibrated):
     def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats:
         return 0.5 * np.exp(-np.asarray(distance) / scale)
 
+    def log_gain(self, t: ArrayLike, scale: float) -> Floats:
+        return np.log1p(np.square(scale * np.asarray(t)))
+
     def draw_noise(self, rng: np.random.Generator, scale: float | Floats, size: int | tuple[int, ...]) -> Array:
         return rng.laplace(scale=scale, size=size)
 

@@ -17,6 +17,7 @@ from ..._base.parameters import check_array
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.datatree import Contents
+from ..._chains.problem import Problem
 from ...models import Family, Multinomial
 from ...queries import NoisyCount
 from .._chain_estimator import ChainEstimator, warn_user
@@ -218,8 +219,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
                 self.release_ = problem.S
             self.family_, self.prior_, self.approximation_ = problem.family, problem.prior, engine.approximation
             keep = methodcaller("_keep", engine, problem)
-            checks = engine.restored, engine.check_draws
-            self._advance_chains(problem.S, engine.init, engine.advance, keep, earlier, *checks)
+            posed = Problem(problem.S, engine.init, engine.advance, engine.restored, engine.check_draws)
+            self._advance_chains(posed, keep, earlier)
         self._warn_about_chains()
         if problem.bounds is not None:
             self._warn_about_bounds(problem)

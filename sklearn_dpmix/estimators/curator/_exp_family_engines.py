@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..._base.restore import require, require_range, require_whole
-from ...mechanisms import DiscreteGaussianMechanism, GaussianMechanism, LaplaceMechanism
+from ...mechanisms import LaplaceMechanism
 from ...models import Multinomial
 from ...models._family_records import RECORD_MODELS
 from ...queries import NoisyCount
@@ -212,7 +212,7 @@ def normal_engine(problem):
     kind = NormalApproximation
     if given is None and problem.mechanism.is_discrete:
         kind = RoundedNormalApproximation
-    is_gaussian = isinstance(problem.mechanism, (GaussianMechanism, DiscreteGaussianMechanism)) or given is not None
+    is_gaussian = given is not None or problem.mechanism.is_gaussian
     widths, widest = ([1.0], 1.0) if is_gaussian else (WIDTHS[problem.S.shape[1]], WIDEST)
     mixture = fit_mixture(average([collapsed_of(problem, np.array(width)) for width in widths]), *modes(problem))
     sampler = kind(*mixture, problem.n_known, *matched_noise(problem), widest, given is not None)

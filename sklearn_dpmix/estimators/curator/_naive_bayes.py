@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..._base.parameters import positive_integer
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.auto_draws import AutoDraws
+from ..._chains.problem import Problem
 from ...models import DirichletPrior
 from ...models._naive_bayes_model import NaiveBayes
 from ...queries import ClassFeatureCounts
@@ -253,7 +254,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         advance = partial(advance_tables, values, np.zeros((0, 0)))
         init = partial(start_tables, model, counts)
         checks = partial(restored_tables, model), partial(check_tables, model)
-        self._advance_chains((X, y), init, advance, methodcaller("_keep"), earlier, *checks)
+        self._advance_chains(Problem((X, y), init, advance, *checks), methodcaller("_keep"), earlier)
 
     def _fit_release(self, X, y, alpha, earlier):
         """A release, or records that are privatised first."""
@@ -287,7 +288,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
             sampler, init = CollapsedGibbs(), partial(start_records, model, value, n_records, S)
         advance = partial(advance_tables, (sampler._lower(), value, channel), S)
         checks = partial(restored_tables, model), partial(check_tables, model)
-        self._advance_chains((S, n_records), init, advance, methodcaller("_keep"), earlier, *checks)
+        self._advance_chains(Problem((S, n_records), init, advance, *checks), methodcaller("_keep"), earlier)
 
     def _keep(self):
         theta, n_classes, sizes = self._all_draws("theta"), len(self.classes_), self.n_values_

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 from ..._base.parameters import refuse_threshold
 from ..._base.typing import Seed
 from ..._chains.auto_draws import AutoDraws
+from ..._chains.problem import Problem
 from ...samplers.augmentation._user_model import (
     ACCEPTED,
     LOG_MIN_ACCEPT,
@@ -177,7 +178,7 @@ class PrivatePosteriorDA(ChainEstimator):
             advance = partial(advance_user_model, model, release)
             restored = partial(restored_user, model, release)
             keep = methodcaller("_keep", release)
-            self._advance_chains(data, init, advance, keep, earlier, restored)
+            self._advance_chains(Problem(data, init, advance, restored), keep, earlier)
         self._warn_about_chains()
         return self
 

@@ -16,6 +16,7 @@ from ..._base.parameters import check_array, check_flag
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.draws import central_interval
+from ..._chains.problem import Problem
 from ...models import GaussianPredictors, RegressionPrior
 from ...queries import NoisyCount, RegressionMoments
 from .._chain_estimator import ChainEstimator
@@ -243,8 +244,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         problem.warn_if_unlikely(self)
 
     def _run_problem(self, problem, data, earlier):
-        keep, checks = partial(_keep, problem), (problem.restored, problem.check_draws)
-        self._advance_chains(data, problem.init, problem.advance, keep, earlier, *checks)
+        posed = Problem(data, problem.init, problem.advance, problem.restored, problem.check_draws)
+        self._advance_chains(posed, partial(_keep, problem), earlier)
 
     # --- prediction --------------------------------------------------------------------------------------------------
 

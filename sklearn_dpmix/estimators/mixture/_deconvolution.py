@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..._base.parameters import check_array, refuse_threshold
 from ..._base.typing import Floats
 from ..._releases.release import Release
-from ...mechanisms import GaussianMechanism, LaplaceMechanism
 from .._chain_estimator import warn_user
 from .._decorators import fit_context
 
@@ -34,18 +33,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 def _kernel_cf(u):
     """φ_K(u) = (1 - u²)³ on [-1, 1], 0 outside."""
     return np.maximum(1.0 - np.square(u), 0.0) ** 3
-
-
-def _laplace_log_gain(t, scale):
-    return np.log1p((scale * t) ** 2)
-
-
-def _gaussian_log_gain(t, scale):
-    return 0.5 * (scale * t) ** 2
-
-
-#: -log of the noise's characteristic function: what the inversion multiplies frequency t by
-LOG_GAIN = {LaplaceMechanism: _laplace_log_gain, GaussianMechanism: _gaussian_log_gain}
 
 
 def _quadrature(phase):
@@ -271,8 +258,8 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
                 "mechanism=None: there is no noise to divide out; the density of records that were not privatised is "
                 "sklearn.neighbors.KernelDensity's, else pass the mechanism that made Z"
             )
-        laws = [law for kind, law in LOG_GAIN.items() if isinstance(mechanism, kind)]
-        if not laws:
+        law = None if isinstance(mechanism, type) else getattr(mechanism, "log_gain", None)
+        if law is None or law(0.0, 1.0) is None:
             raise ValueError(
                 "mechanism must be a LaplaceMechanism or GaussianMechanism object, whose noise has a known "
                 f"characteristic function without zeros, got mechanism={mechanism!r}; for others use PrivateDPMixture"
@@ -289,7 +276,7 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
                 f"mechanism must have one noise scale, got one for each of {scale.size} records in {mechanism!r}: use "
                 "PrivateDPMixture, or fit the records of each scale by themselves"
             )
-        return laws[0], float(scale.item())
+        return law, float(scale.item())
 
     def _choose_bandwidth(self, Z, law, noise_scale):
         if not isinstance(self.bandwidth, str):

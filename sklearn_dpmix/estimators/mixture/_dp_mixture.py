@@ -3,7 +3,6 @@
 import os
 from copy import deepcopy
 from functools import partial
-from itertools import cycle
 from numbers import Integral
 from operator import methodcaller
 from typing import Any, ClassVar, Self
@@ -12,44 +11,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
 from ..._base.compiled import Component
-from ..._base.generators import as_generator
-from ..._base.typing import Array, Floats, Seed
+from ..._base.typing import Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.mixed import have_mixed, least
-from ..._posterior.cluster import choose_clustering, draw_partitions, release_log_density, released_shares
+from ..._posterior.cluster import choose_clustering
 from ..._posterior.mixture import MixtureDraws
-from ..._posterior.partition import point_partition, similarity
 from ..._releases.release import Release, SummarisedRelease
 from ..._releases.summary import ReleaseSummary
 from ...kernels import Kernel
-from ...mechanisms import NoNoise
 from ...samplers import MixtureSampler
 from ...samplers.mixture._auto import has_marginal, has_noised
 from ...samplers.mixture._places import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
-from ...samplers.mixture._sampler import check_concentration
 from ...samplers.mixture.measure._walk import TOLERANCE
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks
 from ._batches import OfRecords, kind_of, summary_of
 from ._compose import check_n_records, resolve_components
 from ._mixture_contents import MixtureContents
+from ._mixture_problem import MixtureProblem, lowered_channel, lowered_kernel
 from ._population import PopulationMixin
-
-MOST_SUPPRESSED = 2.0**60  # more records are not told apart
-MAX_PARTITION = 5000  # records whose partitions are compared: similarities take 8 bytes a pair
-
-
-def is_local(estimator):
-    """Whether records are released one by one: only then do they have labels, and new ones a density."""
-    return getattr(estimator.mechanism, "is_local", True)
-
-
-def has_threshold(estimator):
-    """Whether only releases above a threshold appeared."""
-    return getattr(estimator.mechanism, "released_above", None) is not None
+from ._privatised_records import PrivatisedRecordsMixin, is_local
 
 
 def takes_batches(estimator):
@@ -57,7 +40,7 @@ def takes_batches(estimator):
     return estimator.mechanism is not None and is_local(estimator)
 
 
-class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimator):
+class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, DensityMixin, ChainEstimator):
     """Density and clusters of a population from records that were privatised one by one.
 
     The confidential records are a mixture of kernels under a Dirichlet-process (or Pitman–Yor) prior, and each went
@@ -282,40 +265,40 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         if summary is None:
             Z = self._checked_records(Z)
         # copies: what is fitted does not change with set_params
-        self.mechanism_, kernel, self.mixing_, self.sampler_ = copies(self.mechanism, *parts)
+        self.mechanism_, kernel, self.mixing_, sampler = copies(self.mechanism, *parts)
         if summary is None:
             release, self._release_ = Release(Z, self.mechanism_, self.n_records), Z
         else:
             release, self.summary_ = SummarisedRelease(summary, self.mechanism_, self.n_records), summary
             self._take_columns(summary)
+        problem = MixtureProblem(release, self.mechanism_, kernel, self.mixing_, sampler)
+        self.kernel_, self.sampler_, self._Z_ = problem.kernel, problem.sampler, problem.Z
         self._n_features_, self._n_released_ = release.n_features, release.n_records
-        n = self._n_released_
-        self.sampler_ = self.sampler_.sized(n, release.n_features)
-        self.kernel_ = kernel.resolve(release)
-        Z = None if summary is not None else release.channel.encode(Z)
-        values = (
-            self.sampler_._lower(n_records=n),
-            self._channel(self.mechanism_, n),
-            self._kernel(),
-            self.mixing_._lower(),
-        )
         for doubt in release.doubts(self.kernel_):
             warn_user(doubt, UserWarning)
-        self._sample(values, Z, release, earlier, chains)
-        self._Z_ = Z
-        self._choose_labels(values, Z, summary)
+        self._advance_chains(problem.posed(chains), methodcaller("_keep", release.centre()), earlier)
+        self._note_compression(problem)
+        self._choose_labels(problem.values, summary)
 
-    def _choose_labels(self, values, Z, summary):
-        weights = None
+    def _note_compression(self, problem):
+        """Say how good the nodes are that stood for the records."""
+        error = problem.compression_error(self._draws_.flat)
+        if error is not None:
+            self.compression_error_ = error
+            if error > TOLERANCE and problem.seen.wanted:
+                warn_user(problem.release.shortage(problem.seen.wanted, error), RuntimeWarning)
+
+    def _choose_labels(self, values, summary):
+        if not is_local(self):
+            return
+        Z, weights, (_, channel, kernel, _) = self._Z_, None, values
         if summary is not None:
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])
-        if is_local(self):
-            _, channel, kernel, _ = values
-            parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
-            self._clustering_, labels = self._insist(partial(choose_clustering, *parts))
-            if summary is None:
-                self.labels_ = labels
+        parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
+        self._clustering_, labels = self._insist(partial(choose_clustering, *parts))
+        if summary is None:
+            self.labels_ = labels
 
     def _check_takes_summaries(self, Z, sampler):
         """Raise ValueError where the sampler needs the records, and these are batches or a summary of them."""
@@ -343,34 +326,6 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         self.n_features_in_ = 1
         if summary._column is not None:
             self.feature_names_in_ = np.array([summary._column], dtype=object)
-
-    def _sample(self, values, Z, release, earlier, chains):
-        sampler = self.sampler_
-        seen = sampler.summarise(values, Z, release)
-        ends = None if chains is None else cycle(chains)
-
-        def init(rng):  # records near a guess, which is not kept: it is as large as the release
-            if ends is not None:
-                return sampler.continued(values, seen, next(ends).state)
-            guess = None
-            if not sampler.takes_summaries:
-                guess = Z if self.kernel_.absorbs_noise else self.kernel_.nearest(release.guess())
-            return sampler.init(values, seen, guess, self.kernel_.sizes(self._n_features_), rng)
-
-        advance = partial(_advance, sampler, values, seen)
-        restored = partial(sampler.restored, values, seen, self.kernel_, self.mixing_)
-        keep = methodcaller("_keep", release.centre())
-        self._advance_chains(release.data(), init, advance, keep, earlier, restored, self._check_draws)
-        error = sampler.compression_error(values, Z, release, seen, self._draws_.flat)
-        if error is not None:
-            self.compression_error_ = error
-            if error > TOLERANCE and seen.wanted:
-                warn_user(release.shortage(seen.wanted, error), RuntimeWarning)
-
-    def _check_draws(self, draws):
-        """Raise ValueError where draws of a checkpoint are none of this kernel and mixing."""
-        self.kernel_.check_state(draws.theta, np.empty((0, 1, self._n_features_)))
-        check_concentration(self.mixing_, draws.concentration, draws.n_clusters)
 
     def _hold(self, signature, so_far):
         super()._hold(signature, so_far._replace(draws=MixtureDraws(so_far.draws)))
@@ -415,13 +370,10 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
         return self._lowered(self.kernel_, self._n_features_)
 
     def _lowered(self, kernel, n_features):
-        scale = self.mechanism_.noise_scale_for(self._n_features_) if kernel.absorbs_noise else None
-        return kernel._lower(n_features=n_features, noise_scale=scale)
+        return lowered_kernel(kernel, self.mechanism_, n_features)
 
     def _channel(self, mechanism, n_records):
-        if mechanism is None or self.kernel_.absorbs_noise:
-            return NoNoise()._lower()
-        return mechanism._lower(n_records=n_records, n_features=self._n_features_, kernel=self.kernel_)
+        return lowered_channel(self.kernel_, mechanism, n_records, self._n_features_)
 
     def _noised(self):
         """The mechanism, where it offers the densities of the kernel's records at many places of a line at once."""
@@ -431,164 +383,6 @@ class PrivateDPMixture(PopulationMixin, ClusterMixin, DensityMixin, ChainEstimat
 
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)
-
-    # --- privatised records ------------------------------------------------------------------------------------------
-
-    def _new_release(self, Z, epsilon):
-        """New privatised records and their channel."""
-        check_is_fitted(self)
-        Z = self._check_input(Z, "Z")
-        mechanism = self.mechanism_
-        if epsilon is not None:
-            if mechanism is None or "epsilon" not in mechanism.get_params():
-                raise ValueError(
-                    f"epsilon={epsilon!r} was given, but mechanism={mechanism!r} has no epsilon: leave it out"
-                )
-            if self.kernel_.absorbs_noise:
-                raise ValueError(
-                    f"epsilon={epsilon!r} was given, but kernel={self.kernel_!r} holds the noise of the training "
-                    "release: leave epsilon out, or use NormalKernel"
-                )
-            mechanism = type(mechanism)(**{**mechanism.get_params(deep=False), "epsilon": epsilon})
-        channel = NoNoise() if mechanism is None else mechanism
-        channel.check_release(Z)
-        return channel.encode(Z), self._channel(mechanism, len(Z))
-
-    @available_if(is_local)
-    def fit_predict(self, Z: ArrayLike, y: ArrayLike | None = None) -> Array:
-        """Fit and return ``labels_``."""
-        return self.fit(Z).labels_
-
-    @available_if(is_local)
-    def predict(self, Z: ArrayLike, epsilon: ArrayLike | None = None) -> Array:
-        """Cluster of new privatised records, as ``labels_`` numbers them.
-
-        Parameters
-        ----------
-        Z : array-like of shape (n, n_features)
-        epsilon : float or array of shape (n,), optional
-            The new records' own ε, where it is not the mechanism's.
-
-        Returns
-        -------
-        labels : ndarray of int, (n,)
-            A cluster that no training record was put in has a number beyond those of ``labels_``.
-        """
-        Z, channel = self._new_release(Z, epsilon)
-        noised = self._noised() if epsilon is None else None
-        return self._clustering_.predict(channel, self._kernel(), Z, self.n_jobs, noised)
-
-    @available_if(is_local)
-    def score_release(self, Z: ArrayLike, y: ArrayLike | None = None, epsilon: ArrayLike | None = None) -> float:
-        """Mean log density of new privatised records, log g(z): what cross-validation should maximise.
-
-        The predictive density is averaged over at most 500 draws, evenly spaced over the chains (over 10,000 predictive
-        records where g has no closed form).
-
-        Parameters
-        ----------
-        Z : array-like of shape (n, n_features)
-        y : ignored
-        epsilon : as in :meth:`predict`
-
-        Returns
-        -------
-        score : float
-        """
-        Z, channel = self._new_release(Z, epsilon)
-        values = release_log_density(self._draws_, channel, self._kernel(), Z, self._has_marginal(), self.n_jobs)
-        return float(np.mean(values))
-
-    @available_if(has_threshold)
-    def released_share_draws(self) -> Floats:
-        """Draws of the probability that a record's release appears above the threshold: (n_chains, n_draws)."""
-        check_is_fitted(self)
-        draws = self._draws_
-        chosen = np.arange(draws.n_chains * draws.n_draws)
-        return draws.by_chain(released_shares(draws, self._channel(self.mechanism_, 1), chosen))
-
-    @available_if(has_threshold)
-    def n_suppressed_draws(self, random_state: Seed = None) -> Array:
-        """Draws of the number of records whose releases did not appear: (n_chains, n_draws).
-
-        Given the population and the number that appeared it is negative binomial, under the prior 1/n of all: drawn
-        anew by each call, unless ``random_state`` is a seed.
-
-        Parameters
-        ----------
-        random_state : int, Generator, RandomState or None
-        """
-        shares, n = self.released_share_draws(), self._n_released_
-        if self.n_records is not None:
-            return np.full(shares.shape, self.n_records - n)
-        rng = as_generator(random_state)
-        rate = rng.standard_gamma(n, shares.shape) * (1.0 - shares) / shares
-        return rng.poisson(np.minimum(rate, MOST_SUPPRESSED))
-
-    def _partitions(self, n_partitions, random_state):
-        check_is_fitted(self)
-        if not self._has_marginal():
-            raise ValueError(
-                f"partitions are drawn by g(z | θ), which has no closed form for kernel={self.kernel_!r} under "
-                f"mechanism={self.mechanism_!r}: use labels_"
-            )
-        if self._Z_ is None:
-            raise ValueError(
-                "partitions are of records, and a fit to a summary keeps none: predict(Z) gives labels, or fit an array"
-            )
-        if len(self._Z_) > MAX_PARTITION:
-            raise ValueError(
-                f"partitions are compared for at most {MAX_PARTITION} records, but there are {len(self._Z_)}: use "
-                "labels_, or fit a subsample"
-            )
-        if not isinstance(n_partitions, Integral) or n_partitions < 1:
-            raise ValueError(f"n_partitions must be a positive integer, got {n_partitions!r}")
-        channel, rng = self._channel(self.mechanism_, len(self._Z_)), as_generator(random_state)
-        return draw_partitions(self._draws_, channel, self._kernel(), self._Z_, int(n_partitions), rng), rng
-
-    @available_if(is_local)
-    def point_partition(
-        self, loss: str = "vi", *, n_partitions: int = 500, n_starts: int = 8, random_state: Seed = None
-    ) -> Array:
-        """The partition of the records that has the least posterior expected loss, by a greedy search.
-
-        Parameters
-        ----------
-        loss : {"vi", "binder"}, default="vi"
-            Variation of information, or the share of pairs on which two partitions disagree.  Where noise leaves
-            memberships in doubt, the first prefers few clusters and the second leaves doubtful records alone.
-        n_partitions : int, default=500
-            Posterior draws of the partition, evenly spaced, that the expectation is over.
-        n_starts : int, default=8
-            Starts of the search.
-        random_state : int, Generator, RandomState or None
-
-        Returns
-        -------
-        labels : ndarray of int, (n,)
-            Consecutive from 0, largest cluster first.
-
-        Raises
-        ------
-        ValueError
-            For more than 5000 records, or where g(z | θ) has no closed form.
-
-        References
-        ----------
-        Wade & Ghahramani (2018); Dahl, Johnson, Müller (2022) for the search.
-        """
-        partitions, rng = self._partitions(n_partitions, random_state)
-        return point_partition(partitions, loss, n_starts=n_starts, rng=rng)[0]
-
-    @available_if(is_local)
-    def similarity(self, *, n_partitions: int = 500, random_state: Seed = None) -> Floats:
-        """Posterior probability that two records are in one cluster: (n, n), for at most 5000 records.
-
-        Parameters
-        ----------
-        n_partitions, random_state : as in :meth:`point_partition`
-        """
-        return similarity(self._partitions(n_partitions, random_state)[0])
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -604,10 +398,3 @@ def copies(*parts):
         raise TypeError(
             f"mechanism, kernel, mixing and sampler must have parameters that can be copied: {error}"
         ) from error
-
-
-def _advance(sampler, values, Z, state, rng, n_sweeps, n_warmup, thin):
-    if isinstance(Z, np.ndarray):  # another process may have it as a memory map
-        Z = np.asarray(Z)
-        Z.flags.writeable = False
-    return sampler.advance(values, Z, state, rng, n_sweeps, n_warmup, thin)

@@ -31,7 +31,7 @@ from ._mixture_contents import RegressorContents
 class JointMixture(PrivateDPMixture):
     """The mixture of (x, y), judged by the curve of y on x; its records get no labels."""
 
-    def _choose_labels(self, values, Z, summary):
+    def _choose_labels(self, values, summary):
         pass
 
     def _monitors(self, centre):

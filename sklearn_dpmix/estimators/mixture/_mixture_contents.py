@@ -6,11 +6,6 @@ import numpy as np
 
 from ..._chains.datatree import Contents
 from ..._posterior.pointwise import mixture_log_likelihood, mixture_replicates
-from ...mechanisms._categories import CategoryChannel
-from ...mechanisms._discrete import IntegerMechanism
-
-#: Mechanisms of integers: of a real record they release what is made of the integer next to it, half up.
-OF_INTEGERS = IntegerMechanism, CategoryChannel
 
 
 class MixtureContents(Contents):
@@ -56,9 +51,9 @@ class MixtureContents(Contents):
         n = len(fitted._release_) if mechanism is None or mechanism.is_local else mechanism.n_records
 
         def release(records):
-            if isinstance(mechanism, OF_INTEGERS):
-                records = np.floor(records + 0.5)
-            return records if mechanism is None else mechanism.privatize(records, random_state=rng)
+            if mechanism is None:
+                return records
+            return mechanism.privatize(np.floor(records + 0.5) if mechanism.of_integers else records, random_state=rng)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of a calibration that was accepted when the release was made

@@ -18,6 +18,7 @@ from ..._chains.auto_draws import AutoDraws, draws_rule
 from ..._chains.datatree import build_tree
 from ..._chains.draws import summarise
 from ..._chains.mixed import ESS_LIMIT
+from ..._chains.problem import Problem
 from ..._chains.progress import Progress
 from ...samplers.simulation._abc_importance import ImportanceABC
 from ...samplers.simulation._abc_markov import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED, MarkovABC
@@ -282,7 +283,8 @@ class PrivateABC(ChainEstimator):
             )
         init, advance = partial(method.init, simulator), partial(method.advance, simulator)
         checks = partial(method.restored, simulator), partial(method.check_draws, simulator)
-        self._advance_chains(simulator.S, init, advance, methodcaller("_keep", method), earlier, *checks)
+        posed = Problem(simulator.S, init, advance, *checks)
+        self._advance_chains(posed, methodcaller("_keep", method), earlier)
         self._warn_about_chains()
 
     def _keep(self, method):
