@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import _check_y, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._base.compiled import Component
 from ..._base.parameters import check_array, check_flag, in_unit_interval, tails
@@ -23,24 +23,11 @@ from ...samplers import MixtureSampler
 from ...samplers.mixture._one_normal import OneNormal
 from .._chain_estimator import MonitoredDraws
 from .._decorators import fit_context
-from ._compose import check_mechanism, resolve_components
+from ._compose import resolve_components
 from ._dp_mixture import PrivateDPMixture
+from ._joint_mixture import JointMixture
 from ._mixture_contents import RegressorContents
-
-
-class JointMixture(PrivateDPMixture):
-    """The mixture of (x, y), judged by the curve of y on x; its records get no labels."""
-
-    def _choose_labels(self, values, summary):
-        pass
-
-    def _monitors(self, centre):
-        """Also the curve at the mean of x, and one standard deviation to either side of it in all predictors."""
-        mean, variance = (moment.mean(axis=(0, 1))[:-1] for moment in self.moment_draws())
-        places = mean + np.array([[-1.0], [0.0], [1.0]]) * np.sqrt(variance)
-        law = AtPlace.value(self._draws_, self._n_features_)
-        curves, _ = ConditionalLaw(self._draws_, law, NoNoise()._lower(), self._kernel()).curves(places)
-        return super()._monitors(centre) | {"curve": self._draws_.by_chain(curves)}
+from ._regressor_inputs import check_columns, check_noised_inputs
 
 
 class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
@@ -206,68 +193,12 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         records and 150 for 1000 (9 s); for 3000 it is likely to warn, and more draws are needed than a minute makes.
         """
         with self._refit() as earlier:
-            release = self._checked(Z, y)
+            release = check_columns(self, Z, y)
             joint = earlier.get("_joint_") if self.warm_start else None
             joint = JointMixture() if joint is None else joint
             self._joint_ = joint.set_params(**self._parts(release)).fit(release)
             self._keep()
         return self
-
-    def _checked(self, Z, y):
-        """Columns (x, y) of the release."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: pass the released responses"
-            )
-        named, Z = Z, check_array(Z, dtype=np.float64, order="C", input_name="Z", estimator=self)
-        validate_data(self, named, reset=True, skip_check_array=True)
-        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
-        y = _check_y(y, y_numeric=True, estimator=self)
-        if len(y) != len(Z):
-            raise ValueError(f"y must have one response a row of Z, got {len(y)} responses for {len(Z)} rows")
-        self._check_width(Z.shape[1] + 1)
-        self._check_inputs(Z.shape[1])
-        return np.column_stack([Z, y])
-
-    def _check_width(self, width):
-        mechanism = self.mechanism
-        if mechanism is not None and not getattr(mechanism, "is_local", True):
-            raise ValueError(
-                f"mechanism={mechanism!r} releases a statistic of all records, and {type(self).__name__} takes "
-                "records one by one: use PrivateLinearRegressionDA for noisy moments"
-            )
-        check_mechanism(mechanism, None)
-        if mechanism is None:
-            return
-        given = np.shape(getattr(mechanism, "bounds", None))
-        if len(given) == 2 and given[0] != width:
-            raise ValueError(
-                f"mechanism={mechanism!r} covers {given[0]} column(s), but Z and y together have {width}: give "
-                "bounds of each predictor and then of y, or one pair for all"
-            )
-        if mechanism.n_features(width) != width:
-            raise ValueError(
-                f"mechanism={mechanism!r} does not release each column of (x, y): use additive noise, such as "
-                "LaplaceMechanism or GaussianMechanism"
-            )
-        mechanism.check(width)
-
-    def _check_inputs(self, n_features):
-        """Raise ValueError where what a release says of x has no exact answer."""
-        mechanism = self.mechanism
-        if not self.noised_inputs or mechanism is None or getattr(mechanism, "is_absorbable", False):
-            return
-        if n_features > 1 or mechanism.piece_shape not in MultivariateNormalKernel.conditional_tilts:
-            raise ValueError(
-                f"noised_inputs=True is exact for Gaussian noise of one scale without clamping, and for one predictor "
-                f"under noise of pieces (Laplace, clamped), got {n_features} predictor(s) under {mechanism!r}: predict "
-                "at confidential x, with noised_inputs=False"
-            )
-        if not mechanism.has_one_law:
-            raise ValueError(
-                f"noised_inputs=True needs one noise scale for all records, got mechanism={mechanism!r}, with one for "
-                "each: predict at confidential x, with noised_inputs=False"
-            )
 
     def _parts(self, release):
         """Parameters of the joint mixture."""
@@ -317,7 +248,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
     def _places(self, X):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        self._check_inputs(X.shape[1])
+        check_noised_inputs(self, X.shape[1])
         return X
 
     def _law(self):
