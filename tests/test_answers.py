@@ -329,5 +329,5 @@ def test_categories_taken_for_numbers_are_doubted():
     """Catches silence where the default kernel is left in place for answers and bits."""
     for mechanism, Z in ((FiniteChannelMechanism(MIXED), records(3, 1)), (UnaryEncodingMechanism(1.0, 3), np.eye(3))):
         with pytest.warns(UserWarning, match="releases categories, and kernel NormalKernel"):
-            for words in Release(Z, mechanism).doubts(NormalKernel()):
+            for words in Release(Z, mechanism).misfits(NormalKernel()):
                 warnings.warn(words, UserWarning, stacklevel=1)

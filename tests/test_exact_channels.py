@@ -31,7 +31,7 @@ from sklearn_dpmix.mechanisms import (
 )
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Bins, Cells, Sources
-from sklearn_dpmix.samplers.mixture._places import CHANCE, CONCENTRATION, MASS, N_SLOTS
+from sklearn_dpmix.samplers.mixture._places import CONCENTRATION, MASS, N_SLOTS, PROBABILITY
 from sklearn_dpmix.samplers.mixture._reuse import reuse_pass
 from sklearn_dpmix.samplers.mixture._state import update_clusters
 from sklearn_dpmix.samplers.mixture.cells._bins import accumulate_masses, draw_bin_of_kernel
@@ -321,9 +321,9 @@ class SourcesAnywhere(Sources):
     """Clusters of sources whatever bins these are in."""
 
     @compiled
-    def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):
+    def weigh_clusters(self, channel, kernel, Z, i, records, theta, work, n_slots):
         for k in range(n_slots):
-            work[CHANCE, k] = work[MASS, k]
+            work[PROBABILITY, k] = work[MASS, k]
 
 
 @pytest.mark.slow

@@ -241,12 +241,12 @@ WRONG = [  # mechanism, parameters, release, message
     (None, {"family": "normal", "n_records": 5}, [5.0, 4.0], "no 5 records of family Normal"),
     (None, {"family": "beta", "n_records": 2}, [-0.1, -0.1], "no 2 records of family Beta"),
     (None, POISSON, [[3], [4]], "several rows must be equal"),
-    (None, {**POISSON, "truncation": (0, 5), "approximation": "exact"}, [3], '"exact" is not there: without noise'),
+    (None, {**POISSON, "truncation": (0, 5), "approximation": "exact"}, [3], "cannot be had here: without noise"),
     (
         bounded("poisson", (0, 8)),
         {"family": "poisson", "n_records": 10**7, "approximation": "exact"},
         [3e7],
-        '"exact" is not there: each record is imputed.*approximation="normal" handles it',
+        '"exact" cannot be had here: each record is imputed.*approximation="normal" handles it',
     ),
     (
         DiscreteLaplaceMechanism(scale=1.0),

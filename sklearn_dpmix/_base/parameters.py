@@ -212,7 +212,7 @@ def finite_scale(mechanism, name, scale):
     """
     if not np.all((scale >= SMALLEST_NORMAL) & np.isfinite(scale)):
         raise ValueError(
-            f"{type(mechanism).__name__} with {name}={getattr(mechanism, name)!r} has noise beyond floating point: "
-            f"{name} must be nearer 1"
+            f"{type(mechanism).__name__} with {name}={getattr(mechanism, name)!r} needs noise that floating point "
+            f"cannot hold: choose a {name} closer to 1"
         )
     return scale if np.ndim(scale) else float(scale)

@@ -11,7 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 BLOCK_SECONDS = 0.2
-STRETCH = 25  # how many times as long a block may be where sending chains to and fro takes time ...
+MOST_BLOCKS = 25  # how many times as long a block may be where sending chains to and fro takes time ...
 SHARE = 20  # ... which is to be that small a part of it
 
 
@@ -79,7 +79,7 @@ def run_chains(chains, step, n_sweeps, *, n_jobs=None, watch=None):
                 if watch is not None and watch(reached[0], blocks, reached[1]):
                     break
                 working = rounds * max(own for _, _, own in advanced)
-                aim = max(BLOCK_SECONDS, min(STRETCH * BLOCK_SECONDS, SHARE * (seconds - working)))
+                aim = max(BLOCK_SECONDS, min(MOST_BLOCKS * BLOCK_SECONDS, SHARE * (seconds - working)))
                 # the first block also loads compiled code: it only sets the scale
                 size = max(1, min(20 * size, int(size * aim / max(working, 1e-6))))
     except KeyboardInterrupt:

@@ -64,7 +64,7 @@ class Contents:
         self._refuse("posterior_predictive", "there is no release to replicate")
 
     def _refuse(self, what, why):
-        raise ValueError(f"{type(self.fitted).__name__}.to_datatree({what}=True) is not there: {why}")
+        raise ValueError(f"{type(self.fitted).__name__}.to_datatree({what}=True) is not available: {why}")
 
     def _flat(self, name):
         """The draws ``name``, chain by chain: (n_chains * n_draws, ...)."""

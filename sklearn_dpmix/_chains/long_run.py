@@ -77,13 +77,13 @@ class LongRun:
         """Go on by ``n_sweeps``, or less; return whether Ctrl-C ended it."""
         before = self.so_far._replace(chains=[])
         chains, blocks, n_new = run_chains(
-            self._hand_over(), self.step, n_sweeps, n_jobs=self.estimator.n_jobs, watch=partial(self._watch, before)
+            self._give_chains(), self.step, n_sweeps, n_jobs=self.estimator.n_jobs, watch=partial(self._watch, before)
         )
         self.so_far = self._joined(before, chains, blocks, n_new)
         return n_new < n_sweeps and time.monotonic() < self.deadline
 
-    def _hand_over(self):
-        """The chains, which nobody else then holds."""
+    def _give_chains(self):
+        """The chains; no reference to them stays here, so that old states can be freed."""
         chains, self.so_far = self.so_far.chains, None
         return chains
 

@@ -9,7 +9,7 @@ from ..mechanisms import NoNoise
 from .nodes import FEW
 from .summary import ReleaseSummary
 
-DOUBT = 1e-6  # probability below which an honest release is doubted
+MISFIT = 1e-6  # probability below which a release is said not to fit its mechanism
 CHUNK = 2**18  # records looked at together, which bounds the memory of what is kept of each
 FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are asked for
 NARROWEST = 2.0**-16  # of a release's range: narrower cells are not made
@@ -178,7 +178,7 @@ class Release:
         records += mean
         return np.asarray(records)
 
-    def doubts(self, kernel=None):
+    def misfits(self, kernel=None):
         """What makes it improbable that the release came from this mechanism, or suits the kernel, as sentences."""
         categories = getattr(self.mechanism, "n_categories", None)
         if categories is not None and kernel is not None and getattr(kernel, "n_categories", None) is None:
@@ -209,7 +209,7 @@ class Release:
         if ratio[worst] == 0.0 and self.channel.is_discrete:
             return  # integers may well be all the same
         probability = n_features * float(gammainc(shape, shape * ratio[worst]))
-        if probability < DOUBT:
+        if probability < MISFIT:
             noise = np.sqrt(self.noise_variance())
             yield (
                 f"feature {worst} of the release has standard deviation {np.sqrt(ratio[worst]) * noise:.4g}, less than "
@@ -225,7 +225,7 @@ class Release:
             return
         least, which, value, n_values = self._farthest(bounds)
         probability = min(1.0, 2.0 * least * n_values)  # on either side
-        if probability < DOUBT:
+        if probability < MISFIT:
             yield (
                 f"{which} has {value}, which {self.mechanism!r} makes improbable: among {n_values} values one so far "
                 f"outside the bounds has tail probability {probability:.2g}; was the release made with other bounds or "

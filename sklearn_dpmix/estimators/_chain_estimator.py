@@ -192,7 +192,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
 
             def judge(so_far):
                 fit = copy(self)
-                fit._hold(signature, so_far)
+                fit._take_run(signature, so_far)
                 keep(fit)
                 return fit.r_hat_, fit.ess_
 
@@ -200,14 +200,14 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             run = LongRun(self, step, rule, judge, checkpoint)
             reader = partial(self._reader, problem, step)
             so_far, was_interrupted = run.run(self._start(signature, problem.start, rule, earlier, checkpoint, reader))
-        self._hold(signature, so_far)
+        self._take_run(signature, so_far)
         n_drawn = self._n_drawn(so_far.n_done)
         self._interrupted_at_ = n_drawn if was_interrupted else None
-        self._insist(partial(keep, self))
+        self._despite_interrupt(partial(keep, self))
         was_interrupted = self._interrupted_at_ is not None
         self._shortfall_ = None if was_interrupted else rule.complaint(so_far.aim, n_drawn, self.r_hat_, self.ess_)
 
-    def _insist(self, function):
+    def _despite_interrupt(self, function):
         """``function()`` once there are draws: Ctrl-C is remembered, as in a block, and it begins anew; a second one
         gives up."""
         try:
@@ -262,13 +262,13 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     def _n_drawn(self, n_done):
         return max(n_done - self.n_warmup, 0) // self.thin
 
-    def _hold(self, signature, so_far):
+    def _take_run(self, signature, so_far):
         """Take chains and draws for this estimator's own."""
         self._run_ = Run(signature, so_far.chains, so_far.n_done, so_far.aim)
         self.n_iter_, self._draws_ = so_far.n_done, so_far.draws
 
     def _chains_of(self, draws):
-        """The draws as :meth:`_hold` got them."""
+        """The draws as :meth:`_take_run` got them."""
         return draws
 
     def _all_draws(self, name):

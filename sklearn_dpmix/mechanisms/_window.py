@@ -71,8 +71,8 @@ class WindowChannel(RecordLosses, EstimatedChannel):
             narrowest = np.min(h / a) * np.min(bounds[:, 1] - bounds[:, 0])
         if not reach < 1e300:
             raise ValueError(
-                f"{type(self).__name__} with epsilon={self.epsilon!r} has noise beyond floating point: epsilon must be "
-                "nearer 1"
+                f"{type(self).__name__} with epsilon={self.epsilon!r} needs noise that floating point cannot hold: "
+                "choose an epsilon closer to 1"
             )
         if not narrowest > FINEST * np.spacing(np.max(np.abs(bounds))):
             raise ValueError(

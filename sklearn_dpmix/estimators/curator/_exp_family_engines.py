@@ -66,7 +66,7 @@ def choose_engine(problem, approximation):
     reason = why_not_by_records(problem)
     if approximation == "exact":
         if reason is not None:
-            raise ValueError(f'approximation="exact" is not there: {reason}; approximation="normal" handles it')
+            raise ValueError(f'approximation="exact" cannot be had here: {reason}; approximation="normal" handles it')
         return records_engine(problem, modes(problem))
     if reason is None and start_of(problem) <= affordable(problem):
         found = modes(problem)

@@ -245,7 +245,7 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         Z = self._check_input(Z, "Z", reset=True)
         law, noise_scale = self._noise()
         bandwidth = self._choose_bandwidth(Z[:, 0], law, noise_scale)
-        for doubt in Release(Z[:, :1], self.mechanism).doubts():
+        for doubt in Release(Z[:, :1], self.mechanism).misfits():
             warn_user(doubt, UserWarning)
         self._invert(Z[:, 0], law, noise_scale, bandwidth)
         return self

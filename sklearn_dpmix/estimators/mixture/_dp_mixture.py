@@ -274,7 +274,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         problem = MixtureProblem(release, self.mechanism_, kernel, self.mixing_, sampler)
         self.kernel_, self.sampler_, self._Z_ = problem.kernel, problem.sampler, problem.Z
         self._n_features_, self._n_released_ = release.n_features, release.n_records
-        for doubt in release.doubts(self.kernel_):
+        for doubt in release.misfits(self.kernel_):
             warn_user(doubt, UserWarning)
         self._advance_chains(problem.posed(chains), methodcaller("_keep", release.centre()), earlier)
         self._note_compression(problem)
@@ -296,7 +296,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])
         parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
-        self._clustering_, labels = self._insist(partial(choose_clustering, *parts))
+        self._clustering_, labels = self._despite_interrupt(partial(choose_clustering, *parts))
         if summary is None:
             self.labels_ = labels
 
@@ -327,8 +327,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if summary._column is not None:
             self.feature_names_in_ = np.array([summary._column], dtype=object)
 
-    def _hold(self, signature, so_far):
-        super()._hold(signature, so_far._replace(draws=MixtureDraws(so_far.draws)))
+    def _take_run(self, signature, so_far):
+        super()._take_run(signature, so_far._replace(draws=MixtureDraws(so_far.draws)))
 
     def _chains_of(self, draws):
         return draws.chains()
@@ -356,7 +356,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         return monitors
 
     def _not_mixed(self):
-        """Clusters mix worse than densities: who wants the density only is told that it has."""
+        """The number of clusters mixes slowly: say so where all that is monitored of the density has mixed."""
         complaint, of_clusters = super()._not_mixed(), {"n_clusters", self.mixing_.random_part}
         r_hat = {name: value for name, value in self.r_hat_.items() if name not in of_clusters}
         worst, fewest = least(r_hat, self.ess_)

@@ -271,8 +271,8 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             more = "" if self.preconditioner is not None else "a preconditioner, "
             warn_user(
                 f"{complaint}, without the first {self.burn_in:.0%}; what helps under a budget: {more}records of "
-                "bounded length (data_norm), temperature below 1, a larger epsilon.  Chains that have not mixed "
-                "say where they began: with a preconditioner, draws of a normal approximation",
+                "bounded length (data_norm), temperature below 1, a larger epsilon.  The draws are still close to "
+                "the start of the chains, which with a preconditioner is a draw of a normal approximation",
                 RuntimeWarning,
             )
 

@@ -43,8 +43,8 @@ URN_RATE = _floats.take()  # running acceptance rate of the urn pass
 PASSES = _floats.take()  # passes over the records made in this sweep
 FINENESS = _floats.take()  # of the surrogate's grid: nodes in a standard deviation of the releases
 REST, LOWEST = _floats.take(), _floats.take()  # of the sticks: the mass behind them; the lowest slice level
-OPENNESS = _floats.take()  # running chance that a record would be let into the bin of another
-DOUBT = _floats.take()  # running chance that a record drawn anew is in another cell
+BIN_MOVE_RATE = _floats.take()  # running chance that a record would be let into the bin of another
+CELL_CHANGE_RATE = _floats.take()  # running chance that a record drawn anew is in another cell
 N_SOURCES = _floats.take()  # one more than how many records are sources, which come first; 0 between sweeps
 MOVES_TUNED, MOVES_STEPS = _floats.take(2), _floats.take(2 * N_BINS)  # log steps of a cluster's mean, then of its scale
 RESCALING_TUNED, RESCALING_STEPS = _floats.take(2), _floats.take(2)  # the same of all clusters together
@@ -53,7 +53,7 @@ N_FLOATS = _floats.size
 
 # ---------------------------------------------------------------- rows of ``state.work``, with a column a slot
 _rows = Room()
-MASS, PEAK, CHANCE = _rows.take(), _rows.take(), _rows.take()  # of the Gibbs pass over memberships
+MASS, PEAK, PROBABILITY = _rows.take(), _rows.take(), _rows.take()  # of the Gibbs pass over memberships
 WEIGHT, LOG_LIKELIHOOD, BOUND = _rows.take(), _rows.take(), _rows.take()  # of the sticks
 FIRST = _rows.take()  # where a cluster's records begin in ``order``
 N_ROWS = _rows.size

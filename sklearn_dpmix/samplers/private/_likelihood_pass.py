@@ -120,7 +120,7 @@ class Shuffle(Component):
 
     @compiled
     def place(self, u, i, n):
-        """Whom place i changes places with."""
+        """The place that place i is swapped with."""
         return min(i + int(u * (n - i)), n - 1)
 
 

@@ -9,7 +9,7 @@ bin, and draws the others anew, from the urn and the kernels.
 from math import inf, log
 
 from ...._base.compiled import compiled, helper
-from .._places import CHANCE, CONCENTRATION, CURSOR, MASS, N_CLUSTERS, N_FREE, N_SLOTS, N_SOURCES, OTHERS, STAGE
+from .._places import CONCENTRATION, CURSOR, MASS, N_CLUSTERS, N_FREE, N_SLOTS, N_SOURCES, OTHERS, PROBABILITY, STAGE
 from .._state import State, compact, fill_cache, occupy, take_slot, update_clusters
 from ._bins import draw_within_bins
 from ._integrated_records import CellSampler, sweep_cells
@@ -19,7 +19,8 @@ class Sources(CellSampler):
     """Gibbs over the records that released draws came from; all others are integrated out, and then drawn anew.
 
     For ``SmoothedHistogramMechanism``, and what ``Cells`` resolves to where no more draws were released than there are
-    records.  Exact; the fewer draws, the better: of many a record, it seldom ceases to be a source.
+    records.  Exact; the fewer draws, the better it mixes: a record
+    that many draws came from seldom stops being a source.
 
     Examples
     --------
@@ -35,7 +36,7 @@ class Sources(CellSampler):
     def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):
         at = theta.shape[1] - channel.last_cell - 1 + channel.bin(records[i, 0, 0])
         for k in range(n_slots):
-            work[CHANCE, k] = work[MASS, k] * theta[k, at]
+            work[PROBABILITY, k] = work[MASS, k] * theta[k, at]
 
     @compiled
     def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
