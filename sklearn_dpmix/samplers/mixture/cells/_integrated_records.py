@@ -48,7 +48,7 @@ class CellSampler(ReUse):
             fill_cache(channel, kernel, theta, k)
 
     @compiled
-    def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):
+    def weigh_clusters(self, channel, kernel, Z, i, records, theta, work, n_slots):
         size = channel.last_cell + 1
         first, whole = theta.shape[1] - size, size // 4 * 4
         for k in range(n_slots):

@@ -33,7 +33,7 @@ class Sources(CellSampler):
     float_ranges = {**CellSampler.float_ranges, N_SOURCES: (0.0, 0.0)}
 
     @compiled
-    def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):
+    def weigh_clusters(self, channel, kernel, Z, i, records, theta, work, n_slots):
         at = theta.shape[1] - channel.last_cell - 1 + channel.bin(records[i, 0, 0])
         for k in range(n_slots):
             work[PROBABILITY, k] = work[MASS, k] * theta[k, at]
