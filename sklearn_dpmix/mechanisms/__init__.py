@@ -13,15 +13,16 @@ from ._elliptical_t import MultivariateTMechanism
 from ._finite_channel import FiniteChannelMechanism
 from ._gaussian import GaussianMechanism
 from ._haar import HaarWaveletMechanism
-from ._histogram import PerturbedHistogramMechanism, SmoothedHistogramMechanism
 from ._laplace import LaplaceMechanism
 from ._opendp import from_opendp
+from ._perturbed_histogram import PerturbedHistogramMechanism
 from ._piecewise import PiecewiseMechanism
 from ._randomized_response import RandomizedResponseMechanism
 from ._smooth_gaussian import SmoothGaussianMechanism
 from ._smooth_laplace import SmoothLaplaceMechanism
 from ._smooth_published import PublishedScaleMechanism
 from ._smooth_student_t import SmoothCauchyMechanism, SmoothStudentTMechanism
+from ._smoothed_histogram import SmoothedHistogramMechanism
 from ._square_wave import SquareWaveMechanism
 from ._unary import UnaryEncodingMechanism
 
