@@ -1,6 +1,7 @@
 """What examples compute themselves, on a few data."""
 
 import pathlib
+import warnings
 
 import numpy as np
 import pytest
@@ -150,4 +151,28 @@ def test_a_billion_records_in_small(monkeypatch, tmp_path):
     (tmp_path / "examples").mkdir()
     with pytest.warns(RuntimeWarning, match="the chains have not mixed"):
         example.draw(model.fit(summary), summary)
+    assert example.OUTPUT.stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_demo_in_small(monkeypatch, tmp_path, capsys):
+    """Catches a band or a truth of other bins, a table with columns of another statistic, and no picture."""
+    import demo as example
+
+    monkeypatch.setattr(example, "OUTPUT", tmp_path / "output" / "demo.png")
+    records = example.load_air_time()[::100, None]
+    release = example.MECHANISM.privatize(records, random_state=0)
+    model = example.PrivateDPMixture(
+        example.MECHANISM, kernel=example.KERNEL, mixing=example.MIXING, n_warmup=100, n_draws=100, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # so few draws
+        model.fit(release)
+    lower, upper, truth = band = example.density_in_bins(model, records)
+    assert np.all(lower <= upper) and truth @ np.diff(example.EDGES) == pytest.approx(1.0)
+    assert upper @ np.diff(example.EDGES) > 1.0 > lower @ np.diff(example.EDGES)
+    example.print_table(model, release, records)
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 7 and f"{np.median(records):.1f}" in rows[3] and f"{np.median(release):.1f}" in rows[3]
+    example.draw(model, release, band)
     assert example.OUTPUT.stat().st_size > 10_000
