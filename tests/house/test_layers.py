@@ -80,7 +80,7 @@ FILES = {
     "samplers._proposal": {"_base"},
     "samplers._release_density": {"_base"},
     "samplers._threads": set(),
-    "samplers.mixture._places": set(),
+    "samplers.mixture._places": {"_base"},
     "samplers.mixture._state": {"_base", "samplers.mixture._places"},
     "samplers.mixture._run": {
         "_base",
