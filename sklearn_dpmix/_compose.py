@@ -183,10 +183,12 @@ def check_composition(mechanism, kernel, mixing, sampler):
             f"finite mixtures of concentration {MOST_SHAPE:g} and {MOST_COMPONENTS} components at most, of any number "
             f'up to it (or such prior means), got mixing={mixing!r}: use sampler="auto"'
         )
-    if mechanism is not None and mechanism.released_above is not None and not sampler.takes_thresholds:
+    has_threshold = mechanism is not None and mechanism.released_above is not None
+    if has_threshold and not (sampler.takes_thresholds and mechanism.has_one_law):
         raise ValueError(
             f"released_above={mechanism.released_above!r} needs what MixingMeasure takes (one feature, normal kernel, "
-            f"noise of one scale, no Pitman–Yor process), got kernel={kernel!r}, mixing={mixing!r} and sampler {who}"
+            f"noise of one scale, no Pitman–Yor process), got mechanism={mechanism!r}, kernel={kernel!r}, "
+            f"mixing={mixing!r} and sampler {who}"
         )
     if sampler.needs_histogram and not (mechanism is not None and mechanism.is_histogram):
         raise ValueError(

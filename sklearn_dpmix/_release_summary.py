@@ -361,8 +361,8 @@ def check_mechanism(mechanism):
     mechanism.check(1)
     if not mechanism.has_one_law:
         raise ValueError(
-            f"a summary takes noise of one scale for all records, got mechanism={mechanism!r}: fit the records "
-            "themselves"
+            "a summary does not keep which record had which noise, and takes noise of one scale for all records, got "
+            f"mechanism={mechanism!r}: fit all records at once, as an array, with as many scales"
         )
 
 
