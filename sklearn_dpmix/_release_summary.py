@@ -352,7 +352,8 @@ def check_mechanism(mechanism):
     if isinstance(mechanism, type):
         name = mechanism.__name__
         raise TypeError(f"mechanism must be an object, got the class {name}: pass mechanism={name}(...)")
-    if "normal" not in getattr(mechanism, "noised_kernels", ()) or not mechanism.is_local:
+    is_offered = "normal" in getattr(mechanism, "noised_kernels", ()) and not mechanism.is_discrete
+    if not is_offered or not mechanism.is_local:
         raise ValueError(
             "a summary takes releases of single records under additive noise, such as LaplaceMechanism(epsilon=1.0, "
             "bounds=(0, 1)) or GaussianMechanism, or by SquareWaveMechanism or PiecewiseMechanism, got "

@@ -263,7 +263,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
                 f"under noise of pieces (Laplace, clamped), got {n_features} predictor(s) under {mechanism!r}: predict "
                 "at confidential x, with noised_inputs=False"
             )
-        if not mechanism.has_one_law:
+        if mechanism.is_discrete or not mechanism.has_one_law:
             raise ValueError(
                 f"noised_inputs=True needs one noise scale for all records, got mechanism={mechanism!r}, with one for "
                 "each: predict at confidential x, with noised_inputs=False"

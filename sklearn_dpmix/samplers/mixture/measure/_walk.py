@@ -61,9 +61,10 @@ class MixingMeasure(MixtureSampler):
     those too small to hold a record are drawn anew as a whole.
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
-    one scale or one a record; the windows of the square wave and the piecewise mechanism, of one ε); or categorical
-    kernels and randomised response of one ε, where the different answers are the nodes; a Dirichlet process, or a
-    mixture of finite mixtures whose possible numbers of components have no gaps.
+    one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
+    nodes; the windows of the square wave and the piecewise mechanism, of one ε); or categorical kernels and randomised
+    response of one ε, where the different answers are; a Dirichlet process, or a mixture of finite mixtures whose
+    possible numbers of components have no gaps.
 
     Parameters
     ----------
@@ -125,7 +126,10 @@ class MixingMeasure(MixtureSampler):
                 )
         is_line = release.n_features == 1 and release.mechanism.has_one_law
         step = STEP if release.mechanism.has_one_law else STEP_OF_SCALES
-        width = release.mechanism.node_spacing(narrowest(kernel)[0]) * (WIDER if release.n_features > 1 else 1.0)
+        if release.mechanism.is_discrete:
+            width = 0.0
+        else:
+            width = release.mechanism.node_spacing(narrowest(kernel)[0]) * (WIDER if release.n_features > 1 else 1.0)
         seen = self.compressed(values, Z, release, max(width, release.narrowest()))
         seen = seen._replace(wanted=width if width < seen.width else 0.0)
         while True:
@@ -152,9 +156,7 @@ class MixingMeasure(MixtureSampler):
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
-        answers, counts = np.unique(Z, axis=0, return_counts=True)
-        nodes, n = np.vstack([answers.T, counts]).astype(np.float64), len(Z)
-        chart = chart_of(values[2])
+        nodes, n, chart = different(Z), len(Z), chart_of(values[2])
         law = law_of(chart, masses_of(values[3]), n, None, None)
         most = MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
@@ -174,7 +176,9 @@ class MixingMeasure(MixtureSampler):
         (_, _, kernel, mixing), mechanism = values, release.mechanism
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         are_records, scales = n <= FEW or n_features > 1, ()
-        if not mechanism.has_one_law:
+        if mechanism.is_discrete:
+            nodes, are_records = different(mechanism.folded(Z)), n <= FEW
+        elif not mechanism.has_one_law:
             nodes, *scales = self.nodes_of_scales(release, kernel, Z, width)
             are_records = nodes.shape[1] == n
         elif n_features > 1:
@@ -353,6 +357,12 @@ class MixingMeasure(MixtureSampler):
             else:
                 chart.slide(rng, channel, walk)
         walk.masses.renew(rng, channel, chart, walk)
+
+
+def different(Z: Any) -> Any:
+    """Different releases, and how often there is each, as nodes."""
+    places, counts = np.unique(Z, axis=0, return_counts=True)
+    return np.vstack([places.T, counts]).astype(np.float64)
 
 
 @entry
