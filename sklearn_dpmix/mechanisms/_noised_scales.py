@@ -6,8 +6,8 @@ noise of one scale has loops of its own.
 
 from math import erfc, exp, inf, sqrt
 
-from .._compiled import helper
-from .._vector import erfcx_positive, exp_bounded
+from .._base.compiled import helper
+from .._base.vector import erfcx_positive, exp_bounded
 from ._noised_normal import INV_SQRT_2PI, NO_BOUND, SQRT_HALF, add_end
 
 

@@ -1,0 +1,401 @@
+"""The compile cache never gives an old answer: scripts that are edited, and the digest behind it."""
+
+import pickle
+import threading
+
+import numba
+import numpy as np
+import pytest
+from numba.core.caching import FunctionCache
+from scripts import COMPILES, edit, run, write
+
+from sklearn_dpmix._base.compiled import Reach, compiled, entry
+from sklearn_dpmix.mechanisms import AdditiveMechanism, NoNoise
+from sklearn_dpmix.mechanisms._additive import _log_density
+
+# ---------------------------------------------------------------- the cache never lies
+
+
+EDITED = """
+    import json, sys
+    from math import log
+    import noise_formula
+    from noise_formula import bend
+    from joblib import Parallel, delayed
+    from sklearn_dpmix.mechanisms import AdditiveMechanism, compiled
+    from sklearn_dpmix.mechanisms._additive import _log_density
+
+    OFFSET = 0.25
+
+    class Bent(AdditiveMechanism):
+        def __init__(self, scale=1.0):
+            self.scale = scale
+
+        @compiled
+        def log_noise(self, e, scale):
+            # a comment
+            return -1.0 * bend(e) / scale + OFFSET + noise_formula.SHIFT
+
+    def ask():
+        value = float(Bent(2.0).log_density([[3.0]], [[1.0]])[0])
+        stats = _log_density.stats
+        return value, sum(stats.cache_hits.values()), sum(stats.cache_misses.values())
+
+    if __name__ == "__main__":
+        if sys.argv[1] == "loky":
+            answers = Parallel(n_jobs=2, backend="loky")(delayed(ask)() for _ in range(4))
+        else:
+            answers = [ask()]
+        print(json.dumps(answers))
+"""
+FORMULA = """
+    from numba import njit
+
+    POWER = 2
+    SHIFT = 0.5
+
+    @njit
+    def bend(e):
+        return square(e)
+
+    @njit
+    def square(e):
+        return e**POWER
+"""
+
+
+@COMPILES
+@pytest.mark.slow
+def test_an_edited_script_never_gets_the_old_answer(tmp_path):
+    """Class, helpers and constants, in the script and in a file that it imports: an edit misses, a rerun hits."""
+    script, cache = write(tmp_path, edited=EDITED, noise_formula=FORMULA), tmp_path / "cache"
+    formula = tmp_path / "noise_formula.py"
+
+    def expect(value, hits, misses, how="alone"):
+        answers = np.array(run(script, how, cache=cache))
+        np.testing.assert_allclose(answers[:, 0], value, rtol=1e-14)
+        assert np.all(answers[:, 1] <= hits) and np.all(answers[:, 2] <= misses), answers
+
+    expect(-4 / 2 + 0.75, hits=0, misses=1)
+    edit(script, "# a comment", "# another comment\n")
+    expect(-4 / 2 + 0.75, hits=1, misses=0)  # what is only said is not compiled
+    expect(-4 / 2 + 0.75, hits=1, misses=0, how="loky")  # by value from __main__: still the same
+    edit(script, "-1.0 * bend(e)", "-3.0 * bend(e)")
+    expect(-12 / 2 + 0.75, hits=0, misses=1)
+    edit(formula, "return e**POWER", "return e**POWER + 1.0")
+    expect(-15 / 2 + 0.75, hits=0, misses=2, how="loky")
+    edit(formula, "POWER = 2", "POWER = 3")
+    expect(-27 / 2 + 0.75, hits=0, misses=1)
+    edit(formula, "SHIFT = 0.5", "SHIFT = 2.5")
+    expect(-27 / 2 + 2.75, hits=0, misses=1)
+    edit(script, "OFFSET = 0.25", "OFFSET = 1.25")
+    expect(-27 / 2 + 3.75, hits=0, misses=1)
+
+
+CELL = """
+class Own(AdditiveMechanism):
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    @compiled
+    def log_noise(self, e, scale):
+        return self.bend(e) + SHIFT
+
+    @compiled
+    def bend(self, e):
+        return 2.0 * e
+"""
+
+
+@COMPILES
+def test_redefining_a_class_in_a_notebook():
+    """A cell run again, changed or not, in one process: its bodies, its helpers' signatures, globals that it names."""
+    notebook = {"__name__": "__main__", "AdditiveMechanism": AdditiveMechanism, "compiled": compiled, "SHIFT": 0.5}
+
+    def answer(cell):
+        exec(compile(cell, "<cell>", "exec"), notebook)
+        return float(notebook["Own"]().log_density([[3.0]], [[0.0]])[0])
+
+    assert answer(CELL) == 6.5
+    known = len(_log_density.overloads)
+    assert answer("# run again\n" + CELL) == 6.5
+    assert len(_log_density.overloads) == known
+    assert answer(CELL.replace("2.0 * e", "2.5 * e")) == 8.0
+    more = CELL.replace("self.bend(e)", "self.bend(e, scale)").replace(
+        "def bend(self, e):", "def bend(self, e, scale, c=7.0):"
+    )
+    assert answer(more.replace("2.0 * e", "e * scale * c")) == 21.5
+    assert answer(more.replace("2.0 * e", "e * scale * c").replace("c=7.0", "c=8.0")) == 24.5
+    assert answer(CELL) == 6.5
+    notebook["SHIFT"] = 1.5
+    assert answer("") == 7.5  # the class is the old one; a constant that it names changed
+
+
+SWAPPED = """
+    import json, sys
+    from numba.core.caching import FunctionCache
+    from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+    from sklearn_dpmix.mechanisms._additive import _log_density
+
+    if sys.argv[1] == "numba":
+        _log_density._cache = FunctionCache(_log_density.py_func)
+    mechanisms = LaplaceMechanism(scale=1.0), GaussianMechanism(scale=1.0)
+    print(json.dumps([float(m.log_density([[3.0]], [[0.0]])[0]) for m in mechanisms]))
+"""
+
+
+@COMPILES
+@pytest.mark.slow
+def test_an_entry_under_another_name_is_a_miss(tmp_path):
+    """What two processes that write the index at one time can leave behind; numba alone then mixes the two up."""
+    script, cache = write(tmp_path, swapped=SWAPPED), tmp_path / "cache"
+    right = run(script, "ours", cache=cache)
+    first, second = sorted(cache.rglob("*_log_density*.nbc"))
+    contents = first.read_bytes(), second.read_bytes()
+
+    def swap():
+        second.write_bytes(contents[0])
+        first.write_bytes(contents[1])
+
+    swap()
+    assert run(script, "numba", cache=cache) != right  # the broken twin
+    swap()
+    assert run(script, "ours", cache=cache) == right
+    assert run(script, "numba", cache=cache) == right  # and the folder is clean again
+
+
+@COMPILES
+def test_without_a_component_nothing_is_kept(tmp_path, monkeypatch):
+    """No digest in the signature, so no way to know that the code is still the same."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def total(first, second):
+        return first.sum() + second
+
+    ours, numbas = entry(total), entry(total)
+    numbas._cache = FunctionCache(total)
+    ours(np.ones(3), 1.0)
+    assert not list(tmp_path.rglob("*.nbc"))
+    numbas(np.ones(3), 1.0)
+    assert list(tmp_path.rglob("*.nbc"))  # the broken twin
+
+
+@COMPILES
+def test_an_index_of_another_version_of_the_package_is_a_miss(tmp_path, monkeypatch):
+    """Catches a fit that ends in numba's ModuleNotFoundError after an update, where modules were moved."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def level(channel, y):
+        return channel.log_channel(np.zeros((1, 1)), 0, 0, y)
+
+    channel = NoNoise()._lower()
+    assert entry(level)(channel, 0.0) == 0.0
+    (index,) = tmp_path.rglob("*.nbi")
+    version = pickle.dumps(numba.__version__, protocol=-1)
+    assert index.read_bytes().startswith(version)
+    index.write_bytes(version + b"csklearn_dpmix._gone\nthing\n.")
+    numbas = entry(level)
+    numbas._cache = FunctionCache(level)
+    with pytest.raises(ModuleNotFoundError):  # the broken twin
+        numbas(channel, 0.0)
+    assert entry(level)(channel, 0.0) == 0.0
+    assert b"_gone" not in index.read_bytes()
+
+
+def test_where_no_folder_can_be_written_nothing_is_kept(monkeypatch):
+    """numba's own ``cache=True`` would fail on import."""
+
+    def nowhere(function):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr("sklearn_dpmix._base.compiled._Cache", nowhere)
+    assert entry(lambda channel: 1.0)(NoNoise()._lower()) == 1.0
+
+
+# ---------------------------------------------------------------- the digest
+
+
+BASE = """
+import enum
+import math
+import types
+from typing import NamedTuple
+import numpy as np
+from numba import njit, vectorize
+from numba.extending import overload, register_jitable
+from sklearn_dpmix.mechanisms import AdditiveMechanism, GaussianMechanism, LaplaceMechanism, compiled
+
+class Point(NamedTuple):
+    x: float = 1.0
+    y: float = 2.0
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+POINT = Point(1.0, 2.0)
+TABLE = np.array([1.0, 2.0])
+NESTED = (1.0, (2.0, 1.0))
+tools = types.ModuleType("tools")
+tools.scale = 2.0
+tools.unused = 0.0
+
+@njit
+def one(e):
+    return 1.0 * e
+
+@njit(fastmath=False)
+def two(e):
+    return 2.0 * e
+
+@vectorize
+def three(e):
+    return 3.0 * e
+
+@register_jitable
+def four(e, times=4.0):
+    return times * e
+
+def five(e):
+    pass
+
+@overload(five)
+def five_compiled(e):
+    def implementation(e):
+        return 5.0 * e
+    return implementation
+
+def maker(c):
+    @njit
+    def made(e):
+        return c * e
+    return made
+
+first, second, third = one, two, one
+closure = maker(6.0)
+other = maker(7.0)
+
+class Own(LaplaceMechanism):
+    '''Docstring.'''
+
+    @compiled
+    def log_noise(self, e, scale):
+        '''Docstring.'''
+        if e == Colour.RED or e in (7.0, 8.0):
+            return math.log(e)
+        total = first(e) + second(e) + third(e) + three(e) + four(e) + five(e) + closure(e) + other(e)
+        return total + POINT.x + TABLE[0] + NESTED[1][1] + tools.scale + self.bend(e)
+
+    @compiled
+    def bend(self, e):
+        return e if e > 0.0 else [v for v in (-e,)][0]
+"""
+SAME = [
+    ("'''Docstring.'''\n\n", "'''Another one.'''\n\n"),
+    ("        '''Docstring.'''\n        if", "        '''Another one.'''\n        if"),
+    ("class Own", "# a comment\nclass Own"),
+    ("tools.unused = 0.0", "tools.unused = 1.0"),
+]
+DIFFERENT = [
+    ("return 1.0 * e", "return 1.5 * e"),
+    ("fastmath=False", "fastmath=True"),
+    ("return 3.0 * e", "return 3.5 * e"),
+    ("times=4.0", "times=4.5"),
+    ("return 5.0 * e", "return 5.5 * e"),
+    ("maker(6.0)", "maker(6.5)"),
+    ("maker(6.0)\nother = maker(7.0)", "maker(7.0)\nother = maker(6.0)"),
+    ("third = one, two, one", "third = one, two, two"),  # both seen before: which one counts
+    ("third = one, two, one", "third = one, one, two"),
+    ("x: float = 1.0\n    y: float = 2.0", "y: float = 2.0\n    x: float = 1.0"),  # POINT is (1.0, 2.0) still
+    ("RED = 1", "RED = 2"),
+    ("np.array([1.0, 2.0])", "np.array([1.0, 2.5])"),
+    ("np.array([1.0, 2.0])", "np.array([1.0, 2.0], np.float32)"),
+    ("(1.0, (2.0, 1.0))", "(1.0, (2.0, 2.0))"),
+    ("tools.scale = 2.0", "tools.scale = 2.5"),
+    ("math.log(e)", "math.exp(e)"),
+    ("(7.0, 8.0)", "(7.0, 7.0)"),
+    ("class Own(LaplaceMechanism)", "class Own(GaussianMechanism)"),  # its inherited methods are others
+    ("    @compiled\n    def bend", "    log_weight = GaussianMechanism.log_weight\n\n    @compiled\n    def bend"),
+    ("def bend(self, e)", "def bend(self, e, more=1.0)"),
+    ("def bend(self, e)", "def bend(self, e, *more)"),
+    ("(-e,)", "(e,)"),
+    ("e > 0.0", "e >= 0.0"),
+]
+
+
+def digest_of(source):
+    namespace = {"__name__": "a_script"}
+    exec(compile(source, "<script>", "exec"), namespace)
+    return namespace["Own"](scale=1.0)._lower(n_records=1, n_features=1)._numba_type.digest
+
+
+@pytest.mark.parametrize("old, new", SAME)
+def test_the_digest_ignores_what_is_not_compiled(old, new):
+    assert BASE.count(old) == 1
+    assert digest_of(BASE.replace(old, new)) == digest_of(BASE)
+
+
+@COMPILES
+@pytest.mark.parametrize("old, new", DIFFERENT)
+def test_the_digest_sees_every_edit(old, new):
+    """Each of these would change the answer, and an older digest of this package missed some."""
+    assert BASE.count(old) == 1
+    assert digest_of(BASE.replace(old, new)) != digest_of(BASE)
+
+
+def test_the_digest_is_the_same_in_another_process(tmp_path):
+    """Else nothing would ever hit the cache; string hashing and the order of sets differ between processes."""
+    script = tmp_path / "digest.py"
+    source = BASE.replace("(7.0, 8.0)", "('a', 'b', 'c')").replace("e in (", "e in {").replace("'c')", "'c'}")
+    assert source != BASE
+    tail = "import json\nprint(json.dumps(Own(scale=1.0)._lower(n_records=1, n_features=1)._numba_type.digest))\n"
+    script.write_text(source + tail)
+    digests = {run(script, cache=tmp_path, PYTHONHASHSEED=str(seed)) for seed in (1, 2)}
+    assert len(digests) == 1
+
+
+def test_what_cannot_be_named_is_never_shared_between_processes():
+    """A thing without a pickle gets a mark of this process; within it the digest stays the same."""
+    lock = threading.Lock()
+    marks = []
+    for _ in range(2):
+        reach = Reach()
+        reach.visit(lock)
+        marks.append(reach.hexdigest())
+    assert marks[0] == marks[1]
+    reach = Reach()
+    reach.visit(threading.Lock())
+    assert reach.hexdigest() != marks[0]
+
+
+def test_a_pinned_function_counts_by_its_name_whatever_wraps_it():
+    """functools.wraps lends a user's function the name of a library's; its code must be seen all the same."""
+
+    def digest(c):
+        def helper(e):
+            return c * e
+
+        helper.__module__, helper.__qualname__ = "numpy", "exp"
+        reach = Reach()
+        reach.visit(helper)
+        return reach.hexdigest()
+
+    assert digest(1.0) != digest(2.0)
+
+
+@COMPILES
+def test_threads_may_be_the_first_to_use_a_component():
+    """Eight threads meet a class for the first time at one moment."""
+    notebook = {"__name__": "__main__", "AdditiveMechanism": AdditiveMechanism, "compiled": compiled, "SHIFT": 0.125}
+    exec(CELL, notebook)
+    barrier, answers = threading.Barrier(8), []
+
+    def ask():
+        barrier.wait()
+        answers.append(float(notebook["Own"]().log_density([[3.0]], [[0.0]])[0]))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [6.125] * 8

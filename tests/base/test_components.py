@@ -1,0 +1,389 @@
+"""A user's own components work in fifteen lines; values, and references to arrays.
+
+Scripts are written to a temporary folder and run in processes of their own, as a user would run them.
+"""
+
+import os
+import pickle
+import sys
+import types
+
+import cloudpickle
+import numba
+import numpy as np
+import oracle
+import pytest
+from scipy import stats
+from scripts import COMPILES, edit, run, write
+from statistical import Disagreement, assert_mean_close, assert_pmf_close
+
+import sklearn_dpmix
+from sklearn_dpmix._base.compiled import ComponentType, Value, compiled, helper, lower
+from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, NoNoise, RecordChannel
+from sklearn_dpmix.mechanisms._additive import _log_density
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
+from sklearn_dpmix.samplers import Neal5
+
+# ---------------------------------------------------------------- a user's own mechanism and kernel
+
+
+OWN_LAPLACE = """
+    import json, sys
+    import numpy as np
+    from math import log
+    from joblib import parallel_config
+    from sklearn_dpmix import PrivateDPMixture
+    from sklearn_dpmix.kernels import NormalKernel
+    from sklearn_dpmix.mechanisms import AdditiveMechanism, compiled
+    from sklearn_dpmix.samplers.mixture._run import run
+
+    class OwnLaplace(AdditiveMechanism):
+        def __init__(self, scale=1.0, *, bounds=None):
+            self.scale = scale
+            self.bounds = bounds
+
+        @compiled
+        def log_noise(self, e, scale):
+            return -abs(e) / scale - log(2.0 * scale)
+
+        def draw_noise(self, rng, scale, size):
+            return rng.laplace(scale=scale, size=size)
+
+    if __name__ == "__main__":
+        n_draws, backend, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+        kernel = NormalKernel(mean=0.4, mean_precision=0.3, shape=2.5, scale=1.7)
+        model = PrivateDPMixture(
+            OwnLaplace(1.0, bounds=(-2, 3)), kernel=kernel, sampler="neal5", n_chains=2, n_warmup=20, n_draws=n_draws,
+            thin=1 if n_draws < 1000 else 10, random_state=0, n_jobs=2,
+        )
+        with parallel_config(backend):
+            model.fit([[-3.1], [-0.9], [0.2], [2.9]])
+        np.savez(out, clusters=model.n_clusters_draws_, density=model.density_draws([[-2.0], [0.0], [2.5]]))
+        stats = getattr(run, "stats", None)
+        print(json.dumps({
+            "hits": sum(stats.cache_hits.values()) if stats else 0,
+            "misses": sum(stats.cache_misses.values()) if stats else 0,
+        }))
+"""
+
+
+def agrees_with_oracle(draws, noise_scale):
+    """Raise Disagreement unless the script's draws are of the exact posterior under Laplace noise."""
+    exact = oracle.exact_posterior(
+        [-3.1, -0.9, 0.2, 2.9], noise="laplace", noise_scale=noise_scale, bounds=(-2, 3),
+        mean=0.4, mean_precision=0.3, shape=2.5, scale=1.7, x=[-2.0, 0.0, 2.5],
+    )  # fmt: skip
+    assert_pmf_close(draws["clusters"], exact.n_clusters_pmf)
+    assert_mean_close(draws["density"], exact.predictive, what="predictive density")
+
+
+@COMPILES
+@pytest.mark.slow
+def test_a_script_with_its_own_mechanism(tmp_path):
+    """Its posterior is exact; rerun it hits the cache; loky and plain Python draw the same; edited, it draws anew."""
+    script, out, cache = write(tmp_path, own_laplace=OWN_LAPLACE), tmp_path / "out.npz", tmp_path / "cache"
+
+    def draws(n_draws, backend="threading", **environment):
+        said = run(script, n_draws, backend, out, cache=cache, **environment)
+        with np.load(out) as saved:
+            return said, dict(saved)
+
+    said, first = draws(20_000)
+    assert (said["hits"], said["misses"]) == (0, 1)
+    agrees_with_oracle(first, 1.0)
+    with pytest.raises(Disagreement):
+        agrees_with_oracle(first, 1.5)
+
+    said, again = draws(20_000)
+    assert (said["hits"], said["misses"]) == (1, 0)
+    for name in first:
+        np.testing.assert_array_equal(again[name], first[name])
+
+    _, few = draws(40)
+    for backend, environment in (("loky", {}), ("threading", {"NUMBA_DISABLE_JIT": "1"})):
+        _, same = draws(40, backend, **environment)
+        np.testing.assert_array_equal(same["clusters"], few["clusters"])
+        np.testing.assert_allclose(same["density"], few["density"], rtol=1e-12)
+
+    edit(script, "-abs(e) / scale - log(2.0 * scale)", "-abs(e) / (1.5 * scale) - log(3.0 * scale)")
+    said, edited = draws(20_000)
+    assert (said["hits"], said["misses"]) == (0, 1)
+    agrees_with_oracle(edited, 1.5)
+
+
+OWN_KERNEL = """
+    import json, sys
+    import numpy as np
+    from math import erfc, exp, log, pi, sqrt
+    from sklearn_dpmix import PrivateDPMixture
+    from sklearn_dpmix.kernels import Kernel
+    from sklearn_dpmix.mechanisms import RecordChannel, compiled
+
+    class OneBit(RecordChannel):  # +1 or -1, with mean y·tanh(ε/2) for records in [-1, 1]
+        def __init__(self, epsilon=1.0):
+            self.epsilon = epsilon
+
+        @compiled
+        def log_channel(self, Z, i, j, y):
+            tanh = 1.0 - 2.0 / (exp(self.epsilon) + 1.0)
+            return log(0.5 + 0.5 * Z[i, j] * min(max(y, -1.0), 1.0) * tanh)
+
+    class KnownVariance(Kernel):  # N(y | μ, sd²), μ ~ N(0, spread²)
+        def __init__(self, sd=0.5, spread=2.0):
+            self.sd = sd
+            self.spread = spread
+
+        def sizes(self, n_features):
+            return n_features, n_features
+
+        @compiled
+        def draw_prior(self, rng, theta, k):
+            for j in range(self.n_features):
+                theta[k, j] = self.spread * rng.standard_normal()
+
+        @compiled
+        def add(self, stats, k, j, y, sign):
+            stats[k, j] += sign * y
+
+        @compiled
+        def update_params(self, rng, theta, k, stats, n):
+            precision = 1.0 / self.spread**2 + n / self.sd**2
+            for j in range(self.n_features):
+                theta[k, j] = stats[k, j] / self.sd**2 / precision + rng.standard_normal() / sqrt(precision)
+
+        @compiled
+        def log_likelihood(self, theta, k, j, y):
+            return -0.5 * ((y - theta[k, j]) / self.sd) ** 2 - 0.5 * log(2.0 * pi * self.sd**2)
+
+        @compiled
+        def draw(self, rng, theta, k, j):
+            return theta[k, j] + self.sd * rng.standard_normal()
+
+        @compiled
+        def cdf(self, theta, k, j, y):
+            return 0.5 * erfc((theta[k, j] - y) / (self.sd * sqrt(2.0)))
+
+        @compiled
+        def mean(self, theta, k, j):
+            return theta[k, j]
+
+        @compiled
+        def variance(self, theta, k, j):
+            return self.sd**2
+
+    if __name__ == "__main__":
+        model = PrivateDPMixture(
+            OneBit(4.0), kernel=KnownVariance(), sampler="neal5", n_chains=2, n_warmup=50, n_draws=20_000, thin=5,
+            random_state=0,
+        ).fit([[1.0], [-1.0], [1.0], [1.0]])
+        np.savez(sys.argv[1], clusters=model.n_clusters_draws_, density=model.density_draws([[-1.0], [0.0], [1.0]]))
+        print(json.dumps({"labels": model.labels_.tolist(), "score": model.score_release([[1.0], [-1.0]])}))
+"""
+
+
+def posterior_by_importance(z, epsilon, x, *, sd=0.5, spread=2.0, size=1_000_000, seed=0):
+    """The same posterior by brute force: draw partition, means and records from the prior, weigh by the channel.
+
+    Returns the probabilities of 0..n clusters and the predictive density at x, each with its standard error.
+    """
+    rng = np.random.default_rng(seed)
+    n = len(z)
+    alloc, n_clusters = np.zeros((size, n), np.int64), np.ones(size, np.int64)
+    for i in range(1, n):  # the urn, concentration 1: an earlier record's cluster, or a new one
+        who = rng.integers(0, i + 1, size)
+        alloc[:, i] = np.where(who == i, n_clusters, alloc[np.arange(size), np.minimum(who, i - 1)])
+        n_clusters += who == i
+    theta = spread * rng.standard_normal((size, n))
+    own = np.take_along_axis(theta, alloc, axis=1)
+    y = np.clip(own + sd * rng.standard_normal((size, n)), -1, 1)
+    weight = np.prod(0.5 + 0.5 * np.asarray(z) * y * np.tanh(0.5 * epsilon), axis=1)
+    density = np.array([stats.norm.pdf(point, own, sd).sum(axis=1) for point in x]).T
+    density = (density + stats.norm.pdf(x, 0, np.hypot(sd, spread))) / (n + 1)
+    values = np.column_stack([n_clusters[:, None] == np.arange(n + 1), density])
+    share = weight / weight.sum()
+    mean = share @ values
+    error = np.sqrt(share**2 @ (values - mean) ** 2)
+    return mean[: n + 1], mean[n + 1 :], error[: n + 1], error[n + 1 :]
+
+
+@COMPILES
+@pytest.mark.slow
+def test_a_script_with_its_own_channel_and_kernel(tmp_path):
+    """A channel that is no noise and a kernel of one parameter: against importance sampling from the prior."""
+    script = write(tmp_path, own_kernel=OWN_KERNEL)
+    said = run(script, tmp_path / "out.npz", cache=tmp_path / "cache")
+    assert len(said["labels"]) == 4 and np.log(0.1) < said["score"] < 0
+    with np.load(tmp_path / "out.npz") as saved:
+        draws = dict(saved)
+
+    def check(epsilon):
+        pmf, density, pmf_error, density_error = posterior_by_importance([1, -1, 1, 1], epsilon, [-1.0, 0.0, 1.0])
+        assert max(*pmf_error, *density_error) < 2e-3
+        # the expected value is itself a draw: judge the chains at the ends of its interval
+        z = stats.norm.isf(1e-6)
+        for k in range(1, 5):
+            is_k = (draws["clusters"] == k).astype(float)
+            nearest = np.clip(is_k.mean(), pmf[k] - z * pmf_error[k], pmf[k] + z * pmf_error[k])
+            assert_mean_close(is_k, nearest, what=f"P({k} clusters)")
+        found = draws["density"].mean(axis=(0, 1))
+        assert_mean_close(draws["density"], np.clip(found, density - z * density_error, density + z * density_error))
+
+    check(4.0)
+    with pytest.raises(Disagreement):
+        check(1.0)
+
+
+# ---------------------------------------------------------------- values
+
+
+def components():
+    """Every component of the package with its value."""
+    context = {"n_records": 3, "n_features": 2, "noise_scale": 1.0}
+    kernel = {"mean": 0.0, "scale": 1.0}
+    for component in (
+        LaplaceMechanism(scale=[1.0, 2.0, 3.0], bounds=(0, 1)),
+        GaussianMechanism(1.0, 0.1, bounds=(0, 1)),
+        NoNoise(),
+        NormalKernel(**kernel),
+        ConvolvedNormalKernel(**kernel),
+        DirichletProcess(2.0),
+        PitmanYor(1.0, 0.5),
+        MixtureOfFiniteMixtures(0.5, [0.5, 0.5]),
+        Neal5(n_auxiliary=3),
+    ):
+        yield pytest.param(component, component._lower(**context), id=type(component).__name__)
+
+
+@pytest.mark.parametrize("pickler", [pickle, cloudpickle])
+@pytest.mark.parametrize("component, value", list(components()))
+def test_components_and_values_pickle(component, value, pickler):
+    """A value that comes back has the same type for numba, so that a worker process hits the same cache entry."""
+    assert repr(pickler.loads(pickler.dumps(component))) == repr(component)
+    copy = pickler.loads(pickler.dumps(value))
+    assert isinstance(copy, Value) and numba.typeof(copy) == numba.typeof(value)
+    for name in value._fields:
+        np.testing.assert_array_equal(getattr(copy, name), getattr(value, name))
+    kind = numba.typeof(value)
+    assert pickler.loads(pickler.dumps(kind)) == kind and isinstance(kind, ComponentType)
+
+
+def test_fields_are_read_only_and_their_type_does_not_depend_on_the_array():
+    """A worker maps arrays from memory read-only: the compiled code must be the same."""
+    frozen = np.ones(3)
+    frozen.flags.writeable = False
+    strided = np.ones(6)[::2]
+    kinds = {numba.typeof(lower(NoNoise, {"a": array})) for array in (np.ones(3), frozen, strided)}
+    assert len(kinds) == 1
+    value = lower(NoNoise, {"a": np.ones(3)})
+    with pytest.raises(ValueError, match="read-only"):
+        value.a[0] = 2.0
+
+
+def test_a_subclass_shares_compiled_code_unless_it_changes_it():
+    """Catches a twin that is compiled again for a Python method of its own, and one that runs another's code."""
+
+    class Bare(LaplaceMechanism):
+        """Other Python."""
+
+        def privatize(self, X, random_state=None):
+            return X
+
+    class Bent(Bare):
+        @compiled
+        def log_noise(self, e, scale):
+            return -abs(e)
+
+    kinds = [numba.typeof(kind(scale=2.0)._lower(n_records=1, n_features=1)) for kind in (LaplaceMechanism, Bare, Bent)]
+    assert kinds[0].digest == kinds[1].digest and kinds[0].owner == kinds[1].owner != kinds[2].owner
+    assert kinds[0].digest != kinds[2].digest
+
+
+def test_values_run_as_plain_python():
+    """The compiled methods of a value are its class's functions."""
+    value = LaplaceMechanism(scale=2.0)._lower(n_records=1, n_features=1)
+    assert value.log_noise(3.0, 2.0) == pytest.approx(stats.laplace.logpdf(3.0, scale=2.0))
+
+
+class Steps(RecordChannel):
+    """A user's component with an array as parameter."""
+
+    def __init__(self, edges):
+        self.edges = edges
+
+    @compiled
+    def log_channel(self, Z, i, j, y):
+        return np.searchsorted(self.edges, y) + 100.0 * len(self.edges) + 1000.0 * self.edges[-1]
+
+
+@COMPILES
+def test_an_array_of_a_users_component_is_an_array():
+    """Its length, negative indices and NumPy's functions; a bare pointer would read beyond its end."""
+    channel, Z = Steps([0.0, 1.0, 5.0])._lower(n_records=1, n_features=1), np.zeros((1, 1))
+    assert _log_density(channel, Z, np.array([[0.5]]))[0] == 1.0 + 300.0 + 5000.0
+
+
+@COMPILES
+@pytest.mark.parametrize("component", [LaplaceMechanism(scale=2.0), Steps([0.0, 1.0, 5.0])], ids=repr)
+def test_calls_leave_no_references_behind(component):
+    channel, Z = component._lower(n_records=3, n_features=1), np.zeros((3, 1))
+    parts = [channel, Z, *(getattr(channel, name) for name in channel._fields)]
+    _log_density(channel, Z, Z)
+    before = [sys.getrefcount(part) for part in parts]
+    for _ in range(1000):
+        _log_density(channel, Z, Z)
+    assert np.max(np.subtract([sys.getrefcount(part) for part in parts], before)) < 100
+
+
+# ------------------------------------------------------------ references to arrays
+
+
+@COMPILES
+def test_a_helper_may_not_return_an_array_that_it_borrows():
+    """Catches a caller that gives back a reference nobody took: memory freed while it is in use."""
+
+    def the_same(x):
+        return x
+
+    array = (numba.typeof(np.zeros(1)),)
+    modules = sklearn_dpmix.__name__, "__main__"
+    ours, a_users = (types.FunctionType(the_same.__code__, {"__name__": module}) for module in modules)
+    with pytest.raises(TypeError, match=r"the_same returns array.* write into an array instead"):
+        helper(ours).compile(array)
+    helper(a_users).compile(array)
+
+
+REFERENCES = """
+    import gc, json
+    import numpy as np
+    from numba.core.runtime import rtsys
+    from sklearn_dpmix import PrivateDPMixture, PrivateExpFamilyGibbs
+    from sklearn_dpmix.kernels import BetaKernel
+    from sklearn_dpmix.mechanisms import HaarWaveletMechanism, LaplaceMechanism
+
+    rng, short = np.random.default_rng(0), {"n_chains": 1, "n_warmup": 5, "n_draws": 20, "random_state": 0}
+    X = rng.random((30, 1))
+    for mechanism, kernel, sampler in (
+        (LaplaceMechanism(20.0, bounds=(0, 1)), "normal", "auto"),
+        (LaplaceMechanism(20.0, bounds=(0, 1)), "normal", "neal5"),
+        (HaarWaveletMechanism(20.0, 2), BetaKernel(), "auto"),
+    ):
+        model = PrivateDPMixture(mechanism, kernel=kernel, sampler=sampler, **short)
+        model.fit(mechanism.privatize(X, random_state=1)).score_samples(X)
+    PrivateExpFamilyGibbs(LaplaceMechanism(scale=2.0), family="binomial", n_records=20, **short).fit([13.0])
+    del model
+    gc.collect()
+    stats = rtsys.get_allocation_stats()
+    print(json.dumps([stats.alloc, stats.free, stats.mi_alloc, stats.mi_free]))
+"""
+
+
+@pytest.mark.nightly
+@COMPILES
+def test_references_to_arrays_are_balanced(tmp_path):
+    """Catches arrays that are never freed, because one side of a call counts references and the other does not."""
+    cache = os.environ.get("NUMBA_CACHE_DIR", "")
+    found = run(write(tmp_path, fits=REFERENCES), cache=cache, NUMBA_NRT_STATS="1")
+    n_arrays, n_freed, n_counted, n_given_back = found
+    assert 0 < n_arrays == n_freed
+    assert 0 < n_counted == n_given_back

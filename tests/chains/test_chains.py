@@ -1,0 +1,519 @@
+"""Chains as values: the draws depend on the seed and the data only, whatever runs, stops or resumes the chains."""
+
+import copy
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._chains import chain as chain_module
+from sklearn_dpmix._chains.chain import run_chains, start_chains
+from sklearn_dpmix.datasets import make_three_normals
+from sklearn_dpmix.mechanisms import LaplaceMechanism
+from sklearn_dpmix.mixings import DirichletProcess
+from sklearn_dpmix.samplers import _threads
+from sklearn_dpmix.samplers.mixture import _conditional, _in_blocks
+from sklearn_dpmix.samplers.mixture.measure._walk_state import N_SWEEPS
+
+pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+
+MECHANISM = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))
+RELEASE = MECHANISM.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
+DRAWS = (
+    "n_clusters_draws_",
+    "weights_draws_",
+    "labels_",
+    "acceptance_rate_",
+    "min_acceptance_",
+    "n_iter_",
+    "r_hat_",
+    "ess_",
+)
+
+
+def mixture(**params):
+    params = {"n_chains": 2, "n_warmup": 20, "n_draws": 30, "random_state": 0, **params}
+    return PrivateDPMixture(params.pop("mechanism", MECHANISM), **params)
+
+
+def assert_same_fit(one, other):
+    """Every fitted attribute and every prediction is the same to the last bit."""
+    for name in DRAWS:
+        np.testing.assert_equal(getattr(one, name, None), getattr(other, name, None), err_msg=name)
+    for left, right in zip(one._run_.chains, other._run_.chains, strict=True):
+        assert left.rng_state == right.rng_state
+        for name, part, other_part in zip(left.state._fields, left.state, right.state, strict=True):
+            np.testing.assert_array_equal(part, other_part, err_msg=name)
+    np.testing.assert_array_equal(one.score_samples(RELEASE), other.score_samples(RELEASE))
+    np.testing.assert_array_equal(one.predict(RELEASE), other.predict(RELEASE))
+
+
+# --- the draws depend on the seed and the data only ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_jobs", [2, -1])
+def test_draws_do_not_depend_on_n_jobs(n_jobs):
+    """Catches chains that share a generator, or a state array that two threads write."""
+    assert_same_fit(mixture(n_jobs=n_jobs, n_chains=3).fit(RELEASE), mixture(n_chains=3).fit(RELEASE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_draws_do_not_depend_on_the_joblib_backend(backend):
+    """Catches a chain that does not survive pickling, and draws written to a copy in another process."""
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        fitted = mixture().fit(RELEASE)
+    assert_same_fit(fitted, mixture().fit(RELEASE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [False, True])
+def test_draws_do_not_depend_on_dask(processes):
+    """Catches a value that dask cannot send to a worker, or that a worker numbs to another compiled type."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        fitted = mixture().fit(RELEASE)
+    assert_same_fit(fitted, mixture().fit(RELEASE))
+
+
+@pytest.mark.slow
+def test_a_dask_worker_that_is_killed_costs_a_block():
+    """Catches state that lives in a worker: the chains go on from the blocks that came back, to the same draws."""
+    distributed = pytest.importorskip("distributed")
+    timers = []
+
+    def kill_one(progress, n_done, words=None):
+        if not timers:  # a little later, while the next block runs
+            pid = next(iter(client.run(os.getpid).values()))
+            timers.append(threading.Timer(0.1, os.kill, (pid, signal.SIGKILL)))
+            timers[0].start()
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+        joblib.parallel_config(backend="dask"),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr("sklearn_dpmix._chains.progress.Progress.__call__", kill_one)
+        before = set(client.scheduler_info()["workers"])
+        fitted = mixture(n_draws=20_000).fit(RELEASE)
+        timers[0].join()
+        assert set(client.scheduler_info()["workers"]) != before
+    assert_same_fit(fitted, mixture(n_draws=20_000).fit(RELEASE))
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    ["auto", *(pytest.param(name, marks=pytest.mark.slow) for name in ("neal5", "slice", "conditional", "neal8"))],
+)
+def test_draws_do_not_depend_on_where_blocks_end(monkeypatch, sampler):
+    """Catches a sweep that does something at the start of a block (a refresh, a tuning step, a drawn weight).
+
+    With so many clusters that the state grows on the way.
+    """
+    params = {"sampler": sampler, "mixing": DirichletProcess(40.0)}
+    monkeypatch.setattr(chain_module, "BLOCK_SECONDS", 1e9)
+    reference = mixture(**params).fit(RELEASE)
+    assert reference.n_clusters_draws_.max() > 32
+    monkeypatch.setattr(chain_module, "BLOCK_SECONDS", 0.0)
+    assert_same_fit(mixture(**params).fit(RELEASE), reference)
+    warm = mixture(**params, n_draws=11).fit(RELEASE)
+    assert_same_fit(warm.set_params(n_draws=30, warm_start=True).fit(RELEASE), reference)
+
+
+@pytest.fixture
+def many_blocks(monkeypatch):
+    """Sweeps of ``"slice"`` and ``"conditional"`` in blocks of 16 records, as they are for 16384 and more."""
+    monkeypatch.setattr(_conditional, "BLOCKS_FROM", 1)
+    monkeypatch.setattr(_in_blocks, "BLOCK", 16)
+
+
+@pytest.mark.parametrize("sampler", ["conditional", pytest.param("slice", marks=pytest.mark.slow)])
+def test_draws_do_not_depend_on_the_threads_of_a_sweep(many_blocks, monkeypatch, sampler):
+    """Catches blocks that share a generator or scratch, and a sum in the order in which threads end.
+
+    With so many clusters that the state grows on the way, and draws that go on after a stop.
+    """
+    params = {"sampler": sampler, "mixing": DirichletProcess(40.0)}
+    fits = []
+    for n_threads, n_jobs in [(1, None), (2, None), (7, 2)]:
+        monkeypatch.setattr(_threads, "config", SimpleNamespace(NUMBA_NUM_THREADS=n_threads))
+        fits.append(mixture(**params, n_jobs=n_jobs).fit(RELEASE))
+    assert fits[0].n_clusters_draws_.max() > 32
+    warm = mixture(**params, n_draws=11).fit(RELEASE)
+    fits.append(warm.set_params(n_draws=30, warm_start=True).fit(RELEASE))
+    for fit in fits[1:]:
+        assert_same_fit(fit, fits[0])
+
+
+@pytest.mark.parametrize("make", [int, np.random.default_rng, np.random.RandomState])
+def test_random_state_of_any_kind_reproduces(make):
+    """Catches a seed that is not used, or used for one of the chains only."""
+    one, other = (mixture(random_state=make(7)).fit(RELEASE) for _ in range(2))
+    assert_same_fit(one, other)
+    assert not np.array_equal(one.n_clusters_draws_, mixture(random_state=make(8)).fit(RELEASE).n_clusters_draws_)
+    assert not np.array_equal(one.n_clusters_draws_[0], one.n_clusters_draws_[1])
+
+
+def test_generator_moves_on_and_no_seed_is_fresh():
+    """Catches two fits with one generator that give the same draws, and a None that is a fixed seed."""
+    generator = np.random.default_rng(0)
+    one, other = (mixture(random_state=generator).fit(RELEASE) for _ in range(2))
+    assert not np.array_equal(one.n_clusters_draws_, other.n_clusters_draws_)
+    one, other = (mixture(random_state=None).fit(RELEASE) for _ in range(2))
+    assert not np.array_equal(one.n_clusters_draws_, other.n_clusters_draws_)
+
+
+def test_fit_leaves_numpys_global_generator_alone():
+    """Catches a sampler that draws from, or seeds, the global generator."""
+    before = np.random.mtrand._rand.__getstate__()["state"]
+    mixture().fit(RELEASE)
+    np.testing.assert_equal(np.random.mtrand._rand.__getstate__()["state"], before)
+
+
+@pytest.mark.parametrize(("n_warmup", "n_draws", "thin"), [(20, 10, 3), (0, 50, 1), (7, 1, 43)])
+def test_n_draws_thin_and_n_iter_count_sweeps(n_warmup, n_draws, thin):
+    """Catches thinning that keeps n_draws/thin draws, and a warm-up that is counted in thinned sweeps."""
+    fitted = mixture(n_warmup=n_warmup, n_draws=n_draws, thin=thin).fit(RELEASE)
+    assert fitted.n_iter_ == 50
+    assert fitted.n_clusters_draws_.shape == (2, n_draws)
+    assert fitted.weights_draws_.shape[:2] == (2, n_draws)
+    assert {chain.state.ints[N_SWEEPS] for chain in fitted._run_.chains} == {50}
+
+
+# --- warm start ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("thin", [1, 3])
+def test_warm_start_is_one_longer_run(thin):
+    """Catches a warm start that starts a new chain, drops the earlier draws or warms up again."""
+    warm = mixture(n_draws=10, thin=thin, warm_start=True).fit(RELEASE)
+    for n_draws in (17, 17, 40):
+        warm.set_params(n_draws=n_draws, n_jobs=2).fit(RELEASE)
+        assert warm.n_clusters_draws_.shape == (2, n_draws)
+    assert_same_fit(warm, mixture(n_draws=40, thin=thin).fit(RELEASE))
+
+
+def test_warm_start_on_a_pickled_copy():
+    """Catches state that lives outside the estimator."""
+    warm = pickle.loads(pickle.dumps(mixture(n_draws=10).fit(RELEASE)))
+    assert_same_fit(warm.set_params(n_draws=30, warm_start=True).fit(RELEASE), mixture(n_draws=30).fit(RELEASE))
+
+
+@pytest.mark.parametrize(
+    ("change", "named", "not_named"),
+    [
+        ({"mechanism__epsilon": 3.0}, "mechanism__epsilon", "mechanism,"),
+        ({"mechanism": None}, "mechanism changed", "mechanism__epsilon"),
+        ({"mixing": DirichletProcess(2.0)}, "mixing", "mixing__"),
+        ({"n_warmup": 21, "thin": 2}, "n_warmup, thin", "n_draws"),
+        ({"n_chains": 3}, "n_chains", "n_draws"),
+        ({"random_state": 1}, "random_state", "n_draws"),
+        ({"n_draws": 29}, "n_draws=29", "n_chains"),
+    ],
+)
+def test_warm_start_names_what_changed_and_keeps_the_fit(change, named, not_named):
+    """Catches a warm start that goes on under another model, and one that loses the last fit when it refuses."""
+    warm = mixture(mechanism=clone(MECHANISM), warm_start=True).fit(RELEASE)
+    warm.set_params(**change)
+    before = dict(vars(warm))
+    with pytest.raises(ValueError, match="warm_start") as error:
+        warm.fit(RELEASE)
+    assert named in str(error.value)
+    assert not_named not in str(error.value)
+    assert vars(warm) == before
+
+
+def test_warm_start_notices_other_data():
+    """Catches chains that go on with records of another release."""
+    warm = mixture(warm_start=True).fit(RELEASE)
+    other = RELEASE.copy()
+    other[0] += 1e-9
+    with pytest.raises(ValueError, match="the data changed"):
+        warm.fit(other)
+    assert_same_fit(warm.fit(RELEASE.tolist()), mixture().fit(RELEASE))
+
+
+def test_cold_start_forgets_the_last_fit():
+    """Catches attributes of an earlier fit with other parts that stay behind."""
+    fitted = mixture(mixing=DirichletProcess(None, prior=(1.0, 1.0))).fit(RELEASE)
+    assert fitted.concentration_draws_.shape == (2, 30)
+    fitted.set_params(mixing=None, n_draws=5).fit(RELEASE)
+    assert not hasattr(fitted, "concentration_draws_")
+    assert "concentration" not in fitted.r_hat_
+    assert fitted.n_clusters_draws_.shape == (2, 5)
+
+
+# --- interruption ----------------------------------------------------------------------------------------------------
+
+
+class Interrupt:
+    """A progress callback that raises KeyboardInterrupt at a number of sweeps."""
+
+    def __init__(self, at):
+        self.at = at
+
+    def __call__(self, n_done):
+        if n_done >= self.at:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def interrupt_at(monkeypatch):
+    """Make the next fit stop after some sweeps; single sweeps are blocks."""
+    from sklearn_dpmix._chains import progress
+
+    def arm(at):
+        monkeypatch.setattr(chain_module, "BLOCK_SECONDS", 0.0)
+        monkeypatch.setattr(progress.Progress, "__call__", lambda self, n_done: Interrupt(at)(n_done))
+        return monkeypatch.undo
+
+    return arm
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_interrupt_keeps_what_was_drawn_and_warm_start_goes_on(interrupt_at, n_jobs):
+    """Catches draws lost on Ctrl-C, chains of unequal length, and a resumed run that is not the uninterrupted one."""
+    disarm = interrupt_at(33)
+    with pytest.warns(RuntimeWarning, match="interrupted: kept 13 of n_draws=30 draws") as caught:
+        partial = mixture(n_jobs=n_jobs).fit(RELEASE)
+    disarm()
+    assert caught[0].filename == __file__
+    assert partial.n_iter_ == 33
+    assert partial.n_clusters_draws_.shape == (2, 13)
+    assert_same_fit(partial, mixture(n_draws=13).fit(RELEASE))
+    assert_same_fit(partial.set_params(warm_start=True).fit(RELEASE), mixture().fit(RELEASE))
+
+
+def test_interrupt_in_the_warm_up_raises_and_keeps_the_last_fit(interrupt_at):
+    """Catches a fitted estimator with no draws."""
+    fitted = mixture().fit(RELEASE)
+    before = dict(vars(fitted))
+    interrupt_at(20)
+    with pytest.raises(KeyboardInterrupt, match="warm-up"):
+        fitted.fit(RELEASE)
+    assert vars(fitted) == before
+    with pytest.raises(KeyboardInterrupt):
+        (unfitted := mixture()).fit(RELEASE)
+    with pytest.raises(NotFittedError):
+        unfitted.predict(RELEASE)
+
+
+class Count(NamedTuple):
+    """A chain's state that counts its sweeps."""
+
+    value: np.ndarray
+
+
+class Counting:
+    """A step whose draws are the sweeps' numbers, and which is interrupted at a call."""
+
+    def __init__(self, at):
+        self.calls, self.at = 0, at
+
+    def __call__(self, state, rng, n_sweeps):
+        self.calls += 1
+        if self.calls == self.at:
+            raise KeyboardInterrupt
+        start = int(state.value)
+        state.value[...] += n_sweeps
+        return state, [*range(start, start + n_sweeps)]
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4, 5, 12, 15, 1000])
+def test_interrupt_anywhere_leaves_whole_blocks(at):
+    """Catches a block whose chains moved on but whose draws were not kept (or the reverse)."""
+    chains = start_chains(np.random.SeedSequence(0), 3, lambda rng: Count(np.zeros(())))
+    ended, blocks, n_done = run_chains(chains, Counting(at), 500)
+    assert n_done == (500 if at == 1000 else n_done) < 501
+    for chain, kept in zip(ended, blocks, strict=True):
+        assert chain.state.value == n_done
+        assert [number for block in kept for number in block] == [*range(n_done)]
+    assert chains[0].state.value == 0
+
+
+SCRIPT = """
+    import os, signal, sys, threading, warnings
+    import joblib, numpy as np
+    from sklearn_dpmix import PrivateDPMixture
+    from sklearn_dpmix._chains import chain as chain_module
+    from sklearn_dpmix.datasets import make_three_normals
+    from sklearn_dpmix._chains.progress import Progress
+    from sklearn_dpmix.mechanisms import LaplaceMechanism
+
+    mechanism = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))
+    Z = mechanism.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with SIGINT ignored
+    chain_module.BLOCK_SECONDS = 0.02
+    timer = threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), signal.SIGINT))
+    Progress.__call__ = lambda self, n_done: timer.ident or timer.start()  # from the first block on
+    model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=0, n_draws=10_000_000, random_state=0, n_jobs=2)
+    with joblib.parallel_config(backend=sys.argv[1]), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(Z)
+    assert any("interrupted: kept" in str(w.message) for w in caught), [str(w.message) for w in caught]
+    n_kept = model.n_clusters_draws_.shape[1]
+    assert model.n_clusters_draws_.shape[0] == 2 and model.n_iter_ == n_kept, model.n_clusters_draws_.shape
+    model.set_params(n_draws=n_kept + 50, warm_start=True).fit(Z)
+    longer = PrivateDPMixture(mechanism, n_chains=2, n_warmup=0, n_draws=n_kept + 50, random_state=0).fit(Z)
+    np.testing.assert_array_equal(model.n_clusters_draws_, longer.n_clusters_draws_)
+    np.testing.assert_array_equal(model.weights_draws_, longer.weights_draws_)
+    print("resumed after", n_kept)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backend", "seconds"), [("threading", 0.5), ("loky", 0.77)])
+def test_sigint_keeps_what_was_drawn(backend, seconds):
+    """Catches a real Ctrl-C that kills the run, tears a block, or leaves worker threads that hang the process."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT), backend, str(seconds)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "resumed after" in done.stdout
+
+
+# --- copies ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("duplicate", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy, copy.copy])
+def test_copies_predict_the_same(duplicate):
+    """Catches fitted state (a compiled value, a lambda, a lock) that does not survive a copy."""
+    fitted = mixture().fit(RELEASE)
+    assert_same_fit(duplicate(fitted), fitted)
+
+
+def test_set_params_does_not_change_what_was_fitted():
+    """Catches predictions that read a parameter, and not the part that was in force when the estimator was fitted."""
+    fitted = mixture(mechanism=clone(MECHANISM), mixing=DirichletProcess()).fit(RELEASE)
+    before = fitted.score_samples(RELEASE), fitted.score_release(RELEASE), fitted.predict(RELEASE)
+    fitted.set_params(mechanism__epsilon=0.1, mixing__concentration=9.0)
+    fitted.set_params(kernel="convolved_normal", sampler="neal2")
+    for left, right in zip(
+        before, (fitted.score_samples(RELEASE), fitted.score_release(RELEASE), fitted.predict(RELEASE))
+    ):
+        np.testing.assert_array_equal(left, right)
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+
+def test_verbose_shows_a_bar_on_stderr(capsys):
+    """Catches a bar that counts blocks in place of sweeps, or that writes to stdout."""
+    mixture(verbose=1).fit(RELEASE)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "PrivateDPMixture" in captured.err
+    assert "50/50" in captured.err
+    mixture().fit(RELEASE)
+    assert capsys.readouterr().err == ""
+
+
+class Recorder:
+    """A scikit-learn callback that counts what it is called for."""
+
+    max_propagation_depth = None
+
+    def __init__(self):
+        self.begun, self.ended, self.open = [], [], 0
+
+    def setup(self, estimator, context):
+        self.open += 1
+
+    def on_fit_task_begin(self, estimator, context):
+        self.begun.append((context.task_name, context.max_subtasks))
+
+    def on_fit_task_end(self, estimator, context):
+        self.ended.append((context.task_name, context.max_subtasks))
+
+    def teardown(self, estimator, context):
+        self.open -= 1
+
+
+def test_callbacks_follow_the_sweeps():
+    """Catches a callback that is not set up or torn down, and ticks that do not add up to the announced number."""
+    pytest.importorskip("sklearn.callback")
+    recorder = Recorder()
+    mixture().set_callbacks(recorder).fit(RELEASE)
+    assert recorder.open == 0
+    assert sorted(recorder.begun) == sorted(recorder.ended)
+    assert recorder.begun[0] == ("fit", 50)
+    assert recorder.begun.count(("sweeps", 0)) == 50
+    recorder = Recorder()
+    with pytest.raises(ValueError, match="NaN"):
+        mixture().set_callbacks(recorder).fit([[np.nan]])
+    assert recorder.open == 0
+
+
+def test_interrupt_from_a_callback_keeps_the_draws(monkeypatch):
+    """Catches a callback whose KeyboardInterrupt is taken for an error of the fit."""
+    pytest.importorskip("sklearn.callback")
+    monkeypatch.setattr(chain_module, "BLOCK_SECONDS", 0.0)
+
+    class Stop(Recorder):
+        def on_fit_task_end(self, estimator, context):
+            super().on_fit_task_end(estimator, context)
+            if len(self.ended) == 40:
+                raise KeyboardInterrupt
+
+    with pytest.warns(RuntimeWarning, match="interrupted: kept 20"):
+        partial = mixture().set_callbacks(stop := Stop()).fit(RELEASE)
+    assert stop.open == 0
+    assert_same_fit(partial, mixture(n_draws=20).fit(RELEASE))
+
+
+def test_progress_bar_of_scikit_learn(capsys):
+    """Catches a task tree that scikit-learn's own callback does not understand."""
+    callback = pytest.importorskip("sklearn.callback")
+    pytest.importorskip("rich")
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+
+    mixture().set_callbacks(callback.ProgressBar()).fit(RELEASE)
+    assert "PrivateDPMixture - fit" in capsys.readouterr().out
+    pipeline = make_pipeline(mixture()).set_callbacks(callback.ProgressBar(max_propagation_depth=None))
+    assert "PrivateDPMixture - fit" in (pipeline.fit(RELEASE), capsys.readouterr().out)[1]
+    search = GridSearchCV(
+        mixture(mixing=DirichletProcess()),
+        {"mixing__concentration": [0.5, 2.0]},
+        scoring=lambda model, Z, y=None: model.score_release(Z),
+        cv=2,
+    )
+    search.set_callbacks(callback.ProgressBar(max_propagation_depth=None)).fit(RELEASE)
+    assert "GridSearchCV - fit" in capsys.readouterr().out
+
+
+def test_draws_stay_when_warnings_are_errors(interrupt_at):
+    """Catches draws that are thrown away because a warning about them was turned into an error."""
+    interrupt_at(33)
+    model = mixture()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="interrupted"):
+            model.fit(RELEASE)
+    assert model.n_clusters_draws_.shape == (2, 13)

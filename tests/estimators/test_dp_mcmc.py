@@ -1,0 +1,638 @@
+"""Estimators that release posterior draws under a budget: plans, what they keep, posteriors, bad input."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from statistical import assert_mean_close
+
+from sklearn_dpmix import DPBarkerMCMC, DPHamiltonianMC, DPLogisticRegressionMCMC, DPPenaltyMCMC
+from sklearn_dpmix.estimators.private._noise_source import SecureNoise, SimulatedNoise, SystemNoise
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.models import Banana, GaussianMean, LogisticLikelihood
+from sklearn_dpmix.privacy import BudgetExceededError, GaussianReleases, PrivacyLedger, epsilon_of, gaussian_mu
+from sklearn_dpmix.samplers import PrivateNewton
+
+pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+
+BUDGET = GaussianMechanism(epsilon=4.0, delta=1e-6)
+MEAN = GaussianMean(n_features=2, data_norm=3.0)
+X = np.random.default_rng(0).normal([0.5, -0.3], 1.0, (2000, 2))
+
+PENALTY = DPPenaltyMCMC(BUDGET, model=MEAN, n_iter=40, n_chains=2)
+HAMILTONIAN = DPHamiltonianMC(BUDGET, model=MEAN, n_iter=12, n_leapfrog=2, n_chains=2)
+BARKER = DPBarkerMCMC(BUDGET, model=MEAN, batch_size=200, temperature=0.05, n_iter=20, n_chains=2)
+EVERY = pytest.mark.parametrize("estimator", [PENALTY, HAMILTONIAN, BARKER], ids=lambda e: type(e).__name__)
+
+
+# ---------------------------------------------------------------- the budget
+
+
+def test_iterations_of_the_thesis():
+    """ε = 4, δ = 1e-6, n = 100,000, τ = 0.17: the tight accountant allows 2028 tests over all chains."""
+    estimator = DPPenaltyMCMC(BUDGET, model=Banana(), clip_bound=0.15, noise_multiplier=0.17 * 100_000**0.5)
+    plan = estimator._plan(estimator._check_privacy(), 100_000)
+    assert plan.n_iter == 2028 // 4
+    assert epsilon_of(plan.releases, 1e-6) <= 4.0 < epsilon_of([GaussianReleases(plan.multiplier, 2029)], 1e-6)
+    one = clone(estimator).set_params(n_chains=1)
+    assert one._plan(one._check_privacy(), 100_000).n_iter == 2028
+
+
+@pytest.mark.parametrize("n_chains", [1, 3])
+@pytest.mark.parametrize("reuse", [True, False])
+def test_hamiltonian_pays_for_every_gradient(reuse, n_chains):
+    """k ratios, and kL + 1 gradients a chain or k(L + 1); counted where they are made."""
+    estimator = clone(HAMILTONIAN).set_params(reuse_gradients=reuse, n_chains=n_chains, simulate=True, n_leapfrog=3)
+    counts = {}
+
+    class Counting(SimulatedNoise):
+        def release(self, values, sensitivity, multiplier):
+            counts[len(values), multiplier] = counts.get((len(values), multiplier), 0) + 1
+            return super().release(values, sensitivity, multiplier)
+
+    estimator._sources = lambda n: [Counting(np.random.default_rng(i)) for i in range(n)]
+    with pytest.warns(UserWarning, match="NOT private"):
+        estimator.fit(X)
+    k = estimator.n_iter_ * n_chains
+    ratios = counts[1, estimator.noise_multiplier_]
+    gradients = counts[2, estimator.gradient_noise_multiplier_]
+    assert (ratios, gradients) == (k, 3 * k + n_chains if reuse else 4 * k)
+    mu = ratios / (2 * estimator.noise_multiplier_**2) + gradients / (2 * estimator.gradient_noise_multiplier_**2)
+    np.testing.assert_allclose(mu, gaussian_mu(4.0, 1e-6), rtol=1e-7)
+
+
+def test_all_of_the_budget_is_spent_and_no_more():
+    """Whatever is bought with it: iterations, a start, a clipped fraction."""
+    estimator = clone(PENALTY).set_params(
+        clip_bound=2.0, preconditioner=PrivateNewton(n_steps=2, share=0.2), clipped_fraction_share=0.05
+    )
+    estimator.fit(X)
+    assert 4.0 - 1e-6 < estimator.privacy_spent_.epsilon <= 4.0
+    assert estimator.privacy_spent_.delta == 1e-6 and estimator.privacy_spent_.neighbours == "replace one record"
+    plan = estimator._plan(estimator._check_privacy(), len(X))
+    assert [one.n_releases for one in plan.releases] == [2, 1, 40]
+    np.testing.assert_allclose(plan.releases[0].mu / gaussian_mu(4.0, 1e-6), 0.2)
+    with_rho = clone(PENALTY).set_params(mechanism=GaussianMechanism(rho=0.3)).fit(X)
+    np.testing.assert_allclose(with_rho.privacy_spent_.rho, 0.3, rtol=1e-7)
+
+
+def test_a_ledger_refuses_what_several_fits_would_overspend():
+    """Two fits of ε = 4 do not go into 5 (into 6 they do); the second leaves the data alone, and a clone shares it."""
+    ledger = PrivacyLedger(5.0, 1e-6)
+    first = clone(PENALTY).set_params(ledger=ledger).fit(X)
+    second = clone(first)
+    assert second.ledger is ledger
+    with pytest.raises(ValueError, match="budget"):
+        second.fit(X)
+    assert not hasattr(second, "theta_draws_") and ledger.spent.epsilon <= 4.0
+    with pytest.warns(UserWarning, match="NOT private"):  # a simulation spends nothing
+        clone(first).set_params(simulate=True, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="budget"):  # before the data are looked at
+        clone(first).set_params(n_iter=10).fit([[np.nan, 1.0]])
+    assert len(ledger.entries) == 1
+    empty = PrivacyLedger(5.0, 1e-6)
+    with pytest.raises(ValueError, match="finite numbers"):
+        clone(first).set_params(n_iter=10, ledger=empty).fit([[np.nan, 1.0]])
+    assert empty.entries == ()
+    with pytest.raises(ValueError, match="budget"):  # the classifier clones its sampler, and the ledger is the same
+        DPLogisticRegressionMCMC(BUDGET, data_norm=1.0, sampler=first).fit(X, X[:, 0] > 0)
+
+
+def test_batches_are_cheaper_than_all_records():
+    """The same noise multiplier buys more iterations on batches, by the Rényi accountant."""
+    noise = 20.0
+    full = clone(PENALTY).set_params(n_iter=None, noise_multiplier=noise, n_chains=1)
+    batch = clone(full).set_params(batch_size=50, temperature=0.05)
+    plans = [e._plan(e._check_privacy(), 2000) for e in (full, batch)]
+    assert plans[1].n_iter > 20 * plans[0].n_iter
+    assert epsilon_of(plans[1].releases, 1e-6) <= 4.0
+
+
+# ---------------------------------------------------------------- nothing leaks
+
+
+def holds(value, seen):
+    """Objects that a value refers to, itself included, wherever they are."""
+    if id(value) in seen:
+        return
+    seen[id(value)] = value
+    if isinstance(value, dict):
+        parts = [*value.keys(), *value.values()]
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        parts = list(value)
+    elif isinstance(value, np.ndarray):
+        parts = [value.base] if value.base is not None else []
+    else:
+        parts = list(getattr(value, "__dict__", {}).values())
+    for part in parts:
+        holds(part, seen)
+
+
+def leaks(estimator, data):
+    """What of a fitted estimator should not be there: records of the data, generators."""
+    found, objects = [], {}
+    holds(estimator, objects)
+    forbidden = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, np.random.SeedSequence)
+    found += [type(one).__name__ for one in objects.values() if isinstance(one, (*forbidden, SystemNoise))]
+    stored = pickle.dumps(estimator)
+    found += [f"record value {value}" for value in np.unique(data) if np.float64(value).tobytes() in stored]
+    return found
+
+
+@EVERY
+@pytest.mark.parametrize("bought", [{}, {"preconditioner": PrivateNewton(n_steps=1)}], ids=["plain", "start"])
+def test_a_fitted_estimator_holds_no_record_and_no_generator(estimator, bought):
+    """Every attribute, wherever it hides, and every byte of the pickle; two that leak are found out."""
+    fitted = clone(estimator).set_params(**bought).fit(X)
+    assert leaks(fitted, X) == []
+    assert not hasattr(fitted, "clipped_fraction_")
+    assert fitted.is_private_
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.theta_draws_, fitted.theta_draws_)
+    fitted.hidden_ = {"a": [X[5:6].copy()]}
+    assert len(leaks(fitted, X)) == 2
+    fitted.hidden_ = (np.random.default_rng(0),)
+    assert "Generator" in leaks(fitted, X)
+
+
+@EVERY
+def test_noise_comes_from_the_operating_system(estimator, monkeypatch):
+    """Two fits differ, a seed is refused, NumPy's global state plays no part, and no source can be drawn twice."""
+    assert all(type(source) is SystemNoise for source in estimator._sources(3))
+    np.random.seed(0)  # noqa: NPY002
+    roomy = clone(estimator).set_params(n_iter=100, mechanism=GaussianMechanism(epsilon=40.0, delta=1e-6))
+    first = clone(roomy).fit(X).theta_draws_
+    np.random.seed(0)  # noqa: NPY002
+    assert not np.array_equal(first, clone(roomy).fit(X).theta_draws_)
+    with pytest.raises(ValueError, match="random_state could take it off"):
+        clone(estimator).set_params(random_state=0).fit(X)
+    source = SystemNoise()
+    source.random(3)
+    again = pickle.loads(pickle.dumps(source))
+    assert len(again._ahead) == 0
+
+
+def test_system_noise_is_uniform_and_normal():
+    """Its law, over blocks, by Kolmogorov–Smirnov at 1e-6."""
+    from scipy import stats
+
+    source = SystemNoise()
+    u = np.concatenate([source.random(k) for k in [1, 7, 2000, 5000, 3] * 10])
+    assert stats.kstest(u, "uniform").pvalue > 1e-6 and np.all((u > 0) & (u < 1))
+    z = source.release(np.zeros(50_000), 2.0, 3.0)
+    assert stats.kstest(z / 6.0, "norm").pvalue > 1e-6
+
+
+def test_system_noise_has_the_tails_of_the_normal_law(monkeypatch):
+    """From chosen bits: as far as 36 standard deviations, both ways, in steps that stay small on the scale of a tail.
+
+    Catches one uniform of 52 bits inverted, which ends at 8.2 in steps of log 3 of the tail's probability: less than a
+    ``delta`` of 1e-17 needs.
+    """
+    from scipy.special import log_ndtr
+
+    from sklearn_dpmix.estimators.private import _noise_source
+
+    def drawn(sign, *words):
+        """The number that is made of a row of words, the first of the magnitude; the sign's word is its own."""
+        rows = [np.array([words[0], sign], dtype=np.uint64), *(np.array([w], dtype=np.uint64) for w in words[1:])]
+        monkeypatch.setattr(_noise_source, "AHEAD", 0)
+        monkeypatch.setattr(_noise_source.os, "urandom", lambda size: rows.pop(0).tobytes())
+        z = _noise_source.SystemNoise().standard_normal(1)[0]
+        assert not rows
+        return z
+
+    few, many = 2**20, 2**63
+    for depth in range(14):  # u = (0, ..., 0, word) in base 2^64
+        for word in (2**12, 2**40, 3 * 2**61):  # the middle of the word's cell
+            z = drawn(few, *[0] * depth, word)
+            log_tail = np.log(word + 0.5) - 64.0 * (depth + 1.0) * np.log(2.0) - np.log(2.0)
+            np.testing.assert_allclose(log_ndtr(z), log_tail, rtol=1e-12)
+            assert drawn(many, *[0] * depth, word) == -z
+    np.testing.assert_allclose(log_ndtr(drawn(few, 1, 2**63)), np.log(1.5 * 2.0**-65), rtol=1e-12)
+    assert drawn(few, *[0] * 15) < -36.0  # and no further
+    assert 0.0 <= drawn(many, 2**64 - 1) < 1e-15
+
+
+@pytest.mark.parametrize("estimator", [PENALTY, BARKER, HAMILTONIAN], ids=lambda e: type(e).__name__)
+def test_a_delta_below_what_noise_can_hold_is_refused(estimator):
+    with pytest.raises(ValueError, match=r"delta of the mechanism of DP.* must be at least 1e-250, got delta=1e-300"):
+        clone(estimator).set_params(mechanism=GaussianMechanism(epsilon=1.0, delta=1e-300)).fit(X)
+    with pytest.raises(ValueError, match=r"the budget of DP.* is too small for anything: epsilon=1e-200, delta=1e-200"):
+        clone(estimator).set_params(mechanism=GaussianMechanism(epsilon=1e-200, delta=1e-200)).fit(X)
+
+
+@pytest.mark.parametrize("estimator", [PENALTY, HAMILTONIAN], ids=lambda e: type(e).__name__)
+def test_opendp_noise(estimator, monkeypatch):
+    """``secure=True`` sends each release through OpenDP, at the scale that was planned."""
+    pytest.importorskip("opendp")
+    source = clone(estimator).set_params(secure=True)._sources(1)[0]
+    assert type(source) is SecureNoise
+    z = source.release(np.full(4000, 10.0), 2.0, 3.0)
+    assert abs(z.std() / 6.0 - 1.0) < 5.0 / np.sqrt(8000.0) and abs(z.mean() - 10.0) < 5.0 * 6.0 / np.sqrt(4000.0)
+    from sklearn_dpmix.estimators.private import _noise_source
+
+    asked, measurement = [], _noise_source.measurement
+    monkeypatch.setattr(_noise_source, "measurement", lambda *a: asked.append(a) or measurement(*a))
+    fitted = clone(estimator).set_params(secure=True).fit(X)
+    assert {noise for noise, _ in asked} == {"gaussian"} and len(asked) >= 2 * fitted.n_iter_
+    assert fitted.noise_multiplier_ in {multiplier for _, multiplier in asked}
+
+
+@EVERY
+def test_a_simulation_is_loud_and_marked(estimator):
+    """It repeats itself, warns, and says that it is not private."""
+    simulated = clone(estimator).set_params(simulate=True, random_state=3)
+    with pytest.warns(UserWarning, match="NOT private"):
+        first = clone(simulated).fit(X)
+    with pytest.warns(UserWarning, match="NOT private"):
+        second = clone(simulated).fit(X)
+    np.testing.assert_array_equal(first.theta_draws_, second.theta_draws_)
+    assert not first.is_private_
+
+
+def test_the_clipped_fraction_is_shown_only_where_it_may_be():
+    """Released with noise and paid for, or of data that are not confidential; otherwise absent."""
+    clipping = clone(PENALTY).set_params(clip_bound=0.5, proposal_scale=0.05)
+    assert not hasattr(clone(clipping).fit(X), "clipped_fraction_")
+    public = clone(clipping).set_params(mechanism=None, n_iter=2000, random_state=0).fit(X)
+    paid = clone(clipping).set_params(clipped_fraction_share=0.1, n_iter=2000).fit(X)
+    assert 0.05 < public.clipped_fraction_ < 1.0
+    assert abs(paid.clipped_fraction_ - public.clipped_fraction_) < 0.15
+    assert not hasattr(clone(PENALTY).set_params(mechanism=None, n_iter=20).fit(X), "clipped_fraction_")
+
+
+def test_progress_and_warnings_tell_of_released_numbers_only(capsys):
+    """The bar counts iterations, and a warning about mixing names R-hat and ESS of the draws, and what would help."""
+    with pytest.warns(RuntimeWarning, match="R-hat.* under a budget: a preconditioner, records"):
+        clone(PENALTY).set_params(verbose=1).fit(X)
+    bar = capsys.readouterr().err
+    assert "iteration" in bar and "clip" not in bar
+
+
+# ---------------------------------------------------------------- posteriors
+
+
+def exact_moments(T=1.0):
+    precision = T * len(X) + 1.0 / MEAN.prior_sigma**2
+    mean = T * MEAN.clip_records(X).sum(axis=0) / precision
+    return np.concatenate([mean, mean**2 + 1.0 / precision])
+
+
+def moments(draws):
+    return np.concatenate([draws, draws**2], axis=2)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPPenaltyMCMC(model=MEAN, n_iter=40_000, preconditioner=PrivateNewton(), n_chains=2),
+        DPHamiltonianMC(model=MEAN, n_iter=8000, step_size=0.7, n_leapfrog=2, preconditioner=PrivateNewton()),
+        DPBarkerMCMC(model=MEAN, n_iter=60_000, batch_size=None, preconditioner=PrivateNewton(), n_chains=2),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_without_a_mechanism_each_is_its_parent(estimator):
+    """Metropolis, Hamiltonian Monte Carlo and Barker's test, against the posterior in closed form."""
+    fitted = clone(estimator).set_params(random_state=1).fit(X)
+    assert fitted.privacy_spent_ is None and not fitted.is_private_
+    assert_mean_close(moments(fitted.settled_draws()), exact_moments())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPPenaltyMCMC(model=MEAN, n_iter=80_000, preconditioner=PrivateNewton(), n_chains=2),
+        DPHamiltonianMC(model=MEAN, n_iter=16_000, step_size=0.4, n_leapfrog=3, preconditioner=PrivateNewton()),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_under_a_large_budget_the_posterior_is_exact(estimator):
+    """The whole fit with its noise: plan, start, geometry, chains."""
+    mechanism = GaussianMechanism(rho=400.0)
+    with pytest.warns(UserWarning, match="NOT private"):
+        fitted = clone(estimator).set_params(mechanism=mechanism, simulate=True, random_state=2).fit(X)
+    assert_mean_close(moments(fitted.settled_draws()), exact_moments(), min_ess=500)
+
+
+def test_a_users_model_in_plain_numpy():
+    """Fifteen lines: a Laplace location model with Lipschitz log density, in a fit that clips nothing."""
+
+    class Location:
+        n_params = 1
+
+        def log_density(self, X, theta):
+            return -np.abs(X[:, 0] - theta[0])
+
+        def log_prior(self, theta):
+            return -0.5 * theta[:, 0] ** 2
+
+        def log_ratio_range(self, theta, new):
+            return 2.0 * abs(new[0] - theta[0])
+
+    rng = np.random.default_rng(3)
+    data = rng.laplace(0.7, 1.0, (4000, 1))
+    estimator = DPPenaltyMCMC(BUDGET, model=Location(), n_iter=4000, n_chains=1, simulate=True, random_state=0)
+    with pytest.warns(UserWarning, match="NOT private"):
+        fitted = estimator.fit(data)
+    assert abs(fitted.settled_draws().mean() - 0.7) < 0.15
+    assert fitted.score_samples(data[:3]).shape == (3,)
+
+
+def test_logistic_regression_learns():
+    """Coefficients near those that made the data, probabilities that average over draws, labels of any name.
+
+    By chains; catches advice to take a preconditioner where there is one.  And by default, without a word on mixing.
+    """
+    newton = PrivateNewton(n_steps=3, share=0.9)
+    chains = DPPenaltyMCMC(n_iter=400, n_chains=100, burn_in=0.0, preconditioner=newton)
+    rng = np.random.default_rng(4)
+    features = rng.uniform(-1.0, 1.0, (20_000, 2))
+    labels = np.where(rng.random(20_000) < 1.0 / (1.0 + np.exp(-3.0 * features[:, 0] - 0.5)), "yes", "no")
+    for sampler in (chains, None):
+        model = DPLogisticRegressionMCMC(
+            BUDGET, sampler=sampler, data_norm=1.5, classes=("yes", "no"), simulate=True, random_state=0
+        )
+        with pytest.warns(UserWarning, match="NOT private") as caught:
+            model.fit(features, labels)
+        advice = any("under a budget: records of bounded length" in str(warning.message) for warning in caught)
+        assert advice == (sampler is not None) and (advice or len(caught) == 1)
+        assert list(model.classes_) == ["no", "yes"]
+        np.testing.assert_allclose(model.coef_[0], [3.0, 0.0], atol=0.35)
+        np.testing.assert_allclose(model.intercept_, [0.5], atol=0.25)
+        probabilities = model.predict_proba(features[:50])
+        np.testing.assert_allclose(probabilities[:, 1], model.predict_proba_draws(features[:50]).mean(axis=0))
+        lower, upper = model.predict_interval(features[:50], level=0.8)
+        assert np.all(lower < upper) and model.score(features, labels) > 0.75
+        assert model.privacy_spent_.epsilon <= 4.0 and leaks(model, features) == []
+
+
+def test_logistic_regression_summarises_its_own_draws():
+    """Catches a table of the sampler's θ in place of coefficients, burn-in in it, and intervals at another level."""
+    rng = np.random.default_rng(5)
+    features = rng.uniform(-1.0, 1.0, (300, 2))
+    labels = (rng.random(300) < 1.0 / (1.0 + np.exp(-2.0 * features[:, 0]))).astype(int)
+    sampler = DPPenaltyMCMC(n_iter=400, n_chains=2)
+    model = DPLogisticRegressionMCMC(sampler=sampler, random_state=0).fit(features, labels)
+    table = model.summary()
+    assert list(table.index) == ["coef[0]", "coef[1]", "intercept"] == list(model.r_hat_) == list(model.ess_)
+    np.testing.assert_allclose(table["mean"], [*model.coef_[0], *model.intercept_])
+    assert model.coef_draws_.shape == (2, 100, 2)
+    found = model.coef_interval(0.8)
+    np.testing.assert_allclose(found, np.quantile(model.coef_draws_.reshape(-1, 2), [0.1, 0.9], axis=0))
+    with pytest.raises(ValueError, match="level=80"):
+        model.coef_interval(80)
+
+
+def test_logistic_regression_counts_on_its_ledger():
+    """Catches a ledger that does not reach the sampler, and one of two that is not counted on."""
+    ledger = PrivacyLedger(5.0, 1e-6)
+    sampler = DPPenaltyMCMC(n_iter=50, n_chains=1)
+    model = DPLogisticRegressionMCMC(BUDGET, data_norm=1.0, sampler=sampler, ledger=ledger)
+    X, y = np.random.default_rng(6).uniform(-1.0, 1.0, (2000, 2)), np.arange(2000) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spent = model.fit(X, y).privacy_spent_.epsilon
+    assert ledger.spent.epsilon == pytest.approx(spent, rel=1e-3)
+    with pytest.raises(BudgetExceededError):  # before the data are looked at
+        model.fit(np.full((2000, 3), np.nan), y + 5)
+    assert model.n_features_in_ == model.predict(X).ndim + 1
+    pickle.dumps(model.set_params(ledger=None))
+    with pytest.raises(ValueError, match="nothing to count"):
+        DPLogisticRegressionMCMC(sampler=DPPenaltyMCMC(n_iter=50), ledger=ledger).fit(X, y)
+    model.set_params(ledger=ledger)
+    sampler.set_params(ledger=PrivacyLedger(5.0, 1e-6))
+    with pytest.raises(ValueError, match="two ledgers"):
+        model.fit(X, y)
+
+
+# ---------------------------------------------------------------- shapes, and bad input
+
+
+@EVERY
+def test_draws_have_the_contracts_shapes(estimator):
+    """(n_chains, n_iter // n_chains, n_params): nothing is dropped."""
+    fitted = clone(estimator).set_params(n_chains=3).fit(X)
+    assert fitted.theta_draws_.shape == (3, estimator.n_iter // 3, 2)
+    assert fitted.n_iter_ == estimator.n_iter // 3 and fitted.n_features_in_ == 2
+    assert 0.0 <= fitted.acceptance_rate_ <= 1.0
+    assert set(fitted.r_hat_) == {"theta[0]", "theta[1]"}
+    assert fitted.to_datatree()["posterior"]["theta"].shape[0] == 3
+
+
+class NeverRead:
+    """Data whose values nobody may look at."""
+
+    shape = (2000, 2)
+
+    def __len__(self):
+        return 2000
+
+    def __array__(self, *args, **kwargs):
+        raise AssertionError("the data were looked at")
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"mechanism": GaussianMechanism(epsilon=0.0, delta=1e-6)}, "epsilon .* must be one number positive"),
+        ({"mechanism": GaussianMechanism(epsilon=np.nan, delta=1e-6)}, "epsilon .* must be one number positive"),
+        ({"mechanism": GaussianMechanism(epsilon=1.0, delta=1.0)}, "delta .* between 0 and 1"),
+        ({"mechanism": GaussianMechanism(epsilon=1.0)}, "delta .* between 0 and 1"),
+        ({"mechanism": GaussianMechanism(scale=1.0)}, "it has no scale"),
+        ({"mechanism": GaussianMechanism(epsilon=1.0, delta=1e-6, bounds=(0, 1))}, "it has no bounds"),
+        ({"mechanism": LaplaceMechanism(epsilon=1.0)}, "must be GaussianMechanism"),
+        ({"n_iter": None}, "exactly one of n_iter .* and noise_multiplier"),
+        ({"noise_multiplier": 10.0}, "exactly one of n_iter .* and noise_multiplier"),
+        ({"n_iter": None, "noise_multiplier": 0.1}, "too small for one iteration"),
+        ({"n_iter": 1}, "n_iter is the total over chains"),
+        ({"model": GaussianMean(n_features=2)}, "needs clip_bound, or a model of bounded records"),
+        ({"model": None}, "needs a model"),
+        ({"model": object()}, "needs log_density of the model"),
+        ({"clip_bound": 0.0}, "'clip_bound' parameter"),
+        ({"clip_bound": -1.0}, "'clip_bound' parameter"),
+        ({"temperature": 2.0}, "'temperature' parameter"),
+        ({"init": [np.nan, 0.0]}, "init must be 2 finite numbers"),
+        ({"preconditioner": PrivateNewton(share=1.5)}, "share of PrivateNewton"),
+        ({"init": [0.0]}, "init must be 2 finite numbers"),
+        ({"init": [[0.0, 0.0]]}, "init must be 2 finite numbers"),
+        ({"batch_size": 2001}, "batch_size must be at most the number of records, 2000"),
+        ({"clipped_fraction_share": 0.1}, "needs clip_bound and no batch_size"),
+        (
+            {"preconditioner": PrivateNewton(), "model": LogisticLikelihood(1), "clip_bound": 1.0},
+            "information_range",
+        ),
+        ({"secure": True, "simulate": True}, "exclude each other"),
+        ({"ledger": 5.0}, "ledger of DPPenaltyMCMC must be a PrivacyLedger"),
+        ({"mechanism": None}, "ledger of DPPenaltyMCMC has nothing to count"),
+        ({"mechanism": None, "ledger": None, "n_iter": None}, "without a mechanism has no noise"),
+        ({"mechanism": None, "ledger": None, "batch_size": 2001}, "must be at most the number of records, 2000"),
+    ],
+)
+def test_bad_parameters_before_any_data(parameters, message):
+    """Each names what is wrong, and nothing has looked at a record or spent anything."""
+    ledger = PrivacyLedger(4.0, 1e-6)
+    estimator = clone(PENALTY).set_params(**{"ledger": ledger, **parameters})
+    with pytest.raises((ValueError, TypeError), match=message):
+        estimator.fit(NeverRead())
+    assert len(ledger.entries) == 0
+
+
+def test_hamiltonian_needs_gradients_and_their_bounds():
+    """A model without them is refused before any data, and so is a mass that is not positive."""
+
+    class NoGradient:
+        n_params = 2
+        log_density = log_prior = staticmethod(lambda *a: None)
+
+    for parameters, message in (
+        ({"model": NoGradient()}, "needs grad_log_density of the model"),
+        ({"model": GaussianMean(n_features=2), "clip_bound": 1.0}, "needs gradient_clip_bound"),
+        ({"mass": [1.0, -1.0]}, "mass must be 2 positive numbers"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            clone(HAMILTONIAN).set_params(**parameters).fit(NeverRead())
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (np.full((5, 2), np.nan), r"finite numbers.*shape \(5, 2\)"),
+        (np.zeros((5, 3)), "records of 2 numbers, but X has 3"),
+        (np.zeros(5), r"a table of finite numbers.*shape \(5,\)"),
+    ],
+    ids=["nan", "columns", "1d"],
+)
+def test_bad_data_spend_nothing(data, message):
+    """An error about the data comes before the ledger is charged."""
+    ledger = PrivacyLedger(4.0, 1e-6)
+    with pytest.raises(ValueError, match=message):
+        clone(PENALTY).set_params(ledger=ledger).fit(data)
+    assert len(ledger.entries) == 0
+
+
+def test_barker_clips_where_nothing_bounds_ratios():
+    """Under a mechanism, with a model of the package and with a user's own; the clipped fraction stays hidden."""
+
+    class Own:
+        n_params = 2
+
+        def log_density(self, X, theta):
+            return -0.5 * np.sum((X - theta) ** 2, axis=1)
+
+        def log_prior(self, theta):
+            return -0.5 * np.sum(theta**2, axis=1)
+
+    for model in (GaussianMean(n_features=2), Own()):
+        fitted = clone(BARKER).set_params(model=model).fit(X)
+        assert fitted.theta_draws_.shape == (2, 10, 2) and not hasattr(fitted, "clipped_fraction_")
+    public = DPBarkerMCMC(model=MEAN, n_iter=20_000, n_chains=2, random_state=0, preconditioner=PrivateNewton()).fit(X)
+    np.testing.assert_allclose(public.settled_draws().std(axis=(0, 1)) * len(X) ** 0.5, 1.0, atol=0.15)
+
+
+def test_the_classifier_checks_its_budget_before_the_data():
+    """An impossible budget is refused before anyone looks at a record or a label."""
+    for parameters, message in (
+        ({"mechanism": GaussianMechanism(epsilon=-1.0, delta=1e-6)}, "epsilon"),
+        ({"sampler": DPPenaltyMCMC(noise_multiplier=1e-3)}, "too small for one iteration"),
+    ):
+        model = DPLogisticRegressionMCMC(BUDGET, data_norm=1.0).set_params(**parameters)
+        with pytest.raises(ValueError, match=message):
+            model.fit(NeverRead(), NeverRead())
+
+
+def test_few_iterations_are_kept():
+    """One iteration is too few for R-hat, and is no reason to lose what was paid for."""
+    fitted = clone(PENALTY).set_params(n_iter=1, n_chains=1).fit(X)
+    assert fitted.theta_draws_.shape == (1, 1, 2) and np.isnan(fitted.r_hat_["theta[0]"])
+
+
+def test_y_may_not_be_left_out_of_a_score():
+    """Records with y are scored with y."""
+    model = LogisticLikelihood(n_features=2, data_norm=2.0)
+    fitted = DPPenaltyMCMC(model=model, n_iter=50, n_chains=1, random_state=0).fit(X, X[:, 0] > 0)
+    assert fitted.score_samples(X[:4], [0, 1, 1, 0]).shape == (4,)
+    with pytest.raises(ValueError, match="records of 3 numbers, but X has 2"):
+        fitted.score_samples(X[:4])
+
+
+def test_feature_names_are_kept():
+    """A data frame's names, by the samplers and by the classifier."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X[:200], columns=["a", "b"])
+    assert list(clone(PENALTY).fit(frame).feature_names_in_) == ["a", "b"]
+    model = DPLogisticRegressionMCMC(BUDGET, data_norm=1.0).fit(frame, (X[:200, 0] > 0.5).astype(int))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(frame)
+
+
+def test_bad_input_of_the_classifier():
+    """data_norm is required, labels are public, and what is not a sampler is refused."""
+    features, labels = X[:50], (X[:50, 0] > 0).astype(int)
+    with pytest.raises(ValueError, match="needs data_norm, a public number"):
+        DPLogisticRegressionMCMC(BUDGET).fit(features, labels)
+    with pytest.raises(ValueError, match=r"labels \[0, 1\] and no others"):
+        DPLogisticRegressionMCMC(BUDGET, data_norm=1.0).fit(features, labels + 1)
+    with pytest.raises(ValueError, match="'sampler' parameter"):
+        DPLogisticRegressionMCMC(BUDGET, data_norm=1.0, sampler="hmc").fit(features, labels)
+    with pytest.raises(ValueError, match="classes must be two labels"):
+        DPLogisticRegressionMCMC(BUDGET, data_norm=1.0, classes=(1, 1)).fit(features, labels)
+    with pytest.raises(NotFittedError):
+        DPLogisticRegressionMCMC(BUDGET).predict(features)
+
+
+def test_ctrl_c_keeps_the_draws(monkeypatch):
+    """The draws so far stay, the whole budget counts as spent, and a warning says both."""
+    from sklearn_dpmix.samplers.private._penalty import Penalty
+
+    step, count = Penalty.step, [0]
+
+    def interrupted(self, state, source):
+        count[0] += 1
+        if count[0] > 30:
+            raise KeyboardInterrupt
+        return step(self, state, source)
+
+    monkeypatch.setattr(Penalty, "step", interrupted)
+    with pytest.warns(RuntimeWarning, match="interrupted: kept .* the whole budget counts as spent"):
+        fitted = clone(PENALTY).set_params(n_chains=1).fit(X)
+    assert 0 < fitted.n_iter_ <= 30 and fitted.theta_draws_.shape[1] == fitted.n_iter_
+    assert fitted.privacy_spent_.epsilon > 3.999
+
+
+def test_a_likelihood_that_leaves_its_support_is_not_entered():
+    """log_prior of -inf or NaN means outside: such a proposal is rejected unseen."""
+
+    class Positive(GaussianMean):
+        def log_prior(self, theta):
+            with np.errstate(invalid="ignore"):
+                return np.where(np.all(theta > 0.45, axis=1), super().log_prior(theta), np.log(theta[:, 0] - 0.45) * 0)
+
+    fitted = DPPenaltyMCMC(
+        model=Positive(n_features=1, data_norm=3.0), n_iter=2000, init=[0.5], n_chains=1, random_state=0
+    ).fit(X[:, :1])
+    assert fitted.theta_draws_.min() > 0.45 and np.ptp(fitted.theta_draws_) > 0.0
+
+
+def test_a_record_without_observed_information_does_not_stop_a_fit():
+    """Catches a fit that ends in LinAlgError, or in NaN, because of one record."""
+
+    class Overflowing(LogisticLikelihood):
+        clip_records = staticmethod(lambda X: X)
+
+        def observed_information(self, X, theta):
+            return super().observed_information(np.where(X > 100.0, np.nan, X), theta)
+
+    X = np.random.default_rng(0).normal(size=(200, 1)).clip(-1, 1)
+    X[17] = 1e3
+    model = DPPenaltyMCMC(
+        BUDGET, model=Overflowing(1, data_norm=1.0), n_iter=10, n_chains=1, preconditioner=PrivateNewton(n_steps=2)
+    )
+    with np.errstate(all="ignore"):
+        model.fit(X, (X[:, 0] > 0).astype(float))
+    assert np.all(np.isfinite(model.theta_draws_)) and np.all(np.isfinite(model.covariance_root_))

@@ -1,0 +1,389 @@
+"""PrivateMCEM against likelihoods that are sums: the paper's Example 4, binomial counts, normal sums."""
+
+import warnings
+
+import numpy as np
+import pytest
+from curator_oracle import gaussian, laplace
+from scipy import integrate, optimize, stats
+from sklearn.base import clone
+from statistical import Disagreement
+
+from sklearn_dpmix import PrivateMCEM
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.models import BinomialCount, GammaPrior, NormalMoments, PoissonCount, StochasticSIR
+from sklearn_dpmix.samplers.simulation import _likelihood_ascent
+
+Z = stats.norm.isf(0.5e-6)
+
+
+def exact(log_pmf, log_noise, S, support, bounds):
+    """(maximum, observed information) of log Σ_s p(s | θ) q(S | s), by a bounded search and central differences."""
+    noise = log_noise(S - support)
+
+    def loss(theta):
+        return -np.logaddexp.reduce(log_pmf(support, theta) + noise)
+
+    at = optimize.minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-10}).x
+    step = 1e-3 * at
+    return at, (loss(at + step) - 2.0 * loss(at) + loss(at - step)) / step**2
+
+
+COUNTS = {
+    "example 4": (PoissonCount(), stats.poisson.logpmf, 37.4, 5.0, np.arange(400.0), (1.0, 200.0)),
+    "binomial": (
+        BinomialCount(30),
+        lambda s, p: stats.binom.logpmf(s, 30, p),
+        21.3,
+        3.0,
+        np.arange(31.0),
+        (0.01, 0.99),
+    ),
+}
+
+
+class Plain:
+    """A model that gives the likelihood and nothing else, so that maximum and derivatives are numeric."""
+
+    def __init__(self, model, theta_init):
+        self.model, self.theta_init = model, theta_init
+
+    def sample_statistic(self, rng, theta):
+        return self.model.sample_statistic(rng, theta)
+
+    def log_likelihood(self, statistics, theta):
+        return self.model.log_likelihood(statistics, theta)
+
+
+def judge(found, expected, error):
+    if not abs(found - expected) <= Z * error:
+        raise Disagreement(f"{found:.6g}, expected {expected:.6g} ± {error:.2g}")
+
+
+def check(name, **params):
+    """The maximum within its Monte Carlo error; the information of ten runs within theirs."""
+    model, log_pmf, S, scale, support, bounds = COUNTS[name]
+    maximum, information = exact(log_pmf, laplace(scale), S, support, bounds)
+    fits = [
+        PrivateMCEM(LaplaceMechanism(scale=scale), model=model, random_state=seed, **params).fit([S])
+        for seed in range(10)
+    ]
+    theta = np.array([fit.theta_[0] for fit in fits])
+    judge(theta.mean(), maximum, np.mean([fit.monte_carlo_error_[0] for fit in fits]) / 10**0.5)
+    # the Newton step leaves a bias of second order in tol
+    assert theta.std(ddof=1) < 2.5 * np.mean([fit.monte_carlo_error_[0] for fit in fits])
+    found = np.array([fit.information_[0, 0] for fit in fits])
+    judge(found.mean(), information, found.std(ddof=1) / 10**0.5 * 1.5)
+    return fits[0]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts(name):
+    """Catches weights by another noise, an information without its third term, a maximum of another sum."""
+    fit = check(name)
+    assert fit.converged_ and np.allclose(fit.standard_error_, fit.information_[0, 0] ** -0.5)
+
+
+def test_example_4_as_printed():
+    fit = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), tol=1e-3, random_state=0).fit([37.4])
+    maximum, information = exact(stats.poisson.logpmf, laplace(5.0), 37.4, np.arange(400.0), (1.0, 200.0))
+    assert (round(maximum, 3), float(f"{information:.3e}")) == (37.237, 1.582e-2)  # the paper's
+    judge(fit.theta_[0], 37.237, fit.monte_carlo_error_[0] + 5e-4 / Z)
+    assert abs(fit.information_[0, 0] / 1.582e-2 - 1.0) < 2e-3
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_numeric_steps_are_the_closed_ones(name):
+    model, _, S, scale, _, _ = COUNTS[name]
+    mechanism, start = LaplaceMechanism(scale=scale), model.sample_prior(np.random.default_rng(0), 100).mean(axis=0)
+    numeric = PrivateMCEM(mechanism, model=Plain(model, start), random_state=1).fit([S])
+    closed = PrivateMCEM(mechanism, model=model, random_state=2).fit([S])
+    error = np.hypot(numeric.monte_carlo_error_[0], closed.monte_carlo_error_[0])
+    judge(numeric.theta_[0], closed.theta_[0], error)
+    assert np.isclose(numeric.information_[0, 0], closed.information_[0, 0], rtol=0.03)
+
+
+def test_normal_sums():
+    """Two parameters: the score of the exact likelihood, by quadrature over both sums, is 0 at the estimate."""
+    n, S, scale = 12, np.array([12.0, 60.0]), 2.0
+    model = NormalMoments(n)
+    fit = PrivateMCEM(GaussianMechanism(scale=scale), model=model, random_state=0).fit(S)
+    noise = gaussian(scale)
+
+    def log_likelihood(theta):
+        def inner(residual, total):
+            statistic = np.array([[total, total**2 / n + residual]])
+            value = model.log_likelihood(statistic, np.array([theta]))[0] + noise(S - statistic[0]).sum()
+            return np.exp(value)
+
+        return np.log(integrate.dblquad(inner, -5, 29, 1e-9, 120, epsabs=1e-12, epsrel=1e-7)[0])
+
+    steps = 1e-2 * np.eye(2)
+    score = [(log_likelihood(fit.theta_ + h) - log_likelihood(fit.theta_ - h)) / 2e-2 for h in steps]
+    moved = np.linalg.solve(fit.information_, score)  # how far the estimate is from the maximum
+    assert np.all(np.abs(moved) < 5 * fit.monte_carlo_error_ + 1e-3 * fit.standard_error_)
+
+
+class HalfInformed(_likelihood_ascent.Likelihood):
+    """A score that is half as large: its products in Louis' formula count a quarter."""
+
+    def score(self, statistics, theta):
+        return 0.5 * super().score(statistics, theta)
+
+
+class Flatter(_likelihood_ascent.Likelihood):
+    """Second derivatives that are a fifth too small."""
+
+    def hessian(self, statistics, theta):
+        return 0.8 * super().hessian(statistics, theta)
+
+
+@pytest.mark.filterwarnings("ignore:Monte Carlo EM ended")
+@pytest.mark.parametrize("twin", [HalfInformed, Flatter])
+def test_broken_twins_are_rejected(twin, monkeypatch):
+    from sklearn_dpmix.estimators.simulation import _mcem as estimator
+
+    monkeypatch.setattr(estimator, "Likelihood", twin)
+    with pytest.raises((Disagreement, AssertionError)):
+        check("example 4", max_iter=30, max_simulations=300_000)
+
+
+def test_another_noise_is_rejected():
+    """The information says how wide the noise was taken to be."""
+    fit = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), random_state=0).fit([37.4])
+    for scale, error in ((5.0, None), (6.0, Disagreement)):
+        _, information = exact(stats.poisson.logpmf, laplace(scale), 37.4, np.arange(400.0), (1.0, 200.0))
+        if error is None:
+            judge(fit.information_[0, 0], information, 0.003 * information)
+            continue
+        with pytest.raises(error):
+            judge(fit.information_[0, 0], information, 0.003 * information)
+
+
+def test_attributes_and_interval():
+    model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), random_state=0)
+    fit = clone(model).fit([37.4])
+    assert fit.trace_["theta"].shape == (fit.n_iter_, 1) and np.all(np.diff(fit.trace_["n_simulations"]) >= 0)
+    low, high = fit.interval()
+    assert np.isclose(high[0] - low[0], 2 * 1.959964 * fit.standard_error_[0])
+    assert np.array_equal(fit.theta_, clone(model).fit([37.4]).theta_)
+    with pytest.raises(ValueError, match=r"level must be a probability between 0 and 1, both excluded, got level=1"):
+        fit.interval(1)
+
+
+class Unlikely(PoissonCount):
+    """Draws what it says to be impossible."""
+
+    def __init__(self, **attributes):
+        super().__init__(prior=GammaPrior(25.0, 1.0))
+        vars(self).update(attributes)
+
+    def log_likelihood(self, statistics, theta):
+        return np.where(statistics[:, 0] > 5.0, -np.inf, 0.0)
+
+
+WRONG = [
+    ({"mechanism": None}, TypeError, "mechanism must be an object that adds noise"),
+    ({"model": StochasticSIR()}, TypeError, r"the model needs log_likelihood\(statistics, theta\) -> \(size,\)"),
+    ({"model": Plain(PoissonCount(), None)}, TypeError, "needs theta_init of shape .* or sample_prior"),
+    ({"model": PoissonCount(prior=3)}, ValueError, "prior of PoissonCount must be a GammaPrior, got prior=3"),
+    ({"model": PoissonCount(0)}, ValueError, "n_records of PoissonCount must be an integer, 1 or more, got n_rec.*=0"),
+    ({"tol": 0.0}, ValueError, "tol"),
+    ({"n_starts": 0}, ValueError, "n_starts"),
+    (
+        {"model": Plain(PoissonCount(), [3.0]), "n_starts": 2}, TypeError,
+        r"with n_starts=2: the model needs sample_prior\(rng, size\), which Plain does not have",
+    ),
+    ({"model": Plain(PoissonCount(), [np.nan])}, ValueError, r"Plain.theta_init must be 1 finite number.*got \[nan\]"),
+    ({"model": Plain(PoissonCount(), "many")}, ValueError, "theta_init must be .* finite number.*got 'many'"),
+    ({"model": Unlikely()}, ValueError, r"finite where sample_statistic draws, got -inf of \[\d+.0\] at theta="),
+    ({"model": Unlikely(theta_init=[1.0, 2.0])}, ValueError, r"theta_init must be 1 finite number.*got \[1.0, 2.0\]"),
+    ({"model": Unlikely(log_likelihood=lambda s, t: "a")}, ValueError, "must be numbers of shape .*got none"),
+    ({"n_simulations": 1}, ValueError, "n_simulations"),
+]
+
+
+@pytest.mark.parametrize(("params", "error", "message"), WRONG, ids=range(len(WRONG)))
+def test_wrong_input_is_named(params, error, message):
+    model = PrivateMCEM(**{"mechanism": LaplaceMechanism(scale=5.0), "model": PoissonCount(), **params})
+    with pytest.raises(error, match=message):
+        model.fit([37.4])
+
+
+def test_what_did_not_converge_is_said():
+    model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=Plain(PoissonCount(), [1.0]), max_iter=2, random_state=0)
+    with pytest.warns(RuntimeWarning, match="did not converge within max_iter=2 steps"):
+        model.fit([37.4])
+    assert not model.converged_
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_where_the_noise_is_all_there_is(noise):
+    """EM creeps by a share of the complete information: the end is where Newton's steps end, and not where EM slows."""
+    mechanism, log_noise = {"gaussian": (GaussianMechanism, gaussian), "laplace": (LaplaceMechanism, laplace)}[noise]
+    fit = PrivateMCEM(mechanism(scale=100.0), model=PoissonCount(), random_state=0, max_simulations=1e6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        fit.fit([700.0])
+    maximum, information = exact(stats.poisson.logpmf, log_noise(100.0), 700.0, np.arange(3000.0), (300.0, 1200.0))
+    if fit.converged_:
+        assert abs(fit.theta_[0] - maximum) < 0.1 * information**-0.5
+    assert noise == "laplace" or fit.converged_
+
+
+def test_no_estimate_leaves_the_parameters():
+    """Counts with a release below 0: the maximum is at 0, and there are no Newton steps beyond."""
+    with pytest.warns(RuntimeWarning, match="Monte Carlo EM ended at theta="):
+        fit = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), random_state=0).fit([-3.0])
+    assert 0.0 <= fit.theta_[0] < 1.0 and not fit.converged_
+
+
+class TwoHills:
+    """s ~ N((θ², 0.3 θ), I): the sign of θ hangs on the second number."""
+
+    theta_init = (-1.5,)
+
+    def sample_prior(self, rng, size):
+        return rng.normal(0.0, 2.0, (size, 1))
+
+    def _mean(self, theta):
+        return np.column_stack([theta[:, 0] ** 2, 0.3 * theta[:, 0]])
+
+    def sample_statistic(self, rng, theta):
+        return rng.normal(self._mean(theta))
+
+    def log_likelihood(self, statistics, theta):
+        return -0.5 * np.sum((statistics - self._mean(theta)) ** 2, axis=1)
+
+
+def test_several_starts():
+    """The likelihood, N(s_obs; (θ², 0.3 θ), 1.25 I), has a hill on either side of 0, and one of them is higher."""
+    S, mechanism = np.array([4.0, 0.9]), GaussianMechanism(scale=0.5)
+
+    def loss(theta):
+        return 0.5 * ((S[0] - theta**2) ** 2 + (S[1] - 0.3 * theta) ** 2) / 1.25
+
+    ends = [optimize.minimize_scalar(loss, bounds=b, method="bounded").x for b in ((-3.0, -1.0), (1.0, 3.0))]
+    one = PrivateMCEM(mechanism, model=TwoHills(), random_state=0, tol=0.05).fit(S)
+    judge(one.theta_[0], ends[0], one.monte_carlo_error_[0] + 0.05 * one.standard_error_[0] / Z)
+    several = clone(one).set_params(n_starts=4)
+    with pytest.warns(RuntimeWarning, match=r"of 4 starts \d ended elsewhere, at \[-1\.9.* \(log likelihood") as record:
+        several.fit(S)
+    judge(several.theta_[0], ends[1], several.monte_carlo_error_[0] + 0.05 * several.standard_error_[0] / Z)
+    assert len(record) == 1 and several.converged_ and several.trace_["theta"].shape == (several.n_iter_, 1)
+    assert several.starts_["theta"].shape == (4, 1) and several.starts_["theta_init"][0, 0] == -1.5
+    assert several.log_likelihood_ == several.starts_["log_likelihood"].max() > several.starts_["log_likelihood"][0]
+    judge(several.starts_["theta"][0, 0], ends[0], one.monte_carlo_error_[0] + 0.05 * one.standard_error_[0] / Z)
+
+
+class Interrupts(PoissonCount):
+    """Stops at the twenty-fifth step of all."""
+
+    n_calls = 0
+
+    def maximise(self, statistics, weights):
+        Interrupts.n_calls += 1
+        if Interrupts.n_calls == 25:
+            raise KeyboardInterrupt
+        return super().maximise(statistics, weights)
+
+
+def test_an_interruption_ends_all_starts(monkeypatch):
+    monkeypatch.setattr(Interrupts, "n_calls", 0)
+    model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=Interrupts(), n_starts=50, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        model.fit([37.4])
+    n = len(model.starts_["theta"])
+    assert 1 < n < 50 and model.starts_["theta_init"].shape == (n, 1) and model.converged_
+    assert Interrupts.n_calls == 25
+
+
+def test_starts_that_agree_say_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = PrivateMCEM(LaplaceMechanism(scale=5.0), model=PoissonCount(), n_starts=3, random_state=0).fit([37.4])
+    assert np.ptp(fit.starts_["theta"]) > 0.0 and fit.starts_["converged"].all()
+
+
+def test_derivatives_of_the_wrong_shape_are_named():
+    class Flat(PoissonCount):
+        def score(self, statistics, theta):
+            return super().score(statistics, theta)[:, 0]
+
+    with pytest.raises(ValueError, match=r"Flat.score\(statistics, theta\) must have shape"):
+        PrivateMCEM(LaplaceMechanism(scale=5.0), model=Flat(), random_state=0).fit([37.4])
+
+
+# --- the models themselves --------------------------------------------------------------------------------------------
+
+MODELS = {
+    "poisson": (PoissonCount(3, GammaPrior(2.0, 1.0)), [1.7]),
+    "binomial": (BinomialCount(12), [0.3]),
+    "normal": (NormalMoments(5), [0.4, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_derivatives_and_maxima(name):
+    """Closed forms against finite differences, and the maximum against its neighbours."""
+    model, theta = MODELS[name]
+    theta = np.array(theta)
+    statistics = model.sample_statistic(np.random.default_rng(0), np.tile(theta, (50, 1)))
+    numeric = _likelihood_ascent.Likelihood(Plain(model, theta))
+    tiled = np.tile(theta, (50, 1))
+    assert np.allclose(model.score(statistics, tiled), numeric.score(statistics, theta), rtol=1e-5, atol=1e-5)
+    assert np.allclose(model.hessian(statistics, tiled), numeric.hessian(statistics, theta), rtol=1e-3, atol=1e-3)
+    weights = np.random.default_rng(1).dirichlet(np.ones(50))
+    best = model.maximise(statistics, weights)
+    value = weights @ numeric.log_likelihood(statistics, best)
+    for step in 1e-3 * np.vstack([np.eye(len(theta)), -np.eye(len(theta))]):
+        assert weights @ numeric.log_likelihood(statistics, best + step) < value
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_statistics_follow_the_likelihood(name):
+    """The likelihood averages to one under another parameter's law: E_θ p(s | θ')/p(s | θ) = 1; and priors too."""
+    model, theta = MODELS[name]
+    rng, theta = np.random.default_rng(0), np.array(theta)
+    tiled = np.tile(theta, (200_000, 1))
+    statistics = model.sample_statistic(rng, tiled)
+    for other in (1.05 * theta, 0.95 * theta):
+        log_other = model.log_likelihood(statistics, np.tile(other, (len(tiled), 1)))
+        ratio = np.exp(log_other - model.log_likelihood(statistics, tiled))
+        judge(ratio.mean(), 1.0, ratio.std() / len(ratio) ** 0.5)
+    draws = model.sample_prior(rng, 200_000)
+    box = np.quantile(draws, [0.2, 0.8], axis=0)
+    inside = np.all((draws > box[0]) & (draws < box[1]), axis=1)
+    volume = np.prod(box[1] - box[0])
+    points = box[0] + rng.random((200_000, len(theta))) * (box[1] - box[0])
+    density = volume * np.exp(model.log_prior(points))
+    judge(density.mean(), inside.mean(), np.hypot(density.std(), inside.std()) / 200_000**0.5)
+    assert np.all(model.log_prior(-np.ones((1, len(theta)))) == -np.inf)
+
+
+def test_an_epidemic_of_two():
+    """One infected person and one susceptible: the chance that the week has no infection is a sum over his days."""
+    model, beta, gamma = StochasticSIR(2, 1, 1), 0.5, 0.3
+    weekly = model.sample_statistic(np.random.default_rng(0), np.tile([beta, gamma], (200_000, 1)))[:, 0]
+    spared, recovers = np.exp(-beta / 2), -np.expm1(-gamma)
+    exact_none = sum(spared**day * (1 - recovers) ** (day - 1) * recovers for day in range(1, 8))
+    exact_none += spared**7 * (1 - recovers) ** 7
+    judge(np.mean(weekly == 0), exact_none, 0.5 / 200_000**0.5)
+    assert set(np.unique(weekly)) == {0.0, 1.0}
+
+
+def test_an_epidemic_is_finite():
+    model = StochasticSIR(n_people=50, n_infected=3, n_weeks=10)
+    theta = model.sample_prior(np.random.default_rng(0), 500)
+    weekly = model.sample_statistic(np.random.default_rng(1), theta)
+    assert weekly.shape == (500, 10) and weekly.min() >= 0 and weekly.sum(axis=1).max() <= 47
+    assert np.all(np.isfinite(model.log_prior(theta)))
+    wrong = (
+        ({"n_weeks": 0}, "n_weeks"),
+        ({"n_infected": 90}, "more than n_people=50"),
+        ({"recovery": 2.0}, "GammaPrior"),
+    )
+    for params, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            clone(model).set_params(**params).sample_statistic(np.random.default_rng(0), theta)

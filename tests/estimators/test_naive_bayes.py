@@ -1,0 +1,624 @@
+"""PrivateNaiveBayesDA: its samplers against enumeration, a long run of another program, each other, and theorems."""
+
+import json
+import pickle
+import re
+import warnings
+from functools import partial
+from math import exp
+
+import joblib
+import numpy as np
+import pytest
+import regression_oracle as twins
+from curator_oracle import discrete_gaussian, discrete_laplace, gaussian, laplace
+from scipy.special import gammaln, logsumexp
+from sklearn.base import clone
+from statistical import Disagreement, assert_mean_close, assert_means_agree, assert_ranks_uniform, effective_sample_size
+
+from sklearn_dpmix import PrivateNaiveBayesDA
+from sklearn_dpmix._base.compiled import Component, compiled, helper
+from sklearn_dpmix._chains.chain import run_chains, start_chains
+from sklearn_dpmix._chains.draws import join
+from sklearn_dpmix.estimators.curator import _naive_bayes as estimator_module
+from sklearn_dpmix.mechanisms import (
+    AdditiveMechanism,
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    LaplaceMechanism,
+)
+from sklearn_dpmix.models import BetaPrior, DirichletPrior
+from sklearn_dpmix.models._naive_bayes_model import NaiveBayes
+from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts
+from sklearn_dpmix.samplers.tables import _convolution as tables_module
+from sklearn_dpmix.samplers.tables._convolution import (
+    convolve_logs,
+    independent_tables,
+    likely_counts,
+    log_evidence,
+)
+from sklearn_dpmix.samplers.tables._record_chains import (
+    LOG_MIN_ACCEPT,
+    CollapsedGibbs,
+    RecordMetropolis,
+    advance_tables,
+    log_gain,
+    start_records,
+    start_tables,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*releases noise drawn by NumPy:UserWarning"),
+]
+
+MECHANISMS = {
+    "laplace": (LaplaceMechanism, laplace),
+    "gaussian": (GaussianMechanism, gaussian),
+    "discrete laplace": (DiscreteLaplaceMechanism, discrete_laplace),
+    "discrete gaussian": (DiscreteGaussianMechanism, discrete_gaussian),
+}
+SAMPLERS = ("tables", "gibbs", "metropolis")
+
+
+def release_law(noise, scale, n_classes, n_values):
+    return MECHANISMS[noise][0](scale=scale, query=ClassFeatureCounts(n_classes, list(n_values)))
+
+
+def sample(sampler, S, n, n_classes, n_values, alpha, noise, scale, *, seed, n_draws, thin=1, n_chains=4):
+    """Draws (n_chains, n_draws, n_params) of a sampler, by name or an object that imputes records; the chains."""
+    S = np.atleast_2d(np.asarray(S, dtype=np.float64))
+    mechanism, model = release_law(noise, scale, n_classes, n_values), NaiveBayes(n_classes, list(n_values), alpha)
+    value, channel = model._lower(), mechanism._lower(n_records=len(S), n_features=S.shape[1])
+    if sampler == "tables":
+        tail = partial(mechanism.tail_probability, scale=scale)
+        sampler, init = independent_tables(model, channel, S, n, tail), partial(start_tables, model, S[0])
+    else:
+        sampler = {"gibbs": CollapsedGibbs, "metropolis": RecordMetropolis}.get(sampler, lambda: sampler)()
+        init = partial(start_records, model, value, n, S)
+    n_warmup = 500
+    step = partial(advance_tables, (sampler._lower(), value, channel), S, n_warmup=n_warmup, thin=thin)
+    chains = start_chains(np.random.SeedSequence(seed), n_chains, init)
+    chains, blocks, _ = run_chains(chains, step, n_warmup + n_draws * thin)
+    return np.array([join(block).theta for block in blocks]), chains
+
+
+# --- exact ------------------------------------------------------------------------------------------------------------
+
+TINY = {
+    "two features": ([2.3, -0.4, 0.8, 0.6, 1.5, 0.2, -0.3, 1.1], 3, 2, (2, 2), 1.3, "laplace", 0.9),
+    "three values": ([1, 0, 2, 1, -1, 1, 0, 1, 1, 0], 2, 2, (2, 3), 0.4, "discrete laplace", 1.5),
+    "two releases": ([[1.2, 0.3, -0.5, 2.1], [0.4, 1.9, 0.0, 0.9]], 4, 2, (2,), 1.0, "gaussian", 1.1),
+    "one value": ([1.0, 2.0, 3.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0], 3, 3, (1, 2), 2.0, "discrete gaussian", 1.5),
+    "sharp": ([2.02, 0.01, -0.02, 1.03], 3, 2, (2,), 1.0, "laplace", 0.02),
+}
+
+
+def exact(S, n, n_classes, n_values, alpha, noise, scale):
+    return twins.naive_bayes_exact(S, n, n_classes, n_values, alpha, MECHANISMS[noise][1](scale))
+
+
+def assert_posterior(draws, posterior):
+    varies = posterior.sd > 1e-9
+    columns = np.flatnonzero(varies)
+    assert_mean_close(draws[..., varies], posterior.mean[varies])
+    assert_mean_close((draws[..., varies] - posterior.mean[varies]) ** 2, posterior.sd[varies] ** 2, what="variance")
+    below = [posterior.cdf(0.4, int(k)) for k in columns]
+    assert_mean_close((draws[..., varies] < 0.4) * 1.0, below, what="cdf")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("name", TINY)
+def test_enumeration(name, sampler):
+    """Catches a wrong weight, cell, prior or noise density in any sampler."""
+    setting = TINY[name]
+    if name == "sharp" and sampler == "metropolis":
+        pytest.skip("the model's proposals are hardly ever taken")
+    thin = {"tables": 1, "gibbs": 2, "metropolis": 6}[sampler]
+    draws, _ = sample(sampler, *setting, seed=1, n_draws=10_000, thin=thin)
+    assert_posterior(draws, exact(*setting))
+    if name != "sharp":
+        with pytest.raises(Disagreement):
+            assert_posterior(draws, exact(*setting[:-1], 1.3 * setting[-1]))
+
+
+class WrongIndex(Component):
+    """The paper's sampler with the mistake of its reference code: new features are looked up in the old class."""
+
+    @compiled
+    def sweep(self, model, channel, S, state, rng, warming_up):
+        propose_with_wrong_index(rng, model, channel, S, state)
+        model.draw_parameters(rng, state.theta, state.counts)
+
+
+@helper
+def propose_with_wrong_index(rng, model, channel, S, state):
+    records, counts = state.records, state.counts
+    n = records.shape[0] - 1
+    for i in range(n):
+        model.draw_record(rng, state.theta, records, n)
+        model.count(records, i, counts, -1.0)
+        gain = 0.0
+        for j in range(model.n_features):
+            old_class, value = int(records[i, model.n_features]), int(records[n, j])
+            old, new = model.cell_of(records, i, j), model.cell(j, old_class, value)
+            gain += log_gain(channel, S, new, counts[new]) - log_gain(channel, S, old, counts[old])
+        if gain >= 0.0 or rng.random() < exp(gain):
+            for j in range(records.shape[1]):
+                records[i, j] = records[n, j]
+        model.count(records, i, counts, 1.0)
+
+
+def test_the_wrong_index_is_found():
+    """The broken twin of the enumeration check for imputed records."""
+    draws, _ = sample(WrongIndex(), *TINY["two features"], seed=1, n_draws=20_000, thin=4)
+    with pytest.raises(Disagreement):
+        assert_posterior(draws, exact(*TINY["two features"]))
+
+
+def test_tables_without_their_normaliser_are_found(monkeypatch):
+    """The broken twin for tables: the division by r_αV(n_c) left out."""
+    right, alpha = tables_module.log_rising, TINY["two features"][4]
+    monkeypatch.setattr(tables_module, "log_rising", lambda a, k: right(a, k) if a == alpha else 0.0 * right(a, k))
+    draws, _ = sample("tables", *TINY["two features"], seed=1, n_draws=20_000)
+    with pytest.raises(Disagreement):
+        assert_posterior(draws, exact(*TINY["two features"]))
+
+
+# --- a long run of another program, agreement -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return json.loads((twins.HERE / "data_naive_bayes_twin.json").read_text())
+
+
+def assert_stored(draws, stored):
+    """Means and standard deviations are those of the stored run, given the errors of both."""
+    mean, sd = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
+    ess = np.array([effective_sample_size(draws[..., k]) for k in range(draws.shape[2])])
+    z = (mean - stored["mean"]) / np.hypot(sd / np.sqrt(ess), stored["mean_error"])
+    z_sd = (sd - stored["sd"]) / np.hypot(sd / np.sqrt(ess), stored["sd_error"])  # the error of sd is at most that
+    if max(np.max(np.abs(z)), np.max(np.abs(z_sd))) > 5.0:
+        raise Disagreement(f"{np.max(np.abs(z)):.1f}, {np.max(np.abs(z_sd)):.1f} standard errors")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_the_paper_setting(sampler, stored):
+    """n = 100, 5 classes, 5 features of 3 values, ε = 10, Dirichlet(2): 4 million sweeps of an independent twin."""
+    setting = stored["release"], 100, 5, (3,) * 5, 2.0
+    n_draws, thin = {"tables": (20_000, 1), "gibbs": (3000, 3), "metropolis": (4000, 4)}[sampler]
+    draws, _ = sample(sampler, *setting, "laplace", 1.0, seed=2, n_draws=n_draws, thin=thin)
+    assert_stored(draws, stored)
+    if sampler == "tables":
+        other, _ = sample(sampler, *setting, "laplace", 1.3, seed=2, n_draws=n_draws, thin=thin)
+        with pytest.raises(Disagreement):
+            assert_stored(other, stored)
+
+
+@pytest.mark.slow
+def test_samplers_agree():
+    """At a size that nothing enumerates, with features of different sizes and several releases."""
+    n, n_values, rng = 60, (2, 4, 3), np.random.default_rng(3)
+    _, classes, features = twins.draw_naive_bayes(rng, 3, n_values, 1.0, n)
+    S = twins.tables(classes, features, 3, n_values) + rng.normal(0, 2.5, (2, 27))
+    setting = S, n, 3, n_values, 0.7, "gaussian", 2.5
+    draws = {
+        "tables": sample("tables", *setting, seed=4, n_draws=4000)[0],
+        "gibbs": sample("gibbs", *setting, seed=4, n_draws=4000, thin=8)[0],
+        "metropolis": sample("metropolis", *setting, seed=4, n_draws=4000, thin=15)[0],
+    }
+    assert_means_agree(draws["gibbs"], draws["tables"])
+    assert_means_agree(draws["metropolis"], draws["tables"])
+    other = sample("tables", S, n, 3, n_values, 1.0, "gaussian", 2.5, seed=4, n_draws=4000)[0]
+    with pytest.raises(Disagreement):
+        assert_means_agree(draws["gibbs"], other)
+
+
+# --- convolutions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steep", [0.1, 5.0, 400.0])
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_convolutions_are_sums_of_exponentials(steep, power):
+    """Also where nearly all terms underflow, relative to the largest."""
+    rng = np.random.default_rng(5)
+    a = -steep * np.abs(np.arange(40) - 9.0) ** power + rng.normal(size=40)
+    b = -steep * np.abs(np.arange(27.0) - 20.0) ** power + rng.normal(size=27)
+    a[30], b[:2] = -np.inf, -np.inf
+    total, mean = convolve_logs(a, b)
+    assert total[0] == total[1] == -np.inf and len(total) == 66
+    for m in range(2, 66):
+        k = np.arange(max(0, m - 26), min(40, m + 1))
+        terms = a[k] + b[m - k]
+        assert total[m] == pytest.approx(logsumexp(terms), rel=1e-12, abs=1e-12)
+        assert mean[m] == pytest.approx(np.exp(terms - logsumexp(terms)) @ k, rel=1e-9)
+
+
+def test_rising_factorials():
+    for a in (0.01, 1.0, 7.5):
+        k = np.array([0, 1, 2, 30, 10**6])
+        expected = gammaln(a + k) - gammaln(a) - gammaln(k + 1)
+        np.testing.assert_allclose(tables_module.log_rising(a, k), expected, rtol=1e-7, atol=1e-7)
+
+
+def tables_setting(n, scale, noise="laplace"):
+    rng, n_values = np.random.default_rng(6), (2, 3)
+    _, classes, features = twins.draw_naive_bayes(rng, 2, n_values, 1.0, n)
+    mechanism, model = release_law(noise, scale, 2, n_values), NaiveBayes(2, list(n_values), 1.0)
+    S = mechanism.privatize(np.column_stack([features, classes]), random_state=7).reshape(1, -1)
+    channel = mechanism._lower(n_records=1, n_features=10)
+    return model, channel, S, n, partial(mechanism.tail_probability, scale=scale)
+
+
+@pytest.mark.parametrize("noise", MECHANISMS)
+def test_counts_near_the_release_are_all_that_matters(monkeypatch, noise):
+    """Leaving out counts that noise hardly reaches changes nothing that could be seen, and far fewer are kept."""
+    setting = tables_setting(800, 2.0, noise)
+    everything = independent_tables(*setting)
+    monkeypatch.setattr(tables_module, "CHEAP", 0.0)
+    likely = independent_tables(*setting)
+    assert log_evidence(likely.rows, 800) == pytest.approx(log_evidence(everything.rows, 800), abs=1e-10)
+    kept = [sum(len(part) for row in tables.rows for part in row.log_weight) for tables in (likely, everything)]
+    assert kept[0] < 0.5 * kept[1]
+
+
+def test_distances_are_those_of_the_tail():
+    S = np.array([[50.0, 1.0, 99.5], [52.0, 3.0, 99.5]])
+    low, high = likely_counts(S, 100, lambda distance: np.exp(-distance), 1e-4)
+    near, far = 9.21, 10.14  # e^-9.21 = 1e-4; a step of the search goes 10 % further
+    assert np.all(low <= np.clip(np.ceil(S.max(axis=0) - near), 0, 100))
+    assert np.all(low >= np.clip(np.ceil(S.max(axis=0) - far), 0, 100))
+    assert np.all(high >= np.clip(np.floor(S.min(axis=0) + near), 0, 100))
+    assert np.all(high <= np.clip(np.floor(S.min(axis=0) + far), 0, 100))
+    low, high = likely_counts(S, 100, lambda distance: None, 1e-4)  # a mechanism that does not know its tail
+    assert np.all(low == 0) and np.all(high == 100)
+
+
+def test_where_the_release_contradicts_n_records_one_at_a_time(monkeypatch):
+    """All counts must then be far from their release: the sampler of whole tables would leave them out, so it is not
+    used.  Catches a window that is taken without looking at what lies outside."""
+    monkeypatch.setattr(tables_module, "CHEAP", 0.0)
+    model, channel, S, _, tail = tables_setting(300, 1.0)
+    assert independent_tables(model, channel, S, 300, tail) is not None
+    assert independent_tables(model, channel, S, 900, tail) is None
+    assert independent_tables(model, channel, S, 340, tail) is None
+    monkeypatch.setattr(tables_module, "AFFORDABLE", 100.0)
+    assert independent_tables(model, channel, S, 300, tail) is None
+
+
+# --- theorems, calibration --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+def test_acceptance_is_at_least_exp_minus_epsilon(epsilon):
+    """Ju et al., Proposition 3.1, at the scale 2K/ε.  Catches a wrong cell, and a scale that is too small."""
+    S, n_values = np.array([30.0, -9, 4, 12, 3, 40, -20, 0, 7, 5]), (2, 3)
+    for factor in (1.0, 0.5):
+        _, chains = sample("metropolis", S, 20, 2, n_values, 1.0, "laplace", factor * 4 / epsilon, seed=8, n_draws=500)
+        lowest = min(chain.state.floats[LOG_MIN_ACCEPT] for chain in chains)
+        assert (lowest >= -epsilon * (1 + 1e-12)) == (factor == 1.0)
+
+
+def fit(S, mechanism, n=None, **params):
+    params = {"n_chains": 1, "n_warmup": 0, "n_draws": 4000, "random_state": 0, **params}
+    return PrivateNaiveBayesDA(mechanism, n_records=n, **params).fit(S)
+
+
+RNG = np.random.default_rng(9)
+RECORDS = np.column_stack([RNG.integers(0, 2, 80), RNG.integers(0, 3, 80), RNG.integers(0, 2, 80)])
+QUERY = ClassFeatureCounts(2, [2, 3])
+MECHANISM = LaplaceMechanism(epsilon=5.0, query=QUERY)
+RELEASE = MECHANISM.privatize(RECORDS, random_state=10)
+
+
+@pytest.mark.slow
+def test_limits():
+    """With much noise the posterior is the prior, with none that of the records."""
+    prior = fit(RELEASE, LaplaceMechanism(scale=1e7, query=QUERY), 80, n_chains=4)
+    assert_mean_close(prior.class_prob_draws_, [0.5, 0.5])
+    assert_mean_close((prior.class_prob_draws_ - 0.5) ** 2, [1 / 12] * 2)
+    assert_mean_close((prior.feature_prob_draws_[:, :, 1, 0] - 1 / 3) ** 2, [1 / 18] * 3)
+    sharp = fit(QUERY.value(RECORDS) + 0.01, LaplaceMechanism(scale=0.01, query=QUERY), 80, n_chains=4)
+    known = fit_records(RECORDS, n_chains=4)
+    for model in (sharp, known):
+        counts = QUERY.value(RECORDS)[4:].reshape(2, 3)
+        assert_mean_close(model.class_prob_draws_, (1 + counts.sum(axis=1)) / 82)
+        for c in range(2):
+            assert_mean_close(model.feature_prob_draws_[:, :, 1, c], (1 + counts[c]) / (3 + counts[c].sum()))
+
+
+def fit_records(records, **params):
+    params = {"n_chains": 1, "n_warmup": 0, "n_draws": 4000, "random_state": 0, **params}
+    return PrivateNaiveBayesDA(**params).fit(records[:, :-1], records[:, -1])
+
+
+@pytest.mark.slow
+def test_calibration_noise_included():
+    """Prior, records, noise, posterior: ranks are uniform, but not if the fit knows of an eighth of the noise."""
+    n, n_values, rng = 25, (2, 3), np.random.default_rng(11)
+    mechanism = LaplaceMechanism(scale=4.0, query=ClassFeatureCounts(2, list(n_values)))
+    truth, draws, overconfident = [], [], []
+    for _ in range(400):
+        theta, classes, features = twins.draw_naive_bayes(rng, 2, n_values, 1.0, n)
+        S = mechanism.privatize(np.column_stack([features, classes]), random_state=rng)
+        truth.append(theta[[0, 2, 7]])
+        for scale, kept in ((4.0, draws), (0.5, overconfident)):
+            kept.append(independent_draws(S, n, n_values, scale, rng)[:, [0, 2, 7]])
+    truth, draws, overconfident = np.array(truth), np.array(draws), np.array(overconfident)
+    for k in range(3):
+        assert_ranks_uniform(truth[:, k], draws[..., k], rng)
+    with pytest.raises(Disagreement):
+        assert_ranks_uniform(truth[:, 1], overconfident[..., 1], rng)
+
+
+def independent_draws(S, n, n_values, scale, rng):
+    """19 draws, (19, n_params)."""
+    mechanism, model, S = release_law("laplace", scale, 2, n_values), NaiveBayes(2, list(n_values), 1.0), S[None]
+    channel = mechanism._lower(n_records=1, n_features=S.shape[1])
+    sampler = independent_tables(model, channel, S, n, partial(mechanism.tail_probability, scale=scale))
+    values = sampler._lower(), model._lower(), channel
+    return advance_tables(values, S, start_tables(model, S[0]), rng, 19, 0, 1)[1].theta
+
+
+# --- the estimator ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return fit(RELEASE, MECHANISM, 80, n_draws=1000)
+
+
+@pytest.fixture(params=["tables", "gibbs"])
+def either_sampler(request, monkeypatch):
+    """Both samplers that the estimator chooses from."""
+    if request.param == "gibbs":
+        monkeypatch.setattr(estimator_module, "independent_tables", lambda *args: None)
+
+
+def assert_same_draws(one, other):
+    np.testing.assert_array_equal(one.class_prob_draws_, other.class_prob_draws_)
+    np.testing.assert_array_equal(one.feature_prob_draws_, other.feature_prob_draws_)
+
+
+def test_attributes(fitted):
+    assert fitted.class_prob_draws_.shape == (1, 1000, 2)
+    assert fitted.feature_prob_draws_.shape == (1, 1000, 2, 2, 3)
+    np.testing.assert_allclose(fitted.feature_prob_draws_.sum(axis=-1), 1.0)
+    np.testing.assert_allclose(fitted.class_prob_draws_.sum(axis=-1), 1.0)
+    assert np.all(fitted.feature_prob_draws_[:, :, 0, :, 2] == 0)
+    assert fitted.classes_.tolist() == [0, 1] and fitted.n_values_.tolist() == [2, 3]
+    np.testing.assert_array_equal(fitted.release_, RELEASE[None])
+    assert set(fitted.r_hat_) == {"class_prob[0]", "class_prob[1]", "information[0]", "information[1]"}
+    assert fitted.ess_["information[1]"] > 700 and fitted.n_features_in_ == 2
+    assert "class_prob[1]" in str(fitted.summary())
+
+
+def test_layout_of_the_draws():
+    """Draws stand where their names say: with hardly any noise they are the records' frequencies."""
+    model = fit(QUERY.value(RECORDS), LaplaceMechanism(scale=1e-3, query=QUERY), 80)
+    for j in range(2):
+        for c in range(2):
+            for v in range(QUERY.n_values[j]):
+                inside = RECORDS[RECORDS[:, 2] == c, j]
+                expected = (1 + np.sum(inside == v)) / (QUERY.n_values[j] + len(inside))
+                assert model.feature_prob_draws_[:, :, j, c, v].mean() == pytest.approx(expected, abs=0.02)
+
+
+def test_prediction_averages_over_draws(fitted):
+    """p(class | x) ∝ E[p(class, x | θ)]: not the plug-in, nor the average of p(class | x, θ)."""
+    X = np.array([[v, w] for v in range(2) for w in range(3)] * 2)
+    joint = np.empty((len(X), 2, 1000))
+    for i, x in enumerate(X):
+        for c in range(2):
+            joint[i, c] = fitted.class_prob_draws_[0, :, c]
+            for j in range(2):
+                joint[i, c] *= fitted.feature_prob_draws_[0, :, j, c, x[j]]
+    expected = joint.mean(axis=2) / joint.mean(axis=2).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(fitted.predict_proba(X), expected, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), expected, rtol=1e-10)
+    np.testing.assert_array_equal(fitted.predict(X), np.argmax(expected, axis=1))
+    others = (joint / joint.sum(axis=1, keepdims=True)).mean(axis=2)
+    assert np.max(np.abs(others - expected)) > 1e-3
+
+
+def test_prediction_in_blocks(fitted, monkeypatch):
+    X = np.random.default_rng(12).integers(0, 2, (50, 2))
+    whole = fitted.predict_proba(X)
+    monkeypatch.setattr(estimator_module, "BLOCK", 1)
+    np.testing.assert_allclose(fitted.predict_proba(X), whole, rtol=1e-12)
+
+
+def test_prediction_where_all_draws_underflow():
+    """A value that no draw thinks possible leaves the class probabilities."""
+    X, y = [[0], [0], [1]], [0, 1, 1]
+    model = PrivateNaiveBayesDA(prior=DirichletPrior(1e-9), n_values=3, n_draws=50, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba([[2]])[0], model.class_prob_draws_.mean(axis=(0, 1)))
+
+
+def test_many_features_do_not_underflow():
+    rng = np.random.default_rng(13)
+    X, y = rng.integers(0, 20, (60, 600)), rng.integers(0, 2, 60)
+    model = PrivateNaiveBayesDA(n_draws=20, n_chains=1, n_warmup=0, random_state=0).fit(X, y)
+    assert np.all(np.isfinite(model.predict_log_proba(X))) and model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("n_jobs", [2, -1])
+def test_draws_do_not_depend_on_n_jobs(n_jobs, either_sampler):
+    params = {"n_chains": 3, "n_draws": 40, "n_warmup": 10}
+    assert_same_draws(fit(RELEASE, MECHANISM, 80, n_jobs=n_jobs, **params), fit(RELEASE, MECHANISM, 80, **params))
+
+
+@pytest.mark.slow
+def test_draws_do_not_depend_on_the_backend(fitted):
+    with joblib.parallel_config("loky", n_jobs=2):
+        assert_same_draws(fit(RELEASE, MECHANISM, 80, n_draws=1000), fitted)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_warm_start(either_sampler, known):
+    """More draws are one longer run, bit for bit."""
+    X, y, mechanism = (RECORDS[:, :2], RECORDS[:, 2], None) if known else (RELEASE, None, MECHANISM)
+    params = {"n_records": None if known else 80, "n_chains": 2, "n_warmup": 7, "thin": 3, "random_state": 0}
+    longer = PrivateNaiveBayesDA(mechanism, n_draws=50, **params).fit(X, y)
+    model = PrivateNaiveBayesDA(mechanism, n_draws=20, warm_start=True, **params).fit(X, y)
+    assert_same_draws(model.set_params(n_draws=50).fit(X, y), longer)
+    with pytest.raises(ValueError, match="the data changed"):
+        model.fit(X[::-1], y)
+    with pytest.raises(ValueError, match="prior changed"):
+        model.set_params(prior=DirichletPrior(3.0)).fit(X, y)
+
+
+def test_records_are_privatised_with_fresh_entropy():
+    """Noise never comes from random_state, and nothing of the records is kept."""
+    X, y = RECORDS[:, :2], RECORDS[:, 2]
+    models = [PrivateNaiveBayesDA(MECHANISM, n_draws=30, random_state=0).fit(X, y) for _ in range(2)]
+    assert np.all(models[0].release_ != models[1].release_)
+    again = PrivateNaiveBayesDA(MECHANISM, n_records=80, n_draws=30, random_state=0).fit(models[0].release_)
+    assert_same_draws(again, models[0])
+    kept = pickle.dumps(models[0])
+    assert X.tobytes() not in kept and y.tobytes() not in kept and RECORDS[:, :2].astype(float).tobytes() not in kept
+    assert models[0].classes_.tolist() == [0, 1] and clone(models[0]).mechanism is not MECHANISM
+
+
+def test_classes_are_public_or_what_y_held():
+    names = np.array(["no", "yes"])
+    for model in (PrivateNaiveBayesDA(n_draws=30), PrivateNaiveBayesDA(MECHANISM, classes=["no", "yes"], n_draws=30)):
+        assert model.fit(RECORDS[:, :2], names[RECORDS[:, 2]]).classes_.tolist() == ["no", "yes"]
+        assert set(model.predict([[0, 0], [1, 2]])) <= {"no", "yes"}
+    one_class = PrivateNaiveBayesDA(MECHANISM, n_draws=30).fit(RECORDS[:, :2], np.ones(80, dtype=int))
+    assert one_class.classes_.tolist() == [0, 1]  # whichever occur: the release does not say
+    model = PrivateNaiveBayesDA(n_draws=30, n_classes=3).fit(RECORDS[:, :2], RECORDS[:, 2])
+    assert model.classes_.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="3 labels"):
+        PrivateNaiveBayesDA(n_classes=2).fit([[0, 0], [0, 1], [1, 2]], ["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"labels \[0, 1\] and no others: pass classes="):
+        PrivateNaiveBayesDA(MECHANISM).fit(RECORDS[:, :2], names[RECORDS[:, 2]])
+
+
+@pytest.mark.slow
+def test_a_mechanism_of_your_own():
+    """Any additive noise will do: here one that does not know its tail."""
+
+    class Cauchy(AdditiveMechanism):
+        def __init__(self, scale=1.0, *, query=None):
+            self.scale, self.query = scale, query
+
+        @compiled
+        def log_noise(self, e, scale):
+            return -np.log(1.0 + (e / scale) ** 2)
+
+        def draw_noise(self, rng, scale, size):
+            return scale * rng.standard_cauchy(size)
+
+    S, n, n_classes, n_values, alpha = TINY["two features"][:5]
+    model = fit(S, Cauchy(0.9, query=ClassFeatureCounts(2, [2, 2])), n, n_chains=4, n_draws=20_000,
+                prior=DirichletPrior(alpha))  # fmt: skip
+    posterior = twins.naive_bayes_exact(S, n, n_classes, n_values, alpha, lambda e: -np.log1p((e / 0.9) ** 2))
+    draws = np.concatenate([model.class_prob_draws_, model.feature_prob_draws_.reshape(4, -1, 8)], axis=-1)
+    assert_posterior(draws, posterior)
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "S", "message"),
+    [
+        ({}, RELEASE[:-1], "must have 10 numbers.*requires y to be passed, but the target y is None"),
+        ({}, np.full(10, np.nan), "NaN"),
+        ({"n_records": None}, RELEASE, "n_records must say"),
+        ({"n_records": 0}, RELEASE, "n_records"),
+        ({"mechanism": "laplace"}, RELEASE, "mechanism must be an object"),
+        ({"mechanism": LaplaceMechanism}, RELEASE, "mechanism must be an object"),
+        ({"mechanism": LaplaceMechanism(1.0, bounds=(0, 1))}, RELEASE, "releases of ClassFeatureCounts only"),
+        ({"mechanism": LaplaceMechanism(1.0, query=BoundedRecords((0, 1)))}, RELEASE, "ClassFeatureCounts only"),
+        ({"mechanism": LaplaceMechanism(query=QUERY)}, RELEASE, "exactly one of"),
+        ({"mechanism": DiscreteLaplaceMechanism(1.0, query=QUERY)}, RELEASE, "must hold integers"),
+        ({"prior": BetaPrior(1, 1)}, RELEASE, "prior"),
+        ({"prior": DirichletPrior([1.0, 2.0])}, RELEASE, "one number alpha"),
+        ({"prior": DirichletPrior(-1.0)}, RELEASE, "alpha"),
+        ({"n_classes": 3}, RELEASE, "n_classes=3, but the mechanism's query says 2"),
+        ({"n_values": [2, 2]}, RELEASE, "n_values.*query says"),
+        ({"n_values": [2]}, RELEASE, "n_values.*query says"),
+    ],
+)
+def test_bad_releases_and_parameters(change, S, message):
+    params = {"mechanism": MECHANISM, "n_records": 80, "n_draws": 10, **change}
+    with pytest.raises((ValueError, TypeError), match=message):
+        PrivateNaiveBayesDA(**params).fit(S)
+
+
+@pytest.mark.parametrize("mechanism", [None, MECHANISM])
+def test_bad_records(mechanism):
+    model = PrivateNaiveBayesDA(mechanism, n_draws=10)
+    for X, message, of_confidential in (
+        ([[0.5, 0]], "got 0.5 in row 0", "integers from 0 to n_values - 1"),
+        ([[-1, 0]], "Negative values", "integers from 0 to n_values - 1"),
+        ([["a", "b"]], "convert", "finite numbers"),
+    ):
+        with pytest.raises(ValueError, match=message if mechanism is None else of_confidential):
+            model.fit(X, [0])
+    with pytest.raises(ValueError, match=r"integers from 0 to (1|n_values - 1)"):
+        PrivateNaiveBayesDA(mechanism, n_values=[2, 3]).fit([[2, 0], [0, 0]], [0, 1])
+    if mechanism is None:
+        with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+            model.fit(RECORDS)
+        with pytest.raises(ValueError, match="n_values"):
+            PrivateNaiveBayesDA(n_values=[2, 3, 4]).fit(RECORDS[:, :2], RECORDS[:, 2])
+    else:
+        with pytest.raises(ValueError, match="3 features"):
+            model.fit(RECORDS, RECORDS[:, 2])
+        secret_n = LaplaceMechanism(epsilon=5.0, query=ClassFeatureCounts(2, [2, 3], neighbours="add_remove"))
+        with pytest.raises(ValueError, match="number of records is confidential"):
+            PrivateNaiveBayesDA(secret_n).fit(RECORDS[:, :2], RECORDS[:, 2])
+        with pytest.raises(ValueError, match="n_records=7"):
+            PrivateNaiveBayesDA(mechanism, n_records=7).fit(RECORDS[:, :2], RECORDS[:, 2])
+
+
+@pytest.mark.parametrize(("X", "message"), [([[0, 3]], "0 to 2 in column 1"), ([[0.5, 0]], "integers"),
+                                            ([[0]], "1 features"), ([[-1, 0]], "Negative")])  # fmt: skip
+def test_prediction_out_of_range(fitted, X, message):
+    with pytest.raises(ValueError, match=message):
+        fitted.predict(X)
+
+
+def test_an_impossible_release_is_warned_of():
+    """With how improbable it is; and what is fitted is still the posterior."""
+    S = RELEASE.copy()
+    S[0] = -60.0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = fit(S, MECHANISM, 80, n_draws=100)
+    said = [str(warning.message) for warning in caught]
+    assert any(re.search(r"count\(class=0, x1=0\) = -60.*probability \d", text) for text in said)
+    assert np.all(np.isfinite(model.feature_prob_draws_))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        fit(RELEASE, MECHANISM, 80, n_draws=100)
+
+
+def test_a_wrong_number_of_records_is_warned_of():
+    """Each table adds up to n_records but for the noise."""
+    with pytest.warns(UserWarning, match=r"counts of x1 in the release add up to 8\d.*n_records=400.*at most \d"):
+        fit(RELEASE, MECHANISM, 400, n_draws=100)
+
+
+def test_a_failed_fit_keeps_the_last_one():
+    model = fit(RELEASE, MECHANISM, 80, n_draws=20)
+    before = model.class_prob_draws_
+    with pytest.raises(ValueError, match="must have 10 numbers"):
+        model.fit(RELEASE[:3])
+    assert model.class_prob_draws_ is before
+
+
+def test_extreme_noise_in_the_sampler_of_records():
+    """Noise of scale 1e-4 has weights beyond floating point; each row of a table keeps its own unit."""
+    counts = QUERY.value(RECORDS)
+    S = np.atleast_2d(counts)
+    draws, chains = sample("gibbs", S, 80, 2, (2, 3), 1.0, "laplace", 1e-4, seed=14, n_draws=50, n_chains=1)
+    np.testing.assert_array_equal(chains[0].state.counts, counts)
+    assert np.all(np.isfinite(draws))

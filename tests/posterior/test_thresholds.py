@@ -1,0 +1,271 @@
+"""Releases of which only those above a public threshold appear."""
+
+from functools import cache
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import oracle
+import pytest
+from scipy.integrate import quad
+from scipy.special import ndtr
+from scipy.stats import laplace, norm
+from statistical import Disagreement, assert_mean_close, effective_sample_size
+
+from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
+from sklearn_dpmix._releases.release import Release
+from sklearn_dpmix.estimators import DeconvolutionKDE
+from sklearn_dpmix.kernels import NormalKernel
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
+from sklearn_dpmix.samplers import MixingMeasure
+
+PRIOR = {"mean": 0.3, "mean_precision": 0.5, "shape": 3.0, "scale": 2.0}
+Z, SCALE, THRESHOLD = np.array([1.3, 2.6, 1.9]), 0.7, 1.0
+X = np.array([-2.0, -0.5, 0.5, 1.5, 3.0])
+LAWS = {LaplaceMechanism: laplace, GaussianMechanism: norm}
+
+
+# --- the probability of being released -------------------------------------------------------------------------------
+
+
+def by_quadrature(law, b, t, low, high, mean, sd):
+    """P(clamp(y) + noise > t), y ~ N(mean, sd²)."""
+    places = np.array([t, low, high, mean, t - 4 * b, t + 4 * b, mean - 3 * sd, mean + 3 * sd])
+    edges = np.unique(np.clip(np.append(places, [-1e9, 1e9]), mean - 14 * sd, mean + 14 * sd))
+    f = lambda y: law.sf(t - min(max(y, low), high), scale=b) * norm.pdf(y, mean, sd)  # noqa: E731
+    return sum(quad(f, *pair, epsabs=1e-15, epsrel=1e-12)[0] for pair in pairwise(edges))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(
+    ("kind", "bounds"), [(LaplaceMechanism, None), (LaplaceMechanism, (-2.0, 3.0)), (GaussianMechanism, None)]
+)
+def test_probability_of_being_released(kind, bounds, sign):
+    """Against quadrature; the derivatives against differences."""
+    rng, (low, high) = np.random.default_rng(1), (-np.inf, np.inf) if bounds is None else bounds
+    for _ in range(20):
+        b, sd = 10 ** rng.uniform(-0.7, 0.7), 10 ** rng.uniform(-1.3, 0.7)
+        mean, t, step = 3 * rng.standard_normal(), rng.uniform(-4, 5), 1e-5
+        channel = kind(scale=b, bounds=bounds, released_above=t)._lower(n_records=1, n_features=1)
+
+        def fill(mean, log_variance, channel=channel):
+            found = np.zeros(3)
+            channel.fill_released(sign, mean, log_variance, found, 0, 1, 2)
+            return found
+
+        at = 2 * np.log(sd)
+        expected = by_quadrature(LAWS[kind], b, t, low, high, mean, sd)
+        value, by_mean, by_scale = fill(mean, at)
+        assert value == pytest.approx(expected if sign > 0 else 1 - expected, rel=1e-7, abs=1e-12)
+        slope = (fill(mean + step * sd, at)[0] - fill(mean - step * sd, at)[0]) / (2 * step)
+        assert by_mean * sd == pytest.approx(slope, abs=1e-8)
+        assert by_scale == pytest.approx((fill(mean, at + step)[0] - fill(mean, at - step)[0]) / (2 * step), abs=1e-8)
+
+
+def test_next_to_nothing_is_no_less():
+    channel = GaussianMechanism(scale=1.0, released_above=100.0)._lower(n_records=1, n_features=1)
+    found = np.zeros(3)
+    channel.fill_released(1.0, 0.0, 0.0, found, 0, 1, 2)
+    np.testing.assert_array_equal(found, [1e-150, 0.0, 0.0])
+
+
+# --- the posterior ---------------------------------------------------------------------------------------------------
+
+CASES = {
+    "laplace": (LaplaceMechanism, None),
+    "clamped": (LaplaceMechanism, (-1.0, 2.5)),
+    "gaussian": (GaussianMechanism, None),
+}
+
+
+LEFT_OUT = -3.25  # stands for a release that did not appear
+
+
+@cache
+def enumerated(name, n_suppressed):
+    """The predictive density where so many are known to be left out: P(left out) is their g, in all partitions."""
+    kind, bounds = CASES[name]
+    low, high = (-np.inf, np.inf) if bounds is None else bounds
+    usual = oracle.log_marginal_kernel
+
+    def mass(mu, sigma, *tilt):
+        return np.exp(oracle.log_tilted_mass(mu, sigma, *tilt))
+
+    def log_g(z, mu, sigma, noise, b, bounds):
+        if z != LEFT_OUT:
+            return usual(z, mu, sigma, noise, b, bounds)
+        t = THRESHOLD
+        if kind is GaussianMechanism:
+            return np.log(ndtr((t - mu) / np.hypot(sigma, b)))
+        first = low if bounds is not None else mu - 40 * sigma - 40 * b  # a mass has one infinite end at most
+        left_out = mass(mu, sigma, first, t, 0.0, t) - 0.5 * mass(mu, sigma, first, t, 1 / b, t)
+        left_out = left_out + 0.5 * mass(mu, sigma, t, high, -1 / b, t)
+        if bounds is not None:
+            left_out = left_out + ndtr((low - mu) / sigma) * laplace.cdf(t - low, scale=b)
+            left_out = left_out + ndtr((mu - high) / sigma) * laplace.cdf(t - high, scale=b)
+        return np.log(left_out)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(oracle, "log_marginal_kernel", log_g)
+        noise = "laplace" if kind is LaplaceMechanism else "gaussian"
+        released = np.append(Z, np.full(n_suppressed, LEFT_OUT))
+        return oracle.exact_posterior(
+            released, noise=noise, noise_scale=SCALE, bounds=bounds, x=X[:, None], **PRIOR
+        ).predictive
+
+
+def fitted(name, n_records=None, sampler="auto", **parameters):
+    kind, bounds = CASES[name]
+    mechanism = kind(scale=SCALE, bounds=bounds, released_above=THRESHOLD)
+    model = PrivateDPMixture(
+        mechanism,
+        kernel=NormalKernel(**PRIOR),
+        mixing=DirichletProcess(1.0),
+        sampler=sampler,
+        n_records=n_records,
+        **{"n_draws": 8000, "random_state": 0} | parameters,
+    )
+    return model.fit(Z[:, None])
+
+
+class Forgets(MixingMeasure):
+    """The node of those left out is forgotten."""
+
+    def with_threshold(self, seen, release):
+        return seen
+
+
+def compare(name, n_suppressed, sampler="auto"):
+    draws = fitted(name, len(Z) + n_suppressed, sampler).density_draws(X[:, None])
+    assert_mean_close(draws, enumerated(name, n_suppressed), what=f"{name}, {n_suppressed} left out")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "n_suppressed"),
+    [pytest.param("laplace", 1, marks=pytest.mark.nightly), ("clamped", 2), ("gaussian", 2), ("gaussian", 0)],
+)
+def test_posterior_given_how_many_were_left_out(name, n_suppressed):
+    compare(name, n_suppressed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["clamped", "gaussian"])
+def test_those_left_out_matter(name):
+    with pytest.raises(Disagreement):
+        compare(name, 2, Forgets())
+
+
+@cache
+def simulated(power):
+    """Predictive density and R under Gaussian noise, and errors, by the prior with weights Π f(z)/R^power.
+
+    A third way, without partitions, nodes or chains: sticks (Sethuraman 1994).
+    """
+    rng, size, n_sticks, parts = np.random.default_rng(1), 20_000, 60, []
+    for _ in range(15):
+        v = rng.beta(1.0, 1.0, (size, n_sticks))
+        w = v * np.cumprod(np.column_stack([np.ones(size), 1.0 - v[:, :-1]]), axis=1)
+        variance = PRIOR["scale"] / rng.gamma(PRIOR["shape"], size=w.shape)
+        mean = PRIOR["mean"] + np.sqrt(variance / PRIOR["mean_precision"]) * rng.standard_normal(w.shape)
+        sd, total = np.sqrt(variance), np.sqrt(variance + SCALE**2)
+        share = np.sum(w * ndtr((mean - THRESHOLD) / total), axis=1)
+        weight = np.prod([np.sum(w * norm.pdf(z, mean, total), axis=1) for z in Z], axis=0) / share**power
+        parts.append(np.column_stack([weight, *(np.sum(w * norm.pdf(x, mean, sd), axis=1) for x in X), share]))
+    weight, values = np.split(np.concatenate(parts), [1], axis=1)
+    weight = weight[:, 0] / weight.sum()
+    found = weight @ values
+    return found, np.sqrt(weight**2 @ (values - found) ** 2)
+
+
+@pytest.mark.slow
+def test_posterior_where_their_number_is_unknown():
+    model = fitted("gaussian")
+    draws = np.concatenate([model.density_draws(X[:, None]), model.released_share_draws()[..., None]], axis=-1)
+    for j, (truth, error) in enumerate(zip(*simulated(3), strict=True)):
+        one = draws[..., j]
+        spread = np.hypot(error, one.std() / np.sqrt(effective_sample_size(one, 1000, "R")))
+        assert abs(one.mean() - truth) < 5 * spread
+    forgotten, _ = simulated(0)
+    assert abs(forgotten[-1] - draws[..., -1].mean()) > 0.1  # the twin that forgets the normaliser
+    n_left_out = model.n_suppressed_draws(random_state=0)
+    share = model.released_share_draws()
+    assert n_left_out.shape == share.shape
+    expected = 3 * (1 / share - 1)
+    assert abs(np.mean((n_left_out - expected) / np.sqrt(3 * (1 - share)) * share)) < 5 / np.sqrt(share.size)
+
+
+# --- many records ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_population_that_goes_on_below():
+    """Half of 20,000 records is left out, and found again; a model of what appeared alone is far off."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(20_000) < 0.6, rng.normal(40.0, 8.0, 20_000), rng.normal(70.0, 5.0, 20_000))
+    mechanism = LaplaceMechanism(epsilon=10.0, bounds=(0, 100), released_above=45.0)
+    released = mechanism.privatize(y[:, None], random_state=1)
+    assert 0.4 * len(y) < len(released) < 0.7 * len(y) and released.min() > 45.0
+    few = {"n_chains": 2, "n_warmup": 400, "n_draws": 400, "random_state": 0}
+    model = PrivateDPMixture(mechanism, **few).fit(released)
+    assert max(model.r_hat_.values()) < 1.05
+    low, high = np.quantile(model.n_suppressed_draws(random_state=0), [0.005, 0.995])
+    assert low < len(y) - len(released) < high
+    of_known = PrivateDPMixture(mechanism, n_records=len(y), **few).fit(released)
+    mean = of_known.moment_draws().mean
+    assert abs(mean.mean() - y.mean()) < 5 * mean.std() + 0.5
+    assert np.all(of_known.n_suppressed_draws() == len(y) - len(released))
+    naive = PrivateDPMixture(LaplaceMechanism(epsilon=10.0, bounds=(0, 100)), **few).fit(released)
+    assert naive.moment_draws().mean.mean() > y.mean() + 5.0
+    summary = ReleaseSummary(mechanism).update(released)
+    of_summary = PrivateDPMixture(mechanism, **few).fit(summary)
+    assert of_summary.score_samples([[50.0]]) == pytest.approx(model.score_samples([[50.0]]), abs=0.1)
+
+
+def test_scores_are_of_releases_that_appear():
+    """The predictive density of releases above the threshold has mass one."""
+    model = fitted("gaussian", n_draws=200, n_chains=1)
+    z = np.linspace(THRESHOLD + 1e-9, 15.0, 4001)
+    density = np.exp([model.score_release(np.array([[one]])) for one in z[::20]])
+    assert np.trapezoid(density, z[::20]) == pytest.approx(1.0, abs=0.01)
+
+
+# --- what it does not take -------------------------------------------------------------------------------------------
+
+
+def test_refusals():
+    mechanism = LaplaceMechanism(scale=1.0, released_above=1.0)
+    z = np.array([[1.5], [2.0], [0.5]])
+    with pytest.raises(ValueError, match=r"above released_above=1\.0, but 1 of 3 are not, the first in row 2 \(0.5\)"):
+        PrivateDPMixture(mechanism).fit(z)
+    for parts in ({"sampler": "interweaved"}, {"kernel": "truncated_normal"}, {"mixing": PitmanYor()}):
+        with pytest.raises(ValueError, match=r"released_above=1\.0 needs what MixingMeasure takes"):
+            PrivateDPMixture(mechanism, **parts).fit(z[:2])
+    with pytest.raises(ValueError, match="n_records=1, but 2 releases appeared"):
+        PrivateDPMixture(mechanism, n_records=1).fit(z[:2])
+    with pytest.raises(ValueError, match="releases one feature, got 2"):
+        mechanism.privatize(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="needs clamp=False under Gaussian noise"):
+        GaussianMechanism(scale=1.0, bounds=(0, 1), released_above=0.5).privatize([[0.5]])
+    with pytest.raises(ValueError, match="released_above must be a finite number, got 'high'"):
+        LaplaceMechanism(scale=1.0, released_above="high").privatize([[0.5]])
+    a_sum = SimpleNamespace(value=np.sum, sensitivity=lambda norm: 1.0)
+    with pytest.raises(ValueError, match="is of records, not of a query's value"):
+        LaplaceMechanism(epsilon=1.0, query=a_sum, released_above=0.5).privatize([[0.5]])
+    with pytest.raises(ValueError, match="DeconvolutionKDE takes releases of all records"):
+        DeconvolutionKDE(mechanism).fit(z[:2])
+    assert not hasattr(PrivateDPMixture(LaplaceMechanism(scale=1.0)), "n_suppressed_draws")
+
+
+def test_a_threshold_far_below_is_none():
+    """The default prior is that of a release of all records; one that cuts the population off reaches down."""
+    rng, bounds = np.random.default_rng(0), (0.0, 100.0)
+    z = rng.normal(60.0, 5.0, (400, 1))
+    without = Release(z, LaplaceMechanism(scale=1.0, bounds=bounds)).moments()
+    for threshold in (-1e300, -1e4, 0.0, 30.0):
+        found = Release(z, LaplaceMechanism(scale=1.0, bounds=bounds, released_above=threshold)).moments()
+        np.testing.assert_allclose(found, without, rtol=1e-3)
+    mechanism = LaplaceMechanism(scale=1.0, bounds=bounds, released_above=60.0)
+    _, variance = Release(z[z > 60.0][:, None], mechanism).moments()
+    assert 20.0**2 < variance[0] < 50.0**2

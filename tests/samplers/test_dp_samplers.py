@@ -1,0 +1,479 @@
+"""Private samplers against exact posteriors: detailed balance by enumeration, noisy chains against closed forms."""
+
+from math import log
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from statistical import Disagreement, TooFewDraws, assert_mean_close, assert_pmf_close
+
+from sklearn_dpmix.estimators.private._noise_source import NoNoise, SimulatedNoise
+from sklearn_dpmix.models import Banana, GaussianMean
+from sklearn_dpmix.samplers.private._barker_acceptance import Barker
+from sklearn_dpmix.samplers.private._barker_correction import barker_correction
+from sklearn_dpmix.samplers.private._hamiltonian import NoisyHamiltonian
+from sklearn_dpmix.samplers.private._newton import private_optimum
+from sklearn_dpmix.samplers.private._penalty import Penalty
+from sklearn_dpmix.samplers.private._target import Target
+from sklearn_dpmix.samplers.private._walk_moves import MOVES, Coordinates, FullMove
+
+WRONG = (Disagreement, TooFewDraws)
+
+
+def run(sampler, psi, source, n):
+    """θ of ``n`` steps from ψ, (1, n, n_params)."""
+    state = sampler.init(psi, source) if isinstance(sampler, NoisyHamiltonian) else sampler.init(psi)
+    draws = np.empty((1, n, len(psi)))
+    for i in range(n):
+        state, draws[0, i] = sampler.step(state, source)
+    return draws
+
+
+def simulated(seed):
+    return SimulatedNoise(np.random.default_rng(seed))
+
+
+def plain(model):
+    return Coordinates(model, np.zeros(model.n_params), np.eye(model.n_params))
+
+
+# ---------------------------------------------------------------- the penalty test on a small state space
+
+
+class Steps(FullMove):
+    """To a neighbour on the integers."""
+
+    def propose(self, psi, memory, source):
+        return psi + (1.0 if source.random(1)[0] < 0.5 else -1.0), 0
+
+
+class FiveStates(GaussianMean):
+    """θ is one of 0, ..., 4, with weights of its own."""
+
+    log_weights = np.log([0.3, 0.05, 0.3, 0.15, 0.2])
+
+    def log_prior(self, theta):
+        k = np.round(theta[:, 0]).astype(int)
+        return np.where((k >= 0) & (k < 5), self.log_weights[np.clip(k, 0, 4)], -np.inf)
+
+
+MODEL = FiveStates(sigma=4.0, data_norm=1.5)
+RECORDS = np.random.default_rng(0).normal(2.0, 1.0, (12, 1))
+
+
+def five_states(multiplier, sampler=Penalty, **parameters):
+    target = Target(MODEL, RECORDS)
+    return sampler(target, plain(MODEL), Steps(1.0), noise_multiplier=multiplier, **parameters)
+
+
+def posterior_of_five():
+    X = MODEL.clip_records(RECORDS)
+    log_pi = MODEL.log_weights + [MODEL.log_density(X, np.array([float(k)])).sum() for k in range(5)]
+    return np.exp(log_pi - np.logaddexp.reduce(log_pi))
+
+
+def accept(ratio, s):
+    """E min(1, exp(λ + N(0, s²) - s²/2))."""
+    return ndtr(ratio / s - 0.5 * s) + np.exp(ratio) * ndtr(-ratio / s - 0.5 * s)
+
+
+def test_penalty_keeps_its_target_by_enumeration():
+    """π P = π for the transition matrix with the noise integrated out, and the code accepts as often as it says."""
+    pi, sampler = posterior_of_five(), five_states(4.0)
+    s = 4.0 * MODEL.log_ratio_range(np.zeros(1), np.ones(1))
+    assert 0.5 < s < 4.0
+    P = np.zeros((5, 5))
+    for a in range(5):
+        for b in (a - 1, a + 1):
+            if 0 <= b < 5:
+                P[a, b] = 0.5 * accept(log(pi[b] / pi[a]), s)
+        P[a, a] = 1.0 - P[a].sum()
+    np.testing.assert_allclose(pi @ P, pi, rtol=1e-12)
+    source, n = simulated(1), 20_000
+    for a, b in ((0, 1), (1, 2), (3, 2)):
+        state = sampler.init(np.array([float(a)]))
+        log_prior = MODEL.log_weights[b] - MODEL.log_weights[a]
+        found = np.mean([sampler.test(state, np.array([float(b)]), log_prior, source)[0] for _ in range(n)])
+        expected = accept(log(pi[b] / pi[a]), s)
+        assert abs(found - expected) < 5.0 * np.sqrt(expected * (1.0 - expected) / n), (a, b, found, expected)
+
+
+class NoCorrection(Penalty):
+    """Takes the noisy ratio for the ratio."""
+
+    def test(self, state, theta, log_public, source):
+        s = self.noise_multiplier * self.sensitivity_of(
+            self.target, self.target.ratio_bound(state.theta, theta)[1], self.batch_size
+        )
+        return super().test(state, theta, log_public + 0.5 * s * s, source)
+
+
+class NotTheLogarithm(Penalty):
+    """Compares u with the log ratio (the thesis' Algorithm 3 as printed)."""
+
+    def test(self, state, theta, log_public, source):
+        class Exponentials:
+            release = staticmethod(source.release)
+
+            @staticmethod
+            def random(size):
+                return np.exp(source.random(size))
+
+        return super().test(state, theta, log_public, Exponentials)
+
+
+@pytest.mark.parametrize("sampler, is_right", [(Penalty, True), (NoCorrection, False), (NotTheLogarithm, False)])
+def test_penalty_chain_on_five_states(sampler, is_right):
+    """The chain itself, and two that forget what makes it exact."""
+    draws = run(five_states(4.0, sampler), np.array([2.0]), simulated(2), 60_000)[:, :, 0].round().astype(int)
+    if is_right:
+        assert_pmf_close(draws, posterior_of_five(), what="state")
+    else:
+        with pytest.raises(WRONG):
+            assert_pmf_close(draws, posterior_of_five(), what="state")
+
+
+# ---------------------------------------------------------------- what one record can change
+
+
+def test_no_record_of_a_batch_changes_what_is_released_by_more_than_the_sensitivity():
+    """λ - σ²/2 of two batches that differ in one record: the bound is attained, so anything less is exceeded."""
+    rng = np.random.default_rng(3)
+    n, b, T = 12, 6, 0.3
+
+    class Identity:
+        """Log ratios are the records."""
+
+        n_params = 1
+
+        def log_prior(self, theta):
+            return np.zeros(len(theta))
+
+        def log_density(self, X, theta):
+            return X[:, 0] * theta[0]
+
+    largest = 0.0
+    for trial in range(1000):
+        r = rng.choice([-1.0, 1.0], (n, 1)) if trial % 2 else rng.uniform(-1.0, 1.0, (n, 1))
+        other, seen = r.copy(), []
+        r[0], other[0] = 1.0, -1.0
+        for X in (r, other):
+            target = Target(Identity(), X, clip_bound=1.0, temperature=T)
+            walk = Penalty(target, plain(Identity()), FullMove(1.0), b, 1.0)
+            source = Watching(trial, seen)
+            walk.test(walk.init(np.zeros(1)), np.ones(1), 0.0, source)
+        (one, sensitivity), (two, _) = seen
+        assert abs(one - two) <= sensitivity
+        largest = max(largest, abs(one - two) / sensitivity)
+    assert largest > 0.999
+
+
+class Watching(SimulatedNoise):
+    """Notes what is to be released and its sensitivity; equal seeds draw equal batches, which hold record 0."""
+
+    def __init__(self, seed, seen):
+        super().__init__(np.random.default_rng(seed))
+        self.seen = seen
+
+    def random(self, size):
+        drawn = super().random(size)
+        drawn[0] = 1e-9
+        return drawn
+
+    def release(self, values, sensitivity, multiplier):
+        self.seen.append((float(values[0]) if len(values) == 1 else values, sensitivity))
+        return super().release(values, sensitivity, multiplier)
+
+
+@pytest.mark.parametrize("T", [1.0, 0.3])
+def test_no_record_changes_a_ratio_or_a_gradient_by_more_than_its_sensitivity(T):
+    """What the samplers ask noise for, on neighbours at the edge of the norm: nearly attained, never exceeded."""
+    rng, largest = np.random.default_rng(18), {1: 0.0, 2: 0.0}
+    for trial in range(60):
+        X = rng.normal(size=(5, 2))
+        other, direction = X.copy(), rng.normal(size=2)
+        X[2], other[2] = 100.0 * direction, -100.0 * direction
+        runs = []
+        for data in (X, other):
+            seen = []
+            target = Target(NORMAL, data, temperature=T)
+            sampler = NoisyHamiltonian(target, plain(NORMAL), 0.1, 1, np.ones(2), 1.0, 1.0)
+            sampler.init(np.zeros(2), Watching(trial, seen))
+            walk = Penalty(target, plain(NORMAL), FullMove(1.0), noise_multiplier=1.0)
+            walk.test(walk.init(np.zeros(2)), 0.5 * direction, 0.0, Watching(trial, seen))
+            private_optimum(target, np.zeros(2), 1, 1.0, Watching(trial, seen))
+            runs.append(seen)
+        for (one, sensitivity), (two, _) in zip(*runs, strict=True):
+            apart = float(np.linalg.norm(np.subtract(one, two))) / sensitivity
+            assert apart <= 1.0
+            largest[np.size(one)] = max(largest[np.size(one)], apart)
+    assert min(largest.values()) > 0.999
+
+
+# ---------------------------------------------------------------- chains of noisy ratios against closed forms
+
+NORMAL = GaussianMean(n_features=2, sigma=1.0, prior_sigma=1.0, data_norm=2.5)
+NORMAL_X = np.random.default_rng(4).normal([0.5, -0.3], 1.0, (40, 2))
+
+
+def normal_moments(T=1.0):
+    """Means of θ and θ² given the clipped records."""
+    precision = T * len(NORMAL_X) + 1.0
+    mean = T * NORMAL.clip_records(NORMAL_X).sum(axis=0) / precision
+    return np.concatenate([mean, mean**2 + 1.0 / precision])
+
+
+def moments(draws):
+    return np.concatenate([draws, draws**2], axis=2)
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("multiplier", [0.0, 0.8])
+def test_penalty_has_the_posterior(move, multiplier):
+    """Every move, with and without noise: without, it is Metropolis."""
+    scale = 0.25 if move == "full" else 0.35
+    sampler = Penalty(Target(NORMAL, NORMAL_X), plain(NORMAL), MOVES[move](scale), noise_multiplier=multiplier)
+    source = simulated(5) if multiplier else NoNoise(np.random.default_rng(5))
+    draws = run(sampler, np.array([0.5, -0.3]), source, 40_000)
+    assert_mean_close(moments(draws), normal_moments(), what=move)
+
+
+class NeverTurns(MOVES["guided"]):
+    """Turns round after an acceptance."""
+
+    def after(self, memory, moved, accepted):
+        return super().after(memory, moved, not accepted)
+
+
+def test_a_guided_walk_that_turns_at_the_wrong_time_is_rejected():
+    """It turns round where it should go on: wrong wherever acceptance depends on the direction."""
+    sampler = Penalty(Target(NORMAL, NORMAL_X), plain(NORMAL), NeverTurns(0.25))
+    draws = run(sampler, np.array([0.5, -0.3]), NoNoise(np.random.default_rng(6)), 25_000)
+    with pytest.raises(WRONG):
+        assert_mean_close(moments(draws), normal_moments())
+
+
+class NoError(Penalty):
+    """Takes the ratio of a batch for that of all records."""
+
+    def test(self, state, theta, log_public, source):
+        full, size = self.target.ratios, self.batch_size
+        target = self.target
+        rows = target.batch(source, size, state.order)
+        ratios = full(state.theta, theta, np.inf, rows)
+        factor = target.n_records * target.temperature / size
+        return log(source.random(1)[0]) < factor * ratios.total + log_public, 0.0
+
+
+@pytest.mark.parametrize("sampler, is_right", [(Penalty, True), (NoError, False)])
+def test_penalty_on_batches_is_nearly_right(sampler, is_right):
+    """On tempered data against the closed form; without the correction for the batch's error it is too wide."""
+    model = GaussianMean(sigma=1.0, prior_sigma=1.0, data_norm=3.0)
+    X, T = np.random.default_rng(7).normal(0.4, 1.0, (2000, 1)), 0.02
+    target = Target(model, X, temperature=T)
+    walk = sampler(target, plain(model), FullMove(0.3), batch_size=40, noise_multiplier=0.1)
+    draws = run(walk, np.array([0.4]), simulated(8), 30_000)
+    precision = T * len(X) + 1.0
+    mean = T * model.clip_records(X).sum() / precision
+    if is_right:
+        assert_mean_close(moments(draws), [mean, mean**2 + 1.0 / precision])
+    else:
+        with pytest.raises(WRONG):
+            assert_mean_close(moments(draws), [mean, mean**2 + 1.0 / precision])
+
+
+# ---------------------------------------------------------------- Hamiltonian
+
+
+class KeepsTheLastGradient(NoisyHamiltonian):
+    """After a rejection it goes on with the gradient of the end that was rejected."""
+
+    def step(self, state, source):
+        seen, gradient = [], self.gradient
+
+        def remember(psi, theta, src):
+            seen.append(gradient(psi, theta, src))
+            return seen[-1]
+
+        self.gradient = remember
+        try:
+            new, theta = super().step(state, source)
+        finally:
+            del self.gradient
+        return new._replace(gradient=seen[-1]), theta
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize("multipliers", [(0.0, 0.0), (0.6, 0.5)])
+def test_hamiltonian_has_the_posterior(reuse, multipliers):
+    """With reused and with fresh gradients, with noise in them and without, clipped a lot."""
+    target = Target(NORMAL, NORMAL_X, gradient_clip_bound=0.8)
+    sampler = NoisyHamiltonian(target, plain(NORMAL), 0.07, 4, np.array([1.0, 1.5]), *multipliers, reuse=reuse)
+    source = simulated(9) if multipliers[0] else NoNoise(np.random.default_rng(9))
+    draws = run(sampler, np.array([0.5, -0.3]), source, 12_000)
+    assert_mean_close(moments(draws), normal_moments())
+
+
+@pytest.mark.parametrize("twin", [KeepsTheLastGradient])
+def test_hamiltonian_twins_are_rejected(twin):
+    """The gradient of the rejected end goes on."""
+    target = Target(NORMAL, NORMAL_X)
+    sampler = twin(target, plain(NORMAL), 0.15, 2, np.ones(2), 1.0, 0.5)
+    draws = run(sampler, np.array([0.5, -0.3]), simulated(10), 12_000)
+    with pytest.raises(WRONG):
+        assert_mean_close(moments(draws), normal_moments())
+
+
+# ---------------------------------------------------------------- Barker
+
+
+def barker_draws(correction, batch_size, T=0.005, n=60_000):
+    model = GaussianMean(sigma=1.0, prior_sigma=1.0)
+    X = np.random.default_rng(15).normal(0.4, 1.0, (2000, 1))
+    target = Target(model, X, temperature=T)
+    walk = Barker(target, plain(model), FullMove(0.7), batch_size, correction)
+    precision = T * len(X) + 1.0
+    draws = run(walk, np.array([0.4]), simulated(16), n) - T * X.sum() / precision
+    return moments(draws), [0.0, 1.0 / precision]
+
+
+@pytest.mark.parametrize("batch_size", [None, 400])
+def test_barker_has_the_posterior(batch_size):
+    """All records: the exact test; a batch with clipping that hardly bites: nearly."""
+    assert_mean_close(*barker_draws(barker_correction(2.0), batch_size))
+
+
+def test_barker_without_the_correction_is_rejected():
+    """The noise alone decides, as if N(0, 2) were logistic: colder than the posterior."""
+
+    class Nothing:
+        variance = 2.0
+
+        @staticmethod
+        def draw(source, size):
+            return np.zeros(size)
+
+    with pytest.raises(WRONG):
+        assert_mean_close(*barker_draws(Nothing, 400))
+
+
+def test_barker_rejects_unseen_what_the_accounting_does_not_cover():
+    """A proposal whose ratios could range over more than 2√b/(nT) is not looked at."""
+    model = GaussianMean(data_norm=3.0)
+    target = Target(model, np.zeros((100, 1)), temperature=0.1)
+    walk = Barker(target, plain(model), FullMove(1.0), 25, barker_correction(2.0))
+    assert Barker.widest(target, 25) == 1.0  # and log ratios range over 6 ‖θ' - θ‖
+    target.ratios = None  # whoever asks for it fails
+    assert walk.test(walk.init(np.zeros(1)), np.array([0.2]), 0.0, simulated(17)) == (False, 0.0)
+    with pytest.raises(TypeError):
+        walk.test(walk.init(np.zeros(1)), np.array([0.16]), 0.0, simulated(17))
+
+
+# ---------------------------------------------------------------- geometry
+
+
+def test_a_bent_posterior_in_straight_coordinates_and_in_its_own():
+    """The banana, whose posterior is known: moves in φ and in θ, with noise, from the private optimum."""
+    model = Banana(a=1.0, sigma=(1.0, 1.0), prior_sigma=1.0, data_norm=3.0)
+    rng = np.random.default_rng(11)
+    X = model.sample_records(rng, np.array([0.2, 0.5]), 60)
+    exact = model.sample_posterior(rng, model.clip_records(X), size=200_000)
+    expected = np.concatenate([exact.mean(axis=0), (exact**2).mean(axis=0)])
+    target = Target(model, X)
+    phi, root, _ = private_optimum(target, np.zeros(2), 2, 0.5, simulated(12))
+    sampler = Penalty(target, Coordinates(model, phi, root), FullMove(1.2), noise_multiplier=0.5)
+    assert_mean_close(moments(run(sampler, np.zeros(2), simulated(13), 20_000)), expected, what="straight")
+
+    coordinates = Coordinates(model, np.zeros(2), np.eye(2))
+    coordinates.is_bent = False
+    sampler = Penalty(target, coordinates, FullMove(0.25), noise_multiplier=0.5)
+    assert_mean_close(moments(run(sampler, np.array([0.2, 0.5]), simulated(14), 30_000)), expected, what="bent")
+
+
+class Exponential:
+    """x ~ Exponential(θ) cut at 3, θ ~ Gamma(2, 1), with moves in log θ: volumes change with θ."""
+
+    n_params, theta_init = 1, [1.0]
+
+    def clip_records(self, X):
+        return np.clip(X, 0.0, 3.0)
+
+    def log_density(self, X, theta):
+        return np.log(theta[0]) - theta[0] * X[:, 0]
+
+    def grad_log_density(self, X, theta):
+        return 1.0 / theta[0] - X[:, :1]
+
+    def log_prior(self, theta):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(theta[:, 0] > 0.0, np.log(theta[:, 0]) - theta[:, 0], -np.inf)
+
+    def log_ratio_range(self, theta, new):
+        return 3.0 * abs(new[0] - theta[0])
+
+    def gradient_range(self, theta, frame):
+        return 3.0 * np.linalg.norm(frame, 2)
+
+    def to_working(self, theta):
+        return np.log(theta)
+
+    def from_working(self, phi):
+        return np.exp(phi)
+
+    def working_jacobian(self, phi):
+        return np.diag(np.exp(phi))
+
+
+class FlatVolume(Coordinates):
+    """Forgets that volumes change."""
+
+    def log_volume(self, psi):
+        return 0.0
+
+
+@pytest.mark.parametrize("sampler", ["penalty", "hamiltonian"])
+@pytest.mark.parametrize("coordinates", [Coordinates, FlatVolume])
+def test_volumes_count_in_bent_coordinates(sampler, coordinates):
+    """A posterior Gamma(2 + n, 1 + Σx) moved on in log θ, with noise; without the volumes it is another."""
+    model, X = Exponential(), np.random.default_rng(19).exponential(size=(8, 1))
+    target, frame = Target(model, X), coordinates(model, np.zeros(1), np.eye(1))
+    if sampler == "penalty":
+        chain = Penalty(target, frame, FullMove(0.8), noise_multiplier=0.2)
+    else:
+        chain = NoisyHamiltonian(target, frame, 0.2, 3, np.ones(1), 0.1, 0.2)
+    draws = run(chain, np.zeros(1), simulated(20), 30_000 if sampler == "penalty" else 12_000)
+    shape, rate = 10.0, 1.0 + model.clip_records(X).sum()
+    expected = [shape / rate, shape * (shape + 1.0) / rate**2]
+    if coordinates is Coordinates:
+        assert_mean_close(moments(draws), expected)
+    else:
+        with pytest.raises(WRONG):
+            assert_mean_close(moments(draws), expected)
+
+
+def test_a_tempered_hamiltonian_has_the_tempered_posterior():
+    """T goes with gradients and ratios, not with the prior."""
+    target = Target(NORMAL, NORMAL_X, temperature=0.3)
+    sampler = NoisyHamiltonian(target, plain(NORMAL), 0.15, 4, np.ones(2), 0.5, 0.5)
+    assert_mean_close(moments(run(sampler, np.zeros(2), simulated(21), 12_000)), normal_moments(0.3))
+
+
+def test_the_optimum_without_noise_is_the_mode():
+    """Two Newton steps on a normal posterior end there, with its covariance."""
+    target = Target(NORMAL, NORMAL_X, is_private=False)
+    phi, root, noise = private_optimum(target, np.zeros(2), 2, 0.0, NoNoise(np.random.default_rng(0)))
+    assert noise == 0.0
+    np.testing.assert_allclose(phi, normal_moments()[:2], rtol=1e-9)
+    np.testing.assert_allclose(root @ root.T, np.eye(2) / 41.0, rtol=1e-9)
+
+
+def test_the_noise_is_the_same_there_and_back():
+    """A model whose range depends on the direction: the chain takes the larger of the two both ways."""
+
+    class OneWay(GaussianMean):
+        def log_ratio_range(self, theta, new):
+            return 3.0 if new[0] > theta[0] else 2.0
+
+    target, low, high = Target(OneWay(data_norm=1.0), np.zeros((3, 1))), np.zeros(1), np.ones(1)
+    assert target.ratio_bound(low, high) == target.ratio_bound(high, low)
+    assert 3.0 <= target.ratio_bound(high, low)[1] < 3.0 + 1e-5

@@ -1,0 +1,305 @@
+"""Each move of the walk over mixing measures keeps the prior: without records, draws of the prior stay such draws.
+
+In plain Python, so that a broken twin is one function in place of another.
+"""
+
+from functools import cache
+from math import log
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+
+from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
+from sklearn_dpmix.samplers.mixture.measure import (
+    _categorical_atoms,
+    _dirichlet_masses,
+    _finite_masses,
+    _masses,
+    _parts,
+    _slides,
+    _splits,
+    _steps,
+    _walk_state,
+)
+from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart
+from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
+from sklearn_dpmix.samplers.mixture.measure._walk import law_of, masses_of
+from sklearn_dpmix.samplers.mixture.measure._walk_state import (
+    CONCENTRATION,
+    CUT,
+    DUST_RANGE,
+    N_ATOMS,
+    N_DUST,
+    N_RECORDS,
+    TILT,
+    Walk,
+    new_state,
+    refresh,
+)
+
+FIXED, RANDOM = DirichletProcess(1.5), DirichletProcess(None, (3.0, 2.0))
+FINITE = MixtureOfFiniteMixtures(0.6, 0.25), MixtureOfFiniteMixtures(0.4, (0.0, 1.0, 3.0, 2.0))
+CUT_AT = 0.001
+N = 1600
+CATEGORIES = "categories"
+
+
+@pytest.fixture(autouse=True)
+def without_types(monkeypatch):
+    """A walk is its fields: numba's types of it, made anew for each, take longer than its moves."""
+    monkeypatch.setattr(_walk_state, "lower", lambda owner, fields, frozen: SimpleNamespace(**fields))
+
+
+class Channel:
+    """Any densities will do: they have no weight."""
+
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        out[first], out[second], out[second + n] = 1.0, 0.1, 0.1
+
+    def answer(self, j, z, c):
+        return 0.5 + 0.1 * c
+
+
+def chart_of(n_features):
+    priors = [0.3, -1.0], [0.5, 0.2], [3.0, 2.5], [2.0, 0.7]
+    if n_features == CATEGORIES:
+        return CategoricalChart(CategoricalKernel(3, 0.8)._lower(n_features=2), 2)
+    kernel = NormalKernel(*(prior[:n_features] for prior in priors))._lower(n_features=n_features)
+    return NormalChart(kernel, n_features)
+
+
+def masses(rng, alpha, low, high):
+    """Points of the Poisson process α J⁻¹ e⁻ᴶ dJ between two masses, by thinning."""
+    mass = low * np.exp(log(high / low) * rng.random(rng.poisson(alpha * log(high / low))))
+    return mass[rng.random(len(mass)) < np.exp(-mass)]
+
+
+def draw_places(rng, chart, n):
+    """Coordinates of the base measure."""
+    kernel = chart.kernel
+    if isinstance(chart, CategoricalChart):
+        return np.log(rng.gamma(kernel.concentration, size=(n, chart.n_coordinates())))
+    variance = kernel.prior_scale / rng.gamma(kernel.prior_shape, size=(n, chart.n_features))
+    mean = kernel.prior_mean + np.sqrt(variance / kernel.precision) * rng.standard_normal(variance.shape)
+    return np.stack([mean, np.log(variance)], axis=2).reshape(n, chart.n_coordinates())
+
+
+def draw_masses(rng, mixing):
+    """Masses above the cut, dust, and what is random beside them; the law of the total is tilted."""
+    if mixing in FINITE:
+        table = np.append(0.0, mixing.prior)
+        n = rng.geometric(mixing.prior) if np.ndim(mixing.prior) == 0 else rng.choice(len(table), p=table / table.sum())
+        found = rng.gamma(mixing.concentration, size=n)
+        found *= rng.gamma(TILT, 1.0 / (TILT + 1.0)) / found.sum()
+        return found[found > CUT_AT], np.zeros(0), float(np.sum(found <= CUT_AT))
+    alpha = rng.gamma(mixing.prior[0], 1.0 / mixing.prior[1]) if mixing is RANDOM else mixing.concentration
+    while True:
+        found, dust = masses(rng, alpha, CUT_AT, 20.0), masses(rng, alpha, CUT_AT * np.exp(-DUST_RANGE), CUT_AT)
+        total = found.sum() + dust.sum()
+        if len(found) and total > 0 and rng.random() < (total * np.exp(1.0 - total)) ** TILT:
+            return found, dust, alpha
+
+
+def draw_walk(rng, chart, mixing):
+    """A walk of the prior."""
+    found, dust, value = draw_masses(rng, mixing)
+    state, n_features = new_state(chart.n_coordinates()), chart.n_features
+    state.ints[:2], state.floats[0] = (len(found), len(dust)), value
+    for mass, place, values in ((state.mass, state.place, found), (state.dust_mass, state.dust_place, dust)):
+        n = len(values)
+        mass[:n] = rng.permutation(values)
+        place[:n] = draw_places(rng, chart, n)
+    law_of_masses = masses_of(mixing._lower())
+    law = law_of(chart, law_of_masses, 1, np.zeros(n_features), np.ones(n_features))
+    law[N_RECORDS], law[CUT] = 0.0, CUT_AT
+    nodes, ends = np.zeros((n_features + 1, 1)), np.zeros((2 * n_features, 1))
+    return Walk.of(state, nodes, ends, law, law_of_masses.value())
+
+
+def summary(walk, chart):
+    n, n_dust = int(walk.law[N_ATOMS]), int(walk.law[N_DUST])
+    atoms = walk.atoms.reshape(-1, int(walk.width))
+    mass, place = atoms[:n, 0], atoms[:n, 1:]
+    share = mass / mass.sum()
+    if isinstance(chart, CategoricalChart):
+        gamma = np.exp(place.reshape(n, chart.n_features, -1))
+        pi = gamma / gamma.sum(axis=2, keepdims=True)
+        spread = [*(share @ pi.reshape(n, -1)), *pi[0].ravel(), share @ (pi[:, 0, 0] * pi[:, 1, 1])]
+    else:
+        spread = np.log(share @ (np.exp(place[:, 1::2]) + place[:, ::2] ** 2))
+    total = mass.sum() + atoms[walk.capacity : walk.capacity + n_dust, 0].sum()
+    return [n, n_dust, total, share.max(), walk.law[CONCENTRATION], *(share @ place), *place[0], *spread]
+
+
+@cache
+def before(n_features, mixing):
+    """Summaries of draws of the prior, as any move should leave them."""
+    rng, chart = np.random.default_rng(1), chart_of(n_features)
+    return np.array([summary(draw_walk(rng, chart, mixing), chart) for _ in range(N)])
+
+
+def p_value(move, n_features=1, *, mixing=FIXED, n_moves=4, seed=0):
+    """The least p-value of two-sample tests of moved draws of the prior against others."""
+    rng, chart = np.random.default_rng(seed), chart_of(n_features)
+    value, after = chart.value(), []
+    for _ in range(N):
+        walk = draw_walk(rng, chart, mixing)
+        walk.tables[:] = 1.0
+        for _ in range(n_moves):
+            refresh(walk)
+            move(rng, Channel(), value, walk)
+        after.append(summary(walk, chart))
+    pairs = zip(before(n_features, mixing).T, np.array(after).T, strict=True)
+    return min(ks_2samp(a, b).pvalue for a, b in pairs if np.ptp(a) > 0)
+
+
+MOVES = {
+    "move_mass": lambda rng, channel, chart, walk: _masses.move_mass(rng, walk),
+    "change_mass": lambda rng, channel, chart, walk: _masses.change_mass(rng, walk),
+    "bear_or_kill": lambda rng, channel, chart, walk: _masses.bear_or_kill(rng, channel, chart, walk),
+    "split_or_merge": _splits.split_or_merge,
+    "part_or_join": lambda rng, channel, chart, walk: _parts.part_or_join(rng, channel, chart, walk),
+    "step_one": lambda rng, channel, chart, walk: _steps.step_one(rng, channel, chart, walk),
+    "step_neighbours": lambda rng, channel, chart, walk: step_neighbours(rng, channel, chart, walk),
+    "slide": lambda rng, channel, chart, walk: _slides.slide(rng, channel, chart, walk),
+    "rescale": lambda rng, channel, chart, walk: _slides.rescale(rng, channel, chart, walk),
+}
+
+
+OF_PLACES = [name for name in MOVES if name not in ("move_mass", "change_mass")]
+
+
+#: of any kernel
+OF_CHARTS = {
+    "bear_or_kill": MOVES["bear_or_kill"],
+    "part_or_join": MOVES["part_or_join"],
+    "step_one": MOVES["step_one"],
+    "a step of two": lambda rng, channel, chart, walk: chart.step(rng, channel, walk),
+    "parts": lambda rng, channel, chart, walk: chart.part(rng, channel, walk),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_CHARTS)
+def test_moves_of_categories_keep_the_prior(name):
+    assert p_value(OF_CHARTS[name], CATEGORIES) > 1e-6
+
+
+@pytest.mark.slow
+def test_parts_of_categories_need_their_jacobian(monkeypatch):
+    broken = plus(_categorical_atoms.log_rest, lambda chart, walk, whole, rest, both, mass: -4.0 * log(both / mass))
+    monkeypatch.setattr(_categorical_atoms, "log_rest", broken)
+    assert p_value(OF_CHARTS["parts"], CATEGORIES, n_moves=12) < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "n_features"), [*((name, 1) for name in MOVES), *((name, 2) for name in OF_PLACES)])
+def test_moves_keep_the_prior(name, n_features):
+    assert p_value(MOVES[name], n_features) > 1e-6
+
+
+def renew(rng, channel, chart, walk):
+    walk.masses.renew(rng, channel, chart, walk)
+
+
+@pytest.mark.slow
+def test_concentration_and_dust_keep_the_prior():
+    assert p_value(renew, mixing=RANDOM) > 1e-6
+
+
+#: what masses have a part in
+OF_MASSES = {name: move for name, move in MOVES.items() if name not in ("slide", "rescale")} | {
+    "renew": renew,
+    "step_neighbours and renew": lambda rng, channel, chart, walk: (
+        step_neighbours(rng, channel, chart, walk),
+        renew(rng, channel, chart, walk),
+    ),
+    "bear_or_kill and renew": lambda rng, channel, chart, walk: (
+        _masses.bear_or_kill(rng, channel, chart, walk),
+        renew(rng, channel, chart, walk),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixing", FINITE, ids=str)
+@pytest.mark.parametrize("name", OF_MASSES)
+def test_moves_keep_the_prior_of_finite_mixtures(name, mixing):
+    assert p_value(OF_MASSES[name], mixing=mixing) > 1e-6
+
+
+@pytest.mark.slow
+def test_moves_of_categories_keep_the_prior_of_finite_mixtures():
+    assert p_value(OF_CHARTS["parts"], CATEGORIES, mixing=FINITE[0]) > 1e-6
+
+
+#: Finite masses with one term forgotten.
+FINITE_TWINS = {
+    "the number of orders": ("bear_or_kill", "log_growth", lambda masses, walk, n: -log(n + 1.0)),
+    "the power of the total": ("bear_or_kill", "power", lambda masses, walk, n: masses.gamma * n),
+    "the shape of a mass": ("change_mass", "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
+    "the shape of a step's mass": ("step_one", "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
+    "the growth of a split": ("split_or_merge", "log_growth", lambda masses, walk, n: 0.5),
+    "the growth of a part": ("part_or_join", "log_growth", lambda masses, walk, n: 0.5),
+    "those below the cut": ("renew", "log_growth", lambda masses, walk, n: -2.0),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", FINITE_TWINS)
+def test_broken_moves_of_finite_mixtures_do_not(twin, monkeypatch):
+    name, method, change = FINITE_TWINS[twin]
+    broken = plus(getattr(_finite_masses.FiniteMasses, method), change)
+    monkeypatch.setattr(_finite_masses.FiniteMasses, method, broken)
+    assert p_value(OF_MASSES[name], mixing=FINITE[0], n_moves=24) < 1e-6
+
+
+def plus(function, change):
+    return compiled(lambda *args: function(*args) + change(*args))
+
+
+#: A move, and a function that it calls, with one term forgotten.
+TWINS = {
+    "the Jacobian of a split": (
+        "split_or_merge",
+        _splits,
+        "log_share_ratio",
+        lambda share: log(share * (1 - share)),
+    ),
+    "the chance of a pair": ("split_or_merge", _splits, "log_pair", lambda walk, i, j, n: 1.0),
+    "the Jacobian of a slide": ("slide", _slides, "log_jacobian", lambda n, spread: -(n - 1.0) * spread),
+    "how many atoms may be split": ("split_or_merge", _splits, "n_above", lambda walk, least: 3.0),
+    "the Jacobian of a rescaling": ("rescale", _slides, "log_rescaling", lambda size: -size),
+    "the density of a part": ("part_or_join", _parts, "log_far_density", lambda chart, walk, k, h: 1.0),
+    "the tilt of the total": (
+        "bear_or_kill",
+        _masses,
+        "log_tilt",
+        lambda walk, n, total: -20.0 * log(total) + 20.0 * total,
+    ),
+    "the prior of a step": (
+        "step_one",
+        NormalChart,
+        "log_base",
+        lambda chart, walk, k: 2.0 * walk.atoms[3 * k + 2],
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", TWINS)
+def test_broken_moves_do_not(twin, monkeypatch):
+    name, module, function, change = TWINS[twin]
+    monkeypatch.setattr(module, function, plus(getattr(module, function), change))
+    assert p_value(MOVES[name], n_moves=24) < 1e-6
+
+
+@pytest.mark.slow
+def test_dust_of_another_concentration_does_not(monkeypatch):
+    drawn = _dirichlet_masses.draw_poisson
+    monkeypatch.setattr(_dirichlet_masses, "draw_poisson", lambda rng, rate: drawn(rng, 1.3 * rate))
+    assert p_value(renew, mixing=RANDOM) < 1e-6
