@@ -377,8 +377,9 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     def _noised(self):
         """The mechanism, where it offers the densities of the kernel's records at many places of a line at once."""
         mechanism = self.mechanism_
-        is_line = self._n_features_ == 1 and mechanism is not None and mechanism.n_answers is None
-        return mechanism if is_line and has_noised(mechanism, self.kernel_) else None
+        if mechanism is None or mechanism.n_answers is not None or mechanism.is_discrete:
+            return None
+        return mechanism if self._n_features_ == 1 and has_noised(mechanism, self.kernel_) else None
 
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)
