@@ -407,11 +407,17 @@ def lower(owner, fields, *, frozen=True):
         Whether arrays are made read-only.
     """
     fields = {name: _frozen(field) for name, field in fields.items()} if frozen else fields
-    methods = _compiled_methods(owner)
-    value = _value_class(owner, tuple(methods.items()))(owner, fields)
+    methods = tuple(_compiled_methods(owner).items())
+    value = _value_class(owner, methods)(owner, fields)
     field_types = tuple((name, _field_type(owner, field)) for name, field in fields.items())
-    value._numba_type = _register(_first_with(owner, tuple(methods.items())), methods)(field_types)
+    value._numba_type = _type_class_of(_first_with(owner, methods), methods)(field_types)
     return value
+
+
+def _type_class_of(owner, methods):
+    """The type class of values of ``owner``: where all methods are the package's, what they reach does not change."""
+    is_ours = all(_is_pinned(method.__globals__.get("__name__")) for _, method in methods)
+    return (_register_once if is_ours else _register)(owner, methods)
 
 
 @cache
@@ -452,10 +458,13 @@ def _field_type(owner, field):
 
 def _compiled_methods(owner):
     """The compiled methods of a class by name, its bases' included."""
-    methods = {}
-    for name in sorted({name for base in owner.__mro__ for name, member in vars(base).items() if _is_compiled(member)}):
-        methods[name] = inspect.getattr_static(owner, name)
-        if not _is_compiled(methods[name]):
+    members, names = {}, set()
+    for base in reversed(owner.__mro__):
+        members.update(vars(base))
+        names.update(name for name, member in vars(base).items() if _is_compiled(member))
+    methods = {name: members[name] for name in sorted(names)}
+    for name, method in methods.items():
+        if not _is_compiled(method):
             raise TypeError(
                 f"{owner.__qualname__}.{name} overrides a compiled method, so it must be one: mark it with @compiled"
             )
@@ -663,6 +672,7 @@ _registered: set[type] = set()
 @global_compiler_lock  # numba's own; two threads may be the first to use a component
 def _register(owner, methods):
     """Make the compiled methods of ``owner`` known to numba, once for each digest; return the type class."""
+    methods = dict(methods)
     reach = Reach()
     reach.visit(methods)
     cls = _type_class(f"{owner.__module__}.{owner.__qualname__}", reach.hexdigest())
@@ -671,6 +681,9 @@ def _register(owner, methods):
             _overload(cls, name, method)
         _registered.add(cls)
     return cls
+
+
+_register_once = cache(_register)
 
 
 def _overload(cls, name, method):
