@@ -250,6 +250,9 @@ class _Helper(CPUDispatcher):
         return super().get_call_template(args, kws)
 
     def compile(self, sig):
+        known = self.overloads.get(tuple(sig))
+        if known is not None:  # nine times of ten; numba would set up its timers first
+            return known.entry_point
         compiled = super().compile(sig)
         returned = self.overloads[tuple(sig)].signature.return_type
         model = cpu_target.target_context.data_model_manager[returned]
