@@ -3,7 +3,7 @@
 import numpy as np
 from arviz_stats.base import array_stats
 
-from sklearn_dpmix._mixture import MixtureDraws
+from sklearn_dpmix._posterior.mixture import MixtureDraws
 from sklearn_dpmix.samplers import Auto, Conditional, Neal5, Neal8, Slice
 
 from .speed import FusedChain, PackageChain

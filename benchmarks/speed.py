@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from sklearn_dpmix._release import Release
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import LaplaceMechanism

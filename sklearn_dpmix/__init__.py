@@ -1,6 +1,6 @@
 """Infer a population from what a differential-privacy mechanism released."""
 
-from ._release_summary import ReleaseSummary
+from ._releases.summary import ReleaseSummary
 from .estimators import (
     AutoDraws,
     DeconvolutionKDE,

@@ -21,11 +21,11 @@ from sklearn_dpmix import (
     PrivateLinearRegressionDA,
     PrivateNaiveBayesDA,
     PrivatePosteriorDA,
-    _chains,
 )
-from sklearn_dpmix.estimators import _exp_family, _naive_bayes
-from sklearn_dpmix.estimators._exp_family_engines import choose_engine
-from sklearn_dpmix.estimators._progress import Progress
+from sklearn_dpmix._chains import chain as chain_module
+from sklearn_dpmix._chains.progress import Progress
+from sklearn_dpmix.estimators.curator import _exp_family, _naive_bayes
+from sklearn_dpmix.estimators.curator._exp_family_engines import choose_engine
 from sklearn_dpmix.kernels import (
     BetaKernel,
     CategoricalKernel,
@@ -197,7 +197,7 @@ def headers(header):
         "n_done": (-1, 0, 4, 2**40, 1.5, "5", None, True),
         "aim": (-1, 1.5, "x"),
         "state": (["sklearn_dpmix.samplers.mixture._run", "Draws"], ["numpy", "ndarray"], None),
-        "draws": (None, ["sklearn_dpmix._chains", "Chain"]),
+        "draws": (None, ["sklearn_dpmix._chains.chain", "Chain"]),
         "rng_states": ([], header["rng_states"][:1], [{}, {}], [1, 2], header["rng_states"] * 2),
     }.items():
         for value in values:
@@ -264,7 +264,8 @@ def try_all(name, path, only=""):
 
     model, data = cases()[name]()
     model.set_params(checkpoint=path)
-    with patch.object(_chains, "BLOCK_SECONDS", 0.0), patch.object(Progress, "__call__", side_effect=KeyboardInterrupt):
+    interrupt = patch.object(Progress, "__call__", side_effect=KeyboardInterrupt)
+    with patch.object(chain_module, "BLOCK_SECONDS", 0.0), interrupt:
         with suppress(KeyboardInterrupt):
             model.fit(*data) if isinstance(data, tuple) else model.fit(data)
     assert os.path.exists(path)  # from the warm-up, without draws

@@ -2,7 +2,7 @@
 
 from math import lgamma, log, pi, sqrt
 
-from sklearn_dpmix._compiled import compiled
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
@@ -24,16 +24,9 @@ from sklearn_dpmix.samplers.mixture._interweaved import interweaved_sweep
 from sklearn_dpmix.samplers.mixture._jain_neal import split_or_merge
 from sklearn_dpmix.samplers.mixture._neal5 import urn_sweep
 from sklearn_dpmix.samplers.mixture._neal8 import gibbs_sweep, impute_records
+from sklearn_dpmix.samplers.mixture._places import CONCENTRATION, CURSOR, N_CLUSTERS, N_SLOTS, STAGE
 from sklearn_dpmix.samplers.mixture._reuse import POOL, reuse_pass
-from sklearn_dpmix.samplers.mixture._state import (
-    CONCENTRATION,
-    CURSOR,
-    N_CLUSTERS,
-    N_SLOTS,
-    STAGE,
-    compact,
-    update_clusters,
-)
+from sklearn_dpmix.samplers.mixture._state import compact, update_clusters
 from sklearn_dpmix.samplers.mixture._sticks import allocate, draw_occupied_weights, extend_sticks
 from sklearn_dpmix.samplers.mixture._surrogate import move_on_grid
 from sklearn_dpmix.samplers.mixture.moves._split_merge import sort_records, split_merge

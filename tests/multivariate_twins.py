@@ -2,7 +2,7 @@
 
 from math import inf, log, sqrt
 
-from sklearn_dpmix._compiled import compiled
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import MultivariateNormalKernel
 
 

@@ -6,7 +6,7 @@ from scipy import optimize, stats
 from statistical import ALPHA, assert_mean_close
 
 from sklearn_dpmix import NaivePosterior, OnePosteriorSampling, PrivateExpFamilyGibbs
-from sklearn_dpmix.estimators._baselines import nearest_statistic
+from sklearn_dpmix.estimators.curator._baselines import nearest_statistic
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.metrics import coverage
 from sklearn_dpmix.models import Beta, BetaPrior, Exponential, Multinomial, Normal, Poisson

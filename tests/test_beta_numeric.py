@@ -16,8 +16,8 @@ import pytest
 from numba import njit
 from scipy import special, stats
 
-from sklearn_dpmix import _beta
-from sklearn_dpmix._beta import digamma, draw_beta, draw_beta_interval, log_beta, trigamma
+from sklearn_dpmix._base import beta_numeric
+from sklearn_dpmix._base.beta_numeric import digamma, draw_beta, draw_beta_interval, log_beta, trigamma
 from sklearn_dpmix.kernels._beta import fill_inner_masses
 
 mpmath = pytest.importorskip("mpmath")
@@ -32,12 +32,12 @@ BITS = 300
 
 @njit(nogil=True)
 def log_beta_cdf(a, b, x):
-    return _beta.log_beta_cdf(a, b, x)
+    return beta_numeric.log_beta_cdf(a, b, x)
 
 
 @njit(nogil=True)
 def log_beta_interval(a, b, lo, hi):
-    return _beta.log_beta_interval(a, b, lo, hi)
+    return beta_numeric.log_beta_interval(a, b, lo, hi)
 
 
 # ---------------------------------------------------------------- exact values
@@ -513,7 +513,7 @@ def acceptance_range(hat):
 
 def test_bounded_number_of_tries():
     """Catches an interval without an efficient hat, and a hat that lies below the density."""
-    least, most = acceptance_range(_beta._hat)
+    least, most = acceptance_range(beta_numeric._hat)
     assert 0.59 < least and most < 1 + 1e-6
     assert acceptance_range(flat_hat)[0] < 0.01
 
@@ -524,7 +524,7 @@ def test_bounded_number_of_tries():
 def test_plain_python_agrees(monkeypatch):
     """Catches code that only compiles: a division by zero, a logarithm of zero or an overflow raises in Python."""
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
-    spec = importlib.util.spec_from_file_location("sklearn_dpmix._beta_plain", _beta.__file__)
+    spec = importlib.util.spec_from_file_location("sklearn_dpmix._beta_plain", beta_numeric.__file__)
     plain = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(plain)
     monkeypatch.undo()  # what it is compared with may yet have to be compiled

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 from statistical import Disagreement, assert_ranks_uniform
 
-from sklearn_dpmix._mixture import MixtureDraws
-from sklearn_dpmix._release import Release
+from sklearn_dpmix._posterior.mixture import MixtureDraws
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures

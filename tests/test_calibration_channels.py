@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 from statistical import Disagreement, assert_ranks_uniform
 
-from sklearn_dpmix._mixture import MixtureDraws
-from sklearn_dpmix._release import Release
+from sklearn_dpmix._posterior.mixture import MixtureDraws
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel
 from sklearn_dpmix.mechanisms import (
     FiniteChannelMechanism,

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy.stats import invwishart, ks_2samp, multivariate_normal
 
-from sklearn_dpmix._compiled import compiled
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import MultivariateNormalKernel
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Imputed
-from sklearn_dpmix.samplers.mixture._state import N_BINS, N_CLUSTERS, N_SLOTS, compact, new_state
+from sklearn_dpmix.samplers.mixture._places import MOVES_STEPS, N_BINS, N_CLUSTERS, N_SLOTS, RESCALING_STEPS
+from sklearn_dpmix.samplers.mixture._state import compact, new_state
 from sklearn_dpmix.samplers.mixture.moves import _rescaling
-from sklearn_dpmix.samplers.mixture.moves._noncentred import STEPS, noncentred_moves
-from sklearn_dpmix.samplers.mixture.moves._rescaling import RESCALING_STEPS
+from sklearn_dpmix.samplers.mixture.moves._noncentred import noncentred_moves
 from sklearn_dpmix.samplers.mixture.moves._split_merge import sort_records, split_merge, try_merge, try_split
 
 N_RECORDS, N = 5, 1500
@@ -38,7 +38,7 @@ def draw_state(rng, kernel):
     """A partition of the urn, parameters, and records given both."""
     sizes = MultivariateNormalKernel(**PRIOR).sizes(2)
     state = new_state(N_RECORDS, 1, 2, *sizes, order=True)
-    state.floats[STEPS : STEPS + 2 * N_BINS], state.floats[RESCALING_STEPS : RESCALING_STEPS + 2] = -0.5, -0.5
+    state.floats[MOVES_STEPS : MOVES_STEPS + 2 * N_BINS] = state.floats[RESCALING_STEPS : RESCALING_STEPS + 2] = -0.5
     state.floats[0], counts = MIXING.start, []
     for i in range(N_RECORDS):
         k = rng.choice(len(counts) + 1, p=np.append(counts, MIXING.start) / (i + MIXING.start))

@@ -18,8 +18,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from sklearn_dpmix import PrivateDPMixture, _chains
-from sklearn_dpmix._chains import run_chains, start_chains
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._chains import chain as chain_module
+from sklearn_dpmix._chains.chain import run_chains, start_chains
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
@@ -114,7 +115,7 @@ def test_a_dask_worker_that_is_killed_costs_a_block():
         joblib.parallel_config(backend="dask"),
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("sklearn_dpmix.estimators._progress.Progress.__call__", kill_one)
+        patch.setattr("sklearn_dpmix._chains.progress.Progress.__call__", kill_one)
         before = set(client.scheduler_info()["workers"])
         fitted = mixture(n_draws=20_000).fit(RELEASE)
         timers[0].join()
@@ -132,10 +133,10 @@ def test_draws_do_not_depend_on_where_blocks_end(monkeypatch, sampler):
     With so many clusters that the state grows on the way.
     """
     params = {"sampler": sampler, "mixing": DirichletProcess(40.0)}
-    monkeypatch.setattr(_chains, "BLOCK_SECONDS", 1e9)
+    monkeypatch.setattr(chain_module, "BLOCK_SECONDS", 1e9)
     reference = mixture(**params).fit(RELEASE)
     assert reference.n_clusters_draws_.max() > 32
-    monkeypatch.setattr(_chains, "BLOCK_SECONDS", 0.0)
+    monkeypatch.setattr(chain_module, "BLOCK_SECONDS", 0.0)
     assert_same_fit(mixture(**params).fit(RELEASE), reference)
     warm = mixture(**params, n_draws=11).fit(RELEASE)
     assert_same_fit(warm.set_params(n_draws=30, warm_start=True).fit(RELEASE), reference)
@@ -281,11 +282,11 @@ class Interrupt:
 @pytest.fixture
 def interrupt_at(monkeypatch):
     """Make the next fit stop after some sweeps; single sweeps are blocks."""
-    from sklearn_dpmix.estimators import _progress
+    from sklearn_dpmix._chains import progress
 
     def arm(at):
-        monkeypatch.setattr(_chains, "BLOCK_SECONDS", 0.0)
-        monkeypatch.setattr(_progress.Progress, "__call__", lambda self, n_done: Interrupt(at)(n_done))
+        monkeypatch.setattr(chain_module, "BLOCK_SECONDS", 0.0)
+        monkeypatch.setattr(progress.Progress, "__call__", lambda self, n_done: Interrupt(at)(n_done))
         return monkeypatch.undo
 
     return arm
@@ -355,15 +356,16 @@ def test_interrupt_anywhere_leaves_whole_blocks(at):
 SCRIPT = """
     import os, signal, sys, threading, warnings
     import joblib, numpy as np
-    from sklearn_dpmix import PrivateDPMixture, _chains
+    from sklearn_dpmix import PrivateDPMixture
+    from sklearn_dpmix._chains import chain as chain_module
     from sklearn_dpmix.datasets import make_three_normals
-    from sklearn_dpmix.estimators._progress import Progress
+    from sklearn_dpmix._chains.progress import Progress
     from sklearn_dpmix.mechanisms import LaplaceMechanism
 
     mechanism = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))
     Z = mechanism.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with SIGINT ignored
-    _chains.BLOCK_SECONDS = 0.02
+    chain_module.BLOCK_SECONDS = 0.02
     timer = threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), signal.SIGINT))
     Progress.__call__ = lambda self, n_done: timer.ident or timer.start()  # from the first block on
     model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=0, n_draws=10_000_000, random_state=0, n_jobs=2)
@@ -471,7 +473,7 @@ def test_callbacks_follow_the_sweeps():
 def test_interrupt_from_a_callback_keeps_the_draws(monkeypatch):
     """Catches a callback whose KeyboardInterrupt is taken for an error of the fit."""
     pytest.importorskip("sklearn.callback")
-    monkeypatch.setattr(_chains, "BLOCK_SECONDS", 0.0)
+    monkeypatch.setattr(chain_module, "BLOCK_SECONDS", 0.0)
 
     class Stop(Recorder):
         def on_fit_task_end(self, estimator, context):

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chisquare, kstest
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._compose import resolve_components
+from sklearn_dpmix.estimators.mixture._compose import resolve_components
 from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import (
     DiscreteLaplaceMechanism,

@@ -139,7 +139,8 @@ def test_arrays_that_contradict_the_rest_are_refused(tmp_path):
 )
 def test_the_error_names_the_array(edit, named):
     """What a user reads, without a fit: of a state as a sampler starts it."""
-    from sklearn_dpmix.samplers.mixture._state import N_FREE, NOT_BEGUN, STAGE, new_state
+    from sklearn_dpmix.samplers.mixture._places import N_FREE, NOT_BEGUN, STAGE
+    from sklearn_dpmix.samplers.mixture._state import new_state
 
     def start():
         state = new_state(5, 1, 1, 4, 2)

@@ -1,5 +1,6 @@
 """The compile cache never gives an old answer: scripts that are edited, and the digest behind it."""
 
+import pickle
 import threading
 
 import numba
@@ -8,7 +9,7 @@ import pytest
 from numba.core.caching import FunctionCache
 from scripts import COMPILES, edit, run, write
 
-from sklearn_dpmix._compiled import Reach, compiled, entry
+from sklearn_dpmix._base.compiled import Reach, compiled, entry
 from sklearn_dpmix.mechanisms import AdditiveMechanism, NoNoise
 from sklearn_dpmix.mechanisms._additive import _log_density
 
@@ -179,13 +180,35 @@ def test_without_a_component_nothing_is_kept(tmp_path, monkeypatch):
     assert list(tmp_path.rglob("*.nbc"))  # the broken twin
 
 
+@COMPILES
+def test_an_index_of_another_version_of_the_package_is_a_miss(tmp_path, monkeypatch):
+    """Catches a fit that ends in numba's ModuleNotFoundError after an update, where modules were moved."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def level(channel, y):
+        return channel.log_channel(np.zeros((1, 1)), 0, 0, y)
+
+    channel = NoNoise()._lower()
+    assert entry(level)(channel, 0.0) == 0.0
+    (index,) = tmp_path.rglob("*.nbi")
+    version = pickle.dumps(numba.__version__, protocol=-1)
+    assert index.read_bytes().startswith(version)
+    index.write_bytes(version + b"csklearn_dpmix._gone\nthing\n.")
+    numbas = entry(level)
+    numbas._cache = FunctionCache(level)
+    with pytest.raises(ModuleNotFoundError):  # the broken twin
+        numbas(channel, 0.0)
+    assert entry(level)(channel, 0.0) == 0.0
+    assert b"_gone" not in index.read_bytes()
+
+
 def test_where_no_folder_can_be_written_nothing_is_kept(monkeypatch):
     """numba's own ``cache=True`` would fail on import."""
 
     def nowhere(function):
         raise RuntimeError("cannot cache function: no locator available")
 
-    monkeypatch.setattr("sklearn_dpmix._compiled._Cache", nowhere)
+    monkeypatch.setattr("sklearn_dpmix._base.compiled._Cache", nowhere)
     assert entry(lambda channel: 1.0)(NoNoise()._lower()) == 1.0
 
 

@@ -1,5 +1,6 @@
 """Every sampler with every mechanism, kernel and mixing: it fits a toy release, or is refused in one sentence."""
 
+import inspect
 import itertools
 import json
 import os
@@ -15,7 +16,8 @@ import pytest
 from scripts import PACKAGE
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._compose import KERNELS, MIXINGS, SAMPLERS
+from sklearn_dpmix.estimators.mixture import _requirements
+from sklearn_dpmix.estimators.mixture._compose import KERNELS, MIXINGS, SAMPLERS
 from sklearn_dpmix.kernels import CategoricalKernel, ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import (
     BinomialMechanism,
@@ -214,6 +216,14 @@ def test_what_a_subclass_of_a_wrapper_declares_is_kept():
         max_discount = 0.1
 
     assert Choosy(Neal5()).needs_histogram and Choosy(Neal5()).max_discount == 0.1 and Choosy(Neal5()).needs_order
+
+
+def test_each_need_is_asked_of_the_other_parts():
+    """Catches a need that a sampler may declare and that nothing looks at: the sampler would run without it."""
+    asked = inspect.getsource(_requirements)
+    of_the_state = {"needs_levels", "needs_order", "takes_summaries"}
+    for name in {name for name, _ in requirements() if name.startswith(("needs_", "takes_"))} - of_the_state:
+        assert f"sampler.{name}" in asked, name
 
 
 def test_a_declaration_without_a_rule_is_an_error(monkeypatch):

@@ -355,7 +355,7 @@ def test_published_draws_have_feature_names():
     np.testing.assert_array_equal(posterior["coef"], model.coef_draws_[:, ::100])
 
 
-# --- what is not there, and why --------------------------------------------------------------------------------------
+# --- what is not available, and why ---------------------------------------------------------------------------------
 
 
 def test_what_is_not_there_is_refused_with_the_reason(sums):
@@ -374,7 +374,7 @@ def test_what_is_not_there_is_refused_with_the_reason(sums):
         (histogram, "one statistic of all records was released"),
         (local, "confidential records are imputed and not kept"),
     ]:
-        with pytest.raises(ValueError, match=rf"to_datatree\(log_likelihood=True\) is not there: {reason}"):
+        with pytest.raises(ValueError, match=rf"to_datatree\(log_likelihood=True\) is not available: {reason}"):
             model.to_datatree(log_likelihood=True)
     with pytest.raises(ValueError, match="nothing was released"):
         known.to_datatree(posterior_predictive=True)

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_dpmix import DeconvolutionKDE
-from sklearn_dpmix.estimators import _deconvolution
+from sklearn_dpmix.estimators.mixture import _deconvolution
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RecordChannel
 from sklearn_dpmix.metrics import integrated_squared_error
 

@@ -20,7 +20,7 @@ DOCS = ROOT / "docs"
 def modules():
     """Public modules: the package, which has the estimators, and its folders and files without an underscore."""
     package = pathlib.Path(sklearn_dpmix.__file__).parent
-    found = {path.parent.name for path in package.glob("*/__init__.py")}
+    found = {path.parent.name for path in package.glob("[a-z]*/__init__.py")}
     found |= {path.stem for path in package.glob("*.py") if not path.stem.startswith("_")}
     return ["sklearn_dpmix", *(f"sklearn_dpmix.{name}" for name in sorted(found - {"estimators"}))]
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from statistical import assert_mean_close
 
 from sklearn_dpmix import DPBarkerMCMC, DPHamiltonianMC, DPLogisticRegressionMCMC, DPPenaltyMCMC
-from sklearn_dpmix._noise_source import SecureNoise, SimulatedNoise, SystemNoise
+from sklearn_dpmix.estimators.private._noise_source import SecureNoise, SimulatedNoise, SystemNoise
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import Banana, GaussianMean, LogisticLikelihood
 from sklearn_dpmix.privacy import BudgetExceededError, GaussianReleases, PrivacyLedger, epsilon_of, gaussian_mu
@@ -194,7 +194,7 @@ def test_system_noise_has_the_tails_of_the_normal_law(monkeypatch):
     """
     from scipy.special import log_ndtr
 
-    from sklearn_dpmix import _noise_source
+    from sklearn_dpmix.estimators.private import _noise_source
 
     def drawn(sign, *words):
         """The number that is made of a row of words, the first of the magnitude; the sign's word is its own."""
@@ -233,7 +233,7 @@ def test_opendp_noise(estimator, monkeypatch):
     assert type(source) is SecureNoise
     z = source.release(np.full(4000, 10.0), 2.0, 3.0)
     assert abs(z.std() / 6.0 - 1.0) < 5.0 / np.sqrt(8000.0) and abs(z.mean() - 10.0) < 5.0 * 6.0 / np.sqrt(4000.0)
-    from sklearn_dpmix import _noise_source
+    from sklearn_dpmix.estimators.private import _noise_source
 
     asked, measurement = [], _noise_source.measurement
     monkeypatch.setattr(_noise_source, "measurement", lambda *a: asked.append(a) or measurement(*a))

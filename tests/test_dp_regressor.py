@@ -12,8 +12,8 @@ from sklearn.base import clone
 from statistical import ALPHA, Disagreement, assert_mean_close, assert_means_agree, assert_ranks_uniform
 
 from sklearn_dpmix import PrivateDPMixture, PrivateDPMixtureRegressor
-from sklearn_dpmix._mixture import MixtureDraws
-from sklearn_dpmix._response_law import AtPlace, AtRelease, ConditionalLaw
+from sklearn_dpmix._posterior.mixture import MixtureDraws
+from sklearn_dpmix._posterior.response_law import AtPlace, AtRelease, ConditionalLaw
 from sklearn_dpmix.kernels import MultivariateNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import (
     DiscreteLaplaceMechanism,
@@ -478,7 +478,7 @@ def test_predictions_do_not_depend_on_jobs_blocks_or_pickling(bent, monkeypatch)
     X = np.linspace(-3, 3, 150)[:, None]
     one = bent.predict(X, return_std=True)
     again = pickle.loads(pickle.dumps(bent)).set_params(n_jobs=2)
-    monkeypatch.setattr("sklearn_dpmix._response_law.CHUNK", 20_000)
+    monkeypatch.setattr("sklearn_dpmix._posterior.response_law.CHUNK", 20_000)
     assert np.array_equal(one, again.predict(X, return_std=True))
     assert np.array_equal(bent.predict_quantiles(X[:9], 0.3), again.predict_quantiles(X[:9], 0.3))
 
@@ -617,5 +617,5 @@ def test_draws_go_to_arviz(bent, is_linear):
     assert tree["posterior_predictive"]["release"].shape == (2, n_draws, n, 2)
     assert tree["observed_data"]["release"].shape == (n, 2)
     assert ("coef" if is_linear else "n_clusters") in tree["posterior"]
-    with pytest.raises(ValueError, match=r"log_likelihood=True\) is not there"):
+    with pytest.raises(ValueError, match=r"log_likelihood=True\) is not available"):
         model.to_datatree(log_likelihood=True)

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 from statistical import Disagreement, TooFewDraws, assert_mean_close, assert_pmf_close
 
-from sklearn_dpmix._noise_source import NoNoise, SimulatedNoise
+from sklearn_dpmix.estimators.private._noise_source import NoNoise, SimulatedNoise
 from sklearn_dpmix.models import Banana, GaussianMean
 from sklearn_dpmix.samplers.private._barker_acceptance import Barker
 from sklearn_dpmix.samplers.private._barker_correction import barker_correction

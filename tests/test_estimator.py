@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._chains.mixed import ESS_LIMIT
 from sklearn_dpmix.datasets import make_three_normals
-from sklearn_dpmix.estimators._mixed import ESS_LIMIT
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.metrics import hellinger_distance
@@ -378,7 +378,7 @@ def test_mixed_chains_are_silent():
 
 def test_stuck_chains_are_noticed():
     """Catches R-hat left out as not-a-number exactly where each chain stands still at a value of its own."""
-    from sklearn_dpmix._draws import convergence
+    from sklearn_dpmix._chains.draws import convergence
 
     stuck = np.repeat([[1.0], [2.0]], 100, axis=1)
     r_hat, ess = convergence({"stuck": stuck, "constant": np.ones((2, 100)), "short": np.array([[1.0, 2.0]])})

@@ -13,11 +13,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_dpmix import PrivateDPMixture, _release
-from sklearn_dpmix._compiled import Component, compiled
-from sklearn_dpmix._release import Release
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._base.compiled import Component, compiled
+from sklearn_dpmix._chains import long_run
+from sklearn_dpmix._releases import release
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.datasets import make_three_normals
-from sklearn_dpmix.estimators import _chain_estimator, _long_run
+from sklearn_dpmix.estimators import _chain_estimator
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RecordChannel
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
@@ -48,7 +50,7 @@ def no_chains(monkeypatch):
         raise AssertionError("a chain was started")
 
     monkeypatch.setattr(_chain_estimator, "start_chains", start)
-    monkeypatch.setattr(_long_run, "run_chains", start)
+    monkeypatch.setattr(long_run, "run_chains", start)
 
 
 # --- containers ------------------------------------------------------------------------------------------------------
@@ -326,7 +328,7 @@ def test_a_failed_fit_leaves_the_last_one_as_it_was(params, Z):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(_long_run, "run_chains"), (_chain_estimator, "convergence"), (_chain_estimator, "warn_user")],
+    [(long_run, "run_chains"), (_chain_estimator, "convergence"), (_chain_estimator, "warn_user")],
     ids=["run_chains", "convergence", "warn_user"],
 )
 def test_a_fit_that_fails_late_leaves_the_last_one_as_it_was(monkeypatch, module, name):
@@ -338,7 +340,7 @@ def test_a_fit_that_fails_late_leaves_the_last_one_as_it_was(monkeypatch, module
         raise RuntimeError("here")
 
     monkeypatch.setattr(module, name, fail)
-    monkeypatch.setattr("sklearn_dpmix.estimators._dp_mixture.warn_user", fail)
+    monkeypatch.setattr("sklearn_dpmix.estimators.mixture._dp_mixture.warn_user", fail)
     with pytest.raises(RuntimeError, match="here"):
         model.fit(1e-3 * np.column_stack([RELEASE, RELEASE]))
     assert vars(model) == before
@@ -417,13 +419,13 @@ def test_honest_releases_are_not_doubted(monkeypatch, channel, n):
     Constant records are the worst case: all that varies is the noise.
     """
     doubt, n_releases = 0.01, 600
-    monkeypatch.setattr(_release, "DOUBT", doubt)
+    monkeypatch.setattr(release, "MISFIT", doubt)
     rng = np.random.default_rng([n, len(channel)])
     doubts = 0
     for _ in range(n_releases):
         mechanism = CHANNELS[channel](rng, n)
         Z = mechanism.privatize(np.full((n, 1), rng.choice([-1.0, 0.3, 1.0])), random_state=rng)
-        doubts += len(list(Release(Z, mechanism).doubts()))
+        doubts += len(list(Release(Z, mechanism).misfits()))
     assert doubts <= 2 * binom.isf(1e-7, n_releases, doubt)
 
 
@@ -432,9 +434,9 @@ def test_doubt_has_power():
     rng = np.random.default_rng(0)
     mechanism = LaplaceMechanism(epsilon=1.0, bounds=(-1, 1))
     Z = mechanism.privatize(rng.uniform(-1, 1, (200, 1)), random_state=rng)
-    assert not list(Release(Z, mechanism).doubts())
-    assert len(list(Release(0.3 * Z, mechanism).doubts())) == 1
-    assert len(list(Release(40.0 * Z, mechanism).doubts())) == 1
+    assert not list(Release(Z, mechanism).misfits())
+    assert len(list(Release(0.3 * Z, mechanism).misfits())) == 1
+    assert len(list(Release(40.0 * Z, mechanism).misfits())) == 1
 
 
 # --- extreme records -------------------------------------------------------------------------------------------------

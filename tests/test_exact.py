@@ -56,9 +56,7 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import Conditional, Interweaved, JainNeal, Neal2, Neal3, Neal5, Neal8, Slice
 from sklearn_dpmix.samplers.mixture import _conditional, _in_blocks
-from sklearn_dpmix.samplers.mixture._interweaved import URN_RATE
-from sklearn_dpmix.samplers.mixture._state import CURSOR
-from sklearn_dpmix.samplers.mixture._sticks import LOWEST
+from sklearn_dpmix.samplers.mixture._places import CURSOR, LOWEST, URN_RATE
 
 
 class Case(NamedTuple):

@@ -17,7 +17,7 @@ from exact_answer_cases import FAMILIES
 from exact_channel_cases import PRIOR, compare, exact, fit
 from statistical import Disagreement
 
-from sklearn_dpmix._compiled import compiled
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import BetaKernel
 from sklearn_dpmix.mechanisms import (
     FiniteChannelMechanism,
@@ -31,8 +31,9 @@ from sklearn_dpmix.mechanisms import (
 )
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Bins, Cells, Sources
-from sklearn_dpmix.samplers.mixture._reuse import CHANCE, MASS, reuse_pass
-from sklearn_dpmix.samplers.mixture._state import CONCENTRATION, N_SLOTS, update_clusters
+from sklearn_dpmix.samplers.mixture._places import CONCENTRATION, MASS, N_SLOTS, PROBABILITY
+from sklearn_dpmix.samplers.mixture._reuse import reuse_pass
+from sklearn_dpmix.samplers.mixture._state import update_clusters
 from sklearn_dpmix.samplers.mixture.cells._bins import accumulate_masses, draw_bin_of_kernel
 from sklearn_dpmix.samplers.mixture.moves._noncentred import noncentred_moves
 from sklearn_dpmix.samplers.mixture.moves._split_merge import sort_records, split_merge
@@ -320,9 +321,9 @@ class SourcesAnywhere(Sources):
     """Clusters of sources whatever bins these are in."""
 
     @compiled
-    def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):
+    def weigh_clusters(self, channel, kernel, Z, i, records, theta, work, n_slots):
         for k in range(n_slots):
-            work[CHANCE, k] = work[MASS, k]
+            work[PROBABILITY, k] = work[MASS, k]
 
 
 @pytest.mark.slow

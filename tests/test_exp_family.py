@@ -19,7 +19,7 @@ from statistical import (
 )
 
 from sklearn_dpmix import PrivateExpFamilyGibbs
-from sklearn_dpmix._compiled import compiled
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.estimators import _chain_estimator
 from sklearn_dpmix.mechanisms import (
     AdditiveMechanism,
@@ -241,12 +241,12 @@ WRONG = [  # mechanism, parameters, release, message
     (None, {"family": "normal", "n_records": 5}, [5.0, 4.0], "no 5 records of family Normal"),
     (None, {"family": "beta", "n_records": 2}, [-0.1, -0.1], "no 2 records of family Beta"),
     (None, POISSON, [[3], [4]], "several rows must be equal"),
-    (None, {**POISSON, "truncation": (0, 5), "approximation": "exact"}, [3], '"exact" is not there: without noise'),
+    (None, {**POISSON, "truncation": (0, 5), "approximation": "exact"}, [3], "cannot be had here: without noise"),
     (
         bounded("poisson", (0, 8)),
         {"family": "poisson", "n_records": 10**7, "approximation": "exact"},
         [3e7],
-        '"exact" is not there: each record is imputed.*approximation="normal" handles it',
+        '"exact" cannot be had here: each record is imputed.*approximation="normal" handles it',
     ),
     (
         DiscreteLaplaceMechanism(scale=1.0),
@@ -327,7 +327,7 @@ def test_an_impossible_release_is_doubted(mechanism, params, release, message, m
     def stop(problem, approximation):
         raise StopIteration
 
-    monkeypatch.setattr("sklearn_dpmix.estimators._exp_family.choose_engine", stop)
+    monkeypatch.setattr("sklearn_dpmix.estimators.curator._exp_family.choose_engine", stop)
     with pytest.warns(UserWarning, match=message) as caught, pytest.raises(StopIteration):
         PrivateExpFamilyGibbs(mechanism, **params).fit(release)
     probability = float(re.search(r"probability (?:of at most )?([\d.e+-]+)", str(caught[0].message)).group(1))
@@ -340,7 +340,7 @@ def test_records_in_place_of_their_sum_are_doubted(monkeypatch):
     def stop(problem, approximation):
         raise StopIteration
 
-    monkeypatch.setattr("sklearn_dpmix.estimators._exp_family.choose_engine", stop)
+    monkeypatch.setattr("sklearn_dpmix.estimators.curator._exp_family.choose_engine", stop)
     with pytest.warns(UserWarning, match="as many rows, 3, as .* fit mech"), pytest.raises(StopIteration):
         PrivateExpFamilyGibbs(LAPLACE, family="poisson", n_records=3).fit([[2.0], [0.0], [5.0]])
 
@@ -349,7 +349,7 @@ def test_a_possible_release_is_not_doubted(monkeypatch):
     def stop(problem, approximation):
         raise StopIteration
 
-    monkeypatch.setattr("sklearn_dpmix.estimators._exp_family.choose_engine", stop)
+    monkeypatch.setattr("sklearn_dpmix.estimators.curator._exp_family.choose_engine", stop)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for family, release in (("binomial", [-9.0]), ("multinomial", [3.0, -2.0, 20.0]), ("poisson", [1e6])):

@@ -22,8 +22,8 @@ from statistical import (
 )
 
 from sklearn_dpmix import PrivateExpFamilyGibbs
-from sklearn_dpmix._compiled import compiled
-from sklearn_dpmix.estimators import _exp_family_engines
+from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix.estimators.curator import _exp_family_engines
 from sklearn_dpmix.mechanisms import (
     LaplaceMechanism,
 )

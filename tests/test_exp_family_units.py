@@ -8,7 +8,7 @@ from exp_family_case import MIXED
 from scipy import stats
 
 from sklearn_dpmix import NaivePosterior, PrivateExpFamilyGibbs
-from sklearn_dpmix.estimators._exp_family_inputs import read_problem
+from sklearn_dpmix.estimators.curator._exp_family_inputs import read_problem
 from sklearn_dpmix.mechanisms import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,

@@ -7,115 +7,110 @@ from scripts import PACKAGE
 
 # ---------------------------------------------------------------- layers
 
-#: What each part of the package may import of it, besides its own files.  Nothing below knows what is above it.
-LAYERS = {
-    "_typing": set(),
-    "_compiled": set(),
-    "_files": set(),
-    "_restore": set(),
-    "_numeric": set(),
-    "_vector": set(),
-    "_random": set(),
-    "_parameters": set(),
-    "_beta": {"_compiled"},
-    "_partition_loss": {"_compiled"},
-    "_partition_search": {"_compiled"},
-    "_partition": {"_partition_loss", "_partition_search"},
-    "privacy": {"_files"},
-    "mechanisms": {"_compiled", "_numeric", "_vector", "_random", "_parameters", "privacy"},
-    "kernels": {"_compiled", "_numeric", "_beta", "_vector", "_parameters", "_restore"},
-    "mixings": {"_compiled", "_numeric", "_vector"},
-    "_linear": {"_compiled"},
-    "_nodes": set(),
-    "_nodes_of_several": {"_nodes"},
-    "_fine_cells": {"_compiled", "_nodes"},
-    "models": {"_beta", "_compiled", "_linear", "_numeric", "_parameters"},
-    "queries": {"_parameters", "_random", "models", "privacy"},
-    "samplers": {
-        "_compiled",
-        "_linear",
-        "_nodes",
-        "_nodes_of_several",
-        "_numeric",
-        "_parameters",
-        "_restore",
-        "_vector",
+STATISTIC = {"samplers._parameter_draws", "samplers._proposal", "samplers._release_density"}
+COMPONENTS = {"_base", "kernels", "mechanisms", "mixings", "models", "privacy", "queries", "samplers"}
+#: What the files of each room may import of the package, besides the files beside them: a room stands for all of its
+#: files and rooms.  Nothing below knows what is above it, and no room looks into another one's files unless it says so.
+ROOMS = {
+    "": {"_releases.summary", "estimators"},
+    "_base": set(),
+    "privacy": {"_base"},
+    "mechanisms": {"_base", "privacy"},
+    "kernels": {"_base"},
+    "mixings": {"_base"},
+    "models": {"_base"},
+    "queries": {"_base", "models", "privacy"},
+    "datasets": {"_base"},
+    "metrics": {"_base"},
+    "plotting": {"_base", "_chains.draws", "_posterior.partition", "metrics"},
+    "samplers": {"_base", "samplers.mixture", "samplers.private", "samplers.simulation"},
+    "samplers.augmentation": {"_base", *STATISTIC},
+    "samplers.sums": {"_base", *STATISTIC},
+    "samplers.tables": {"_base", *STATISTIC},
+    "samplers.simulation": {"_base", "samplers._parameter_draws"},
+    "samplers.private": {"_base", "samplers._threads"},
+    "samplers.mixture": {"_base", "samplers._parameter_draws", "samplers._threads", "samplers.mixture.moves"},
+    "samplers.mixture.moves": {"_base", "samplers.mixture._places", "samplers.mixture._state"},
+    "samplers.mixture.cells": {
+        "_base",
+        "samplers.mixture._places",
+        "samplers.mixture._reuse",
+        "samplers.mixture._sampler",
+        "samplers.mixture._state",
+        "samplers.mixture.moves",
     },
-    "plotting": {"_draws", "_parameters", "_partition", "metrics"},
-    "metrics": {"_parameters", "_random"},
-    "datasets": {"_parameters", "_random"},
-    "_chains": set(),
-    "_draws": {"_parameters"},
-    "_noise_source": {"mechanisms"},
-    "_mixture": {"_compiled", "_vector", "samplers"},
-    "_response_pieces": {"_compiled", "_mixture", "_numeric", "_vector"},
-    "_response_law": {"_compiled", "_mixture", "_response_pieces"},
-    "_cluster": {"_compiled", "_mixture"},
-    "_pointwise": {"_cluster", "_mixture", "mechanisms"},
-    "_compose": {"kernels", "mechanisms", "mixings", "samplers"},
-    "_checkpoint": {"_chains", "_files", "__init__"},  # of the package: its version
-    "_release_summary": {"_files", "_fine_cells", "_nodes", "_parameters", "_restore", "mechanisms"},
-    "_release": {"_nodes", "_release_summary", "mechanisms"},
+    "samplers.mixture.measure": {
+        "_base",
+        "_releases.nodes",
+        "_releases.nodes_of_several",
+        "samplers._parameter_draws",
+        "samplers.mixture._run",
+        "samplers.mixture._sampler",
+    },
+    "_releases": {"_base", "mechanisms"},
+    "_chains": {"_base"},
+    "_posterior": {"_base", "mechanisms", "samplers"},
     "estimators": {
-        "_beta",
+        "_base",
         "_chains",
-        "_checkpoint",
-        "_cluster",
-        "_compiled",
-        "_compose",
-        "_response_law",
-        "_draws",
-        "_mixture",
-        "_noise_source",
-        "_parameters",
-        "_partition",
-        "_pointwise",
-        "_random",
-        "_release",
-        "_release_summary",
-        "_restore",
-        "kernels",
-        "mechanisms",
-        "mixings",
-        "models",
-        "privacy",
-        "queries",
-        "samplers",
+        *(f"estimators.{room}" for room in ("curator", "mixture", "private", "simulation")),
     },
-    "__init__": {"_release_summary", "estimators"},
+    "estimators.mixture": {*COMPONENTS, "_chains", "_posterior", "_releases"},
+    "estimators.curator": {*COMPONENTS, "_chains", "_posterior.pointwise"},
+    "estimators.private": {*COMPONENTS, "_chains"},
+    "estimators.simulation": {
+        *COMPONENTS,
+        "_chains",
+        "estimators.curator._curator",
+        "estimators.curator._statistic_contents",
+    },
+}
+SHARED = {"_chain_estimator", "_confidential", "_decorators"}
+for room in ("curator", "mixture", "private", "simulation"):
+    ROOMS[f"estimators.{room}"] |= {f"estimators.{file}" for file in SHARED}
+#: Instead of its room's and of what is beside it: what a room shares knows none of the others, and one file chooses
+#: among all.
+FILES = {
     "warmup": {"__init__"},
+    "_releases.nodes": set(),
+    "_releases.nodes_of_several": {"_releases.nodes"},
+    "_releases.fine_cells": {"_base", "_releases.nodes"},
+    "_chains.checkpoint": {"__init__", "_base", "_chains.chain"},  # of the package: its version
+    "samplers._parameter_draws": set(),
+    "samplers._proposal": {"_base"},
+    "samplers._release_density": {"_base"},
+    "samplers._threads": set(),
+    "samplers.mixture._places": set(),
+    "samplers.mixture._state": {"_base", "samplers.mixture._places"},
+    "samplers.mixture._run": {
+        "_base",
+        "samplers._parameter_draws",
+        "samplers.mixture._places",
+        "samplers.mixture._state",
+    },
+    "samplers.mixture._sampler": {
+        "_base",
+        "samplers.mixture._places",
+        "samplers.mixture._run",
+        "samplers.mixture._state",
+    },
+    "samplers.mixture._auto": {"_base", "samplers.mixture"},
+    **{
+        f"estimators.{file}": {"_base", "_chains", *(f"estimators.{other}" for other in SHARED - {file})}
+        for file in SHARED
+    },
 }
 
-SUMS = {"_parameter_draws", "_proposal", "_release_density"}
-#: What each room of ``samplers`` may import of ``samplers``, besides the files beside it; some files have rules of
-#: their own.  A room stands for all of its files.
-ROOMS = {
-    "": set(),
-    "augmentation": SUMS,
-    "sums": SUMS,
-    "tables": SUMS,
-    "simulation": {"_parameter_draws"},
-    "private": {"_threads"},
-    "mixture": {"_parameter_draws", "_threads", "mixture.moves"},
-    "mixture.moves": {"mixture._state"},
-    "mixture.cells": {"mixture._reuse", "mixture._sampler", "mixture._state", "mixture.moves"},
-    "mixture.measure": {"_parameter_draws", "mixture._run", "mixture._sampler"},
-}
-#: Instead of its room's: what all samplers of mixtures share knows none of them, and one file chooses among all.
-FILES = {
-    "__init__": {"mixture", "private", "simulation"},
-    "mixture._state": set(),
-    "mixture._run": {"_parameter_draws", "mixture._state"},
-    "mixture._sampler": {"mixture._run", "mixture._state"},
-    "mixture._auto": {"mixture"},
-}
+
+def place_of(path):
+    """Names from the package down to a file or a room."""
+    return path.relative_to(PACKAGE).with_suffix("").parts
 
 
 def sources():
-    """(part of the package, path, syntax tree) of each file."""
+    """(path, syntax tree) of each file."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        yield part, path, ast.parse(path.read_text())
+        yield path, ast.parse(path.read_text())
 
 
 def imported_modules(path, tree):
@@ -142,46 +137,30 @@ def module_of(found, name):
     return found or ("__init__",)
 
 
-def imported_parts(path, tree):
-    """Parts of the package that a file imports, wherever in the file."""
-    for module in imported_modules(path, tree):
-        yield module[0]
-
-
 def foreign_imports(path, tree):
-    """What a file of ``samplers`` imports of it, against ``ROOMS`` and ``FILES``."""
-    place = path.relative_to(PACKAGE / "samplers").with_suffix("").parts
-    room, file = ".".join(place[:-1]), ".".join(place)
-    allowed = FILES.get(file, ROOMS[room])
-    for part, *rest in imported_modules(path, tree):
-        if part == "samplers":
-            found = ".".join(rest)
-            is_beside = rest[:-1] == list(place[:-1]) and rest and rest[-1].startswith("_")
-            is_allowed = any(f"{found}.".startswith(f"{one}.") for one in allowed)
-            if not is_allowed and not (is_beside and file not in FILES):
-                yield found
+    """What a file imports of the package against ``ROOMS`` and ``FILES``."""
+    *room, _ = place = place_of(path)
+    allowed = FILES.get(".".join(place), ROOMS[".".join(room)])
+    for found in imported_modules(path, tree):
+        is_beside = (
+            list(found[:-1]) == room
+            and found != ("__init__",)
+            and (PACKAGE / "/".join(found)).with_suffix(".py").is_file()
+        )
+        is_allowed = any(".".join([*found, ""]).startswith(f"{one}.") for one in allowed)
+        if not is_allowed and not (is_beside and ".".join(place) not in FILES):
+            yield ".".join(found)
 
 
 def test_nothing_imports_what_is_above_it():
-    """Data flows one way (STYLE): compiled base, components, samplers, estimators."""
-    seen = set()
-    for part, path, tree in sources():
-        seen.add(part)
-        extra = set(imported_parts(path, tree)) - LAYERS[part] - {part, "_typing"}
-        assert not extra, f"{path} imports {extra}"
-    assert seen == set(LAYERS)
-
-
-def test_rooms_of_samplers_know_only_what_they_say():
-    """One subject a room: what two of them need is beside the rooms, and no room looks into another one's files."""
+    """Data flows one way (STYLE): compiled base, components, samplers, estimators; and one subject has one room."""
     rooms, files = set(), set()
-    for part, path, tree in sources():
-        if part == "samplers":
-            place = path.relative_to(PACKAGE / "samplers").with_suffix("").parts
-            rooms.add(".".join(place[:-1]))
-            files.add(".".join(place))
-            extra = list(foreign_imports(path, tree))
-            assert not extra, f"{path} imports {extra}"
+    for path, tree in sources():
+        place = place_of(path)
+        rooms.add(".".join(place[:-1]))
+        files.add(".".join(place))
+        extra = list(foreign_imports(path, tree))
+        assert not extra, f"{path} imports {extra}"
     assert rooms == set(ROOMS)
     assert files >= set(FILES)
 
@@ -189,49 +168,56 @@ def test_rooms_of_samplers_know_only_what_they_say():
 @pytest.mark.parametrize(
     ("file", "line"),
     [
-        ("mixture/_neal5.py", "from .measure._walk import MixingMeasure"),
-        ("mixture/_neal5.py", "from . import measure"),
-        ("mixture/_state.py", "from ._run import run"),
-        ("mixture/_state.py", "from .moves._rescaling import rescale_all"),
-        ("mixture/_run.py", "from .moves._rescaling import rescale_all"),
-        ("mixture/moves/_rescaling.py", "def f():\n    from .._run import run"),
-        ("mixture/measure/_walk.py", "from ..cells import _bins"),
-        ("private/_target.py", "import sklearn_dpmix.samplers.mixture._in_blocks"),
-        ("sums/_statistic.py", "from .. import MixtureSampler"),
-        ("tables/_convolution.py", "from ..sums._log_concave import draw_log_concave"),
-        ("simulation/_simulator.py", "from sklearn_dpmix.samplers.augmentation._carry import TARGET"),
-        ("_threads.py", "from .mixture._run import run"),
+        ("mechanisms/_laplace.py", "from ..samplers import Neal5"),
+        ("mechanisms/_laplace.py", "from .. import samplers"),
+        ("mechanisms/_laplace.py", "from ..samplers.mixture._neal5 import Neal5"),
+        ("mechanisms/_laplace.py", "import sklearn_dpmix.samplers"),
+        ("mechanisms/_laplace.py", "from sklearn_dpmix.estimators import PrivateDPMixture"),
+        ("mechanisms/_laplace.py", "def f():\n    from ..estimators import PrivateDPMixture"),
+        ("mechanisms/_laplace.py", "from .. import __version__"),
+        ("mechanisms/__init__.py", "from ..samplers import Neal5"),
+        ("_base/compiled.py", "from ..privacy import PrivacyGuarantee"),
+        ("_chains/chain.py", "from ..samplers import Neal5"),
+        ("_chains/checkpoint.py", "from .progress import Progress"),
+        ("_releases/nodes.py", "from .summary import ReleaseSummary"),
+        ("samplers/mixture/_neal5.py", "from .measure._walk import MixingMeasure"),
+        ("samplers/mixture/_neal5.py", "from . import measure"),
+        ("samplers/mixture/_state.py", "from ._run import run"),
+        ("samplers/mixture/_state.py", "from .moves._rescaling import rescale_all"),
+        ("samplers/mixture/_run.py", "from .moves._rescaling import rescale_all"),
+        ("samplers/mixture/moves/_rescaling.py", "def f():\n    from .._run import run"),
+        ("samplers/mixture/measure/_walk.py", "from ..cells import _bins"),
+        ("samplers/mixture/measure/_walk.py", "from ...._releases.summary import ReleaseSummary"),
+        ("samplers/private/_target.py", "import sklearn_dpmix.samplers.mixture._in_blocks"),
+        ("samplers/sums/_statistic.py", "from .. import MixtureSampler"),
+        ("samplers/tables/_convolution.py", "from ..sums._log_concave import draw_log_concave"),
+        ("samplers/simulation/_simulator.py", "from sklearn_dpmix.samplers.augmentation._carry import TARGET"),
+        ("samplers/_threads.py", "from .mixture._run import run"),
+        ("estimators/_chain_estimator.py", "from .mixture._dp_mixture import PrivateDPMixture"),
+        ("estimators/private/_dp_mcmc.py", "from ..curator._curator import check_release"),
+        ("estimators/curator/_regression.py", "from ..mixture import _dp_mixture"),
     ],
 )
-def test_a_room_that_looks_into_another_is_found(file, line):
-    assert list(foreign_imports(PACKAGE / "samplers" / file, ast.parse(line)))
+def test_a_file_that_looks_where_it_may_not_is_found(file, line):
+    assert list(foreign_imports(PACKAGE / file, ast.parse(line)))
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("mechanisms/_laplace.py", "from ._additive import AdditiveMechanism"),
+        ("mechanisms/_laplace.py", "from . import _additive"),
+        ("mechanisms/__init__.py", "from ._laplace import LaplaceMechanism"),
+    ],
+)
+def test_a_file_may_look_beside_it(file, line):
+    assert not list(foreign_imports(PACKAGE / file, ast.parse(line)))
 
 
 def test_files_have_names_of_their_own():
-    """In ``samplers``: a name in a traceback or an editor's tab says which file it is."""
-    names = [path.name for part, path, _ in sources() if part == "samplers" and path.name != "__init__.py"]
-    others = {path.name for part, path, _ in sources() if part != "samplers"}
+    """A name in a traceback or an editor's tab says which file it is."""
+    names = [path.name for path, _ in sources() if path.name != "__init__.py"]
     assert len(names) == len(set(names))
-    assert not others & set(names)
-
-
-def test_the_import_walker_sees_every_kind_of_import():
-    """The broken twin: a mechanism's file that reaches up, in each way of writing it."""
-    path = PACKAGE / "mechanisms" / "_laplace.py"
-    for line, part in (
-        ("from ..samplers import Neal5", "samplers"),
-        ("from .. import samplers", "samplers"),
-        ("from ..samplers._neal5 import Neal5", "samplers"),
-        ("import sklearn_dpmix.samplers", "samplers"),
-        ("from sklearn_dpmix.estimators import PrivateDPMixture", "estimators"),
-        ("def f():\n    from ..estimators import PrivateDPMixture", "estimators"),
-        ("from ._additive import AdditiveMechanism", "mechanisms"),
-        ("from . import _additive", "mechanisms"),
-    ):
-        assert list(imported_parts(path, ast.parse(line))) == [part], line
-    init = PACKAGE / "mechanisms" / "__init__.py"
-    assert list(imported_parts(init, ast.parse("from ._laplace import LaplaceMechanism"))) == ["mechanisms"]
-    assert list(imported_parts(init, ast.parse("from ..samplers import Neal5"))) == ["samplers"]
 
 
 def calls_cache(node):
@@ -264,9 +250,9 @@ def dishonest_entries(tree):
 
 
 def test_every_cached_function_takes_a_component_first():
-    """Else its cache entry would outlive the code that it was made of (see ``_compiled``)."""
+    """Else its cache entry would outlive the code that it was made of (see ``_base.compiled``)."""
     n_entries = 0
-    for _, path, tree in sources():
+    for path, tree in sources():
         assert not list(dishonest_entries(tree)), path
         n_entries += path.read_text().count("\n@entry\n")
     assert n_entries >= 8

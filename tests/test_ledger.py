@@ -15,7 +15,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import sklearn_dpmix
-from sklearn_dpmix import _files
+from sklearn_dpmix._base import files
 from sklearn_dpmix.privacy import (
     BudgetExceededError,
     GaussianReleases,
@@ -514,7 +514,7 @@ def holder(path):
 def test_a_wait_ends_and_says_who_holds_the_ledger(path, holder, monkeypatch):
     """Catches a fit that hangs for ever behind a process that does, and a lock that others may see more of."""
     assert {os.stat(path.parent / name).st_mode & 0o077 for name in os.listdir(path.parent) if name != "ready"} == {0}
-    monkeypatch.setattr(_files, "PATIENCE", 0.2)
+    monkeypatch.setattr(files, "PATIENCE", 0.2)
     with pytest.raises(TimeoutError, match=rf"0\.2 seconds by process {holder.pid} on .* since 20.*nothing was spent"):
         PrivacyLedger(4.0, 1e-6, path=path)
     os.unlink(f"{path}.holder")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scripts import COMPILES
 
-from sklearn_dpmix._noise_source import SimulatedNoise
+from sklearn_dpmix.estimators.private._noise_source import SimulatedNoise
 from sklearn_dpmix.models import Banana, GaussianMean, LinearGaussianLikelihood, LogisticLikelihood
 from sklearn_dpmix.samplers.private import _likelihood_pass
 from sklearn_dpmix.samplers.private._likelihood_pass import CompiledPass, PlainPass

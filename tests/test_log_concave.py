@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import gammaln
 from statistical import ALPHA, Disagreement
 
-from sklearn_dpmix._compiled import Component, compiled, entry, lower
+from sklearn_dpmix._base.compiled import Component, compiled, entry, lower
 from sklearn_dpmix.samplers.sums._log_concave import HIGH_DROP, draw_log_concave, draw_under_hat, find_hat, log_law
 from sklearn_dpmix.samplers.sums._statistic import draw_log_beta, draw_log_gamma, log_gamma_ratio
 

@@ -24,12 +24,11 @@ from sklearn_dpmix import (
     PrivateLinearRegressionDA,
     PrivateNaiveBayesDA,
     PrivatePosteriorDA,
-    _chains,
-    _checkpoint,
 )
+from sklearn_dpmix._chains import auto_draws, checkpoint, long_run
+from sklearn_dpmix._chains import chain as chain_module
+from sklearn_dpmix._chains.progress import Progress
 from sklearn_dpmix.datasets import make_three_normals
-from sklearn_dpmix.estimators import _auto_draws, _long_run
-from sklearn_dpmix.estimators._progress import Progress
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.queries import ClassFeatureCounts, RegressionMoments
@@ -79,14 +78,14 @@ def stop_at(monkeypatch, n_sweeps, error=KeyboardInterrupt):
         if self.done + n_done >= n_sweeps:
             raise error
 
-    monkeypatch.setattr(_chains, "BLOCK_SECONDS", 0.0)
+    monkeypatch.setattr(chain_module, "BLOCK_SECONDS", 0.0)
     monkeypatch.setattr(Progress, "__call__", call)
 
 
 @pytest.fixture
 def save_always(monkeypatch):
-    monkeypatch.setattr(_checkpoint, "SECONDS", 0.0)
-    monkeypatch.setattr(_checkpoint, "SHARE", 0)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", 0)
 
 
 # --- killed, interrupted, failed -------------------------------------------------------------------------------------
@@ -139,7 +138,7 @@ def test_more_draws_go_on_from_a_finished_run(tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise AssertionError("a sweep was run again")
 
-    monkeypatch.setattr(_chains.Chain, "advance", fail)
+    monkeypatch.setattr(chain_module.Chain, "advance", fail)
     np.testing.assert_equal(draws_of(short.set_params(n_draws=45, checkpoint=path).fit(RELEASE)), reference)
     with pytest.raises(ValueError, match=r"checkpoint=.*n_draws=12, but there are 45"):
         mixture(n_draws=12, checkpoint=path).fit(RELEASE)
@@ -148,7 +147,9 @@ def test_more_draws_go_on_from_a_finished_run(tmp_path, monkeypatch):
 KILLED = """
     import os, signal, sys, tempfile, time, warnings
     import numpy as np
-    from sklearn_dpmix import PrivateDPMixture, PrivateExpFamilyGibbs, _chains, _checkpoint
+    from sklearn_dpmix import PrivateDPMixture, PrivateExpFamilyGibbs
+    from sklearn_dpmix._chains import chain as chain_module
+    from sklearn_dpmix._chains import checkpoint
     from sklearn_dpmix.datasets import make_three_normals
     from sklearn_dpmix.mechanisms import LaplaceMechanism
 
@@ -164,8 +165,8 @@ KILLED = """
         model = PrivateExpFamilyGibbs(LaplaceMechanism(scale=2.0), family="binomial", n_records=20, **times)
         model.set_params(n_draws=60_000)
     reference = getattr(model.fit(release), name)
-    _checkpoint.SECONDS = _checkpoint.SHARE = 0
-    _chains.BLOCK_SECONDS = 0.002  # a block is soon over, so that about every other kill meets a save
+    checkpoint.SECONDS = checkpoint.SHARE = 0
+    chain_module.BLOCK_SECONDS = 0.002  # a block is soon over, so that about every other kill meets a save
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
         model.set_params(checkpoint=folder + "/run").fit(release)
@@ -309,7 +310,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path, save_always):
 
 def test_two_fits_cannot_share_a_file(tmp_path):
     """Catches two runs that overwrite each other's draws."""
-    with _checkpoint.open_checkpoint(tmp_path / "run", "X", {}):
+    with checkpoint.open_checkpoint(tmp_path / "run", "X", {}):
         with pytest.raises(BlockingIOError, match="in use by another fit"):
             mixture(checkpoint=tmp_path / "run").fit(RELEASE)
     mixture(checkpoint=tmp_path / "run").fit(RELEASE)
@@ -317,7 +318,7 @@ def test_two_fits_cannot_share_a_file(tmp_path):
 
 def test_bad_paths_and_uses_are_refused_before_any_chain(tmp_path, monkeypatch):
     """Catches an hour of chains before the path turns out to be wrong, and a budget that is spent twice."""
-    monkeypatch.setattr(_long_run, "run_chains", None)
+    monkeypatch.setattr(long_run, "run_chains", None)
     with pytest.raises(FileNotFoundError, match="needs a folder that exists"):
         mixture(checkpoint=tmp_path / "none" / "run").fit(RELEASE)
     with pytest.raises(IsADirectoryError, match="is a folder"):
@@ -358,7 +359,7 @@ def test_auto_draws_have_the_effective_size_asked_for():
     for model, least in ((few, 60), (many, 1500)):
         assert min(model.ess_.values()) >= least
         assert max(model.r_hat_.values()) <= 1.05
-    assert few.n_clusters_draws_.shape[1] == _auto_draws.FIRST_LOOK < many.n_clusters_draws_.shape[1]
+    assert few.n_clusters_draws_.shape[1] == auto_draws.FIRST_LOOK < many.n_clusters_draws_.shape[1]
     n = many.n_clusters_draws_.shape[1]
     np.testing.assert_equal(draws_of(mixture(n_draws=n, n_chains=4).fit(RELEASE)), draws_of(many))
 
@@ -413,7 +414,7 @@ def test_auto_draws_refuse_what_cannot_be(monkeypatch):
 
 def test_quantities_that_do_not_vary_need_no_draws():
     """Catches an effective size of nan that is never reached."""
-    rule = _auto_draws.draws_rule("auto")
+    rule = auto_draws.draws_rule("auto")
     nothing = {"a": np.nan}
     assert rule.next(500, lambda: (nothing, nothing)) is None
     assert rule.next(500, lambda: ({"a": 1.0}, {"a": 399.0})) == 625
@@ -424,9 +425,9 @@ def test_quantities_that_do_not_vary_need_no_draws():
 
 def test_the_bar_says_how_well_the_chains_mix(monkeypatch, capsys):
     """Catches a bar that shows sweeps only, and one that counts R-hat anew at each block."""
-    monkeypatch.setattr(_long_run, "SECONDS", 0.0)
-    monkeypatch.setattr(_long_run, "SHARE", 0)
-    monkeypatch.setattr(_chains, "BLOCK_SECONDS", 0.05)
+    monkeypatch.setattr(long_run, "SECONDS", 0.0)
+    monkeypatch.setattr(long_run, "SHARE", 0)
+    monkeypatch.setattr(chain_module, "BLOCK_SECONDS", 0.05)
     mixture(n_draws=2000, verbose=1).fit(RELEASE)
     bar = capsys.readouterr().err
     for words in ("warm-up", "draws/s", "R-hat 1.", "ESS "):

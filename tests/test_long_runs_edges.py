@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklearn_dpmix import AutoDraws, PrivateDPMixture, PrivateExpFamilyGibbs, PrivatePosteriorDA, _checkpoint
-from sklearn_dpmix._chains import Chain
-from sklearn_dpmix._cluster import choose_clustering
-from sklearn_dpmix.estimators import _auto_draws, _dp_mixture
+from sklearn_dpmix import AutoDraws, PrivateDPMixture, PrivateExpFamilyGibbs, PrivatePosteriorDA
+from sklearn_dpmix._chains import auto_draws, checkpoint
+from sklearn_dpmix._chains.chain import Chain
+from sklearn_dpmix._chains.progress import Progress
+from sklearn_dpmix._posterior.cluster import choose_clustering
 from sklearn_dpmix.estimators._chain_estimator import fingerprint
-from sklearn_dpmix.estimators._progress import Progress
+from sklearn_dpmix.estimators.mixture import _dp_mixture
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 
 NOISE = LaplaceMechanism(scale=2.0)
@@ -64,7 +65,7 @@ def test_auto_draws_take_no_aim_from_a_fixed_number(tmp_path, monkeypatch):
         model = fit(n_draws=50_000, checkpoint=tmp_path / "run")
     n_kept = model.theta_draws_.shape[1]
     n_auto = fit(n_draws=QUICK, checkpoint=tmp_path / "run").theta_draws_.shape[1]
-    assert n_auto == max(n_kept, _auto_draws.FIRST_LOOK) < 50_000
+    assert n_auto == max(n_kept, auto_draws.FIRST_LOOK) < 50_000
     model.set_params(n_draws=QUICK, warm_start=True, checkpoint=None)
     assert model.fit([13.0]).theta_draws_.shape[1] == n_auto
 
@@ -73,7 +74,7 @@ def test_auto_draws_are_not_looked_at_before_the_first_look():
     """Catches an effective size guessed from few draws, after a limit on draws was raised or a short run grew."""
     few = AutoDraws(max_draws=120)
     assert few.first(0, None) == 120
-    assert AutoDraws().first(120, 120) == AutoDraws().first(10, None) == _auto_draws.FIRST_LOOK
+    assert AutoDraws().first(120, 120) == AutoDraws().first(10, None) == auto_draws.FIRST_LOOK
     assert AutoDraws().first(600, 700) == 700
 
 
@@ -91,9 +92,9 @@ def test_interruption_between_blocks_keeps_the_draws(moment, tmp_path, monkeypat
         if moment == "look":
             patch.setattr(AutoDraws, "has_enough", interrupt)
         else:
-            save = _checkpoint.Checkpoint.save
+            save = checkpoint.Checkpoint.save
             patch.setattr(
-                _checkpoint.Checkpoint, "save", lambda self, run: interrupt() if run.n_done else save(self, run)
+                checkpoint.Checkpoint, "save", lambda self, run: interrupt() if run.n_done else save(self, run)
             )
         model.fit([13.0])
     reference = fit(n_draws=QUICK)
@@ -107,7 +108,7 @@ def test_a_finished_run_is_not_written_again(tmp_path, monkeypatch):
     path = tmp_path / "run"
     reference, before = fit(checkpoint=path), os.stat(path)
     monkeypatch.setattr(Chain, "advance", None)
-    monkeypatch.setattr(_checkpoint, "replacing", None)
+    monkeypatch.setattr(checkpoint, "replacing", None)
     np.testing.assert_array_equal(fit(checkpoint=path).theta_draws_, reference.theta_draws_)
     assert (os.stat(path).st_ino, os.stat(path).st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -129,7 +130,7 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch
         raise PermissionError(13, "Permission denied")
 
     fit(checkpoint=tmp_path / "run")
-    monkeypatch.setattr(_checkpoint, "open", refuse, raising=False)
+    monkeypatch.setattr(checkpoint, "open", refuse, raising=False)
     with pytest.raises(ValueError, match=r"cannot be read .*Permission denied"):
         fit(checkpoint=tmp_path / "run")
 

@@ -141,7 +141,7 @@ class Flatter(_likelihood_ascent.Likelihood):
 @pytest.mark.filterwarnings("ignore:Monte Carlo EM ended")
 @pytest.mark.parametrize("twin", [HalfInformed, Flatter])
 def test_broken_twins_are_rejected(twin, monkeypatch):
-    from sklearn_dpmix.estimators import _mcem as estimator
+    from sklearn_dpmix.estimators.simulation import _mcem as estimator
 
     monkeypatch.setattr(estimator, "Likelihood", twin)
     with pytest.raises((Disagreement, AssertionError)):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from sklearn_dpmix._compiled import _Helper, compiled
+from sklearn_dpmix._base.compiled import _Helper, compiled
 from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
 from sklearn_dpmix.samplers.mixture.measure import (

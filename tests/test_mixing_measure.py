@@ -14,9 +14,9 @@ from sklearn.base import clone
 from statistical import Disagreement
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
-from sklearn_dpmix._compiled import compiled
-from sklearn_dpmix._nodes import Nodes, cell_edges, compress, gauss_rules
-from sklearn_dpmix._vector import erfcx_positive, log_positive
+from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._base.vector import erfcx_positive, log_positive
+from sklearn_dpmix._releases.nodes import Nodes, cell_edges, compress, gauss_rules
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor

@@ -28,13 +28,14 @@ from scipy import stats
 from statistical import Disagreement, assert_mean_close, assert_means_agree, assert_pmf_close
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._compiled import compiled
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import MultivariateNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, HaarWaveletMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import Imputed, Neal5
-from sklearn_dpmix.samplers.mixture._interweaved import URN_RATE, urn_or_gibbs
-from sklearn_dpmix.samplers.mixture._state import N_SLOTS, STAGE, update_clusters
+from sklearn_dpmix.samplers.mixture._interweaved import urn_or_gibbs
+from sklearn_dpmix.samplers.mixture._places import N_SLOTS, STAGE, URN_RATE
+from sklearn_dpmix.samplers.mixture._state import update_clusters
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")  # where what is drawn is not compared
 

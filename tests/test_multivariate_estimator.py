@@ -10,7 +10,7 @@ from sklearn.base import clone
 from statistical import ALPHA
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._compose import resolve_components
+from sklearn_dpmix.estimators.mixture._compose import resolve_components
 from sklearn_dpmix.kernels import MultivariateNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import (
     DiscreteLaplaceMechanism,

@@ -18,10 +18,10 @@ from sklearn.base import clone
 from statistical import Disagreement, assert_mean_close, assert_means_agree, assert_ranks_uniform, effective_sample_size
 
 from sklearn_dpmix import PrivateNaiveBayesDA
-from sklearn_dpmix._chains import run_chains, start_chains
-from sklearn_dpmix._compiled import Component, compiled, helper
-from sklearn_dpmix._draws import join
-from sklearn_dpmix.estimators import _naive_bayes as estimator_module
+from sklearn_dpmix._base.compiled import Component, compiled, helper
+from sklearn_dpmix._chains.chain import run_chains, start_chains
+from sklearn_dpmix._chains.draws import join
+from sklearn_dpmix.estimators.curator import _naive_bayes as estimator_module
 from sklearn_dpmix.mechanisms import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,
@@ -30,7 +30,7 @@ from sklearn_dpmix.mechanisms import (
     LaplaceMechanism,
 )
 from sklearn_dpmix.models import BetaPrior, DirichletPrior
-from sklearn_dpmix.models._naive_bayes import NaiveBayes
+from sklearn_dpmix.models._naive_bayes_model import NaiveBayes
 from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts
 from sklearn_dpmix.samplers.tables import _convolution as tables_module
 from sklearn_dpmix.samplers.tables._convolution import (

@@ -8,8 +8,8 @@ from scipy.stats import norm
 from statistical import Disagreement, assert_means_agree
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._compiled import compiled
-from sklearn_dpmix._nodes_of_several import compress_records
+from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._releases.nodes_of_several import compress_records
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess

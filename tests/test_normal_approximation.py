@@ -8,8 +8,8 @@ from sklearn.base import clone
 from statistical import assert_mean_close
 
 from sklearn_dpmix import DPLogisticRegressionMCMC
-from sklearn_dpmix._noise_source import SimulatedNoise
-from sklearn_dpmix.estimators._dp_normal import DPNormal
+from sklearn_dpmix.estimators.private._dp_normal import DPNormal
+from sklearn_dpmix.estimators.private._noise_source import SimulatedNoise
 from sklearn_dpmix.mechanisms import GaussianMechanism
 from sklearn_dpmix.models import LogisticLikelihood
 from sklearn_dpmix.privacy import PrivacyLedger, gaussian_mu

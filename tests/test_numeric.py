@@ -14,9 +14,15 @@ import pytest
 from numba import njit
 from scipy import special, stats
 
-from sklearn_dpmix import _numeric, _vector
-from sklearn_dpmix._numeric import draw_gamma_below, draw_truncated_normal, log_gamma_p, log_ndtr, log_ndtr_interval
-from sklearn_dpmix._vector import exp_bounded
+from sklearn_dpmix._base import numeric, vector
+from sklearn_dpmix._base.numeric import (
+    draw_gamma_below,
+    draw_truncated_normal,
+    log_gamma_p,
+    log_ndtr,
+    log_ndtr_interval,
+)
+from sklearn_dpmix._base.vector import exp_bounded
 
 mpmath = pytest.importorskip("mpmath")
 
@@ -493,24 +499,24 @@ def test_plain_python_agrees(monkeypatch):
     """Catches code that only compiles: a division by zero, a logarithm of zero or an overflow raises in Python."""
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
     plain = []
-    for module in (_numeric, _vector):
+    for module in (numeric, vector):
         spec = importlib.util.spec_from_file_location(module.__name__ + "_plain", module.__file__)
         copy = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(copy)
         plain.append(copy)
     monkeypatch.undo()  # what they are compared with may yet have to be compiled
-    numeric, vector = plain
+    plain_numeric, plain_vector = plain
     ends = (-INF, -1e300, -1e8, -25.0, -3.0, -1e-320, 0.0, 1e-320, 0.7, 3.0, 3.0001, 25.0, 1e8, 1e300, INF)
     for a in ends:
-        assert numeric.log_ndtr(a) == pytest.approx(log_ndtr(a), rel=1e-13)
+        assert plain_numeric.log_ndtr(a) == pytest.approx(log_ndtr(a), rel=1e-13)
         for b in ends:
-            assert numeric.log_ndtr_interval(a, b) == pytest.approx(log_ndtr_interval(a, b), rel=1e-12)
+            assert plain_numeric.log_ndtr_interval(a, b) == pytest.approx(log_ndtr_interval(a, b), rel=1e-12)
             if a <= b:
-                assert a <= numeric.draw_truncated_normal(np.random.default_rng(0), a, b) <= b
+                assert a <= plain_numeric.draw_truncated_normal(np.random.default_rng(0), a, b) <= b
     for a in (0.1, 5.0, 50.0, 1e6):
         for x in (0.0, 5e-324, 1e-3, 0.4 * a, a, 1.1 * a, 3 * a, 1e300, INF):
-            assert numeric.log_gamma_p(a, x) == pytest.approx(log_gamma_p(a, x), rel=1e-12, abs=1e-14)
+            assert plain_numeric.log_gamma_p(a, x) == pytest.approx(log_gamma_p(a, x), rel=1e-12, abs=1e-14)
             if x > 0:
-                assert 0 <= numeric.draw_gamma_below(np.random.default_rng(0), a, x) <= x
+                assert 0 <= plain_numeric.draw_gamma_below(np.random.default_rng(0), a, x) <= x
     for x in (0.0, -1.0, -708.0, -709.0, -INF):
-        assert vector.exp_bounded(x) == pytest.approx(exp_bounded(x), rel=1e-15)
+        assert plain_vector.exp_bounded(x) == pytest.approx(exp_bounded(x), rel=1e-15)

@@ -10,9 +10,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sklearn_dpmix import _partition, _partition_loss
-from sklearn_dpmix._partition import expected_loss, point_partition, similarity
-from sklearn_dpmix._partition_search import enter_labelled
+from sklearn_dpmix._posterior import partition, partition_loss
+from sklearn_dpmix._posterior.partition import expected_loss, point_partition, similarity
+from sklearn_dpmix._posterior.partition_search import enter_labelled
 
 LOSSES = ("binder", "vi")
 
@@ -166,11 +166,11 @@ def test_no_single_move_improves_what_is_found(loss):
 def test_costs_are_changes_of_the_loss(loss):
     """Catches a cost that differs from the loss by more than its constant factor, of placing an item and of merging."""
     draws = random_draws(5, 9)
-    kind, rows = _partition.LOSSES[loss], _partition._rows(draws)
+    kind, rows = partition.LOSSES[loss], partition._rows(draws)
     model, factor = kind._lower(rows=rows), len(draws) * {"binder": 9 * 8 / 2, "vi": 9 / 2}[loss]
     labels = np.array([0, 0, 1, 1, 1, 2, 2, 3, 0])
     order, room = np.arange(9), (np.zeros(9, np.int64), kind.table(rows, 9), np.empty(9))
-    state = _partition.State(labels.copy(), order, *room)
+    state = partition.State(labels.copy(), order, *room)
     enter_labelled(model, state)
 
     def change(new):
@@ -192,11 +192,11 @@ def test_costs_are_changes_of_the_loss(loss):
 def test_pairs_of_clusters_are_merged(loss):
     """Catches a search of single moves: the halves are together in 3 draws of 5, yet no item gains by moving alone."""
     halves = np.repeat([0, 1], 10)
-    rows = _partition._rows(np.stack([halves, halves, 0 * halves, 0 * halves, 0 * halves]))
-    kind = _partition.LOSSES[loss]
+    rows = partition._rows(np.stack([halves, halves, 0 * halves, 0 * halves, 0 * halves]))
+    kind = partition.LOSSES[loss]
     room = np.zeros(20, np.int64), kind.table(rows, 20), np.empty(20)
-    state = _partition.State(halves.copy(), np.arange(20), *room)
-    assert _partition.search(kind._lower(rows=rows), state, 20)
+    state = partition.State(halves.copy(), np.arange(20), *room)
+    assert partition.search(kind._lower(rows=rows), state, 20)
     np.testing.assert_array_equal(state.labels, 0)
 
 
@@ -286,7 +286,7 @@ def test_similarity(monkeypatch):
     draws[:, 1] = draws[:, 0]
     expected = (draws[:, :, None] == draws[:, None, :]).mean(axis=0)
     for n_bytes in (1, 100, 2**18):
-        monkeypatch.setattr(_partition_loss, "N_BYTES", n_bytes)
+        monkeypatch.setattr(partition_loss, "N_BYTES", n_bytes)
         found = similarity(draws)
         assert found.dtype == np.float64
         np.testing.assert_array_equal(found, expected)
@@ -297,7 +297,7 @@ def test_plain_python_agrees(loss, monkeypatch):
     """Catches code that only compiles; `search` run as plain Python calls all else so."""
     draws = random_draws(3, 12)
     labels, value = point_partition(draws, loss, n_starts=3, rng=np.random.default_rng(0))
-    monkeypatch.setattr(_partition, "search", getattr(_partition.search, "py_func", _partition.search))
+    monkeypatch.setattr(partition, "search", getattr(partition.search, "py_func", partition.search))
     plain, same = point_partition(draws, loss, n_starts=3, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(labels, plain)
     assert value == same

@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_dpmix import DPLogisticRegressionMCMC, DPPenaltyMCMC, PrivateDPMixture, PrivateNaiveBayesDA
 from sklearn_dpmix.datasets import three_normals_density
-from sklearn_dpmix.estimators._dp_budget import Budget
+from sklearn_dpmix.estimators.private._dp_budget import Budget
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import (
     DiscreteGaussianMechanism,
@@ -144,7 +144,7 @@ def test_what_is_no_word_is_refused(word):
 def test_noise_beyond_floating_point_is_refused():
     """Catches counts that are released as infinity."""
     for mechanism in (PerturbedHistogramMechanism(5e-324, **HISTOGRAM), HaarWaveletMechanism(5e-324, 1)):
-        with pytest.raises(ValueError, match="noise beyond floating point"):
+        with pytest.raises(ValueError, match="noise that floating point cannot hold"):
             mechanism.privatize(X)
 
 

@@ -15,11 +15,11 @@ from sklearn.base import clone
 from statistical import Disagreement, assert_mean_close, assert_ranks_uniform, effective_sample_size
 
 from sklearn_dpmix import PrivateLinearRegressionDA
-from sklearn_dpmix._compiled import compiled, lower
-from sklearn_dpmix.estimators import _regression_problems
+from sklearn_dpmix._base.compiled import compiled, lower
+from sklearn_dpmix.estimators.curator import _regression_problems
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import GaussianPredictors, RegressionPrior
-from sklearn_dpmix.models._regression import ClampedRegression
+from sklearn_dpmix.models._regression_model import ClampedRegression
 from sklearn_dpmix.queries import BoundedRecords, NoisyCount, RegressionMoments
 from sklearn_dpmix.samplers.augmentation import _number
 from sklearn_dpmix.samplers.augmentation._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED

@@ -10,8 +10,8 @@ from scipy import stats
 from statistical import Disagreement, assert_mean_close, assert_ranks_uniform, effective_sample_size
 
 from sklearn_dpmix import PrivateLinearRegressionDA
-from sklearn_dpmix._compiled import compiled
-from sklearn_dpmix.estimators import _regression_problems
+from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix.estimators.curator import _regression_problems
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import GaussianPredictors, RegressionPrior
 from sklearn_dpmix.models._regression_moments import MomentRegression

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
-from sklearn_dpmix import _cluster as cluster
-from sklearn_dpmix._cluster import mean_marginal
-from sklearn_dpmix._fine_cells import OF_HALVES, FineCells, Grid, no_cells
-from sklearn_dpmix._nodes import FEW, cell_edges, compress
-from sklearn_dpmix.estimators._batches import summary_of
+from sklearn_dpmix._posterior import cluster
+from sklearn_dpmix._posterior.cluster import mean_marginal
+from sklearn_dpmix._releases.fine_cells import OF_HALVES, FineCells, Grid, no_cells
+from sklearn_dpmix._releases.nodes import FEW, cell_edges, compress
+from sklearn_dpmix.estimators.mixture._batches import summary_of
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import PitmanYor
@@ -114,7 +114,7 @@ def test_broken_merges_are_rejected(monkeypatch):
     ):
         other._hold(other._sums, other._records, other._cells._replace(moments=wrong))
         assert differ(whole, other)
-    monkeypatch.setattr("sklearn_dpmix._fine_cells.OF_HALVES", np.array([np.eye(8)] * 2))
+    monkeypatch.setattr("sklearn_dpmix._releases.fine_cells.OF_HALVES", np.array([np.eye(8)] * 2))
     assert differ(whole, ReleaseSummary(MECHANISMS[2]).update(Z[:50]).update(Z[50:]))
 
 
@@ -557,7 +557,7 @@ def test_what_cannot_be_summarised_is_refused(monkeypatch):
     for width in (0.0, -1.0, "a", [1.0, 2.0]):
         with pytest.raises(ValueError, match="width must be"):
             ReleaseSummary(LAPLACE, width=width)
-    monkeypatch.setattr("sklearn_dpmix._release_summary.MOST_OF_WIDTH", 1000)
+    monkeypatch.setattr("sklearn_dpmix._releases.summary.MOST_OF_WIDTH", 1000)
     for mechanism, width in ((LAPLACE, 0.01), (MECHANISMS[2], 1e-4)):
         with pytest.raises(ValueError, match=r"width=0\.0\d* makes more than 1000 cells"):
             ReleaseSummary(mechanism, width=width).update(release(2000))

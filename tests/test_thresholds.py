@@ -13,7 +13,7 @@ from scipy.stats import laplace, norm
 from statistical import Disagreement, assert_mean_close, effective_sample_size
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
-from sklearn_dpmix._release import Release
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.estimators import DeconvolutionKDE
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism

@@ -4,7 +4,7 @@ import importlib
 import inspect
 
 import sklearn_dpmix
-from sklearn_dpmix._compiled import _is_compiled
+from sklearn_dpmix._base.compiled import _is_compiled
 
 PARTS = "datasets kernels mechanisms metrics mixings models plotting privacy queries samplers".split()
 

@@ -14,9 +14,9 @@ from scipy.special import ndtr
 from statistical import Disagreement, assert_means_agree
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
-from sklearn_dpmix._nodes import cell_edges, compress
-from sklearn_dpmix._nodes_of_several import compress_records
-from sklearn_dpmix._release import Release, SummarisedRelease
+from sklearn_dpmix._releases.nodes import cell_edges, compress
+from sklearn_dpmix._releases.nodes_of_several import compress_records
+from sklearn_dpmix._releases.release import Release, SummarisedRelease
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import LaplaceMechanism, PiecewiseMechanism, SquareWaveMechanism
 from sklearn_dpmix.samplers import MixingMeasure

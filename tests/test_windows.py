@@ -12,8 +12,8 @@ from scipy import stats
 from scipy.integrate import quad
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._compiled import compiled
-from sklearn_dpmix._release import Release
+from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import PiecewiseMechanism, SquareWaveMechanism
 from sklearn_dpmix.mechanisms._randomized_response import CELLS, integer_odds
@@ -300,5 +300,5 @@ def test_wrong_parameters_and_releases(kind):
         kind(1.0).log_density([[0.5]], [[0.5], [0.5]])
     with pytest.raises(ValueError, match="NaN"):
         kind(1.0).privatize([[np.nan]])
-    with pytest.raises(ValueError, match="beyond floating point: epsilon must be nearer 1"):
+    with pytest.raises(ValueError, match="floating point cannot hold: choose an epsilon closer to 1"):
         PiecewiseMechanism(1e-305).privatize([[0.5]])

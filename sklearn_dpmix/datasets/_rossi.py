@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from .._typing import Floats
+from .._base.typing import Floats
 
 FILE_NAME = "rossi.csv.gz"
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from .._parameters import numbers
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.generators import as_generator
+from .._base.parameters import numbers
+from .._base.typing import Array, Floats, Seed
 
 MEANS = np.array([-5.0, 0.0, 5.0])
 BOUNDS = (-10.0, 10.0)

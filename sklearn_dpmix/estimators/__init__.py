@@ -1,20 +1,20 @@
 """Estimators: validation, ``fit``, prediction from draws; no maths."""
 
-from ._abc import PrivateABC
-from ._auto_draws import AutoDraws
-from ._baselines import NaivePosterior, OnePosteriorSampling
-from ._deconvolution import DeconvolutionKDE
-from ._dp_barker import DPBarkerMCMC
-from ._dp_hamiltonian import DPHamiltonianMC
-from ._dp_logistic import DPLogisticRegressionMCMC
-from ._dp_mixture import PrivateDPMixture
-from ._dp_penalty import DPPenaltyMCMC
-from ._dp_regressor import PrivateDPMixtureRegressor
-from ._exp_family import PrivateExpFamilyGibbs
-from ._mcem import PrivateMCEM
-from ._naive_bayes import PrivateNaiveBayesDA
-from ._posterior_da import PrivatePosteriorDA
-from ._regression import PrivateLinearRegressionDA
+from .._chains.auto_draws import AutoDraws
+from .curator._baselines import NaivePosterior, OnePosteriorSampling
+from .curator._exp_family import PrivateExpFamilyGibbs
+from .curator._naive_bayes import PrivateNaiveBayesDA
+from .curator._posterior_da import PrivatePosteriorDA
+from .curator._regression import PrivateLinearRegressionDA
+from .mixture._deconvolution import DeconvolutionKDE
+from .mixture._dp_mixture import PrivateDPMixture
+from .mixture._dp_regressor import PrivateDPMixtureRegressor
+from .private._dp_barker import DPBarkerMCMC
+from .private._dp_hamiltonian import DPHamiltonianMC
+from .private._dp_logistic import DPLogisticRegressionMCMC
+from .private._dp_penalty import DPPenaltyMCMC
+from .simulation._abc import PrivateABC
+from .simulation._mcem import PrivateMCEM
 
 __all__ = [
     "AutoDraws",

@@ -15,18 +15,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._chains import start_chains
-from .._checkpoint import SoFar, differences, open_checkpoint
-from .._draws import convergence, summarise
-from .._parameters import MOST, check_array
-from .._random import as_seed_sequence
-from .._restore import check_layout_of_draws
-from .._typing import Seed
-from ._auto_draws import AutoDraws, draws_rule
-from ._datatree import Contents, build_tree
-from ._long_run import LongRun
-from ._mixed import have_mixed, least, numbers
-from ._progress import CallbackSupportMixin
+from .._base.generators import as_seed_sequence
+from .._base.parameters import MOST, check_array
+from .._base.restore import check_layout_of_draws
+from .._base.typing import Seed
+from .._chains.auto_draws import AutoDraws, draws_rule
+from .._chains.chain import start_chains
+from .._chains.checkpoint import SoFar, differences, open_checkpoint
+from .._chains.datatree import Contents, build_tree
+from .._chains.draws import convergence, summarise
+from .._chains.long_run import LongRun
+from .._chains.mixed import have_mixed, least, numbers
+from .._chains.progress import CallbackSupportMixin
 
 #: What ``n_jobs`` may be.  0 jobs would fail when chains start: too late, where a budget was spent before.
 N_JOBS = [Interval(Integral, 1, MOST, closed="both"), Interval(Integral, -MOST, -1, closed="both"), None]
@@ -173,47 +173,41 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         array.flags.writeable = False
         return array
 
-    def _advance_chains(self, data, init, advance, keep, earlier, restored, check_draws=None):
+    def _advance_chains(self, problem, keep, earlier):
         """Run the chains, or go on with those of the ``earlier`` fit or of the checkpoint.
 
         Sets ``n_iter_``, ``_run_`` and the draws, and what ``keep`` sets.
 
         Parameters
         ----------
-        data : what must not have changed for a warm start
-        init : callable (rng) -> state
-        advance : callable (state, rng, n_sweeps, n_warmup, thin) -> (state, draws)
+        problem : Problem
         keep : callable (fit)
             Sets a fit's public draws, ``r_hat_`` and ``ess_`` from its ``_run_`` and ``_draws_``; also called on copies
             of the estimator, with the draws so far.
         earlier : dict
             What :meth:`_refit` yields.
-        restored : callable (state, fresh state, n_sweeps) -> state
-            Checks a state of the checkpoint, as in :mod:`sklearn_dpmix._restore`.
-        check_draws : callable (draws) -> None, optional
-            Raises ValueError where draws of a checkpoint, finite and of the right shapes, cannot be draws.
         """
-        signature, rule = self._signature(data), draws_rule(self.n_draws)
+        signature, rule = self._signature(problem.data), draws_rule(self.n_draws)
         with open_checkpoint(self.checkpoint, type(self).__name__, signature) as checkpoint:
 
             def judge(so_far):
                 fit = copy(self)
-                fit._hold(signature, so_far)
+                fit._take_run(signature, so_far)
                 keep(fit)
                 return fit.r_hat_, fit.ess_
 
-            step = partial(advance, n_warmup=self.n_warmup, thin=self.thin)
+            step = partial(problem.advance, n_warmup=self.n_warmup, thin=self.thin)
             run = LongRun(self, step, rule, judge, checkpoint)
-            reader = partial(self._reader, init, step, restored, check_draws)
-            so_far, was_interrupted = run.run(self._start(signature, init, rule, earlier, checkpoint, reader))
-        self._hold(signature, so_far)
+            reader = partial(self._reader, problem, step)
+            so_far, was_interrupted = run.run(self._start(signature, problem.start, rule, earlier, checkpoint, reader))
+        self._take_run(signature, so_far)
         n_drawn = self._n_drawn(so_far.n_done)
         self._interrupted_at_ = n_drawn if was_interrupted else None
-        self._insist(partial(keep, self))
+        self._despite_interrupt(partial(keep, self))
         was_interrupted = self._interrupted_at_ is not None
         self._shortfall_ = None if was_interrupted else rule.complaint(so_far.aim, n_drawn, self.r_hat_, self.ess_)
 
-    def _insist(self, function):
+    def _despite_interrupt(self, function):
         """``function()`` once there are draws: Ctrl-C is remembered, as in a block, and it begins anew; a second one
         gives up."""
         try:
@@ -222,10 +216,10 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             self._interrupted_at_, self._shortfall_ = self._n_drawn(self.n_iter_), None
             return function()
 
-    def _reader(self, init, step, restored, check_draws):
+    def _reader(self, problem, step):
         """What checks a run of the checkpoint: by a fresh state, and by the draws that no sweep makes."""
         rng = np.random.default_rng(0)  # whatever it starts from
-        fresh = init(rng)
+        fresh = problem.start(rng)
         _, no_draws = step(type(fresh)(*(np.array(part) for part in fresh)), rng, 0)
 
         def read(run):
@@ -234,9 +228,9 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 raise ValueError(f"it has {len(run.chains)} chains, and draws of {len(run.draws)}")
             for draws in run.draws:
                 check_layout_of_draws(no_draws, draws, n_draws)
-                if check_draws is not None:
-                    check_draws(draws)
-            chains = [chain._replace(state=restored(chain.state, fresh, run.n_done)) for chain in run.chains]
+                if problem.check_draws is not None:
+                    problem.check_draws(draws)
+            chains = [chain._replace(state=problem.restored(chain.state, fresh, run.n_done)) for chain in run.chains]
             return run._replace(chains=chains)
 
         return read
@@ -268,13 +262,13 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     def _n_drawn(self, n_done):
         return max(n_done - self.n_warmup, 0) // self.thin
 
-    def _hold(self, signature, so_far):
+    def _take_run(self, signature, so_far):
         """Take chains and draws for this estimator's own."""
         self._run_ = Run(signature, so_far.chains, so_far.n_done, so_far.aim)
         self.n_iter_, self._draws_ = so_far.n_done, so_far.draws
 
     def _chains_of(self, draws):
-        """The draws as :meth:`_hold` got them."""
+        """The draws as :meth:`_take_run` got them."""
         return draws
 
     def _all_draws(self, name):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .._typing import Function
+from .._base.typing import Function
 
 if TYPE_CHECKING:
 
@@ -17,6 +17,6 @@ else:
     from sklearn.base import _fit_context as fit_context
     from sklearn.utils.metaestimators import available_if
 
-    from ._progress import with_callbacks
+    from .._chains.progress import with_callbacks
 
 __all__ = ["available_if", "fit_context", "with_callbacks"]

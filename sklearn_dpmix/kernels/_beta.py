@@ -8,12 +8,21 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln
 from scipy.stats import gamma
 
-from .._beta import digamma, draw_beta, draw_beta_interval, log_beta, log_beta_cdf, log_beta_interval, trigamma
-from .._compiled import compiled, helper, lower
-from .._parameters import check_bounds
-from .._restore import require
-from .._vector import exp_bounded
-from ._base import Kernel
+from .._base.beta_numeric import (
+    digamma,
+    draw_beta,
+    draw_beta_interval,
+    log_beta,
+    log_beta_cdf,
+    log_beta_interval,
+    trigamma,
+)
+from .._base.compiled import compiled, helper, lower
+from .._base.parameters import check_bounds
+from .._base.restore import require
+from .._base.typing import Array
+from .._base.vector import exp_bounded
+from ._kernel import Kernel
 
 LEAST, MOST = 1e-3, 1e6  # support of the priors
 JUMPS = 0.2  # share of updates that begin with an independence move
@@ -50,12 +59,12 @@ class BetaKernel(Kernel):
 
     tilts = frozenset({"flat", "binomial"})
 
-    def __init__(self, shape: ArrayLike = 2.0, rate: ArrayLike = 2.0, *, bounds: ArrayLike | None = None) -> None:
+    def __init__(self, shape: float = 2.0, rate: float = 2.0, *, bounds: ArrayLike | None = None) -> None:
         self.shape = shape
         self.rate = rate
         self.bounds = bounds
 
-    def check_state(self, theta: Any, records: Any) -> None:
+    def check_state(self, theta: Array, records: Array) -> None:
         require(theta[:, :2] > 0, "theta", "has shapes that are not positive")
         constant = -betaln(theta[:, 0], theta[:, 1]) - self._lower(n_features=1).log_width
         is_same = np.isclose(theta[:, 2], constant, rtol=1e-6, atol=1e-6)

@@ -4,12 +4,12 @@ from math import floor, inf, log
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from .._compiled import compiled, lower
-from .._parameters import is_real
-from .._restore import require, require_range, require_total
-from ._base import Kernel
+from .._base.compiled import compiled, lower
+from .._base.parameters import is_real
+from .._base.restore import require, require_range, require_total
+from .._base.typing import Array
+from ._kernel import Kernel
 
 
 class CategoricalKernel(Kernel):
@@ -38,7 +38,7 @@ class CategoricalKernel(Kernel):
     tilts = frozenset({"flat"})
     noised_as = "categorical"
 
-    def __init__(self, n_categories: int | None = None, alpha: ArrayLike = 1.0) -> None:
+    def __init__(self, n_categories: int | None = None, alpha: float = 1.0) -> None:
         self.n_categories = n_categories
         self.alpha = alpha
 
@@ -65,18 +65,24 @@ class CategoricalKernel(Kernel):
                 )
         return type(self)(n_categories=int(n_categories), alpha=self.alpha)
 
+    def _n_categories(self) -> int:
+        """K, which :meth:`resolve` fills in."""
+        assert self.n_categories is not None
+        return self.n_categories
+
     def sizes(self, n_features: int) -> tuple[int, int]:
-        return self.n_categories * n_features, self.n_categories * n_features
+        size = self._n_categories() * n_features
+        return size, size
 
     def margin(self, j: int, n_features: int) -> tuple["CategoricalKernel", slice]:
-        return self, slice(self.n_categories * j, self.n_categories * (j + 1))
+        return self, slice(self._n_categories() * j, self._n_categories() * (j + 1))
 
-    def nearest(self, records: Any) -> Any:
+    def nearest(self, records: Array) -> Array:
         """Categories: under noise on integers the release's guess may be none, and categories are indices."""
-        return np.clip(np.rint(records), 0, self.n_categories - 1)
+        return np.clip(np.rint(records), 0, self._n_categories() - 1)
 
-    def check_state(self, theta: Any, records: Any) -> None:
-        require_range(0, self.n_categories - 1, records=records)
+    def check_state(self, theta: Array, records: Array) -> None:
+        require_range(0, self._n_categories() - 1, records=records)
         require(records == np.floor(records), "records", "has categories that are not integers")
         n_columns = self.n_categories * records.shape[2]
         require_total(theta[:, :n_columns], np.arange(0, n_columns, self.n_categories), "theta")

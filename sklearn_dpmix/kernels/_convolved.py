@@ -2,8 +2,8 @@
 
 from math import erfc, lgamma, log, pi, sqrt
 
-from .._compiled import compiled, lower
-from .._numeric import draw_gamma_below, log_gamma_p
+from .._base.compiled import compiled, lower
+from .._base.numeric import draw_gamma_below, log_gamma_p
 from ._normal import HALF_LOG_2PI, NormalKernel
 
 

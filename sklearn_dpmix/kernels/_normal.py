@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, lower
-from .._numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
-from .._restore import require
-from ._base import Kernel, per_feature
+from .._base.compiled import compiled, lower
+from .._base.numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
+from .._base.restore import require
+from .._base.typing import Array
+from ._kernel import Kernel, per_feature
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 FAR = 20.0  # standard deviations from a tilt's peak: from there on log_interval_ratio is accurate
@@ -80,7 +81,7 @@ class NormalKernel(Kernel):
         if self.scale is None and np.any(shape <= 1):
             raise ValueError(f"shape must be greater than 1 when scale is None, got {self.shape!r}: pass scale too")
         return type(self)(
-            mean=centre if self.mean is None else self.mean,
+            mean=centre if self.mean is None else self.mean,  # type: ignore[arg-type]
             mean_precision=self.mean_precision,
             shape=self.shape,
             scale=self._default_scale(variance, shape, precision, release) if self.scale is None else self.scale,
@@ -143,7 +144,7 @@ class NormalKernel(Kernel):
     #: smallest log mass inside the bounds, which the fourth column has added to log σ
     least_log_mass = 0.0
 
-    def check_state(self, theta: Any, records: Any) -> None:
+    def check_state(self, theta: Array, records: Array) -> None:
         for j in range(records.shape[2]):
             sd, inverse = theta[:, 4 * j + 1], theta[:, 4 * j + 2]
             require(sd > 0, "theta", "has a standard deviation that is not positive")

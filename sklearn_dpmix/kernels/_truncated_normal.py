@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, helper
-from .._numeric import draw_truncated_normal, log_ndtr_interval
-from .._parameters import check_bounds
+from .._base.compiled import compiled, helper
+from .._base.numeric import draw_truncated_normal, log_ndtr_interval
+from .._base.parameters import check_bounds
 from ._normal import NormalKernel
 
 JUMPS = 0.3  # share of updates that begin with a draw from the posterior without truncation
@@ -71,7 +71,8 @@ class TruncatedNormalKernel(NormalKernel):
                 f"Z has values from {release.Z.min():g} to {release.Z.max():g}, outside the kernel's "
                 f"bounds={bounds!r}: pass wider bounds"
             )
-        normal = NormalKernel(self.mean, self.mean_precision, self.shape, self.scale).resolve(release)
+        parameters = self.mean, self.mean_precision, self.shape, self.scale
+        normal = NormalKernel(*parameters).resolve(release)  # type: ignore[arg-type]
         return type(self)(**normal.get_params(), bounds=np.column_stack([low, high]))
 
     def margin(self, j: int, n_features: int) -> tuple["TruncatedNormalKernel", slice]:

@@ -1,5 +1,6 @@
 """Noise added to bounded records or to a query's value: what all such mechanisms share."""
 
+from collections.abc import Callable
 from functools import partial
 from math import hypot
 from typing import Any
@@ -7,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, entry, lower
-from .._parameters import check_array, check_bounds, check_query, positive_array, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.compiled import compiled, entry, lower
+from .._base.generators import as_generator
+from .._base.parameters import check_array, check_bounds, check_query, positive_array, refuse_seed
+from .._base.typing import Array, Floats, Seed
 from ..privacy._guarantee import rounded_up
 from ._channel import RecordChannel
 from ._secure import secure_release
@@ -46,11 +47,15 @@ class AdditiveMechanism(RecordChannel):
     array([-0.4516])
     """
 
-    bounds: Any = None
+    bounds: ArrayLike | None = None
     clamp: bool = True
     query: Any = None
     #: 1 or 2: the norm of the sensitivity that calibrates the noise; None where the class gives no guarantee
     norm: int | None = None
+    #: whether the noise's log density is concave
+    is_log_concave: bool = False
+    #: whether the noise is normal, or normal on the integers
+    is_gaussian = False
     #: "laplace" or "gaussian": what ``secure=True`` asks of OpenDP; None where it has no such noise
     secure_noise: str | None = None
 
@@ -71,8 +76,12 @@ class AdditiveMechanism(RecordChannel):
         """Scale of the noise on records of ``n_features`` (bounds given as one pair count once a feature)."""
         return positive_array("scale", self.scale)
 
-    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Any:
+    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats | None:
         """P(noise > distance), distance at least 0; None where it is unknown."""
+        return None
+
+    def log_gain(self, t: ArrayLike, scale: float) -> Floats | None:
+        """Minus the logarithm of the noise's characteristic function at frequency t; None where it is unknown."""
         return None
 
     def check(self, n_features: int | None = None) -> None:
@@ -91,7 +100,7 @@ class AdditiveMechanism(RecordChannel):
         if n_features not in (None, 1):
             raise ValueError(f"{who} with released_above={t!r} releases one feature, got {n_features}")
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         if self.released_above is not None:
             self._check_threshold(np.shape(Z)[1])
@@ -249,7 +258,7 @@ class AdditiveMechanism(RecordChannel):
         """How many numbers a simulator returns for a release of ``n_statistics``: as many."""
         return n_statistics
 
-    def release_density(self, S: ArrayLike, widen: float = 1.0) -> Any:
+    def release_density(self, S: Array, widen: float = 1.0) -> Callable[[Array], Floats]:
         """The log density of releases, as a function of what they are noisy values of.
 
         Parameters
@@ -310,7 +319,7 @@ class AdditiveMechanism(RecordChannel):
         at = self._within_bounds(np.zeros(S.shape[1]))
         return float(self.release_density(np.tile(at, (len(S), 1)))(at[None])[0])
 
-    def likeliest_value(self, S: ArrayLike, scale: ArrayLike) -> Any:
+    def likeliest_value(self, S: Array, scale: Array) -> Floats | None:
         """Value under which the densities of several releases have the largest product; None where it is not known.
 
         Without bounds; on either side of it the product must fall.

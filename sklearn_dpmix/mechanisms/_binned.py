@@ -6,14 +6,13 @@ q(z_i | bin b) over its largest value, whose logarithm is ``Z[i, n_bins]``.  The
 """
 
 from math import inf, log
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, lower
-from .._parameters import check_array, check_bounds
-from .._typing import Array, Floats
+from .._base.compiled import compiled, lower
+from .._base.parameters import check_array, check_bounds
+from .._base.typing import Array, Floats
 from ._cells import MOST_LOSS, CellChannel
 
 
@@ -52,7 +51,7 @@ class BinnedChannel(CellChannel):
     piece_shape = "flat"
     clamp = True
 
-    def bounds_for(self, n_features: int | None) -> Floats | None:
+    def bounds_for(self, n_features: int | None) -> Floats:
         return check_bounds(self.bounds, 1)
 
     def n_features(self, n_released: int) -> int:
@@ -69,7 +68,7 @@ class BinnedChannel(CellChannel):
         lo, hi = self.bounds_for(1)[0]
         return lo + (hi - lo) * (np.arange(self.n_bins) + 0.5) / self.n_bins
 
-    def encode(self, Z: ArrayLike) -> Any:
+    def encode(self, Z: Array) -> Array:
         """The table (n, n_bins + 1) that samplers see."""
         log_q = self.log_bins(Z)
         top = log_q.max(axis=1, keepdims=True)
@@ -86,7 +85,7 @@ class BinnedChannel(CellChannel):
                 "noise hides nothing; use a smaller epsilon"
             )
 
-    def bin_probabilities(self, Z: ArrayLike) -> Array:
+    def bin_probabilities(self, Z: Array) -> Array:
         """Maximum-likelihood probabilities of the bins given the release, roughly: 200 steps of EM."""
         table = self.encode(Z)[:, :-1]
         p = np.full(self.n_bins, 1.0 / self.n_bins)
@@ -95,14 +94,14 @@ class BinnedChannel(CellChannel):
             p /= p.sum()
         return p
 
-    def moments(self, Z: ArrayLike) -> Any:
+    def moments(self, Z: Array) -> tuple[Floats, Floats]:
         """Mean and variance of the confidential records, from :meth:`bin_probabilities`."""
         p, centres = self.bin_probabilities(Z), self.centres()
         mean = p @ centres
         within = (centres[1] - centres[0]) ** 2 / 12.0 if self.n_bins > 1 else 0.0
         return np.array([mean]), np.array([p @ (centres - mean) ** 2 + within])
 
-    def guess(self, Z: ArrayLike) -> Any:
+    def guess(self, Z: Array) -> Floats | None:
         """(n, 1) records near which a chain may start: the most probable bin's centre."""
         best = np.argmax(self.encode(Z)[:, :-1] * self.bin_probabilities(Z), axis=1)
         return self.centres()[best][:, None]

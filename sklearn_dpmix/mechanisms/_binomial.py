@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from .._compiled import compiled, lower
-from .._parameters import check_array, check_bounds, check_one_each, positive_array, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.compiled import compiled, lower
+from .._base.generators import as_generator
+from .._base.parameters import check_array, check_bounds, check_one_each, positive_array, refuse_seed
+from .._base.typing import Array, Floats, Seed
 from ._cells import MOST_LOSS, CellChannel
 from ._estimated import EstimatedChannel
 from ._losses import RecordLosses
@@ -119,7 +119,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
             )
         return int(value)
 
-    def bounds_for(self, n_features: int | None) -> Floats | None:
+    def bounds_for(self, n_features: int | None) -> Floats:
         return check_bounds(self.bounds, n_features)
 
     def _rates(self, n_records, n_features):
@@ -168,7 +168,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
             released[i, j] = sum(randbelow(2**60) < level for _ in range(self._n_trials()))
         return released
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         m = self._n_trials()
         wrong = (Z != np.floor(Z)) | (Z < 0) | (Z > m)

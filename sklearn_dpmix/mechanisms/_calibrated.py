@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import calibrate
-from .._typing import Floats
+from .._base.parameters import calibrate
+from .._base.typing import Array, Floats
 from ..privacy import PrivacyGuarantee
 from ..privacy._guarantee import half_square
 from ._additive import AdditiveMechanism
@@ -16,6 +16,7 @@ class LaplaceCalibrated(AdditiveMechanism):
     """Parameters and guarantee of two-sided exponential noise, on the line or on integers: ε = Δ₁/b."""
 
     norm = 1
+    is_log_concave = True
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class LaplaceCalibrated(AdditiveMechanism):
             rho=lambda rho, delta_1: delta_1 / np.sqrt(2.0 * rho),
         )
 
-    def likeliest_value(self, S: ArrayLike, scale: ArrayLike) -> Any:
+    def likeliest_value(self, S: Array, scale: Array) -> Floats:
         """Median with weights 1/b, one of the releases: the slope of ``Σ |z - y|/b`` changes its sign there."""
         order = np.argsort(S, axis=0)
         weight = np.cumsum(1.0 / scale[order], axis=0)
@@ -76,6 +77,7 @@ class GaussianCalibrated(AdditiveMechanism):
     """
 
     norm = 2
+    is_log_concave = is_gaussian = True
     calibrations: tuple[str, ...] = ()
 
     def __init__(
@@ -125,11 +127,12 @@ class GaussianCalibrated(AdditiveMechanism):
         scales = np.array([self._scale_of(one, sensitivity, n_features) for one in distinct.tolist()])[inverse]
         return scales.reshape(np.shape(epsilon)) if np.ndim(epsilon) else float(scales.item())
 
-    def delta_of(self, epsilon: ArrayLike | None, rho: ArrayLike) -> Any:
+    def delta_of(self, epsilon: float | None, rho: float) -> float:
         """δ of the noise in force, at ε."""
+        assert self.delta is not None
         return float(self.delta)
 
-    def likeliest_value(self, S: ArrayLike, scale: ArrayLike) -> Any:
+    def likeliest_value(self, S: Array, scale: Array) -> Floats:
         """Mean with weights 1/σ²."""
         return np.average(S, axis=0, weights=(scale.min() / scale) ** 2)
 

@@ -1,13 +1,12 @@
 """Channels of categories 0..K-1: what they take, and where a chain starts."""
 
 from math import floor, inf
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from .._compiled import compiled
-from .._parameters import check_array, is_integer
+from .._base.compiled import compiled
+from .._base.parameters import check_array, is_integer
+from .._base.typing import Array, Floats
 from ._channel import RecordChannel
 
 
@@ -15,6 +14,7 @@ class CategoryChannel(RecordChannel):
     """Base class.  A subclass has ``n_categories``; category c stands for the records in (c - ½, c + ½)."""
 
     piece_shape = "flat"
+    of_integers = True
     n_categories: int | None
     #: More are a slip
     most_categories = 2**31
@@ -64,13 +64,13 @@ class IndirectChannel(CategoryChannel):
     def _likelihoods(self, Z, j):
         raise NotImplementedError
 
-    def moments(self, Z: ArrayLike) -> Any:
+    def moments(self, Z: Array) -> tuple[Floats, Floats]:
         """Mean and variance of the confidential categories by feature, from rough shares."""
         c, shares = np.arange(self._n_categories()), self._shares(Z)
         mean = shares @ c
         return mean, shares @ c**2 - mean**2 + 1.0 / 12.0
 
-    def guess(self, Z: ArrayLike) -> Any:
+    def guess(self, Z: Array) -> Floats | None:
         """(n, n_features) categories near which a chain may start: the most probable ones."""
         best = [np.argmax(self._likelihoods(Z, j) * share, axis=1) for j, share in enumerate(self._shares(Z))]
         return np.column_stack(best).astype(np.float64)

@@ -11,7 +11,7 @@ one product a cell, and y | z, θ is drawn exactly: its cell, then y within (DES
 
 from math import exp, inf, log
 
-from .._compiled import compiled
+from .._base.compiled import compiled
 from ._channel import RecordChannel
 
 MOST_LOSS = 700.0  # beyond, the ratio of two densities is no longer a floating-point number

@@ -5,13 +5,11 @@ independently given the record, so every question is about one feature.
 """
 
 from math import exp, inf, log
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from .._compiled import Component, compiled, lower
-from .._typing import Floats
+from .._base.compiled import Component, compiled, lower
+from .._base.typing import Array, Floats
 
 
 class RecordChannel(Component):
@@ -68,25 +66,27 @@ class RecordChannel(Component):
     #: class that sets it alone, not by those that derive from it
     noised_kernels: frozenset[str] = frozenset()
     #: how many answers there are to a question; None where numbers are released
-    n_answers: Any = None
+    n_answers: int | None = None
     #: public threshold: only releases above it appear; None: all do
-    released_above: Any = None
+    released_above: float | None = None
     #: whether releases are integers
     is_discrete = False
+    #: whether records must be integers: of a real one it releases what is made of the integer next to it, half up
+    of_integers = False
     #: kurtosis of additive noise, where it is known
     kurtosis: float | None = None
 
     def check(self, n_features: int | None = None) -> None:
         """Raise ValueError where a parameter is wrong."""
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
 
     def n_features(self, n_released: int) -> int:
         """Confidential features behind ``n_released`` columns of a release."""
         return n_released
 
-    def encode(self, Z: ArrayLike) -> Any:
+    def encode(self, Z: Array) -> Array:
         """The release as samplers see it: a read-only array."""
         return Z
 
@@ -94,19 +94,19 @@ class RecordChannel(Component):
         """Bounds of the confidential records, (n_features, 2), or None."""
         return None
 
-    def noise_variance(self, n_features: int | None = None) -> Any:
+    def noise_variance(self, n_features: int | None = None) -> float | Floats | None:
         """Mean variance of additive noise on one feature, over records; None where it is unknown."""
         return None
 
-    def moments(self, Z: ArrayLike) -> Any:
+    def moments(self, Z: Array) -> tuple[Floats, Floats] | None:
         """Mean and variance of the confidential records by feature; None: those of the release, less the noise's."""
         return None
 
-    def guess(self, Z: ArrayLike) -> Any:
+    def guess(self, Z: Array) -> Floats | None:
         """(n, n_features) records near which a chain may start; None: the release, shrunk to its moments."""
         return None
 
-    def moments_of(self, n: int, mean: Any, variance: Any) -> Any:
+    def moments_of(self, n: int, mean: Floats, variance: Floats) -> tuple[Floats, Floats] | None:
         """As :meth:`moments`, from the number, mean and variance of releases; None where those do not tell."""
         return None
 
@@ -133,7 +133,7 @@ class RecordChannel(Component):
         """Records near releases, (n_features, n) both."""
         return places
 
-    def reach(self, low: Any, high: Any) -> tuple[Any, Any]:
+    def reach(self, low: float, high: float) -> tuple[float, float]:
         """Releases between which log densities of records from ``low`` to ``high`` are no simple functions."""
         return low, high
 

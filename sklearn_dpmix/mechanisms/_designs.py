@@ -1,12 +1,13 @@
 """Matrices of the designs of randomised response that surveys use."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import hadamard
 from scipy.special import comb, expit
 
-from .._parameters import is_real, positive_integer, positive_number
+from .._base.parameters import is_real, positive_integer, positive_number
 
 #: By how much a row of probabilities may miss 1, from rounding
 ROUNDING = 1e-9
@@ -15,7 +16,7 @@ ROUNDING = 1e-9
 class SurveyDesigns:
     """Constructors of a class with the parameter ``matrix``, a row for each true category; 0 is a no, and 1 a yes."""
 
-    def __init__(self, matrix: Any = None) -> None:
+    def __init__(self, matrix: ArrayLike | None = None) -> None:
         self.matrix = matrix
 
     @classmethod

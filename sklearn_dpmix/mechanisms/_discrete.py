@@ -7,16 +7,16 @@ Samplers see the confidential y as a real number whose rounding, half up, was re
 is then flat on unit cells, so that with bounds it has finitely many pieces (see :class:`RecordChannel`).
 """
 
+from collections.abc import Callable
 from functools import partial
 from math import floor, inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, lower
-from .._parameters import check_array
-from .._typing import Floats
+from .._base.compiled import compiled, lower
+from .._base.parameters import check_array
+from .._base.typing import Array, Floats
 from ._additive import AdditiveMechanism
 
 #: Integers below it in magnitude are exact as floats.
@@ -49,18 +49,18 @@ class IntegerMechanism(AdditiveMechanism):
     """
 
     is_discrete = True
+    of_integers = True
     #: name of the mechanism for records that are not integers
     continuous = ""
 
     @property
     def piece_shape(self) -> str | None:  # type: ignore[override]
         """``"flat"`` where bounds make the cells few (``MAX_CELLS`` a feature), else None."""
-        if self.bounds is None or not self.clamp:
-            return None
-        return "flat" if np.max(np.diff(self.bounds_for(None))) < MAX_CELLS else None
+        bounds = self.bounds_for(None) if self.clamp else None
+        return "flat" if bounds is not None and np.max(np.diff(bounds)) < MAX_CELLS else None
 
     @property
-    def kurtosis(self) -> Any:  # type: ignore[override]
+    def kurtosis(self) -> float | None:  # type: ignore[override]
         """Kurtosis of the noise, or None where its variance is below 1: noise that is mostly zeros is not judged by it.
 
         Where each record has its own noise, it is the one with which the variance of the sum of squares is right, as
@@ -73,7 +73,7 @@ class IntegerMechanism(AdditiveMechanism):
         relative = np.mean(fourth - second**2) / np.mean(second) ** 2
         return float(1.0 + relative * np.mean(scale**2) ** 2 / np.mean(scale**4))
 
-    def noise_variance(self, n_features: int | None = None) -> Any:
+    def noise_variance(self, n_features: int | None = None) -> float | None:
         """Mean variance of the noise on one feature, over records."""
         return float(np.mean(self._noise_moments(np.atleast_1d(self.noise_scale_for(n_features)))[0]))
 
@@ -98,7 +98,7 @@ class IntegerMechanism(AdditiveMechanism):
             )
         return scale
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where a release holds what this mechanism cannot have released.
 
         Parameters
@@ -161,7 +161,7 @@ class IntegerMechanism(AdditiveMechanism):
         self.check_release(Z)
         return super().log_density(Z, X)
 
-    def release_density(self, S: ArrayLike, widen: float = 1.0) -> Any:
+    def release_density(self, S: Array, widen: float = 1.0) -> Callable[[Array], Floats]:
         """As in :class:`AdditiveMechanism`; the function raises ValueError for statistics that are not integers."""
         return partial(self._of_integers, super().release_density(S, widen))
 

@@ -1,13 +1,12 @@
 """Discrete Laplace noise, or two-sided geometric: pure privacy of integers (Ghosh, Roughgarden, Sundararajan 2012)."""
 
 from math import floor, log, tanh
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled
-from .._typing import Array
+from .._base.compiled import compiled
+from .._base.typing import Array, Floats
 from ._calibrated import LaplaceCalibrated
 from ._discrete import IntegerMechanism
 
@@ -68,13 +67,13 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
     secure_noise = "discrete laplace"
     continuous = "LaplaceMechanism"
 
-    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Any:
+    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats:
         """P(e > distance) = r^(⌊distance⌋ + 1)/(1 + r)."""
         scale = np.asarray(scale, dtype=np.float64)
         return np.exp(-(np.floor(distance) + 1.0) / scale) / (1.0 + np.exp(-1.0 / scale))
 
     @staticmethod
-    def log_sum(scale: ArrayLike) -> Any:
+    def log_sum(scale: ArrayLike) -> Floats:
         """``log Σ exp(-|e|/b)`` = log((1+r)/(1-r))."""
         return -np.log(np.tanh(0.5 / np.asarray(scale)))
 

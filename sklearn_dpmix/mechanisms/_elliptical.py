@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
-from .._parameters import check_query, numbers
+from .._base.parameters import check_query, numbers
+from .._base.typing import Floats
 from ..privacy import PrivacyGuarantee
 from ..privacy._guarantee import half_square, rounded_up
 from ._statistic_noise import StatisticNoise
@@ -177,7 +178,7 @@ class MultivariateNormalMechanism(EllipticalMechanism):
         S = np.atleast_2d(np.asarray(S, dtype=np.float64))
         return float(self.release_density(S)(S.mean(axis=0, keepdims=True))[0])
 
-    def noise_variance(self, n_features: int | None = None) -> Any:
+    def noise_variance(self, n_features: int | None = None) -> float | Floats | None:
         """Variance of the noise on each number, (k,)."""
         return np.diag(self._matrix()).copy()
 

@@ -1,11 +1,11 @@
 """Noise of density exp(-√(u'C⁻¹u)): pure ε for a statistic whose numbers move together (Gong 2022, §5)."""
 
 from math import log, pi
-from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
+from .._base.typing import Floats
 from ..privacy import PrivacyGuarantee
 from ._elliptical import EllipticalMechanism
 
@@ -60,7 +60,7 @@ class MultivariateLaplaceMechanism(EllipticalMechanism):
         """
         return PrivacyGuarantee.pure(self._mahalanobis_sensitivity(), self._neighbours())
 
-    def noise_variance(self, n_features: int | None = None) -> Any:
+    def noise_variance(self, n_features: int | None = None) -> float | Floats | None:
         """Variance of the noise on each number, (k,)."""
         C = self._matrix()
         return (len(C) + 1.0) * np.diag(C)

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from .._parameters import positive_number
+from .._base.parameters import positive_number
+from .._base.typing import Floats
 from ..privacy import PrivacyGuarantee
 from ..privacy._guarantee import rounded_up
 from ._elliptical import EllipticalMechanism
@@ -76,7 +77,7 @@ class MultivariateTMechanism(EllipticalMechanism):
         epsilon = (nu + len(self._matrix())) * asinh(rounded_up(shift)) if distance else 0.0
         return PrivacyGuarantee.pure(epsilon, self._neighbours())
 
-    def noise_variance(self, n_features: int | None = None) -> Any:
+    def noise_variance(self, n_features: int | None = None) -> float | Floats | None:
         """Variance of the noise on each number, (k,); infinite for ν <= 2."""
         nu, diagonal = positive_number("df", self.df), np.diag(self._matrix())
         return diagonal * nu / (nu - 2.0) if nu > 2.0 else np.full(len(diagonal), np.inf)

@@ -1,10 +1,9 @@
 """Where a chain starts under a channel that has unbiased estimates of bounded records and of their squares."""
 
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from .._base.typing import Array, Floats
 from ._channel import RecordChannel
 
 
@@ -16,6 +15,9 @@ class EstimatedChannel(RecordChannel):
     taken for the uniform law's.
     """
 
+    def bounds_for(self, n_features: int | None) -> Floats:
+        raise NotImplementedError
+
     def _estimates(self, Z):
         raise NotImplementedError
 
@@ -23,7 +25,7 @@ class EstimatedChannel(RecordChannel):
         """Standard error of the variance of n records u near ``mean``, as far as the channel is the reason for it."""
         return 0.0
 
-    def moments(self, Z: ArrayLike) -> Any:
+    def moments(self, Z: Array) -> tuple[Floats, Floats]:
         """Mean and variance of the confidential records by feature: unbiased, then moved to where they can be.
 
         The variance is one standard error larger, as far as that is known: a prior that was made from far too small a
@@ -42,7 +44,7 @@ class EstimatedChannel(RecordChannel):
         variance = np.clip(variance, 0.0025, np.maximum(0.0025, mean - mean**2))
         return lo + (hi - lo) * mean, (hi - lo) ** 2 * variance
 
-    def guess(self, Z: ArrayLike) -> Any:
+    def guess(self, Z: Array) -> Floats | None:
         """Records near which a chain may start: their estimates, shrunk to the moments and kept inside the bounds."""
         lo, hi = self.bounds_for(Z.shape[1]).T
         mean, variance = self.moments(Z)

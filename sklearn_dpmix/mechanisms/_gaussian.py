@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from .._compiled import compiled
-from .._typing import Array, Seed
+from .._base.compiled import compiled
+from .._base.typing import Array, Floats, Seed
 from ..privacy import gaussian_delta, gaussian_scale
 from ._additive import AdditiveMechanism
 from ._calibrated import GaussianCalibrated
@@ -114,16 +114,16 @@ class GaussianMechanism(GaussianCalibrated):
             return np.sqrt(2.0 * np.log(1.25 / self.delta)) * sensitivity / epsilon
         return gaussian_scale(epsilon, self.delta, sensitivity)
 
-    def delta_of(self, epsilon: ArrayLike | None, rho: ArrayLike) -> Any:
+    def delta_of(self, epsilon: float | None, rho: float) -> float:
         if self.calibration == "analytic":
-            return float(self.delta)
-        return gaussian_delta(epsilon, rho) if rho < inf else 1.0
+            return super().delta_of(epsilon, rho)
+        return gaussian_delta(epsilon, rho) if epsilon is not None and rho < inf else 1.0
 
     def node_spacing(self, sd: float) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
         return max(4.0 * sd, 1.25 * hypot(sd, float(self.noise_scale)))
 
-    def noise_variance(self, n_features: int | None = None) -> Any:
+    def noise_variance(self, n_features: int | None = None) -> float | None:
         return float(np.mean(np.square(self.noise_scale_for(n_features))))
 
     def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
@@ -140,10 +140,13 @@ class GaussianMechanism(GaussianCalibrated):
 
     privatize.__doc__ = AdditiveMechanism.privatize.__doc__
 
-    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Any:
+    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats:
         return ndtr(-np.asarray(distance) / scale)
 
-    def draw_noise(self, rng: np.random.Generator, scale: ArrayLike, size: int | tuple[int, ...]) -> Array:
+    def log_gain(self, t: ArrayLike, scale: float) -> Floats:
+        return 0.5 * np.square(scale * np.asarray(t))
+
+    def draw_noise(self, rng: np.random.Generator, scale: float | Floats, size: int | tuple[int, ...]) -> Array:
         return rng.normal(scale=scale, size=size)
 
     @compiled

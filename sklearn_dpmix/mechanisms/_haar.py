@@ -1,14 +1,13 @@
 """Haar wavelet coefficients of one bounded record, with Laplace noise (Butucea et al. 2020; Beraha et al., §2.1)."""
 
 from math import sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import check_array, finite_scale, positive_number, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.generators import as_generator
+from .._base.parameters import check_array, finite_scale, positive_number, refuse_seed
+from .._base.typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._binned import BinnedChannel
 from ._secure import secure_release
@@ -112,9 +111,9 @@ class HaarWaveletMechanism(BinnedChannel):
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release: the ε that the noise in force buys."""
         epsilon = self.sensitivity() / self.noise_scale_for(1)
-        return PrivacyGuarantee.pure(epsilon)
+        return PrivacyGuarantee.pure(float(epsilon))
 
-    def coefficients(self) -> Any:
+    def coefficients(self) -> Floats:
         """(n_bins, 2^(J+1) - 1) coefficients of a record in each bin."""
         bins = np.arange(self.n_bins)
         levels = []
@@ -145,7 +144,7 @@ class HaarWaveletMechanism(BinnedChannel):
             return secure_release("laplace", value, self.noise_scale)
         return value + as_generator(random_state).laplace(scale=self.noise_scale, size=value.shape)
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         if Z.shape[1] != self.n_bins - 1:
             raise ValueError(
@@ -153,7 +152,7 @@ class HaarWaveletMechanism(BinnedChannel):
                 "coefficients a record (level by level, 2^(resolution+1) - 1 in all)"
             )
 
-    def log_bins(self, Z: ArrayLike) -> Array:
+    def log_bins(self, Z: Array) -> Array:
         """Log density of each release given each bin, (n, n_bins).
 
         Only one coefficient a level is not 0, so a bin's value is that of all noise plus J + 1 corrections.

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled
-from .._typing import Array, Floats
+from .._base.compiled import compiled
+from .._base.typing import Array, Floats
 from ._calibrated import LaplaceCalibrated
 from ._noised_normal import fill_normal_laplace
 from ._thresholds import fill_released_laplace
@@ -96,13 +96,16 @@ class LaplaceMechanism(LaplaceCalibrated):
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
         return 4.0 * sd
 
-    def noise_variance(self, n_features: int | None = None) -> Any:
+    def noise_variance(self, n_features: int | None = None) -> float | None:
         return float(np.mean(2.0 * np.square(self.noise_scale_for(n_features))))
 
-    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Any:
+    def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats:
         return 0.5 * np.exp(-np.asarray(distance) / scale)
 
-    def draw_noise(self, rng: np.random.Generator, scale: ArrayLike, size: int | tuple[int, ...]) -> Array:
+    def log_gain(self, t: ArrayLike, scale: float) -> Floats:
+        return np.log1p(np.square(scale * np.asarray(t)))
+
+    def draw_noise(self, rng: np.random.Generator, scale: float | Floats, size: int | tuple[int, ...]) -> Array:
         return rng.laplace(scale=scale, size=size)
 
     @compiled

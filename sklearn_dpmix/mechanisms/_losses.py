@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import one_a_record, positive_array
+from .._base.parameters import one_a_record, positive_array
 from ..privacy import PrivacyGuarantee
 
 

@@ -12,8 +12,8 @@ bounds.  Clamped records are those inside the bounds and two atoms:
 
 from math import erfc, exp, inf, sqrt
 
-from .._compiled import helper
-from .._vector import erfcx_positive, exp_bounded
+from .._base.compiled import helper
+from .._base.vector import erfcx_positive, exp_bounded
 
 SQRT_HALF = sqrt(0.5)
 INV_SQRT_2PI = 0.3989422804014327

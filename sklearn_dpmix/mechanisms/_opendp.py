@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from .._parameters import positive_number
+from .._base.parameters import positive_number
 from ._additive import AdditiveMechanism
 from ._channel import RecordChannel
 from ._discrete_gaussian import DiscreteGaussianMechanism

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, lower
-from .._parameters import check_one_each, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.compiled import compiled, lower
+from .._base.generators import as_generator
+from .._base.parameters import check_one_each, refuse_seed
+from .._base.typing import Array, Floats, Seed
 from ._categories import CategoryChannel
 from ._losses import RecordLosses
 
@@ -53,14 +53,14 @@ class RandomizedResponseMechanism(RecordLosses, CategoryChannel):
     noised_kernels = frozenset({"categorical"})
 
     @property
-    def n_answers(self) -> int | None:
+    def n_answers(self) -> int | None:  # type: ignore[override]
         """K."""
         return self.n_categories
 
     @property
     def has_one_law(self) -> bool:
         """Whether all records have one ε."""
-        return np.size(self.epsilon) == 1
+        return np.asarray(self.epsilon).size == 1
 
     def __init__(self, epsilon: ArrayLike | None = None, n_categories: int | None = None) -> None:
         self.epsilon = epsilon
@@ -76,7 +76,7 @@ class RandomizedResponseMechanism(RecordLosses, CategoryChannel):
         rest = np.log1p((self._n_categories() - 1) * np.exp(-epsilon))
         return -rest, -epsilon - rest
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         self._check_values(Z, "Z")
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from ._dilated import DilatedLaw
-from ._smooth import ApproximateSmoothMechanism
+from ._smooth_noise import ApproximateSmoothMechanism
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from math import log
 import numpy as np
 
 from ._dilated import DilatedLaw
-from ._smooth import ApproximateSmoothMechanism
+from ._smooth_noise import ApproximateSmoothMechanism
 
 
 @dataclass(frozen=True)

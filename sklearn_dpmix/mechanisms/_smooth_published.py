@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import numbers
+from .._base.parameters import numbers
+from .._base.typing import Array
 from ..privacy._guarantee import PrivacyGuarantee
 from ._dilated import DilatedLaw
-from ._smooth import ApproximateSmoothMechanism
+from ._smooth_noise import ApproximateSmoothMechanism
 
 N_DILATIONS = 129  # cells of t, odd
 REACH, N_SCALES = 40, 400  # cells of the scale's noise, in units of its own: beyond, e^-40 is left
@@ -148,7 +149,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
         """
         return super().guarantee(n_features)
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where the second number of a release is no scale.
 
         Parameters

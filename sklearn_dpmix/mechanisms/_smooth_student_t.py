@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from .._parameters import positive_number
+from .._base.parameters import positive_number
 from ._dilated import DilatedLaw
-from ._smooth import SmoothSensitivityMechanism
+from ._smooth_noise import SmoothSensitivityMechanism
 
 #: Relative excess of the stated loss over the closed form, above its rounding error
 ROUNDING = 1e-12

@@ -57,7 +57,7 @@ class SquareWaveMechanism(WindowChannel):
 
     def half_width(self, n_features: int = 1) -> float:
         """Return b, as a share of the bounds' width; of the largest ε where each record has its own."""
-        _, _, h = self._windows(np.size(self.epsilon), n_features)
+        _, _, h = self._windows(np.asarray(self.epsilon).size, n_features)
         return 0.5 * float(np.min(h))
 
     def _window(self, epsilon):

@@ -1,5 +1,6 @@
 """Noise on the statistics of a whole data set, for estimators that simulate them (Gong 2022, Definition 2)."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -7,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._parameters import check_array, check_flag, positive_number
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.generators import as_generator
+from .._base.parameters import check_array, check_flag, positive_number
+from .._base.typing import Array, Floats, Seed
 
 
 class StatisticNoise(BaseEstimator):
@@ -108,7 +109,7 @@ class StatisticNoise(BaseEstimator):
             raise ValueError(f"Z must have the shape of what is released of X, {(len(statistics), k)}, got {Z.shape}")
         return self._log_noise(Z - statistics[:, :k], statistics, 1.0)
 
-    def release_density(self, S: ArrayLike, widen: float = 1.0) -> Any:
+    def release_density(self, S: Array, widen: float = 1.0) -> Callable[[Array], Floats]:
         """The log density of releases, as a function of statistics that were simulated.
 
         Parameters

@@ -7,7 +7,7 @@ population of which next to nothing is released never looks likely by underflow.
 
 from math import erfc, exp, inf, sqrt
 
-from .._compiled import helper
+from .._base.compiled import helper
 from ._noised_normal import INV_SQRT_2PI, NO_BOUND, SQRT_HALF, one_sided
 
 LEAST = 1e-150

@@ -1,15 +1,14 @@
 """Unary encoding: a bit for each category, each flipped at random (Erlingsson et al. 2014; Wang et al. 2017)."""
 
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from .._compiled import compiled, lower
-from .._parameters import check_array, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.compiled import compiled, lower
+from .._base.generators import as_generator
+from .._base.parameters import check_array, refuse_seed
+from .._base.typing import Array, Floats, Seed
 from ._categories import IndirectChannel
 from ._losses import RecordLosses
 from ._randomized_response import CELLS, integer_odds
@@ -114,7 +113,7 @@ class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
         p = expit(np.where(own, log_own, log_other))
         return (as_generator(random_state).random(own.shape) < p).astype(np.float64)
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         self.n_features(Z.shape[1])
         wrong = np.asarray((Z != 0.0) & (Z != 1.0))
@@ -149,7 +148,7 @@ class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
         log_odds = np.where(own, *self._log_odds(*X.shape))
         return (Z * log_odds - np.logaddexp(0.0, log_odds)).sum(axis=1)
 
-    def encode(self, Z: ArrayLike) -> Any:
+    def encode(self, Z: Array) -> Array:
         """The bits, and for each feature their log probability if none were the true category's."""
         n_features = self.n_features(Z.shape[1])
         _, log_odds = self._log_odds(len(Z), n_features)

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled, lower
-from .._parameters import check_array, check_bounds, check_one_each, refuse_seed
-from .._random import as_generator
-from .._typing import Array, Floats, Seed
+from .._base.compiled import compiled, lower
+from .._base.generators import as_generator
+from .._base.parameters import check_array, check_bounds, check_one_each, refuse_seed
+from .._base.typing import Array, Floats, Seed
 from ._estimated import EstimatedChannel
 from ._losses import RecordLosses
 from ._noised_normal import fill_normal_window
@@ -53,7 +53,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         self._losses()
         self.bounds_for(n_features)
 
-    def bounds_for(self, n_features: int | None) -> Floats | None:
+    def bounds_for(self, n_features: int | None) -> Floats:
         return check_bounds(self.bounds, n_features)
 
     def _middles(self, n_features):
@@ -71,8 +71,8 @@ class WindowChannel(RecordLosses, EstimatedChannel):
             narrowest = np.min(h / a) * np.min(bounds[:, 1] - bounds[:, 0])
         if not reach < 1e300:
             raise ValueError(
-                f"{type(self).__name__} with epsilon={self.epsilon!r} has noise beyond floating point: epsilon must be "
-                "nearer 1"
+                f"{type(self).__name__} with epsilon={self.epsilon!r} needs noise that floating point cannot hold: "
+                "choose an epsilon closer to 1"
             )
         if not narrowest > FINEST * np.spacing(np.max(np.abs(bounds))):
             raise ValueError(
@@ -136,7 +136,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
             v[i, j] = (a[i, 0] + h[i, 0]) * ((2 * cell + 1 - N_CELLS) / N_CELLS)
         return v
 
-    def check_release(self, Z: ArrayLike) -> None:
+    def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
         n_features = Z.shape[1]
         _, a, h = self._windows(*Z.shape)
@@ -175,11 +175,11 @@ class WindowChannel(RecordLosses, EstimatedChannel):
     @property
     def has_one_law(self) -> bool:
         """Whether all records have one ε."""
-        return np.size(self.epsilon) == 1
+        return np.asarray(self.epsilon).size == 1
 
     def law(self) -> tuple[Any, ...]:
         """What makes the releases of two mechanisms of one law, of one feature."""
-        return type(self), tuple(np.ravel(self.epsilon).tolist()), tuple(self.bounds_for(1)[0].tolist())
+        return type(self), tuple(np.asarray(self.epsilon).ravel().tolist()), tuple(self.bounds_for(1)[0].tolist())
 
     def _one_window(self, n_features):
         """Middle and half the width of each feature's bounds, a, and half the window, of a feature: (n_features, 1)."""
@@ -199,13 +199,13 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
         The zeros of q + (p - q) Φ(t) nearest to the line are some π/√(2ε) from it where ε is large.
         """
-        return SPACING * self._one_window(1)[2] * sd * min(1.0, 2.0 / float(np.sqrt(np.max(self.epsilon))))
+        return SPACING * self._one_window(1)[2] * sd * min(1.0, 2.0 / float(np.sqrt(np.asarray(self.epsilon).max())))
 
     def near(self, places: Floats) -> Floats:
         middle, _, a, _ = self._one_window(len(places))
         return np.clip(middle + (places - middle) / a, *self.bounds_for(len(places)).T[:, :, None])
 
-    def reach(self, low: Any, high: Any) -> tuple[Any, Any]:
+    def reach(self, low: float, high: float) -> tuple[float, float]:
         """All of them: a record is told by the releases that it is on an end of the window of."""
         return -inf, inf
 
@@ -217,12 +217,12 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         last = np.where(centre + reach < high, np.maximum(centre + reach, low), inf)
         return np.stack([first, last], axis=1).reshape(-1, places.shape[1])
 
-    def moments(self, Z: ArrayLike) -> Any:
+    def moments(self, Z: Array) -> tuple[Floats, Floats]:
         if not self.has_one_law:
             return super().moments(Z)
         return self.moments_of(len(Z), np.mean(Z, axis=0), np.var(Z, axis=0))
 
-    def moments_of(self, n: int, mean: Any, variance: Any) -> Any:
+    def moments_of(self, n: int, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         middle, half = self._middles(len(mean))
         v, spread, (epsilon, a, h) = (mean - middle) / half, variance / half**2, self._windows(1, len(mean))
         u, u_squared = self._unbiased(v, v**2 + spread, epsilon, a, h)

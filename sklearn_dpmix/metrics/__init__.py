@@ -1,8 +1,8 @@
 """Distances between densities and between samples, and whether posteriors are calibrated."""
 
-from ._calibration import Coverage, coverage, posterior_ranks
-from ._density import hellinger_distance, integrated_squared_error
+from ._density_distance import hellinger_distance, integrated_squared_error
 from ._mmd import mmd
+from ._simulated_ranks import Coverage, coverage, posterior_ranks
 from ._uniformity import RankUniformity, rank_uniformity
 
 __all__ = [

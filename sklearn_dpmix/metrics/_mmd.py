@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 from sklearn.metrics import pairwise_distances_chunked
 
-from .._parameters import check_flag, numbers
-from .._random import as_generator
-from .._typing import Seed
+from .._base.generators import as_generator
+from .._base.parameters import check_flag, numbers
+from .._base.typing import Seed
 
 WORKING_MEMORY = 64  # MiB for a block of distances
 

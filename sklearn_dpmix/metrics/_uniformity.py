@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, gammaln, xlogy
 
-from .._parameters import check_level, numbers
+from .._base.parameters import check_level, numbers
 
 PRECISION = 1e-9  # relative, of the band's tail probability
 

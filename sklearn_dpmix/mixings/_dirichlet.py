@@ -4,7 +4,7 @@ from math import log
 
 import numpy as np
 
-from .._compiled import Component, compiled, lower
+from .._base.compiled import Component, compiled, lower
 from ._urn import cluster_of_another
 
 MOST_CONCENTRATION = 20.0  # or prior mean of one, for a walk over mixing measures
@@ -58,7 +58,8 @@ class DirichletProcess(Component):
     @property
     def can_walk(self) -> bool:
         """Whether there are few enough masses: about the concentration times the log of fifty times the records."""
-        return bool((self.concentration if self.prior is None else self.prior[0] / self.prior[1]) <= MOST_CONCENTRATION)
+        mean = self.concentration if self.prior is None else self.prior[0] / self.prior[1]
+        return mean is not None and bool(mean <= MOST_CONCENTRATION)
 
     @compiled
     def fresh_weight(self, concentration, n_clusters):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._compiled import Component, compiled, lower
+from .._base.compiled import Component, compiled, lower
 from ._urn import cluster_of_another
 
 

@@ -1,6 +1,6 @@
 """A random other record's cluster: what urns of records draw from."""
 
-from .._compiled import helper
+from .._base.compiled import helper
 
 MANY = 2**20  # records whose clusters are more than a processor's cache holds
 FEW = 64  # slots that are read sooner than one number from memory

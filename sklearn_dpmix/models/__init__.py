@@ -1,8 +1,8 @@
 """What the data are: exponential families, each with its sufficient statistic."""
 
 from ._banana import Banana
-from ._base import Family
 from ._epidemic import StochasticSIR
+from ._exponential_family import Family
 from ._families import (
     FAMILIES,
     Bernoulli,
@@ -17,7 +17,14 @@ from ._families import (
 from ._gaussian_mean import GaussianMean
 from ._likelihood import LikelihoodModel
 from ._linear_likelihood import LinearGaussianLikelihood, LogisticLikelihood
-from ._priors import BetaPrior, DirichletPrior, GammaPrior, GammaProductPrior, NormalInverseGammaPrior, Prior
+from ._priors import (
+    BetaPrior,
+    DirichletPrior,
+    GammaPrior,
+    GammaProductPrior,
+    NormalInverseGammaPrior,
+    Prior,
+)
 from ._records import RecordModel
 from ._regression_prior import GaussianPredictors, RegressionPrior
 from ._simulators import BinomialCount, NormalMoments, PoissonCount

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compiled import compiled
-from .._typing import Array, Floats
+from .._base.compiled import compiled
+from .._base.typing import Array, Floats
 from ._likelihood import LikelihoodModel, clip_rows
 
 
@@ -65,7 +65,7 @@ class Banana(LikelihoodModel):
 
     @property
     def n_params(self) -> int:  # type: ignore[override]
-        return len(self.sigma)
+        return np.size(self.sigma)
 
     n_columns = n_params
 
@@ -74,7 +74,7 @@ class Banana(LikelihoodModel):
         self._finite("sigma", low=0.0, ndim=1)
         for name in ("a", "b", "m"):
             self._finite(name)
-        if len(self.sigma) < 2:
+        if np.size(self.sigma) < 2:
             raise ValueError(f"sigma of Banana must have at least 2 entries, got sigma={self.sigma!r}")
 
     def _bend(self, theta1):

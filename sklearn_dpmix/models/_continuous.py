@@ -7,9 +7,9 @@ import numpy as np
 from scipy.special import betaln, gammaln, xlog1py, xlogy
 from sklearn.base import clone
 
-from .._compiled import compiled
-from .._typing import Array, Floats
-from ._base import Family, Identity, LargestAtTheEnds
+from .._base.compiled import compiled
+from .._base.typing import Array, Floats
+from ._exponential_family import Family, Identity, LargestAtTheEnds
 from ._moments import beta_moments, gamma_moments, normal_moments
 from ._priors import GammaPrior, GammaProductPrior, NormalInverseGammaPrior
 

@@ -3,8 +3,8 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._parameters import MOST, positive_integer
-from .._typing import Array, Floats
+from .._base.parameters import MOST, positive_integer
+from .._base.typing import Array, Floats
 from ._priors import GammaPrior
 
 

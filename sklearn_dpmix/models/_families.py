@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, logit, xlog1py, xlogy
 
-from .._compiled import compiled
-from .._parameters import MOST, is_integer
-from .._typing import Array, Floats
-from ._base import Family, Identity
+from .._base.compiled import compiled
+from .._base.parameters import MOST, is_integer
+from .._base.typing import Array, Floats
 from ._continuous import Beta, Exponential, Gamma, Normal
+from ._exponential_family import Family, Identity
 from ._moments import log1p_exp, poisson_moments
 from ._priors import BetaPrior, DirichletPrior, GammaPrior
 
@@ -134,7 +134,7 @@ class Multinomial(Family):
         return 0.0, inf if self.n_categories is None else self.n_categories - 1.0
 
     def statistics(self, x: Array) -> Array:
-        return (x[:, None] == np.arange(self.n_categories)).astype(np.float64)
+        return (x[:, None] == np.arange(self.n_categories or 0)).astype(np.float64)
 
     def log_density(self, x: Array, theta: Array) -> Floats:
         inside = (x >= 0) & (x < theta.shape[1]) & (x == np.floor(x))

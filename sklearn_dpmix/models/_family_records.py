@@ -8,10 +8,10 @@ from math import exp, inf, lgamma, log, log1p, sqrt
 
 import numpy as np
 
-from .._beta import draw_beta
-from .._compiled import compiled, helper, lower
-from .._numeric import log_gamma_p
-from ._base import OUTSIDE
+from .._base.beta_numeric import draw_beta
+from .._base.compiled import compiled, helper, lower
+from .._base.numeric import log_gamma_p
+from ._exponential_family import OUTSIDE
 from ._moments import log1p_exp
 from ._records import RecordModel
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from .._compiled import compiled
-from .._parameters import positive_integer
-from .._typing import Array, Floats
+from .._base.compiled import compiled
+from .._base.parameters import positive_integer
+from .._base.typing import Array, Floats
 from ._likelihood import LikelihoodModel
 
 

@@ -4,9 +4,9 @@ from math import log, pi
 
 import numpy as np
 
-from .._compiled import Component, compiled
-from .._parameters import numbers
-from .._typing import Array, Floats
+from .._base.compiled import Component, compiled
+from .._base.parameters import numbers
+from .._base.typing import Array, Floats
 
 #: Of a parameter, in size: squares of it, and their sums, stay within floating point.
 LARGEST = 1e100

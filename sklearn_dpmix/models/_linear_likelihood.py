@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, ndtr
 
-from .._compiled import compiled, helper
-from .._parameters import check_flag, positive_integer
-from .._typing import Array, Floats
+from .._base.compiled import compiled, helper
+from .._base.parameters import check_flag, positive_integer
+from .._base.typing import Array, Floats
 from ._likelihood import LikelihoodModel, clip_rows
 
 # σ(u) to 5e-5 as Σ shares Φ(u/scales), after Monahan & Stefanski 1992; least squares of σ'
@@ -300,7 +300,7 @@ class LinearGaussianLikelihood(LinearLikelihood):
 
         For xᵀΔ xᵀS is a quadratic form with the eigenvalues (ΔᵀS ± ‖Δ‖ ‖S‖)/2 and 0, of either sign.
         """
-        if self.data_norm is None:
+        if self.data_norm is None or self.y_bound is None:
             return None
         R = self.row_norm
         reach = 2.0 * self.y_bound + 0.5 * R * np.linalg.norm(theta + new)
@@ -308,7 +308,7 @@ class LinearGaussianLikelihood(LinearLikelihood):
 
     def gradient_range(self, theta: Array, frame: Any) -> Any:
         """R ‖F‖ (2B + R ‖θ‖)/σ²: x xᵀθ is at most R² ‖θ‖/2 from R²θ/2, since 2xxᵀ/‖x‖² - 1 reflects."""
-        if self.data_norm is None:
+        if self.data_norm is None or self.y_bound is None:
             return None
         R = self.row_norm
         return R * np.linalg.norm(frame, 2) * (2.0 * self.y_bound + R * np.linalg.norm(theta)) / self.sigma**2

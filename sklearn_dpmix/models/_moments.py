@@ -9,10 +9,10 @@ from math import erfc, exp, log, log1p, pi, sqrt
 
 import numpy as np
 
-from .._beta import digamma, log_beta, log_beta_cdf, trigamma
-from .._compiled import helper
-from .._numeric import log_gamma_p
-from ._base import OUTSIDE
+from .._base.beta_numeric import digamma, log_beta, log_beta_cdf, trigamma
+from .._base.compiled import helper
+from .._base.numeric import log_gamma_p
+from ._exponential_family import OUTSIDE
 
 CLAMP = OUTSIDE["clamp"]
 #: Of the squared range of a contribution: a smaller variance is rounding.

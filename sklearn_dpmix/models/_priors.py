@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln, gammaln, xlog1py, xlogy
 from sklearn.base import BaseEstimator
 
-from .._parameters import numbers
-from .._typing import Array, Floats
+from .._base.parameters import numbers
+from .._base.typing import Array, Floats
 
 #: Parameters beyond leave floating point once they are squared.
 SMALLEST, LARGEST = 1e-100, 1e100
@@ -77,7 +77,7 @@ class BetaPrior(Prior):
     BetaPrior(a=2.0, b=3.0)
     """
 
-    def __init__(self, a: ArrayLike = 1.0, b: ArrayLike = 1.0) -> None:
+    def __init__(self, a: float = 1.0, b: float = 1.0) -> None:
         self.a = a
         self.b = b
 
@@ -167,7 +167,7 @@ class GammaPrior(Prior):
     GammaPrior(rate=1.0, shape=2.0)
     """
 
-    def __init__(self, shape: ArrayLike = 1.0, rate: ArrayLike = 0.01) -> None:
+    def __init__(self, shape: float = 1.0, rate: float = 0.01) -> None:
         self.shape = shape
         self.rate = rate
 

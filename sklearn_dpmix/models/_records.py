@@ -1,6 +1,6 @@
 """What data augmentation asks of a model of confidential records."""
 
-from .._compiled import Component, compiled
+from .._base.compiled import Component, compiled
 
 
 class RecordModel(Component):

@@ -22,8 +22,8 @@ from math import exp, inf, lgamma, log, sqrt
 
 import numpy as np
 
-from .._compiled import Component, compiled, helper, lower
-from .._linear import draw_normal, factor, solve_lower
+from .._base.compiled import Component, compiled, helper, lower
+from .._base.linear import draw_normal, factor, solve_lower
 
 SMALLEST = 1e-7  # of the diagonal of L: smaller ones are rounding
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._typing import Floats
+from .._base.typing import Floats
 
 #: Standard deviation, in half-widths of the bounds, of the default prior of slopes and of the intercept at the centre.
 COEF_SCALE = 2.5

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Array
+from .._base.typing import Array
 from ._continuous import Beta, Exponential, Gamma, Normal
 
 

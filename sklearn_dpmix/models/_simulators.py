@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 from sklearn.base import BaseEstimator
 
-from .._parameters import positive_integer
-from .._typing import Array, Floats
+from .._base.parameters import positive_integer
+from .._base.typing import Array, Floats
 from ._priors import BetaPrior, GammaPrior, NormalInverseGammaPrior
 
 

@@ -4,9 +4,9 @@ Each class keeps the numbers that it draws; ``from_...`` computes and draws them
 need matplotlib (the extra ``[plot]``), which is imported when something is drawn.
 """
 
-from ._calibration import CalibrationDisplay
+from ._calibration_display import CalibrationDisplay
 from ._coefficients import CoefficientDisplay
-from ._density import DensityDisplay
+from ._density_display import DensityDisplay
 from ._privacy_utility import PrivacyUtilityDisplay
 from ._rank import RankDisplay
 from ._similarity import SimilarityDisplay

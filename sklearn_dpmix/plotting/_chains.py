@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._draws import convergence, scalars
-from ._checks import check_estimator
+from .._chains.draws import convergence, scalars
+from ._display_checks import check_estimator
 
 MOST = 8  # quantities drawn where no names are given
 

@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._draws import central_interval
-from .._parameters import check_level
-from ._checks import check_estimator, interval, names_of_features, vector
+from .._base.parameters import check_level
+from .._chains.draws import central_interval
+from ._display_checks import check_estimator, interval, names_of_features, vector
 from ._style import BLACK, BLUE, ORANGE, PALE, label, legend_at_top, one_axes, require_matplotlib
 
 APART = 0.13  # of a row, from its middle to either method

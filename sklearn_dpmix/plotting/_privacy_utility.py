@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import numbers, tails
-from ._checks import check_estimator, interval, vector
+from .._base.parameters import numbers, tails
+from ._display_checks import check_estimator, interval, vector
 from ._style import BLACK, MARKERS, label, one_axes, require_matplotlib, style
 
 DODGE = 1.04  # factor between the ε at which two methods' points are drawn, so that their bars can be told apart

@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from .._parameters import numbers
-from .._partition import similarity as similarity_of
-from .._typing import Seed
-from ._checks import check_estimator
+from .._base.parameters import numbers
+from .._base.typing import Seed
+from .._posterior.partition import similarity as similarity_of
+from ._display_checks import check_estimator
 from ._style import ORANGE, one_axes, require_matplotlib
 
 ORDERS = ("partition", "hierarchical")
@@ -171,8 +171,8 @@ class SimilarityDisplay:
             _, starts, sizes = np.unique(self.labels[self.order], return_index=True, return_counts=True)
             for start, size in zip(starts.tolist(), sizes.tolist()):
                 if size > 1:
-                    look = {"fill": False, "edgecolor": ORANGE, "linewidth": 1.6, "zorder": 3, "clip_on": False}
-                    box = Rectangle((start - 0.5, start - 0.5), size, size, **look)
+                    box = Rectangle((start - 0.5, start - 0.5), size, size, fill=False, edgecolor=ORANGE, linewidth=1.6)
+                    box.set(zorder=3, clip_on=False)
                     self.boxes_.append(ax.add_patch(box))
         what = "hierarchical clustering" if self.labels is None else "point partition"
         ax.set(xlabel=f"{len(ordered)} records, by {what}", ylabel="the same records")

@@ -6,9 +6,9 @@ from math import exp, inf, isfinite, log
 import numpy as np
 from scipy.optimize import brentq
 
-from ._checks import check_accountant, check_delta, check_number
 from ._conversions import approx_dp_to_zcdp, zcdp_to_approx_dp
-from ._gaussian import gaussian_delta, gaussian_mu
+from ._gaussian_loss import gaussian_delta, gaussian_mu
+from ._number_checks import check_accountant, check_delta, check_number
 from ._releases import Releases
 from ._renyi import ORDERS, epsilons, log_deltas, renyi_epsilon, renyi_log_delta
 

@@ -6,8 +6,8 @@ from math import sqrt
 
 import numpy as np
 
-from .._typing import Array
-from ._checks import check_count, check_number, check_orders
+from .._base.typing import Array
+from ._number_checks import check_count, check_number, check_orders
 
 __all__ = ["BarkerCurve", "barker_rdp"]
 

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ._accountants import fits
-from ._checks import check_accountant, check_batch, check_count, check_delta, check_number
 from ._conversions import approx_dp_to_zcdp
-from ._gaussian import gaussian_mu
+from ._gaussian_loss import gaussian_mu
+from ._number_checks import check_accountant, check_batch, check_count, check_delta, check_number
 from ._releases import GaussianReleases
 from ._renyi import ORDERS, log_deltas, renyi_log_delta
 from ._subsampled_gaussian import SubsampledGaussianReleases

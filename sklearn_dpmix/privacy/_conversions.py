@@ -2,7 +2,7 @@
 
 from math import log, sqrt
 
-from ._checks import check_delta, check_number
+from ._number_checks import check_delta, check_number
 
 
 def zcdp_to_approx_dp(rho: float, delta: float) -> float:

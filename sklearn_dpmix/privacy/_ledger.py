@@ -9,9 +9,9 @@ from typing import Any
 
 from ._accountants import as_list, epsilon_of, fits, total
 from ._budgets import noise_multiplier_for
-from ._checks import check_accountant, check_delta, check_number
 from ._guarantee import PrivacyGuarantee
 from ._ledger_file import LedgerFile, check_storable
+from ._number_checks import check_accountant, check_delta, check_number
 from ._releases import Releases
 
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 
-from .._files import HeldFile, beginning, replacing, resolved
+from .._base.files import HeldFile, beginning, replacing, resolved
 from ._barker import BarkerCurve, barker_rdp
 from ._releases import GaussianReleases
 from ._subsampled import SubsampledReleases
@@ -18,7 +18,7 @@ VERSION = 1
 class LedgerFile:
     """One file of entries; each is a pair (what, releases).
 
-    How it is replaced and locked: :mod:`sklearn_dpmix._files`.
+    How it is replaced and locked: :mod:`sklearn_dpmix._base.files`.
     """
 
     def __init__(self, path, budget):

@@ -6,8 +6,8 @@ from math import inf
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._typing import Floats
-from ._checks import check_count, check_number, check_orders
+from .._base.typing import Floats
+from ._number_checks import check_count, check_number, check_orders
 
 
 class Releases:

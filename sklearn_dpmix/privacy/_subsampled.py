@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._typing import Array, Floats
+from .._base.typing import Array, Floats
 from ._amplification import amplified
-from ._checks import check_batch, check_count, check_orders
+from ._number_checks import check_batch, check_count, check_orders
 from ._releases import Releases, times
 
 

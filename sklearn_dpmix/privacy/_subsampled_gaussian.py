@@ -34,8 +34,8 @@ from math import ceil, inf, log, pi
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._typing import Floats
-from ._checks import check_batch, check_count, check_number, check_orders
+from .._base.typing import Floats
+from ._number_checks import check_batch, check_count, check_number, check_orders
 from ._releases import GaussianReleases, Releases, times
 
 #: Relative excess of the integral (3), far above what quadrature and rounding do to it: never at the cost of privacy.

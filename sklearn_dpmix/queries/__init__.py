@@ -8,13 +8,13 @@ A median or a trimmed mean is no sum, and its sensitivity depends on the data: `
 ``SmoothTrimmedMean`` go with ``SmoothLaplaceMechanism`` and its kin.
 """
 
-from ._base import Query
 from ._bounded import BoundedRecords
 from ._counts import ClassFeatureCounts
 from ._noisy_count import NoisyCount
 from ._private_bounds import private_bounds, private_quantile
-from ._regression import RegressionMoments
-from ._smooth import SmoothMedian, SmoothQuery, SmoothTrimmedMean
+from ._query import Query
+from ._regression_query import RegressionMoments
+from ._smooth_queries import SmoothMedian, SmoothQuery, SmoothTrimmedMean
 from ._sufficient import SufficientStatistics
 
 __all__ = [

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parameters import numbers, positive_integer
-from .._typing import Array, Floats
-from ._base import Query, as_records
+from .._base.parameters import numbers, positive_integer
+from .._base.typing import Array, Floats
+from ._query import Query, as_records
 
 
 class ClassFeatureCounts(Query):

@@ -1,12 +1,12 @@
 """A number of records that was itself released with noise (add/remove neighbours)."""
 
 import math
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._parameters import numbers
+from .._base.parameters import numbers
+from .._base.typing import Floats
 
 
 class NoisyCount(BaseEstimator):
@@ -71,21 +71,21 @@ class NoisyCount(BaseEstimator):
         if hasattr(mechanism, "check_release"):
             mechanism.check_release(self.releases())
 
-    def releases(self) -> Any:
+    def releases(self) -> Floats:
         """The release as samplers see it, (1, 1)."""
         return np.array([[self.value]], dtype=np.float64)
 
     @property
-    def scale(self) -> Any:
+    def scale(self) -> float:
         """Scale of the noise."""
         return float(self.mechanism.noise_scale_for(1))
 
     @property
-    def likely(self) -> Any:
+    def likely(self) -> int:
         """The number of records that is nearest to the count: int, at least 1."""
         return max(round(float(self.value)), 1)
 
     @property
-    def most(self) -> Any:
+    def most(self) -> int:
         """A number of records that there cannot be more of: noise goes 40 scales beyond it with probability e^-40."""
         return self.likely + math.ceil(40.0 * self.scale)

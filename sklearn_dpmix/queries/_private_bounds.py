@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from .._parameters import check_bounds, numbers, positive_number
-from .._random import as_generator
-from .._typing import Seed
+from .._base.generators import as_generator
+from .._base.parameters import check_bounds, numbers, positive_number
+from .._base.typing import Seed
 from ..privacy import PrivacyGuarantee
 
 

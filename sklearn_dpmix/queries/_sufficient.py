@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._typing import Array
+from .._base.typing import Array
 from ..models import Family, resolve_family
 from ..models._scaling import scaling_of
-from ._base import Query, as_records, named_bounds
+from ._query import Query, as_records, named_bounds
 
 
 class SufficientStatistics(Query):

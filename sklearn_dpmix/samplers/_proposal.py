@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from .._compiled import helper
+from .._base.compiled import helper
 
 DEGREES = 5.0  # of freedom
 WIDEN = 1.2  # the scale over that of the mode

@@ -3,7 +3,7 @@
 ``S`` has a release of the same sums in each row.
 """
 
-from .._compiled import helper
+from .._base.compiled import helper
 
 
 @helper

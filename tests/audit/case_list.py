@@ -9,6 +9,7 @@ from scipy import stats
 from sklearn_dpmix import OnePosteriorSampling
 from sklearn_dpmix import mechanisms as m
 from sklearn_dpmix import queries as q
+from sklearn_dpmix.queries._query import RELATIONS
 
 from .cases import Additive, Integers, neighbours
 from .other_cases import (
@@ -79,7 +80,7 @@ def curator_cases():
     """A statistic of all records is released."""
     laplace, gauss, integers = m.LaplaceMechanism, m.GaussianMechanism, m.DiscreteLaplaceMechanism
     box = [(0.0, 1.0), (-3.0, 1.0)]
-    for relation in q._base.RELATIONS:
+    for relation in RELATIONS:
         words = relation.replace("_", "/")
         bounded = q.BoundedRecords(box, 2, neighbours=relation)
         grid = np.array(list(product([-9.0, 0.3, 9.0], repeat=2)))

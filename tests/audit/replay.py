@@ -12,8 +12,8 @@ from unittest.mock import patch
 import numpy as np
 from sklearn.base import clone
 
-from sklearn_dpmix._noise_source import SimulatedNoise
-from sklearn_dpmix.estimators._dp_mcmc import DPMCMC
+from sklearn_dpmix.estimators.private._dp_mcmc import DPMCMC
+from sklearn_dpmix.estimators.private._noise_source import SimulatedNoise
 from sklearn_dpmix.samplers.private._barker_acceptance import Barker
 
 

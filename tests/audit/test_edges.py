@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpmix import DPPenaltyMCMC
-from sklearn_dpmix._noise_source import SystemNoise
+from sklearn_dpmix.estimators.private._noise_source import SystemNoise
 from sklearn_dpmix.mechanisms import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_dpmix import PrivateLinearRegressionDA, PrivateNaiveBayesDA
-from sklearn_dpmix._noise_source import SecureNoise, SystemNoise
+from sklearn_dpmix.estimators.private._noise_source import SecureNoise, SystemNoise
 from sklearn_dpmix.mechanisms import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpmix import PrivateLinearRegressionDA, PrivateNaiveBayesDA
-from sklearn_dpmix._noise_source import SystemNoise
+from sklearn_dpmix.estimators.private._noise_source import SystemNoise
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.models import GaussianMean
 from sklearn_dpmix.queries import ClassFeatureCounts, RegressionMoments

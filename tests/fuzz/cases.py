@@ -17,7 +17,9 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 import sklearn_dpmix
-from sklearn_dpmix.estimators import _chain_estimator, _dp_mcmc, _exp_family_engines
+from sklearn_dpmix.estimators import _chain_estimator
+from sklearn_dpmix.estimators.curator import _exp_family_engines
+from sklearn_dpmix.estimators.private import _dp_mcmc
 
 from .subjects import SUBJECTS, WORK, public
 from .values import bad_value

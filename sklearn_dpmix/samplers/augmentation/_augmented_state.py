@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import entry
-from ..._restore import (
+from ..._base.compiled import entry
+from ..._base.restore import (
     require,
     require_acceptance,
     require_finite,
@@ -35,7 +35,7 @@ class AugmentedState(NamedTuple):
 
 
 def restored_augmentation(model, state, fresh, n_sweeps):
-    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`).
 
     ``model`` is the component's value.  The total is added up anew in each sweep.
     """

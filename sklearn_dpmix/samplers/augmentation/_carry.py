@@ -5,7 +5,7 @@ The step is a factor of a covariance, adapted in the warm-up only (Vihola 2012).
 
 from math import exp, inf, sqrt
 
-from ..._compiled import helper
+from ..._base.compiled import helper
 from .._release_density import log_release
 from ._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED, N_ADAPTED, N_RECORDS
 

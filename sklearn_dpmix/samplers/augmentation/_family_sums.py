@@ -2,7 +2,7 @@
 
 from math import exp, inf
 
-from ..._compiled import compiled, helper, lower
+from ..._base.compiled import compiled, helper, lower
 from .._proposal import log_proposal, proposal_fields, propose
 from .._release_density import log_release
 from ._carry import carried_total, carry_records, move_blocks
@@ -14,7 +14,7 @@ OLD, NEW, TO = 4, 5, 6  # rows of the scratch
 class FamilyAugmentation(Augmentation):
     """Data augmentation, with one more non-centred move: anywhere in the posterior, as its modes are approximately.
 
-    Two parameters may explain the same sum, where records are dropped; from one to the other there is no way by steps.
+    Where records are dropped, two far values of a parameter may explain the same sum: small steps never link them.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 from math import exp
 
-from ..._compiled import Component, compiled, helper, lower
+from ..._base.compiled import Component, compiled, helper, lower
 from .._release_density import log_release
 from ._augmented_state import N_RECORDS
 

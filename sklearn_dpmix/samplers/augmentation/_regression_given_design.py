@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import Component, compiled, entry, helper
-from ..._linear import factor, multiply_lower, multiply_upper
-from ..._restore import require, require_finite, require_range, same_layout
+from ..._base.compiled import Component, compiled, entry, helper
+from ..._base.linear import factor, multiply_lower, multiply_upper
+from ..._base.restore import require, require_finite, require_range, same_layout
 from .._parameter_draws import n_kept, new_statistic_draws
 from .._release_density import log_entry, log_release
 from ._carry import adapt_factor
@@ -54,7 +54,7 @@ class MomentsState(NamedTuple):
 
 
 def restored_moments(model, state, fresh, n_sweeps):
-    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`).
 
     ``model`` is the component's value, which says what the moments of the point are.
     """

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import entry
-from ..._linear import draw_normal
-from ..._restore import require, require_finite, same_layout
+from ..._base.compiled import entry
+from ..._base.linear import draw_normal
+from ..._base.restore import require, require_finite, same_layout
 from .._parameter_draws import ThetaDraws, n_kept
 from ._regression_given_design import N_SWEEPS, require_sweeps
 

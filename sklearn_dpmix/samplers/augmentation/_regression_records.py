@@ -11,7 +11,7 @@ chosen in the warm-up, is taken for what it does everywhere (:func:`set_shift`).
 
 from math import exp, inf
 
-from ..._compiled import compiled, helper
+from ..._base.compiled import compiled, helper
 from .._release_density import log_release
 from ._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED, N_RECORDS, TUNED
 from ._carry import adapt_factor, carried_total, carry_records

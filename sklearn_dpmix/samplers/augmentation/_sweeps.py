@@ -14,7 +14,7 @@ from math import exp
 
 import numpy as np
 
-from ..._compiled import Component, compiled, entry, helper
+from ..._base.compiled import Component, compiled, entry, helper
 from .._parameter_draws import n_kept, new_statistic_draws
 from .._release_density import log_release
 from ._augmented_state import ACCEPTED, LOG_MIN_ACCEPT, N_RECORDS, N_SWEEPS, PROPOSED

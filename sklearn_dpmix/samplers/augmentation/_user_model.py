@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import entry
-from ..._restore import require, require_acceptance, require_finite, require_same, same_layout
+from ..._base.compiled import entry
+from ..._base.restore import require, require_acceptance, require_finite, require_same, same_layout
 from .._parameter_draws import ThetaDraws
 from .._release_density import log_entry, log_release
 
@@ -35,7 +35,7 @@ class UserState(NamedTuple):
 
 
 def restored_user(model, release, state, fresh, n_sweeps):
-    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`).
 
     ``release=None`` where the records are known.  What the model can go on from, only a sweep of it can tell.
     """

@@ -9,21 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..._compiled import compiled, entry, helper
-from ..._restore import require
-from ..._typing import Array
+from ..._base.compiled import compiled, entry, helper
+from ..._base.restore import require
+from ..._base.typing import Array
+from ._places import CONCENTRATION, CURSOR, N_CLUSTERS, N_SLOTS
 from ._sampler import MixtureSampler
-from ._state import (
-    CONCENTRATION,
-    CURSOR,
-    N_CLUSTERS,
-    N_SLOTS,
-    occupy,
-    recompute_stats,
-    take_slot,
-    update_clusters,
-    vacate,
-)
+from ._state import occupy, recompute_stats, take_slot, update_clusters, vacate
 
 
 class Neal3(MixtureSampler):

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ..._compiled import compiled
-from ..._typing import Array
+from ..._base.compiled import compiled
+from ..._base.typing import Array
 from ._in_blocks import BLOCKS_FROM, run_in_blocks
+from ._places import CURSOR
 from ._sampler import MixtureSampler
-from ._state import CURSOR, compact, update_clusters
+from ._state import compact, update_clusters
 from ._sticks import allocate, draw_occupied_weights, extend_sticks
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import helper
+from ..._base.compiled import helper
 from ._state import copy_params, fill_cache
 from .moves._split_merge import NEAR
 

@@ -4,15 +4,15 @@ The marginal kernel g(z | θ) of correlated features needs orthant integrals, bu
 is a tilted univariate normal (DESIGN 2.2).
 """
 
-from ..._compiled import compiled, helper, lower
-from ._interweaved import URN_RATE, Interweaved, urn_or_gibbs
+from ..._base.compiled import compiled, helper, lower
+from ._interweaved import Interweaved, urn_or_gibbs
+from ._places import N_SLOTS, PASSES, STAGE, URN_RATE
 from ._sampler import check_count
-from ._state import N_SLOTS, STAGE, update_clusters
+from ._state import update_clusters
 from .moves._noncentred import noncentred_moves
 from .moves._rescaling import rescale_all
 from .moves._split_merge import sort_records, split_merge
 
-PASSES = 12  # float: passes made in this sweep
 WORK, MOST_PASSES = 2000, 8  # records times passes of a sweep
 
 

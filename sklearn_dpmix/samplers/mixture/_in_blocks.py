@@ -7,19 +7,12 @@ or what the environment variable of that name says; joblib sets it in its worker
 
 import numpy as np
 
-from ..._compiled import Component, compiled, entry, lower
+from ..._base.compiled import Component, compiled, entry, lower
 from .._threads import in_threads
+from ._places import CURSOR, LOWEST, N_SLOTS, WEIGHT
 from ._run import run_block
-from ._state import CURSOR, N_SLOTS, compact, move_clusters
-from ._sticks import (
-    LOWEST,
-    WEIGHT,
-    allocate_range,
-    bound_weights,
-    draw_weights,
-    extend_sticks,
-    finish_allocation,
-)
+from ._state import compact, move_clusters
+from ._sticks import allocate_range, bound_weights, draw_weights, extend_sticks, finish_allocation
 
 BLOCK = 8192
 BLOCKS_FROM = 2 * BLOCK  # records; with fewer there is nothing to share (benchmarks/threads.py)

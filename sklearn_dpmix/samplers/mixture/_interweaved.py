@@ -8,15 +8,14 @@ posterior invariant.  The share of urn passes and the step sizes are tuned in th
 
 from math import exp
 
-from ..._compiled import compiled, helper, lower
+from ..._base.compiled import compiled, helper, lower
 from ._neal5 import urn_sweep
+from ._places import ACCEPTED, AFTER_GIBBS, AFTER_URN, GIBBS, N_SLOTS, PROPOSED, STAGE, URN, URN_RATE
 from ._reuse import ReUse, reuse_pass
-from ._state import ACCEPTED, N_SLOTS, PROPOSED, STAGE, compact, update_clusters
+from ._state import compact, update_clusters
 from .moves._noncentred import log_weight_gain, move_records, noncentred_moves
 from .moves._split_merge import sort_records, split_merge
 
-URN_RATE = 4  # float: running acceptance rate of the urn pass
-URN, GIBBS, AFTER_URN, AFTER_GIBBS = 1, 2, 3, 4  # stages of a sweep; 0 is its beginning
 REVERSE_SHARE = 0.8
 
 

@@ -9,13 +9,12 @@ proposal: so a whole cluster moves in one step, to where its records want to go.
 from math import exp, inf, lgamma, log
 from typing import Any
 
-from ..._compiled import compiled, helper, lower
+from ..._base.compiled import compiled, helper, lower
 from ._auto import AutoOfRecords
+from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS, STAGE, SWEPT
 from ._sampler import MixtureSampler, check_count
-from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, STAGE, compact, occupy, take_slot, update_clusters, vacate
+from ._state import compact, occupy, take_slot, update_clusters, vacate
 from ._wrapping import WrappingSampler
-
-SWEPT = 9  # stage: the other sampler's sweep is done
 
 
 class JainNeal(WrappingSampler):

@@ -5,20 +5,10 @@ from typing import Any
 
 from sklearn.base import clone
 
-from ..._compiled import compiled, helper, lower
+from ..._base.compiled import compiled, helper, lower
+from ._places import CONCENTRATION, CURSOR, N_CLUSTERS, N_FREE, N_SLOTS
 from ._sampler import MixtureSampler, check_count
-from ._state import (
-    CONCENTRATION,
-    CURSOR,
-    N_CLUSTERS,
-    N_FREE,
-    N_SLOTS,
-    note_acceptance,
-    occupy,
-    take_slot,
-    update_clusters,
-    vacate,
-)
+from ._state import note_acceptance, occupy, take_slot, update_clusters, vacate
 
 
 class Neal5(MixtureSampler):

@@ -6,20 +6,10 @@ the update of θ only (DESIGN 2.2).
 
 from math import exp, inf
 
-from ..._compiled import compiled, helper, lower
+from ..._base.compiled import compiled, helper, lower
+from ._places import CONCENTRATION, CURSOR, N_CLUSTERS, N_SLOTS
 from ._sampler import MixtureSampler, check_count
-from ._state import (
-    CONCENTRATION,
-    CURSOR,
-    N_CLUSTERS,
-    N_SLOTS,
-    copy_params,
-    fill_cache,
-    occupy,
-    take_slot,
-    update_clusters,
-    vacate,
-)
+from ._state import copy_params, fill_cache, occupy, take_slot, update_clusters, vacate
 
 
 class Neal8(MixtureSampler):

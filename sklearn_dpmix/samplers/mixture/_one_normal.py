@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from ..._compiled import compiled, entry, helper, lower
-from ..._linear import factor, multiply_lower, multiply_upper, solve_lower, solve_upper
-from ..._restore import require, require_finite, require_range, same_layout
+from ..._base.compiled import compiled, entry, helper, lower
+from ..._base.linear import factor, multiply_lower, multiply_upper, solve_lower, solve_upper
+from ..._base.restore import require, require_finite, require_range, same_layout
 from .._parameter_draws import n_kept
 from ._run import Draws
 from ._sampler import MixtureSampler, check_concentration

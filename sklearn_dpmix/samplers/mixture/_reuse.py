@@ -10,13 +10,13 @@ from math import exp, inf, log
 
 import numpy as np
 
-from ..._compiled import compiled, helper
-from ..._vector import exp_bounded
+from ..._base.compiled import compiled, helper
+from ..._base.vector import exp_bounded
+from ._places import CONCENTRATION, CURSOR, MASS, N_CLUSTERS, N_FREE, N_SLOTS, PEAK, PROBABILITY
 from ._sampler import MixtureSampler
-from ._state import CONCENTRATION, CURSOR, N_CLUSTERS, N_FREE, N_SLOTS, compact, update_clusters
+from ._state import compact, update_clusters
 
 POOL = 4
-MASS, PEAK, CHANCE = 0, 1, 2  # rows of ``state.work``
 
 
 class ReUse(MixtureSampler):
@@ -44,16 +44,16 @@ class ReUse(MixtureSampler):
         work[PEAK, k] = kernel.peak_record(theta, k)
 
     @compiled
-    def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):
-        """Write the chances of record i's clusters, up to a common factor, into ``work[CHANCE, :n_slots]``."""
+    def weigh_clusters(self, channel, kernel, Z, i, records, theta, work, n_slots):
+        """Write the probabilities of record i's clusters, up to a factor, into ``work[PROBABILITY, :n_slots]``."""
         for c in range(n_slots):
             relative = kernel.log_relative_record(theta, c, records, i)
-            work[CHANCE, c] = work[MASS, c] * work[PEAK, c] * exp_bounded(relative)
+            work[PROBABILITY, c] = work[MASS, c] * work[PEAK, c] * exp_bounded(relative)
 
     @compiled
-    def rescue(self, channel, kernel, Z, i, records, theta, work, n_slots):
+    def weigh_in_logs(self, channel, kernel, Z, i, records, theta, work, n_slots):
         """The same for a record so far from every cluster that they all underflow; returns their sum."""
-        return rescue(kernel, theta, work, records, i, n_slots)
+        return weigh_in_logs(kernel, theta, work, records, i, n_slots)
 
     @compiled
     def take_off(self, channel, Z, records, i):
@@ -111,22 +111,22 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
             for q in range(POOL):
                 work[MASS, pool[q]] = share
         padded = (n_slots + 7) // 8 * 8  # whole vectors; slots beyond have mass 0
-        sampler.chances(channel, kernel, Z, i, records, theta, work, padded)
+        sampler.weigh_clusters(channel, kernel, Z, i, records, theta, work, padded)
         even, odd, more, rest = 0.0, 0.0, 0.0, 0.0  # four sums: the additions need not wait for each other
         for c in range(0, padded, 4):
-            even += work[CHANCE, c]
-            odd += work[CHANCE, c + 1]
-            more += work[CHANCE, c + 2]
-            rest += work[CHANCE, c + 3]
+            even += work[PROBABILITY, c]
+            odd += work[PROBABILITY, c + 1]
+            more += work[PROBABILITY, c + 2]
+            rest += work[PROBABILITY, c + 3]
         total = (even + odd) + (more + rest)
         if total < 1e-250:
-            total = sampler.rescue(channel, kernel, Z, i, records, theta, work, n_slots)
+            total = sampler.weigh_in_logs(channel, kernel, Z, i, records, theta, work, n_slots)
         u = rng.random() * total
         chosen = k
         for c in range(n_slots):
-            if work[CHANCE, c] > 0.0:
+            if work[PROBABILITY, c] > 0.0:
                 chosen = c
-                u -= work[CHANCE, c]
+                u -= work[PROBABILITY, c]
                 if u < 0.0:
                     break
         alloc[i] = chosen
@@ -158,16 +158,16 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
 
 
 @helper
-def rescue(kernel, theta, work, records, i, n_slots):
+def weigh_in_logs(kernel, theta, work, records, i, n_slots):
     """Chances of a record so far from every cluster that they all underflow: relative to the largest, in logs."""
     top = -inf
     for c in range(n_slots):
-        work[CHANCE, c] = -inf
+        work[PROBABILITY, c] = -inf
         if work[MASS, c] > 0.0:
-            work[CHANCE, c] = log(work[MASS, c]) + kernel.log_record(theta, c, records, i)
-            top = max(top, work[CHANCE, c])
+            work[PROBABILITY, c] = log(work[MASS, c]) + kernel.log_record(theta, c, records, i)
+            top = max(top, work[PROBABILITY, c])
     total = 0.0
     for c in range(n_slots):
-        work[CHANCE, c] = exp(work[CHANCE, c] - top)
-        total += work[CHANCE, c]
+        work[PROBABILITY, c] = exp(work[PROBABILITY, c] - top)
+        total += work[PROBABILITY, c]
     return total

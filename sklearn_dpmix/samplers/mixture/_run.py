@@ -4,21 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import entry, helper
-from ..._restore import require, require_range
+from ..._base.compiled import entry, helper
+from ..._base.restore import require, require_range
 from .._parameter_draws import n_kept
-from ._state import (
-    CONCENTRATION,
-    MAX_SLOTS,
-    N_CLUSTERS,
-    N_SLOTS,
-    N_SWEEPS,
-    NOT_BEGUN,
-    STAGE,
-    grow,
-    twice,
-    update_clusters,
-)
+from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, NOT_BEGUN, STAGE
+from ._state import MAX_SLOTS, grow, twice, update_clusters
 
 #: A draw's mixing measure is cut where less than this mass is left: one more atom (in densities: the base measure)
 #: has it.

@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from ..._compiled import Component, lower
-from ..._parameters import is_integer
-from ..._restore import require, require_range, require_whole
-from ..._typing import Array
+from ..._base.compiled import Component, lower
+from ..._base.parameters import is_integer
+from ..._base.restore import require, require_range, require_whole
+from ..._base.typing import Array
+from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS
 from ._run import run_block
-from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, new_state
+from ._state import new_state
 
 __all__ = ["MixtureSampler", "check_count"]
 

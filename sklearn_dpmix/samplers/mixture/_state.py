@@ -9,20 +9,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import helper
-from ..._restore import require, require_acceptance, require_finite, require_range, same_layout
+from ..._base.compiled import helper
+from ..._base.restore import require, require_acceptance, require_finite, require_range, same_layout
+from ._places import (
+    ACCEPTED,
+    CURSOR,
+    KERNEL_STEPS,
+    KERNEL_TUNED,
+    LOG_MIN_ACCEPT,
+    N_BINS,
+    N_CLUSTERS,
+    N_FLOATS,
+    N_FREE,
+    N_INTS,
+    N_ROWS,
+    N_SLOTS,
+    N_SWEEPS,
+    NOT_BEGUN,
+    PROPOSED,
+    STAGE,
+)
 
-# ints
-N_SLOTS, N_FREE, N_CLUSTERS, CURSOR, N_SWEEPS, STAGE = range(6)
-N_INTS = 6
-NOT_BEGUN = -1  # the STAGE of a chain whose parameters are not drawn yet; else 0 between sweeps
-# floats
-CONCENTRATION, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT = range(4)
-# floats from 4 on belong to the sampler (tuned step sizes), the last ones to the kernel's own move: how often it was
-# tuned; its log step for clusters of 2^b..2^(b+1) records
-N_BINS = 32
-KERNEL_TUNED, KERNEL_STEPS = 96, 97
-N_FLOATS = KERNEL_STEPS + N_BINS
 MAX_SLOTS = 2**20
 
 
@@ -35,7 +42,7 @@ class State(NamedTuple):
     counts: np.ndarray  # (capacity,): records in each slot, as floats
     stats: np.ndarray  # (capacity, n_stats): sufficient statistics of the slot's records
     theta: np.ndarray  # (capacity, n_params), column-major: cluster parameters; loops over clusters run along memory
-    work: np.ndarray  # (6, capacity): scratch, one column a slot
+    work: np.ndarray  # (N_ROWS, capacity): scratch, one column a slot
     order: np.ndarray  # (n,) int64 or empty: records sorted by cluster
     table: np.ndarray  # what a channel of all records keeps (``mechanisms._histogram``), or empty
     free: np.ndarray  # (capacity,) int64: stack of empty slots
@@ -43,7 +50,7 @@ class State(NamedTuple):
     floats: np.ndarray
 
     def restored(self, fresh, n_sweeps):
-        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
+        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`).
 
         What slots, records and ``table`` may hold besides, sampler, kernel, channel and mixing say
         (``MixtureSampler.restored``).
@@ -69,7 +76,7 @@ class State(NamedTuple):
         require_finite(records=state.records[:n], levels=state.levels, stats=state.stats, theta=state.theta)
         require_finite(table=state.table)
         require_acceptance(floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
-        require_range(-20.0, 3.0, floats=floats[KERNEL_STEPS:])
+        require_range(-20.0, 3.0, floats=floats[KERNEL_STEPS : KERNEL_STEPS + N_BINS])
         require_range(0.0, 1e300, floats=floats[KERNEL_TUNED])
         return state
 
@@ -89,7 +96,7 @@ def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=F
         counts=counts,
         stats=np.zeros((capacity, n_stats)),
         theta=np.zeros((max(n_params, 2), capacity)).T,  # one column would be row-major as well: another type
-        work=np.zeros((6, capacity)),
+        work=np.zeros((N_ROWS, capacity)),
         order=np.zeros(n_records if order else 0, dtype=np.int64),
         table=np.zeros((0, 0)),
         free=np.zeros(capacity, dtype=np.int64),

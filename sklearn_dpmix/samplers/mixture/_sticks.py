@@ -5,13 +5,9 @@ Numbers as in ``_conditional``.
 
 from math import exp, inf
 
-from ..._compiled import helper
-from ._state import CONCENTRATION, CURSOR, N_CLUSTERS, N_FREE, N_SLOTS, fill_cache, note_acceptance
-
-# rows of ``state.work``
-WEIGHT, LOG_LIKELIHOOD, BOUND = 0, 1, 2
-# floats of these samplers: what is left of P beyond the atoms in slots, and the slice's lowest level
-REST, LOWEST = 4, 5
+from ..._base.compiled import helper
+from ._places import BOUND, CONCENTRATION, CURSOR, LOG_LIKELIHOOD, LOWEST, N_CLUSTERS, N_FREE, N_SLOTS, REST, WEIGHT
+from ._state import fill_cache, note_acceptance
 
 
 @helper

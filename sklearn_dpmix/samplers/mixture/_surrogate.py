@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._compiled import compiled, helper, lower
-from ..._restore import require
-from ..._typing import Array
+from ..._base.compiled import compiled, helper, lower
+from ..._base.restore import require
+from ..._base.typing import Array
 from ._grid import MOST, Fixed, Grid, fill_density, log_surrogate, walk
 from ._interweaved import Interweaved, interweaved_sweep
+from ._places import CONCENTRATION, FINENESS, N_CLUSTERS, N_SLOTS, STAGE
 from ._sampler import check_count
-from ._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, STAGE, compact, occupy, take_slot, vacate
+from ._state import compact, occupy, take_slot, vacate
 
-FINENESS = 5  # float: nodes in a standard deviation of the releases
 MOST_NODES = 4096
 TARGET = 0.8  # acceptance rate that the fineness is tuned to
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from ..._typing import Array
+from ..._base.typing import Array
 from ._sampler import MixtureSampler
 
 #: How what a wrapper asks for and what the other asks for go together, by the beginning of its name.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import Component, compiled, entry, helper
+from ..._base.compiled import Component, compiled, entry, helper
 from .._threads import in_threads
 
 BLOCK = 8192
@@ -120,7 +120,7 @@ class Shuffle(Component):
 
     @compiled
     def place(self, u, i, n):
-        """Whom place i changes places with."""
+        """The place that place i is swapped with."""
         return min(i + int(u * (n - i)), n - 1)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ._likelihood_pass import CompiledPass, PlainPass, observed_information
 
 BLOCK = 8192
-#: Room for the rounding of what the bounds are of.
+#: Slack for the rounding of the values that the bounds are for.
 ROUNDING = 1.0 + 1e-6
 
 

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from ..._restore import require, require_acceptance, require_finite, require_same, same_layout
+from ..._base.restore import require, require_acceptance, require_finite, require_same, same_layout
 from .._parameter_draws import n_kept
 
 #: Simulations from the prior that a chain's start is chosen from.
@@ -36,7 +36,7 @@ class MarkovState(NamedTuple):
 
 
 def restored_markov(simulator, state, fresh, n_sweeps):
-    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
     state = same_layout(fresh, state)
     require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
     require_same(fresh, state, "moves")

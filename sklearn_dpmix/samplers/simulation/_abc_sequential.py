@@ -61,7 +61,7 @@ class SequentialABC(BaseEstimator):
         "ess_fraction": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    def __init__(self, batch_size: int | None = 1000, ess_fraction: float = 0.1) -> None:
+    def __init__(self, batch_size: int = 1000, ess_fraction: float = 0.1) -> None:
         self.batch_size = batch_size
         self.ess_fraction = ess_fraction
 

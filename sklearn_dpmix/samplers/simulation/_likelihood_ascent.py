@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from ..._parameters import numbers
+from ..._base.parameters import numbers
 
 #: Errors of a rise that is taken for one, of the size of the next sample, and of convergence (Caffo et al., §5).
 ALPHA, BETA, GAMMA = 0.25, 0.25, 0.1

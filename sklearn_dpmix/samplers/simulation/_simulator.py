@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..._parameters import numbers
+from ..._base.parameters import numbers
 
 MOST_WIDE = 1e15
 

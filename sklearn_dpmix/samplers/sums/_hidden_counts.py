@@ -23,8 +23,8 @@ nothing in place.
 
 import numpy as np
 
-from ..._compiled import compiled, helper
-from ..._restore import require, require_whole
+from ..._base.compiled import compiled, helper
+from ..._base.restore import require, require_whole
 from ._log_concave import draw_log_concave
 from ._statistic import (
     StatisticSampler,

@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
-from ..._compiled import compiled, helper
-from ..._restore import require, require_range, require_whole
+from ..._base.compiled import compiled, helper
+from ..._base.restore import require, require_range, require_whole
 from ._log_concave import draw_log_concave
 from ._statistic import (
     StatisticSampler,

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from ..._compiled import compiled, entry, lower
-from ..._restore import require_whole
+from ..._base.compiled import compiled, entry, lower
+from ..._base.restore import require_whole
 from ._hidden_counts import draw_dirichlet
 from ._statistic import StatisticSampler, draw_log_gamma, log_gamma_ratio, log_noise, new_state
 

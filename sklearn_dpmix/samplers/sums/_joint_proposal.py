@@ -10,7 +10,7 @@ With p = A₁₁²/D₁, q = A₂₁²/D₂, r = A₂₂²/D₂ all is written w
 
 import math
 
-from ..._compiled import helper
+from ..._base.compiled import helper
 
 # law: mean and sd of z_1; z_2 given it: intercept, slope and sd
 MEAN, SD, INTERCEPT, SLOPE, SECOND_SD = range(5)

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
-from ..._compiled import compiled, helper
-from ..._restore import require
+from ..._base.compiled import compiled, helper
+from ..._base.restore import require
 from ._log_concave import draw_log_concave
 from ._statistic import StatisticSampler, log_gamma_ratio, new_state
 

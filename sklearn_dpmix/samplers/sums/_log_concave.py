@@ -14,7 +14,7 @@ evaluations, from a bad one O(log(distance / spread)).  How good the guess was c
 
 import math
 
-from ..._compiled import helper
+from ..._base.compiled import helper
 
 LOW_DROP, HIGH_DROP = 0.7, 2.5  # the tails start where the law is so far below its mode, in logs
 SLACK = 0.25  # the flat piece may be so far above the mode

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.optimize import minimize
 
-from ..._compiled import entry
+from ..._base.compiled import entry
 
 N_GRID, GRID_END = 4001, 60.0  # of one coordinate
 N_QUANTILES = 121  # of each of two

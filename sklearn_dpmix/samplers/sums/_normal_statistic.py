@@ -29,9 +29,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import compiled, helper, lower
-from ..._numeric import draw_truncated_normal, log_ndtr_interval
-from ..._restore import require, require_finite, require_same, same_layout
+from ..._base.compiled import compiled, helper, lower
+from ..._base.numeric import draw_truncated_normal, log_ndtr_interval
+from ..._base.restore import require, require_finite, require_same, same_layout
 from .._proposal import log_proposal, proposal_fields, propose
 from ._joint_proposal import draw_score, log_score, put_conditional
 from ._log_concave import draw_log_concave
@@ -60,7 +60,7 @@ class NormalState(NamedTuple):
     ints: np.ndarray
 
     def restored(self, fresh, n_sweeps):
-        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
+        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
         state = same_layout(fresh, self)
         require_finite(theta=state.theta, statistic=state.statistic, free=state.free[0])
         require_finite(mean=state.mean[0], root=state.root[0])

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import Component, compiled, entry, helper, lower
-from ..._restore import require, require_finite, require_range, require_same, require_whole, same_layout
+from ..._base.compiled import Component, compiled, entry, helper, lower
+from ..._base.restore import require, require_finite, require_range, require_same, require_whole, same_layout
 from .._parameter_draws import n_kept, new_statistic_draws
 from .._release_density import log_entry
 
@@ -29,7 +29,7 @@ class StatisticState(NamedTuple):
     ints: np.ndarray
 
     def restored(self, fresh, n_sweeps):
-        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
+        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
         state = same_layout(fresh, self)
         require_finite(theta=state.theta, statistic=state.statistic, n_records=state.n_records)
         require_chain(state, n_sweeps)

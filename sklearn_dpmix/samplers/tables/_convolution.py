@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betaln
 
-from ..._compiled import Component, compiled, entry, helper, lower
+from ..._base.compiled import Component, compiled, entry, helper, lower
 from .._release_density import log_entry
 from ._record_chains import CLASS_COUNT
 

@@ -16,8 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import Component, compiled, entry, helper
-from ..._restore import require, require_acceptance, require_finite, require_range, require_total, same_layout
+from ..._base.compiled import Component, compiled, entry, helper
+from ..._base.restore import (
+    require,
+    require_acceptance,
+    require_finite,
+    require_range,
+    require_total,
+    same_layout,
+)
 from .._parameter_draws import ThetaDraws, n_kept
 from .._release_density import log_entry
 
@@ -39,7 +46,7 @@ class TablesState(NamedTuple):
 
 
 def restored_tables(model, state, fresh, n_sweeps):
-    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`).
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`).
 
     Imputed records go with their counts.  Without any the counts are data, or the next sweep's own: they are the fresh
     state's.

@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from ...._compiled import compiled, helper
+from ...._base.compiled import compiled, helper
+from .._places import BIN_MOVE_RATE
 from .._state import update_clusters
-from ._integrated_records import OPENNESS, ByCells, running_mean
+from ._integrated_records import CellSampler, running_mean
 
-N_PAIRS = 16  # on which a sweep of the warm-up measures openness
+N_PAIRS = 16  # on which a sweep of the warm-up measures bin_move_rate
 
 
-class Bins(ByCells):
+class Bins(CellSampler):
     """Gibbs over the bins of all records of a histogram, in which ``records`` has them anywhere.
 
     A cluster's parameters move given its records, drawn within their bins; and together with these bins, drawn anew
@@ -63,8 +64,9 @@ class Bins(ByCells):
     def pass_share(self, rng, channel, Z, state, warming_up):
         """Where the release tells bins hardly apart, splits and merges alone move records better."""
         if warming_up:
-            state.floats[OPENNESS] = running_mean(state.floats[OPENNESS], openness(rng, channel, Z, state))
-        return min(max((1.0 - state.floats[OPENNESS]) / 0.2, 0.2), 1.0)
+            rate = bin_move_rate(rng, channel, Z, state)
+            state.floats[BIN_MOVE_RATE] = running_mean(state.floats[BIN_MOVE_RATE], rate)
+        return min(max((1.0 - state.floats[BIN_MOVE_RATE]) / 0.2, 0.2), 1.0)
 
     @compiled
     def move_share(self, state):
@@ -91,7 +93,7 @@ def draw_within_bins(rng, channel, kernel, state):
 
 
 @helper
-def openness(rng, channel, Z, state):
+def bin_move_rate(rng, channel, Z, state):
     """Mean over random pairs of records of the chance that the first would be let into the bin of the second."""
     n, total = state.alloc.size, 0.0
     for _ in range(N_PAIRS):

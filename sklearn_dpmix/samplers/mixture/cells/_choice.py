@@ -4,11 +4,11 @@ from typing import Any
 
 from .._sampler import MixtureSampler
 from ._bins import Bins
-from ._integrated_records import ByCells
+from ._integrated_records import CellSampler
 from ._sources import Sources
 
 
-class Cells(ByCells):
+class Cells(CellSampler):
     """Gibbs over clusters, random-walk moves of parameters, splits and merges, all by g(z | θ).
 
     For Haar coefficients and binomial releases, with kernels that know steps of their parameters.  Exact.  On a

@@ -8,19 +8,16 @@ from math import inf, log
 
 import numpy as np
 
-from ...._compiled import compiled, helper, lower
-from .._reuse import CHANCE, MASS, ReUse, reuse_pass
+from ...._base.compiled import compiled, helper, lower
+from .._places import BIN_MOVE_RATE, CELL_CHANGE_RATE, MASS, N_SLOTS, NO_PASS, PASS, PASSED, PROBABILITY, STAGE
+from .._reuse import ReUse, reuse_pass
 from .._sampler import check_count
-from .._state import N_SLOTS, STAGE, fill_cache, update_clusters
+from .._state import fill_cache, update_clusters
 from ..moves._noncentred import noncentred_moves
 from ..moves._split_merge import sort_records, split_merge
 
-PASS, PASSED, NO_PASS = 1, 2, 3  # stages: memberships are next, are done, are left out
-# floats: running chance that a record would be let into the bin of another; that one drawn anew is in another cell
-OPENNESS, DOUBT = 4, 5
 
-
-class ByCells(ReUse):
+class CellSampler(ReUse):
     """Base class of samplers of such channels; as it stands, that of releases of single records."""
 
     kernel_needs = ("steps",)
@@ -31,7 +28,7 @@ class ByCells(ReUse):
     keeps_records = False
     takes_histograms = True
     takes_correlated = frozenset()
-    float_ranges = {OPENNESS: (0.0, 1.0 + 1e-9), DOUBT: (-1e-9, 1.0 + 1e-9)}
+    float_ranges = {BIN_MOVE_RATE: (0.0, 1.0 + 1e-9), CELL_CHANGE_RATE: (-1e-9, 1.0 + 1e-9)}
 
     def __init__(self, n_moves: int = 1, n_split_merge: int = 20) -> None:
         self.n_moves = n_moves
@@ -51,11 +48,11 @@ class ByCells(ReUse):
             fill_cache(channel, kernel, theta, k)
 
     @compiled
-    def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):
+    def weigh_clusters(self, channel, kernel, Z, i, records, theta, work, n_slots):
         size = channel.last_cell + 1
         first, whole = theta.shape[1] - size, size // 4 * 4
         for k in range(n_slots):
-            work[CHANCE, k] = 0.0
+            work[PROBABILITY, k] = 0.0
         for c in range(0, whole, 4):  # four at a time: the sums wait in memory
             w, x, y, z = (
                 channel.weight(Z, i, c),
@@ -66,20 +63,20 @@ class ByCells(ReUse):
             at = first + c
             for k in range(n_slots):
                 even = w * theta[k, at] + x * theta[k, at + 1]
-                work[CHANCE, k] += even + (y * theta[k, at + 2] + z * theta[k, at + 3])
+                work[PROBABILITY, k] += even + (y * theta[k, at + 2] + z * theta[k, at + 3])
         for c in range(whole, size):
             weight = channel.weight(Z, i, c)
             for k in range(n_slots):
-                work[CHANCE, k] += weight * theta[k, first + c]
+                work[PROBABILITY, k] += weight * theta[k, first + c]
         for k in range(n_slots):
-            work[CHANCE, k] *= work[MASS, k]
+            work[PROBABILITY, k] *= work[MASS, k]
 
     @compiled
-    def rescue(self, channel, kernel, Z, i, records, theta, work, n_slots):
+    def weigh_in_logs(self, channel, kernel, Z, i, records, theta, work, n_slots):
         """Products of masses that underflow stay as they are: a sum of 0 leaves the record where it is."""
         total = 0.0
         for k in range(n_slots):
-            total += work[CHANCE, k]
+            total += work[PROBABILITY, k]
         return total
 
     # moves of parameters: records are integrated out
@@ -140,7 +137,7 @@ class ByCells(ReUse):
     @compiled
     def move_share(self, state):
         """Probability that a sweep moves parameters with the records integrated out."""
-        doubt = state.floats[DOUBT]
+        doubt = state.floats[CELL_CHANGE_RATE]
         return 1.0 if doubt == 0.0 else min(max(2.0 * doubt, 0.1), 1.0)
 
     @compiled
@@ -153,7 +150,7 @@ class ByCells(ReUse):
         """The kernel's own update of the parameters, given records drawn exactly: the better, the less noise."""
         doubt = impute_by_cell(rng, channel, kernel, Z, state)
         if tune:
-            state.floats[DOUBT] = running_mean(state.floats[DOUBT], doubt)
+            state.floats[CELL_CHANGE_RATE] = running_mean(state.floats[CELL_CHANGE_RATE], doubt)
         update_clusters(rng, self.n_aux, channel, kernel, state, tune)
 
     @compiled

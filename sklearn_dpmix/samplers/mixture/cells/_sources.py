@@ -8,34 +8,19 @@ bin, and draws the others anew, from the urn and the kernels.
 
 from math import inf, log
 
-from ...._compiled import compiled, helper
-from .._reuse import CHANCE, MASS
-from .._state import (
-    CONCENTRATION,
-    CURSOR,
-    N_CLUSTERS,
-    N_FREE,
-    N_SLOTS,
-    STAGE,
-    State,
-    compact,
-    fill_cache,
-    occupy,
-    take_slot,
-    update_clusters,
-)
+from ...._base.compiled import compiled, helper
+from .._places import CONCENTRATION, CURSOR, MASS, N_CLUSTERS, N_FREE, N_SLOTS, N_SOURCES, OTHERS, PROBABILITY, STAGE
+from .._state import State, compact, fill_cache, occupy, take_slot, update_clusters
 from ._bins import draw_within_bins
-from ._integrated_records import ByCells, sweep_cells
-
-N_SOURCES = 6  # floats: one more than how many records are sources, which come first; 0 between sweeps
-OTHERS = 4  # stage: the other records are next
+from ._integrated_records import CellSampler, sweep_cells
 
 
-class Sources(ByCells):
+class Sources(CellSampler):
     """Gibbs over the records that released draws came from; all others are integrated out, and then drawn anew.
 
     For ``SmoothedHistogramMechanism``, and what ``Cells`` resolves to where no more draws were released than there are
-    records.  Exact; the fewer draws, the better: of many a record, it seldom ceases to be a source.
+    records.  Exact; the fewer draws, the better it mixes: a record
+    that many draws came from seldom stops being a source.
 
     Examples
     --------
@@ -45,13 +30,13 @@ class Sources(ByCells):
     """
 
     needs_sources = True
-    float_ranges = {**ByCells.float_ranges, N_SOURCES: (0.0, 0.0)}
+    float_ranges = {**CellSampler.float_ranges, N_SOURCES: (0.0, 0.0)}
 
     @compiled
-    def chances(self, channel, kernel, Z, i, records, theta, work, n_slots):
+    def weigh_clusters(self, channel, kernel, Z, i, records, theta, work, n_slots):
         at = theta.shape[1] - channel.last_cell - 1 + channel.bin(records[i, 0, 0])
         for k in range(n_slots):
-            work[CHANCE, k] = work[MASS, k] * theta[k, at]
+            work[PROBABILITY, k] = work[MASS, k] * theta[k, at]
 
     @compiled
     def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):

@@ -4,8 +4,8 @@ from math import exp, lgamma, log
 
 import numpy as np
 
-from ...._compiled import apart, compiled, helper
-from ...._restore import require_range
+from ...._base.compiled import apart, compiled, helper
+from ...._base.restore import require_range
 from ._chart import Chart
 from ._walk_state import (
     CUT,

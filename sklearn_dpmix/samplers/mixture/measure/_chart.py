@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._compiled import Component, compiled, lower
+from ...._base.compiled import Component, compiled, lower
 from ._parts import part_or_join
 from ._steps import FIRST, N_MOVING, step_two
 

@@ -2,7 +2,7 @@
 
 from math import exp, lgamma, log
 
-from ...._compiled import compiled, helper
+from ...._base.compiled import compiled, helper
 from .._sampler import check_concentration
 from ._mass_law import MassLaw
 from ._walk_state import (

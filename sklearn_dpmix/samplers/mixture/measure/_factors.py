@@ -4,7 +4,7 @@ An atom's table has g, two derivatives a feature, and with more than one feature
 are those of the factors; ``times_others`` makes them those of g.  So a move of one feature costs one factor.
 """
 
-from ...._compiled import apart, helper
+from ...._base.compiled import apart, helper
 from ._walk_state import at, row
 
 

@@ -4,8 +4,8 @@ from math import exp, inf, lgamma, log
 
 import numpy as np
 
-from ...._compiled import compiled
-from ...._restore import require, require_range, require_whole
+from ...._base.compiled import compiled
+from ...._base.restore import require, require_range, require_whole
 from ._mass_law import MassLaw
 from ._walk_state import CONCENTRATION as N_HIDDEN
 from ._walk_state import CUT, DUST_RANGE, N_ATOMS, TILT, TOTAL

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...._compiled import Component, compiled, lower
+from ...._base.compiled import Component, compiled, lower
 
 
 class MassLaw(Component):

@@ -2,7 +2,7 @@
 
 from math import exp, log
 
-from ...._compiled import helper
+from ...._base.compiled import helper
 from ._walk_state import (
     CUT,
     LARGEST,

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import norm
 
-from ...._compiled import compiled, helper
-from ...._restore import require_range
+from ...._base.compiled import compiled, helper
+from ...._base.restore import require_range
 from ._chart import Chart
 from ._factors import fill, fill_feature, times_others
 from ._slides import rescale, slide

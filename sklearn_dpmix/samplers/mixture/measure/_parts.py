@@ -2,7 +2,7 @@
 
 from math import exp, log, pi, sqrt
 
-from ...._compiled import apart, helper
+from ...._base.compiled import apart, helper
 from ._walk_state import (
     CUT,
     LOG_LIKELIHOOD,

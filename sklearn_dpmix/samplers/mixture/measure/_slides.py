@@ -6,7 +6,7 @@ changes much of either.
 
 from math import exp, log, sqrt
 
-from ...._compiled import apart, apart_sums, helper
+from ...._base.compiled import apart, apart_sums, helper
 from ._factors import fill_feature, times_others
 from ._steps import LONGEST
 from ._walk_state import (

@@ -2,7 +2,7 @@
 
 from math import exp, log, pi, sin, sqrt
 
-from ...._compiled import apart, helper
+from ...._base.compiled import apart, helper
 from ._walk_state import (
     CUT,
     HALF_LOG_2PI,

@@ -7,7 +7,7 @@ size is tuned.  It depends on where the walk is, and both proposal densities are
 
 from math import exp, log, sqrt
 
-from ...._compiled import apart, apart_sums, helper
+from ...._base.compiled import apart, apart_sums, helper
 from ._walk_state import (
     CUT,
     LARGEST,

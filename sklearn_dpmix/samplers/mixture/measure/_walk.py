@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ...._compiled import compiled, entry, lower
-from ...._nodes import FEW, Nodes, cell_edges, compress
-from ...._nodes_of_several import compress_records
-from ...._restore import require_range
+from ...._base.compiled import compiled, entry, lower
+from ...._base.restore import require_range
+from ...._releases.nodes import FEW, Nodes, cell_edges, compress
+from ...._releases.nodes_of_several import compress_records
 from ..._parameter_draws import n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
@@ -221,15 +221,15 @@ class MixingMeasure(MixtureSampler):
                 places, weights = found
         return np.vstack([places.T, weights])
 
-    def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float | None:
+    def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float:
         if seen.are_records or not seen.width:
             return 0.0
         finer = self.compressed(values, Z, release, 0.5 * seen.width)
         error = self.difference(values, seen, finer, draws)
         if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
-            parts = [np.array(nodes) for nodes in release.narrow_nodes()]
+            narrow = [np.array(nodes) for nodes in release.narrow_nodes()]
             lookup = release.mechanism.lookup
-            parts = [seen._replace(nodes=nodes, lookup=lookup(nodes[:-1])) for nodes in parts]
+            parts = [seen._replace(nodes=nodes, lookup=lookup(nodes[:-1])) for nodes in narrow]
             one, other = (self.with_threshold(part, release) for part in parts)
             error = max(error, self.difference(values, one, other, draws))
         return error

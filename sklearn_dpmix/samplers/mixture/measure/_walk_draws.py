@@ -2,17 +2,9 @@
 
 from math import log
 
-from ...._compiled import apart, apart_sums, entry, helper
-from ...._vector import log_positive
-from ._walk_state import (
-    LEAST_DENSITY,
-    N_ATOMS,
-    N_DUST,
-    TOTAL,
-    at,
-    draw_poisson,
-    row,
-)
+from ...._base.compiled import apart, apart_sums, entry, helper
+from ...._base.vector import log_positive
+from ._walk_state import LEAST_DENSITY, N_ATOMS, N_DUST, TOTAL, at, draw_poisson, row
 
 SURELY = 30.0  # expected records from which on an atom is taken to have one: it has none with probability e^-30
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...._compiled import Component, apart, apart_sums, helper, lower
-from ...._restore import require, require_finite, require_range, same_layout
-from ...._vector import log_positive
+from ...._base.compiled import Component, apart, apart_sums, helper, lower
+from ...._base.restore import require, require_finite, require_range, same_layout
+from ...._base.vector import log_positive
 
 # a state's ints
 N_ATOMS, N_DUST, N_SWEEPS = range(3)
@@ -40,7 +40,7 @@ class MeasureState(NamedTuple):
     floats: np.ndarray  # (1,): the concentration, or what else the law of the masses has at random
 
     def restored(self, fresh, n_sweeps):
-        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._restore`)."""
+        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
         while fresh.mass.size < self.mass.size and fresh.mass.size < MAX_ATOMS:
             fresh = grow(fresh)
         state = same_layout(fresh, self)

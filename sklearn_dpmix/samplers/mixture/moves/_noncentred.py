@@ -7,12 +7,11 @@ symmetric.
 
 from math import exp, inf
 
-from ...._compiled import helper
-from .._state import N_BINS, N_SLOTS, copy_params, fill_cache, size_bin, tune_step
+from ...._base.compiled import helper
+from .._places import MOVES_STEPS, MOVES_TUNED, N_BINS, N_SLOTS
+from .._state import copy_params, fill_cache, size_bin, tune_step
 
 TARGET = 0.35
-# floats: how often each step was tuned; log step of the mean, then of the scale, for clusters of 2^b..2^(b+1) records
-TUNED, STEPS = 8, 16
 
 
 @helper
@@ -44,7 +43,7 @@ def noncentred_moves(sampler, rng, channel, kernel, Z, state, tune):
     for k in range(spare):
         last = first + int(state.counts[k])
         for scales in range(2):
-            at = STEPS + N_BINS * scales + size_bin(state.counts[k])
+            at = MOVES_STEPS + N_BINS * scales + size_bin(state.counts[k])
             step = exp(state.floats[at])
             kernel.perturb_cluster(rng, theta, k, spare, step * (1 - scales), step * scales)
             gain = kernel.log_prior_change(theta, k, spare)
@@ -59,5 +58,5 @@ def noncentred_moves(sampler, rng, channel, kernel, Z, state, tune):
             elif is_possible:
                 sampler.undo(channel, Z, order, first, last, records, levels)
             if tune:
-                tune_step(state.floats, TUNED + scales, at, probability, TARGET)
+                tune_step(state.floats, MOVES_TUNED + scales, at, probability, TARGET)
         first = last

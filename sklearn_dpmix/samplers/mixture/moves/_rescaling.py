@@ -6,11 +6,10 @@ much of either.
 
 from math import exp
 
-from ...._compiled import helper
-from .._state import N_BINS, N_SLOTS, copy_params, fill_cache, tune_step
-from ._noncentred import STEPS, TARGET, TUNED
-
-TUNED_RESCALING, RESCALING_STEPS = TUNED + 2, STEPS + 2 * N_BINS  # floats: of shifts, then of spreads
+from ...._base.compiled import helper
+from .._places import N_SLOTS, RESCALING_STEPS, RESCALING_TUNED
+from .._state import copy_params, fill_cache, tune_step
+from ._noncentred import TARGET
 
 
 @helper
@@ -44,4 +43,4 @@ def rescale_all(rng, channel, kernel, Z, state, tune):
                     copy_params(theta, spare, k)
                     fill_cache(channel, kernel, theta, k)
             if tune:
-                tune_step(state.floats, TUNED_RESCALING + spreads, at, probability, TARGET)
+                tune_step(state.floats, RESCALING_TUNED + spreads, at, probability, TARGET)

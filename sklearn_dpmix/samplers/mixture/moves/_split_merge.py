@@ -11,15 +11,15 @@ cluster has records.
 
 from math import exp, inf, lgamma, log
 
-from ...._compiled import helper
-from .._state import CONCENTRATION, N_CLUSTERS, N_SLOTS, compact, fill_cache, occupy, take_slot, vacate
+from ...._base.compiled import helper
+from .._places import CONCENTRATION, FIRST, N_CLUSTERS, N_SLOTS
+from .._state import compact, fill_cache, occupy, take_slot, vacate
 
-FIRST = 2  # row of ``state.work``
 NEAR = 0.3  # step of a near proposal, in prior spreads and in log σ
 
 
 @helper
-def stretch(state, k):
+def first_record(state, k):
     """Where cluster k's records begin in ``order``; sorts anew if k has gained records since the last sort."""
     if state.work[FIRST, k] < 0.0:
         sort_records(state)
@@ -103,7 +103,7 @@ def try_split(sampler, rng, channel, kernel, mixing, Z, state, near):
         return
     new = take_slot(state)
     part = draw_part(rng, n)
-    theta, order, first = state.theta, state.order, stretch(state, k)
+    theta, order, first = state.theta, state.order, first_record(state, k)
     if near:
         kernel.perturb_cluster(rng, theta, k, new, NEAR, NEAR)
     else:
@@ -113,7 +113,7 @@ def try_split(sampler, rng, channel, kernel, mixing, Z, state, near):
     concentration, n_clusters = state.floats[CONCENTRATION], state.ints[N_CLUSTERS]
     gain = log_split_prior(mixing, concentration, n_clusters, float(n - part), float(part))
     gain += log_new_params(kernel, theta, k, new, near)
-    for r in range(part):  # a random subset, moved to the end of the cluster's stretch of ``order``
+    for r in range(part):  # a random subset, moved to the end of the cluster's first_record of ``order``
         last = first + n - 1 - r
         other = first + min(int(rng.random() * (n - r)), n - r - 1)
         order[other], order[last] = order[last], order[other]
@@ -139,7 +139,7 @@ def try_merge(sampler, rng, channel, kernel, mixing, Z, state, near):
     k, gone = draw_occupied(rng, state), draw_occupied(rng, state)
     while gone == k:
         gone = draw_occupied(rng, state)
-    theta, order, first = state.theta, state.order, stretch(state, gone)
+    theta, order, first = state.theta, state.order, first_record(state, gone)
     n_gone, records, levels = int(state.counts[gone]), state.records, state.levels
     gain = -log_split_prior(
         mixing, state.floats[CONCENTRATION], state.ints[N_CLUSTERS] - 1, state.counts[k], state.counts[gone]

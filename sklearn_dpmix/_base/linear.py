@@ -1,0 +1,97 @@
+"""Small dense linear algebra in compiled code, in place: no library call, nothing allocated.
+
+Matrices are square arrays of which the leading d × d part counts; of a lower factor, the lower triangle.
+"""
+
+from math import sqrt
+
+from .compiled import helper
+
+
+@helper
+def factor(a, d):
+    """Overwrite the lower triangle of a positive definite matrix by its Cholesky factor."""
+    for j in range(d):
+        for i in range(j, d):
+            value = a[i, j]
+            for r in range(j):
+                value -= a[i, r] * a[j, r]
+            if i == j:
+                a[j, j] = sqrt(value)
+            else:
+                a[i, j] = value / a[j, j]
+
+
+@helper
+def solve_lower(a, b, d):
+    """Overwrite b by L⁻¹ b."""
+    for i in range(d):
+        value = b[i]
+        for r in range(i):
+            value -= a[i, r] * b[r]
+        b[i] = value / a[i, i]
+
+
+@helper
+def solve_upper(a, b, d):
+    """Overwrite b by L'⁻¹ b."""
+    for i in range(d - 1, -1, -1):
+        value = b[i]
+        for r in range(i + 1, d):
+            value -= a[r, i] * b[r]
+        b[i] = value / a[i, i]
+
+
+@helper
+def multiply_lower(a, b, out, d):
+    """out = L b for L in the lower triangle of a; four sums at a time, as one would wait for each of its additions."""
+    for i in range(d):
+        first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+        whole = (i + 1) // 4 * 4
+        for r in range(0, whole, 4):
+            first += a[i, r] * b[r]
+            second += a[i, r + 1] * b[r + 1]
+            third += a[i, r + 2] * b[r + 2]
+            fourth += a[i, r + 3] * b[r + 3]
+        for r in range(whole, i + 1):
+            first += a[i, r] * b[r]
+        out[i] = (first + second) + (third + fourth)
+
+
+@helper
+def multiply_upper(a, b, d):
+    """b <- L'b for L in the lower triangle of a, row by row."""
+    for i in range(d):
+        value = b[i]
+        b[i] = 0.0
+        for r in range(i + 1):
+            b[r] += a[i, r] * value
+
+
+@helper
+def draw_normal(rng, a, b, d):
+    """Draw x ~ N(A⁻¹ b, A⁻¹) into b; the precision A is overwritten by its factor."""
+    factor(a, d)
+    solve_lower(a, b, d)
+    for i in range(d):
+        b[i] += rng.standard_normal()
+    solve_upper(a, b, d)
+
+
+@helper
+def draw_inverse_wishart_factor(rng, a, d, dof, scratch):
+    """Overwrite the factor C of a scale matrix Ψ = C C' by a factor of a draw from the inverse Wishart (Ψ, ν).
+
+    With B lower triangular, B_ii² ~ χ²(ν - d + 1 + i) for i from 0 and standard normals below, B'B is Wishart(ν, I) (a
+    Bartlett decomposition from below): so C (B'B)⁻¹ C' = (C B⁻¹)(C B⁻¹)' has the law asked for, and C B⁻¹ is lower.
+    """
+    for i in range(d):
+        for j in range(i):
+            scratch[i, j] = rng.standard_normal()
+        scratch[i, i] = sqrt(2.0 * rng.standard_gamma(0.5 * (dof - d + 1.0 + i)))
+    for i in range(d):  # row i of X from X B = C: from the right
+        for j in range(i, -1, -1):
+            value = a[i, j]
+            for r in range(j + 1, i + 1):
+                value -= a[i, r] * scratch[r, j]
+            a[i, j] = value / scratch[j, j]

@@ -1,0 +1,218 @@
+"""Checks of mechanisms' parameters, and the calibration that the ones with a sensitivity share."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import validation
+
+#: Features, classes, categories: more are a slip, and arrays of so many would not fit.
+MOST = 10_000_000
+
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+
+
+def numbers(value):
+    """Return ``value`` as a float array, or None where it is not made of numbers (text and bool are not)."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "iuf" or (array.dtype == object and all(isinstance(one, Real) for one in array.flat)):
+            return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):  # ragged; not a number; an integer beyond floating point
+        pass
+    return None
+
+
+def check_array(X, **options):
+    """scikit-learn's check; an integer beyond floating point is a ValueError, too."""
+    return _within_floats(validation.check_array, X, **options)
+
+
+def check_X_y(X, y, **options):
+    """As :func:`check_array`."""
+    return _within_floats(validation.check_X_y, X, y, **options)
+
+
+def _within_floats(check, *arrays, **options):
+    try:
+        return check(*arrays, **options)
+    except OverflowError:
+        name = options.get("input_name") or "X"
+        raise ValueError(f"{name} contains an integer that is too large for floating point") from None
+
+
+def is_integer(value):
+    """Whether a value is an integer; True is none, nor is a span of time, though NumPy has it so."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_, np.timedelta64))
+
+
+def is_real(value):
+    """Whether a value is one number, an integer or a float."""
+    return isinstance(value, (float, np.floating)) or is_integer(value)
+
+
+def positive_integer(name, value, least=1, most=MOST):
+    """Return an integer parameter from ``least`` to ``most``; ``name`` may go on with whose it is."""
+    given = f"{name.partition(' ')[0]}={value!r}"
+    if not is_integer(value) or value < least:
+        raise ValueError(f"{name} must be an integer, {least} or more, got {given}")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}, got {given}: beyond, numbers or arrays do not fit")
+    return int(value)
+
+
+def check_flag(name, value):
+    """Return True or False, or say that a parameter is neither."""
+    if not isinstance(value, (bool, np.bool_, int)) or value not in (0, 1):
+        raise ValueError(f"{name} must be True or False, got {name}={value!r}")
+    return bool(value)
+
+
+def check_query(query, who, *methods):
+    """Raise TypeError unless ``query`` is an object, and not a class, that has these methods."""
+    missing = [name for name in methods if not callable(getattr(query, name, None))]
+    if missing or isinstance(query, type):
+        raise TypeError(
+            f"{who} needs a query with {' and '.join(methods)}, an object of sklearn_dpmix.queries, got query={query!r}"
+        )
+
+
+def in_unit_interval(name, value, ndim):
+    """Return numbers strictly between 0 and 1 as an array of at most ``ndim`` axes."""
+    array = numbers(value)
+    if array is None or array.ndim > ndim or array.size == 0 or not np.all((array > 0) & (array < 1)):
+        what = "a probability between 0 and 1" if ndim == 0 else "probabilities between 0 and 1, one or a list of them"
+        raise ValueError(f"{name} must be {what}, both excluded, got {name}={value!r}: pass 0.95 for 95 %")
+    return array
+
+
+def check_level(level):
+    """Return the level of an interval as a float."""
+    return float(in_unit_interval("level", level, 0))
+
+
+def tails(level):
+    """Probabilities of the ends of a central interval."""
+    level = check_level(level)
+    return [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+
+
+def feature_number(feature, names, n_features):
+    """Return the number of a feature that is given by number or by name; names of something else are left aside."""
+    names = list(names) if len(names) == n_features else []
+    if feature in names:
+        return names.index(feature)
+    if isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < n_features:
+        return int(feature)
+    known = f" or one of {[str(name) for name in names]}" if names else ""
+    raise ValueError(f"feature must be an integer from 0 to {n_features - 1}{known}, got feature={feature!r}")
+
+
+def check_bounds(bounds, n_features):
+    """Return bounds as an array of shape (n_features, 2), or say what is wrong with them."""
+    array = numbers(bounds)
+    if n_features is not None:
+        positive_integer("n_features", n_features)
+    if array is not None and array.shape == (2,):
+        array = np.tile(array, (n_features or 1, 1))
+    if array is None or array.ndim != 2 or array.shape[1] != 2 or array.shape[0] == 0:
+        raise ValueError(
+            f"bounds must be a pair (lo, hi) or one pair a feature (shape (n_features, 2)), got bounds={bounds!r}"
+        )
+    if n_features is not None and len(array) != n_features:
+        raise ValueError(
+            f"bounds={bounds!r} has {len(array)} pair(s), but the records have {n_features} feature(s): give one pair "
+            "(lo, hi), or one a feature"
+        )
+    with np.errstate(over="ignore"):
+        if not np.all(np.isfinite(array[:, 1] - array[:, 0])) or not np.all(array[:, 0] < array[:, 1]):
+            raise ValueError(f"bounds must be finite with lo < hi, got bounds={bounds!r}")
+    return array
+
+
+def positive_array(name, value):
+    """Return a positive number, or one a record, as a float or an array of shape (n_records,)."""
+    array = numbers(value)
+    if array is None or array.ndim > 1 or array.size == 0 or not np.all((array > 0) & np.isfinite(array)):
+        raise ValueError(
+            f"{name} must be positive and finite, a number or an array of shape (n_records,), got {name}={value!r}"
+        )
+    return array if array.ndim else float(array)
+
+
+def one_a_record(name, value, n_records):
+    """Return positive numbers, one a record: (n_records,)."""
+    array = np.atleast_1d(positive_array(name, value))
+    if array.shape not in ((1,), (n_records,)):
+        raise ValueError(
+            f"{name} has shape {array.shape}, but there are {n_records} records: give one number, or one a record"
+        )
+    return np.broadcast_to(array, (n_records,))
+
+
+def refuse_threshold(mechanism, who):
+    """Raise ValueError where only releases above a threshold appear, which the model does not know of."""
+    if getattr(mechanism, "released_above", None) is not None:
+        raise ValueError(
+            f"{who} takes releases of all records, got released_above={mechanism.released_above!r}: use "
+            "PrivateDPMixture, which infers who was left out"
+        )
+
+
+def check_one_each(Z, X):
+    """Raise ValueError unless there is a release for each record."""
+    if Z.shape != X.shape:
+        raise ValueError(f"Z has shape {Z.shape}, but X {X.shape}: give one release a record")
+
+
+def positive_number(name, value):
+    """Return one positive number as a float."""
+    number = positive_array(name, value)
+    if np.ndim(number):
+        raise ValueError(f"{name} must be one number for the whole release, got {name}={value!r}")
+    return number
+
+
+def refuse_seed(secure, random_state):
+    """Raise ValueError for a seed together with ``secure=True``, and for a ``secure`` that is no flag."""
+    if check_flag("secure", secure) and random_state is not None:
+        raise ValueError(
+            f"secure=True draws from the operating system and takes no seed, got random_state={random_state!r}: pass "
+            "random_state=None"
+        )
+
+
+def calibrate(mechanism, sensitivity, **rules):
+    """Return the noise scale from the one of ``epsilon``, ``rho``, ``scale`` that is given.
+
+    ``rules`` maps a parameter's name to a function of (its value, the sensitivity); ``scale`` is taken as it is.
+    """
+    who = type(mechanism).__name__
+    given = [name for name in ("epsilon", "rho", "scale") if getattr(mechanism, name) is not None]
+    if len(given) != 1:
+        values = ", ".join(f"{name}={getattr(mechanism, name)!r}" for name in ("epsilon", "rho", "scale"))
+        raise ValueError(f"{who} takes exactly one of epsilon, rho and scale, got {values}")
+    name = given[0]
+    value = positive_array(name, getattr(mechanism, name))
+    if name == "scale":
+        return value
+    if sensitivity is None:
+        raise ValueError(
+            f"{who} with {name}={value!r} needs bounds=(lo, hi) or query= to know how much noise that is; if you know "
+            "the noise itself, pass scale="
+        )
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        scale = rules[name](value, sensitivity)
+    return finite_scale(mechanism, name, scale)
+
+
+def finite_scale(mechanism, name, scale):
+    """Return a noise scale that the parameter ``name`` led to, or say that it left floating point.
+
+    It must be a normal double: the rounding of a smaller one would be paid for in privacy.
+    """
+    if not np.all((scale >= SMALLEST_NORMAL) & np.isfinite(scale)):
+        raise ValueError(
+            f"{type(mechanism).__name__} with {name}={getattr(mechanism, name)!r} needs noise that floating point "
+            f"cannot hold: choose a {name} closer to 1"
+        )
+    return scale if np.ndim(scale) else float(scale)

@@ -1,0 +1,266 @@
+"""What draws of a mixture say of releases: their density g(z), and the clusters that they come from."""
+
+from math import exp, inf, log
+from typing import NamedTuple
+
+import numpy as np
+
+from .._base.compiled import entry, helper
+from .mixture import POINTS, in_chunks, log_sum_in
+
+N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on
+CHUNK = 2**16  # releases classified together
+LEAST = 1e-280  # densities below it are compared by their logarithms
+N_SCORED, N_PREDICTIVE = 500, 10_000  # draws averaged in g(z); records drawn where g has no closed form
+
+
+class Clustering(NamedTuple):
+    """The occupied clusters of one representative draw, and the label of each."""
+
+    log_weights: np.ndarray
+    theta: np.ndarray
+    label: np.ndarray
+    has_marginal: bool
+
+    def predict(self, channel, kernel, Z, n_jobs=None, noised=None):
+        """The label of each release: that of the cluster with the largest w_k g(z | θ_k)."""
+        return self.label[self.clusters(channel, kernel, Z, n_jobs, noised)]
+
+    def clusters(self, channel, kernel, Z, n_jobs=None, noised=None):
+        """The number of that cluster, of each release.
+
+        ``noised`` is the mechanism, where it offers the densities of the kernel's records at many places at once.
+        """
+        found = np.empty(len(Z), dtype=np.int64)
+
+        def put(rows):
+            found[rows] = self.classify(channel, kernel, Z, np.arange(rows.start, rows.stop), noised)[0]
+
+        in_chunks(put, len(Z), CHUNK, n_jobs)
+        return found
+
+    def classify(self, channel, kernel, Z, rows, noised=None):
+        """(The cluster of each release of ``rows``, their classification likelihood)."""
+        if noised is not None:
+            return self.classify_noised(noised, channel, kernel, Z, rows)
+        clusters = np.zeros(len(rows), dtype=np.int64)
+        parts = channel, kernel, self.log_weights, with_cache(channel, kernel, self.theta), Z, rows, clusters
+        score = classify(*parts) if self.has_marginal else classify_by_records(*parts, np.random.default_rng(0))
+        return clusters, score
+
+    def classify_noised(self, mechanism, channel, kernel, Z, rows):
+        """The same of one feature, by densities in place of their logarithms."""
+        places = mechanism.folded(Z[rows, 0])[None]
+        clusters, nodes = np.empty(len(rows), dtype=np.int64), np.vstack([places, mechanism.lookup(places)])
+        score = classify_noised(channel, nodes, np.exp(self.log_weights), self.theta, clusters)
+        far = np.flatnonzero(clusters < 0)
+        if len(far):
+            clusters[far], score_of_far = self.classify(channel, kernel, Z, rows[far])
+            score += score_of_far
+        return clusters, score
+
+
+def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weights=None, noised=None):
+    """Choose a representative draw on the training release; return (its :class:`Clustering`, the release's labels).
+
+    It is the draw whose classification likelihood Σ_i max_k log(w_k g(z_i | θ_k)) is largest, among ``N_CANDIDATES``
+    draws and on ``N_RECORDS`` releases, both evenly spaced; so the cost is O(n) whatever the number of draws.
+    Splitting one cluster into two that overlap lowers that likelihood, so spurious splits are not chosen.  The labels
+    of the training release are consecutive from 0; clusters that it left empty come after them.  With ``weights`` each
+    row of Z stands for so many releases.
+    """
+    subset = np.unique(np.linspace(0, len(Z) - 1, min(N_RECORDS, len(Z))).astype(np.int64))
+    if weights is not None:
+        total = np.cumsum(weights)
+        subset = np.searchsorted(total, total[-1] * (np.arange(N_RECORDS) + 0.5) / N_RECORDS)
+    candidates = [
+        Clustering(*atoms, np.arange(len(atoms[0])), has_marginal)
+        for atoms in map(draws.occupied, draws.every(N_CANDIDATES))
+    ]
+    best = max(candidates, key=lambda one: one.classify(channel, kernel, Z, subset, noised)[1])
+    labels = best.clusters(channel, kernel, Z, n_jobs, noised)
+    is_empty = np.bincount(labels, minlength=len(best.label)) == 0
+    label = np.empty_like(best.label)
+    label[np.argsort(is_empty, kind="stable")] = best.label
+    np.take(label, labels, out=labels, mode="clip")  # in place; no label is out of range
+    return best._replace(label=label), labels
+
+
+def released_shares(draws, channel, chosen):
+    """R(P_t), the probability that a record's release appears, under the mixtures P_t of the draws ``chosen``."""
+    start, log_weights, theta = draws.atoms_of(chosen)
+    shares = np.zeros(len(start) - 1)
+    add_shares(channel, start, np.exp(log_weights), theta, shares)
+    return np.minimum(shares, 1.0)
+
+
+def atoms_of_releases(draws, channel, chosen):
+    """``draws.atoms_of(chosen)``, with weights for densities of releases that appear: divided by R(P_t)."""
+    start, log_weights, theta = draws.atoms_of(chosen)
+    if getattr(channel, "threshold", -inf) > -inf:
+        log_weights = log_weights - np.repeat(np.log(released_shares(draws, channel, chosen)), np.diff(start))
+    return start, log_weights, theta
+
+
+def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None):
+    """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y."""
+    if has_marginal:
+        start, log_weights, theta = atoms_of_releases(draws, channel, draws.every(N_SCORED))
+        theta = with_cache(channel, kernel, theta)
+
+        def score(rows):
+            return mean_marginal(channel, kernel, start, log_weights, theta, Z, rows.start, rows.stop)
+    else:
+        records = draws.sample(kernel, np.random.default_rng(0), N_PREDICTIVE, kernel.n_features)
+
+        def score(rows):
+            return mean_channel(channel, kernel, Z, rows.start, rows.stop, records)
+
+    return np.concatenate(in_chunks(score, len(Z), 256, n_jobs))
+
+
+def draw_partitions(draws, channel, kernel, Z, n_partitions, rng):
+    """(n_partitions, n) draws of the partition given the release: c_i ~ w_k g(z_i | θ_k), independent given P.
+
+    Exact but for the last atom of each draw, which stands for the unseen rest of P (mass below 0.001).
+    """
+    start, log_weights, theta = draws.atoms_of(draws.every(n_partitions))
+    labels = np.empty((len(start) - 1, len(Z)), dtype=np.int64)
+    draw_labels(channel, kernel, start, log_weights, with_cache(channel, kernel, theta), Z, labels, rng)
+    return labels
+
+
+def with_cache(channel, kernel, theta):
+    """``theta`` with the columns that the channel keeps for itself."""
+    n_cached = int(getattr(channel, "n_cached", 0))
+    if n_cached:
+        theta = np.hstack([theta, np.zeros((len(theta), n_cached))])
+        fill_cache(channel, kernel, theta)
+    return theta
+
+
+@entry
+def fill_cache(channel, kernel, theta):
+    for h in range(theta.shape[0]):
+        channel.cache(kernel, theta, h)
+
+
+# --- compiled --------------------------------------------------------------------------------------------------------
+
+
+@entry
+def add_shares(channel, start, weights, theta, shares):
+    found = np.empty(3)
+    for t in range(shares.size):
+        for h in range(start[t], start[t + 1]):
+            channel.fill_released(1.0, theta[h, 0], 2.0 * theta[h, 3], found, 0, 1, 2)
+            shares[t] += weights[h] * found[0]
+
+
+@helper
+def log_mean_channel(channel, kernel, Z, i, records):
+    """Log of the mean of q(z_i | y) over ``records``."""
+    top, total = -inf, 0.0
+    for s in range(records.shape[0]):
+        value = 0.0
+        for j in range(kernel.n_features):
+            value += channel.log_channel(Z, i, j, records[s, j])
+        top, total = log_sum_in(top, total, value)
+    return top + log(total / records.shape[0]) if total > 0.0 else -inf
+
+
+@entry
+def mean_marginal(channel, kernel, start, log_weights, theta, Z, first, last):
+    """Log of the mean over draws of g(z) for the releases ``first:last``, in closed form."""
+    result = np.empty(last - first)
+    for i in range(first, last):
+        top, total = -inf, 0.0
+        for h in range(log_weights.size):
+            if log_weights[h] > -inf:
+                value = log_weights[h] + kernel.log_marginal_record(channel, Z, i, theta, h)
+                top, total = log_sum_in(top, total, value)
+        result[i - first] = top + log(total / (start.size - 1)) if total > 0.0 else -inf
+    return result
+
+
+@entry
+def mean_channel(channel, kernel, Z, first, last, records):
+    """The same where g has no closed form, from posterior predictive records."""
+    result = np.empty(last - first)
+    for i in range(first, last):
+        result[i - first] = log_mean_channel(channel, kernel, Z, i, records)
+    return result
+
+
+@entry
+def draw_labels(channel, kernel, start, log_weights, theta, Z, labels, rng):
+    """Draw each record's atom in each draw, numbered within the draw."""
+    for t in range(labels.shape[0]):
+        for i in range(labels.shape[1]):
+            top, total = -inf, 0.0
+            labels[t, i] = 0
+            for h in range(start[t], start[t + 1]):
+                if log_weights[h] > -inf:
+                    value = log_weights[h] + kernel.log_marginal_record(channel, Z, i, theta, h)
+                    top, total = log_sum_in(top, total, value)
+                    if rng.random() * total < exp(value - top):
+                        labels[t, i] = h - start[t]
+
+
+@entry
+def classify(channel, kernel, log_weights, theta, Z, rows, labels):
+    """Put each release of ``rows`` in the cluster with the largest w_k g(z | θ_k); return the sum of their logs."""
+    score = 0.0
+    for r in range(rows.size):
+        best = -inf
+        for h in range(log_weights.size):
+            value = log_weights[h] + kernel.log_marginal_record(channel, Z, rows[r], theta, h)
+            if value > best:
+                best = value
+                labels[r] = h
+        score += best
+    return score
+
+
+@entry
+def classify_noised(channel, nodes, weights, theta, labels):
+    """As :func:`classify`, of normal kernels in one feature; label -1 where all densities are next to nothing.
+
+    ``nodes`` are places, and what the mechanism looks up there.
+    """
+    best, block, out, score = np.empty(POINTS), np.empty(3 * POINTS), np.empty(3 * POINTS), 0.0
+    for a in range(0, labels.size, POINTS):
+        size = min(POINTS, labels.size - a)
+        for p in range(size):
+            best[p], labels[a + p] = LEAST, -1
+            for e in range(3):
+                block[e * size + p] = nodes[e, a + p]
+        for h in range(weights.size):
+            channel.fill_normal(0, block, size, theta[h, 0], 2.0 * theta[h, 3], out, 0, size)
+            for p in range(size):
+                value = weights[h] * out[p]
+                if value > best[p]:
+                    best[p], labels[a + p] = value, h
+        for p in range(size):
+            if labels[a + p] >= 0:
+                score += log(best[p])
+    return score
+
+
+@entry
+def classify_by_records(channel, kernel, log_weights, theta, Z, rows, labels, rng):
+    """The same where g has no closed form: estimated by 200 records drawn from each cluster's kernel."""
+    records = np.empty((log_weights.size, 200, kernel.n_features))
+    for h in range(log_weights.size):
+        for s in range(records.shape[1]):
+            kernel.draw_record(rng, theta, h, records, h, s)
+    score = 0.0
+    for r in range(rows.size):
+        best = -inf
+        for h in range(log_weights.size):
+            value = log_weights[h] + log_mean_channel(channel, kernel, Z, rows[r], records[h])
+            if value > best:
+                best = value
+                labels[r] = h
+        score += best
+    return score

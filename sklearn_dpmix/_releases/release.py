@@ -1,0 +1,306 @@
+"""What a release says before any sampling: moments of the records behind it, and signs that something is wrong."""
+
+from functools import cached_property
+
+import numpy as np
+from scipy.special import gammainc
+
+from ..mechanisms import NoNoise
+from .nodes import FEW
+from .summary import ReleaseSummary
+
+MISFIT = 1e-6  # probability below which a release is said not to fit its mechanism
+CHUNK = 2**18  # records looked at together, which bounds the memory of what is kept of each
+FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are asked for
+NARROWEST = 2.0**-16  # of a release's range: narrower cells are not made
+
+
+class Release:
+    """Privatised records and the mechanism that made them (None: the records themselves)."""
+
+    def __init__(self, Z, mechanism, n_all=None):
+        self.Z = Z
+        self.n_all = n_all  # records, with those whose releases did not appear; None: unknown, or all appeared
+        self.mechanism = mechanism
+        self.channel = NoNoise() if mechanism is None else mechanism
+        self.n_features = self.channel.n_features(Z.shape[1])
+        self.n_records = len(Z)
+        self._summary = None
+
+    @cached_property
+    def _spread(self):
+        """Mean, variance and largest absolute value of the release, by feature."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, squares, largest = self.Z.mean(axis=0), 0.0, 0.0
+            for rows in self._parts():  # so that a memory map is never copied as a whole
+                squares = squares + np.square(rows - mean).sum(axis=0)
+                largest = np.maximum(largest, np.abs(rows).max(axis=0))
+            return mean, squares / len(self.Z), largest
+
+    def _parts(self):
+        return (self.Z[first : first + CHUNK] for first in range(0, len(self.Z), CHUNK))
+
+    def nodes(self, width):
+        """Weighted places that stand for the records of the one feature, for cells of this width and wider ones."""
+        if self._summary is None:
+            self._summary = self._summarised(None)
+        *_, least, largest = self._summary._sums
+        wanted = max(width / FINER, NARROWEST * (largest - least))
+        if (self._summary.cell_width or 0.0) > wanted:
+            self._summary = self._summarised(wanted)
+        return self._summary.nodes()
+
+    def _summarised(self, width):
+        summary = ReleaseSummary(self.mechanism, width=width)
+        summary._add(self.Z[:, 0], None)
+        return summary
+
+    def data(self):
+        """What tells this release from another."""
+        return self.Z
+
+    def encoded(self):
+        """The records as samplers see them; None where a summary is left."""
+        return self.channel.encode(self.Z)
+
+    def narrowest(self):
+        """Width of the narrowest cells for which :meth:`nodes` are as good as the records."""
+        return 0.0
+
+    def centre(self):
+        """About the median of the confidential records, by feature: (1, n_features)."""
+        if self._summary is None or self.n_records <= CHUNK:
+            return np.median(self.guess(), axis=0, keepdims=True)
+        return self._centre_of_nodes()
+
+    def _centre_of_nodes(self):
+        """The same of the nodes: the release's median, shrunk as in :meth:`guess`."""
+        places, weights = self._summary.nodes()
+        median = places[np.searchsorted(np.cumsum(weights), 0.5 * self.n_records)]
+        centre, variance = self.moments()
+        mean, spread, _ = self._spread
+        shrink = np.sqrt(np.divide(variance, spread, out=np.ones(1), where=spread > 0))
+        return ((median - mean) * np.minimum(shrink, 1.0) + centre)[None]
+
+    def noise_variance(self):
+        """Mean variance of the noise on a feature, 0 where it is unknown."""
+        return self.channel.noise_variance(self.n_features) or 0.0
+
+    def noise_scale(self):
+        """Scale of the noise, (n, 1)."""
+        return np.broadcast_to(self._scales(), (self.n_records,))[:, None]
+
+    def _scales(self):
+        """Of all records together, (1,), or (n,)."""
+        return np.atleast_1d(self.mechanism.noise_scale_for(self.n_features))
+
+    def bounds(self):
+        """Bounds of the confidential records, (n_features, 2), or None."""
+        return self.channel.bounds_for(self.n_features)
+
+    def moments(self):
+        """Mean and variance of the confidential records by feature, the noise variance taken off.
+
+        The variance is one standard error larger than that, as far as the noise is the reason for it: where the noise
+        is much larger than the spread of the records, a difference of two variances hardly tells what that spread is,
+        and half of the time a prior made from it would be sure of far too small a one.  It is kept above a thousandth
+        of the release's own and, given bounds, between (range/20)² and (range/2)²; the mean is moved into the bounds.
+        Of releases that pile up above a threshold it is larger, since the population goes on below.  Where the release
+        does not vary (one record, constant records), its own variance is taken to be the noise's, or 1 without noise.
+
+        Raises
+        ------
+        ValueError
+            Where squares of the records overflow.
+        """
+        known = self._known_moments()
+        if known is not None:
+            return known
+        mean, variance, largest = self._spread
+        if not np.all(np.isfinite(variance)):
+            raise ValueError(
+                f"Z has values as large as {largest.max():.3g}, whose squares overflow: use another unit, in "
+                "records and in the mechanism"
+            )
+        rounding = 8.0 * np.finfo(float).eps * largest
+        if self.channel.released_above is not None:
+            variance = variance + self._unseen_spread(mean, variance)
+        noise = self.noise_variance()
+        floor = np.where(variance > rounding**2, 1e-3 * variance, noise or 1.0)
+        centred = np.maximum(np.maximum(variance - noise, 0.0) + self._noise_error(), floor)
+        bounds = self.bounds()
+        if bounds is not None:
+            width = bounds[:, 1] - bounds[:, 0]
+            centred = np.clip(centred, (width / 20) ** 2, (width / 2) ** 2)
+            mean = np.clip(mean, bounds[:, 0], bounds[:, 1])
+        return mean, centred
+
+    def _unseen_spread(self, mean, variance):
+        """What to add to the variance of releases above a threshold: nothing where it is far below them.
+
+        Their mean's squared distance from it, as if the population were even about it, and with bounds a quarter of the
+        squared way down to the lower one.
+        """
+        threshold, bounds = self.channel.released_above, self.bounds()
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = np.where(variance > 0, (mean - threshold) / np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)
+            further = 0.0 if bounds is None else 0.25 * np.maximum(threshold - bounds[:, 0], 0.0) ** 2
+            weight = np.exp(-np.minimum(0.5 * away, 100.0) ** 4)  # half of a normal law has 1.3 of these distances
+        return weight * (np.minimum(away, 10.0) ** 2 * variance + further)
+
+    def _known_moments(self):
+        return self.channel.moments(self.Z)
+
+    def _noise_error(self):
+        """Standard error of the sample variance of the noise, 0 where its kurtosis is unknown."""
+        if not self.noise_variance() or self.channel.kurtosis is None:
+            return 0.0
+        return self.noise_variance() * np.sqrt((self.channel.kurtosis - 1.0) / (self.n_records * self._evenness()))
+
+    def _evenness(self):
+        """How far all records have noise of one size: 1, or less."""
+        scale = self._scales()
+        relative = (scale / scale.max()) ** 2  # no power overflows
+        return relative.mean() ** 2 / np.mean(relative**2)
+
+    def guess(self):
+        """Records near which a chain may start: the release, shrunk to the variance of the confidential records."""
+        if self.mechanism is None:
+            return self.Z
+        known = self.channel.guess(self.Z)
+        if known is not None:
+            return known
+        mean, variance = self.moments()
+        spread = self.Z.std(axis=0)
+        shrink = np.sqrt(variance) / np.where(spread > 0, spread, 1.0)
+        records = self.Z - self.Z.mean(axis=0)  # then in place: there may be many
+        records *= np.minimum(shrink, 1.0)
+        records += mean
+        return np.asarray(records)
+
+    def misfits(self, kernel=None):
+        """What makes it improbable that the release came from this mechanism, or suits the kernel, as sentences."""
+        categories = getattr(self.mechanism, "n_categories", None)
+        if categories is not None and kernel is not None and getattr(kernel, "n_categories", None) is None:
+            yield (
+                f"{self.mechanism!r} releases categories, and kernel {type(kernel).__name__} takes them for numbers in "
+                'that order: pass kernel="categorical" where the order means nothing'
+            )
+        if self.noise_variance() > 0 and self.channel.released_above is None:
+            yield from self._less_than_noise()
+            yield from self._out_of_reach()
+
+    def _less_than_noise(self):
+        """A release varies at least as its noise does.
+
+        Whatever the records are, its sum of squares about the mean is stochastically larger than the noise's own
+        (Anderson 1955: the noise is symmetric and unimodal), whose law is about a gamma with the same mean and
+        variance.  The lower tail of that gamma is exact for Gaussian noise, and heavier than the truth for Laplace
+        noise or unequal scales.
+        """
+        kurtosis = self.channel.kurtosis
+        n = self.n_records
+        if kurtosis is None or n < 2:
+            return
+        shape = (n - 1) * self._evenness() / (kurtosis - 1.0)
+        variance = self._spread[1]
+        n_features, ratio = len(variance), variance * (n / (n - 1)) / self.noise_variance()
+        worst = int(np.argmin(ratio))
+        if ratio[worst] == 0.0 and self.channel.is_discrete:
+            return  # integers may well be all the same
+        probability = n_features * float(gammainc(shape, shape * ratio[worst]))
+        if probability < MISFIT:
+            noise = np.sqrt(self.noise_variance())
+            yield (
+                f"feature {worst} of the release has standard deviation {np.sqrt(ratio[worst]) * noise:.4g}, less than "
+                f"the noise of {self.mechanism!r} alone ({noise:.4g}; so little has probability {probability:.2g}): "
+                "was the release rescaled, or is this another mechanism's? Fit the release as it was published; to "
+                "rescale, use the mechanism's bounds or scale"
+            )
+
+    def _out_of_reach(self):
+        """Records lie in the bounds: a release far outside them is improbable, by the noise's tail."""
+        bounds = self.bounds()
+        if bounds is None or not getattr(self.mechanism, "clamp", True):
+            return
+        least, which, value, n_values = self._farthest(bounds)
+        probability = min(1.0, 2.0 * least * n_values)  # on either side
+        if probability < MISFIT:
+            yield (
+                f"{which} has {value}, which {self.mechanism!r} makes improbable: among {n_values} values one so far "
+                f"outside the bounds has tail probability {probability:.2g}; was the release made with other bounds or "
+                "another epsilon?"
+            )
+
+    def _farthest(self, bounds):
+        """(Tail probability of the least probable value, which record it is, that value, number of values)."""
+        least, record, feature, scale = np.inf, 0, 0, self.noise_scale()
+        for first in range(0, len(self.Z), CHUNK):
+            rows = slice(first, first + CHUNK)
+            outside = np.maximum(np.maximum(bounds[:, 0] - self.Z[rows], self.Z[rows] - bounds[:, 1]), 0.0)
+            tail = self.mechanism.tail_probability(outside, scale[rows])
+            if tail is None:
+                return 1.0, "", "", self.Z.size
+            tail = np.where(outside > 0, tail, 1.0)
+            if tail.min() < least:
+                least = float(tail.min())
+                record, feature = np.unravel_index(np.argmin(tail), tail.shape)
+                record += first
+        value = f"{self.Z[record, feature]:.6g} in feature {feature}"
+        return least, f"record {record} of the release", value, self.Z.size
+
+
+class SummarisedRelease(Release):
+    """A release of which a summary is left."""
+
+    def __init__(self, summary, mechanism, n_all=None):
+        self._summary = summary
+        self.n_all = n_all
+        self.mechanism = self.channel = mechanism
+        self.n_features, self.n_records = 1, summary.n_records
+
+    @cached_property
+    def _spread(self):
+        n, mean, squares, least, largest = self._summary._sums
+        return np.array([mean]), np.array([squares / n]), np.array([max(largest, -least)])
+
+    def nodes(self, width):
+        return self._summary.nodes()
+
+    def narrowest(self):
+        return FINER * self._summary.cell_width if self.n_records > FEW else 0.0
+
+    def data(self):
+        return self._summary.contents()
+
+    def encoded(self):
+        return None
+
+    def shortage(self, wanted, error):
+        """What is to be said where narrower cells were wanted."""
+        return (
+            f"the summary's cells are {self._summary.cell_width:.3g} wide, which is too wide for this fit: its log "
+            f"likelihood is off by up to {error:.2g}; make the summary with width={wanted / FINER:.2g}"
+        )
+
+    def narrow_nodes(self):
+        """Nodes of the cells, and of cells twice as wide: their difference bounds what the first leave out."""
+        return self._summary.nodes(), self._summary.coarser_nodes()
+
+    def guess(self):
+        raise NotImplementedError("a summary has no records")
+
+    def _known_moments(self):
+        (mean, variance, _), n = self._spread, self.n_records
+        return self.channel.moments_of(n, mean, variance)
+
+    def centre(self):
+        return self._centre_of_nodes()
+
+    def _farthest(self, bounds):
+        """Of the least and the largest record."""
+        values = np.array(self._summary._sums[3:])
+        outside = np.maximum(np.maximum(bounds[0, 0] - values, values - bounds[0, 1]), 0.0)
+        tail = np.where(outside > 0, self.mechanism.tail_probability(outside, self.mechanism.noise_scale), 1.0)
+        worst = int(np.argmin(tail))
+        return float(tail[worst]), "the release", f"{values[worst]:.6g}", self.n_records

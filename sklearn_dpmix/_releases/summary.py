@@ -1,0 +1,391 @@
+"""A release of any number of records, one by one, in a few hundred kilobytes."""
+
+import json
+import os
+import zipfile
+import zlib
+from copy import deepcopy
+from math import ceil, floor, isfinite, log2
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import mechanisms
+from .._base.files import replacing, resolved
+from .._base.parameters import check_array, positive_number
+from .._base.restore import require, require_finite, require_range, require_whole
+from .fine_cells import EMPTY, FARTHEST, N_MOMENTS, FineCells, Grid, Sums, no_cells
+from .nodes import FEW, Nodes
+
+FORMAT, VERSION = "sklearn_dpmix summary", 1
+MOST_CELLS = 2**12  # with records in them, where no width is asked for
+MOST_OF_WIDTH = 2**18  # where one is
+LARGEST = 1e150  # squares of larger numbers overflow
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, MemoryError),
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError),
+)
+
+
+class ReleaseSummary:
+    """All that a fit needs of privatised records, in a few hundred kilobytes whatever their number.
+
+    Batches are added one by one, and summaries of parts merged, on other machines as well; the result is that of all
+    records at once, to rounding, in whatever order.  ``PrivateDPMixture(mechanism).fit(summary)`` takes it in place of
+    the records.  One feature, through one channel: additive noise of one scale (``LaplaceMechanism`` and
+    ``GaussianMechanism``), or windows of one ε (``SquareWaveMechanism`` and ``PiecewiseMechanism``).
+
+    Parameters
+    ----------
+    mechanism : mechanism object
+        What made the release.  A summary goes with the noise and the bounds of one mechanism.
+    width : float, optional
+        Largest width of a cell of the summary, in units of the release; memory is 64 bytes a cell with records in it.
+        None: such that at most 4096 cells have records (under bounds with clamping, a 4096th of their range; of what
+        windows release, a 1024th of each of three parts).  A fit that needs narrower ones, for a kernel of narrow
+        components, says so with the number to put here.
+
+    Attributes
+    ----------
+    n_records : int
+        Records so far.
+    n_batches : int
+        Batches so far, those of merged summaries included.
+    cell_width : float or None
+        Width of the cells as they are; None while there are at most 150 records, which are kept themselves.
+
+    Notes
+    -----
+    Records of a cell are replaced by its moments of Chebyshev polynomials of degree up to seven, whose Gauss rule has
+    four nodes.  It is exact for log likelihoods that are such polynomials in each cell.  Fits see cells eight times as
+    wide at least, so that the rest is far below rounding; their ``compression_error_`` counts it.  What is in a summary
+    follows from the release alone, so it needs no more care than that.
+
+    References
+    ----------
+    Gautschi (2004), algorithm 2.1, for Gauss rules from modified moments; Chan, Golub & LeVeque (1983) for variances of
+    parts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix import ReleaseSummary
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> mechanism = LaplaceMechanism(epsilon=2.0, bounds=(0, 1))
+    >>> Z = mechanism.privatize(np.full((3000, 1), 0.5), random_state=0)
+    >>> first = ReleaseSummary(mechanism).update(Z[:1000]).update(Z[1000:2000])
+    >>> first.merge(ReleaseSummary(mechanism).update(Z[2000:]))
+    ReleaseSummary(LaplaceMechanism(bounds=(0, 1), epsilon=2.0), n_records=3000, cell_width=0.000244)
+    """
+
+    def __init__(self, mechanism: Any, *, width: float | None = None) -> None:
+        check_mechanism(mechanism)
+        self.mechanism = deepcopy(mechanism)
+        self.width = None if width is None else positive_number("width", width)
+        self.n_batches = 0
+        self._most_cells = MOST_CELLS if width is None else MOST_OF_WIDTH
+        self._column: str | None = None
+        self._hold(Sums(), np.empty(0), no_cells(self._grid()))
+
+    def _hold(self, sums, records, cells):
+        self._sums, self._records, self._cells, self._nodes = sums, records, cells, None
+
+    def _grid(self):
+        kinks = np.unique(self.mechanism.kinks(1))
+        if kinks.size:
+            longest = float(np.diff(kinks).max())
+            least = MOST_CELLS / (len(kinks) - 1) if self.width is None else max(longest / self.width, 1.0)
+            n = 2.0 ** (floor(log2(least)) if self.width is None else ceil(log2(least)))
+            self._check_most(n * (len(kinks) - 1))
+            low, *inner, high = kinks.tolist()
+            return Grid(low, longest / n, low, high, tuple(inner))
+        width = self.mechanism.noise_scale / 1024.0 if self.width is None else self.width
+        return Grid(0.0, 2.0 ** floor(log2(width)), -np.inf, np.inf)
+
+    def _check_most(self, n_cells):
+        if n_cells > self._most_cells:
+            raise ValueError(
+                f"width={self.width!r} makes more than {MOST_OF_WIDTH} cells of this release: pass a larger one"
+            )
+
+    def __repr__(self) -> str:
+        width = "" if self.cell_width is None else f", cell_width={self.cell_width:.3g}"
+        return f"ReleaseSummary({' '.join(repr(self.mechanism).split())}, n_records={self.n_records}{width})"
+
+    @property
+    def n_records(self) -> int:
+        return self._sums.n
+
+    @property
+    def cell_width(self) -> float | None:
+        return None if self.n_records <= FEW else self._cells.grid.width
+
+    def update(self, batch: ArrayLike) -> Self:
+        """Add privatised records.
+
+        Parameters
+        ----------
+        batch : array-like of shape (n, 1)
+            As they were released.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a batch that is not one column of finite numbers, or of another column than those before (where columns
+            have names).  The error has its number, from 0, and the summary stays as it was.
+        """
+        self._add(*checked_batch(batch, f"batch {self.n_batches}", self.mechanism))
+        return self
+
+    def _add(self, z, column):
+        """Add checked records."""
+        column = self._same_column(column, f"batch {self.n_batches}")
+        if len(self._records) == self.n_records and self.n_records + len(z) <= FEW:
+            _, sums = no_cells(self._grid()).added(z, self._most_cells)
+            parts = self._sums.joined(sums), np.sort(np.append(self._records, z)), self._cells
+        else:
+            cells, sums = self._folded().added(z, self._most_cells)
+            self._check_width(cells)
+            parts = self._sums.joined(sums), np.empty(0), cells
+        self._hold(*parts)
+        self._column, self.n_batches = column, self.n_batches + 1
+
+    def _folded(self):
+        """The cells, with the few records put in."""
+        return self._cells.added(self._records, self._most_cells)[0] if len(self._records) else self._cells
+
+    def _check_width(self, cells):
+        if self.width is not None and cells.grid.width > self.width:
+            self._check_most(np.inf)
+
+    def _same_column(self, column, who):
+        if column is not None and self._column is not None and column != self._column:
+            raise ValueError(
+                f"{who} has the column {column!r}, and the summary is of {self._column!r}; it stays as it was: pass "
+                "records of one column"
+            )
+        return self._column if column is None else column
+
+    def merge(self, other: "ReleaseSummary") -> Self:
+        """Add the records of another summary, which stays as it is.
+
+        Parameters
+        ----------
+        other : ReleaseSummary
+            Of the same mechanism, bounds and ``width``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            For what is no summary, or one of another mechanism, width or column; this one stays as it was.
+        """
+        if not isinstance(other, ReleaseSummary):
+            raise TypeError(f"other must be a ReleaseSummary, got {type(other).__name__}: update() takes records")
+        self.check_same_mechanism(other.mechanism, "the other summary is")
+        if self.width != other.width:
+            raise ValueError(f"the summaries have width={self.width!r} and width={other.width!r}: make both with one")
+        column = self._same_column(other._column, "the other summary")
+        sums = self._sums.joined(other._sums)
+        if sums.n <= FEW:
+            self._hold(sums, np.sort(np.append(self._records, other._records)), self._cells)
+        else:
+            cells = self._folded().joined(other._folded(), self._most_cells)
+            self._check_width(cells)
+            self._hold(sums, np.empty(0), cells)
+        self._column, self.n_batches = column, self.n_batches + other.n_batches
+        return self
+
+    def check_same_mechanism(self, mechanism: Any, who: str = "the model has") -> None:
+        """Raise ValueError unless a mechanism makes the same releases as the summary's.
+
+        Parameters
+        ----------
+        mechanism : mechanism object
+        who : str
+            How the error names it.
+
+        Examples
+        --------
+        >>> from sklearn_dpmix import ReleaseSummary
+        >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+        >>> summary = ReleaseSummary(LaplaceMechanism(epsilon=2.0, bounds=(0, 1)))
+        >>> summary.check_same_mechanism(LaplaceMechanism(scale=0.5, bounds=(0, 1)))
+        """
+        if getattr(mechanism, "law", lambda: None)() != self.mechanism.law():
+            raise ValueError(
+                f"this summary is of releases of {self.mechanism!r}, and {who} of {mechanism!r}: noise, bounds and "
+                "clamp must be the same"
+            )
+
+    def nodes(self) -> Nodes:
+        """Places and weights that stand for the records: themselves while they are few, else the cells' Gauss rules.
+
+        Returns
+        -------
+        places, weights : ndarrays of one length
+            Places in increasing order; releases beyond bounds that noise was added within are at these, where they say
+            the same of every population (Laplace noise).
+        """
+        if self._nodes is None:
+            if self.n_records <= FEW:
+                self._nodes = Nodes(self.mechanism.folded(self._records), np.ones(self.n_records))
+            else:
+                self._nodes = self._cells.nodes()
+        return self._nodes
+
+    def coarser_nodes(self) -> Nodes:
+        """The same of cells twice as wide, which tells how narrow they need to be."""
+        return self.nodes() if self.n_records <= FEW else self._cells.coarser().nodes()
+
+    def contents(self) -> tuple[Any, ...]:
+        """All that is in it, as arrays and numbers.
+
+        Returns
+        -------
+        contents : tuple
+        """
+        return (tuple(self._sums), self._records, *self._cells[1:], float(self._cells.grid.width), self.width)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_nodes": None}
+
+    # --- files -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the summary to a file (``numpy.savez``'s format, without pickles), in one step in place of an old one.
+
+        Parameters
+        ----------
+        path : str or path
+
+        Raises
+        ------
+        TypeError
+            For a mechanism that is not of this package: :meth:`load` could not make it.
+        """
+        kind = type(self.mechanism)
+        if getattr(mechanisms, kind.__name__, None) is not kind:
+            raise TypeError(f"save takes mechanisms of sklearn_dpmix.mechanisms, got {self.mechanism!r}: pickle it")
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "mechanism": kind.__name__,
+            "parameters": {name: plain(value) for name, value in self.mechanism.get_params(deep=False).items()},
+            "width": self.width,
+            "cell_width": float(self._cells.grid.width),
+            "column": self._column,
+            "n_batches": self.n_batches,
+        }
+        arrays = {"keys": self._cells.keys, "moments": self._cells.moments, "at_ends": self._cells.at_ends}
+        arrays |= {"records": self._records, "sums": np.array(self._sums, dtype=np.float64)}
+        with replacing(resolved("path", path)) as file:
+            np.savez_compressed(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a summary.
+
+        Parameters
+        ----------
+        path : str or path
+
+        Returns
+        -------
+        summary : ReleaseSummary
+
+        Raises
+        ------
+        FileNotFoundError
+        ValueError
+            For a file that is damaged, or is no summary.
+        """
+        path = resolved("path", path)
+        with open(path, "rb") as file:
+            try:
+                with np.load(file, allow_pickle=False) as arrays:
+                    header = json.loads(arrays["header"].tobytes())
+                    require(header["format"] == FORMAT and header["version"] == VERSION, "header", "is another file's")
+                    mechanism = getattr(mechanisms, header["mechanism"])(**header["parameters"])
+                    summary = cls(mechanism, width=header["width"])
+                    summary._restore(header, **{name: arrays[name] for name in arrays.files if name != "header"})
+            except _DAMAGE as error:
+                raise ValueError(f"path={path!r} is no summary that can be read ({error}): restore it") from error
+        return summary
+
+    def _restore(self, header, *, keys, moments, at_ends, records, sums):
+        grid = self._cells.grid
+        require((moments.shape == (len(keys), N_MOMENTS)) & (keys.ndim == 1), "moments", f"have shape {moments.shape}")
+        require((at_ends.shape == (2,)) & (sums.shape == (5,)) & (records.ndim == 1), "arrays", "are of other shapes")
+        require(keys.dtype == np.int64 and len(keys) <= self._most_cells, "keys", "are not those of cells")
+        require(np.all(np.diff(keys) > 0), "keys", "are not in order")
+        require_range(-FARTHEST, FARTHEST, keys=keys)
+        require(keys > EMPTY, "keys", "are not those of cells")
+        require_whole(moments=moments[:, 0], at_ends=at_ends, sums=sums[0])
+        require(np.all(np.abs(moments) <= moments[:, :1] * (1.0 + 1e-9)), "moments", "are larger than the counts")
+        require_finite(records=records)
+        n, factor = int(sums[0]), header["cell_width"] / grid.width
+        is_one = factor == 1.0 or (factor > 1.0 and not isfinite(grid.high) and log2(factor) % 1.0 == 0.0)
+        require(is_one, "cell_width", "is not one of this mechanism")
+        require(len(records) == (n if n <= FEW else 0), "records", "are not as many as there are")
+        require(moments[:, 0].sum() + at_ends.sum() == (0 if n <= FEW else n), "moments", "are not of all records")
+        if n:
+            require_finite(sums=sums)
+            require(sums[3] <= sums[1] <= sums[4] and sums[2] >= 0, "sums", "contradict each other")
+        require(isinstance(header["column"], str | None) and type(header["n_batches"]) is int, "header", "is not whole")
+        self._column, self.n_batches = header["column"], header["n_batches"]
+        grid = grid._replace(width=float(header["cell_width"]))
+        floats = [np.ascontiguousarray(part, dtype=np.float64) for part in (moments, at_ends)]
+        self._hold(Sums(n, *sums[1:].tolist()), np.array(records, float), FineCells(grid, keys, *floats))
+
+
+def check_mechanism(mechanism):
+    """Raise unless releases of the mechanism can be summarised."""
+    if isinstance(mechanism, type):
+        name = mechanism.__name__
+        raise TypeError(f"mechanism must be an object, got the class {name}: pass mechanism={name}(...)")
+    if "normal" not in getattr(mechanism, "noised_kernels", ()) or not mechanism.is_local:
+        raise ValueError(
+            "a summary takes releases of single records under additive noise, such as LaplaceMechanism(epsilon=1.0, "
+            "bounds=(0, 1)) or GaussianMechanism, or by SquareWaveMechanism or PiecewiseMechanism, got "
+            f"mechanism={mechanism!r}: fit the records themselves"
+        )
+    mechanism.check(1)
+    if not mechanism.has_one_law:
+        raise ValueError(
+            f"a summary takes noise of one scale for all records, got mechanism={mechanism!r}: fit the records "
+            "themselves"
+        )
+
+
+def checked_batch(batch, who, mechanism):
+    """(Records as a vector of finite floats, name of their column or None)."""
+    names = getattr(batch, "column_names", getattr(batch, "columns", None))
+    try:
+        if hasattr(batch, "column_names") and len(names) == 1:  # of Arrow: without a copy
+            batch = np.asarray(batch.column(0))[:, None]
+        Z = check_array(batch, dtype=np.float64, order="C", input_name="Z", ensure_min_samples=0)
+        if Z.shape[1] != 1:
+            raise ValueError(f"a summary takes one feature for now, but there are {Z.shape[1]} columns: pass one")
+        mechanism.check_release(Z)
+        if len(Z) and max(Z.max(), -Z.min()) > LARGEST:
+            raise ValueError("Z has values whose squares overflow: use another unit, in records and in the mechanism")
+    except ValueError as error:
+        raise ValueError(f"{who}: {error}; the summary stays as it was") from error
+    named = names is not None and len(names) == 1 and isinstance(names[0], str)
+    return Z[:, 0], names[0] if named else None
+
+
+def plain(value):
+    """A parameter of a mechanism as JSON has it."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    return np.asarray(value).tolist()

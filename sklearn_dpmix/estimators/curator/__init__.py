@@ -1,0 +1,1 @@
+"""A curator's statistics: sums and counts that were released with noise."""

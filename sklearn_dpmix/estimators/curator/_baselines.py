@@ -1,0 +1,220 @@
+"""What the exponential-family paper compares with: the posterior that ignores the noise, and one that is released."""
+
+from math import log, log1p
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
+
+from ..._base.beta_numeric import draw_beta_interval
+from ..._base.generators import as_generator
+from ..._base.parameters import positive_number
+from ..._base.typing import Seed
+from ...models import BetaPrior, Multinomial
+from ...privacy import PrivacyGuarantee
+from .._confidential import check_confidential
+from .._decorators import fit_context
+from ._curator import keep_names
+from ._exp_family import PrivateExpFamilyGibbs
+from ._exp_family_inputs import (
+    check_bounds,
+    check_family,
+    check_mechanism,
+    check_n_records,
+    check_prior,
+    check_release,
+)
+from ._statistic_contents import NaiveContents
+
+
+class NaivePosterior(PrivateExpFamilyGibbs):
+    """The ordinary posterior with the release in the place of the statistic, as if there were no noise.  A baseline.
+
+    What cannot be a statistic of n records is moved to the nearest that can.  Where noise matters, this posterior is
+    too narrow and in the wrong place; it is what :class:`PrivateExpFamilyGibbs` should be compared with.
+
+    Parameters
+    ----------
+    mechanism, family, prior, n_records, truncation, approximation, n_chains, n_warmup, n_draws, thin, n_jobs, \
+random_state, warm_start, checkpoint, verbose :
+        As in :class:`PrivateExpFamilyGibbs`.  The mechanism's noise and bounds are ignored, and so is ``truncation``.
+
+    References
+    ----------
+    Bernstein, Sheldon (2018), §4, "naive".
+
+    Examples
+    --------
+    >>> from sklearn_dpmix import NaivePosterior, PrivateExpFamilyGibbs
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> parts = {"family": "binomial", "n_records": 100, "random_state": 0}
+    >>> naive = NaivePosterior(LaplaceMechanism(scale=20.0), **parts).fit([103.0])
+    >>> aware = PrivateExpFamilyGibbs(LaplaceMechanism(scale=20.0), **parts).fit([103.0])
+    >>> bool(naive.theta_draws_.min() > 0.8 > aware.theta_draws_.min())
+    True
+    """
+
+    _contents = NaiveContents
+
+    def fit(self, S: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Draw from the posterior that takes a release for the statistic.
+
+        Parameters
+        ----------
+        S : array-like of shape (n_statistics,) or (n_releases, n_statistics)
+            Several releases are averaged.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        query = check_mechanism(self.mechanism)
+        family = check_family(self.family, query)
+        n_records = check_n_records(self.n_records)
+        n = n_records if isinstance(n_records, Integral) else n_records.likely
+        released = check_release(self, S, family)
+        s = released.mean(axis=0)
+        if isinstance(family, Multinomial):
+            family = Multinomial(n_categories=len(s))
+        given = self.get_params(deep=False)
+        bounds, _ = check_bounds(None, family, query)
+        prior = family.default_prior(bounds) if self.prior is None else check_prior(self.prior, family)
+        scaling = None if query is None else query._scaling(family)
+        centre, unit, gain, offset = (0.0, 1.0, 1.0, 0.0) if scaling is None else scaling[1:5]
+        ordinary = PrivateExpFamilyGibbs(
+            **given
+            | {"mechanism": None, "family": family, "n_records": n, "truncation": None, "approximation": "auto"}
+            | {"prior": prior if scaling is None else family.prior_in_units(prior, centre, unit)}
+        )
+        ordinary.fit(nearest_statistic(family, (s - n * offset) / gain, n))
+        vars(self).update({name: value for name, value in vars(ordinary).items() if name not in given})  # type: ignore[attr-defined]
+        if scaling is not None:  # and so bounds, and a prior
+            self.prior_ = prior
+            self.theta_draws_ = family.theta_from_units(self.theta_draws_, centre, unit)
+            self.statistic_draws_ = gain * self.statistic_draws_ + n * offset
+        keep_names(self, S, released)
+        return self
+
+
+def nearest_statistic(family, s, n):
+    """The statistic of n records that is nearest to s, or nearly so."""
+    name = family.names[0]
+    if name == "multinomial":
+        share = np.maximum(s, 0.0)
+        share = share / share.sum() if share.sum() > 0 else np.full(len(s), 1.0 / len(s))
+        counts = np.floor(n * share)
+        counts[np.argsort(counts - n * share)[: int(n - counts.sum())]] += 1.0  # the largest remainders
+        return counts
+    if name == "normal":
+        return np.array([s[0], max(s[1], s[0] ** 2 / n * (1.0 + 1e-6) + 1e-6 * n)])
+    if name == "beta":  # exp(E log x) + exp(E log(1 - x)) < 1
+        mean = np.minimum(s / n, -1e-3)
+        return n * (mean - max(log(np.exp(mean).sum() / 0.999), 0.0))
+    low, high = {"bernoulli": (0.0, n), "poisson": (0.0, np.inf)}.get(name, (1e-6 * n, np.inf))
+    return np.clip(np.rint(s) if family.is_integer else s, low, high)
+
+
+class OnePosteriorSampling(BaseEstimator):
+    """Draws from a flattened posterior that are themselves the release (exponential mechanism).  A baseline.
+
+    ``fit`` takes confidential records 0 and 1.  With θ in [low, 1 - low] one record changes the log likelihood by
+    Δ = log((1 - low)/low) at most, so that a draw from the density ∝ prior(θ) p(x | θ)^c, c = min(1, ε/(2Δ n_draws)),
+    is ε/n_draws-DP (and θ restricted to that interval), and n_draws of them are ε-DP: in exact arithmetic.  There is no
+    ``secure``: the draws are NumPy's, whose floating-point values may tell more; for simulation.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        What all draws spend together.
+    prior : BetaPrior, optional
+        None is ``BetaPrior()``.
+    n_draws : int, default=100
+    low : float in (0, 0.5), default=0.1
+        The paper's a0.
+    random_state : int, Generator, RandomState or None
+        For simulation only.  A seed or a generator that made the draws says how many ones there were, and the fitted
+        estimator keeps it: share ``theta_draws_`` then, and neither the estimator nor a pickle of it.  None takes fresh
+        entropy, which is not kept.
+
+    Attributes
+    ----------
+    theta_draws_ : ndarray of shape (1, n_draws, 1)
+    guarantee_ : PrivacyGuarantee
+
+    Raises
+    ------
+    ValueError
+        For a parameter out of range, or records other than 0 and 1.
+
+    References
+    ----------
+    Foulds, Geumlek, Welling, Chaudhuri (2016), §3; Bernstein, Sheldon (2018), §4, "OPS".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix import OnePosteriorSampling
+    >>> records = np.random.default_rng(0).random((5000, 1)) < 0.3
+    >>> model = OnePosteriorSampling(epsilon=200.0, random_state=1).fit(records)
+    >>> model.theta_draws_.shape, bool(abs(model.theta_draws_.mean() - 0.3) < 0.02)
+    ((1, 100, 1), True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "epsilon": "no_validation",
+        "prior": [BetaPrior, None],
+        "n_draws": [Interval(Integral, 1, None, closed="left")],
+        "low": "no_validation",
+        "random_state": "no_validation",
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        prior: Any = None,
+        n_draws: int = 100,
+        low: float = 0.1,
+        random_state: Seed = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.prior = prior
+        self.n_draws = n_draws
+        self.low = low
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Release draws of the probability of a 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, 1) or (n_records,)
+            Confidential records, 0 or 1.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        named, X = X, check_confidential(self, X, ensure_2d=False)
+        x = X.reshape(-1)
+        if X.ndim > 2 or X.size != len(X) or not np.all((x == 0) | (x == 1)):
+            raise ValueError("X must hold one 0 or 1 a record, of shape (n_records, 1)")
+        epsilon, low = positive_number("epsilon", self.epsilon), positive_number("low", self.low)
+        if low >= 0.5:
+            raise ValueError(f"low must be between 0 and 0.5, got low={self.low!r}")
+        prior = BetaPrior() if self.prior is None else self.prior
+        prior.check()
+        power = min(1.0, 0.5 * (epsilon / self.n_draws) / (log1p(-low) - log(low)))
+        a, b = float(prior.a + power * x.sum()), float(prior.b + power * (len(x) - x.sum()))
+        rng = as_generator(self.random_state)
+        theta = [draw_beta_interval(rng, a, b, low, 1.0 - low) for _ in range(self.n_draws)]  # no cdf, which saturates
+        self.theta_draws_ = np.array(theta).reshape(1, -1, 1)
+        self.guarantee_ = PrivacyGuarantee.pure(epsilon)
+        keep_names(self, named, X.reshape(-1, 1))
+        return self

@@ -1,0 +1,201 @@
+"""What estimators of a curator's statistics ask of their mechanism, and of its release."""
+
+import numpy as np
+from sklearn.utils.validation import _get_feature_names, validate_data
+
+from ..._base.parameters import check_array, numbers, positive_integer
+from ..._chains.auto_draws import draws_rule
+from ...queries import NoisyCount
+from .._chain_estimator import warn_user
+
+#: A release less likely than that for any data is worth a warning.
+IMPOSSIBLE = 1e-6
+#: What queries call their statistics begins so.
+STATISTICS = ("sum(", "count(")
+#: Records beyond cannot be counted in floating point.
+LARGEST_COUNT = 2**53
+
+
+def check_curator(estimator, query_class):
+    """Return the query of the estimator's mechanism; raise where it is not one that the estimator understands."""
+    mechanism, who = estimator.mechanism, type(estimator).__name__
+    example = f"LaplaceMechanism(epsilon=1.0, query={query_class.__name__}(...))"
+    if isinstance(mechanism, type) or not hasattr(mechanism, "privatize"):
+        raise TypeError(f"{who}: mechanism must be an object such as {example} or None, got {mechanism!r}")
+    query = getattr(mechanism, "query", None)
+    if not isinstance(query, query_class):
+        raise ValueError(
+            f"{who} understands releases of {query_class.__name__} only, got mechanism={mechanism!r}: use a mechanism "
+            f"such as {example}"
+        )
+    if not hasattr(mechanism, "log_release"):
+        raise TypeError(
+            f"{who} needs noise that is drawn for each number by itself, such as {example}, got "
+            f"mechanism={mechanism!r}: estimators that simulate releases take joint noise"
+        )
+    query.check()
+    mechanism.check()
+    return query
+
+
+def check_release(estimator, S, n_statistics, words=""):
+    """Return a release as an array of shape (n_releases, n_statistics), or say what is wrong with it.
+
+    ``n_statistics=None`` takes any number; ``words`` say what the numbers are.
+    """
+    who = type(estimator).__name__
+    S = np.reshape(S, 1) if getattr(numbers(S), "ndim", 1) == 0 else S
+    S = check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
+    shape = S.shape
+    if S.ndim == 1 or (S.ndim == 2 and S.shape == (n_statistics, 1)):
+        S = S.reshape(1, -1)
+    if S.ndim != 2 or S.shape[1] != (n_statistics or S.shape[1]):
+        raise ValueError(f"{who}: a release must have {n_statistics} numbers{words}, got shape {shape}")
+    if hasattr(estimator.mechanism, "check_release"):
+        estimator.mechanism.check_release(S)
+    return np.ascontiguousarray(S)
+
+
+def keep_names(estimator, S, array):
+    """Set ``n_features_in_``, and ``feature_names_in_`` where S, of which ``array`` was made, is a table with names."""
+    validate_data(estimator, S if np.ndim(S) == 2 else array, reset=True, skip_check_array=True)
+
+
+def check_statistic_names(S, query):
+    """Raise where a table's columns are statistics by name, but not those that the query releases, in its order."""
+    names = _get_feature_names(S)
+    if names is None or not all(name.startswith(STATISTICS) for name in names):
+        return
+    expected = query.statistic_names()
+    if list(names) != expected:
+        raise ValueError(
+            f"the release has the columns {list(names)}, but {query!r} releases {expected}: give the query, with its "
+            "bounds and scaling, that the release was made with, and its columns in that order"
+        )
+
+
+def new_records(estimator, X):
+    """X as an array where it is a table and a release did not say what its columns are called; else X itself."""
+    is_named = hasattr(estimator, "feature_names_in_") or estimator.mechanism is None
+    return X if is_named else check_array(X, dtype=np.float64, input_name="X", estimator=estimator)
+
+
+def check_number(estimator, n_records):
+    """Raise where nothing says how many records are behind a release."""
+    if n_records is None:
+        who = type(estimator).__name__
+        raise ValueError(f"{who}: n_records must say how many records are behind the release, got n_records=None")
+    if isinstance(n_records, NoisyCount):
+        n_records.check()
+    else:
+        positive_integer("n_records", n_records, most=LARGEST_COUNT)
+
+
+def check_query_release(estimator, S, query, n_records):
+    """:func:`check_release` of an estimator that takes records, as ``fit(X, y)``, too."""
+    who = type(estimator).__name__
+    words = (
+        f", {query.statistic_names()}; for fit(X, y) on confidential records: {who} requires y to be passed, but the "
+        "target y is None"
+    )
+    check_statistic_names(S, query)
+    S = check_release(estimator, S, query.n_statistics, words)
+    check_number(estimator, n_records)
+    return S
+
+
+def number_of_records(n_records):
+    """(a number to start from, the most that there can be, the noisy number or 0)."""
+    if isinstance(n_records, NoisyCount):
+        return n_records.likely, n_records.most, float(n_records.value)
+    return n_records, n_records, 0.0
+
+
+def agrees(ours, theirs):
+    """Whether a parameter, a number or one for each, says what a query does."""
+    ours = numbers(ours)
+    return ours is not None and ours.shape in ((), np.shape(theirs)) and bool(np.all(ours == theirs))
+
+
+def check_raw(estimator, query, earlier):
+    """Raise, before any record is looked at and anything is spent, where a fit cannot privatise them and go on."""
+    draws_rule(estimator.n_draws)
+    if estimator.warm_start and "_run_" in earlier:
+        raise ValueError(
+            "warm_start=True with fit(X, y) for the second time: it would spend the budget on another release, with "
+            "which no chain goes on; release once, S = mechanism.privatize(...) of the columns (X, y), keep S, and "
+            "fit(S) with warm_start=True, or fit with warm_start=False"
+        )
+    if estimator.checkpoint is not None:
+        raise ValueError(
+            f"checkpoint={estimator.checkpoint!r} with fit(X, y): each run would spend the budget on another release; "
+            "release once, S = mechanism.privatize(...) of the columns (X, y), keep S, and fit(S) with the checkpoint"
+        )
+    if query.neighbours != "replace":
+        raise ValueError(
+            f"with neighbours={query.neighbours!r} the number of records is confidential, and fit(X, y) would use it: "
+            "release it by a mechanism of its own, and fit both releases with n_records=NoisyCount(value, mechanism) "
+            'where the estimator takes that; or use a query with neighbours="replace"'
+        )
+
+
+def check_shape(estimator, X, n_features):
+    """Raise where confidential X, (n, any number), does not go with the query or with ``n_records``."""
+    n, n_records = len(X), estimator.n_records
+    if X.shape[1] != n_features:
+        raise ValueError(f"X has {X.shape[1]} features, but the mechanism's query says n_features={n_features}")
+    if n_records not in (None, n):
+        raise ValueError(f"n_records={n_records!r}, but there are {n} records: leave n_records out")
+
+
+def privatize_records(estimator, records):
+    """Release the query's value of confidential records: (1, n_statistics).  Noise of fresh entropy, never a seed's."""
+    mechanism = estimator.mechanism
+    if estimator.secure:
+        return mechanism.privatize(records, secure=True).reshape(1, -1)
+    warn_user(
+        f"{type(estimator).__name__}.fit(X, y) releases noise drawn by NumPy, which is for simulation: its holes in "
+        "floating point can give a record away.  Pass secure=True (extra [secure]), or release by "
+        "mechanism.privatize(..., secure=True) of the columns (X, y) and fit what it returns",
+        UserWarning,
+    )
+    return mechanism.privatize(records).reshape(1, -1)
+
+
+def warn_if_impossible(mechanism, S, low, high, names, unscaled=None):
+    """Warn where a release is further outside [low, high], what the query can be, than noise takes it.
+
+    Refuse it where ``unscaled``, the same of records that are not scaled to [-1, 1], has room for it.
+    """
+    probability = probability_outside(mechanism, S, low, high)
+    if probability is None:
+        return
+    row, j = np.unravel_index(np.argmin(probability), S.shape)
+    if probability[row, j] >= IMPOSSIBLE:
+        return
+    if unscaled is not None and np.all(probability_outside(mechanism, S, *unscaled) >= IMPOSSIBLE):
+        raise ValueError(
+            f"the release was made with another scaling: {names[j]} = {S[row, j]:g} is between {low[j]:g} and "
+            f"{high[j]:g} before noise, but all its numbers are what records can sum up to in their own unit; "
+            "RegressionMoments are of records that their bounds map to [-1, 1]: release "
+            "mechanism.privatize(records), or correct n_records where that is wrong"
+        )
+    warn_user(
+        f"the release has {names[j]} = {S[row, j]:g}, which is between {low[j]:g} and {high[j]:g} before noise, "
+        f"and the noise of {type(mechanism).__name__} goes that far with probability {probability[row, j]:.1g} "
+        "only: check the mechanism's parameters, n_records and the order of the release",
+        UserWarning,
+    )
+
+
+def probability_outside(mechanism, S, low, high):
+    """How probable noise is that takes numbers in [low, high] so far outside, (S.shape); None where nothing says."""
+    distance = np.maximum(np.maximum(low - S, S - high), 0.0)
+    probability = mechanism.tail_probability(distance, mechanism.noise_scale_for(S.shape[1]))
+    return None if probability is None else np.where(distance > 0, probability, 1.0)
+
+
+def variance_of(mechanism):
+    """Mean variance of the noise; where it is unknown, that of Laplace noise of the same scale."""
+    variance = mechanism.noise_variance(1)
+    return 2.0 * float(np.mean(np.square(mechanism.noise_scale_for(1)))) if variance is None else float(variance)

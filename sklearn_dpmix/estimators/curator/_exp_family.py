@@ -1,0 +1,329 @@
+"""Exponential families from noisy sufficient statistics."""
+
+import os
+from numbers import Integral
+from operator import methodcaller
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from ..._base.generators import as_generator
+from ..._base.parameters import check_array
+from ..._base.typing import Array, Floats, Seed
+from ..._chains.auto_draws import AutoDraws
+from ..._chains.datatree import Contents
+from ..._chains.problem import Problem
+from ...models import Family, Multinomial
+from ...queries import NoisyCount
+from .._chain_estimator import ChainEstimator, warn_user
+from .._decorators import fit_context, with_callbacks
+from ._curator import keep_names
+from ._exp_family_engines import choose_engine
+from ._exp_family_inputs import N_PRIOR, read_problem, share_inside
+from ._statistic_contents import ExpFamilyContents
+
+CHUNK = 2**22  # numbers that a prediction holds at a time
+SURE = 0.95  # posterior probability at which the bounds are doubted
+
+
+class PrivateExpFamilyGibbs(ChainEstimator):
+    """Posterior of an exponential family's parameters given noisy sums of its sufficient statistics.
+
+    A curator holds n records x_i and released y = Σ t(x_i) + noise, once or several times.  The noise is part of the
+    model: the posterior is of θ given y, with the hidden statistic s = Σ t(x_i) drawn along or integrated out.
+
+    Parameters
+    ----------
+    mechanism : mechanism object or None, default=None
+        What s went through: Laplace, Gaussian, discrete Laplace or discrete Gaussian noise, with
+        ``query=SufficientStatistics(...)`` or just ``scale=``.  None: s was released as it is, and this is the ordinary
+        conjugate posterior.
+    family : str or object of :mod:`sklearn_dpmix.models`
+        Required: "bernoulli" (or "binomial": n_records of them), "multinomial" (or "categorical"), "poisson",
+        "exponential", "gamma" (its shape known: ``Gamma(shape=...)``), "normal" or "beta".
+    prior : BetaPrior, DirichletPrior, GammaPrior, NormalInverseGammaPrior or GammaProductPrior, optional
+        The one that is conjugate to the family, in the records' unit.  None: uniform on probabilities; under public
+        bounds weakly informative in their unit, so that records, bounds and release in another unit give the same
+        posterior in that unit.  With c, h the centre and half width of bounds (lo, hi):
+
+        ===================  ==========================================  =============================================
+        family               prior                                       so that a priori
+        ===================  ==========================================  =============================================
+        normal               NormalInverseGammaPrior(c, 0.01, 1/2,       the mean is inside the bounds with probability
+                             h²/200)                                     1/2, 4 sd are a tenth to all of them with 4/5
+        exponential, gamma   GammaPrior(1, hi/(10 shape))                the mean of a record is hi/20 to hi with 0.77
+        poisson              GammaPrior(1, 2/hi)                         the mean is below hi with 0.86
+        beta                 GammaProductPrior(1, 0.1)                   a, b are 10 on average (there is no unit)
+        ===================  ==========================================  =============================================
+
+        Without a mechanism nothing is hidden, and bounds are taken from the statistic: of normal records their mean,
+        give or take two standard deviations; of exponential and gamma records 0 to ten times their mean.  Under a
+        mechanism without bounds (``scale=`` alone) those three have no default and need a prior in the records' unit;
+        Poisson counts, whose unit is 1, have GammaPrior(1, 0.01).
+    n_records : int or NoisyCount
+        Required: n, or a noisy release of it; n then has a flat prior on 0, 1, 2, ... (from 1 on for continuous
+        records and under the normal approximation).
+    truncation : pair (lo, hi), optional
+        Records outside were dropped before summing.  For a mechanism without a query; a query has bounds of its own,
+        and says whether records outside are dropped or moved to the bound.
+    approximation : {"auto", "exact", "normal"}, default="auto"
+        "exact": no approximation; "normal": the hidden statistic s is taken to be normal given θ; "auto": exact where
+        that is affordable.  See Notes.
+    n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
+        As in :class:`PrivateDPMixture`.
+
+    Attributes
+    ----------
+    theta_draws_ : ndarray of shape (n_chains, n_draws, n_params)
+        The probability of 1; the probabilities of the categories; the Poisson mean; the rate; (mean, variance); (a, b).
+    statistic_draws_ : ndarray of shape (n_chains, n_draws, n_statistics)
+        The hidden statistic.
+    n_records_draws_ : ndarray of int, (n_chains, n_draws)
+        Only where ``n_records`` is a ``NoisyCount``.
+    release_ : ndarray of shape (n_releases, n_statistics)
+        What was inferred from; only under a mechanism.
+    approximation_ : str
+        "exact" or "normal": what was used.
+    acceptance_rate_ : float
+        Of the moves of θ under the normal approximation, or of imputed records.
+    prior_, family_ : the objects in force
+    r_hat_, ess_ : dict of str to float
+        Of the parameters, and of n.
+    n_iter_, n_features_in_ : int
+        Sweeps of each chain; numbers in a release.
+
+    Notes
+    -----
+    *Exact*: for counts (binomial, multinomial), Poisson sums and gamma sums that are not cut at bounds, the law of s is
+    closed-form.  θ is integrated out of it, so that draws are independent or nearly so, whatever n and however large
+    the noise; then θ | s is conjugate.  (A binomial or Poisson release, n known, is a table of p(s | y).)  Where
+    records are dropped or clamped, and for normal and beta records, all n records are imputed (data augmentation):
+    under "auto" up to 1,000 of them (Poisson 200), if the posterior seems to have one mode; never beta records, nor
+    normal ones of an unscaled release, whose chains mix slowly where there is much noise.
+
+    *Normal*: s | θ ~ N(nμ(θ), nΣ(θ)), μ and Σ the exact mean and covariance of what one record adds, records that are
+    dropped or clamped included (Bernstein & Sheldon's Algorithms 1 and 2, without their scale mixture and their
+    imputation of truncated records).  It is an approximation: good where many records contribute (from n = 100 or so,
+    and some tens of records on either side of a bound or of a rare category), or where the noise is larger than the
+    spread of s.  Where few records make up s and there is little noise, as for a count of 1 in 10, it is not.  Under
+    ``outside="drop"`` two different θ can explain the same sums; both are searched for.
+
+    scikit-learn's ``check_estimator`` does not apply: ``family`` and ``n_records`` have no default, and what ``fit``
+    takes is not a table of records.
+
+    References
+    ----------
+    Bernstein, Sheldon (2018), "Differentially private Bayesian inference for exponential families".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix import PrivateExpFamilyGibbs
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> from sklearn_dpmix.queries import SufficientStatistics
+    >>> mechanism = LaplaceMechanism(epsilon=0.1, query=SufficientStatistics("binomial"))
+    >>> records = np.random.default_rng(0).random((1000, 1)) < 0.3
+    >>> S = mechanism.privatize(records, random_state=1)
+    >>> model = PrivateExpFamilyGibbs(mechanism, family="binomial", n_records=1000, random_state=2).fit(S)
+    >>> model.approximation_
+    'exact'
+    >>> low, high = np.quantile(model.theta_draws_, [0.025, 0.975])
+    >>> bool(low < 0.3 < high)
+    True
+    """
+
+    _contents: ClassVar[type[Contents]] = ExpFamilyContents
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ChainEstimator._parameter_constraints,
+        "mechanism": "no_validation",
+        "family": "no_validation",
+        "prior": "no_validation",
+        "n_records": "no_validation",
+        "truncation": "no_validation",
+        "approximation": [StrOptions({"auto", "exact", "normal"})],
+    }
+
+    def __init__(
+        self,
+        mechanism: BaseEstimator | None = None,
+        *,
+        family: Family | str | None = None,
+        prior: Any = None,
+        n_records: int | None = None,
+        truncation: tuple[float, float] | None = None,
+        approximation: str = "auto",
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int | str | AutoDraws = 1000,
+        thin: int = 1,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.mechanism = mechanism
+        self.family = family
+        self.prior = prior
+        self.n_records = n_records
+        self.truncation = truncation
+        self.approximation = approximation
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.thin = thin
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, S: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Draw from the posterior given a release.
+
+        Parameters
+        ----------
+        S : array-like of shape (n_statistics,) or (n_releases, n_statistics)
+            The released sums; several releases of the same records one a row.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any chain starts, for a bad parameter, parts that do not fit together, or a release that is not made
+            of n_statistics finite numbers.
+
+        Warns
+        -----
+        UserWarning
+            Where the noise hardly ever takes a release as far as this one is from what the statistic can be; where a
+            prior of one's own is far outside the bounds; where most of the population seems to be outside them.
+        """
+        with self._refit() as earlier:
+            problem = read_problem(self, S)
+            keep_names(self, S, problem.S)
+            engine = choose_engine(problem.in_units(), self.approximation)
+            self._n_records_ = self.n_records
+            if self.mechanism is not None:
+                self.release_ = problem.S
+            self.family_, self.prior_, self.approximation_ = problem.family, problem.prior, engine.approximation
+            keep = methodcaller("_keep", engine, problem)
+            posed = Problem(problem.S, engine.init, engine.advance, engine.restored, engine.check_draws)
+            self._advance_chains(posed, keep, earlier)
+        self._warn_about_chains()
+        if problem.bounds is not None:
+            self._warn_about_bounds(problem)
+        return self
+
+    def _warn_about_bounds(self, problem):
+        """Warn where the posterior is sure that most of the population is outside the bounds."""
+        theta = self._theta()
+        some = theta[:: max(1, len(theta) // N_PRIOR)]
+        inside = share_inside(self.family_, some, problem.bounds, np.random.default_rng(0))
+        probability = float(np.mean(inside < 0.5))
+        if probability > SURE:
+            lo, hi = problem.bounds
+            warn_user(
+                f"with probability {probability:.2g} more than half of the population lies outside the bounds from "
+                f"{lo:g} to {hi:g} ({1.0 - float(np.mean(inside)):.0%} on average): what the posterior says of it is "
+                f"hardly more than what family={self.family_!r} assumes; release with wider bounds",
+                UserWarning,
+            )
+
+    def _keep(self, engine, problem):
+        self.theta_draws_ = problem.theta_from_units(self._all_draws("theta"))
+        if not np.all(np.isfinite(self.theta_draws_)):
+            raise FloatingPointError(
+                f"the parameters of {self.family_!r} left the range of floating point: records and release must be in "
+                f"a unit, and prior={self.prior_!r} have parameters, that are nearer 1"
+            )
+        self.statistic_draws_ = self._all_draws("statistic")
+        names = self.family_.param_names
+        monitors = {name: self.theta_draws_[..., p] for p, name in enumerate(names)}
+        if isinstance(self.n_records, NoisyCount):
+            self.n_records_draws_ = self._all_draws("n_records").astype(np.int64)
+            monitors["n_records"] = self.n_records_draws_
+        proposed, accepted = np.sum([engine.n_proposed(chain.state) for chain in self._run_.chains], axis=0)
+        if proposed:
+            self.acceptance_rate_ = float(accepted / proposed)
+        self._monitor(monitors)
+
+    # --- prediction --------------------------------------------------------------------------------------------------
+
+    def _theta(self):
+        check_is_fitted(self)
+        return self.theta_draws_.reshape(-1, self.theta_draws_.shape[-1])
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Posterior predictive mean of a record, or the most probable category: the same for each row of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Only its length matters: a record has no other features.
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_samples,)
+        """
+        theta = self._theta()
+        if isinstance(self.family_, Multinomial):
+            value = int(np.argmax(theta.mean(axis=0)))
+        else:
+            value = float(np.mean(self.family_.mean(theta)))
+        return np.full(_num_samples(X), value)
+
+    def score_samples(self, X: ArrayLike) -> Floats:
+        """Log posterior predictive density (mass) of confidential records, as they are before any bounds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, 1) or (n_samples,)
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            -inf outside the family's support.
+        """
+        theta = self._theta()
+        X = check_array(X, dtype=np.float64, ensure_2d=False, input_name="X", estimator=self)
+        if X.ndim == 2 and X.shape[1] == 1:
+            X = X[:, 0]
+        if X.ndim != 1:
+            raise ValueError(f"X must have shape (n_samples, 1), one number a record, got {X.shape}")
+        x, where = np.unique(X, return_inverse=True)
+        n_parts = -(-x.size * len(theta) // CHUNK)
+        parts = [
+            logsumexp(self.family_.log_density(part, theta), axis=0) for part in np.array_split(x, max(n_parts, 1))
+        ]
+        return (np.concatenate(parts) - np.log(len(theta)))[where.ravel()]
+
+    def sample(self, n_samples: int = 1, random_state: Seed = None) -> Array:
+        """Records from the posterior predictive: synthetic confidential records.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, Generator, RandomState or None
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, 1)
+        """
+        theta = self._theta()
+        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
+            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}")
+        rng = as_generator(random_state)
+        rows = rng.integers(len(theta), size=int(n_samples))
+        return self.family_.draw(rng, theta[rows])[:, None]

@@ -1,0 +1,275 @@
+"""Which sampler PrivateExpFamilyGibbs runs, and its parts as compiled code sees them."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..._base.restore import require, require_range, require_whole
+from ...mechanisms import LaplaceMechanism
+from ...models import Multinomial
+from ...models._family_records import RECORD_MODELS
+from ...queries import NoisyCount
+from ...samplers.augmentation._augmented_state import ACCEPTED as RECORDS_ACCEPTED
+from ...samplers.augmentation._augmented_state import N_RECORDS, restored_augmentation, start_augmentation
+from ...samplers.augmentation._augmented_state import PROPOSED as RECORDS_PROPOSED
+from ...samplers.augmentation._family_sums import FamilyAugmentation
+from ...samplers.augmentation._number import counting
+from ...samplers.augmentation._sweeps import advance_augmentation
+from ...samplers.sums._fitted_mixture import fit_mixture
+from ...samplers.sums._hidden_counts import Counts
+from ...samplers.sums._hidden_sums import GammaSum, PoissonSum
+from ...samplers.sums._integer_table import BinomialTable, PoissonTable
+from ...samplers.sums._known_statistics import GivenBeta, GivenNormal
+from ...samplers.sums._modes import collapsed, find_modes
+from ...samplers.sums._normal_counts import NormalCounts
+from ...samplers.sums._normal_statistic import NormalApproximation, RoundedNormalApproximation
+from ...samplers.sums._statistic import ACCEPTED, PROPOSED, advance_statistic
+from ._curator import number_of_records, variance_of
+
+#: Up to so many records "auto" imputes each of them where the statistic's law is not closed-form (and the posterior has
+#: one mode): a few hundred ns a record and sweep.  Never beta records, of which there are no non-centred moves: under
+#: large noise they and θ hold each other in place, and what the release says is hardly more than a mean anyway.
+AFFORDABLE = {"exponential": 1000, "gamma": 1000, "poisson": 200, "normal": 1000, "beta": 0}
+MOST_RECORDS = 1e6  # and "exact" does
+WIDEST = 4.0  # Laplace noise counts as Gaussian of variances that differ by as much either way
+WIDTHS = {1: [(1.0 / WIDEST,), (1.0,), (WIDEST,)],
+          2: [(1.0, 1.0), (WIDEST, WIDEST), (WIDEST, 1.0 / WIDEST), (1.0 / WIDEST, WIDEST)]}  # fmt: skip
+N_SEARCHED = 500  # draws of the prior from which modes are looked for
+
+SAMPLERS = {"counts": Counts, "poisson": PoissonSum, "gamma": GammaSum}
+TABLES = {"counts": BinomialTable, "poisson": PoissonTable}
+GIVEN = {"normal": GivenNormal, "beta": GivenBeta}
+
+
+class Engine(NamedTuple):
+    """What the chains need."""
+
+    approximation: str  # "exact" or "normal"
+    init: Any  # rng -> state
+    advance: Any  # (state, rng, n_sweeps, n_warmup, thin) -> state, draws
+    n_proposed: Any  # state -> (proposed, accepted) moves
+    restored: Any  # (state, fresh state, n_sweeps) -> state: checks a state of a checkpoint
+    check_draws: Any  # draws -> None: checks those of a checkpoint
+
+
+def choose_engine(problem, approximation):
+    """Return the :class:`Engine` for a problem; raise ValueError where there is none."""
+    if approximation == "normal":
+        return normal_engine(problem)
+    if problem.bounds is None:
+        if problem.family.exact_law is not None:
+            return exact_engine(problem)
+        if problem.mechanism is None and problem.n_known and problem.family.names[0] in GIVEN:
+            return given_engine(problem)
+    reason = why_not_by_records(problem)
+    if approximation == "exact":
+        if reason is not None:
+            raise ValueError(f'approximation="exact" cannot be had here: {reason}; approximation="normal" handles it')
+        return records_engine(problem, modes(problem))
+    if reason is None and start_of(problem) <= affordable(problem):
+        found = modes(problem)
+        if len(found[0]) == 1:
+            return records_engine(problem, found)
+    return normal_engine(problem)
+
+
+def affordable(problem):
+    """Up to so many records are imputed: none where two sums that are not scaled make a ridge that is curved."""
+    if problem.family.n_statistics > 1 and problem.scaling is None:
+        return 0
+    return AFFORDABLE[problem.family.names[0]]
+
+
+def why_not_by_records(problem):
+    """Why the posterior cannot be had by imputing all records; None where it can."""
+    if problem.mechanism is None:
+        return "without noise, no imputed record can be changed by itself"
+    if problem.family.names[:1] == () or problem.family.names[0] not in RECORD_MODELS:
+        return f"records of {problem.family!r} cannot be imputed"
+    if start_of(problem) > MOST_RECORDS:
+        return f"each record is imputed, and there are {start_of(problem):.3g}, more than {MOST_RECORDS:.0g}"
+    return None
+
+
+def records_engine(problem, found):
+    """Data augmentation: all records are imputed.  ``found`` are :func:`modes`, of which an unknown n is left out."""
+    family, S = problem.family, problem.S
+    d = family.n_free
+    centres, factors = found[0][:, :d], found[1][:, :d, :d]
+    model = RECORD_MODELS[family.names[0]](
+        family, problem.prior, problem.bounds, problem.outside, problem.gains, centres, factors
+    )
+    n_records = problem.n_records
+    start, most, count = number_of_records(n_records)
+    channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])
+    mixture = centres, factors, found[2]
+    if problem.n_known:  # else the modes are of n as well
+        mixture = fit_mixture(collapsed_of(problem), *mixture)
+    sampler, value = FamilyAugmentation(*mixture), model._lower()
+    values = sampler._lower(), value, channel, counting(n_records)._lower()
+    init = partial(start_augmentation, model, value, start, most, S, None)
+    advance, restored = partial(advance_augmentation, values, S, count), partial(restored_records, family, value)
+    return Engine("exact", init, advance, record_moves, restored, partial(check_draws, problem, None))
+
+
+def restored_records(family, value, state, fresh, n_sweeps):
+    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
+    state = restored_augmentation(value, state, fresh, n_sweeps)
+    records = state.records[: state.ints[N_RECORDS], 0]
+    require_range(*family.support, records=records)
+    require(not family.is_integer or records == np.floor(records), "records", "has numbers that are not whole")
+    require(family.possible(np.stack([state.theta, state.reference])), "theta", "or reference has no parameters")
+    return state
+
+
+def record_moves(state):
+    """(proposed, accepted) records."""
+    return state.floats[RECORDS_PROPOSED], state.floats[RECORDS_ACCEPTED]
+
+
+def statistic_engine(approximation, sampler, value, model, problem, init):
+    """The engine of a sampler of :mod:`sklearn_dpmix.samplers.sums._statistic`, whose value compiled code sees."""
+    channel, counter, S, C = parts(problem)
+    advance = partial(advance_statistic, (value, model, channel, counter), S, C, problem.S.shape[1])
+    restored = partial(sampler.restored, model, bool(problem.n_known), problem.mechanism is None)
+    check = partial(check_draws, problem, sampler)
+    return Engine(approximation, init, advance, theta_moves, restored, check)
+
+
+def check_draws(problem, sampler, draws):
+    """Raise ValueError where draws of a checkpoint are impossible; ``sampler`` knows what the statistic can be."""
+    require(problem.family.possible(draws.theta), "theta", "has draws that are no parameters")
+    require_whole(problem.n_known or None, n_records=draws.n_records)
+    if problem.mechanism is None:
+        require(draws.statistic == problem.S[0], "statistic", "is not what was given to fit")
+    elif sampler is not None:
+        sampler.check_statistic(draws.statistic)
+
+
+def theta_moves(state):
+    """(proposed, accepted) moves of θ."""
+    return state.ints[PROPOSED], state.ints[ACCEPTED]
+
+
+def parts(problem):
+    """(channel, counter, S, C) as compiled code sees them.
+
+    Where there is no mechanism, the statistic stays where it is: a channel stands in, with no release.
+    """
+    S, C = problem.S, np.zeros((0, 1))
+    if problem.mechanism is None:
+        channel = LaplaceMechanism(scale=1.0)._lower(n_records=1, n_features=S.shape[1])
+        S = S[:0]
+    else:
+        channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])
+    counter = channel
+    if isinstance(problem.n_records, NoisyCount):
+        C = problem.n_records.releases()
+        counter = problem.n_records.mechanism._lower(n_records=len(C), n_features=1)
+    return channel, counter, S, C
+
+
+def start_of(problem):
+    """A number of records to start from."""
+    return problem.n_known or float(problem.n_records.likely)
+
+
+def exact_engine(problem):
+    """The law of the statistic is closed-form; θ is integrated out."""
+    family, n = problem.family, start_of(problem)
+    model = family._lower(prior=problem.prior)
+    given = problem.S[0] if problem.mechanism is None else None
+    if given is None and problem.n_known and family.n_statistics == 1 and family.exact_law in TABLES:
+        channel, _, S, _ = parts(problem)
+        table = TABLES[family.exact_law]().tabulate(model, channel, S, n)
+        if table is not None:
+            init = partial(table.init, model, family.n_params, n, None)
+            return statistic_engine("exact", table, table._lower(), model, problem, init)
+    if given is not None and family.exact_law == "counts" and family.n_statistics > 1:
+        n = given.sum()  # counts say how many there are
+        problem = problem._replace(n_records=max(int(n), 1))
+    sampler = SAMPLERS[family.exact_law]()
+    init = partial(sampler.init, model, family.n_params, n, given)
+    return statistic_engine("exact", sampler, sampler._lower(is_given=given is not None), model, problem, init)
+
+
+def given_engine(problem):
+    """Without a mechanism: the ordinary posterior."""
+    sampler, model = GIVEN[problem.family.names[0]](), problem.family._lower(prior=problem.prior)
+    init = partial(sampler.init, model, problem.family.n_params, problem.n_known, problem.S[0])
+    return statistic_engine("exact", sampler, sampler._lower(is_given=True), model, problem, init)
+
+
+def normal_engine(problem):
+    """The statistic given θ is taken to be normal."""
+    family = problem.family
+    if isinstance(family, Multinomial):
+        return normal_counts_engine(problem)
+    model = lowered(problem)
+    given = problem.S[0] if problem.mechanism is None else None
+    kind = NormalApproximation
+    if given is None and problem.mechanism.is_discrete:
+        kind = RoundedNormalApproximation
+    is_gaussian = given is not None or problem.mechanism.is_gaussian
+    widths, widest = ([1.0], 1.0) if is_gaussian else (WIDTHS[problem.S.shape[1]], WIDEST)
+    mixture = fit_mixture(average([collapsed_of(problem, np.array(width)) for width in widths]), *modes(problem))
+    sampler = kind(*mixture, problem.n_known, *matched_noise(problem), widest, given is not None)
+    init = partial(sampler.init, model, family.n_params, given)
+    return statistic_engine("normal", sampler, sampler._lower(), model, problem, init)
+
+
+def lowered(problem):
+    """The family as compiled code sees it, with all that says what a record adds."""
+    return problem.family._lower(
+        prior=problem.prior, bounds=problem.bounds, outside=problem.outside, gains=problem.gains
+    )  # fmt: skip
+
+
+def normal_counts_engine(problem):
+    """The same for multinomial counts."""
+    given, n = (None, start_of(problem)) if problem.mechanism is not None else (problem.S[0], problem.S[0].sum())
+    if given is None and problem.mechanism.is_discrete:
+        raise ValueError(
+            'approximation="normal" takes multinomial counts for real numbers, but the noise of '
+            f'{problem.mechanism!r} is on integers: use approximation="exact"'
+        )
+    if given is not None:
+        problem = problem._replace(n_records=max(int(n), 1))
+    sampler, model = NormalCounts(), problem.family._lower(prior=problem.prior)
+    init = partial(sampler.init, model, problem.family.n_params, n, given, problem.S.mean(axis=0))
+    return statistic_engine("normal", sampler, sampler._lower(is_given=given is not None), model, problem, init)
+
+
+def modes(problem):
+    """Modes of the posterior under the normal approximation and Gaussian noise: :func:`find_modes`."""
+    family = problem.family
+    starts = family.to_free(problem.prior.draw(np.random.default_rng(0), N_SEARCHED, family))
+    count = 0.0 if problem.n_known else float(problem.n_records.value)
+    return find_modes(collapsed_of(problem), starts, problem.n_known, count)
+
+
+def average(log_densities):
+    """The log of the mean of some densities."""
+    return lambda V: logsumexp([one(V) for one in log_densities], axis=0) - np.log(len(log_densities))
+
+
+def collapsed_of(problem, width=1.0):
+    """The log density of θ (and n) under the normal approximation and Gaussian noise, its variance times ``width``."""
+    y, noise = matched_noise(problem)
+    count = count_noise = 1.0
+    if not problem.n_known:
+        count, count_noise = float(problem.n_records.value), variance_of(problem.n_records.mechanism)
+    return collapsed(lowered(problem), y, width * noise, problem.n_known, count, count_noise)
+
+
+def matched_noise(problem):
+    """Mean of the releases and the variance of its noise, (n_statistics,) each."""
+    mechanism, S = problem.mechanism, problem.S
+    if mechanism is None:
+        return S[0], np.zeros(S.shape[1])
+    scale = np.broadcast_to(mechanism.noise_scale_for(S.shape[1]), (len(S),))
+    weight = scale**-2.0 / np.sum(scale**-2.0)  # of each release, by the precision of its noise
+    unit = variance_of(mechanism) / np.mean(scale**2)
+    return weight @ S, np.full(S.shape[1], unit * np.sum(weight**2 * scale**2))

@@ -1,0 +1,338 @@
+"""Linear regression from noisy moments."""
+
+import os
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..._base.parameters import check_array, check_flag
+from ..._base.typing import Floats, Seed
+from ..._chains.auto_draws import AutoDraws
+from ..._chains.draws import central_interval
+from ..._chains.problem import Problem
+from ...models import GaussianPredictors, RegressionPrior
+from ...queries import NoisyCount, RegressionMoments
+from .._chain_estimator import ChainEstimator
+from .._confidential import check_confidential
+from .._decorators import fit_context, with_callbacks
+from ._curator import (
+    check_curator,
+    check_query_release,
+    check_raw,
+    check_shape,
+    keep_names,
+    new_records,
+    privatize_records,
+    warn_if_impossible,
+)
+from ._regression_problems import GivenDesign, KnownRecords, NormalPredictors, unscale, warn_about_prior
+from ._statistic_contents import RegressionContents
+
+
+class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
+    """Bayesian linear regression from moments that a curator released with noise.
+
+    The moments of records within public bounds were released (:class:`RegressionMoments`).  Two models of them, and the
+    posterior given the release is exact under either:
+
+    - *the design is given* (``x_model=None``): y is a line in x plus normal errors, and of the predictors nothing is
+      assumed but their bounds.  Moments of any n records are a few numbers, so that a fit takes as long for any n.
+      Right for any predictors, where the bounds of y hold nearly all of it;
+    - *normal predictors, clamped records* (``x_model=GaussianPredictors()``): right where predictors are normal and
+      bounds really cut some of x or y off, since clamping is part of the model.  Predictors that are not normal bias
+      it. The confidential records are imputed, at a price that grows with n.
+
+    Parameters
+    ----------
+    mechanism : mechanism object with ``query=RegressionMoments(...)``, or None
+        What the moments went through.  None: the records are not confidential, an ordinary Bayesian regression.
+    prior : RegressionPrior, optional
+        None is ``RegressionPrior()``.
+    n_records : int or NoisyCount, optional
+        Number of records behind a release, or its own noisy release; not needed for ``fit(X, y)``.
+    x_model : GaussianPredictors, optional
+        What is known of the predictors; None is nothing, the design is given.
+    interweave : bool, default=True
+        Only with ``GaussianPredictors``: add non-centred moves of the parameters, without which they hardly move where
+        there are many records.
+    secure : bool, default=False
+        Let OpenDP (extra ``[secure]``) draw the noise of ``fit(X, y)`` under a mechanism.  False: NumPy does, which is
+        for simulation, and ``fit`` warns.  Nothing is drawn for a release.
+    n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
+        As in :class:`PrivateDPMixture`.  Noise is never drawn from ``random_state``.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+        Posterior means.
+    coef_draws_ : ndarray of shape (n_chains, n_draws, n_features)
+    intercept_draws_, sigma_draws_ : ndarrays of shape (n_chains, n_draws)
+        σ is the residual standard deviation.
+    x_mean_draws_, x_covariance_draws_ : ndarrays of shape (n_chains, n_draws, n_features[, n_features])
+        Of the predictors: of the n records where the design is given, of the population under ``GaussianPredictors``.
+        Only under a mechanism.
+    statistic_draws_ : ndarray of shape (n_chains, n_draws, n_statistics)
+        The moments before noise, in the order and the units of the release; only where the design is given.
+    n_records_draws_ : ndarray of int, (n_chains, n_draws)
+        Only where ``n_records`` is a ``NoisyCount``.
+    release_ : ndarray of shape (n_releases, n_statistics)
+        What was inferred from; only under a mechanism.
+    acceptance_rate_ : float
+        Mean acceptance probability of Hamiltonian paths, or, under ``GaussianPredictors``, rate of record proposals.
+        Only under a mechanism.
+    min_acceptance_, move_acceptance_rate_ : float
+        Only under ``GaussianPredictors``: the smallest probability met of a record proposal, at least exp(-ε), and the
+        rate of non-centred moves.
+    r_hat_, ess_ : dict of str to float
+    n_iter_ : int
+
+    References
+    ----------
+    Ju, Awan, Gong, Rao (2022), "Data augmentation MCMC for Bayesian inference from privatized data", §4.2, for
+    ``GaussianPredictors``.  The model of the moments given the design is ours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix import PrivateLinearRegressionDA
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> from sklearn_dpmix.queries import RegressionMoments
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 1))
+    >>> y = 1.0 + 2.0 * X[:, 0] + rng.normal(size=500)
+    >>> query = RegressionMoments(x_bounds=(-4, 4), y_bounds=(-10, 10), n_features=1)
+    >>> mechanism = LaplaceMechanism(epsilon=10.0, query=query)
+    >>> S = mechanism.privatize(np.column_stack([X, y]), random_state=1)
+    >>> model = PrivateLinearRegressionDA(mechanism, n_records=500, random_state=2).fit(S)
+    >>> low, high = model.coef_interval()
+    >>> bool(low[0] < 2.0 < high[0])
+    True
+    """
+
+    _contents = RegressionContents
+    _FREE = ChainEstimator._FREE | {"secure"}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ChainEstimator._parameter_constraints,
+        "mechanism": "no_validation",
+        "prior": [RegressionPrior, None],
+        "n_records": [Interval(Integral, 1, None, closed="left"), NoisyCount, None],
+        "x_model": [GaussianPredictors, None],
+        "interweave": ["boolean"],
+        "secure": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        mechanism: BaseEstimator | None = None,
+        *,
+        prior: Any = None,
+        n_records: int | None = None,
+        x_model: Any = None,
+        interweave: bool = True,
+        secure: bool = False,
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int | str | AutoDraws = 1000,
+        thin: int = 1,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.mechanism = mechanism
+        self.prior = prior
+        self.n_records = n_records
+        self.x_model = x_model
+        self.interweave = interweave
+        self.secure = secure
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.thin = thin
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Draw from the posterior given a release, or privatise records and then do so.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_statistics,) or (n_releases, n_statistics)
+            With ``y=None``: the release, in the order of ``RegressionMoments``; several releases of the same records
+            one a row.  With ``y``: confidential predictors of shape (n_records, n_features).
+        y : array-like of shape (n_records,), optional
+            Confidential responses.  Noise is then drawn from the operating system's entropy (by OpenDP with
+            ``secure=True``), and what is inferred is inferred from the noisy moments alone.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a bad parameter, a release of the wrong length, or data that are not finite numbers (of confidential
+            records it says shapes, and nothing that they hold); where the design is given, for fewer than
+            n_features + 2 records.
+        ImportError
+            For ``secure=True`` without OpenDP.
+
+        Warns
+        -----
+        UserWarning
+            For ``fit(X, y)`` under a mechanism without ``secure=True``.
+            Where the release contradicts the bounds or, the design being given, the model: a released moment has
+            posterior predictive probability below 10⁻³, all moments allowed for.  Where the prior is far from the
+            bounds: it gives y a standard deviation below 1 % of the width of its bounds, or above 10⁴ times that.
+        RuntimeWarning
+            Where the chains have not mixed.
+        """
+        self._prior().check()
+        with self._refit() as earlier:
+            run = self._fit_known if self.mechanism is None else self._fit_release
+            run(X, y, earlier)
+        self._warn_about_chains()
+        return self
+
+    def _prior(self):
+        return RegressionPrior() if self.prior is None else self.prior
+
+    def _fit_known(self, X, y, earlier):
+        """The records themselves are given: θ by its conjugate updates."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        self._run_problem(KnownRecords(self._prior(), X, y), (X, y), earlier)
+
+    def _fit_release(self, X, y, earlier):
+        """A release, or records that are privatised first."""
+        query = check_curator(self, RegressionMoments)
+        p, n_records = query.n_features, self.n_records
+        problem_class = GivenDesign if self.x_model is None else NormalPredictors
+        if self.x_model is not None:
+            self.x_model.scaled(np.column_stack(query.record_bounds()))  # checked before anything is spent
+        if y is None:
+            S = check_query_release(self, X, query, n_records)
+        else:
+            check_raw(self, query, earlier)
+            named, (X, y) = X, check_confidential(self, X, y, y_numeric=True)
+            check_shape(self, X, p)
+            keep_names(self, named, X)
+            problem_class.check_number(p, len(X))  # before anything is spent
+            S, n_records = privatize_records(self, np.column_stack([X, y])), len(X)
+        self.n_features_in_, self.release_, self._n_records_ = p, S, n_records
+        most = n_records.most if isinstance(n_records, NoisyCount) else n_records
+        problem_class.check_number(p, most)
+        low, high = query.value_range(most)
+        unscaled = query._unscaled_range(most)
+        warn_if_impossible(self.mechanism, S, low, high, query.statistic_names(), unscaled)
+        problem = problem_class(self, S, n_records)
+        warn_about_prior(problem.prior, problem.bounds)
+        self._run_problem(problem, S, earlier)
+        problem.warn_if_unlikely(self)
+
+    def _run_problem(self, problem, data, earlier):
+        posed = Problem(data, problem.init, problem.advance, problem.restored, problem.check_draws)
+        self._advance_chains(posed, partial(_keep, problem), earlier)
+
+    # --- prediction --------------------------------------------------------------------------------------------------
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Floats: ...
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
+        """Posterior mean of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Predictors on the original scale.
+        return_std : bool, default=False
+            Also return the standard deviation of a new y: that of the mean and the residual's.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+        std : ndarray of shape (n,), with ``return_std=True``
+        """
+        X = self._predictors(X)
+        mean = self.intercept_ + X @ self.coef_
+        if not check_flag("return_std", return_std):
+            return mean
+        coef = np.concatenate([self.intercept_draws_[..., None], self.coef_draws_], axis=-1).reshape(-1, X.shape[1] + 1)
+        design = np.column_stack([np.ones(len(X)), X])
+        centred = coef - coef.mean(axis=0)
+        of_mean = np.einsum("ij,jk,ik->i", design, centred.T @ centred / len(coef), design)
+        return mean, np.sqrt(np.maximum(of_mean, 0.0) + np.mean(self.sigma_draws_**2))
+
+    def score_samples(self, X: ArrayLike, y: ArrayLike | None) -> Floats:
+        """Log posterior predictive density of new confidential records y given X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        log_density : ndarray of shape (n,)
+        """
+        X = self._predictors(X)
+        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
+        if y.shape != (len(X),):
+            raise ValueError(f"y must have shape ({len(X)},), one response a row of X, got {y.shape}")
+        coef = self.coef_draws_.reshape(-1, X.shape[1])
+        intercept, sigma = self.intercept_draws_.ravel(), self.sigma_draws_.ravel()
+        result = np.empty(len(X))
+        for i, (x, value) in enumerate(zip(X, y, strict=True)):
+            u = (value - intercept - coef @ x) / sigma
+            result[i] = logsumexp(-0.5 * u * u - np.log(sigma)) - np.log(len(sigma)) - 0.5 * np.log(2.0 * np.pi)
+        return result
+
+    def coef_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Posterior interval of each coefficient.
+
+        Parameters
+        ----------
+        level : float in (0, 1), default=0.95
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n_features,)
+        """
+        check_is_fitted(self)
+        return central_interval(self.coef_draws_, level)
+
+    def _predictors(self, X):
+        check_is_fitted(self)
+        return validate_data(self, new_records(self, X), dtype=np.float64, reset=False)
+
+
+def _keep(problem, fit):
+    """Set the attributes of a fit from its draws."""
+    theta = fit._all_draws("theta")
+    fit.intercept_draws_, fit.coef_draws_, fit.sigma_draws_ = unscale(theta, problem.bounds)
+    fit.intercept_, fit.coef_ = float(fit.intercept_draws_.mean()), fit.coef_draws_.mean(axis=(0, 1))
+    monitors = {"coef": fit.coef_draws_, "intercept": fit.intercept_draws_}
+    if problem.prior.sigma is None:
+        monitors["log_sigma"] = np.log(fit.sigma_draws_)
+    monitors |= problem.keep(fit)
+    if fit.mechanism is not None and isinstance(fit.n_records, NoisyCount):
+        fit.n_records_draws_ = fit._all_draws("n_records").astype(np.int64)
+        monitors["n_records"] = fit.n_records_draws_
+    fit._monitor(monitors)

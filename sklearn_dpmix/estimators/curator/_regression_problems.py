@@ -1,0 +1,228 @@
+"""What a private linear regression runs: one class for each thing that may be known of the predictors.
+
+A problem has ``init(rng)``, ``advance(state, rng, n_sweeps, n_warmup, thin)``, ``restored(state, fresh, n_sweeps)`` and
+``check_draws(draws)``, chains' way, and ``keep(fit)``, which sets the attributes of its own and returns what of them is
+monitored.  All run in coordinates in which the bounds are [-1, 1], so that units do not matter; the first numbers of
+their θ are the intercept, the slopes and σ there.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from ..._base.restore import require, require_whole
+from ...models._regression_model import ClampedRegression
+from ...models._regression_moments import MomentRegression
+from ...queries import NoisyCount
+from ...samplers._parameter_draws import ThetaDraws
+from ...samplers.augmentation import _regression_given_design as moments_state
+from ...samplers.augmentation._augmented_state import (
+    ACCEPTED,
+    LOG_MIN_ACCEPT,
+    MOVES_ACCEPTED,
+    MOVES_PROPOSED,
+    PROPOSED,
+    restored_augmentation,
+    start_augmentation,
+)
+from ...samplers.augmentation._number import counting
+from ...samplers.augmentation._regression_given_design import MomentsSampler, advance_moments, restored_moments
+from ...samplers.augmentation._regression_known import KnownState, advance_known, start_known
+from ...samplers.augmentation._regression_records import RegressionAugmentation
+from ...samplers.augmentation._regression_start import start_moments
+from ...samplers.augmentation._sweeps import advance_augmentation
+from .._chain_estimator import warn_user
+from ._curator import number_of_records, variance_of
+
+#: Steps of the non-centred random walk in a sweep, with imputed records.
+N_MOVES = 50
+#: A released moment less likely than that is worth a warning.
+UNLIKELY = 1e-3
+#: The prior's standard deviation of y, in widths of its bounds, that is worth a warning.
+NARROW, WIDE = 0.01, 1e4
+
+
+class KnownRecords:
+    """The records themselves are given; the mean of a column, give or take two standard deviations, is its bounds."""
+
+    def __init__(self, prior, X, y):
+        records = np.ascontiguousarray(np.column_stack([X, y]))  # the same sums for any order in memory
+        centre, half = records.mean(axis=0), 2.0 * records.std(axis=0)
+        flat = ~(half > 1e-12 * np.abs(centre))
+        half[flat] = np.where(centre == 0.0, 1.0, np.abs(centre))[flat]
+        self.bounds = np.column_stack([centre - half, centre + half])
+        self.prior = prior.scaled(self.bounds)
+        scaled = (records - centre) / half
+        design = np.column_stack([np.ones(len(X)), scaled[:, :-1]])
+        fit = np.linalg.lstsq(design, scaled[:, -1])[0]
+        residual = float(np.sum((scaled[:, -1] - design @ fit) ** 2))
+        model = MomentRegression(self.prior, len(X), len(X))
+        self.init = partial(start_known, model)
+        self.advance = partial(advance_known, model._lower(), design.T @ design, fit, residual, len(X))
+        self.restored, self.check_draws = KnownState.restored, partial(check_draws, X.shape[1], None, None)
+
+    def keep(self, fit):
+        return {}
+
+
+class GivenDesign:
+    """No model of the predictors: moments of normal errors given the design."""
+
+    @staticmethod
+    def check_number(n_features, most):
+        """Raise where there are too few records, ``most`` at most."""
+        if most < n_features + 2:
+            raise ValueError(
+                f"n_records must be at least n_features + 2 = {n_features + 2}, so that residuals say something of "
+                f"sigma, got {most}; with x_model=GaussianPredictors() fewer records will do"
+            )
+
+    def __init__(self, fit, S, n_records):
+        query, mechanism = fit.mechanism.query, fit.mechanism
+        self.bounds = np.column_stack(query.record_bounds())
+        self.prior = fit._prior().scaled(self.bounds)
+        start, most, _ = number_of_records(n_records)
+        model = MomentRegression(self.prior, 0 if isinstance(n_records, NoisyCount) else n_records, most)
+        channel = mechanism._lower(n_records=len(S), n_features=S.shape[1])
+        variance = variance_of(mechanism)
+        C, counter, count_variance = np.zeros((0, 1)), channel, 0.0
+        if isinstance(n_records, NoisyCount):
+            C, counter = n_records.releases(), n_records.mechanism._lower(n_records=1, n_features=1)
+            count_variance = variance_of(n_records.mechanism)
+        sampler = MomentsSampler(np.sqrt(variance), fit.n_warmup)
+        values = sampler._lower(), model._lower(), channel, counter
+        self.init = partial(start_moments, model, S, start, variance, count_variance)
+        self.advance = partial(advance_moments, values, S, C)
+        self.restored = partial(restored_moments, values[1])
+        squares = query.value_range(1)[0] == 0.0
+        self.check_draws = partial(check_draws, query.n_features, squares, model.n_records or None)
+
+    def keep(self, fit):
+        p, floats = fit.n_features_in_, fit._state_floats()
+        n_paths = sum(chain.state.ints[moments_state.PROPOSED] for chain in fit._run_.chains)
+        fit.acceptance_rate_ = float(floats[:, moments_state.ACCEPTED].sum() / n_paths)
+        fit.statistic_draws_, n = fit._all_draws("statistic"), fit._all_draws("n_records")[..., None]
+        means, products = np.split(fit.statistic_draws_[..., p + 2 :] / n, [p], axis=-1)
+        centre, half = self.bounds[:-1].mean(axis=1), 0.5 * np.diff(self.bounds[:-1]).ravel()
+        fit.x_mean_draws_ = centre + half * means
+        rows, columns = np.triu_indices(p)
+        covariance = np.empty((*means.shape, p))
+        covariance[..., rows, columns] = covariance[..., columns, rows] = products
+        covariance -= means[..., :, None] * means[..., None, :]
+        fit.x_covariance_draws_ = covariance * np.outer(half, half)
+        return {}
+
+    def warn_if_unlikely(self, fit):
+        """Warn where the posterior predictive probability of a released moment is small, for their number."""
+        S, mechanism, names = fit.release_, fit.mechanism, fit.mechanism.query.statistic_names()
+        draws = fit.statistic_draws_.reshape(-1, S.shape[1])
+        draws = draws[:: max(1, len(draws) // 1000)]
+        scale = mechanism.noise_scale_for(S.shape[1])
+        if mechanism.tail_probability(np.zeros(1), scale) is None:
+            return
+        tails = np.stack([2.0 * mechanism.tail_probability(np.abs(row - draws), scale).mean(axis=0) for row in S])
+        row, j = np.unravel_index(np.argmin(tails), tails.shape)
+        if tails[row, j] * tails.size < UNLIKELY:
+            warn_user(
+                f"the release contradicts the model: {names[j]} = {S[row, j]:g}, where the posterior has "
+                f"{draws[:, j].mean():g} before noise, and noise goes that far with probability {tails[row, j]:.1g} "
+                f"only ({tails.size} moments were released): check n_records, the mechanism, the order of the release, "
+                "and whether y is a line in x plus normal errors that its bounds do not cut off",
+                UserWarning,
+            )
+
+
+class NormalPredictors:
+    """Normal predictors, clamped records: the confidential records are imputed."""
+
+    @staticmethod
+    def check_number(n_features, most):
+        """Any number will do."""
+
+    def __init__(self, fit, S, n_records):
+        query, channel = fit.mechanism.query, fit.mechanism._lower(n_records=len(S), n_features=S.shape[1])
+        self.bounds = np.column_stack(query.record_bounds())
+        self.prior, self.interweave = fit._prior().scaled(self.bounds), fit.interweave
+        start, most, count = number_of_records(n_records)
+        unit = np.tile([-1.0, 1.0], (len(self.bounds), 1))
+        self.model = ClampedRegression(unit, self.prior, fit.x_model.scaled(self.bounds))
+        sampler = RegressionAugmentation(n_moves=N_MOVES if fit.interweave else 0)
+        values = sampler._lower(), self.model._lower(), channel, counting(n_records)._lower()
+        self.init = partial(start_augmentation, self.model, values[1], start, most, S, moments_of(S, start))
+        self.advance = partial(advance_augmentation, values, S, count)
+        self.restored = partial(self._restored, values[1])
+        known = None if isinstance(n_records, NoisyCount) else n_records
+        self.check_draws = partial(check_draws, query.n_features, query.value_range(1)[0] == 0.0, known)
+
+    @staticmethod
+    def _restored(model, state, fresh, n_sweeps):
+        state = restored_augmentation(model, state, fresh, n_sweeps)
+        check_draws(len(state.records[0]) - 1, None, None, ThetaDraws(np.stack([state.theta, state.reference])))
+        return state
+
+    def keep(self, fit):
+        fit._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+        if self.interweave:
+            floats = fit._state_floats().sum(axis=0)
+            fit.move_acceptance_rate_ = float(floats[MOVES_ACCEPTED] / floats[MOVES_PROPOSED])
+        p, theta = fit.n_features_in_, fit._all_draws("theta")
+        centre, half = self.bounds[:-1].mean(axis=1), 0.5 * np.diff(self.bounds[:-1]).ravel()
+        fit.x_mean_draws_ = centre + half * theta[..., p + 2 : 2 * p + 2]
+        root = np.zeros((*theta.shape[:2], p, p))
+        root[..., *np.tril_indices(p)] = theta[..., 2 * p + 2 :]
+        root *= half[:, None]
+        fit.x_covariance_draws_ = root @ np.swapaxes(root, -1, -2)
+        return {"x_mean": fit.x_mean_draws_} if self.model.x_model.mean is None else {}
+
+    def warn_if_unlikely(self, fit):
+        """Draws of the moments are not kept."""
+
+
+def check_draws(p, squares, known, draws):
+    """Raise ValueError where draws of a checkpoint are impossible; ``known`` records, or None."""
+    spread = draws.theta[:, p + 1 : p + 2]  # σ; then means, and the lower factor of the covariance, of predictors
+    if draws.theta.shape[1] > p + 2:
+        i = np.arange(p)
+        spread = np.column_stack([spread, draws.theta[:, 2 * p + 2 + i * (i + 3) // 2]])
+    require(spread > 0, "theta", "has standard deviations that are not positive")
+    if hasattr(draws, "n_records"):
+        require_whole(known, n_records=draws.n_records)
+        require(draws.statistic[:, squares] >= 0, "statistic", "has sums of squares that are negative")
+
+
+def unscale(theta, bounds):
+    """(intercept, slopes, σ) on the original scale, from those where the bounds are [-1, 1]."""
+    d = len(bounds)
+    centre, half = bounds.mean(axis=1), 0.5 * np.diff(bounds).ravel()
+    slopes = theta[..., 1:d] * (half[-1] / half[:-1])
+    intercept = centre[-1] + half[-1] * theta[..., 0] - slopes @ centre[:-1]
+    return intercept, slopes, half[-1] * theta[..., d]
+
+
+def moments_of(S, n_records):
+    """Means of the products of (1, x, y), from the mean of the releases: (p + 2, p + 2)."""
+    mean = S.mean(axis=0) / n_records
+    p = round((np.sqrt(9.0 + 8.0 * len(mean)) - 5.0) / 2.0)  # (p + 1)(p + 4)/2 numbers
+    moments = np.zeros((p + 2, p + 2))
+    moments[0, 0] = 1.0
+    moments[0, p + 1], moments[1 : p + 1, p + 1], moments[p + 1, p + 1] = mean[0], mean[1 : p + 1], mean[p + 1]
+    moments[0, 1 : p + 1] = mean[p + 2 : 2 * p + 2]
+    rows, columns = np.triu_indices(p)
+    moments[1 + rows, 1 + columns] = mean[2 * p + 2 :]
+    return np.triu(moments) + np.triu(moments, 1).T
+
+
+def warn_about_prior(prior, bounds):
+    """Warn where the prior is far from the bounds: by the prior's standard deviation of the line within them."""
+    p = len(bounds) - 1
+    covariance = prior.covariance
+    corners = np.sqrt(covariance[0, 0] + np.trace(covariance[1:, 1:]) / 3.0)  # x uniform within the bounds
+    spread, width = 0.5 * corners, np.diff(bounds[-1])[0]
+    if NARROW <= spread <= WIDE:
+        return
+    warn_user(
+        f"under the prior y has standard deviation {spread * width:.3g} over predictors within their bounds, which is "
+        f"{spread:.3g} times the width {width:.3g} of its own bounds: check coef_scale of RegressionPrior and the "
+        f"{p + 1} bounds; coef_scale=None takes the bounds for units",
+        UserWarning,
+    )

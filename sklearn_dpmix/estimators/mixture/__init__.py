@@ -1,0 +1,1 @@
+"""Mixtures: records that were privatised one by one."""

@@ -1,0 +1,106 @@
+"""Releases that are not one array: summaries, iterators of batches, Arrow, Parquet, Dask; each in one pass."""
+
+import os
+from collections.abc import Iterator
+from copy import deepcopy
+
+from ..._releases.summary import ReleaseSummary, checked_batch
+
+FAN_IN = 8  # summaries merged together on a worker
+
+
+def summary_of(Z, mechanism, before=None):
+    """Return a summary of a release that is not one array, and None for an array.
+
+    With the summary of earlier records ``before``, which stays as it is: of these and the new ones, arrays included.
+    """
+    kind = kind_of(Z)
+    if kind is None and before is None:
+        return None
+    summary = ReleaseSummary(mechanism) if before is None else deepcopy(before)
+    if kind is ReleaseSummary:
+        Z.check_same_mechanism(mechanism)
+        return deepcopy(Z) if before is None else summary.merge(Z)
+    if kind is from_dask:
+        return summary.merge(from_dask(Z, mechanism, summary.width))
+    for batch in [Z] if kind is None else kind(Z):
+        summary.update(batch)
+    return summary
+
+
+def kind_of(Z):
+    """What a release that is no array is: ``ReleaseSummary``, or the function that reads it; None for an array.
+
+    Optional packages are told by the names of their modules: who passes their objects has imported them.
+    """
+    module = type(Z).__module__.partition(".")[0]
+    if isinstance(Z, ReleaseSummary):
+        return ReleaseSummary
+    if module in ("dask", "dask_expr"):
+        return from_dask
+    if isinstance(Z, (str, os.PathLike)) or (isinstance(Z, list) and Z and isinstance(Z[0], (str, os.PathLike))):
+        return from_files
+    if module == "pyarrow" and hasattr(Z, "to_batches") and not hasattr(Z, "num_rows"):
+        return from_dataset
+    return iter if isinstance(Z, Iterator) or (module == "pyarrow" and hasattr(Z, "read_next_batch")) else None
+
+
+def from_files(paths):
+    """Batches of Parquet files, or of a folder of them."""
+    try:
+        from pyarrow.dataset import dataset
+    except ImportError:
+        raise ImportError(
+            f"to read {paths!r} needs pyarrow: pip install 'sklearn-dpmix[arrow]', or pass an array"
+        ) from None
+    return from_dataset(dataset(paths, format="parquet"))
+
+
+def from_dataset(data):
+    """Batches of an Arrow dataset, or of a scanner of one (which may choose the column)."""
+    return data.to_batches()
+
+
+def from_dask(data, mechanism, width):
+    """Summary of a Dask array or data frame: made where its parts are, merged as a tree."""
+    from dask import delayed
+
+    parts = data.to_delayed()
+    n_columns = data.shape[1] if data.ndim == 2 else 0
+    if n_columns != 1:
+        raise ValueError(f"a summary takes one feature for now, as a column, but Z has {n_columns or 'no'} columns")
+    parts = [delayed(_of_part)(part, k, mechanism, width) for k, part in enumerate(getattr(parts, "flat", parts))]
+    while len(parts) > 1:
+        parts = [delayed(_merged)(parts[first : first + FAN_IN]) for first in range(0, len(parts), FAN_IN)]
+    return parts[0].compute()
+
+
+def _of_part(part, number, mechanism, width):
+    summary = ReleaseSummary(mechanism, width=width)
+    summary._add(*checked_batch(part, f"part {number}", mechanism))
+    return summary
+
+
+def _merged(summaries):
+    first, *others = summaries
+    for other in others:
+        first = first.merge(other)
+    return first
+
+
+class OfRecords:
+    """An attribute that a fit of a summary cannot have; one of a fit of records hides it."""
+
+    def __init__(self, remedy):
+        self.remedy = remedy
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, fitted, owner=None):
+        if fitted is None:
+            return self
+        why = f"{type(fitted).__name__} object has no attribute {self.name!r}"
+        if hasattr(fitted, "summary_"):
+            why += f", since it was fitted to a summary, which keeps no records: {self.remedy}"
+        raise AttributeError(why)

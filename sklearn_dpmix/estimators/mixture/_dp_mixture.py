@@ -1,0 +1,400 @@
+"""Dirichlet-process mixture of privatised records."""
+
+import os
+from copy import deepcopy
+from functools import partial
+from numbers import Integral
+from operator import methodcaller
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
+from sklearn.utils._param_validation import Interval
+
+from ..._base.compiled import Component
+from ..._base.typing import Seed
+from ..._chains.auto_draws import AutoDraws
+from ..._chains.mixed import have_mixed, least
+from ..._posterior.cluster import choose_clustering
+from ..._posterior.mixture import MixtureDraws
+from ..._releases.release import Release, SummarisedRelease
+from ..._releases.summary import ReleaseSummary
+from ...kernels import Kernel
+from ...samplers import MixtureSampler
+from ...samplers.mixture._auto import has_marginal, has_noised
+from ...samplers.mixture._places import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
+from ...samplers.mixture.measure._walk import TOLERANCE
+from .._chain_estimator import ChainEstimator, warn_user
+from .._decorators import available_if, fit_context, with_callbacks
+from ._batches import OfRecords, kind_of, summary_of
+from ._compose import check_n_records, resolve_components
+from ._mixture_contents import MixtureContents
+from ._mixture_problem import MixtureProblem, lowered_channel, lowered_kernel
+from ._population import PopulationMixin
+from ._privatised_records import PrivatisedRecordsMixin, is_local
+
+
+def takes_batches(estimator):
+    """Whether there is noise that may be of a release in batches."""
+    return estimator.mechanism is not None and is_local(estimator)
+
+
+class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, DensityMixin, ChainEstimator):
+    """Density and clusters of a population from records that were privatised one by one.
+
+    The confidential records are a mixture of kernels under a Dirichlet-process (or Pitman–Yor) prior, and each went
+    through ``mechanism`` before it was released.  ``fit`` draws from the exact posterior of that mixture given the
+    release; all that is computed afterwards, densities above all, is about *confidential* records.
+
+    Parameters
+    ----------
+    mechanism : mechanism object or None, default=None
+        What the release went through, such as ``LaplaceMechanism(epsilon=2.0, bounds=(0, 1))``.  Its ε is known, never
+        tuned. None: the records are not privatised, and this is the ordinary Bayesian mixture.
+    kernel : kernel object or "normal", default="normal"
+        Density of a record in a cluster, with its base measure.  "normal" is ``NormalKernel()``, whose open parameters
+        are taken from the release with the noise variance taken off (empirical Bayes, see there).
+    mixing : DirichletProcess or PitmanYor, optional
+        Prior on the partition; or MixtureOfFiniteMixtures, or a name: "dirichlet_process", "pitman_yor",
+        "mixture_of_finite_mixtures".  None: a Dirichlet process with concentration 1.
+    sampler : str or sampler object, default="auto"
+        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "surrogate", "neal5",
+        "slice", "conditional", "neal8" or, on noise-free records, "reuse", "neal2" and "neal3".  All are exact.
+    n_records : int, optional
+        Number of confidential records, for a mechanism that releases a statistic of all of them, or that has
+        ``released_above`` (None: unknown, with prior 1/n).
+    n_chains : int, default=4
+    n_warmup : int, default=1000
+        Sweeps of each chain that are dropped.
+    n_draws : int, "auto" or AutoDraws, default=1000
+        Draws kept of each chain; "auto": as many as it takes, see :class:`AutoDraws`.
+    thin : int, default=1
+        Sweeps for one draw.
+    n_jobs : int, optional
+        Chains run at a time (joblib).  Results do not depend on it.
+    random_state : int, Generator, RandomState or None
+        Seed of the chains.
+    warm_start : bool, default=False
+        Go on with the chains of the last fit up to a larger ``n_draws``: the draws are those of one longer run.
+    checkpoint : str or path, optional
+        File that the run is saved to every half minute, and at its end.  A fit that finds it goes on from there, to the
+        draws of one uninterrupted run; that of another fit is refused and left as it is.  Beside it stays an empty
+        file with ``.lock``.
+    verbose : int, default=0
+        1 shows a progress bar, with draws a second, R-hat so far and the time left.
+
+    Attributes
+    ----------
+    n_clusters_draws_ : ndarray of int, (n_chains, n_draws)
+        Number of occupied clusters.
+    weights_draws_ : ndarray, (n_chains, n_draws, most clusters)
+        Mixture weights of the occupied clusters, largest cluster first, padded with 0; what is missing to 1 is unseen.
+    concentration_draws_ : ndarray, (n_chains, n_draws)
+        Only where the concentration has a prior.
+    n_components_draws_ : ndarray, (n_chains, n_draws)
+        Components of the population, those without records included; only for ``MixtureOfFiniteMixtures``.
+    labels_ : ndarray of int, (n,)
+        Cluster of each record, consecutive from 0: the largest w_k·g(z | θ_k) in a representative draw.  Only where
+        records were released one by one, and ``fit`` was given all of them as an array.
+    mechanism_, kernel_, mixing_, sampler_ : the components in force, defaults filled in
+    r_hat_, ess_ : dict of str to float
+        Split R-hat and bulk effective sample size of the number of clusters, the mixture's moments and its log density
+        at the centre.
+    acceptance_rate_ : float
+        Share of accepted record proposals (samplers with an accept step).
+    min_acceptance_ : float
+        Smallest acceptance probability met: at least exp(-ε) where Proposition 1 of the paper holds.
+    summary_ : ReleaseSummary
+        Of all records, where ``fit`` was given a summary or batches, and after ``partial_fit``.
+    compression_error_ : float
+        Largest error of the log likelihood of all records, over 100 draws, from nodes that stand for them; only of
+        ``MixingMeasure``.
+    n_iter_ : int
+        Sweeps of each chain, warm-up included.
+
+    References
+    ----------
+    Beraha, Favaro, Rao, "MCMC for Bayesian nonparametric mixture modeling under differential privacy".
+
+    Examples
+    --------
+    >>> from sklearn_dpmix import PrivateDPMixture
+    >>> from sklearn_dpmix.datasets import make_three_normals
+    >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
+    >>> X, _ = make_three_normals(200, random_state=0)
+    >>> mechanism = LaplaceMechanism(epsilon=50.0, bounds=(-10, 10))
+    >>> Z = mechanism.privatize(X, random_state=1)
+    >>> model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=500, n_draws=1500, random_state=2).fit(Z)
+    >>> model.n_clusters_draws_.shape
+    (2, 1500)
+    >>> bool(model.score_samples([[0.0]]) > model.score_samples([[2.5]]))
+    True
+    """
+
+    labels_ = OfRecords("predict(Z) gives the labels of records, in batches if they are many")
+    _contents = MixtureContents
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ChainEstimator._parameter_constraints,
+        "mechanism": "no_validation",
+        "kernel": "no_validation",
+        "mixing": "no_validation",
+        "sampler": "no_validation",
+        "n_records": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        mechanism: BaseEstimator | None = None,
+        *,
+        kernel: Kernel | str = "normal",
+        mixing: Component | str | None = None,
+        sampler: MixtureSampler | str = "auto",
+        n_records: int | None = None,
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int | str | AutoDraws = 1000,
+        thin: int = 1,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.mechanism = mechanism
+        self.kernel = kernel
+        self.mixing = mixing
+        self.sampler = sampler
+        self.n_records = n_records
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.thin = thin
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    # --- fit ---------------------------------------------------------------------------------------------------------
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, Z: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Draw from the posterior given a release.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n, n_features)
+            Privatised records, as they were published: a step that rescales them would break the noise model.  Under a
+            mechanism that releases a histogram of all records: its release, of shape (n_released,) or (n_released, 1).
+
+            One feature that ``MixingMeasure`` takes may also come as a :class:`ReleaseSummary`; an iterator of batches;
+            an Arrow dataset, scanner or reader of record batches; the path of a Parquet file or of a folder of them, or
+            a list of paths; a Dask array or data frame.  It is read once, and never in memory as a whole.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any chain starts, for a bad parameter, parts that do not fit together, or data that are not finite
+            numbers.
+        """
+        parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
+        with self._refit() as earlier:
+            if kind_of(Z) is not None:
+                self._check_takes_summaries(Z, parts[-1])
+            self._draw(Z, summary_of(Z, self.mechanism), parts, earlier)
+        self._warn_about_chains()
+        return self
+
+    @available_if(takes_batches)
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, Z: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Add records to those fitted before, and go on with the chains on all of them.
+
+        Chains start where the last ones ended, and warm up anew.  The first call is :meth:`fit` on a summary.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n, 1), or anything else that :meth:`fit` takes
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`fit` does, and where ``checkpoint`` is set, which is one fit's.  The model stays as it was.
+        """
+        if self.checkpoint is not None:
+            raise ValueError(
+                f"checkpoint={self.checkpoint!r} is of one fit, and partial_fit makes many: pass checkpoint=None, and "
+                "save summary_ instead"
+            )
+        parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
+        self._check_takes_summaries(Z, parts[-1])
+        summary = summary_of(Z, self.mechanism, self._summary_so_far())
+        has_chains = hasattr(self, "_run_") and self.sampler_.takes_summaries
+        chains = self._run_.chains if has_chains else None
+        with self._refit():
+            self._draw(Z, summary, parts, {}, chains)
+        self._warn_about_chains()
+        return self
+
+    def _summary_so_far(self):
+        """Summary of what was fitted, of nothing before the first fit."""
+        if hasattr(self, "summary_"):
+            self.summary_.check_same_mechanism(self.mechanism)
+            return self.summary_
+        summary = ReleaseSummary(self.mechanism)
+        if hasattr(self, "_release_"):
+            summary.check_same_mechanism(self.mechanism_)
+            summary.update(self._release_)
+        return summary
+
+    def _draw(self, Z, summary, parts, earlier, chains=None):
+        """Fit records, or a summary in their place."""
+        if summary is None:
+            Z = self._checked_records(Z)
+        # copies: what is fitted does not change with set_params
+        self.mechanism_, kernel, self.mixing_, sampler = copies(self.mechanism, *parts)
+        if summary is None:
+            release, self._release_ = Release(Z, self.mechanism_, self.n_records), Z
+        else:
+            release, self.summary_ = SummarisedRelease(summary, self.mechanism_, self.n_records), summary
+            self._take_columns(summary)
+        problem = MixtureProblem(release, self.mechanism_, kernel, self.mixing_, sampler)
+        self.kernel_, self.sampler_, self._Z_ = problem.kernel, problem.sampler, problem.Z
+        self._n_features_, self._n_released_ = release.n_features, release.n_records
+        for doubt in release.misfits(self.kernel_):
+            warn_user(doubt, UserWarning)
+        self._advance_chains(problem.posed(chains), methodcaller("_keep", release.centre()), earlier)
+        self._note_compression(problem)
+        self._choose_labels(problem.values, summary)
+
+    def _note_compression(self, problem):
+        """Say how good the nodes are that stood for the records."""
+        error = problem.compression_error(self._draws_.flat)
+        if error is not None:
+            self.compression_error_ = error
+            if error > TOLERANCE and problem.seen.wanted:
+                warn_user(problem.release.shortage(problem.seen.wanted, error), RuntimeWarning)
+
+    def _choose_labels(self, values, summary):
+        if not is_local(self):
+            return
+        Z, weights, (_, channel, kernel, _) = self._Z_, None, values
+        if summary is not None:
+            places, weights = summary.nodes()
+            Z = np.ascontiguousarray(places[:, None])
+        parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
+        self._clustering_, labels = self._despite_interrupt(partial(choose_clustering, *parts))
+        if summary is None:
+            self.labels_ = labels
+
+    def _check_takes_summaries(self, Z, sampler):
+        """Raise ValueError where the sampler needs the records, and these are batches or a summary of them."""
+        if not sampler.takes_summaries:
+            raise ValueError(
+                f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
+                f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal kernel, Laplace or "
+                "Gaussian noise of one scale or windows of one epsilon, no Pitman–Yor process)"
+            )
+
+    def _checked_records(self, Z):
+        if not is_local(self) and np.ndim(Z) == 1:
+            Z = np.reshape(Z, (-1, 1))  # one release of all records: a column
+        Z = self._check_input(Z, "Z", reset=True)
+        check_n_records(self.mechanism, self.n_records, len(Z))
+        if self.mechanism is not None:
+            self.mechanism.check_release(Z)
+        return Z
+
+    def _take_columns(self, summary):
+        """Columns as of an array."""
+        if summary.n_records == 0:
+            raise ValueError("there are no records in this summary, or no batches: update() takes them")
+        check_n_records(self.mechanism, self.n_records, summary.n_records)
+        self.n_features_in_ = 1
+        if summary._column is not None:
+            self.feature_names_in_ = np.array([summary._column], dtype=object)
+
+    def _take_run(self, signature, so_far):
+        super()._take_run(signature, so_far._replace(draws=MixtureDraws(so_far.draws)))
+
+    def _chains_of(self, draws):
+        return draws.chains()
+
+    def _keep(self, centre):
+        draws = self._draws_
+        self.n_clusters_draws_ = draws.by_chain(draws.flat.n_clusters)
+        self.weights_draws_ = draws.occupied_weights()
+        if self.mixing_.random_part:
+            setattr(self, f"{self.mixing_.random_part}_draws_", draws.by_chain(draws.flat.concentration))
+        if self.sampler_.has_acceptance:
+            self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+        self._monitor(self._monitors(centre))
+
+    def _monitors(self, centre):
+        """What convergence is judged by: free of labels."""
+        monitors = {"n_clusters": self.n_clusters_draws_}
+        if self.mixing_.random_part:
+            monitors[self.mixing_.random_part] = getattr(self, f"{self.mixing_.random_part}_draws_")
+        mean, variance = self.moment_draws()
+        for name, values in {"mean": mean, "log_variance": np.log(variance)}.items():
+            monitors[name] = values[..., 0] if self._n_features_ == 1 else values
+        at_centre = self._draws_.density(self._kernel(), centre)[..., 0]
+        monitors["log_density"] = np.log(at_centre + np.finfo(float).tiny)
+        return monitors
+
+    def _not_mixed(self):
+        """The number of clusters mixes slowly: say so where all that is monitored of the density has mixed."""
+        complaint, of_clusters = super()._not_mixed(), {"n_clusters", self.mixing_.random_part}
+        r_hat = {name: value for name, value in self.r_hat_.items() if name not in of_clusters}
+        worst, fewest = least(r_hat, self.ess_)
+        if complaint and worst is not None and have_mixed(r_hat, self.ess_):
+            complaint += f" (what is monitored of the density has: {r_hat[worst]:.3f}, {self.ess_[fewest]:.0f})"
+        return complaint
+
+    # --- parts as compiled code sees them ----------------------------------------------------------------------------
+
+    def _kernel(self):
+        return self._lowered(self.kernel_, self._n_features_)
+
+    def _lowered(self, kernel, n_features):
+        return lowered_kernel(kernel, self.mechanism_, n_features)
+
+    def _channel(self, mechanism, n_records):
+        return lowered_channel(self.kernel_, mechanism, n_records, self._n_features_)
+
+    def _noised(self):
+        """The mechanism, where it offers the densities of the kernel's records at many places of a line at once."""
+        mechanism = self.mechanism_
+        is_line = self._n_features_ == 1 and mechanism is not None and mechanism.n_answers is None
+        return mechanism if is_line and has_noised(mechanism, self.kernel_) else None
+
+    def _has_marginal(self):
+        return has_marginal(self.mechanism_, self.kernel_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "clusterer"
+        return tags
+
+
+def copies(*parts):
+    """Copies of components."""
+    try:
+        return deepcopy(parts)
+    except TypeError as error:  # such as a generator
+        raise TypeError(
+            f"mechanism, kernel, mixing and sampler must have parameters that can be copied: {error}"
+        ) from error

@@ -1,0 +1,22 @@
+"""The mixture of predictors and response that a regression on privatised records is made of."""
+
+import numpy as np
+
+from ..._posterior.response_law import AtPlace, ConditionalLaw
+from ...mechanisms import NoNoise
+from ._dp_mixture import PrivateDPMixture
+
+
+class JointMixture(PrivateDPMixture):
+    """The mixture of (x, y), judged by the curve of y on x; its records get no labels."""
+
+    def _choose_labels(self, values, summary):
+        pass
+
+    def _monitors(self, centre):
+        """Also the curve at the mean of x, and one standard deviation to either side of it in all predictors."""
+        mean, variance = (moment.mean(axis=(0, 1))[:-1] for moment in self.moment_draws())
+        places = mean + np.array([[-1.0], [0.0], [1.0]]) * np.sqrt(variance)
+        law = AtPlace.value(self._draws_, self._n_features_)
+        curves, _ = ConditionalLaw(self._draws_, law, NoNoise()._lower(), self._kernel()).curves(places)
+        return super()._monitors(centre) | {"curve": self._draws_.by_chain(curves)}

@@ -1,0 +1,79 @@
+"""What the trees of mixtures hold: releases record by record, what makes them likely, and replicates of them."""
+
+import warnings
+
+import numpy as np
+
+from ..._chains.datatree import Contents
+from ..._posterior.pointwise import mixture_log_likelihood, mixture_replicates
+
+
+class MixtureContents(Contents):
+    """Of :class:`PrivateDPMixture`: points are records, with the mixture as their parameter."""
+
+    dims = {"mean": ("feature",), "log_variance": ("feature",)}
+
+    def coords(self):
+        return {"feature": self._features(self.fitted._n_features_)}
+
+    def observed(self):
+        if hasattr(self.fitted, "summary_"):
+            return None
+        Z, mechanism = self.fitted._release_, self.fitted.mechanism_
+        if mechanism is not None and not mechanism.is_local:
+            return Z[:, 0], ("entry",)
+        return Z, ("record", "feature" if Z.shape[1] == self.fitted._n_features_ else "entry")
+
+    def log_likelihood(self, chosen):
+        fitted = self.fitted
+        self._refuse_summary("log_likelihood")
+        if fitted.mechanism_ is not None and not fitted.mechanism_.is_local:
+            why = "one statistic of all records was released, which is one point: nothing of it can be left out"
+            self._refuse("log_likelihood", why)
+        if not fitted._has_marginal():
+            why = (
+                f"g(z | draw) has no closed form for kernel={fitted.kernel_!r} under mechanism={fitted.mechanism_!r}; "
+                "score_release(Z) averages over predictive records, for cross-validation"
+            )
+            self._refuse("log_likelihood", why)
+        channel = fitted._channel(fitted.mechanism_, len(fitted._Z_))
+        return mixture_log_likelihood(fitted._draws_, channel, fitted._kernel(), fitted._Z_, chosen, fitted.n_jobs)
+
+    def _refuse_summary(self, what):
+        if hasattr(self.fitted, "summary_"):
+            self._refuse(what, "a summary was fitted, which keeps no records: fit an array of some of them")
+
+    def predictive(self, chosen, rng):
+        fitted, mechanism = self.fitted, self.fitted.mechanism_
+        self._refuse_summary("posterior_predictive")
+        if mechanism is not None and mechanism.released_above is not None:
+            self._refuse("posterior_predictive", "how many records there are is not known, only how many appeared")
+        n = len(fitted._release_) if mechanism is None or mechanism.is_local else mechanism.n_records
+
+        def release(records):
+            if mechanism is None:
+                return records
+            return mechanism.privatize(np.floor(records + 0.5) if mechanism.of_integers else records, random_state=rng)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a calibration that was accepted when the release was made
+            return mixture_replicates(fitted._draws_, fitted._kernel(), release, chosen, n, fitted._n_features_, rng)
+
+
+class RegressorContents(Contents):
+    """Of :class:`PrivateDPMixtureRegressor`: records of (x, y)."""
+
+    dims = {"coef": ("feature",), "mean": ("column",), "log_variance": ("column",)}
+
+    def coords(self):
+        names = self._features(self.fitted.n_features_in_)
+        return {"feature": names, "column": [*map(str, names), "y"]}
+
+    def observed(self):
+        return self.fitted._joint_._release_, ("record", "column")
+
+    def log_likelihood(self, chosen):
+        self._refuse("log_likelihood", "the density of a release has no closed form here under all noises")
+
+    def predictive(self, chosen, rng):
+        return MixtureContents(self.fitted._joint_).predictive(chosen, rng)

@@ -1,0 +1,87 @@
+"""From a release and the components in force to what chains of a mixture are run for."""
+
+from functools import cached_property, partial
+from itertools import cycle
+
+import numpy as np
+
+from ..._chains.problem import Problem
+from ...mechanisms import NoNoise
+from ...samplers.mixture._sampler import check_concentration
+
+
+def lowered_kernel(kernel, mechanism, n_features):
+    """The kernel as compiled code sees it, with the noise that it absorbs."""
+    scale = mechanism.noise_scale_for(n_features) if kernel.absorbs_noise else None
+    return kernel._lower(n_features=n_features, noise_scale=scale)
+
+
+def lowered_channel(kernel, mechanism, n_records, n_features):
+    """The mechanism as compiled code sees it."""
+    if mechanism is None or kernel.absorbs_noise:
+        return NoNoise()._lower()
+    return mechanism._lower(n_records=n_records, n_features=n_features, kernel=kernel)
+
+
+class MixtureProblem:
+    """A release, and a posterior's components in force.
+
+    Attributes
+    ----------
+    kernel, sampler :
+        With what the release says filled in.
+    Z : ndarray or None
+        The release as samplers see it; None of a summary.
+    values : tuple
+        Sampler, channel, kernel, mixing as compiled code sees them.
+    """
+
+    def __init__(self, release, mechanism, kernel, mixing, sampler):
+        n, d = release.n_records, release.n_features
+        self.release, self.mixing = release, mixing
+        self.sampler, self.kernel = sampler.sized(n, d), kernel.resolve(release)
+        self.Z = release.encoded()
+        self.values = (
+            self.sampler._lower(n_records=n),
+            lowered_channel(self.kernel, mechanism, n, d),
+            lowered_kernel(self.kernel, mechanism, d),
+            mixing._lower(),
+        )
+
+    @cached_property
+    def seen(self):
+        """What the chains see of the release."""
+        return self.sampler.summarise(self.values, self.Z, self.release)
+
+    def posed(self, chains=None):
+        """The problem; chains start where earlier ones ended, if there are some."""
+        sampler, checked = self.sampler, (self.values, self.seen, self.kernel, self.mixing)
+        start = self._start if chains is None else partial(self._continued, cycle(chains))
+        advance = partial(_advance, sampler, self.values, self.seen)
+        return Problem(self.release.data(), start, advance, partial(sampler.restored, *checked), self._check_draws)
+
+    def _start(self, rng):
+        guess = None  # records, and not kept: they are as large as the release
+        if not self.sampler.takes_summaries:
+            guess = self.Z if self.kernel.absorbs_noise else self.kernel.nearest(self.release.guess())
+        sizes = self.kernel.sizes(self.release.n_features)
+        return self.sampler.init(self.values, self.seen, guess, sizes, rng)
+
+    def _continued(self, ends, rng):
+        return self.sampler.continued(self.values, self.seen, next(ends).state)
+
+    def _check_draws(self, draws):
+        """Raise ValueError where draws of a checkpoint are none of this kernel and mixing."""
+        self.kernel.check_state(draws.theta, np.empty((0, 1, self.release.n_features)))
+        check_concentration(self.mixing, draws.concentration, draws.n_clusters)
+
+    def compression_error(self, draws):
+        """How far the log likelihood of draws is off by what the chains do not see; None where that is nothing."""
+        return self.sampler.compression_error(self.values, self.Z, self.release, self.seen, draws)
+
+
+def _advance(sampler, values, Z, state, rng, n_sweeps, n_warmup, thin):
+    if isinstance(Z, np.ndarray):  # another process may have it as a memory map
+        Z = np.asarray(Z)
+        Z.flags.writeable = False
+    return sampler.advance(values, Z, state, rng, n_sweeps, n_warmup, thin)

@@ -1,0 +1,187 @@
+"""What draws of a mixture say of confidential records: densities, probabilities, moments, new records."""
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from ..._base.generators import as_generator
+from ..._base.parameters import check_array, feature_number, tails
+from ..._base.typing import Array, Floats, Seed
+
+
+class Moments(NamedTuple):
+    """Draws of the population's mean and variance, each (n_chains, n_draws, n_features)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+class PopulationMixin:
+    """Methods on the population, for an estimator with draws (``_draws_``), a kernel and a number of features."""
+
+    _draws_: Any
+    _kernel: Any
+    _lowered: Any
+    _n_features_: int
+    kernel_: Any
+    n_jobs: int | None
+
+    def _points(self, X):
+        check_is_fitted(self)
+        if self._n_features_ == self.n_features_in_ and getattr(self.mechanism, "is_local", True):
+            return self._check_input(X, "X")
+        X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
+        if X.shape[1] != self._n_features_:
+            raise ValueError(f"X has {X.shape[1]} features, but confidential records have {self._n_features_}")
+        return X
+
+    def _density_of(self, X, feature):
+        """(draws, compiled kernel, points) of the density of whole records, or of one of their features."""
+        if feature is None:
+            X = self._points(X)
+            return self._draws_, self._kernel(), X
+        check_is_fitted(self)
+        j = feature_number(feature, getattr(self, "feature_names_in_", ()), self._n_features_)
+        X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
+        if X.shape[1] != 1:
+            raise ValueError(f"X must have one column with feature={feature!r}, got shape {X.shape}")
+        kernel, columns = self.kernel_.margin(j, self._n_features_)
+        return self._draws_.with_columns(columns), self._lowered(kernel, 1), X
+
+    def density_draws(self, X: ArrayLike, *, feature: int | str | None = None) -> Floats:
+        """Draws of the density of confidential records.
+
+        Each draw is a random density, the unseen part of the mixture drawn with it (what is left of it below a mass of
+        0.001 is put to the base measure's own density).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_points, n_features)
+            With ``feature`` of shape (n_points, 1).
+        feature : int or str, optional
+            One feature, by its number or its name at ``fit``: the density of that feature alone.
+
+        Returns
+        -------
+        densities : ndarray of shape (n_chains, n_draws, n_points)
+        """
+        draws, kernel, X = self._density_of(X, feature)
+        return draws.density(kernel, X, self.n_jobs)
+
+    def density_interval(
+        self, X: ArrayLike, level: float = 0.95, *, feature: int | str | None = None
+    ) -> tuple[Floats, Floats]:
+        """Pointwise posterior interval of the density at X, in little memory.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_points, n_features)
+        level : float in (0, 1), default=0.95
+        feature : as in :meth:`density_draws`
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n_points,)
+        """
+        draws, kernel, X = self._density_of(X, feature)
+        lower, upper = draws.density_quantiles(kernel, X, tails(level), self.n_jobs)
+        return lower, upper
+
+    def score_samples(self, X: ArrayLike, *, feature: int | str | None = None) -> Floats:
+        """Log posterior predictive density of confidential records: the log of the mean density draw.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_points, n_features)
+        feature : as in :meth:`density_draws`
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_points,)
+        """
+        draws, kernel, X = self._density_of(X, feature)
+        return draws.log_predictive(kernel, X, self.n_jobs)
+
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Mean of :meth:`score_samples`."""
+        return float(np.mean(self.score_samples(X)))
+
+    def cdf_draws(self, X: ArrayLike) -> Floats:
+        """Draws of P(every feature of a confidential record is at most X): (n_chains, n_draws, n_points)."""
+        X = self._points(X)
+        if self._n_features_ > 1 and not self.kernel_.is_product:
+            raise ValueError(
+                f"cdf_draws needs features that are independent within a cluster, which those of {self.kernel_!r} are "
+                "not: count how many of sample(n) are at most X"
+            )
+        return self._draws_.cdf(self._kernel(), X, self.n_jobs)
+
+    def quantile_draws(self, q: ArrayLike) -> Floats:
+        """Draws of the quantiles of confidential records.
+
+        Parameters
+        ----------
+        q : float or array-like of shape (n_q,), in (0, 1)
+
+        Returns
+        -------
+        quantiles : ndarray of shape (n_chains, n_draws, n_q); with several features (n_chains, n_draws, n_q,
+        n_features)
+        """
+        check_is_fitted(self)
+        try:
+            probabilities = np.atleast_1d(np.asarray(q, dtype=np.float64))
+        except (TypeError, ValueError, OverflowError):
+            probabilities = np.array([np.nan])
+        if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
+            raise ValueError(f"q must be probabilities strictly between 0 and 1, got {q!r}: 0.5 for the median")
+        parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self._n_features_)]
+        return parts[0] if self._n_features_ == 1 else np.stack(parts, axis=-1)
+
+    def moment_draws(self) -> Moments:
+        """Draws of the population's ``(mean, variance)``, each (n_chains, n_draws, n_features)."""
+        check_is_fitted(self)
+        return Moments(*self._draws_.moments(self._kernel(), self._n_features_))
+
+    def sample(self, n_samples: int = 1, random_state: Seed = None) -> Array:
+        """Records from the posterior predictive: synthetic confidential records.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, Generator, RandomState or None
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}")
+        return self._draws_.sample(self._kernel(), as_generator(random_state), int(n_samples), self._n_features_)
+
+    def informativeness(self, n_samples: int = 20_000, random_state: Seed = None) -> float:
+        """Hellinger distance between the posterior's and the prior's mean density: is this release informative?
+
+        Near 0 the release has said next to nothing, and the posterior is the prior's picture; the paper recommends it
+        as a check (§4.1, Figure 1).  Under an empirical-Bayes kernel the "prior" has already seen the release: pass a
+        kernel with numbers.
+
+        Parameters
+        ----------
+        n_samples : int, default=20000
+            Posterior records in the Monte Carlo estimate, whose square has a standard error of at most n_samples^-1/2.
+        random_state : int, Generator, RandomState or None
+
+        Returns
+        -------
+        distance : float in [0, 1]
+        """
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 2:
+            raise ValueError(f"n_samples must be an integer of at least 2, got {n_samples!r}")
+        rng = as_generator(random_state)
+        return self._draws_.distance_from_prior(self._kernel(), rng, int(n_samples), self._n_features_)

@@ -1,0 +1,204 @@
+"""What draws of a mixture say of privatised records: labels, partitions, densities, and what did not appear."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from ..._base.generators import as_generator
+from ..._base.typing import Array, Floats, Seed
+from ..._posterior.cluster import draw_partitions, release_log_density, released_shares
+from ..._posterior.partition import point_partition, similarity
+from ...mechanisms import NoNoise
+from .._decorators import available_if
+
+MOST_SUPPRESSED = 2.0**60  # more records are not told apart
+MAX_PARTITION = 5000  # records whose partitions are compared: similarities take 8 bytes a pair
+
+
+def is_local(estimator):
+    """Whether records are released one by one: only then do they have labels, and new ones a density."""
+    return getattr(estimator.mechanism, "is_local", True)
+
+
+def has_threshold(estimator):
+    """Whether only releases above a threshold appeared."""
+    return getattr(estimator.mechanism, "released_above", None) is not None
+
+
+class PrivatisedRecordsMixin:
+    """Methods on privatised records, for a fitted mixture with ``mechanism_``, ``kernel_`` and draws (``_draws_``)."""
+
+    _draws_: Any
+    mechanism: Any
+    mechanism_: Any
+    kernel_: Any
+    n_records: int | None
+    n_jobs: int | None
+    _check_input: Any
+    _kernel: Any
+    _channel: Any
+    _noised: Any
+    _has_marginal: Any
+    _clustering_: Any
+    _n_released_: int
+    _Z_: Any
+    fit: Any
+
+    def _new_release(self, Z, epsilon):
+        """New privatised records and their channel."""
+        check_is_fitted(self)
+        Z = self._check_input(Z, "Z")
+        mechanism = self.mechanism_
+        if epsilon is not None:
+            if mechanism is None or "epsilon" not in mechanism.get_params():
+                raise ValueError(
+                    f"epsilon={epsilon!r} was given, but mechanism={mechanism!r} has no epsilon: leave it out"
+                )
+            if self.kernel_.absorbs_noise:
+                raise ValueError(
+                    f"epsilon={epsilon!r} was given, but kernel={self.kernel_!r} holds the noise of the training "
+                    "release: leave epsilon out, or use NormalKernel"
+                )
+            mechanism = type(mechanism)(**{**mechanism.get_params(deep=False), "epsilon": epsilon})
+        channel = NoNoise() if mechanism is None else mechanism
+        channel.check_release(Z)
+        return channel.encode(Z), self._channel(mechanism, len(Z))
+
+    @available_if(is_local)
+    def fit_predict(self, Z: ArrayLike, y: ArrayLike | None = None) -> Array:
+        """Fit and return ``labels_``."""
+        return self.fit(Z).labels_
+
+    @available_if(is_local)
+    def predict(self, Z: ArrayLike, epsilon: ArrayLike | None = None) -> Array:
+        """Cluster of new privatised records, as ``labels_`` numbers them.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n, n_features)
+        epsilon : float or array of shape (n,), optional
+            The new records' own ε, where it is not the mechanism's.
+
+        Returns
+        -------
+        labels : ndarray of int, (n,)
+            A cluster that no training record was put in has a number beyond those of ``labels_``.
+        """
+        Z, channel = self._new_release(Z, epsilon)
+        noised = self._noised() if epsilon is None else None
+        return self._clustering_.predict(channel, self._kernel(), Z, self.n_jobs, noised)
+
+    @available_if(is_local)
+    def score_release(self, Z: ArrayLike, y: ArrayLike | None = None, epsilon: ArrayLike | None = None) -> float:
+        """Mean log density of new privatised records, log g(z): what cross-validation should maximise.
+
+        The predictive density is averaged over at most 500 draws, evenly spaced over the chains (over 10,000 predictive
+        records where g has no closed form).
+
+        Parameters
+        ----------
+        Z : array-like of shape (n, n_features)
+        y : ignored
+        epsilon : as in :meth:`predict`
+
+        Returns
+        -------
+        score : float
+        """
+        Z, channel = self._new_release(Z, epsilon)
+        values = release_log_density(self._draws_, channel, self._kernel(), Z, self._has_marginal(), self.n_jobs)
+        return float(np.mean(values))
+
+    @available_if(has_threshold)
+    def released_share_draws(self) -> Floats:
+        """Draws of the probability that a record's release appears above the threshold: (n_chains, n_draws)."""
+        check_is_fitted(self)
+        draws = self._draws_
+        chosen = np.arange(draws.n_chains * draws.n_draws)
+        return draws.by_chain(released_shares(draws, self._channel(self.mechanism_, 1), chosen))
+
+    @available_if(has_threshold)
+    def n_suppressed_draws(self, random_state: Seed = None) -> Array:
+        """Draws of the number of records whose releases did not appear: (n_chains, n_draws).
+
+        Given the population and the number that appeared it is negative binomial, under the prior 1/n of all: drawn
+        anew by each call, unless ``random_state`` is a seed.
+
+        Parameters
+        ----------
+        random_state : int, Generator, RandomState or None
+        """
+        shares, n = self.released_share_draws(), self._n_released_
+        if self.n_records is not None:
+            return np.full(shares.shape, self.n_records - n)
+        rng = as_generator(random_state)
+        rate = rng.standard_gamma(n, shares.shape) * (1.0 - shares) / shares
+        return rng.poisson(np.minimum(rate, MOST_SUPPRESSED))
+
+    def _partitions(self, n_partitions, random_state):
+        check_is_fitted(self)
+        if not self._has_marginal():
+            raise ValueError(
+                f"partitions are drawn by g(z | θ), which has no closed form for kernel={self.kernel_!r} under "
+                f"mechanism={self.mechanism_!r}: use labels_"
+            )
+        if self._Z_ is None:
+            raise ValueError(
+                "partitions are of records, and a fit to a summary keeps none: predict(Z) gives labels, or fit an array"
+            )
+        if len(self._Z_) > MAX_PARTITION:
+            raise ValueError(
+                f"partitions are compared for at most {MAX_PARTITION} records, but there are {len(self._Z_)}: use "
+                "labels_, or fit a subsample"
+            )
+        if not isinstance(n_partitions, Integral) or n_partitions < 1:
+            raise ValueError(f"n_partitions must be a positive integer, got {n_partitions!r}")
+        channel, rng = self._channel(self.mechanism_, len(self._Z_)), as_generator(random_state)
+        return draw_partitions(self._draws_, channel, self._kernel(), self._Z_, int(n_partitions), rng), rng
+
+    @available_if(is_local)
+    def point_partition(
+        self, loss: str = "vi", *, n_partitions: int = 500, n_starts: int = 8, random_state: Seed = None
+    ) -> Array:
+        """The partition of the records that has the least posterior expected loss, by a greedy search.
+
+        Parameters
+        ----------
+        loss : {"vi", "binder"}, default="vi"
+            Variation of information, or the share of pairs on which two partitions disagree.  Where noise leaves
+            memberships in doubt, the first prefers few clusters and the second leaves doubtful records alone.
+        n_partitions : int, default=500
+            Posterior draws of the partition, evenly spaced, that the expectation is over.
+        n_starts : int, default=8
+            Starts of the search.
+        random_state : int, Generator, RandomState or None
+
+        Returns
+        -------
+        labels : ndarray of int, (n,)
+            Consecutive from 0, largest cluster first.
+
+        Raises
+        ------
+        ValueError
+            For more than 5000 records, or where g(z | θ) has no closed form.
+
+        References
+        ----------
+        Wade & Ghahramani (2018); Dahl, Johnson, Müller (2022) for the search.
+        """
+        partitions, rng = self._partitions(n_partitions, random_state)
+        return point_partition(partitions, loss, n_starts=n_starts, rng=rng)[0]
+
+    @available_if(is_local)
+    def similarity(self, *, n_partitions: int = 500, random_state: Seed = None) -> Floats:
+        """Posterior probability that two records are in one cluster: (n, n), for at most 5000 records.
+
+        Parameters
+        ----------
+        n_partitions, random_state : as in :meth:`point_partition`
+        """
+        return similarity(self._partitions(n_partitions, random_state)[0])

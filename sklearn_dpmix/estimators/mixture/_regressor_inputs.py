@@ -1,0 +1,67 @@
+"""What a regression on privatised records is given: checks of records, of responses, and of what covers them."""
+
+import numpy as np
+from sklearn.utils.validation import _check_y, validate_data
+
+from ..._base.parameters import check_array
+from ...kernels import MultivariateNormalKernel
+from ._compose import check_mechanism
+
+
+def check_columns(estimator, Z, y):
+    """Columns (x, y) of the release."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None: pass the released responses"
+        )
+    named, Z = Z, check_array(Z, dtype=np.float64, order="C", input_name="Z", estimator=estimator)
+    validate_data(estimator, named, reset=True, skip_check_array=True)
+    y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=estimator)
+    y = _check_y(y, y_numeric=True, estimator=estimator)
+    if len(y) != len(Z):
+        raise ValueError(f"y must have one response a row of Z, got {len(y)} responses for {len(Z)} rows")
+    check_width(estimator, Z.shape[1] + 1)
+    check_noised_inputs(estimator, Z.shape[1])
+    return np.column_stack([Z, y])
+
+
+def check_width(estimator, width):
+    mechanism = estimator.mechanism
+    if mechanism is not None and not getattr(mechanism, "is_local", True):
+        raise ValueError(
+            f"mechanism={mechanism!r} releases a statistic of all records, and {type(estimator).__name__} takes "
+            "records one by one: use PrivateLinearRegressionDA for noisy moments"
+        )
+    check_mechanism(mechanism, None)
+    if mechanism is None:
+        return
+    given = np.shape(getattr(mechanism, "bounds", None))
+    if len(given) == 2 and given[0] != width:
+        raise ValueError(
+            f"mechanism={mechanism!r} covers {given[0]} column(s), but Z and y together have {width}: give "
+            "bounds of each predictor and then of y, or one pair for all"
+        )
+    if mechanism.n_features(width) != width:
+        raise ValueError(
+            f"mechanism={mechanism!r} does not release each column of (x, y): use additive noise, such as "
+            "LaplaceMechanism or GaussianMechanism"
+        )
+    mechanism.check(width)
+
+
+def check_noised_inputs(estimator, n_features):
+    """Raise ValueError where what a release says of x has no exact answer."""
+    mechanism = estimator.mechanism
+    if not estimator.noised_inputs or mechanism is None or getattr(mechanism, "is_absorbable", False):
+        return
+    if n_features > 1 or mechanism.piece_shape not in MultivariateNormalKernel.conditional_tilts:
+        raise ValueError(
+            f"noised_inputs=True is exact for Gaussian noise of one scale without clamping, and for one predictor "
+            f"under noise of pieces (Laplace, clamped), got {n_features} predictor(s) under {mechanism!r}: predict "
+            "at confidential x, with noised_inputs=False"
+        )
+    if not mechanism.has_one_law:
+        raise ValueError(
+            f"noised_inputs=True needs one noise scale for all records, got mechanism={mechanism!r}, with one for "
+            "each: predict at confidential x, with noised_inputs=False"
+        )

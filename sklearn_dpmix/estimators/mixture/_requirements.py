@@ -1,0 +1,158 @@
+"""What a sampler may need of mechanism, kernel and mixing: how to tell that it has it, and what to say when not."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ...mixings._dirichlet import MOST_CONCENTRATION
+from ...mixings._finite_mixtures import MOST_COMPONENTS, MOST_SHAPE
+from ...samplers.mixture._auto import has_conditional, has_marginal, has_masses, has_noised
+
+AUTO = 'use sampler="auto"'
+
+
+class Parts(NamedTuple):
+    """What is put together."""
+
+    mechanism: Any
+    kernel: Any
+    mixing: Any
+    sampler: Any
+
+    @property
+    def is_noisy(self):
+        """Whether the sampler sees noise."""
+        return self.mechanism is not None and not self.kernel.absorbs_noise
+
+    def offers(self, name):
+        """What the mechanism says of itself; false without a mechanism."""
+        return self.mechanism is not None and getattr(self.mechanism, name, False)
+
+    @property
+    def threshold(self):
+        """Above which releases appear; None: all do."""
+        return None if self.mechanism is None else self.mechanism.released_above
+
+    @property
+    def setting(self):
+        """For a sentence about both."""
+        return "without a mechanism" if self.mechanism is None else "under a mechanism"
+
+    @property
+    def tilts(self):
+        """In order, for a sentence."""
+        return sorted(self.kernel.tilts)
+
+    @property
+    def conditional_tilts(self):
+        """In order, for a sentence."""
+        return sorted(self.kernel.conditional_tilts)
+
+    @property
+    def missing(self):
+        """Compiled methods of the kernel that the sampler needs and that are not there, of the first such need."""
+        lacks = [need for need in self.sampler.kernel_needs if not self.kernel.can(need)]
+        return ", ".join(self.kernel.CAPABILITIES[lacks[0]]) if lacks else ""
+
+
+class Requirement(NamedTuple):
+    """One need: ``why`` is formatted with the parts, ``who`` (the sampler) and ``of`` (the kernel's class)."""
+
+    is_met: Callable[[Parts], Any]
+    why: str
+
+    def refusal(self, parts):
+        """What to say where it is not met, or None."""
+        if self.is_met(parts):
+            return None
+        names = {"who": parts.sampler.label, "of": type(parts.kernel).__name__, "under": type(parts.mechanism).__name__}
+        return self.why.format(**parts._asdict(), **names, parts=parts)
+
+
+#: In this order: the first that is not met is named.
+REQUIREMENTS = (
+    Requirement(
+        lambda parts: not parts.kernel.absorbs_noise or parts.offers("is_absorbable"),
+        "kernel {of} needs an unclamped Gaussian channel with one noise scale, such as GaussianMechanism(scale=...) or "
+        "GaussianMechanism(..., clamp=False), got mechanism={mechanism!r}",
+    ),
+    Requirement(
+        lambda parts: not parts.sampler.needs_cells or parts.offers("keeps_masses"),
+        "sampler {who} needs a channel of bins or other cells, such as HaarWaveletMechanism, got "
+        f"mechanism={{mechanism!r}}: {AUTO}",
+    ),
+    Requirement(
+        lambda parts: not parts.sampler.needs_common_channel or parts.offers("is_common"),
+        "sampler {who} needs additive noise of one scale for all records, such as LaplaceMechanism(epsilon=1.0, "
+        f"bounds=(0, 1)), got mechanism={{mechanism!r}}: {AUTO}",
+    ),
+    Requirement(
+        lambda parts: not parts.sampler.needs_noised_kernel or has_noised(parts.mechanism, parts.kernel),
+        "sampler {who} needs the densities of the kernel's records under noise at many places at once, which "
+        "mechanism={mechanism!r} does not offer for {of}, or not where records have noise of their own: " + AUTO,
+    ),
+    Requirement(
+        lambda parts: not parts.sampler.needs_masses or has_masses(parts.mixing),
+        f"sampler {{who}} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, and "
+        f"finite mixtures of concentration {MOST_SHAPE:g} and {MOST_COMPONENTS} components at most, of any number up "
+        f"to it (or such prior means), got mixing={{mixing!r}}: {AUTO}",
+    ),
+    Requirement(
+        lambda parts: parts.sampler.takes_thresholds or parts.threshold is None,
+        "released_above={parts.threshold!r} needs what MixingMeasure takes (one feature, normal kernel, noise "
+        "of one scale, no Pitman–Yor process), got kernel={kernel!r}, mixing={mixing!r} and sampler {who}",
+    ),
+    Requirement(
+        lambda parts: not parts.sampler.needs_histogram or parts.offers("is_histogram"),
+        "sampler {who} needs a histogram of all records, such as PerturbedHistogramMechanism releases, got "
+        f"mechanism={{mechanism!r}}: {AUTO}",
+    ),
+    Requirement(
+        lambda parts: not parts.sampler.needs_sources or parts.offers("has_sources"),
+        "sampler {who} needs draws from a histogram of all records, as SmoothedHistogramMechanism releases, got "
+        f"mechanism={{mechanism!r}}: {AUTO}",
+    ),
+    Requirement(
+        lambda parts: parts.sampler.takes_histograms or not parts.offers("is_histogram"),
+        "sampler {who} takes releases of single records, but mechanism={mechanism!r} releases a histogram of all: "
+        f'{AUTO} or "neal5"',
+    ),
+    Requirement(
+        lambda parts: not (parts.is_noisy and parts.sampler.needs_noise_free),
+        "sampler {who} works on noise-free records only: use it with mechanism=None, or with "
+        "kernel=ConvolvedNormalKernel(...) under an unclamped Gaussian channel with one noise scale; got "
+        'mechanism={mechanism!r}, kernel={kernel!r}; sampler="auto" takes this pair',
+    ),
+    Requirement(
+        lambda parts: (
+            not (parts.is_noisy and parts.sampler.needs_marginal_channel) or has_marginal(parts.mechanism, parts.kernel)
+        ),
+        "sampler {who} integrates the confidential records out, but {of} has no closed form for the channel of {under} "
+        "(piece_shape={mechanism.piece_shape!r}, the kernel's tilts={parts.tilts}); use sampler='auto' or 'neal5'",
+    ),
+    Requirement(
+        lambda parts: (
+            not (parts.is_noisy and parts.sampler.needs_conditional_channel)
+            or has_conditional(parts.mechanism, parts.kernel)
+        ),
+        "sampler {who} draws each feature given the others, but {of} has no closed form for that under {under} "
+        "(piece_shape={mechanism.piece_shape!r}, the kernel's conditional_tilts={parts.conditional_tilts}); use "
+        "sampler='auto' or 'neal5'",
+    ),
+    Requirement(
+        lambda parts: (
+            parts.kernel.is_product
+            or ("noise" if parts.mechanism is not None else "none") in parts.sampler.takes_correlated
+        ),
+        "sampler {who} does not take {of}, whose features are correlated, {parts.setting}: " + AUTO,
+    ),
+    Requirement(
+        lambda parts: getattr(parts.mixing, "discount", 0) <= parts.sampler.max_discount,
+        "sampler {who} takes a discount of at most {sampler.max_discount}, got mixing={mixing!r}: beyond, it must draw "
+        f'too many atoms; {AUTO}, "neal5" or "neal8"',
+    ),
+    Requirement(
+        lambda parts: not parts.missing,
+        "sampler {who} needs the kernel's compiled method(s) {parts.missing}, which {of} does not offer; use "
+        'sampler="neal5" or "slice"',
+    ),
+)

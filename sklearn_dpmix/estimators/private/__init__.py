@@ -1,0 +1,1 @@
+"""Confidential records under a budget: what is released is a posterior."""

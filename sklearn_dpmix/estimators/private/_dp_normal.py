@@ -1,0 +1,82 @@
+"""A normal approximation of a posterior under a budget: what PrivateNormalApproximation does, planned and paid for."""
+
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _num_samples
+
+from ..._base.parameters import check_flag
+from ..._base.typing import Floats, Seed
+from ...privacy import PrivacyLedger
+from ...samplers import PrivateNormalApproximation
+from ...samplers.private._normal_approximation import normal_draws
+from ...samplers.private._target import Target
+from ._dp_inputs import DPInputs
+
+
+class DPNormal(DPInputs, BaseEstimator):
+    """Independent draws of a noise-aware posterior: as :class:`DPPenaltyMCMC`, but no chains and no R-hat."""
+
+    _needs = ("grad_log_density", "observed_information")
+    _public_name = "DPLogisticRegressionMCMC"  # which alone makes it
+    init = None
+
+    def __init__(
+        self,
+        approximation: PrivateNormalApproximation,
+        mechanism: BaseEstimator | None = None,
+        *,
+        model: Any = None,
+        ledger: PrivacyLedger | None = None,
+        simulate: bool = False,
+        random_state: Seed = None,
+    ) -> None:
+        self.approximation = approximation
+        self.mechanism = mechanism
+        self.model = model
+        self.ledger = ledger
+        self.simulate = simulate
+        self.random_state = random_state
+
+    @property
+    def preconditioner(self) -> PrivateNormalApproximation:
+        """What checks look at."""
+        return self.approximation
+
+    @property
+    def secure(self) -> bool:  # type: ignore[override]
+        return check_flag("secure", self.approximation.secure)
+
+    def _check_ranges(self, model):
+        """No log ratio is released."""
+
+    def _prepare(self, n_records):
+        """(model, Budget, parts, releases): all that can be wrong before anyone looks at a record."""
+        model, budget = self._check_model(), self._check_privacy()
+        parts = self.approximation.parts(budget)
+        releases = [one for pair in parts for one in pair]
+        if self.ledger is not None and not self.simulate:
+            self.ledger.check(releases, self._public_name)
+        return model, budget, parts, releases
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Draw from the approximation given confidential records; what is kept may be published."""
+        model, budget, parts, releases = self._prepare(_num_samples(X))
+        records = self._check_records(model, X, y)
+        if self.ledger is not None and not self.simulate:
+            self.ledger.spend(releases, self._public_name)
+        (source,) = self._sources(1)
+        target = Target(model, records)
+        draws, posterior = normal_draws(target, self._start(model), self.approximation, parts, source)
+        self.theta_draws_, self.released_ = draws[None], posterior.released
+        self.mode_, self.n_effective_ = posterior.mode, posterior.n_effective
+        self.correction_power_ = posterior.power
+        self.is_private_, self.privacy_spent_ = not self.simulate, budget.spent(releases)
+        self.n_iter_ = len(parts)
+        self._warn_of_simulation()
+        return self
+
+    def settled_draws(self) -> Floats:
+        """All draws: (1, n_draws, n_params)."""
+        return self.theta_draws_

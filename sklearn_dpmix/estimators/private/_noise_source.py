@@ -1,0 +1,98 @@
+"""Where DP-MCMC takes its randomness from: the operating system, OpenDP on top of it, or a seed in a simulation.
+
+Whoever can reproduce the noise can take it off.  So a real run draws every number from the operating system's entropy:
+there is no seed and no generator whose state could be kept, and what is drawn ahead is forgotten in a pickle.
+"""
+
+import os
+
+import numpy as np
+from scipy.special import ndtri
+
+from ...mechanisms._secure import MARGIN, measurement
+
+AHEAD = 2048  # numbers drawn at a time
+MOST_WORDS = 15  # of 64 bits each in a number: those that need more have probability 2^-960
+#: What a δ must be so that normal noise has the tails that it is about, which end where that probability does.
+SMALLEST_DELTA = 1e-250
+
+
+class SystemNoise:
+    """Uniform and normal numbers from the operating system's entropy."""
+
+    def __init__(self):
+        self._ahead = np.empty(0)
+
+    def __reduce__(self):
+        return type(self), ()
+
+    def random(self, size):
+        """Uniform on (0, 1), the small numbers as fine as floating point has them."""
+        if size > AHEAD:
+            return _uniform(size)
+        if size > len(self._ahead):
+            self._ahead = _uniform(AHEAD)
+        drawn, self._ahead = self._ahead[:size].copy(), self._ahead[size:]
+        return drawn
+
+    def standard_normal(self, size):
+        """Standard normal by inversion on the side of small probabilities, which reaches ±36; the sign is drawn."""
+        uniform = self.random(2 * size)
+        distance = -ndtri(0.5 * uniform[:size])
+        return np.where(uniform[size:] < 0.5, -distance, distance)
+
+    def release(self, values, sensitivity, multiplier):
+        """``values``, of L2 sensitivity ``sensitivity``, with normal noise of ``multiplier`` times that.
+
+        The scale is rounded up, as OpenDP's is, so that rounding is never at the cost of privacy.
+        """
+        if sensitivity == 0.0:  # nothing depends on a record, but for rounding
+            return np.zeros(len(values))
+        scale = sensitivity * multiplier * (1.0 + MARGIN)
+        return values + scale * self.standard_normal(len(values))
+
+
+class SecureNoise(SystemNoise):
+    """The noise of what is released by OpenDP, which resists floating-point attacks; the rest as in SystemNoise."""
+
+    def release(self, values, sensitivity, multiplier):
+        if sensitivity == 0.0:
+            return np.zeros(len(values))
+        noisy = measurement("gaussian", multiplier)((values / sensitivity).tolist())
+        return np.array(noisy) * sensitivity
+
+
+class SimulatedNoise(SystemNoise):
+    """From a NumPy generator: for tests and studies on data that are not confidential."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def __reduce__(self):
+        return SimulatedNoise, (self.rng,)
+
+    def random(self, size):
+        return self.rng.random(size)
+
+    def standard_normal(self, size):
+        return self.rng.standard_normal(size)
+
+
+class NoNoise(SimulatedNoise):
+    """Proposals from a NumPy generator, and what is released is exact: the non-private parent of each sampler."""
+
+    def __reduce__(self):
+        return NoNoise, (self.rng,)
+
+    def release(self, values, sensitivity, multiplier):
+        return values
+
+
+def _uniform(size, most_words=MOST_WORDS):
+    """The number that an endless row of random bits stands for, rounded: 53 bits of it from the first 1 on, or so."""
+    words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+    rest = np.full(size, 0.5)
+    few_bits = np.flatnonzero(words < 2**12)
+    if len(few_bits) and most_words > 1:
+        rest[few_bits] = _uniform(len(few_bits), most_words - 1)
+    return np.minimum((words + rest) * 2.0**-64, 1.0 - 2.0**-53)

@@ -1,0 +1,1 @@
+"""Statistics that can only be simulated."""

@@ -1,0 +1,30 @@
+"""What estimators that simulate a statistic ask of their mechanism, their model and a release."""
+
+from ..curator._curator import check_release
+
+#: What a model may be asked for, and what each method returns.
+METHODS = {
+    "sample_statistic": "sample_statistic(rng, theta) -> statistics of shape (size, n_statistics)",
+    "sample_prior": "sample_prior(rng, size) -> theta of shape (size, n_params)",
+    "log_prior": "log_prior(theta) -> (size,)",
+    "log_likelihood": "log_likelihood(statistics, theta) -> (size,)",
+}
+
+
+def check_simulation(estimator, s_obs, needs):
+    """Return the release, (n_releases, n_statistics); raise where mechanism or model lack what is needed."""
+    who, mechanism, model = type(estimator).__name__, estimator.mechanism, estimator.model
+    if isinstance(mechanism, type) or not hasattr(mechanism, "release_density"):
+        raise TypeError(
+            f"{who}: mechanism must be an object that adds noise to a statistic, such as LaplaceMechanism(scale=5.0), "
+            f"got {mechanism!r}"
+        )
+    name = "model=None" if model is None else repr(model) if isinstance(model, type) else type(model).__name__
+    for method in needs:
+        if isinstance(model, type) or not callable(getattr(model, method, None)):
+            raise TypeError(f"{who}: the model needs {METHODS[method]}, which {name} does not have")
+    query = getattr(mechanism, "query", None)
+    n_released = getattr(mechanism, "n_released", None) or getattr(query, "n_statistics", None)
+    S = check_release(estimator, s_obs, n_released)
+    mechanism.check(S.shape[1])
+    return S

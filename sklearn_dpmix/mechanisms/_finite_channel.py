@@ -1,0 +1,272 @@
+"""Answers to sensitive questions: any channel from finitely many categories to finitely many answers."""
+
+import warnings
+from itertools import accumulate
+from math import fsum, inf
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._base.compiled import compiled, lower
+from .._base.generators import as_generator
+from .._base.parameters import check_array, check_one_each, numbers, positive_integer, refuse_seed
+from .._base.typing import Array, Floats, Seed
+from ..privacy import PrivacyGuarantee
+from ._categories import IndirectChannel
+from ._designs import ROUNDING, SurveyDesigns
+
+#: What the rounding of sums, quotients and logarithms may take from an ε of order 1, several times over
+GUARD = 2.0**-50
+
+
+class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
+    r"""Release for a true category c the answer z with probability ``matrix[c, z]``.
+
+    The designs that surveys use are at hand: :meth:`warner`, :meth:`forced_response`, :meth:`unrelated_question`,
+    :meth:`kuk`, of a yes (1) or no (0), and :meth:`k_ary`.  Two categories' probabilities of an answer z have a ratio
+    of at most max_c matrix[c, z] / min_c matrix[c, z]: ε is the logarithm of the largest of these, summed over
+    questions, attained.  It is infinite where an answer excludes a category.
+
+    With ``kernel="categorical"`` the posterior of the shares, and of the joint shares of several questions, is exact.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n_categories, n_answers), or a list of such
+        Row c holds the probabilities of all answers of someone whose category is c.  A list has one matrix for each
+        question, which a record answers independently of each other; n_categories is the same in all.
+
+    Raises
+    ------
+    ValueError
+        On use, for a matrix whose rows are not probabilities that sum to 1; for records that are not categories, and
+        for releases that are not answers, or that nobody gives.
+
+    References
+    ----------
+    Warner (1965), Randomized response: a survey technique for eliminating evasive answer bias; Greenberg, Abul-Ela,
+    Simmons, Horvitz (1969), The unrelated question randomized response model; Boruch (1971), Assuring confidentiality
+    of responses in social research; Kuk (1990), Asking sensitive questions indirectly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix.mechanisms import FiniteChannelMechanism
+    >>> mechanism = FiniteChannelMechanism([[0.9, 0.1, 0.0], [0.2, 0.5, 0.3]])
+    >>> mechanism.privatize(np.array([[0], [1], [1]]), random_state=0).ravel()
+    array([0., 1., 0.])
+
+    A die says "say yes" on 6, "say no" on 1, and to tell the truth otherwise:
+
+    >>> design = FiniteChannelMechanism.forced_response(1 / 6, 1 / 6)
+    >>> design.matrix.round(3)
+    array([[0.833, 0.167],
+           [0.167, 0.833]])
+    >>> round(design.guarantee().epsilon, 3)
+    1.609
+    """
+
+    noised_kernels = frozenset({"categorical"})
+
+    @property
+    def has_one_law(self) -> bool:
+        """Whether each record goes through the same channel."""
+        return True
+
+    # --- parameters --------------------------------------------------------------------------------------------------
+
+    def _matrices(self):
+        """The matrices of all questions, rows divided by their sums."""
+        array = numbers(self.matrix)
+        questions = list(array) if array is not None and array.ndim == 3 else self.matrix
+        questions = [array] if array is not None and array.ndim == 2 else questions
+        if not isinstance(questions, (list, tuple)) or not questions:
+            raise ValueError(
+                "matrix must hold a row for each true category and a column for each answer, or be a list of one "
+                f"matrix for each question, got matrix={self.matrix!r}"
+            )
+        found = [_rows(question, f" of question {j}" * (len(questions) > 1)) for j, question in enumerate(questions)]
+        sizes = {len(one) for one in found}
+        if len(sizes) > 1:
+            raise ValueError(f"matrix must have as many categories in each question, got {sorted(sizes)}")
+        return found
+
+    @property
+    def n_categories(self) -> int:  # type: ignore[override]
+        """K, the number of true categories."""
+        return len(self._matrices()[0])
+
+    @property
+    def n_answers(self) -> int:  # type: ignore[override]
+        """The largest number of answers to a question."""
+        return max(one.shape[1] for one in self._matrices())
+
+    def check(self, n_features: int | None = None) -> None:
+        self._for(n_features)
+
+    def _for(self, n_features, name="Z"):
+        """The matrices, where records have as many features."""
+        matrices = self._matrices()
+        n_features = None if n_features is None else positive_integer("n_features", n_features)
+        if n_features not in (None, len(matrices)):
+            raise ValueError(
+                f"matrix has {len(matrices)} question(s), but {name} has {n_features} column(s): pass a list of one "
+                "matrix for each question"
+            )
+        return matrices
+
+    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
+        """Return the guarantee of one record's answers; it warns where it is infinite."""
+        epsilon = 0.0
+        for j, matrix in enumerate(self._for(n_features, "a record")):
+            most, least = matrix.max(axis=0), matrix.min(axis=0)
+            excluding = np.flatnonzero((most > 0.0) & (least == 0.0))
+            if excluding.size:
+                z = int(excluding[0])
+                warnings.warn(
+                    f"answer {z} to question {j} is never given by category {int(np.argmin(matrix[:, z]))}, so that it "
+                    "excludes that category for sure: epsilon is infinite",
+                    UserWarning,
+                    stacklevel=2,
+                )
+                epsilon = inf
+            elif np.any(most > least):
+                given = most > 0.0
+                loss = float(np.max(np.log(most[given]) - np.log(least[given])))
+                epsilon += loss + GUARD * (1.0 + loss)  # never less than it is
+        return PrivacyGuarantee.pure(epsilon)
+
+    # --- releases ----------------------------------------------------------------------------------------------------
+
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
+        """Release an answer for each category.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_questions), integers 0..K-1
+        random_state : int, Generator, RandomState or None
+            For simulation.  A seed that made noise is a secret.
+        secure : bool, default=False
+            Draw from the operating system's entropy (``secrets``), with exactly the given probabilities.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_records, n_questions)
+        """
+        X = self._check_categories(X, "X")
+        matrices = self._for(X.shape[1], "X")
+        refuse_seed(secure, random_state)
+        rng, Z = None if secure else as_generator(random_state), np.empty(X.shape)
+        for j, matrix in enumerate(matrices):
+            for c in np.unique(X[:, j]).astype(int):
+                rows = X[:, j] == c
+                Z[rows, j] = _exactly(matrix[c], rows.sum()) if secure else _drawn(matrix[c], rows.sum(), rng)
+        return Z
+
+    def check_release(self, Z: Array) -> None:
+        """Raise ValueError where Z cannot be a release of this mechanism."""
+        for j, matrix in enumerate(self._for(Z.shape[1])):
+            n_answers, z = matrix.shape[1], Z[:, j]
+            wrong = (z != np.floor(z)) | (z < 0) | (z >= n_answers)
+            if wrong.any():
+                i = int(np.argmax(wrong))
+                raise ValueError(
+                    f"Z must hold answers, integers from 0 to {n_answers - 1}, a column of the matrix each, but row "
+                    f"{i}, column {j} has {z[i]:g}: number the answers as the matrix does"
+                )
+            never = matrix.max(axis=0)[z.astype(int)] == 0.0
+            if never.any():
+                i = int(np.argmax(never))
+                raise ValueError(
+                    f"row {i}, column {j} of Z has answer {z[i]:g}, which by the matrix nobody gives: its column is "
+                    "all zeros"
+                )
+
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
+        """Log probability of each release given its confidential record, summed over questions.
+
+        Parameters
+        ----------
+        Z, X : array-like of shape (n_records, n_questions)
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_records,)
+        """
+        Z = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__)
+        X = self._check_categories(X, "X")
+        check_one_each(Z, X)
+        self.check_release(Z)
+        with np.errstate(divide="ignore"):
+            logs = [np.log(matrix) for matrix in self._matrices()]
+        return sum(log_p[X[:, j].astype(int), Z[:, j].astype(int)] for j, log_p in enumerate(logs))
+
+    # --- where a chain starts ----------------------------------------------------------------------------------------
+
+    def _shares(self, Z):
+        """By 200 steps of EM on the counts of answers."""
+        found = []
+        for j, matrix in enumerate(self._matrices()):
+            counts = np.bincount(Z[:, j].astype(int), minlength=matrix.shape[1])
+            seen, p = matrix[:, counts > 0], np.full(len(matrix), 1.0 / len(matrix))
+            for _ in range(200):
+                p = p * (seen @ (counts[counts > 0] / (p @ seen)))
+                p /= p.sum()
+            found.append(p)
+        return np.array(found)
+
+    def _likelihoods(self, Z, j):
+        return self._matrices()[j][:, Z[:, j].astype(int)].T
+
+    # --- compiled ----------------------------------------------------------------------------------------------------
+
+    def _lower(self, *, n_features, **context):
+        matrices = self._for(n_features)
+        sizes = [one.size for one in matrices]
+        probabilities = np.concatenate([one.ravel() for one in matrices])
+        with np.errstate(divide="ignore"):
+            table = np.log(probabilities)
+        fields = {"size": len(matrices[0]), "table": table, "probabilities": probabilities}
+        fields["first"] = np.cumsum([0.0, *sizes[:-1]])
+        return lower(type(self), fields | {"n_answers": np.array([float(one.shape[1]) for one in matrices])})
+
+    @compiled
+    def log_category(self, Z, i, j, c):
+        return self.table[int(self.first[j]) + c * int(self.n_answers[j]) + int(Z[i, j])]
+
+    @compiled
+    def answer(self, j, z, c):
+        """Probability of an answer given a category."""
+        return self.probabilities[int(self.first[j]) + c * int(self.n_answers[j]) + int(z)]
+
+
+def _rows(matrix, which):
+    """A matrix with rows that sum to 1 as nearly as can be."""
+    array = numbers(matrix)
+    if array is None or array.ndim != 2 or len(array) < 2 or array.shape[1] == 0:
+        raise ValueError(
+            f"matrix{which} must be numbers in two or more rows, one for each true category, got matrix={matrix!r}"
+        )
+    if not np.all((array >= 0.0) & (array <= 1.0 + ROUNDING)):  # NaN too
+        c, z = np.argwhere(~((array >= 0.0) & (array <= 1.0 + ROUNDING)))[0]
+        raise ValueError(f"matrix{which} must hold probabilities, but row {c}, column {z} has {array[c, z]:g}")
+    totals = np.array([fsum(row) for row in array])
+    if np.max(np.abs(totals - 1.0)) > ROUNDING:
+        c = int(np.argmax(np.abs(totals - 1.0)))
+        raise ValueError(
+            f"matrix{which} must have rows that sum to 1, the probabilities of all answers given a category, but row "
+            f"{c} sums to {totals[c]:.10g}: where its columns are the categories, pass its transpose"
+        )
+    return array / totals[:, None]
+
+
+def _drawn(row, n, rng):
+    below = np.cumsum(row)
+    return np.searchsorted(below / below[-1], rng.random(n), side="right")
+
+
+def _exactly(row, n):
+    """Answers with probabilities in proportion to the row's, which are whole multiples of 2^-1074."""
+    from secrets import randbelow
+
+    below = list(accumulate(p.as_integer_ratio()[0] * (2**1074 // p.as_integer_ratio()[1]) for p in row.tolist()))
+    return [next(z for z, top in enumerate(below) if u < top) for u in (randbelow(below[-1]) for _ in range(n))]

@@ -1,0 +1,131 @@
+"""Mixture of finite mixtures: a prior on the number of components (Miller & Harrison 2018)."""
+
+from math import exp, inf, lgamma, log
+from typing import Any
+
+import numpy as np
+
+from .._base.compiled import Component, compiled, lower
+from ._dirichlet import positive
+from ._urn import cluster_of_another
+
+MOST_COMPONENTS, MOST_SHAPE = 50, 10.0  # or prior mean of them, for a walk over mixing measures; of the weights' γ
+
+
+class MixtureOfFiniteMixtures(Component):
+    r"""A finite mixture with a prior on its number of components M and weights Dirichlet(γ, ..., γ) given M.
+
+    Given M the partition is the two-parameter urn's with discount -γ and concentration γM, so that every sampler here
+    takes it; M is drawn given the partition in every sweep (the telescoping sampler).  Unlike a Dirichlet process it is
+    consistent for the number of components, where there is one.
+
+    Parameters
+    ----------
+    concentration : float, default=1.0
+        γ > 0, of the weights.
+    prior : float or array-like of shape (most components,), default=0.1
+        A number p in (0, 1): M is geometric, P(M) = p (1 - p)^(M-1), as in Miller & Harrison.  An array: probabilities
+        of M = 1, 2, ..., up to a factor.
+
+    References
+    ----------
+    Miller & Harrison (2018), "Mixture models with a prior on the number of components", eqs. (2)-(3);
+    Frühwirth-Schnatter, Malsiner-Walli & Grün (2021), "Generalized mixtures of finite mixtures and telescoping
+    sampling", eq. (3.3).
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.mixings import MixtureOfFiniteMixtures
+    >>> MixtureOfFiniteMixtures(concentration=0.5, prior=[0.2, 0.4, 0.4])
+    MixtureOfFiniteMixtures(concentration=0.5, prior=[0.2, 0.4, 0.4])
+    """
+
+    random_part = "n_components"
+    #: what the walk over mixing measures calls the law of the masses whose shares the weights are
+    masses_as = "finite"
+
+    def __init__(self, concentration: float | None = 1.0, prior: Any = 0.1) -> None:
+        self.concentration = concentration
+        self.prior = prior
+
+    def _lower(self, **context):
+        gamma = positive("concentration", self.concentration)
+        try:
+            prior = np.asarray(self.prior, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            prior = np.array(np.nan)
+        if prior.ndim == 0 and 0 < prior < 1:
+            table, log_fail, most = np.zeros(1), log(1.0 - float(prior)), inf
+        elif prior.ndim == 1 and prior.size and np.all(np.isfinite(prior)) and np.all(prior >= 0) and prior.any():
+            most = float(np.flatnonzero(prior)[-1] + 1)
+            with np.errstate(divide="ignore"):
+                table, log_fail = np.log(prior / prior.sum()), 0.0
+        else:
+            raise ValueError(
+                "prior must be a number in (0, 1), of a geometric number of components, or their probabilities from 1 "
+                f"on, got {self.prior!r}"
+            )
+        fields = {"discount": -gamma, "log_fail": log_fail, "log_prior": table, "most_clusters": most}
+        return lower(type(self), fields | {"start": min(10.0, most)})
+
+    @property
+    def can_walk(self) -> bool:
+        """Whether components can be added and taken away one by one, and are few enough."""
+        value = self._lower()
+        if -value.discount > MOST_SHAPE:
+            return False
+        if value.most_clusters == inf:
+            return exp(value.log_fail) <= 1.0 - 1.0 / MOST_COMPONENTS
+        possible = np.flatnonzero(np.isfinite(value.log_prior)) + 1
+        has_gaps = len(possible) < possible[-1] - possible[0] + 1
+        return bool(not has_gaps and (len(possible) > 1 or possible[0] == 1) and possible[-1] <= MOST_COMPONENTS)
+
+    @compiled
+    def fresh_weight(self, concentration, n_clusters):
+        """γ(M - t): what the components without records have together.  ``concentration`` holds M."""
+        return -self.discount * max(concentration - n_clusters, 0.0)
+
+    @compiled
+    def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
+        """Cluster of record i given the others; -1 for a component without records.
+
+        A random other record's cluster, with weight (1 + γ) n_k, is kept with probability (n_k + γ)/((1 + γ) n_k), else
+        all starts again: O(1).
+        """
+        n_others, factor = alloc.size - 1, 1.0 - self.discount
+        if n_others == 0:
+            return -1
+        fresh = self.fresh_weight(concentration, n_clusters)
+        while True:
+            u = rng.random() * (fresh + factor * n_others)
+            if u < fresh:
+                return -1
+            k = cluster_of_another((u - fresh) / factor, alloc, counts, i)
+            if rng.random() * factor * counts[k] < counts[k] - self.discount:
+                return k
+
+    @compiled
+    def update_concentration(self, rng, concentration, n_clusters, n_records):
+        """M given the partition, exactly, through a beta variable.
+
+        p(M | t, n) is proportional to p(M) M!/(M - t)! Γ(γM)/Γ(γM + n), and the last ratio is the integral of
+        η^(γM-1) (1 - η)^(n-1) / Γ(n): η | M ~ Beta(γM, n); given η a geometric prior makes M - t negative binomial.
+        """
+        gamma = -self.discount
+        a = max(rng.standard_gamma(gamma * concentration), 1e-300)
+        log_z = gamma * log(a / (a + rng.standard_gamma(float(n_records))))
+        if self.most_clusters == inf:
+            z = exp(log_z + self.log_fail)
+            return n_clusters + float(rng.poisson(rng.standard_gamma(n_clusters + 1.0) * z / (1.0 - z)))
+        top, total, chosen = -inf, 0.0, float(n_clusters)
+        for m in range(n_clusters, int(self.most_clusters) + 1):
+            value = self.log_prior[m - 1] + lgamma(m + 1.0) - lgamma(m - n_clusters + 1.0) + m * log_z
+            if value > -inf:
+                if value > top:
+                    total *= exp(top - value)
+                    top = value
+                share = exp(value - top)
+                total += share
+                if rng.random() * total < share:
+                    chosen = float(m)
+        return chosen
