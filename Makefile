@@ -25,11 +25,11 @@ QUICK_TESTS := accounting baselines binomial calibration_metrics channels compon
   discrete_mechanisms guarantees interoperation layers ledger likelihood_models mechanisms metrics mmd multivariate \
   numeric packaging privacy private_bounds queries rank_uniformity refusals regression_paths release_mode \
   smooth_sensitivity surrogate typing urns warmup
-SLOW_AS_PYTHON := test_mechanisms.py::TestLaplace test_mechanisms.py::TestGaussian
+SLOW_AS_PYTHON := TestLaplace TestGaussian
 quick: $(VENV)/.installed-dev
 	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q -n 2 -m "not slow and not nightly" $(ARGS) \
-	  $(SLOW_AS_PYTHON:%=--deselect=tests/%::test_impute_is_the_exact_conditional) \
-	  tests/audit tests/fuzz $(QUICK_TESTS:%=tests/test_%.py)
+	  $(SLOW_AS_PYTHON:%=--deselect=tests/mechanisms/test_mechanisms.py::%::test_impute_is_the_exact_conditional) \
+	  tests/audit tests/fuzz $(QUICK_TESTS:%=tests/*/test_%.py)
 
 # Halves of the list, each to one process until the other is idle: what the tests of a file share is made once.
 test: $(VENV)/.installed-dev
@@ -38,7 +38,7 @@ test: $(VENV)/.installed-dev
 # scikit-learn's checks of the estimators on the oldest scikit-learn that pyproject.toml allows
 test-oldest:
 	$(MAKE) VENV=$(VENV)-oldest $(VENV)-oldest/.installed-oldest
-	$(VENV)-oldest/bin/python -m pytest -q -n 2 tests/test_scikit_learn.py
+	$(VENV)-oldest/bin/python -m pytest -q -n 2 tests/house/test_scikit_learn.py
 
 # The wheel as users get it: no extras, a cold cache, and the clone's package out of reach.  What build/ holds from an
 # earlier build would go into the wheel, so it goes first.
@@ -55,7 +55,7 @@ test-wheel:
 	  'import sys, sklearn_dpmix as p; print(sys.version, p.__file__); sys.exit(not p.__file__.startswith(sys.prefix))'
 	cd build/elsewhere && unset PYTHONPATH && $(WHEEL_PY) -P -m pytest -q -p no:cacheprovider \
 	  -c ../../pyproject.toml --rootdir ../.. -m "not slow and not nightly" $(ARGS) \
-	  $(NEED_EXTRAS:%=--ignore-glob='/*/sklearn_dpmix/%') --pyargs sklearn_dpmix $(WHEEL_TESTS:%=../../tests/test_%.py)
+	  $(NEED_EXTRAS:%=--ignore-glob='/*/sklearn_dpmix/%') --pyargs sklearn_dpmix $(WHEEL_TESTS:%=../../tests/*/test_%.py)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .

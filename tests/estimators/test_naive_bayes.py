@@ -1,7 +1,6 @@
 """PrivateNaiveBayesDA: its samplers against enumeration, a long run of another program, each other, and theorems."""
 
 import json
-import pathlib
 import pickle
 import re
 import warnings
@@ -173,7 +172,7 @@ def test_tables_without_their_normaliser_are_found(monkeypatch):
 
 @pytest.fixture(scope="module")
 def stored():
-    return json.loads((pathlib.Path(__file__).parent / "data_naive_bayes_twin.json").read_text())
+    return json.loads((twins.HERE / "data_naive_bayes_twin.json").read_text())
 
 
 def assert_stored(draws, stored):

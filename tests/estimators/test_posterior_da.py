@@ -381,7 +381,7 @@ def test_bad_releases_and_parameters(change, S, message):
 
 # --- documentation ----------------------------------------------------------------------------------------------------
 
-PAGE = pathlib.Path(__file__).parents[1] / "docs" / "user_models.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "user_models.md"
 
 
 @pytest.mark.nightly

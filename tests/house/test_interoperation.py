@@ -22,7 +22,7 @@ from sklearn_dpmix.queries import SufficientStatistics
 
 dp = pytest.importorskip("opendp.prelude")
 dp.enable_features("contrib", "honest-but-curious")
-PAGE = pathlib.Path(__file__).parents[1] / "docs" / "interoperation.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "interoperation.md"
 ALPHA = 1e-6
 
 

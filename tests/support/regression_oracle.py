@@ -9,7 +9,7 @@ The models and the release are those of Ju, Awan, Gong & Rao (2022), sections 4 
   statistic is recomputed from all records, and the parameters are then drawn given the records.  ``incremental=True``
   adds the new contribution and takes off the old one instead, for long runs.
 
-``python tests/regression_oracle.py`` writes the results of two long runs beside this file, see :func:`main`.
+``python tests/support/regression_oracle.py`` writes the results of two long runs beside this file, see :func:`main`.
 """
 
 import json

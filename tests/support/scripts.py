@@ -14,6 +14,8 @@ import sklearn_dpmix
 
 COMPILES = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 PACKAGE = pathlib.Path(sklearn_dpmix.__file__).parent
+#: what a script of the tests finds modules by
+PATH = os.pathsep.join([str(PACKAGE.parent), str(pathlib.Path(__file__).parent)])
 
 
 def run(script, *arguments, cache, **environment):

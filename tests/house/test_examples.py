@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 import numpy as np
 import pytest
-from scripts import PACKAGE
+from scripts import PACKAGE, PATH
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.estimators.mixture import _requirements
@@ -147,7 +147,7 @@ def run(chosen, **environment):
     """[(names, outcome)] in a process of its own; all but "fitted" and "refused" are wrong."""
     done = subprocess.run(
         [sys.executable, __file__],
-        env=os.environ | {"PYTHONPATH": str(PACKAGE.parent)} | environment,
+        env=os.environ | {"PYTHONPATH": PATH} | environment,
         input=json.dumps(chosen),
         capture_output=True,
         text=True,

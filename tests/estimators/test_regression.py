@@ -4,7 +4,6 @@ import json
 import pickle
 from functools import cache
 from math import exp, log
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -314,7 +313,7 @@ def test_a_broken_birth_is_rejected(monkeypatch):
 
 # --- the paper's setting ----------------------------------------------------------------------------------------------
 
-LONG = json.loads((Path(__file__).parent / "data_regression_twin.json").read_text())
+LONG = json.loads((oracle.HERE / "data_regression_twin.json").read_text())
 
 
 def paper_model(scale=1.3, **params):

@@ -1,4 +1,4 @@
-"""Self-checks of tests/oracle.py against closed forms, direct integration and Monte Carlo from the prior."""
+"""Self-checks of tests/support/oracle.py against closed forms, direct integration and Monte Carlo from the prior."""
 
 import numpy as np
 import oracle

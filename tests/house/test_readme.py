@@ -8,8 +8,8 @@ import warnings
 import matplotlib.pyplot as plt
 import pytest
 
-README = pathlib.Path(__file__).parents[1] / "README.md"
-#: Pages with sessions, but for one that tests/test_posterior_da.py runs.
+README = pathlib.Path(__file__).parents[2] / "README.md"
+#: Pages with sessions, but for one that tests/estimators/test_posterior_da.py runs.
 PAGES = sorted(path.stem for path in README.parent.glob("docs/*.md") if "\n>>> " in path.read_text())
 PAGES.remove("user_models")
 

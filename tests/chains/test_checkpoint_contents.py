@@ -8,14 +8,14 @@ import sys
 import checkpoint_edits
 import numpy as np
 import pytest
-from scripts import PACKAGE
+from scripts import PATH
 
 
 def run(folder, *cases, **environment):
     """Lines of the script's output, in a process of its own: old code crashed."""
     done = subprocess.run(
         [sys.executable, checkpoint_edits.__file__, str(folder), *cases],
-        env=os.environ | {"PYTHONPATH": str(PACKAGE.parent)} | environment,
+        env=os.environ | {"PYTHONPATH": PATH} | environment,
         capture_output=True,
         text=True,
         check=False,
