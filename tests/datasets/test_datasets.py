@@ -11,6 +11,7 @@ import pytest
 from scipy import integrate, stats
 
 from sklearn_dpmix.datasets import (
+    load_air_time,
     load_anes96,
     load_engel,
     load_rand_hie,
@@ -36,7 +37,7 @@ def provenance_entry(file, row):
     return re.search(rf"^\| {row} \| `?([^`|,]*)", section, re.MULTILINE)[1].strip()
 
 
-@pytest.mark.parametrize("file", ["anes96.csv.gz", "engel.csv.gz", "rand_hie.csv.gz", "rossi.csv.gz"])
+@pytest.mark.parametrize("file", [f"{name}.csv.gz" for name in ("air_time", "anes96", "engel", "rand_hie", "rossi")])
 def test_the_file_is_the_one_in_the_note(file):
     """Catches a regenerated or damaged data file, or a note that was not brought along."""
     packed = files("sklearn_dpmix.datasets").joinpath(file).read_bytes()
@@ -56,6 +57,19 @@ def test_rand_hie_values_are_those_in_the_note():
     assert np.isin([13.73189, 11.84267, 9.967326, 10.57626], disea).all()
     # the sum of the source's column, read with pandas
     assert disea.sum() == pytest.approx(227026.292316, abs=1e-6)
+
+
+def test_air_time_values_are_those_in_the_note():
+    """Catches a loader that drops the first or last minute, takes the count for the minute, or reads another type."""
+    minutes = load_air_time()
+    assert minutes.shape == (327346,)
+    assert minutes.dtype == np.float64
+    assert provenance_entry("air_time.csv.gz", "rows") == str(np.unique(minutes).size) == "509"
+    assert provenance_entry("air_time.csv.gz", "flights").startswith(f"{len(minutes)};")
+    assert provenance_entry("air_time.csv.gz", "range") == f"{minutes.min():.0f} to {minutes.max():.0f} minutes"
+    # the source's own: sum, median, upper quartile, read with pandas
+    assert minutes.sum() == 49326610
+    assert (np.median(minutes), np.quantile(minutes, 0.75)) == (129, 192)
 
 
 def test_rossi_values_are_those_in_the_note():
@@ -100,7 +114,7 @@ def test_anes96_values_are_those_in_the_note():
     np.testing.assert_array_equal(X.sum(axis=0) + 944 * np.array([1, 1, 1, 0, 1]), [4083, 2775, 5092, 2683, 4310])
 
 
-@pytest.mark.parametrize("load", [load_rand_hie, load_rossi])
+@pytest.mark.parametrize("load", [load_air_time, load_rand_hie, load_rossi])
 def test_data_are_the_callers_to_change(load):
     """Catches a cache that hands the same array to everyone."""
     load()[:] = -1
