@@ -19,12 +19,14 @@ import pickle
 import sys
 import types as pytypes
 import uuid
+from contextlib import contextmanager
 from functools import cache
 from numbers import Real
 from typing import Any
 
 import numba
 import numpy as np
+from llvmlite.binding import Linkage, ffi
 from numba import jit, types
 from numba.core import cgutils, config
 from numba.core.caching import FunctionCache
@@ -55,10 +57,10 @@ _OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_w
 
 
 class _Part(JITCodeLibrary):
-    """The code of a function that only compiled code calls: linked into its callers, and optimised there.
+    """The code of a function that only compiled code calls: linked into the entries that reach it, optimised there.
 
-    numba would optimise it, and make machine code of it, by itself; and again as a part of each function that it is
-    linked into, at every level.
+    numba would optimise it, and make machine code of it, by itself; and link and optimise it again as a part of each
+    function that it is linked into, at every level.
     """
 
     is_inlined = True
@@ -71,13 +73,19 @@ class _Part(JITCodeLibrary):
                     function.add_function_attribute("noinline")
 
     def finalize(self):
-        for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-        self._final_module.verify()
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = "linkonce_odr"
         self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
         self._finalized = True
+
+    def _get_module_for_linking(self):
+        """Code of this function and of all that it calls, for numba's own functions; entries gather the parts."""
+        self._ensure_finalized()
+        if self._shared_module is None:
+            self._shared_module = self._final_module.clone()
+            _link_all(self, self._shared_module)
+        return self._shared_module
 
     def get_pointer_to_function(self, name):
         self._ensure_finalized()
@@ -86,6 +94,31 @@ class _Part(JITCodeLibrary):
     @property
     def codegen(self):
         return _NoEnvironment
+
+
+class _Whole(JITCodeLibrary):
+    """The code of an entry: all parts that it reaches are linked into it, each once, and then optimised."""
+
+    def finalize(self):
+        _link_all(self, self._final_module)
+        self._linking_libraries = []
+        super().finalize()
+
+
+def _link_all(library, module):
+    """Link into a module the code of all that a library reaches."""
+    reached, waiting = {library}, [library]
+    while waiting:
+        for callee in waiting.pop()._linking_libraries:
+            if callee in reached:
+                continue
+            reached.add(callee)
+            library._reload_init.update(callee._reload_init)
+            if isinstance(callee, _Part):
+                waiting.append(callee)
+                module.link_in(callee._final_module, preserve=True)
+            else:
+                module.link_in(callee._get_module_for_linking(), preserve=True)
 
 
 class _NoEnvironment:
@@ -126,13 +159,8 @@ class _Compiler(Compiler):
         super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
 
     def compile_extra(self, func):
-        """With few collections of garbage: they look at all that there is, and a compilation asks for hundreds."""
-        thresholds = gc.get_threshold()
-        gc.set_threshold(100_000, 50, 100)
-        try:
+        with _unobserved():
             return super().compile_extra(func)
-        finally:
-            gc.set_threshold(*thresholds)
 
     def define_pipelines(self):
         pipelines, function = super().define_pipelines(), self.state.func_id.func
@@ -147,6 +175,34 @@ class _Compiler(Compiler):
                     short[-1].add_pass(name, description)
             short[-1].finalize()
         return short
+
+
+class _EntryCompiler(_Compiler):
+    """Compiles into a :class:`_Whole`."""
+
+    def compile_extra(self, func):
+        self.state.library = _Whole(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.library.enable_object_caching()
+        return super().compile_extra(func)
+
+
+@contextmanager
+def _unobserved():
+    """Compile with few collections of garbage, and without telling numba's timers of each call of LLVM.
+
+    Both take time for each of the many levels of a compilation: garbage is looked for among all that there is, and each
+    function that waits for its callees times all calls of LLVM that are made for them.
+    """
+    thresholds, observers = gc.get_threshold(), list(getattr(getattr(ffi.lib, "_lock", None), "_cblist", ()))
+    gc.set_threshold(100_000, 50, 100)
+    for observer in observers:
+        ffi.unregister_lock_callback(*observer)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        for observer in observers:
+            ffi.register_lock_callback(*observer)
 
 
 #: numba's passes for closures, unrolling, array expressions: the package's own compiled code has none of them
@@ -194,6 +250,9 @@ class _Helper(CPUDispatcher):
         return super().get_call_template(args, kws)
 
     def compile(self, sig):
+        known = self.overloads.get(tuple(sig))
+        if known is not None:  # nine times of ten; numba would set up its timers first
+            return known.entry_point
         compiled = super().compile(sig)
         returned = self.overloads[tuple(sig)].signature.return_type
         model = cpu_target.target_context.data_model_manager[returned]
@@ -244,7 +303,7 @@ def _counts_references(function):
 
 def entry(function: Function) -> Function:
     """Compile a function that Python calls, and keep it on disk.  Its first argument is a component's value."""
-    dispatcher: Any = jit(pipeline_class=_Compiler, **_OPTIONS)(function)  # type: ignore[call-overload]
+    dispatcher: Any = jit(pipeline_class=_EntryCompiler, **_OPTIONS)(function)  # type: ignore[call-overload]
     if dispatcher is not function:  # it is, under NUMBA_DISABLE_JIT=1
         try:
             dispatcher._cache = _Cache(function)
@@ -355,11 +414,17 @@ def lower(owner, fields, *, frozen=True):
         Whether arrays are made read-only.
     """
     fields = {name: _frozen(field) for name, field in fields.items()} if frozen else fields
-    methods = _compiled_methods(owner)
-    value = _value_class(owner, tuple(methods.items()))(owner, fields)
+    methods = tuple(_compiled_methods(owner).items())
+    value = _value_class(owner, methods)(owner, fields)
     field_types = tuple((name, _field_type(owner, field)) for name, field in fields.items())
-    value._numba_type = _register(_first_with(owner, tuple(methods.items())), methods)(field_types)
+    value._numba_type = _type_class_of(_first_with(owner, methods), methods)(field_types)
     return value
+
+
+def _type_class_of(owner, methods):
+    """The type class of values of ``owner``: where all methods are the package's, what they reach does not change."""
+    is_ours = all(_is_pinned(method.__globals__.get("__name__")) for _, method in methods)
+    return (_register_once if is_ours else _register)(owner, methods)
 
 
 @cache
@@ -400,10 +465,13 @@ def _field_type(owner, field):
 
 def _compiled_methods(owner):
     """The compiled methods of a class by name, its bases' included."""
-    methods = {}
-    for name in sorted({name for base in owner.__mro__ for name, member in vars(base).items() if _is_compiled(member)}):
-        methods[name] = inspect.getattr_static(owner, name)
-        if not _is_compiled(methods[name]):
+    members, names = {}, set()
+    for base in reversed(owner.__mro__):
+        members.update(vars(base))
+        names.update(name for name, member in vars(base).items() if _is_compiled(member))
+    methods = {name: members[name] for name in sorted(names)}
+    for name, method in methods.items():
+        if not _is_compiled(method):
             raise TypeError(
                 f"{owner.__qualname__}.{name} overrides a compiled method, so it must be one: mark it with @compiled"
             )
@@ -611,6 +679,7 @@ _registered: set[type] = set()
 @global_compiler_lock  # numba's own; two threads may be the first to use a component
 def _register(owner, methods):
     """Make the compiled methods of ``owner`` known to numba, once for each digest; return the type class."""
+    methods = dict(methods)
     reach = Reach()
     reach.visit(methods)
     cls = _type_class(f"{owner.__module__}.{owner.__qualname__}", reach.hexdigest())
@@ -619,6 +688,9 @@ def _register(owner, methods):
             _overload(cls, name, method)
         _registered.add(cls)
     return cls
+
+
+_register_once = cache(_register)
 
 
 def _overload(cls, name, method):

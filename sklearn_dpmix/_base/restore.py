@@ -76,13 +76,6 @@ def require_same(fresh, found, *names):
         require(np.array_equal(getattr(fresh, name), getattr(found, name)), name, "is not what was given to fit")
 
 
-def require_acceptance(floats, accepted, proposed, log_lowest):
-    """Counts of moves, and the smallest log probability met, which may be minus infinity."""
-    require_range(0.0, 1e300, floats=floats[[accepted, proposed]])
-    require_range(-np.inf, 0.0, floats=floats[log_lowest])
-    require_finite(floats=np.delete(floats, log_lowest))
-
-
 def check_layout_of_draws(like, found, n_draws):
     """Raise unless ``found`` are ``n_draws`` draws as those in ``like``, of which there are none.
 

@@ -51,7 +51,8 @@ class Clustering(NamedTuple):
     def classify_noised(self, mechanism, channel, kernel, Z, rows):
         """The same of one feature, by densities in place of their logarithms."""
         places = mechanism.folded(Z[rows, 0])[None]
-        clusters, nodes = np.empty(len(rows), dtype=np.int64), np.vstack([places, mechanism.lookup(places)])
+        scales = () if mechanism.has_one_law else (np.asarray(mechanism.noise_scale_for(1))[rows],)
+        clusters, nodes = np.empty(len(rows), dtype=np.int64), np.vstack([places, mechanism.lookup(places, *scales)])
         score = classify_noised(channel, nodes, np.exp(self.log_weights), self.theta, clusters)
         far = np.flatnonzero(clusters < 0)
         if len(far):
@@ -228,12 +229,12 @@ def classify_noised(channel, nodes, weights, theta, labels):
 
     ``nodes`` are places, and what the mechanism looks up there.
     """
-    best, block, out, score = np.empty(POINTS), np.empty(3 * POINTS), np.empty(3 * POINTS), 0.0
+    best, block, out, score = np.empty(POINTS), np.empty(len(nodes) * POINTS), np.empty(3 * POINTS), 0.0
     for a in range(0, labels.size, POINTS):
         size = min(POINTS, labels.size - a)
         for p in range(size):
             best[p], labels[a + p] = LEAST, -1
-            for e in range(3):
+            for e in range(len(nodes)):
                 block[e * size + p] = nodes[e, a + p]
         for h in range(weights.size):
             channel.fill_normal(0, block, size, theta[h, 0], 2.0 * theta[h, 3], out, 0, size)

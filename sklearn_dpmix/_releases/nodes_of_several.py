@@ -9,6 +9,7 @@ of their own, of fewer dimensions and so of fewer moments.
 from itertools import product
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from .nodes import cell_edges
 
@@ -37,14 +38,27 @@ def compress_records(records, widths, kinks=None):
     for j, (z, width) in enumerate(zip(records.T, widths, strict=True)):
         low, high = z.min(), z.max()
         edges = cell_edges(low, high, low, high, width, () if kinks is None else kinks[j])
-        box[:, j] = np.where(z == low, -1, np.where(z == high, len(edges), np.searchsorted(edges, z, side="right")))
+        box[:, j] = cells_of(z, edges)
     _, box = np.unique(box, axis=0, return_inverse=True)
+    kept, weights = compress_boxes(records, box)
+    return records[kept], weights
+
+
+def cells_of(z, edges):
+    """The cell of each place; those at either end are in a cell of their own."""
+    inside = np.searchsorted(edges, z, side="right")
+    return np.where(z == edges[0], -1, np.where(z == edges[-1], len(edges), inside))
+
+
+def compress_boxes(records, box):
+    """Numbers of some records, and weights, that have the moments of those in each box, numbered by ``box``."""
     order = np.argsort(box.ravel(), kind="stable")
     weights = np.ones(len(records))
-    for rows in np.split(order, np.flatnonzero(np.diff(box.ravel()[order])) + 1):
-        weights[rows] = reduced(moments(records[rows]), weights[rows])
+    with threadpool_limits(limits=1):  # matrices are so small that threads would only wait for each other
+        for rows in np.split(order, np.flatnonzero(np.diff(box.ravel()[order])) + 1):
+            weights[rows] = reduced(moments(records[rows]), weights[rows])
     kept = np.flatnonzero(weights > 0.0)
-    return records[kept], weights[kept]
+    return kept, weights[kept]
 
 
 def moments(places):

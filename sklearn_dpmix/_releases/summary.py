@@ -352,7 +352,8 @@ def check_mechanism(mechanism):
     if isinstance(mechanism, type):
         name = mechanism.__name__
         raise TypeError(f"mechanism must be an object, got the class {name}: pass mechanism={name}(...)")
-    if "normal" not in getattr(mechanism, "noised_kernels", ()) or not mechanism.is_local:
+    is_offered = "normal" in getattr(mechanism, "noised_kernels", ()) and not mechanism.is_discrete
+    if not is_offered or not mechanism.is_local:
         raise ValueError(
             "a summary takes releases of single records under additive noise, such as LaplaceMechanism(epsilon=1.0, "
             "bounds=(0, 1)) or GaussianMechanism, or by SquareWaveMechanism or PiecewiseMechanism, got "
@@ -361,8 +362,8 @@ def check_mechanism(mechanism):
     mechanism.check(1)
     if not mechanism.has_one_law:
         raise ValueError(
-            f"a summary takes noise of one scale for all records, got mechanism={mechanism!r}: fit the records "
-            "themselves"
+            "a summary does not keep which record had which noise, and takes noise of one scale for all records, got "
+            f"mechanism={mechanism!r}: fit all records at once, as an array, with as many scales"
         )
 
 

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._base.acceptance import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from .._base.generators import as_seed_sequence
 from .._base.parameters import MOST, check_array
 from .._base.restore import check_layout_of_draws
@@ -279,12 +280,12 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         """(n_chains, ...)"""
         return np.array([chain.state.floats for chain in self._run_.chains])
 
-    def _set_acceptance(self, accepted, proposed, log_lowest):
-        """Set the acceptance rate, nan where nothing was proposed, from counts, and the smallest probability met."""
+    def _set_acceptance(self):
+        """Set the acceptance rate, nan where nothing was proposed, and the smallest probability met."""
         floats = self._state_floats()
-        n_proposed = floats[:, proposed].sum()
-        self.acceptance_rate_ = float(floats[:, accepted].sum() / n_proposed) if n_proposed else np.nan
-        self.min_acceptance_ = float(np.exp(floats[:, log_lowest].min()))
+        n_proposed = floats[:, PROPOSED].sum()
+        self.acceptance_rate_ = float(floats[:, ACCEPTED].sum() / n_proposed) if n_proposed else np.nan
+        self.min_acceptance_ = float(np.exp(floats[:, LOG_MIN_ACCEPT].min()))
 
     def _signature(self, data):
         """What must stay the same for a warm start, by name."""

@@ -351,25 +351,33 @@ class AdditiveMechanism(RecordChannel):
         """What makes the releases of two mechanisms of one law, of one feature."""
         bounds = self.bounds_for(1)
         bounds = None if bounds is None else (*bounds[0].tolist(), bool(self.clamp))
-        return type(self), float(self.noise_scale), bounds, self.released_above
+        return type(self), tuple(np.ravel(self.noise_scale).tolist()), bounds, self.released_above
 
-    def lookup(self, places: Floats) -> Floats:
+    def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
         """What ``fill_normal`` looks up at each of some releases: densities given a record at either bound.
 
         Parameters
         ----------
         places : ndarray of shape (n_features, n)
+        scales : ndarray of shape (n,), optional
+            Of each release's noise, where they differ.
 
         Returns
         -------
-        found : ndarray of shape (2 n_features, n)
-            0 without bounds.
+        found : ndarray of shape (2 n_features, n), or with ``scales`` (3 n_features, n)
+            For each feature two densities, 0 without bounds; and the scale, where it was given.
         """
-        found, bounds = np.zeros((2 * len(places), places.shape[1])), self.bounds_for(len(places))
+        (n_features, n), bounds = places.shape, self.bounds_for(len(places))
+        ends = np.zeros((n_features, 2, n))
         if bounds is not None and self.clamp:
-            apart = np.repeat(places, 2, axis=0) - bounds.reshape(-1, 1)
-            found[:] = np.exp(self.log_noise(apart, self.noise_scale_for(len(places))))
-        return found
+            apart = places[:, None] - bounds[:, :, None]
+            if scales is None:
+                ends[:] = np.exp(self.log_noise(apart, self.noise_scale_for(n_features)))
+            else:
+                ends[:] = np.exp(self.log_noise(apart / scales, 1.0)) / scales
+        if scales is not None:
+            ends = np.concatenate([ends, np.broadcast_to(scales, (n_features, 1, n))], axis=1)
+        return ends.reshape(-1, n)
 
     def _lower(self, *, n_records, n_features, **context):
         if not hasattr(self, "log_noise"):

@@ -65,6 +65,8 @@ class RecordChannel(Component):
     #: ``node_spacing`` and ``lookup``), or ``answer(j, z, c)``, the probability of an answer given a category; by the
     #: class that sets it alone, not by those that derive from it
     noised_kernels: frozenset[str] = frozenset()
+    #: whether they are, too, where records have noise scales of their own, by what the class itself says
+    has_noised_scales = False
     #: how many answers there are to a question; None where numbers are released
     n_answers: int | None = None
     #: public threshold: only releases above it appear; None: all do

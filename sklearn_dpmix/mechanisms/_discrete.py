@@ -18,6 +18,7 @@ from .._base.compiled import compiled, lower
 from .._base.parameters import check_array
 from .._base.typing import Array, Floats
 from ._additive import AdditiveMechanism
+from ._noised_normal import fill_normal_cells
 
 #: Integers below it in magnitude are exact as floats.
 EXACT = 2.0**53
@@ -58,6 +59,33 @@ class IntegerMechanism(AdditiveMechanism):
         """``"flat"`` where bounds make the cells few (``MAX_CELLS`` a feature), else None."""
         bounds = self.bounds_for(None) if self.clamp else None
         return "flat" if bounds is not None and np.max(np.diff(bounds)) < MAX_CELLS else None
+
+    @property
+    def has_one_law(self) -> bool:
+        """Whether all records have one noise scale."""
+        return np.size(self.noise_scale_for(None)) == 1
+
+    def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
+        """What ``fill_normal`` looks up at each of some releases: probabilities given each integer within the bounds.
+
+        Parameters
+        ----------
+        places : ndarray of shape (n_features, n)
+        scales : None
+
+        Returns
+        -------
+        found : ndarray of shape (n_features · cells, n)
+            As many for each feature; 0 for integers beyond its upper bound.
+        """
+        bounds, scale = np.asarray(self.bounds_for(len(places))), float(self.noise_scale_for(len(places)))
+        p = np.arange(np.max(bounds[:, 1] - bounds[:, 0]) + 1.0)
+        apart = places[:, None] - (bounds[:, :1] + p)[:, :, None]
+        distinct, inverse = np.unique(apart, return_inverse=True)
+        found = np.array([self.log_shape(e, 1.0 / scale) for e in distinct.tolist()]) - self.log_sum(scale)
+        is_there = (p <= bounds[:, 1:] - bounds[:, :1])[:, :, None]
+        found = np.where(is_there, np.exp(found)[inverse.reshape(apart.shape)], 0.0)
+        return found.reshape(-1, places.shape[1])
 
     @property
     def kurtosis(self) -> float | None:  # type: ignore[override]
@@ -209,6 +237,12 @@ class IntegerMechanism(AdditiveMechanism):
     @compiled
     def log_reverse(self, Z, i, j, y):
         return self.log_shape(Z[i, j] - floor(y + 0.5), self.rate[i * self.each])
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_normal``)."""
+        x, low, high = j * (1 + self.cells) * n, self.low[j], self.high[j]
+        fill_normal_cells(nodes, x, n, low, high, mean, log_variance, out, first, second)
 
     @compiled
     def n_pieces(self):

@@ -92,6 +92,7 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
     """
 
     calibrations = ("analytic",)
+    noised_kernels = frozenset({"normal"})
     secure_noise = "discrete gaussian"
     continuous = "GaussianMechanism"
 

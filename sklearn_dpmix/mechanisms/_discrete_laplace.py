@@ -64,8 +64,14 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
     PrivacyGuarantee(epsilon=2.0, delta=0.0, rho=2.0, neighbours='replace one record')
     """
 
+    noised_kernels = frozenset({"normal"})
     secure_noise = "discrete laplace"
     continuous = "LaplaceMechanism"
+
+    def kinks(self, n_features: int) -> Floats:
+        """The bounds: beyond them all probabilities fall alike."""
+        bounds = self.bounds_for(n_features)
+        return np.empty((n_features, 0)) if bounds is None or not self.clamp else bounds
 
     def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats:
         """P(e > distance) = r^(⌊distance⌋ + 1)/(1 + r)."""

@@ -14,6 +14,7 @@ from ..privacy import gaussian_delta, gaussian_scale
 from ._additive import AdditiveMechanism
 from ._calibrated import GaussianCalibrated
 from ._noised_normal import fill_normal_gaussian
+from ._noised_scales import fill_normal_gaussian_scales
 from ._thresholds import fill_released_gaussian
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
@@ -70,6 +71,7 @@ class GaussianMechanism(GaussianCalibrated):
     calibrations = ("analytic", "classical")
     secure_noise = "gaussian"
     noised_kernels = frozenset({"normal"})
+    has_noised_scales = True
     piece_shape = "quadratic"
     kurtosis = 3.0
 
@@ -119,9 +121,12 @@ class GaussianMechanism(GaussianCalibrated):
             return super().delta_of(epsilon, rho)
         return gaussian_delta(epsilon, rho) if epsilon is not None and rho < inf else 1.0
 
-    def node_spacing(self, sd: float) -> float:
-        """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
-        return max(4.0 * sd, 1.25 * hypot(sd, float(self.noise_scale)))
+    def node_spacing(self, sd: float, scale: float | None = None) -> float:
+        """Width of cells in which nodes stand for releases of normal components of this standard deviation.
+
+        Under noise of this scale; None: of the least.
+        """
+        return max(4.0 * sd, 1.25 * hypot(sd, float(np.min(self.noise_scale)) if scale is None else scale))
 
     def noise_variance(self, n_features: int | None = None) -> float | None:
         return float(np.mean(np.square(self.noise_scale_for(n_features))))
@@ -201,4 +206,7 @@ class GaussianMechanism(GaussianCalibrated):
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
         """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_normal``)."""
         low, high, noise = self.low[j], self.high[j], self.noise[0]
+        if self.each:
+            fill_normal_gaussian_scales(nodes, 4 * j * n, n, low, high, mean, log_variance, out, first, second)
+            return
         fill_normal_gaussian(nodes, 3 * j * n, n, low, high, noise, mean, log_variance, out, first, second)

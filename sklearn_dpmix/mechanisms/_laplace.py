@@ -10,6 +10,7 @@ from .._base.compiled import compiled
 from .._base.typing import Array, Floats
 from ._calibrated import LaplaceCalibrated
 from ._noised_normal import fill_normal_laplace
+from ._noised_scales import fill_normal_laplace_scales
 from ._thresholds import fill_released_laplace
 
 
@@ -65,6 +66,7 @@ class LaplaceMechanism(LaplaceCalibrated):
 
     secure_noise = "laplace"
     noised_kernels = frozenset({"normal"})
+    has_noised_scales = True
     piece_shape = "linear"
     kurtosis = 6.0
 
@@ -92,7 +94,7 @@ class LaplaceMechanism(LaplaceCalibrated):
         bounds = self.bounds_for(n_features)
         return np.empty((n_features, 0)) if bounds is None or not self.clamp else bounds
 
-    def node_spacing(self, sd: float) -> float:
+    def node_spacing(self, sd: float, scale: float | None = None) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
         return 4.0 * sd
 
@@ -161,4 +163,7 @@ class LaplaceMechanism(LaplaceCalibrated):
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
         """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_normal``)."""
         low, high, noise = self.low[j], self.high[j], self.noise[0]
+        if self.each:
+            fill_normal_laplace_scales(nodes, 4 * j * n, n, low, high, mean, log_variance, out, first, second)
+            return
         fill_normal_laplace(nodes, 3 * j * n, n, low, high, noise, mean, log_variance, out, first, second)

@@ -13,12 +13,13 @@ import numba
 import numpy as np
 import oracle
 import pytest
+from numba.core import event
 from scipy import stats
 from scripts import COMPILES, edit, run, write
 from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 import sklearn_dpmix
-from sklearn_dpmix._base.compiled import ComponentType, Value, compiled, helper, lower
+from sklearn_dpmix._base.compiled import ComponentType, Value, apart, compiled, entry, helper, lower
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, NoNoise, RecordChannel
 from sklearn_dpmix.mechanisms._additive import _log_density
@@ -336,6 +337,38 @@ def test_calls_leave_no_references_behind(component):
 
 
 # ------------------------------------------------------------ references to arrays
+
+
+@COMPILES
+def test_helpers_are_called_from_wherever_compiled_code_is():
+    """Catches code of a helper's helper that is missing, or there twice, by way of a user's own compiled function."""
+    inner = helper(lambda x: 2.0 * x)
+    outer = apart(lambda x: inner(x) + 1.0)
+    users = numba.njit(lambda x: outer(x) + inner(x))
+    ours = entry(lambda value, x: users(x) + outer(x) + inner(x))
+    assert users(3.0) == 13.0
+    assert ours(NoNoise()._lower(), 3.0) == 26.0
+    assert users(3) == 13.0
+
+
+@COMPILES
+def test_numbas_timers_run_again_after_a_compilation():
+    """While entries compile they are not told of calls of LLVM."""
+    heard = []
+
+    class Listener(event.Listener):
+        def on_start(self, event):
+            heard.append(event)
+
+        def on_end(self, event):
+            heard.append(event)
+
+    ours = entry(lambda value, x: x + 1.0)
+    with event.install_listener("numba:llvm_lock", Listener()):
+        assert ours(NoNoise()._lower(), 3.0) == 4.0
+        n_heard = len(heard)
+        assert numba.njit(lambda x: x + 2.0)(3.0) == 5.0
+    assert len(heard) > n_heard + 10
 
 
 @COMPILES

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from statistical import Disagreement, assert_mean_close, assert_means_agree, assert_ranks_uniform, effective_sample_size
 
 from sklearn_dpmix import PrivateNaiveBayesDA
+from sklearn_dpmix._base.acceptance import LOG_MIN_ACCEPT
 from sklearn_dpmix._base.compiled import Component, compiled, helper
 from sklearn_dpmix._chains.chain import run_chains, start_chains
 from sklearn_dpmix._chains.draws import join
@@ -39,7 +40,6 @@ from sklearn_dpmix.samplers.tables._convolution import (
     log_evidence,
 )
 from sklearn_dpmix.samplers.tables._record_chains import (
-    LOG_MIN_ACCEPT,
     CollapsedGibbs,
     RecordMetropolis,
     advance_tables,

@@ -17,6 +17,7 @@ from collections import Counter
 
 SECONDS = 5.0
 AS_PYTHON = 4.0  # times as many, where nothing is compiled
+TRIAL_AS_PYTHON = 30  # sweeps of a fit's trial run there: two of its own 600 would take longer than all cases
 IDLE = 60.0  # ... on a machine that has other work
 STARTUP = 900.0  # all that is fitted beforehand compiles first
 MEMORY = 2 << 30  # that a case may ask for
@@ -29,8 +30,13 @@ def say(*words):
 def main(seed, first, last, deep):
     from numba.core import event
 
+    from sklearn_dpmix.samplers.mixture.measure import _walk
+
     from .cases import Bench, draw_case
     from .files import originals, run_file
+
+    if not deep:
+        _walk.N_TRIAL = TRIAL_AS_PYTHON
 
     class Clock(event.Listener):
         def on_start(self, event):

@@ -42,6 +42,7 @@ ROOMS = {
     "samplers.mixture.measure": {
         "_base",
         "_releases.nodes",
+        "_releases.nodes_of_scales",
         "_releases.nodes_of_several",
         "samplers._parameter_draws",
         "samplers.mixture._run",
@@ -73,6 +74,7 @@ for room in ("curator", "mixture", "private", "simulation"):
 FILES = {
     "warmup": {"__init__"},
     "_releases.nodes": set(),
+    "_releases.nodes_of_scales": {"_releases.nodes", "_releases.nodes_of_several"},
     "_releases.nodes_of_several": {"_releases.nodes"},
     "_releases.fine_cells": {"_base", "_releases.nodes"},
     "_chains.checkpoint": {"__init__", "_base", "_chains.chain"},  # of the package: its version
@@ -80,7 +82,7 @@ FILES = {
     "samplers._proposal": {"_base"},
     "samplers._release_density": {"_base"},
     "samplers._threads": set(),
-    "samplers.mixture._places": set(),
+    "samplers.mixture._places": {"_base"},
     "samplers.mixture._state": {"_base", "samplers.mixture._places"},
     "samplers.mixture._run": {
         "_base",

@@ -266,7 +266,7 @@ def walks(channel, case):
     Next to nothing is left of a draw after one sweep: half as many again, unthinned, have the larger effective sample.
     """
     is_random = isinstance(case.mixing, DirichletProcess) and case.mixing.prior is not None
-    return not is_random and channel in ("laplace", "gaussian", "finite") and np.ndim(case.scale) == 0
+    return not is_random and channel in ("laplace", "gaussian", "finite")
 
 
 def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):

@@ -13,7 +13,14 @@ from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import MultivariateNormalKernel
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Imputed
-from sklearn_dpmix.samplers.mixture._places import MOVES_STEPS, N_BINS, N_CLUSTERS, N_SLOTS, RESCALING_STEPS
+from sklearn_dpmix.samplers.mixture._places import (
+    CONCENTRATION,
+    MOVES_STEPS,
+    N_BINS,
+    N_CLUSTERS,
+    N_SLOTS,
+    RESCALING_STEPS,
+)
 from sklearn_dpmix.samplers.mixture._state import compact, new_state
 from sklearn_dpmix.samplers.mixture.moves import _rescaling
 from sklearn_dpmix.samplers.mixture.moves._noncentred import noncentred_moves
@@ -39,7 +46,7 @@ def draw_state(rng, kernel):
     sizes = MultivariateNormalKernel(**PRIOR).sizes(2)
     state = new_state(N_RECORDS, 1, 2, *sizes, order=True)
     state.floats[MOVES_STEPS : MOVES_STEPS + 2 * N_BINS] = state.floats[RESCALING_STEPS : RESCALING_STEPS + 2] = -0.5
-    state.floats[0], counts = MIXING.start, []
+    state.floats[CONCENTRATION], counts = MIXING.start, []
     for i in range(N_RECORDS):
         k = rng.choice(len(counts) + 1, p=np.append(counts, MIXING.start) / (i + MIXING.start))
         counts = [*counts, 0] if k == len(counts) else counts

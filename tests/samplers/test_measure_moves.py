@@ -3,6 +3,7 @@
 In plain Python, so that a broken twin is one function in place of another.
 """
 
+import sys
 from functools import cache
 from math import log
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._base.compiled import _Helper, compiled
 from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
 from sklearn_dpmix.samplers.mixture.measure import (
@@ -48,10 +49,16 @@ N = 1600
 CATEGORIES = "categories"
 
 
-@pytest.fixture(autouse=True)
-def without_types(monkeypatch):
-    """A walk is its fields: numba's types of it, made anew for each, take longer than its moves."""
-    monkeypatch.setattr(_walk_state, "lower", lambda owner, fields, frozen: SimpleNamespace(**fields))
+@pytest.fixture(scope="module", autouse=True)
+def plain():
+    """Helpers are their functions, and a walk is its fields: to ask numba for them takes longer than the moves."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in sys.modules if name.startswith("sklearn_dpmix.")]:
+            for key, value in list(vars(sys.modules[name]).items()):
+                if isinstance(value, _Helper):
+                    patch.setitem(vars(sys.modules[name]), key, value.py_func)
+        patch.setattr(_walk_state, "lower", lambda owner, fields, frozen: SimpleNamespace(**fields))
+        yield
 
 
 class Channel:
@@ -104,7 +111,15 @@ def draw_masses(rng, mixing):
             return found, dust, alpha
 
 
-def draw_walk(rng, chart, mixing):
+def law_of_walks(chart, mixing):
+    """(law, value of the masses' law): what all walks of the prior have alike."""
+    law_of_masses, n_features = masses_of(mixing._lower()), chart.n_features
+    law = law_of(chart, law_of_masses, 1, np.zeros(n_features), np.ones(n_features))
+    law[N_RECORDS], law[CUT] = 0.0, CUT_AT
+    return law, law_of_masses.value()
+
+
+def draw_walk(rng, chart, mixing, law, law_of_masses):
     """A walk of the prior."""
     found, dust, value = draw_masses(rng, mixing)
     state, n_features = new_state(chart.n_coordinates()), chart.n_features
@@ -113,11 +128,8 @@ def draw_walk(rng, chart, mixing):
         n = len(values)
         mass[:n] = rng.permutation(values)
         place[:n] = draw_places(rng, chart, n)
-    law_of_masses = masses_of(mixing._lower())
-    law = law_of(chart, law_of_masses, 1, np.zeros(n_features), np.ones(n_features))
-    law[N_RECORDS], law[CUT] = 0.0, CUT_AT
     nodes, ends = np.zeros((n_features + 1, 1)), np.zeros((2 * n_features, 1))
-    return Walk.of(state, nodes, ends, law, law_of_masses.value())
+    return Walk.of(state, nodes, ends, law, law_of_masses)
 
 
 def summary(walk, chart):
@@ -139,15 +151,16 @@ def summary(walk, chart):
 def before(n_features, mixing):
     """Summaries of draws of the prior, as any move should leave them."""
     rng, chart = np.random.default_rng(1), chart_of(n_features)
-    return np.array([summary(draw_walk(rng, chart, mixing), chart) for _ in range(N)])
+    laws = law_of_walks(chart, mixing)
+    return np.array([summary(draw_walk(rng, chart, mixing, *laws), chart) for _ in range(N)])
 
 
 def p_value(move, n_features=1, *, mixing=FIXED, n_moves=4, seed=0):
     """The least p-value of two-sample tests of moved draws of the prior against others."""
     rng, chart = np.random.default_rng(seed), chart_of(n_features)
-    value, after = chart.value(), []
+    value, laws, after = chart.value(), law_of_walks(chart, mixing), []
     for _ in range(N):
-        walk = draw_walk(rng, chart, mixing)
+        walk = draw_walk(rng, chart, mixing, *laws)
         walk.tables[:] = 1.0
         for _ in range(n_moves):
             refresh(walk)

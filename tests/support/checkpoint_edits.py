@@ -47,6 +47,7 @@ from sklearn_dpmix.models import GammaPrior, GaussianPredictors, NormalInverseGa
 from sklearn_dpmix.queries import ClassFeatureCounts, NoisyCount, RegressionMoments
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture._one_normal import OneNormal
+from sklearn_dpmix.samplers.mixture.measure import _walk
 
 TIMES = {"n_chains": 2, "n_warmup": 2, "n_draws": 3, "random_state": 0}
 RECORDS = np.array([0.05, 0.1, 0.12, 0.4, 0.5, 0.85, 0.9, 0.95])[:, None]
@@ -253,6 +254,7 @@ def try_all(name, path, only=""):
     if name == "collapsed":
         _naive_bayes.independent_tables = lambda *args: None
     _exp_family.choose_engine = partial(once, {})
+    _walk.N_TRIAL = 30  # 600 sweeps in plain Python would take longer than all edits
 
     def go_on(arrays, whole=None):
         with open(path, "wb") as file:

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from ..._base.acceptance import ACCEPTED as RECORDS_ACCEPTED
+from ..._base.acceptance import PROPOSED as RECORDS_PROPOSED
 from ..._base.restore import require, require_range, require_whole
 from ...mechanisms import LaplaceMechanism
 from ...models import Multinomial
 from ...models._family_records import RECORD_MODELS
 from ...queries import NoisyCount
-from ...samplers.augmentation._augmented_state import ACCEPTED as RECORDS_ACCEPTED
 from ...samplers.augmentation._augmented_state import N_RECORDS, restored_augmentation, start_augmentation
-from ...samplers.augmentation._augmented_state import PROPOSED as RECORDS_PROPOSED
 from ...samplers.augmentation._family_sums import FamilyAugmentation
 from ...samplers.augmentation._number import counting
 from ...samplers.augmentation._sweeps import advance_augmentation

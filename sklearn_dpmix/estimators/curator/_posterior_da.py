@@ -15,9 +15,6 @@ from ..._base.typing import Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.problem import Problem
 from ...samplers.augmentation._user_model import (
-    ACCEPTED,
-    LOG_MIN_ACCEPT,
-    PROPOSED,
     QueryRelease,
     RecordReleases,
     UserModel,
@@ -185,7 +182,7 @@ class PrivatePosteriorDA(ChainEstimator):
     def _keep(self, release):
         self.theta_draws_ = self._all_draws("theta")
         if release is not None:
-            self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+            self._set_acceptance()
         self._monitor({"theta": self.theta_draws_})
 
     def _check_model(self):

@@ -17,11 +17,8 @@ from ...queries import NoisyCount
 from ...samplers._parameter_draws import ThetaDraws
 from ...samplers.augmentation import _regression_given_design as moments_state
 from ...samplers.augmentation._augmented_state import (
-    ACCEPTED,
-    LOG_MIN_ACCEPT,
     MOVES_ACCEPTED,
     MOVES_PROPOSED,
-    PROPOSED,
     restored_augmentation,
     start_augmentation,
 )
@@ -161,7 +158,7 @@ class NormalPredictors:
         return state
 
     def keep(self, fit):
-        fit._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+        fit._set_acceptance()
         if self.interweave:
             floats = fit._state_floats().sum(axis=0)
             fit.move_acceptance_rate_ = float(floats[MOVES_ACCEPTED] / floats[MOVES_PROPOSED])

@@ -23,7 +23,6 @@ from ..._releases.summary import ReleaseSummary
 from ...kernels import Kernel
 from ...samplers import MixtureSampler
 from ...samplers.mixture._auto import has_marginal, has_noised
-from ...samplers.mixture._places import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from ...samplers.mixture.measure._walk import TOLERANCE
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks
@@ -340,7 +339,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if self.mixing_.random_part:
             setattr(self, f"{self.mixing_.random_part}_draws_", draws.by_chain(draws.flat.concentration))
         if self.sampler_.has_acceptance:
-            self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+            self._set_acceptance()
         self._monitor(self._monitors(centre))
 
     def _monitors(self, centre):
@@ -378,8 +377,9 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     def _noised(self):
         """The mechanism, where it offers the densities of the kernel's records at many places of a line at once."""
         mechanism = self.mechanism_
-        is_line = self._n_features_ == 1 and mechanism is not None and mechanism.n_answers is None
-        return mechanism if is_line and has_noised(mechanism, self.kernel_) else None
+        if mechanism is None or mechanism.n_answers is not None or mechanism.is_discrete:
+            return None
+        return mechanism if self._n_features_ == 1 and has_noised(mechanism, self.kernel_) else None
 
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)

@@ -60,7 +60,7 @@ def check_noised_inputs(estimator, n_features):
             f"under noise of pieces (Laplace, clamped), got {n_features} predictor(s) under {mechanism!r}: predict "
             "at confidential x, with noised_inputs=False"
         )
-    if not mechanism.has_one_law:
+    if mechanism.is_discrete or not mechanism.has_one_law:
         raise ValueError(
             f"noised_inputs=True needs one noise scale for all records, got mechanism={mechanism!r}, with one for "
             "each: predict at confidential x, with noised_inputs=False"

@@ -97,9 +97,10 @@ REQUIREMENTS = (
         f"to it (or such prior means), got mixing={{mixing!r}}: {AUTO}",
     ),
     Requirement(
-        lambda parts: parts.sampler.takes_thresholds or parts.threshold is None,
+        lambda parts: parts.threshold is None or (parts.sampler.takes_thresholds and parts.mechanism.has_one_law),
         "released_above={parts.threshold!r} needs what MixingMeasure takes (one feature, normal kernel, noise "
-        "of one scale, no Pitman–Yor process), got kernel={kernel!r}, mixing={mixing!r} and sampler {who}",
+        "of one scale, no Pitman–Yor process), got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and "
+        "sampler {who}",
     ),
     Requirement(
         lambda parts: not parts.sampler.needs_histogram or parts.offers("is_histogram"),

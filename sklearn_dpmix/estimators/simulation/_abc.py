@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from ..._base.acceptance import PROPOSED
 from ..._base.generators import as_generator, as_seed_sequence
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws, draws_rule
@@ -21,7 +22,7 @@ from ..._chains.mixed import ESS_LIMIT
 from ..._chains.problem import Problem
 from ..._chains.progress import Progress
 from ...samplers.simulation._abc_importance import ImportanceABC
-from ...samplers.simulation._abc_markov import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED, MarkovABC
+from ...samplers.simulation._abc_markov import MarkovABC
 from ...samplers.simulation._abc_rejection import RejectionABC
 from ...samplers.simulation._abc_sequential import SequentialABC
 from ...samplers.simulation._simulator import Simulator
@@ -289,7 +290,7 @@ class PrivateABC(ChainEstimator):
 
     def _keep(self, method):
         self.theta_draws_, self.statistic_draws_ = self._all_draws("theta"), self._all_draws("statistics")
-        self._set_acceptance(ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+        self._set_acceptance()
         del self.min_acceptance_  # no bound holds for it
         self.n_simulations_ = int(self._state_floats()[:, PROPOSED].sum()) * method.n_replicates
         self._monitor({"theta": self.theta_draws_})

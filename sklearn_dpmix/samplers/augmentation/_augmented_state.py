@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._base.acceptance import N_COUNTERS, require_acceptance
 from ..._base.compiled import entry
 from ..._base.restore import (
     require,
-    require_acceptance,
     require_finite,
     require_range,
     require_same,
@@ -17,7 +17,8 @@ from ..._base.restore import (
 # ints
 N_RECORDS, N_SWEEPS, N_ADAPTED, N_INTS = 0, 1, 2, 3
 # floats; TUNED is the sampler's own
-ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, MOVES_ACCEPTED, MOVES_PROPOSED, TUNED, N_FLOATS = 0, 1, 2, 3, 4, 5, 6
+MOVES_ACCEPTED, MOVES_PROPOSED, TUNED = range(N_COUNTERS, N_COUNTERS + 3)
+N_FLOATS = N_COUNTERS + 3
 
 
 class AugmentedState(NamedTuple):
@@ -50,7 +51,7 @@ def restored_augmentation(model, state, fresh, n_sweeps):
     require_finite(records=state.records[:n], contributions=state.contributions[:n], total=state.total)
     require_finite(theta=state.theta, steps=state.steps, reference=state.reference)
     require(np.diagonal(state.steps, axis1=1, axis2=2) > 0, "steps", "has factors that are not positive")
-    require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+    require_acceptance(state.floats)
     require_range(0.0, 1.0, floats=state.floats[TUNED])
     contributions = np.zeros_like(state.contributions)
     contribute_all(model, state.records, n, contributions)

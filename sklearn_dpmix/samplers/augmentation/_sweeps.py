@@ -14,10 +14,11 @@ from math import exp
 
 import numpy as np
 
+from ..._base.acceptance import note_acceptance
 from ..._base.compiled import Component, compiled, entry, helper
 from .._parameter_draws import n_kept, new_statistic_draws
 from .._release_density import log_release
-from ._augmented_state import ACCEPTED, LOG_MIN_ACCEPT, N_RECORDS, N_SWEEPS, PROPOSED
+from ._augmented_state import N_RECORDS, N_SWEEPS
 from ._carry import move_blocks
 from ._number import change_number
 
@@ -63,9 +64,7 @@ def update_records(rng, model, channel, S, state):
                 records[i, j] = records[spare, j]
             current = proposed
             n_accepted += 1
-    state.floats[PROPOSED] += n
-    state.floats[ACCEPTED] += n_accepted
-    state.floats[LOG_MIN_ACCEPT] = min(state.floats[LOG_MIN_ACCEPT], lowest)
+    note_acceptance(state.floats, n, n_accepted, lowest)
     return current
 
 

@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._base.acceptance import N_COUNTERS, note_acceptance, require_acceptance
 from ..._base.compiled import entry
-from ..._base.restore import require, require_acceptance, require_finite, require_same, same_layout
+from ..._base.restore import require, require_finite, require_same, same_layout
 from .._parameter_draws import ThetaDraws
 from .._release_density import log_entry, log_release
 
-# floats
-ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, N_FLOATS = 0, 1, 2, 3
 #: Prior draws that a chain's start is chosen from: far from the release, proposals would be all alike.
 N_STARTS = 100
 
@@ -42,7 +41,7 @@ def restored_user(model, release, state, fresh, n_sweeps):
     state = same_layout(fresh, state)
     require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
     require_finite(theta=state.theta)
-    require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+    require_acceptance(state.floats)
     if release is None:
         require_same(fresh, state, "records")
     else:
@@ -203,13 +202,13 @@ def start_user_model(model, release, n_records, rng):
         if best is None or value > best[0]:
             best = value, theta, records, judged
     _, theta, records, judged = best
-    return UserState(theta.copy(), records, judged, np.zeros(1, dtype=np.int64), np.zeros(N_FLOATS))
+    return UserState(theta.copy(), records, judged, np.zeros(1, dtype=np.int64), np.zeros(N_COUNTERS))
 
 
 def start_known(model, records, rng):
     """Start a chain on records that are not confidential."""
     judged = np.zeros((len(records), 0))
-    return UserState(model.starts(rng, 1)[0].copy(), records, judged, np.zeros(1, dtype=np.int64), np.zeros(N_FLOATS))
+    return UserState(model.starts(rng, 1)[0].copy(), records, judged, np.zeros(1, dtype=np.int64), np.zeros(N_COUNTERS))
 
 
 def sweep(model, release, state, rng):
@@ -219,9 +218,7 @@ def sweep(model, release, state, rng):
         judged = release.judge(proposed)
         accepted, lowest = release.choose(state.judged, judged, rng)
         state.records[accepted], state.judged[accepted] = proposed[accepted], judged[accepted]
-        state.floats[ACCEPTED] += np.count_nonzero(accepted)
-        state.floats[PROPOSED] += len(accepted)
-        state.floats[LOG_MIN_ACCEPT] = min(state.floats[LOG_MIN_ACCEPT], lowest)
+        note_acceptance(state.floats, len(accepted), np.count_nonzero(accepted), lowest)
     state.theta[:] = model.parameters(rng, state.records, state.theta)
     state.n_sweeps[0] += 1
 

@@ -24,11 +24,11 @@ class Auto(MixtureSampler):
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
     where the channel has cells, else ``MixingMeasure`` for one feature, two of up to 50,000 records, three of up to
-    5000, or categories with some hundred different answers, where it takes kernel, noise and mixing, else
-    ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where that takes the channel), or ``Imputed``
-    where features are correlated; where the kernel lacks what that needs, ``Conditional`` if g is closed-form, or
-    ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a
-    histogram.
+    5000, or categories with some hundred different answers, where it takes kernel, noise (of one scale or one a record,
+    and on clamped integers) and mixing, else ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where
+    that takes the channel), or ``Imputed`` where features are correlated; where the kernel lacks what that needs,
+    ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes
+    that ``Neal8``, or ``Neal5`` on a histogram.
 
     Examples
     --------
@@ -82,7 +82,8 @@ class MeasureWhereFast(MixingMeasure):
 def can_walk(mechanism, kernel, mixing):
     """Whether ``MixingMeasure`` takes them."""
     is_noisy = mechanism is not None and not kernel.absorbs_noise
-    return is_noisy and has_noised(mechanism, kernel) and has_masses(mixing)
+    is_offered = is_noisy and has_noised(mechanism, kernel) and has_marginal(mechanism, kernel)
+    return is_offered and has_masses(mixing)
 
 
 def has_masses(mixing):
@@ -104,7 +105,8 @@ def has_marginal(mechanism, kernel):
 def has_noised(mechanism, kernel):
     """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
     kernels = own(mechanism, "noised_kernels")
-    return bool(kernels) and mechanism.has_one_law and own(kernel, "noised_as") in kernels
+    is_offered = bool(kernels) and (mechanism.has_one_law or bool(own(mechanism, "has_noised_scales")))
+    return is_offered and own(kernel, "noised_as") in kernels
 
 
 def own(component, name):

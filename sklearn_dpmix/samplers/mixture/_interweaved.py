@@ -8,9 +8,10 @@ posterior invariant.  The share of urn passes and the step sizes are tuned in th
 
 from math import exp
 
+from ..._base.acceptance import ACCEPTED, PROPOSED
 from ..._base.compiled import compiled, helper, lower
 from ._neal5 import urn_sweep
-from ._places import ACCEPTED, AFTER_GIBBS, AFTER_URN, GIBBS, N_SLOTS, PROPOSED, STAGE, URN, URN_RATE
+from ._places import AFTER_GIBBS, AFTER_URN, GIBBS, N_SLOTS, STAGE, URN, URN_RATE
 from ._reuse import ReUse, reuse_pass
 from ._state import compact, update_clusters
 from .moves._noncentred import log_weight_gain, move_records, noncentred_moves

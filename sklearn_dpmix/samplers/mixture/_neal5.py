@@ -5,10 +5,11 @@ from typing import Any
 
 from sklearn.base import clone
 
+from ..._base.acceptance import note_acceptance
 from ..._base.compiled import compiled, helper, lower
 from ._places import CONCENTRATION, CURSOR, N_CLUSTERS, N_FREE, N_SLOTS
 from ._sampler import MixtureSampler, check_count
-from ._state import note_acceptance, occupy, take_slot, update_clusters, vacate
+from ._state import occupy, take_slot, update_clusters, vacate
 
 
 class Neal5(MixtureSampler):
@@ -112,7 +113,7 @@ def urn_sweep(m, channel, kernel, mixing, Z, state, rng):
         else:
             counts[k] += 1.0
         channel.put_on(Z, records, i)
-    note_acceptance(state, stop - start, n_accepted, lowest)
+    note_acceptance(state.floats, stop - start, n_accepted, lowest)
     state.ints[CURSOR] = stop % n
     return stop == n
 

@@ -4,6 +4,8 @@ Compiled code reads ``state.floats[URN_RATE]``; samplers and moves go together i
 share a place.
 """
 
+from ..._base.acceptance import N_COUNTERS
+
 
 class Room:
     """Gives out places one after the other."""
@@ -37,8 +39,8 @@ SWEPT = 9  # of a split and merge after another sampler's sweep, which is done
 
 # ---------------------------------------------------------------- ``state.floats``
 _floats = Room()
+_floats.take(N_COUNTERS)  # of accept steps
 CONCENTRATION = _floats.take()  # or how many components there are
-ACCEPTED, PROPOSED, LOG_MIN_ACCEPT = _floats.take(), _floats.take(), _floats.take()
 URN_RATE = _floats.take()  # running acceptance rate of the urn pass
 PASSES = _floats.take()  # passes over the records made in this sweep
 FINENESS = _floats.take()  # of the surrogate's grid: nodes in a standard deviation of the releases

@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._base.acceptance import require_acceptance
 from ..._base.compiled import helper
-from ..._base.restore import require, require_acceptance, require_finite, require_range, same_layout
+from ..._base.restore import require, require_finite, require_range, same_layout
 from ._places import (
-    ACCEPTED,
     CURSOR,
     KERNEL_STEPS,
     KERNEL_TUNED,
-    LOG_MIN_ACCEPT,
     N_BINS,
     N_CLUSTERS,
     N_FLOATS,
@@ -26,7 +25,6 @@ from ._places import (
     N_SLOTS,
     N_SWEEPS,
     NOT_BEGUN,
-    PROPOSED,
     STAGE,
 )
 
@@ -75,7 +73,7 @@ class State(NamedTuple):
         require_range(-n, n - 1, order=state.order)
         require_finite(records=state.records[:n], levels=state.levels, stats=state.stats, theta=state.theta)
         require_finite(table=state.table)
-        require_acceptance(floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+        require_acceptance(floats)
         require_range(-20.0, 3.0, floats=floats[KERNEL_STEPS : KERNEL_STEPS + N_BINS])
         require_range(0.0, 1e300, floats=floats[KERNEL_TUNED])
         return state
@@ -231,11 +229,3 @@ def move_clusters(rng, m, channel, kernel, state, tune):
             if tune and target > 0.0:
                 tune_step(floats, KERNEL_TUNED, at, probability, target)
             fill_cache(channel, kernel, state.theta, k)
-
-
-@helper
-def note_acceptance(state, n_proposed, n_accepted, lowest):
-    """Count a sweep's proposals; remember the smallest log acceptance probability seen (Proposition 1 bounds it)."""
-    state.floats[PROPOSED] += n_proposed
-    state.floats[ACCEPTED] += n_accepted
-    state.floats[LOG_MIN_ACCEPT] = min(state.floats[LOG_MIN_ACCEPT], lowest)

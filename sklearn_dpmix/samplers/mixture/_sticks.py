@@ -5,9 +5,10 @@ Numbers as in ``_conditional``.
 
 from math import exp, inf
 
+from ..._base.acceptance import note_acceptance
 from ..._base.compiled import helper
 from ._places import BOUND, CONCENTRATION, CURSOR, LOG_LIKELIHOOD, LOWEST, N_CLUSTERS, N_FREE, N_SLOTS, REST, WEIGHT
-from ._state import fill_cache, note_acceptance
+from ._state import fill_cache
 
 
 @helper
@@ -108,7 +109,7 @@ def finish_allocation(kernel, state, n_accepted, lowest):
         n_clusters += state.counts[k] > 0.0
     state.ints[N_CLUSTERS] = n_clusters
     state.ints[N_FREE] = 0
-    note_acceptance(state, state.alloc.size * kernel.n_features, n_accepted, lowest)
+    note_acceptance(state.floats, state.alloc.size * kernel.n_features, n_accepted, lowest)
 
 
 @helper

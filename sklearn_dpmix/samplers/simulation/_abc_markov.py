@@ -13,14 +13,13 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from ..._base.restore import require, require_acceptance, require_finite, require_same, same_layout
+from ..._base.acceptance import N_COUNTERS, note_acceptance, require_acceptance
+from ..._base.restore import require, require_finite, require_same, same_layout
 from .._parameter_draws import n_kept
 
 #: Simulations from the prior that a chain's start is chosen from.
 N_STARTS = 1000
 TARGET = 0.3  # acceptance rate that the steps are adapted to
-# floats
-ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, N_FLOATS = 0, 1, 2, 3
 
 
 class MarkovState(NamedTuple):
@@ -43,7 +42,7 @@ def restored_markov(simulator, state, fresh, n_sweeps):
     require_finite(**{name: getattr(state, name) for name in ("theta", "statistic", "log_target", "factor")})
     require(simulator.log_prior(state.theta[None]) > -np.inf, "theta", "is impossible under the prior")
     require(np.diagonal(state.factor) > 0, "factor", "is not positive")
-    require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+    require_acceptance(state.floats)
     return state
 
 
@@ -102,7 +101,7 @@ class MarkovABC(BaseEstimator):
             moves,
             np.diag(np.std(theta[:, moves], axis=0) + 1e-12),
             np.zeros(1, dtype=np.int64),
-            np.zeros(N_FLOATS),
+            np.zeros(N_COUNTERS),
         )
 
     def restored(self, simulator: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
@@ -136,10 +135,9 @@ class MarkovABC(BaseEstimator):
         if adapt and len(direction) > 0:
             adapt_covariance(state.factor, direction, np.exp(min(gain, 0.0)), int(state.n_sweeps[0]) + 1)
         state.n_sweeps[0] += 1
-        state.floats[PROPOSED] += 1
-        state.floats[LOG_MIN_ACCEPT] = min(state.floats[LOG_MIN_ACCEPT], gain)
-        if -rng.standard_exponential() <= gain:
-            state.floats[ACCEPTED] += 1
+        is_accepted = -rng.standard_exponential() <= gain
+        note_acceptance(state.floats, 1, is_accepted, gain)
+        if is_accepted:
             state.theta[:], state.statistic[:], state.log_target[0] = proposed, statistic, log_target
 
     def _estimate(self, simulator, rng, theta):

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._base.acceptance import N_COUNTERS, note_acceptance, require_acceptance
 from ..._base.compiled import Component, compiled, entry, helper
 from ..._base.restore import (
     require,
-    require_acceptance,
     require_finite,
     require_range,
     require_total,
@@ -28,8 +28,6 @@ from ..._base.restore import (
 from .._parameter_draws import ThetaDraws, n_kept
 from .._release_density import log_entry
 
-# floats
-ACCEPTED, PROPOSED, LOG_MIN_ACCEPT, N_FLOATS = 0, 1, 2, 3
 # rows of ``work``: by cell, by row (j, c) of the tables, by class
 WEIGHT, ROW_SUM, LOG_UNIT, CLASS_COUNT, LOG_CLASS, SHARE, N_ROWS = 0, 1, 2, 3, 4, 5, 6
 
@@ -54,7 +52,7 @@ def restored_tables(model, state, fresh, n_sweeps):
     state = same_layout(fresh, state)
     require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
     require_finite(theta=state.theta)
-    require_acceptance(state.floats, ACCEPTED, PROPOSED, LOG_MIN_ACCEPT)
+    require_acceptance(state.floats)
     records, sizes = state.records[:-1], np.array([*model.n_values, model.n_classes])
     if len(records) == 0:
         return state._replace(counts=np.array(fresh.counts))
@@ -82,7 +80,7 @@ def start_tables(model, counts, rng=None, n_records=0):
         records=np.zeros((n_records + 1, len(model.n_values) + 1)),
         work=np.zeros((N_ROWS, len(counts))),
         n_sweeps=np.zeros(1, dtype=np.int64),
-        floats=np.zeros(N_FLOATS),
+        floats=np.zeros(N_COUNTERS),
     )
 
 
@@ -155,9 +153,7 @@ def propose_records(rng, model, channel, S, state):
                 records[i, j] = records[n, j]
             n_accepted += 1
         model.count(records, i, counts, 1.0)
-    state.floats[PROPOSED] += n
-    state.floats[ACCEPTED] += n_accepted
-    state.floats[LOG_MIN_ACCEPT] = min(state.floats[LOG_MIN_ACCEPT], lowest)
+    note_acceptance(state.floats, n, n_accepted, lowest)
 
 
 class CollapsedGibbs(Component):

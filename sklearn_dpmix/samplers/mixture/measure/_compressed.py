@@ -21,7 +21,7 @@ class Compressed(NamedTuple):
     """What the chains see of a release: nodes, what the mechanism looks up there, and constants."""
 
     nodes: np.ndarray  # (features + 1, nodes): places and weights
-    lookup: np.ndarray  # (2 features, nodes)
+    lookup: np.ndarray  # (2 features, nodes), or 3 where releases have noise scales of their own
     near: np.ndarray  # (features, nodes): records near the places
     law: np.ndarray
     are_records: bool

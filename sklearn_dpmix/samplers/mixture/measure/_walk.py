@@ -8,6 +8,7 @@ import numpy as np
 from ...._base.compiled import compiled, entry, lower
 from ...._base.restore import require_range
 from ...._releases.nodes import FEW, Nodes, cell_edges, compress
+from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_records
 from ..._parameter_draws import n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
@@ -43,7 +44,9 @@ TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 MANY_NODES = 3000
 WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
-FEWER = 0.7  # nodes of several features, to records: else the records are the nodes
+FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
+BAND = 1.2  # of log scales of the noise, for cells of the width that their least one asks for
+STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
 
 
 class MixingMeasure(MixtureSampler):
@@ -52,14 +55,16 @@ class MixingMeasure(MixtureSampler):
     The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
     nodes (Gauss rules of the records of each cell of the line), so that a move costs the same for a thousand records as
     for a billion.  Of several features some records stand for those near them, with all moments kept, or each for
-    itself where that does not leave many fewer.  The Dirichlet process is an unnormalised gamma process, whose atoms
+    itself where that does not leave many fewer; so do records of noise scales of their own, if there are more than a
+    few scales.  The Dirichlet process is an unnormalised gamma process, whose atoms
     are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
     those too small to hold a record are drawn anew as a whole.
 
-    Normal kernels and a channel of all records alike that offers its noised normal densities (Laplace and Gaussian
-    noise, clamped or not; the windows of the square wave and the piecewise mechanism); or categorical kernels and
-    randomised response of one ε, where the different answers are the nodes; a Dirichlet process, or a mixture of finite
-    mixtures whose possible numbers of components have no gaps.
+    Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
+    one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
+    nodes; the windows of the square wave and the piecewise mechanism, of one ε); or categorical kernels and randomised
+    response of one ε, where the different answers are; a Dirichlet process, or a mixture of finite mixtures whose
+    possible numbers of components have no gaps.
 
     Parameters
     ----------
@@ -119,21 +124,26 @@ class MixingMeasure(MixtureSampler):
                     f"sampler {self.label} takes kernels with a scale between 1e-200 and 1e200, got "
                     f"scale={kernel.prior_scale[j]:.3g}: use another unit, in records and in the mechanism"
                 )
-        width = release.mechanism.node_spacing(narrowest(kernel)[0]) * (WIDER if release.n_features > 1 else 1.0)
+        is_line = release.n_features == 1 and release.mechanism.has_one_law
+        step = STEP if release.mechanism.has_one_law else STEP_OF_SCALES
+        if release.mechanism.is_discrete:
+            width = 0.0
+        else:
+            width = release.mechanism.node_spacing(narrowest(kernel)[0]) * (WIDER if release.n_features > 1 else 1.0)
         seen = self.compressed(values, Z, release, max(width, release.narrowest()))
         seen = seen._replace(wanted=width if width < seen.width else 0.0)
         while True:
             if seen.are_records and self.n_moves is not None:
                 return seen
             draws = self.trial_draws(values, seen)
-            if seen.are_records or (seen.nodes.shape[1] >= MANY_NODES and release.n_features == 1):
+            if seen.are_records or (seen.nodes.shape[1] >= MANY_NODES and is_line):
                 break
             if self.compression_error(values, Z, release, seen, draws) < TOLERANCE:
                 break
-            if 0.5 * seen.width < release.narrowest():
-                seen = seen._replace(wanted=min(width, 0.5 * seen.width))
+            if step * seen.width < release.narrowest():
+                seen = seen._replace(wanted=min(width, step * seen.width))
                 break
-            seen = self.compressed(values, Z, release, 0.5 * seen.width)
+            seen = self.compressed(values, Z, release, step * seen.width)
         if self.n_moves is None:
             self.lengthen(seen, draws, kernel)
         return seen
@@ -146,9 +156,7 @@ class MixingMeasure(MixtureSampler):
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
-        answers, counts = np.unique(Z, axis=0, return_counts=True)
-        nodes, n = np.vstack([answers.T, counts]).astype(np.float64), len(Z)
-        chart = chart_of(values[2])
+        nodes, n, chart = different(Z), len(Z), chart_of(values[2])
         law = law_of(chart, masses_of(values[3]), n, None, None)
         most = MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
@@ -167,8 +175,13 @@ class MixingMeasure(MixtureSampler):
         """What the chains see, with cells of this width where the population is."""
         (_, _, kernel, mixing), mechanism = values, release.mechanism
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
-        are_records = n <= FEW or n_features > 1
-        if n_features > 1:
+        are_records, scales = n <= FEW or n_features > 1, ()
+        if mechanism.is_discrete:
+            nodes, are_records = different(mechanism.folded(Z)), n <= FEW
+        elif not mechanism.has_one_law:
+            nodes, *scales = self.nodes_of_scales(release, kernel, Z, width)
+            are_records = nodes.shape[1] == n
+        elif n_features > 1:
             nodes = self.nodes_of_several(mechanism, kernel, Z, width)
             are_records = nodes.shape[1] == n
         elif are_records:
@@ -184,7 +197,7 @@ class MixingMeasure(MixtureSampler):
         most_moves = MOST_TIMES * law[N_MOVES]
         if n_features > 1:
             most_moves = min(most_moves, MOST_WORK_OF_SEVERAL / (nodes.shape[1] * n_features))
-        lookup, near = mechanism.lookup(nodes[:-1]), mechanism.near(nodes[:-1])
+        lookup, near = mechanism.lookup(nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
         return self.with_threshold(seen, release)
 
@@ -220,6 +233,24 @@ class MixingMeasure(MixtureSampler):
             if len(found[1]) < FEWER * len(z):
                 places, weights = found
         return np.vstack([places.T, weights])
+
+    def nodes_of_scales(self, release: Any, kernel: Any, Z: Any, width: float) -> Any:
+        """Nodes and the scales of their noise, for cells of this width under the least, if much fewer than records."""
+        mechanism, n, scales = release.mechanism, release.n_records, release.noise_scale()[:, 0]
+        z = mechanism.folded(Z)
+        order = np.argsort(z[:, 0], kind="stable")
+        records = np.vstack([z[order].T, np.ones(n)]), scales[order]
+        if n <= FEW or release.n_features > 1:
+            return records
+        sd, (mean, variance) = narrowest(kernel)[0], release.moments()
+        reach, factor = N_WIDTHS * sqrt(variance[0]), width / mechanism.node_spacing(sd)
+        core, kinks = mechanism.reach(mean[0] - reach, mean[0] + reach), mechanism.kinks(1)[0]
+
+        def edges_between(low, high, scale):
+            return cell_edges(low, high, *core, factor * mechanism.node_spacing(sd, scale), kinks)
+
+        places, scales, weights = compress_scaled(z[:, 0], scales, factor * BAND, edges_between)
+        return (np.vstack([places, weights]), scales) if len(weights) < FEWER * n else records
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float:
         if seen.are_records or not seen.width:
@@ -326,6 +357,12 @@ class MixingMeasure(MixtureSampler):
             else:
                 chart.slide(rng, channel, walk)
         walk.masses.renew(rng, channel, chart, walk)
+
+
+def different(Z: Any) -> Any:
+    """Different releases, and how often there is each, as nodes."""
+    places, counts = np.unique(Z, axis=0, return_counts=True)
+    return np.vstack([places.T, counts]).astype(np.float64)
 
 
 @entry

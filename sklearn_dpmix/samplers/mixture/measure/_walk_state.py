@@ -124,9 +124,9 @@ class Walk(Component):
 
 
 def lay_out(nodes, lookup):
-    """For each feature the places, and the two numbers that the mechanism looks up there: one flat array."""
-    n_features = len(nodes) - 1
-    return np.concatenate([part for j in range(n_features) for part in (nodes[j], *lookup[2 * j : 2 * j + 2])])
+    """For each feature the places, and the two or three numbers that the mechanism looks up there: one flat array."""
+    places = nodes[:-1, None]
+    return np.concatenate([places, lookup.reshape(len(places), -1, places.shape[2])], axis=1).ravel()
 
 
 def write_back(walk, state):

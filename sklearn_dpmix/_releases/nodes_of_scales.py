@@ -1,0 +1,62 @@
+"""Weighted releases that stand for many of one feature whose noise has different scales.
+
+The log density of a release is as smooth in the logarithm of its noise's scale as in its place.  Releases of one scale
+give way to Gauss rules of theirs (``nodes``).  Where there are many scales, those of a band are taken together, and
+the releases of each box of places and scales give way to some of them, with the same moments (``nodes_of_several``).
+"""
+
+import numpy as np
+
+from .nodes import Nodes, compress
+from .nodes_of_several import cells_of, compress_boxes
+
+FEW_SCALES = 6  # in a band, up to which each has rules of its own: they have fewer nodes than moments of both
+
+
+def compress_scaled(z, scales, band, edges_between):
+    """Nodes for releases.
+
+    Parameters
+    ----------
+    z, scales : ndarray of shape (n,)
+    band : float
+        Width of a band of log scales.
+    edges_between : callable
+        Edges of cells from the least to the largest of some releases, in increasing order, for noise of this scale or
+        a larger one: ``edges_between(low, high, scale)``.
+
+    Returns
+    -------
+    places, scales, weights : ndarray of shape (n_nodes,), places in increasing order
+    """
+    distinct, of_each = np.unique(scales, return_inverse=True)
+    bands = np.floor(np.log(distinct / distinct[0]) / band).astype(np.int64)
+    found = []
+    for number in np.unique(bands):
+        members = np.flatnonzero(bands == number)
+        if len(members) <= FEW_SCALES:
+            for member in members:
+                places, weights = rules_of(z[of_each == member], distinct[member], edges_between)
+                found.append((places, np.full(len(places), distinct[member]), weights))
+        else:
+            rows = np.flatnonzero(bands[of_each] == number)
+            found.append(box_nodes(z[rows], scales[rows], edges_between))
+    nodes = np.concatenate(found, axis=1)
+    return nodes[:, np.argsort(nodes[0], kind="stable")]
+
+
+def rules_of(z, scale, edges_between):
+    """Nodes for releases of one scale."""
+    places, counts = np.unique(z, return_counts=True)
+    nodes = Nodes(places, counts.astype(np.float64))
+    if len(places) > 1:
+        nodes = compress(nodes, edges_between(places[0], places[-1], scale))
+    return nodes
+
+
+def box_nodes(z, scales, edges_between):
+    """Nodes for releases of a band."""
+    low, high = z.min(), z.max()
+    cell = cells_of(z, edges_between(low, high, scales.min())) if low < high else np.zeros(len(z))
+    kept, weights = compress_boxes(np.column_stack([z, np.log(scales)]), cell)
+    return z[kept], scales[kept], weights

@@ -1,0 +1,106 @@
+"""As ``_noised_normal``, of releases with noise scales of their own: the scale follows what is looked up at a node.
+
+The formulas are the same.  What depends on the scale is worked out at each node, which takes up to twice as long; so
+noise of one scale has loops of its own.
+"""
+
+from math import erfc, exp, inf, sqrt
+
+from .._base.compiled import helper
+from .._base.vector import erfcx_positive, exp_bounded
+from ._noised_normal import INV_SQRT_2PI, NO_BOUND, SQRT_HALF, add_end
+
+
+@helper
+def fill_normal_laplace_scales(nodes, x, n, low, high, mean, log_variance, out, first, second):
+    """Laplace noise, node m's of scale ``nodes[x + 3 n + m]``."""
+    variance = exp(log_variance)
+    sd = sqrt(variance)
+    inverse = 1.0 / sd
+    peak = INV_SQRT_2PI * inverse
+    for m in range(n):
+        rate = 1.0 / nodes[x + 3 * n + m]
+        r = sd * rate
+        c, half_square = 0.25 * rate, 0.5 * r * r
+        d = (nodes[x + m] - mean) * inverse
+        a = abs(d)
+        u = (r - a) * SQRT_HALF
+        e = exp_bounded(-0.5 * a * a)
+        near = e * erfcx_positive(abs(u))
+        beyond = 2.0 * exp_bounded(min(half_square - a * r, 0.0)) - near
+        near = near if u >= 0.0 else beyond
+        far = e * erfcx_positive((r + a) * SQRT_HALF)
+        total = c * (near + far)
+        out[first + m] = total
+        slope = c * (near - far) * rate
+        out[second + m] = slope if d >= 0.0 else -slope
+        out[second + n + m] = half_square * (total - peak * e)
+    if low == -inf and high == inf:
+        return
+    t = max((low - mean) * inverse, -NO_BOUND)
+    add_end_laplace(nodes, x, x + n, n, t, -1.0, sd, out, first, second)
+    t = max((mean - high) * inverse, -NO_BOUND)
+    add_end_laplace(nodes, x, x + 2 * n, n, t, 1.0, sd, out, first, second)
+
+
+@helper
+def add_end_laplace(nodes, x, end, n, t, sign, sd, out, first, second):
+    """Add the atom at a bound that is t standard deviations beyond the mean, less what the inner part has of it."""
+    e = exp(-0.5 * t * t)
+    mass, f, half = 0.5 * erfc(-t * SQRT_HALF), INV_SQRT_2PI * e / sd, 0.5 * sd * sd
+    for m in range(n):
+        rate, q = 1.0 / nodes[x + 3 * n + m], nodes[end + m]
+        r = sd * rate
+        u = (r - t) * SQRT_HALF
+        part = 0.5 * e * erfcx_positive(abs(u))
+        beyond = exp_bounded(min(0.5 * r * r - r * t, 0.0)) - part
+        part = part if u >= 0.0 else beyond
+        out[first + m] += (mass - part) * q
+        out[second + m] += sign * part * rate * q
+        out[second + n + m] += half * rate * (f - part * rate) * q
+
+
+@helper
+def fill_normal_gaussian_scales(nodes, x, n, low, high, mean, log_variance, out, first, second):
+    """Gaussian noise, node m's of standard deviation ``nodes[x + 3 n + m]``."""
+    variance = exp(log_variance)
+    if low == -inf and high == inf:
+        for m in range(n):
+            noise, d = nodes[x + 3 * n + m], nodes[x + m] - mean
+            inverse = 1.0 / (variance + noise * noise)
+            q = d * d * inverse
+            density = sqrt(inverse) * INV_SQRT_2PI * exp_bounded(-0.5 * q)
+            out[first + m] = density
+            out[second + m] = density * d * inverse
+            out[second + n + m] = density * 0.5 * variance * inverse * (q - 1.0)
+        return
+    low, high = max(low, -NO_BOUND), min(high, NO_BOUND)
+    over_variance = 1.0 / variance
+    for m in range(n):
+        noise, d = nodes[x + 3 * n + m], nodes[x + m] - mean
+        inverse = 1.0 / (variance + noise * noise)
+        share = variance * inverse
+        tau = noise * sqrt(share)
+        sharpness = 1.0 / tau
+        density = sqrt(inverse) * INV_SQRT_2PI * exp_bounded(-0.5 * d * d * inverse)
+        shift = share * d  # m - μ
+        at_low, at_high = (low - mean - shift) * sharpness, (high - mean - shift) * sharpness
+        e_low, e_high = exp_bounded(-0.5 * at_low * at_low), exp_bounded(-0.5 * at_high * at_high)
+        tail_low = 0.5 * e_low * erfcx_positive(abs(at_low) * SQRT_HALF)
+        tail_high = 0.5 * e_high * erfcx_positive(abs(at_high) * SQRT_HALF)
+        inside = 1.0 - tail_low - tail_high
+        inside = tail_low - tail_high if at_low > 0.0 else inside
+        inside = tail_high - tail_low if at_high < 0.0 else inside
+        change = tau * INV_SQRT_2PI * (e_high - e_low)
+        square = (shift * shift + tau * tau) * inside - 2.0 * shift * change
+        square -= tau * tau * INV_SQRT_2PI * (at_high * e_high - at_low * e_low)
+        out[first + m] = density * inside
+        out[second + m] = density * (shift * inside - change) * over_variance
+        out[second + n + m] = density * 0.5 * (square * over_variance - inside)
+    scale = sqrt(over_variance)
+    t = (low - mean) * scale
+    f = INV_SQRT_2PI * scale * exp(-0.5 * t * t)
+    add_end(nodes, x + n, n, out, first, second, 0.5 * erfc(-t * SQRT_HALF), -f, -0.5 * f * t * sqrt(variance))
+    t = (mean - high) * scale
+    f = INV_SQRT_2PI * scale * exp(-0.5 * t * t)
+    add_end(nodes, x + 2 * n, n, out, first, second, 0.5 * erfc(-t * SQRT_HALF), f, -0.5 * f * t * sqrt(variance))

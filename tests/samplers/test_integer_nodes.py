@@ -1,0 +1,160 @@
+"""The walk over mixing measures on integers under integer noise: different values with their counts are the nodes.
+
+Broken twins: continuous noise in place of discrete, a node's weight off, integers a cell apart.
+"""
+
+from math import log
+
+import grid_oracle as oracle
+import numpy as np
+import pytest
+from exact_channel_cases import compare, points
+from statistical import Disagreement, assert_means_agree
+
+from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
+from sklearn_dpmix.kernels import NormalKernel
+from sklearn_dpmix.mechanisms import (
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    LaplaceMechanism,
+)
+from sklearn_dpmix.samplers import MixingMeasure
+
+PRIOR = {"mean": 1.5, "mean_precision": 0.3, "shape": 2.5, "scale": 0.6}
+BOUNDS = (0, 4)
+CASES = {
+    "laplace": (DiscreteLaplaceMechanism, 0.5, [-1.0, 1.0, 1.0, 5.0]),
+    "gaussian": (DiscreteGaussianMechanism, 0.5, [-1.0, 1.0, 3.0, 3.0]),
+}
+CONTINUOUS = {"laplace": LaplaceMechanism, "gaussian": GaussianMechanism}
+
+
+def log_noise(name, e, scale):
+    """Normalised over integers by their sum."""
+    far = np.arange(-200.0, 201.0)
+    shape = (lambda e: -np.abs(e) / scale) if name == "laplace" else (lambda e: -0.5 * (e / scale) ** 2)
+    return shape(e) - np.log(np.sum(np.exp(shape(far))))
+
+
+@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize("cells", [1, 5])
+def test_densities(name, cells):
+    """Against the pieces of the channel; the derivatives against differences."""
+    kind, scale, z = CASES[name]
+    mechanism, x = kind(scale=scale, bounds=(0, cells - 1) if cells > 1 else (2, 3)), np.array(z)
+    value, kernel = mechanism._lower(n_records=4, n_features=1), NormalKernel(**PRIOR)._lower(n_features=1)
+    nodes = np.vstack([x, mechanism.lookup(x[None])]).ravel()
+
+    def fill(mean, log_variance):
+        out = np.ones(12)
+        value.fill_normal(0, nodes, 4, mean, log_variance, out, 0, 4)
+        return out.reshape(3, 4)
+
+    for mean, sd in ((0.3, 1.1), (7.0, 0.6), (-9.0, 3.0), (2.5, 0.05)):
+        theta, step = np.array([[mean, sd, 1.0 / sd, log(sd)]]), 1e-5
+        found = fill(mean, 2 * log(sd))
+        expected = np.exp([value.log_marginal(kernel, x[:, None], i, 0, theta, 0) for i in range(4)])
+        np.testing.assert_allclose(found[0], expected, rtol=1e-12)
+        by_mean = fill(mean + step * sd, 2 * log(sd))[0] - fill(mean - step * sd, 2 * log(sd))[0]
+        by_scale = fill(mean, 2 * log(sd) + step)[0] - fill(mean, 2 * log(sd) - step)[0]
+        np.testing.assert_allclose(found[1] * sd / found[0], by_mean / (2 * step) / found[0], atol=1e-6)
+        np.testing.assert_allclose(found[2] / found[0], by_scale / (2 * step) / found[0], atol=1e-6)
+
+
+def exact(name):
+    _, scale, z = CASES[name]
+    grid = oracle.NormalGrid(**PRIOR, bounds=(BOUNDS[0] - 0.5, BOUNDS[1] + 0.5))
+    log_q = log_noise(name, np.array(z)[:, None] - np.arange(BOUNDS[0], BOUNDS[1] + 1), scale)
+    return oracle.local_posterior(grid, oracle.binned_log_g(grid, log_q), points(BOUNDS))
+
+
+def draws_of(name, sampler="auto", kind=None):
+    own_kind, scale, z = CASES[name]
+    model = PrivateDPMixture(
+        (kind or own_kind)(scale=scale, bounds=BOUNDS),
+        kernel=NormalKernel(**PRIOR),
+        sampler=sampler,
+        n_draws=5000,
+        random_state=0,
+    ).fit(np.array(z)[:, None])
+    assert isinstance(model.sampler_, MixingMeasure)
+    return model.n_clusters_draws_, model.density_draws(points(BOUNDS)[:, None])
+
+
+class HeavyNode(MixingMeasure):
+    """One record more than there is."""
+
+    def compressed(self, *args):
+        seen = super().compressed(*args)
+        seen.nodes[-1, -1] += 1.0
+        return seen
+
+
+class NextCell(MixingMeasure):
+    """Each integer's probability is its neighbour's."""
+
+    def compressed(self, *args):
+        seen = super().compressed(*args)
+        seen.lookup[:] = np.roll(seen.lookup, 1, axis=0)
+        return seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(CASES))
+def test_posterior_is_exact(name):
+    """Against the enumeration of all partitions of four records, two of them the same."""
+    compare(*draws_of(name), exact(name), name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
+def test_broken_twins_are_rejected(name):
+    truth = exact(name)
+    for sampler in (HeavyNode(100), NextCell(100)):
+        with pytest.raises(Disagreement):
+            compare(*draws_of(name, sampler), truth, name)
+    with pytest.raises(Disagreement):
+        compare(*draws_of(name, kind=CONTINUOUS[name]), truth, name)
+
+
+def release(n):
+    rng = np.random.default_rng(0)
+    y = np.clip(np.round(rng.choice([3.0, 12.0], n) + 1.5 * rng.standard_normal(n)), 0, 15)[:, None]
+    mechanism = DiscreteLaplaceMechanism(epsilon=15.0, bounds=(0, 15))
+    return mechanism, mechanism.privatize(y, random_state=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [60, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_samplers_agree(n):
+    """With 1000 records they are no longer drawn one by one, and occupied atoms are found by nodes."""
+    mechanism, Z = release(n)
+
+    def draws(sampler, thin):
+        model = PrivateDPMixture(
+            mechanism, kernel=NormalKernel(7.0, 0.1, 3.0, 6.0), sampler=sampler, n_draws=2500, thin=thin, random_state=0
+        ).fit(Z)
+        k = model.n_clusters_draws_[..., None]
+        return np.concatenate([k, k <= 3, np.log(model.density_draws([[0.0], [3.0], [8.0], [14.0]]))], axis=-1)
+
+    assert_means_agree(draws("mixing_measure", 1), draws("neal8", 3 if n == 60 else 5), min_ess=150)
+
+
+def test_it_is_the_default(tmp_path):
+    """With labels, scores, jobs and chains that go on; not for summaries, nor where nothing bounds the integers."""
+    mechanism, Z = release(400)
+    parameters = {"n_chains": 2, "n_warmup": 100, "n_draws": 100, "random_state": 0}
+    model = PrivateDPMixture(mechanism, **parameters).fit(Z)
+    assert isinstance(model.sampler_, MixingMeasure)
+    assert model.compression_error_ == 0.0
+    np.testing.assert_array_equal(model.predict(Z), model.labels_)
+    assert np.isfinite(model.score_release(Z))
+    longer = PrivateDPMixture(mechanism, **parameters | {"n_draws": 40}, warm_start=True, checkpoint=tmp_path / "run")
+    longer = longer.fit(Z).set_params(n_draws=100, n_jobs=2).fit(Z)
+    np.testing.assert_array_equal(longer._draws_.flat.theta, model._draws_.flat.theta)
+    with pytest.raises(ValueError, match="a summary takes releases of single records under additive noise"):
+        ReleaseSummary(mechanism)
+    free = DiscreteLaplaceMechanism(scale=1.0)
+    model = PrivateDPMixture(free, **parameters | {"n_warmup": 5, "n_draws": 5}).fit(Z[:20])
+    assert not isinstance(model.sampler_, MixingMeasure)
