@@ -20,8 +20,9 @@ from sklearn_dpmix.mechanisms import SquareWaveMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 
 MECHANISM = SquareWaveMechanism(epsilon=1.0, bounds=(0, 720))  # minutes: no flight of one country takes 12 hours
-#: Prior, stated before any data.  Flights of one route differ by some 10 to 25 minutes; routes are many, and as long as
-#: the bounds allow.  The default is wider and has fewer peaks: nothing tells it that there are more than one.
+#: Flights of one route differ by some 10 to 25 minutes; routes are many, and as long as the bounds allow.  That much is
+#: known of flights in general, but the numbers were chosen by someone who had seen these.  The default is wider and has
+#: fewer peaks: nothing tells it that there are more than one.
 KERNEL = NormalKernel(mean=360.0, mean_precision=0.006, shape=5.0, scale=1000.0)
 MIXING = DirichletProcess(concentration=2.0)
 LEVEL = 0.9
