@@ -106,19 +106,29 @@ class _Whole(JITCodeLibrary):
 
 
 def _link_all(library, module):
-    """Link into a module the code of all that a library reaches."""
-    reached, waiting = {library}, [library]
+    """Link into a module the code of all that a library reaches, callers first: LLVM drops what nothing calls yet."""
+    for callee in _reached(library):
+        library._reload_init.update(callee._reload_init)
+        code = callee._final_module if isinstance(callee, _Part) else callee._get_module_for_linking()
+        module.link_in(code, preserve=True)
+    for function in module.functions:
+        if function.is_declaration and function.name.startswith("_ZN"):
+            raise AssertionError(f"{function.name} is called and was not linked")
+
+
+def _reached(library):
+    """The libraries that a library reaches through parts; none before one that calls it."""
+    known, ended, waiting = {library}, [], [(library, iter(library._linking_libraries))]
     while waiting:
-        for callee in waiting.pop()._linking_libraries:
-            if callee in reached:
-                continue
-            reached.add(callee)
-            library._reload_init.update(callee._reload_init)
-            if isinstance(callee, _Part):
-                waiting.append(callee)
-                module.link_in(callee._final_module, preserve=True)
-            else:
-                module.link_in(callee._get_module_for_linking(), preserve=True)
+        caller, callees = waiting[-1]
+        callee = next(callees, None)
+        if callee is None:
+            waiting.pop()
+            ended.append(caller)
+        elif callee not in known:
+            known.add(callee)
+            waiting.append((callee, iter(callee._linking_libraries if isinstance(callee, _Part) else ())))
+    return ended[-2::-1]
 
 
 class _NoEnvironment:

@@ -9,7 +9,9 @@ import pytest
 from numba.core.caching import FunctionCache
 from scripts import COMPILES, edit, run, write
 
-from sklearn_dpmix._base.compiled import Reach, compiled, entry
+from sklearn_dpmix._base.compiled import Reach, _Part, _reached, compiled, entry
+from sklearn_dpmix._posterior.mixture import mixture_log_predictive
+from sklearn_dpmix.kernels import BetaKernel
 from sklearn_dpmix.mechanisms import AdditiveMechanism, NoNoise
 from sklearn_dpmix.mechanisms._additive import _log_density
 
@@ -210,6 +212,29 @@ def test_where_no_folder_can_be_written_nothing_is_kept(monkeypatch):
 
     monkeypatch.setattr("sklearn_dpmix._base.compiled._Cache", nowhere)
     assert entry(lambda channel: 1.0)(NoNoise()._lower()) == 1.0
+
+
+# ---------------------------------------------------------------- what is linked
+
+
+@COMPILES
+@pytest.mark.parametrize("names", [("middle", "leaf"), ("leaf", "middle")])
+def test_a_part_is_linked_after_all_that_call_it(names):
+    """Catches a call of address 0: LLVM drops a part that nothing calls at the time when it is linked."""
+    part = {name: object.__new__(_Part) for name in ("top", "middle", "leaf")}
+    part["top"]._linking_libraries = [part[name] for name in names]
+    part["middle"]._linking_libraries, part["leaf"]._linking_libraries = [part["leaf"]], []
+    assert _reached(part["top"]) == [part["middle"], part["leaf"]]
+
+
+@COMPILES
+def test_what_the_prior_says_far_away_is_compiled():
+    """The case in which a part was missing: a branch that is never taken names it, and so does another part."""
+    kernel = BetaKernel(bounds=(0, 1))._lower(n_features=1)
+    theta = np.array([[2.0, 3.0, np.log(12.0), 0.0]])
+    start, X = np.array([0, 1]), np.array([[0.5], [1.0]])
+    found = mixture_log_predictive(kernel, start, np.zeros(1), theta, X)
+    np.testing.assert_allclose(found, [np.log(1.5), -np.inf])
 
 
 # ---------------------------------------------------------------- the digest
