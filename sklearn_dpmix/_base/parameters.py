@@ -139,6 +139,12 @@ def positive_array(name, value):
     return array if array.ndim else float(array)
 
 
+def noise_parameter(name, value):
+    """As :func:`positive_array`; an array of one number is that number, for all records."""
+    array = positive_array(name, value)
+    return float(np.ravel(array)[0]) if np.size(array) == 1 else array
+
+
 def one_a_record(name, value, n_records):
     """Return positive numbers, one a record: (n_records,)."""
     array = np.atleast_1d(positive_array(name, value))
@@ -192,7 +198,7 @@ def calibrate(mechanism, sensitivity, **rules):
         values = ", ".join(f"{name}={getattr(mechanism, name)!r}" for name in ("epsilon", "rho", "scale"))
         raise ValueError(f"{who} takes exactly one of epsilon, rho and scale, got {values}")
     name = given[0]
-    value = positive_array(name, getattr(mechanism, name))
+    value = noise_parameter(name, getattr(mechanism, name))
     if name == "scale":
         return value
     if sensitivity is None:

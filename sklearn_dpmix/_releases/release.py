@@ -12,6 +12,7 @@ from .summary import ReleaseSummary
 MISFIT = 1e-6  # probability below which a release is said not to fit its mechanism
 CHUNK = 2**18  # records looked at together, which bounds the memory of what is kept of each
 FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are asked for
+MOST_ROUNDS = 50  # of weights for records of unequal noise
 NARROWEST = 2.0**-16  # of a release's range: narrower cells are not made
 
 
@@ -105,7 +106,8 @@ class Release:
         is much larger than the spread of the records, a difference of two variances hardly tells what that spread is,
         and half of the time a prior made from it would be sure of far too small a one.  It is kept above a thousandth
         of the release's own and, given bounds, between (range/20)² and (range/2)²; the mean is moved into the bounds.
-        Of releases that pile up above a threshold it is larger, since the population goes on below.  Where the release
+        Of releases that pile up above a threshold it is larger, since the population goes on below.  Where noise has
+        scales of its own, records with less noise count for more: see :meth:`_weighed`.  Where the release
         does not vary (one record, constant records), its own variance is taken to be the noise's, or 1 without noise.
 
         Raises
@@ -117,23 +119,48 @@ class Release:
         if known is not None:
             return known
         mean, variance, largest = self._spread
+        noise, error = self.noise_variance(), self._noise_error()
         if not np.all(np.isfinite(variance)):
             raise ValueError(
                 f"Z has values as large as {largest.max():.3g}, whose squares overflow: use another unit, in "
                 "records and in the mechanism"
             )
+        if noise and self.channel.kurtosis is not None and len(self._scales()) > 1:
+            mean, variance, noise, error = self._weighed(variance)
         rounding = 8.0 * np.finfo(float).eps * largest
         if self.channel.released_above is not None:
             variance = variance + self._unseen_spread(mean, variance)
-        noise = self.noise_variance()
-        floor = np.where(variance > rounding**2, 1e-3 * variance, noise or 1.0)
-        centred = np.maximum(np.maximum(variance - noise, 0.0) + self._noise_error(), floor)
+        floor = np.where(variance > rounding**2, 1e-3 * variance, np.where(noise > 0, noise, 1.0))
+        centred = np.maximum(np.maximum(variance - noise, 0.0) + error, floor)
         bounds = self.bounds()
         if bounds is not None:
             width = bounds[:, 1] - bounds[:, 0]
             centred = np.clip(centred, (width / 20) ** 2, (width / 2) ** 2)
             mean = np.clip(mean, bounds[:, 0], bounds[:, 1])
         return mean, centred
+
+    def _weighed(self, variance):
+        """Mean and variance of the release by feature, the noise's part of that variance, and its standard error.
+
+        With weights for records of unequal noise: the inverse of a release's variance for the mean, its square for the
+        variance, as if both laws were normal.  The population's part of a release's variance is found on the way, from
+        above: each round of estimates needs a rough one only.
+        """
+        relative = (self._scales()[:, None] / self._scales().max()) ** 2  # no power overflows
+        noise = self.noise_variance() * relative / relative.mean()
+        within, error = variance, variance
+        for _ in range(MOST_ROUNDS):
+            weights = 1.0 / (within + noise)
+            squares = weights**2
+            total = squares.sum(axis=0)
+            mean = (weights * self.Z).sum(axis=0) / weights.sum(axis=0)
+            variance = (squares * (self.Z - mean) ** 2).sum(axis=0) / total
+            of_noise = (squares * noise).sum(axis=0) / total
+            error = np.sqrt((self.channel.kurtosis - 1.0) * ((squares * noise) ** 2).sum(axis=0)) / total
+            last, within = within, np.maximum(variance - of_noise, 0.0) + error
+            if np.all(np.abs(within - last) <= 0.01 * last):
+                break
+        return mean, variance, of_noise, error
 
     def _unseen_spread(self, mean, variance):
         """What to add to the variance of releases above a threshold: nothing where it is far below them.

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, entry, lower
 from .._base.generators import as_generator
-from .._base.parameters import check_array, check_bounds, check_query, positive_array, refuse_seed
+from .._base.parameters import check_array, check_bounds, check_query, noise_parameter, refuse_seed
 from .._base.typing import Array, Floats, Seed
 from ..privacy._guarantee import rounded_up
 from ._channel import RecordChannel
@@ -74,7 +74,7 @@ class AdditiveMechanism(RecordChannel):
 
     def noise_scale_for(self, n_features: int | None) -> float | Floats:
         """Scale of the noise on records of ``n_features`` (bounds given as one pair count once a feature)."""
-        return positive_array("scale", self.scale)
+        return noise_parameter("scale", self.scale)
 
     def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats | None:
         """P(noise > distance), distance at least 0; None where it is unknown."""

@@ -524,7 +524,7 @@ def test_bounded_number_of_tries():
 def test_plain_python_agrees(monkeypatch):
     """Catches code that only compiles: a division by zero, a logarithm of zero or an overflow raises in Python."""
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
-    spec = importlib.util.spec_from_file_location("sklearn_dpmix._beta_plain", beta_numeric.__file__)
+    spec = importlib.util.spec_from_file_location("sklearn_dpmix._base._beta_plain", beta_numeric.__file__)
     plain = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(plain)
     monkeypatch.undo()  # what it is compared with may yet have to be compiled

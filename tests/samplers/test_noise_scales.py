@@ -222,8 +222,47 @@ def test_all_that_works_with_one_scale(many, tmp_path):
     shorter = small_fit(mechanism, Z, n_draws=40, warm_start=True, checkpoint=tmp_path / "run")
     longer = shorter.set_params(n_draws=100).fit(Z)
     np.testing.assert_array_equal(longer._draws_.flat.theta, model._draws_.flat.theta)
-    with pytest.raises(ValueError, match="epsilon, rho or scale of shape"):
+    with pytest.raises(ValueError, match=r"Z has 9 records, but .* for each of 400: pass epsilon="):
         model.predict(Z[:9])
+
+
+def test_new_records_of_a_mechanism_without_epsilon():
+    """Catches a message about the mechanism's constructor, which the user did not call."""
+    mechanism = LaplaceMechanism(scale=np.array([1.0, 2.0, 3.0]))
+    model = small_fit(mechanism, [[0.0], [1.0], [2.0]])
+    assert model.predict([[0.0], [1.0], [2.0]]).shape == (3,)
+    with pytest.raises(ValueError, match=r"Z has 2 records, but .* for each of 3: give the records that were fitted"):
+        model.predict([[0.0], [1.0]])
+    with pytest.raises(ValueError, match=r"epsilon=\[1, 2\] was given, but .* made with scale= or rho=: leave epsilon out"):
+        model.predict([[0.0], [1.0]], epsilon=[1, 2])
+
+
+@pytest.mark.parametrize("mechanism", [LaplaceMechanism, GaussianMechanism])
+@pytest.mark.parametrize("ends", [(-3, 3), (-1, 1), (0, 3)])
+def test_precise_records_make_the_default_prior(mechanism, ends):
+    """Catches moments that the noisiest records drown: a default prior as wide as their noise.
+
+    What n precise records would tell is met to within a few of their standard errors.
+    """
+    rng, n = np.random.default_rng(5), 5000
+    X, made = three_normals(n), mechanism(scale=np.exp(np.log(10.0) * rng.uniform(*ends, n)))
+    release = Release(made.privatize(X, random_state=6), made)
+    mean, variance = release.moments()
+    squares = release.noise_scale() ** 2
+    precision = np.sum(1.0 / (X.var() + made.noise_variance() * squares / squares.mean()))
+    assert abs(mean[0] - X.mean()) < 5.0 / np.sqrt(precision)
+    assert abs(variance[0] - X.var()) < 15.0 * X.var() / np.sqrt(X.var() * precision)
+    naive = release.Z.var() - release.noise_variance()
+    assert ends == (-1, 1) or abs(naive - X.var()) > 5.0 * X.var()  # the broken twin
+
+
+@pytest.mark.parametrize("mechanism", [LaplaceMechanism, GaussianMechanism])
+def test_one_scale_in_a_list_is_one_scale(mechanism):
+    """Catches a conversion of arrays with one number, which NumPy refuses."""
+    Z = np.array([[0.0], [1.0], [3.0]])
+    one, listed = (small_fit(mechanism(scale=scale), Z) for scale in (2.0, [2.0]))
+    np.testing.assert_array_equal(one._draws_.flat.theta, listed._draws_.flat.theta)
+    assert small_fit(mechanism(scale=[2.0]), Z[:1]).labels_.shape == (1,)
 
 
 def test_what_it_does_not_take():
@@ -235,5 +274,5 @@ def test_what_it_does_not_take():
     with pytest.raises(ValueError, match="which record had which noise"):
         PrivateDPMixture(mechanism).fit(summary)
     mechanism = LaplaceMechanism(epsilon=[1.0, 2.0], bounds=(0, 1), released_above=0.0)
-    with pytest.raises(ValueError, match=r"released_above=0.0 needs what MixingMeasure takes .*noise of one scale"):
+    with pytest.raises(ValueError, match=r"released_above=0.0 needs MixingMeasure .*noise of one scale"):
         PrivateDPMixture(mechanism).fit([[0.1], [0.2]])

@@ -28,6 +28,17 @@ def has_threshold(estimator):
     return getattr(estimator.mechanism, "released_above", None) is not None
 
 
+def check_same_number(mechanism, n):
+    """Raise ValueError where added noise is known record by record, and of another number of records."""
+    n_fitted = np.size(getattr(mechanism, "noise_scale", 1.0))
+    if n_fitted not in (1, n):
+        is_epsilon = mechanism.get_params().get("epsilon") is not None
+        raise ValueError(
+            f"Z has {n} records, but the fitted {type(mechanism).__name__} has noise for each of {n_fitted}: "
+            + ("pass epsilon=, one number or one a record" if is_epsilon else "give the records that were fitted")
+        )
+
+
 class PrivatisedRecordsMixin:
     """Methods on privatised records, for a fitted mixture with ``mechanism_``, ``kernel_`` and draws (``_draws_``)."""
 
@@ -57,12 +68,19 @@ class PrivatisedRecordsMixin:
                 raise ValueError(
                     f"epsilon={epsilon!r} was given, but mechanism={mechanism!r} has no epsilon: leave it out"
                 )
+            if mechanism.epsilon is None:
+                raise ValueError(
+                    f"epsilon={epsilon!r} was given, but the fitted {type(mechanism).__name__} was made with scale= or "
+                    "rho=: leave epsilon out; for new records with noise of their own, fit with epsilon="
+                )
             if self.kernel_.absorbs_noise:
                 raise ValueError(
                     f"epsilon={epsilon!r} was given, but kernel={self.kernel_!r} holds the noise of the training "
                     "release: leave epsilon out, or use NormalKernel"
                 )
             mechanism = type(mechanism)(**{**mechanism.get_params(deep=False), "epsilon": epsilon})
+        else:
+            check_same_number(mechanism, len(Z))
         channel = NoNoise() if mechanism is None else mechanism
         channel.check_release(Z)
         return channel.encode(Z), self._channel(mechanism, len(Z))

@@ -98,8 +98,8 @@ REQUIREMENTS = (
     ),
     Requirement(
         lambda parts: parts.threshold is None or (parts.sampler.takes_thresholds and parts.mechanism.has_one_law),
-        "released_above={parts.threshold!r} needs what MixingMeasure takes (one feature, normal kernel, noise "
-        "of one scale, no Pitman–Yor process), got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and "
+        "released_above={parts.threshold!r} needs MixingMeasure (one feature, normal kernel, no Pitman–Yor "
+        "process) and noise of one scale, got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and "
         "sampler {who}",
     ),
     Requirement(
