@@ -44,6 +44,7 @@ EXEMPT = {
     "compiled": "a decorator",
     "load_anes96": "takes nothing",
     "load_engel": "takes nothing",
+    "load_air_time": "takes nothing",
     "load_rand_hie": "takes nothing",
     "load_rossi": "takes nothing",
 }

@@ -114,7 +114,8 @@ def test_auto_takes_it_for_many_records_of_one_feature():
     sizes = ((2999, 1), (3000, 2), (3000, 1))
     assert [type(chosen.sized(*size)) for size in sizes] == [Interweaved, Interweaved, Surrogate]
     assert [type(JainNeal(chosen).sized(*size).sampler) for size in sizes] == [Interweaved, Interweaved, Surrogate]
-    assert type(Auto().resolve(each, kernel)) is Interweaved
+    assert type(Auto().resolve(each, kernel, mixing)) is Interweaved
+    assert type(Auto().resolve(each, kernel).sized(3000, 1)) is MixingMeasure
     chosen = Auto().resolve(common, kernel)
     found = [type(chosen.sized(*size)) for size in ((3000, 1), (50_000, 2), (50_001, 2), (5000, 3), (5001, 3), (9, 4))]
     assert found == [MixingMeasure, MixingMeasure, Interweaved, MixingMeasure, Interweaved, Interweaved]
