@@ -146,7 +146,8 @@ class Release:
         variance, as if both laws were normal.  The population's part of a release's variance is found on the way, from
         above: each round of estimates needs a rough one only.
         """
-        relative = (self._scales()[:, None] / self._scales().max()) ** 2  # no power overflows
+        scales = self.channel._scales(self.n_records, self.n_features)[:, None]  # raises for another number of records
+        relative = (scales / scales.max()) ** 2  # no power overflows
         noise = self.noise_variance() * relative / relative.mean()
         within, error = variance, variance
         for _ in range(MOST_ROUNDS):
