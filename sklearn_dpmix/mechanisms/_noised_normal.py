@@ -109,11 +109,17 @@ def fill_normal_gaussian(nodes, x, n, low, high, noise, mean, log_variance, out,
         out[first + m] = density * inside
         out[second + m] = density * (shift * inside - change) * over_variance
         out[second + n + m] = density * 0.5 * (square * over_variance - inside)
-    scale = sqrt(over_variance)
-    t = (low - mean) * scale
+    add_ends(nodes, x, n, low - mean, mean - high, variance, out, first, second)
+
+
+@helper
+def add_ends(nodes, x, n, below, above, variance, out, first, second):
+    """Add the atoms at both bounds: how far the lower one is above the mean, and the mean above the upper one."""
+    scale = sqrt(1.0 / variance)
+    t = below * scale
     f = INV_SQRT_2PI * scale * exp(-0.5 * t * t)
     add_end(nodes, x + n, n, out, first, second, 0.5 * erfc(-t * SQRT_HALF), -f, -0.5 * f * t * sqrt(variance))
-    t = (mean - high) * scale
+    t = above * scale
     f = INV_SQRT_2PI * scale * exp(-0.5 * t * t)
     add_end(nodes, x + 2 * n, n, out, first, second, 0.5 * erfc(-t * SQRT_HALF), f, -0.5 * f * t * sqrt(variance))
 
