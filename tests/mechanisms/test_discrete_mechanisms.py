@@ -9,10 +9,10 @@ import re
 
 import numpy as np
 import pytest
+from additive_contract import KERNEL, imputations, log_marginals, normal_theta
 from scipy import stats
 from scipy.special import logsumexp
 from sklearn.base import clone
-from test_mechanisms import KERNEL, imputations, log_marginals, normal_theta
 
 from sklearn_dpmix.mechanisms import _secure, compiled
 from sklearn_dpmix.mechanisms._discrete_gaussian import DiscreteGaussianMechanism, exact_log_delta
