@@ -9,7 +9,9 @@ import pytest
 from numba.core.caching import FunctionCache
 from scripts import COMPILES, edit, run, write
 
-from sklearn_dpmix._base.compiled import Reach, _Part, _reached, compiled, entry
+from sklearn_dpmix._base.compiled import compiled, entry
+from sklearn_dpmix._base.compiler import Part, reached
+from sklearn_dpmix._base.reach import Reach
 from sklearn_dpmix._posterior.mixture import mixture_log_predictive
 from sklearn_dpmix.kernels import BetaKernel
 from sklearn_dpmix.mechanisms import AdditiveMechanism, NoNoise
@@ -221,10 +223,10 @@ def test_where_no_folder_can_be_written_nothing_is_kept(monkeypatch):
 @pytest.mark.parametrize("names", [("middle", "leaf"), ("leaf", "middle")])
 def test_a_part_is_linked_after_all_that_call_it(names):
     """Catches a call of address 0: LLVM drops a part that nothing calls at the time when it is linked."""
-    part = {name: object.__new__(_Part) for name in ("top", "middle", "leaf")}
+    part = {name: object.__new__(Part) for name in ("top", "middle", "leaf")}
     part["top"]._linking_libraries = [part[name] for name in names]
     part["middle"]._linking_libraries, part["leaf"]._linking_libraries = [part["leaf"]], []
-    assert _reached(part["top"]) == [part["middle"], part["leaf"]]
+    assert reached(part["top"]) == [part["middle"], part["leaf"]]
 
 
 @COMPILES

@@ -252,7 +252,7 @@ def dishonest_entries(tree):
 
 
 def test_every_cached_function_takes_a_component_first():
-    """Else its cache entry would outlive the code that it was made of (see ``_base.compiled``)."""
+    """Else its cache entry would outlive the code that it was made of (see ``_base.reach``)."""
     n_entries = 0
     for path, tree in sources():
         assert not list(dishonest_entries(tree)), path

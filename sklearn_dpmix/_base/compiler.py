@@ -1,0 +1,204 @@
+"""How compiled functions are made of parts, in less time than numba takes: linked once, optimised once.
+
+An entry is what Python calls; a part is what only compiled code calls.
+"""
+
+import gc
+import types as pytypes
+from contextlib import contextmanager
+
+from llvmlite.binding import Linkage, ffi
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, Flags
+from numba.core.compiler_machinery import PassManager
+
+from .reach import is_pinned
+
+
+class Part(JITCodeLibrary):
+    """The code of a function that only compiled code calls: linked into the entries that reach it, optimised there.
+
+    numba would optimise it, and make machine code of it, by itself; and link and optimise it again as a part of each
+    function that it is linked into, at every level.
+    """
+
+    is_inlined = True
+
+    def _optimize_functions(self, ll_module):
+        ll_module.data_layout = self._codegen._data_layout
+        if not self.is_inlined:
+            for function in ll_module.functions:
+                if not function.is_declaration:
+                    function.add_function_attribute("noinline")
+
+    def finalize(self):
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = "linkonce_odr"
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def _get_module_for_linking(self):
+        """Code of this function and of all that it calls, for numba's own functions; entries gather the parts."""
+        self._ensure_finalized()
+        if self._shared_module is None:
+            self._shared_module = self._final_module.clone()
+            _link_all(self, self._shared_module)
+        return self._shared_module
+
+    def get_pointer_to_function(self, name):
+        self._ensure_finalized()
+        return 0  # no machine code
+
+    @property
+    def codegen(self):
+        return _NoEnvironment
+
+
+class Whole(JITCodeLibrary):
+    """The code of an entry: all parts that it reaches are linked into it, each once, and then optimised."""
+
+    def finalize(self):
+        _link_all(self, self._final_module)
+        self._linking_libraries = []
+        super().finalize()
+
+
+def _link_all(library, module):
+    """Link into a module the code of all that a library reaches, callers first: LLVM drops what nothing calls yet."""
+    for callee in reached(library):
+        library._reload_init.update(callee._reload_init)
+        code = callee._final_module if isinstance(callee, Part) else callee._get_module_for_linking()
+        module.link_in(code, preserve=True)
+    for function in module.functions:
+        if function.is_declaration and function.name.startswith("_ZN"):
+            raise AssertionError(f"{function.name} is called and was not linked")
+
+
+def reached(library):
+    """The libraries that a library reaches through parts; none before one that calls it."""
+    known, ended, waiting = {library}, [], [(library, iter(library._linking_libraries))]
+    while waiting:
+        caller, callees = waiting[-1]
+        callee = next(callees, None)
+        if callee is None:
+            waiting.pop()
+            ended.append(caller)
+        elif callee not in known:
+            known.add(callee)
+            waiting.append((callee, iter(callee._linking_libraries if isinstance(callee, Part) else ())))
+    return ended[-2::-1]
+
+
+class _NoEnvironment:
+    """What numba asks for a place to keep the objects of a function that Python calls: a part has none."""
+
+    @staticmethod
+    def set_env(name, env):
+        pass
+
+
+class _Flags(Flags):
+    """How a function is compiled, compared in an instant: numba looks at all forty options, a hundred thousand times.
+
+    What is being compiled passes on to the functions that numba brings along (those of generators, ``max``) only what
+    they must share, so that they are compiled once, and not forced into each caller.
+    """
+
+    __slots__ = ()
+    shared = "nrt", "fastmath", "error_model"
+
+    def copy(self):
+        flags = _Flags()
+        for name in self.shared:
+            setattr(flags, name, getattr(self, name))
+        return flags
+
+    def __eq__(self, other):
+        return isinstance(other, _Flags) and self._values == other._values
+
+    def __hash__(self):
+        return hash(frozenset(self._values))
+
+
+class _Compiler(Compiler):
+    """numba's compiler with :class:`_Flags`."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
+
+    def compile_extra(self, func):
+        with _unobserved():
+            return super().compile_extra(func)
+
+    def define_pipelines(self):
+        pipelines, function = super().define_pipelines(), self.state.func_id.func
+        has_inner = any(isinstance(constant, pytypes.CodeType) for constant in function.__code__.co_consts)
+        if has_inner or not is_pinned(function.__globals__.get("__name__")):
+            return pipelines
+        short = []
+        for pipeline in pipelines:
+            short.append(PassManager(pipeline.pipeline_name))
+            for name, description in pipeline.passes:
+                if name.__name__ not in _NOT_NEEDED:
+                    short[-1].add_pass(name, description)
+            short[-1].finalize()
+        return short
+
+
+class EntryCompiler(_Compiler):
+    """Compiles into a :class:`Whole`."""
+
+    def compile_extra(self, func):
+        self.state.library = Whole(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.library.enable_object_caching()
+        return super().compile_extra(func)
+
+
+@contextmanager
+def _unobserved():
+    """Compile with few collections of garbage, and without telling numba's timers of each call of LLVM.
+
+    Both take time for each of the many levels of a compilation: garbage is looked for among all that there is, and each
+    function that waits for its callees times all calls of LLVM that are made for them.
+    """
+    thresholds, observers = gc.get_threshold(), list(getattr(getattr(ffi.lib, "_lock", None), "_cblist", ()))
+    gc.set_threshold(100_000, 50, 100)
+    for observer in observers:
+        ffi.unregister_lock_callback(*observer)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        for observer in observers:
+            ffi.register_lock_callback(*observer)
+
+
+#: numba's passes for closures, unrolling, array expressions: the package's own compiled code has none of them
+_NOT_NEEDED = {
+    "InlineClosureLikes",
+    "RewriteDynamicRaises",
+    "MakeFunctionToJitFunction",
+    "InlineInlinables",
+    "FindLiterallyCalls",
+    "LiteralUnroll",
+    "LiteralPropagationSubPipelinePass",
+    "InlineOverloads",
+    "NopythonRewrites",
+    "DumpParforDiagnostics",
+}
+
+
+class PartCompiler(_Compiler):
+    """Compiles into a :class:`Part`."""
+
+    is_inlined = True
+
+    def compile_extra(self, func):
+        self.state.library = Part(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.library.is_inlined = self.is_inlined
+        return super().compile_extra(func)
+
+
+class ApartCompiler(PartCompiler):
+    is_inlined = False
