@@ -58,6 +58,7 @@ class BetaKernel(Kernel):
     """
 
     tilts = frozenset({"flat", "binomial"})
+    noised_as = "beta"
 
     def __init__(self, shape: float = 2.0, rate: float = 2.0, *, bounds: ArrayLike | None = None) -> None:
         self.shape = shape

@@ -22,7 +22,7 @@ from ..._releases.release import Release, SummarisedRelease
 from ..._releases.summary import ReleaseSummary
 from ...kernels import Kernel
 from ...samplers import MixtureSampler
-from ...samplers.mixture._auto import has_marginal, has_noised
+from ...samplers.mixture._auto import has_marginal, has_noised_normal
 from ...samplers.mixture.measure._walk import TOLERANCE
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks
@@ -379,7 +379,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         mechanism = self.mechanism_
         if mechanism is None or mechanism.n_answers is not None or mechanism.is_discrete:
             return None
-        return mechanism if self._n_features_ == 1 and has_noised(mechanism, self.kernel_) else None
+        return mechanism if self._n_features_ == 1 and has_noised_normal(mechanism, self.kernel_) else None
 
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from ...mixings._dirichlet import MOST_CONCENTRATION
 from ...mixings._finite_mixtures import MOST_COMPONENTS, MOST_SHAPE
-from ...samplers.mixture._auto import has_conditional, has_marginal, has_masses, has_noised
+from ...samplers.mixture._auto import has_conditional, has_marginal, has_masses, has_noised, has_noised_normal
 
 AUTO = 'use sampler="auto"'
 
@@ -97,7 +97,11 @@ REQUIREMENTS = (
         f"to it (or such prior means), got mixing={{mixing!r}}: {AUTO}",
     ),
     Requirement(
-        lambda parts: parts.threshold is None or (parts.sampler.takes_thresholds and parts.mechanism.has_one_law),
+        lambda parts: (
+            parts.threshold is None
+            or (parts.sampler.takes_thresholds and parts.mechanism.has_one_law)
+            and has_noised_normal(parts.mechanism, parts.kernel)
+        ),
         "released_above={parts.threshold!r} needs MixingMeasure (one feature, normal kernel, no Pitman–Yor "
         "process) and noise of one scale, got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and "
         "sampler {who}",

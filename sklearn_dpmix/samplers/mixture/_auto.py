@@ -81,9 +81,7 @@ class MeasureWhereFast(MixingMeasure):
 
 def can_walk(mechanism, kernel, mixing):
     """Whether ``MixingMeasure`` takes them."""
-    is_noisy = mechanism is not None and not kernel.absorbs_noise
-    is_offered = is_noisy and has_noised(mechanism, kernel) and has_marginal(mechanism, kernel)
-    return is_offered and has_masses(mixing)
+    return mechanism is not None and has_noised(mechanism, kernel) and has_masses(mixing)
 
 
 def has_masses(mixing):
@@ -107,6 +105,11 @@ def has_noised(mechanism, kernel):
     kernels = own(mechanism, "noised_kernels")
     is_offered = bool(kernels) and (mechanism.has_one_law or bool(own(mechanism, "has_noised_scales")))
     return is_offered and own(kernel, "noised_as") in kernels
+
+
+def has_noised_normal(mechanism, kernel):
+    """Whether it offers those of normal ones in closed form."""
+    return own(kernel, "noised_as") == "normal" and has_noised(mechanism, kernel)
 
 
 def own(component, name):

@@ -3,18 +3,18 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammainccinv
 
 from .._run import Draws
+from ._beta_atoms import BetaChart
 from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
+from ._convolved_atoms import ConvolvedNormalChart
 from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
 from ._mass_law import MassLaw
 from ._normal_atoms import NormalChart
+from ._truncated_atoms import TruncatedNormalChart
 from ._walk_state import CUT, N_RECORDS, PER_FEATURE, Walk
-
-NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
 
 
 class Compressed(NamedTuple):
@@ -41,7 +41,13 @@ class Compressed(NamedTuple):
 
 
 #: by what mechanisms call the kernel's records
-CHARTS: dict[str, type[Chart]] = {"categorical": CategoricalChart, "normal": NormalChart}
+CHARTS: dict[str, type[Chart]] = {
+    "beta": BetaChart,
+    "categorical": CategoricalChart,
+    "convolved_normal": ConvolvedNormalChart,
+    "normal": NormalChart,
+    "truncated_normal": TruncatedNormalChart,
+}
 
 
 def chart_of(kernel: Any) -> Chart:
@@ -67,7 +73,7 @@ def law_of(chart: Chart, masses: MassLaw, n_records: int, mean: Any, variance: A
 
 def narrowest(kernel: Any) -> Any:
     """Standard deviation, by feature, that components hardly ever go below under the prior."""
-    return np.sqrt(kernel.prior_scale / gammainccinv(kernel.prior_shape, NARROWEST))
+    return chart_of(kernel).narrowest()
 
 
 def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:

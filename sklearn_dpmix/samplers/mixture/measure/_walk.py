@@ -94,7 +94,6 @@ class MixingMeasure(MixtureSampler):
     MixingMeasure(n_moves=50)
     """
 
-    needs_marginal_channel = True
     needs_noised_kernel = True
     needs_masses = True
     keeps_records = False
@@ -118,12 +117,7 @@ class MixingMeasure(MixtureSampler):
         kernel = values[2]
         if chart_of(kernel).is_finite:
             return self.answers(values, Z, release)
-        for j in range(release.n_features):
-            if not 1e-200 < kernel.prior_scale[j] < 1e200:
-                raise ValueError(
-                    f"sampler {self.label} takes kernels with a scale between 1e-200 and 1e200, got "
-                    f"scale={kernel.prior_scale[j]:.3g}: use another unit, in records and in the mechanism"
-                )
+        chart_of(kernel).check(self.label)
         is_line = release.n_features == 1 and release.mechanism.has_one_law
         step = STEP if release.mechanism.has_one_law else STEP_OF_SCALES
         if release.mechanism.is_discrete:
@@ -171,10 +165,11 @@ class MixingMeasure(MixtureSampler):
         start = self.init(values, seen, None, None, rng)
         return self.advance(values, seen, start, rng, N_TRIAL, N_TRIAL // 3, 1)[1]
 
-    def compressed(self, values: Any, Z: Any, release: Any, width: float) -> Compressed:
+    def compressed(self, values: Any, Z: Any, release: Any, width: float, chart: Any = None) -> Compressed:
         """What the chains see, with cells of this width where the population is."""
         (_, _, kernel, mixing), mechanism = values, release.mechanism
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
+        chart = chart_of(kernel) if chart is None else chart
         are_records, scales = n <= FEW or n_features > 1, ()
         if mechanism.is_discrete:
             nodes, are_records = different(mechanism.folded(Z)), n <= FEW
@@ -189,15 +184,18 @@ class MixingMeasure(MixtureSampler):
         else:
             reach = N_WIDTHS * sqrt(variance[0])
             low, high = mechanism.reach(mean[0] - reach, mean[0] + reach)
-            nodes = np.array(self.nodes(release.nodes(width), low, high, width, mechanism.kinks(1)[0]))
-        law = law_of(chart_of(kernel), masses_of(mixing), n, mean, variance)
+            kinks = mechanism.kinks(1)[0]
+            if chart.is_on_interval:
+                kinks = np.union1d(kinks, chart.ends())
+            nodes = np.array(self.nodes(release.nodes(width), low, high, width, kinks))
+        law = law_of(chart, masses_of(mixing), n, mean, variance)
         most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
         first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
         law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
         most_moves = MOST_TIMES * law[N_MOVES]
         if n_features > 1:
             most_moves = min(most_moves, MOST_WORK_OF_SEVERAL / (nodes.shape[1] * n_features))
-        lookup, near = mechanism.lookup(nodes[:-1], *scales), mechanism.near(nodes[:-1])
+        lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
         return self.with_threshold(seen, release)
 
@@ -253,27 +251,30 @@ class MixingMeasure(MixtureSampler):
         return (np.vstack([places, weights]), scales) if len(weights) < FEWER * n else records
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float:
-        if seen.are_records or not seen.width:
+        chart = chart_of(values[2])
+        if (seen.are_records or not seen.width) and not chart.is_on_interval:
             return 0.0
-        finer = self.compressed(values, Z, release, 0.5 * seen.width)
-        error = self.difference(values, seen, finer, draws)
+        finer = self.compressed(values, Z, release, 0.5 * seen.width, chart.finer())
+        error = self.difference(values, seen, finer, draws, chart.finer())
         if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
             narrow = [np.array(nodes) for nodes in release.narrow_nodes()]
-            lookup = release.mechanism.lookup
-            parts = [seen._replace(nodes=nodes, lookup=lookup(nodes[:-1])) for nodes in narrow]
+            parts = [seen._replace(nodes=p, lookup=chart.lookup(release.mechanism, p[:-1])) for p in narrow]
             one, other = (self.with_threshold(part, release) for part in parts)
             error = max(error, self.difference(values, one, other, draws))
         return error
 
-    def difference(self, values: Any, seen: Compressed, finer: Compressed, draws: Draws) -> float:
+    def difference(
+        self, values: Any, seen: Compressed, finer: Compressed, draws: Draws, finer_chart: Any = None
+    ) -> float:
         """Largest difference of the log likelihoods of at most a hundred draws."""
         _, channel, kernel, mixing = values
         chart, start = chart_of(kernel), np.append(0, np.cumsum(draws.n_atoms))
+        charts = chart, chart if finer_chart is None else finer_chart
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
         values = np.zeros((2, len(chosen)))
-        for found, nodes in zip(values, (seen, finer), strict=True):
-            walk = nodes.walk(new_state(chart.n_coordinates(), 1), masses_of(mixing).value())
-            log_likelihoods(channel, chart.value(), walk, chosen, start, draws.weights, draws.theta, found)
+        for found, nodes, one in zip(values, (seen, finer), charts, strict=True):
+            walk = nodes.walk(new_state(one.n_coordinates(), 1), masses_of(mixing).value())
+            log_likelihoods(channel, one.value(), walk, chosen, start, draws.weights, draws.theta, found)
         return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
 
     # --- chains ------------------------------------------------------------------------------------------------------
