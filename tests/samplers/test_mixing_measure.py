@@ -268,7 +268,7 @@ def test_what_it_does_not_take():
         with pytest.raises(ValueError, match=r"Dirichlet processes of a concentration of at most 20.*got mixing="):
             small_fit(sampler="mixing_measure", mixing=mixing)
     with pytest.raises(ValueError, match="densities of the kernel's records under noise"):
-        small_fit(sampler="mixing_measure", kernel="truncated_normal")
+        small_fit(sampler="mixing_measure", kernel="multivariate_normal")
     with pytest.raises(ValueError, match="n_moves must be a positive integer"):
         small_fit(sampler=MixingMeasure(n_moves=0))
 

@@ -99,8 +99,11 @@ REQUIREMENTS = (
     Requirement(
         lambda parts: (
             parts.threshold is None
-            or (parts.sampler.takes_thresholds and parts.mechanism.has_one_law)
-            and has_noised_normal(parts.mechanism, parts.kernel)
+            or (
+                parts.sampler.takes_thresholds
+                and parts.mechanism.has_one_law
+                and has_noised_normal(parts.mechanism, parts.kernel)
+            )
         ),
         "released_above={parts.threshold!r} needs MixingMeasure (one feature, normal kernel, no Pitman–Yor "
         "process) and noise of one scale, got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and "

@@ -15,7 +15,13 @@ from .cells._choice import Cells
 from .measure._walk import MixingMeasure
 
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
-MOST_RECORDS = {1: inf, 2: 50_000, 3: 5000}  # of the walk over mixing measures, by the number of features
+#: Least and most records for the walk over mixing measures, by the kernel (``noised_as``) and the number of features
+RECORDS = {
+    "beta": {1: (0, inf)},
+    "convolved_normal": {1: (0, inf), 2: (500, 50_000)},
+    "normal": {1: (0, inf), 2: (0, 50_000), 3: (0, 5000)},
+    "truncated_normal": {1: (0, inf)},
+}
 MANY = 3000  # records, from which on ``Surrogate`` is ahead
 
 
@@ -23,12 +29,13 @@ class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
-    where the channel has cells, else ``MixingMeasure`` for one feature, two of up to 50,000 records, three of up to
-    5000, or categories with some hundred different answers, where it takes kernel, noise (of one scale or one a record,
-    and on clamped integers) and mixing, else ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where
-    that takes the channel), or ``Imputed`` where features are correlated; where the kernel lacks what that needs,
-    ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes
-    that ``Neal8``, or ``Neal5`` on a histogram.
+    where the channel has cells, else ``MixingMeasure`` for one feature, two normal ones of up to 50,000 records, three
+    of up to 5000, or categories with some hundred different answers, where it takes kernel, noise (of one scale or one
+    a record, and on clamped integers) and mixing, else ``Interweaved`` (``Surrogate`` from 3000 records of one feature
+    on, where that takes the channel), or ``Imputed`` where features are correlated; where the kernel lacks what that
+    needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can
+    take makes that ``Neal8``, or ``Neal5`` on a histogram.  ``ConvolvedNormalKernel`` with two features goes by
+    ``ReUse`` up to 500 records, with more features whatever their number.
 
     Examples
     --------
@@ -40,7 +47,7 @@ class Auto(MixtureSampler):
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
         other = AutoOfRecords().resolve(mechanism, kernel, mixing)
-        return MeasureWhereFast(mechanism, other) if can_walk(mechanism, kernel, mixing) else other
+        return MeasureWhereFast(mechanism, kernel, other) if can_walk(mechanism, kernel, mixing) else other
 
 
 class AutoOfRecords(MixtureSampler):
@@ -65,14 +72,16 @@ class AutoOfRecords(MixtureSampler):
 class MeasureWhereFast(MixingMeasure):
     """The walk over mixing measures, for as many records, features and answers as it is ahead for; else another."""
 
-    def __init__(self, mechanism: Any, other: MixtureSampler) -> None:
+    def __init__(self, mechanism: Any, kernel: Any, other: MixtureSampler) -> None:
         super().__init__()
         self.mechanism = mechanism
+        self.kernel = kernel
         self.other = other
 
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
         if self.mechanism.n_answers is None:
-            is_fast = n_records <= MOST_RECORDS.get(n_features, 0)
+            least, most = RECORDS[self.kernel.noised_as].get(n_features, (0, -1))
+            is_fast = least <= n_records <= most
         else:
             n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
             is_fast = n_answers * n_features * self.mechanism.n_categories <= MOST_ANSWERS

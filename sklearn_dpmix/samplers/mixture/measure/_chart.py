@@ -50,8 +50,13 @@ class Chart(Component):
         """Columns of ``theta`` that the kernel's parameters need."""
         raise NotImplementedError
 
-    def check(self, label: str) -> None:
-        """Raise ValueError where the walk, which errors call ``label``, cannot take the kernel's parameters."""
+    def check(self, label: str, n_features: int) -> None:
+        """Raise ValueError where the walk, which errors call ``label``, cannot take the kernel."""
+        if self.is_on_interval and n_features > 1:
+            raise ValueError(
+                f"sampler {label} takes records on an interval of one feature, but these have {n_features}: use "
+                'sampler="auto"'
+            )
 
     def narrowest(self) -> Any:
         """Standard deviation, by feature, that components hardly ever go below under the prior."""
@@ -90,8 +95,8 @@ class Chart(Component):
         return {"kernel": self.kernel, "n_features": self.n_features}
 
     def value(self) -> Any:
-        """The chart as compiled code sees it."""
-        return lower(type(self), self.fields())
+        """The chart as compiled code sees it, with room of its own to write to where it needs some."""
+        return lower(type(self), self.fields(), frozen=False)
 
     def check_places(self, **places: Any) -> None:
         """Raise ValueError where coordinates of a checkpoint cannot be those of an atom."""

@@ -32,7 +32,8 @@ class NormalChart(Chart):
     def narrowest(self):
         return np.sqrt(self.kernel.prior_scale / gammainccinv(self.kernel.prior_shape, NARROWEST))
 
-    def check(self, label):
+    def check(self, label, n_features):
+        super().check(label, n_features)
         for scale in self.kernel.prior_scale:
             if not 1e-200 < scale < 1e200:
                 raise ValueError(

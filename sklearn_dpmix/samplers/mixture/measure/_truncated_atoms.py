@@ -57,10 +57,8 @@ class TruncatedNormalChart(NormalChart):
     def fields(self):
         y = padded(self.places())
         weights = padded(self.grid.weights * self.width)
-        values, n = np.empty(3 * len(y)), np.int64(len(y))
-        return super().fields() | {"y": y, "weights": weights, "values": values, "n_places": n, "low": self.low} | {
-            "high": self.low + self.width
-        }
+        fields = {"y": y, "weights": weights, "values": np.empty(3 * len(y)), "n_places": np.int64(len(y))}
+        return super().fields() | fields | {"low": self.low, "high": self.low + self.width}
 
     @compiled
     def densities_by(self, channel):

@@ -62,9 +62,10 @@ class MixingMeasure(MixtureSampler):
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
     one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
-    nodes; the windows of the square wave and the piecewise mechanism, of one ε); or categorical kernels and randomised
-    response of one ε, where the different answers are; a Dirichlet process, or a mixture of finite mixtures whose
-    possible numbers of components have no gaps.
+    nodes; the windows of the square wave and the piecewise mechanism, of one ε); truncated normal and beta kernels, of
+    one feature, and the same without the integers; convolved normal kernels; or categorical kernels and randomised
+    response of one ε, where the different answers are the nodes; a Dirichlet process, or a mixture of finite mixtures
+    whose possible numbers of components have no gaps.
 
     Parameters
     ----------
@@ -74,12 +75,14 @@ class MixingMeasure(MixtureSampler):
 
     Notes
     -----
-    Exact but for two things that are far below Monte Carlo error.  Atoms are left out that hold some 10⁻⁴ records
-    together.  Nodes are first laid out for components as wide as the prior makes all but one in 10⁶, where they are
-    exact to rounding, and refined until cells half as wide change the log likelihood by less than 0.005 over a trial
-    run; ``compression_error_`` of the fit is the largest such change over 100 of its draws.  The records enter by a
-    ``ReleaseSummary``; where one that was given to ``fit`` has wider cells than the fit wants, ``compression_error_``
-    counts what they leave out, and a warning has the width to ask for.
+    Exact but for things that are far below Monte Carlo error.  Atoms are left out that hold some 10⁻⁴ records
+    together.  Densities of records on an interval are taken at some hundred points of it, which gives those of releases
+    to 10⁻⁷ or so.  Nodes are first laid out for components as wide as the prior makes all but one in 10⁶, where they
+    are exact to rounding, and refined until cells half as wide change the log likelihood by less than 0.005 over a
+    trial run; ``compression_error_`` of the fit is the largest such change over 100 of its draws, with twice as many
+    points of the interval in it.  The records enter by a ``ReleaseSummary``; where one that was given to ``fit`` has
+    wider cells than the fit wants, ``compression_error_`` counts what they leave out, and a warning has the width to
+    ask for.
 
     References
     ----------
@@ -117,7 +120,7 @@ class MixingMeasure(MixtureSampler):
         kernel = values[2]
         if chart_of(kernel).is_finite:
             return self.answers(values, Z, release)
-        chart_of(kernel).check(self.label)
+        chart_of(kernel).check(self.label, release.n_features)
         is_line = release.n_features == 1 and release.mechanism.has_one_law
         step = STEP if release.mechanism.has_one_law else STEP_OF_SCALES
         if release.mechanism.is_discrete:
