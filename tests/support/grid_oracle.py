@@ -179,7 +179,7 @@ class BetaGrid:
         prior = np.exp(self.log_weight)  # the check's average: q is bounded, so that no posterior is far from it
         total, error = np.sum(prior * fine), np.sum(prior * np.abs(fine - coarse))
         _check(total, total + error, 0.0, "the integral over the record")
-        return np.log(fine / self.width)
+        return np.log(np.maximum(fine, 1e-18) / self.width)  # of rounding where q is next to nothing on all records
 
 
 class NormalGrid:

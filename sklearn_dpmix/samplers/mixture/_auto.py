@@ -12,6 +12,7 @@ from ._reuse import ReUse
 from ._sampler import MixtureSampler
 from ._surrogate import Surrogate
 from .cells._choice import Cells
+from .measure._compressed import masses_of
 from .measure._walk import MixingMeasure
 
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
@@ -22,7 +23,8 @@ RECORDS = {
     "normal": {1: (0, inf), 2: (0, 50_000), 3: (0, 5000)},
     "truncated_normal": {1: (0, inf)},
 }
-MANY = 3000  # records, from which on ``Surrogate`` is ahead
+MANY = 3000  # records, from which on ``Surrogate`` is ahead, or the walk over a Pitman–Yor process with few masses
+FEW_MASSES = 1000
 
 
 class Auto(MixtureSampler):
@@ -35,7 +37,8 @@ class Auto(MixtureSampler):
     on, where that takes the channel), or ``Imputed`` where features are correlated; where the kernel lacks what that
     needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can
     take makes that ``Neal8``, or ``Neal5`` on a histogram.  ``ConvolvedNormalKernel`` with two features goes by
-    ``ReUse`` up to 500 records, with more features whatever their number.
+    ``ReUse`` up to 500 records, with more features whatever their number; a Pitman–Yor process by ``MixingMeasure``
+    from 3000 records of one feature on, where at most 1000 masses are expected.
 
     Examples
     --------
@@ -47,7 +50,7 @@ class Auto(MixtureSampler):
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
         other = AutoOfRecords().resolve(mechanism, kernel, mixing)
-        return MeasureWhereFast(mechanism, kernel, other) if can_walk(mechanism, kernel, mixing) else other
+        return MeasureWhereFast(mechanism, kernel, mixing, other) if can_walk(mechanism, kernel, mixing) else other
 
 
 class AutoOfRecords(MixtureSampler):
@@ -64,7 +67,8 @@ class AutoOfRecords(MixtureSampler):
             return Neal5() if mechanism.is_histogram else Neal8()
         if can_interweave(kernel):
             is_fast = mechanism.is_common and has_marginal(mechanism, kernel)
-            return Surrogate(min_records=MANY) if is_fast and not can_walk(mechanism, kernel, mixing) else Interweaved()
+            is_walk = can_walk(mechanism, kernel, mixing) and not is_power_law(mixing)
+            return Surrogate(min_records=MANY) if is_fast and not is_walk else Interweaved()
         can_impute = has_conditional(mechanism, kernel) and all(kernel.can(need) for need in Imputed.kernel_needs)
         return Imputed() if can_impute else Neal5()
 
@@ -72,16 +76,21 @@ class AutoOfRecords(MixtureSampler):
 class MeasureWhereFast(MixingMeasure):
     """The walk over mixing measures, for as many records, features and answers as it is ahead for; else another."""
 
-    def __init__(self, mechanism: Any, kernel: Any, other: MixtureSampler) -> None:
+    def __init__(self, mechanism: Any, kernel: Any, mixing: Any, other: MixtureSampler) -> None:
         super().__init__()
         self.mechanism = mechanism
         self.kernel = kernel
+        self.mixing = mixing
         self.other = other
+        self.takes_summaries = not is_power_law(mixing)
 
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
         if self.mechanism.n_answers is None:
             least, most = RECORDS[self.kernel.noised_as].get(n_features, (0, -1))
             is_fast = least <= n_records <= most
+            if is_power_law(self.mixing):
+                n_masses = masses_of(self.mixing._lower()).n_expected(n_records)
+                is_fast = n_features == 1 and n_records >= MANY and n_masses <= FEW_MASSES
         else:
             n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
             is_fast = n_answers * n_features * self.mechanism.n_categories <= MOST_ANSWERS
@@ -96,6 +105,11 @@ def can_walk(mechanism, kernel, mixing):
 def has_masses(mixing):
     """Whether the mixing measure's weights are shares of masses whose law is known, few enough to walk over."""
     return mixing is None or (own(mixing, "masses_as") is not None and mixing.can_walk)
+
+
+def is_power_law(mixing):
+    """Whether there are many small masses: a Pitman–Yor process."""
+    return getattr(mixing, "discount", 0.0) > 0.0
 
 
 def can_interweave(kernel):

@@ -13,6 +13,7 @@ from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
 from ._mass_law import MassLaw
 from ._normal_atoms import NormalChart
+from ._pitman_yor_masses import PitmanYorMasses
 from ._truncated_atoms import TruncatedNormalChart
 from ._walk_state import CUT, N_RECORDS, PER_FEATURE, Walk
 
@@ -56,7 +57,11 @@ def chart_of(kernel: Any) -> Chart:
 
 
 #: by what mixings call the law of their masses
-MASS_LAWS: dict[str, type[MassLaw]] = {"dirichlet": DirichletMasses, "finite": FiniteMasses}
+MASS_LAWS: dict[str, type[MassLaw]] = {
+    "dirichlet": DirichletMasses,
+    "finite": FiniteMasses,
+    "pitman_yor": PitmanYorMasses,
+}
 
 
 def masses_of(mixing: Any) -> MassLaw:

@@ -21,7 +21,6 @@ from ._steps import step_one
 from ._walk_draws import keep_draw, log_likelihoods, n_all, number
 from ._walk_state import (
     CUT,
-    DUST_RANGE,
     LARGEST,
     MAX_ATOMS,
     N_ATOMS,
@@ -121,6 +120,7 @@ class MixingMeasure(MixtureSampler):
         if chart_of(kernel).is_finite:
             return self.answers(values, Z, release)
         chart_of(kernel).check(self.label, release.n_features)
+        masses_of(values[3]).check(self.label, release.n_records)
         is_line = release.n_features == 1 and release.mechanism.has_one_law
         step = STEP if release.mechanism.has_one_law else STEP_OF_SCALES
         if release.mechanism.is_discrete:
@@ -284,8 +284,9 @@ class MixingMeasure(MixtureSampler):
 
     def init(self, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
         weights, (_, _, kernel, mixing) = Z.weights, values
-        chart, (n, value) = chart_of(kernel), masses_of(mixing).start(int(rng.integers(1, 11)))
-        state = new_state(chart.n_coordinates())
+        chart, masses = chart_of(kernel), masses_of(mixing)
+        n, value = masses.start(int(rng.integers(1, 11)))
+        state = new_state(chart.n_coordinates(), masses.room(Z.law[CUT]))
         state.mass[:n] = 1.0 / n
         chosen = rng.choice(len(weights), n, p=weights / weights.sum())
         state.place[:n] = chart.start(Z.near[:, chosen], rng)
@@ -299,9 +300,10 @@ class MixingMeasure(MixtureSampler):
         mass = np.concatenate([state.mass[:n], state.dust_mass[:n_dust]])
         place = np.concatenate([state.place[:n], state.dust_place[:n_dust]])
         found = np.flatnonzero(mass > Z.law[CUT])
-        n, value = masses_of(values[3]).start(len(found))
+        masses = masses_of(values[3])
+        n, value = masses.start(len(found))
         chosen = np.resize(found, n)  # not all, or some twice, where this mixing does not allow as many
-        fresh = new_state(place.shape[1])
+        fresh = new_state(place.shape[1], masses.room(Z.law[CUT]))
         while fresh.mass.size < 2 * n:
             fresh = grow(fresh)
         fresh.mass[:n], fresh.place[:n] = mass[chosen], place[chosen]
@@ -311,7 +313,8 @@ class MixingMeasure(MixtureSampler):
     def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         state, cut = state.restored(fresh, n_sweeps), Z.law[CUT]
         require_range(cut, LARGEST, mass=state.mass[: state.ints[N_ATOMS]])
-        require_range(0.99 * exp(-DUST_RANGE) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
+        dust_range = masses_of(values[3]).dust_range
+        require_range(0.99 * exp(-dust_range) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
         n, n_dust, _ = state.ints
         chart_of(values[2]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
         masses_of(values[3]).check_random(mixing, state.floats[0], n)
