@@ -304,8 +304,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if not sampler.takes_summaries:
             raise ValueError(
                 f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
-                f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal kernel, Laplace or "
-                "Gaussian noise of one scale or windows of one epsilon, no Pitman–Yor process)"
+                f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal, truncated normal or "
+                "beta kernel, Laplace or Gaussian noise of one scale or windows of one epsilon, no Pitman–Yor process)"
             )
 
     def _checked_records(self, Z):

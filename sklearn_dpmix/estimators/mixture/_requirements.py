@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from ...mixings._dirichlet import MOST_CONCENTRATION
 from ...mixings._finite_mixtures import MOST_COMPONENTS, MOST_SHAPE
+from ...mixings._pitman_yor import MOST_CONCENTRATION as MOST_POWER_LAW
+from ...mixings._pitman_yor import MOST_DISCOUNT
 from ...samplers.mixture._auto import has_conditional, has_marginal, has_masses, has_noised, has_noised_normal
 
 AUTO = 'use sampler="auto"'
@@ -92,9 +94,10 @@ REQUIREMENTS = (
     ),
     Requirement(
         lambda parts: not parts.sampler.needs_masses or has_masses(parts.mixing),
-        f"sampler {{who}} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, and "
-        f"finite mixtures of concentration {MOST_SHAPE:g} and {MOST_COMPONENTS} components at most, of any number up "
-        f"to it (or such prior means), got mixing={{mixing!r}}: {AUTO}",
+        f"sampler {{who}} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, "
+        f"Pitman–Yor processes with a discount up to {MOST_DISCOUNT:g} and a positive concentration up to "
+        f"{MOST_POWER_LAW:g}, and finite mixtures of concentration {MOST_SHAPE:g} and {MOST_COMPONENTS} components at "
+        f"most, of any number up to it (or such prior means), got mixing={{mixing!r}}: {AUTO}",
     ),
     Requirement(
         lambda parts: (

@@ -63,8 +63,9 @@ class MixingMeasure(MixtureSampler):
     one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
     nodes; the windows of the square wave and the piecewise mechanism, of one ε); truncated normal and beta kernels, of
     one feature, and the same without the integers; convolved normal kernels; or categorical kernels and randomised
-    response of one ε, where the different answers are the nodes; a Dirichlet process, or a mixture of finite mixtures
-    whose possible numbers of components have no gaps.
+    response of one ε, where the different answers are the nodes; a Dirichlet process, a mixture of finite mixtures
+    whose possible numbers of components have no gaps, or a Pitman–Yor process with a discount of at most 0.3 and a
+    positive concentration.
 
     Parameters
     ----------
