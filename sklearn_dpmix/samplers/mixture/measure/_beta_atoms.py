@@ -9,13 +9,11 @@ from ...._base.beta_numeric import digamma, log_beta
 from ...._base.compiled import compiled
 from ...._base.restore import require_range
 from ...._base.vector import exp_bounded
-from ....kernels._beta import LEAST, MOST
 from ._chart import Chart
 from ._interval import at_record, channel_of, grid, multiply_table, padded, table
 from ._steps import step_above
 from ._walk_state import at, row
 
-LOG_LEAST, LOG_MOST = log(LEAST), log(MOST)
 CURVATURE = 0.3
 CELL = 1.5  # standard deviations of the narrowest components
 END = 1e-4  # share of the interval that is left to a power of the distance from an end
@@ -34,7 +32,7 @@ class BetaChart(Chart):
     def __init__(self, kernel, n_features, finer=1.0):
         super().__init__(kernel, n_features)
         self.low, self.width = float(kernel.low), float(kernel.width)
-        self.most = min(float(gammainccinv(kernel.prior_shape, UNLIKELY)) / kernel.prior_rate, MOST)
+        self.most = min(float(gammainccinv(kernel.prior_shape, UNLIKELY)) / kernel.prior_rate, kernel.most)
         self.end = END / max(self.most, 1.0) / finer
         self.grid = grid(self.end, 2.0 * self.end, CELL * self.narrowest_share() / finer, GROWTH)
 
@@ -69,7 +67,7 @@ class BetaChart(Chart):
         """Around places a component as narrow as two draws from the prior make it."""
         m = np.clip((places[0] - self.low) / self.width, 0.05, 0.95)
         size = rng.standard_gamma(2.0 * self.kernel.prior_shape, len(m)) / self.kernel.prior_rate
-        size = np.clip(size, 20.0 * LEAST, 0.5 * MOST)
+        size = np.clip(size, 20.0 * self.kernel.least, 0.5 * self.kernel.most)
         return np.log(np.column_stack([m * size, (1.0 - m) * size]))
 
     def densities(self, theta, points):
@@ -89,10 +87,13 @@ class BetaChart(Chart):
         log_below[: n - 4], log_above[: n - 4] = np.log(cells.below), np.log(cells.above)
         fields = {"log_below": log_below, "log_above": log_above, "values": np.empty(3 * len(one))}
         fields |= {"n_places": np.int64(len(one)), "n_inside": np.int64(n - 4), "end": self.end}
-        return super().fields() | fields | {"log_end": log(self.end), "log_width": log(self.width)}
+        return super().fields() | fields | {"log_end": log(self.end), "log_width": log(self.width)} | {
+            "log_least": log(self.kernel.least),
+            "log_most": log(self.kernel.most),
+        }
 
     def check_places(self, **places):
-        require_range(LOG_LEAST, LOG_MOST, **places)
+        require_range(log(self.kernel.least), log(self.kernel.most), **places)
 
     @compiled
     def log_base(self, walk, k):
@@ -115,7 +116,7 @@ class BetaChart(Chart):
     @compiled
     def is_proper(self, walk, a):
         for e in range(1, 3):
-            if not LOG_LEAST <= walk.atoms[a + e] <= LOG_MOST:
+            if not self.log_least <= walk.atoms[a + e] <= self.log_most:
                 return False
         return True
 
