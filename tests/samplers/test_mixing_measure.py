@@ -299,7 +299,7 @@ class SteeperThanStated(PitmanYor):
 
 
 def test_power_laws_of_many_records_go_by_it():
-    few, many = small_fit(mixing=PitmanYor()), Auto().resolve(LaplaceMechanism(1.0), NormalKernel(), PitmanYor())
+    few, many = small_fit(mixing=PitmanYor()), Auto().resolve(LaplaceMechanism(scale=1.0), NormalKernel(), PitmanYor())
     assert not isinstance(few.sampler_, MixingMeasure)
     assert isinstance(many.sized(5000, 1), MixingMeasure) and not many.takes_summaries
     assert not isinstance(many.sized(10**7, 1), MixingMeasure) and not isinstance(many.sized(5000, 2), MixingMeasure)
