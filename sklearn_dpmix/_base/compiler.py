@@ -12,7 +12,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import PassManager
 
-from .reach import is_pinned
+from .reach import is_ours
 
 
 class Part(JITCodeLibrary):
@@ -134,7 +134,7 @@ class _Compiler(Compiler):
     def define_pipelines(self):
         pipelines, function = super().define_pipelines(), self.state.func_id.func
         has_inner = any(isinstance(constant, pytypes.CodeType) for constant in function.__code__.co_consts)
-        if has_inner or not is_pinned(function.__globals__.get("__name__")):
+        if has_inner or not is_ours(function.__globals__.get("__name__")):
             return pipelines
         short = []
         for pipeline in pipelines:
