@@ -343,7 +343,7 @@ def _type_class(owner_name, digest):
     return cls
 
 
-_registered: dict[type, dict[str, Function]] = {}  # the methods of a type class
+_registered: dict[type, dict[str, Any]] = {}  # the methods of a type class
 
 
 @global_compiler_lock  # numba's own; two threads may be the first to use a component
