@@ -187,7 +187,7 @@ def _unobserved():
 
 @contextmanager
 def _remembered():
-    """Look up once what an operator or a function of numbers makes of their types: numba tries a dozen ways each time."""
+    """Look up once what an operator makes of types of numbers: numba tries a dozen ways each time."""
     known, look_up = {}, BaseFunction.get_call_type
 
     def get_call_type(self, context, args, kws):
