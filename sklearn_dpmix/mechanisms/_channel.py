@@ -5,6 +5,7 @@ independently given the record, so every question is about one feature.
 """
 
 from math import exp, inf, log
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +72,8 @@ class RecordChannel(Component):
     n_answers: int | None = None
     #: public threshold: only releases above it appear; None: all do
     released_above: float | None = None
+    #: prior on the share of people who answer whatever the design says; None: all follow it
+    noncompliance: Any = None
     #: whether releases are integers
     is_discrete = False
     #: whether records must be integers: of a real one it releases what is made of the integer next to it, half up

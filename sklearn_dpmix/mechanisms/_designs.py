@@ -1,13 +1,14 @@
 """Matrices of the designs of randomised response that surveys use."""
 
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import hadamard
 from scipy.special import comb, expit
 
-from .._base.parameters import is_real, positive_integer, positive_number
+from .._base.parameters import is_real, numbers, positive_integer, positive_number
 
 #: By how much a row of probabilities may miss 1, from rounding
 ROUNDING = 1e-9
@@ -16,8 +17,14 @@ ROUNDING = 1e-9
 class SurveyDesigns:
     """Constructors of a class with the parameter ``matrix``, a row for each true category; 0 is a no, and 1 a yes."""
 
-    def __init__(self, matrix: ArrayLike | None = None) -> None:
+    matrix: ArrayLike | None
+
+    def __init__(
+        self, matrix: ArrayLike | None = None, *, noncompliance: Any = None, noncompliant_answer: int | ArrayLike = 0
+    ) -> None:
         self.matrix = matrix
+        self.noncompliance = noncompliance
+        self.noncompliant_answer = noncompliant_answer
 
     @classmethod
     def warner(cls, p: float) -> Self:
@@ -179,6 +186,53 @@ class SurveyDesigns:
         size = 2 ** int(n).bit_length()  # row 0 has all answers alike, and is nobody's
         likely, other = expit(epsilon) * 2.0 / size, expit(-epsilon) * 2.0 / size
         return cls(np.where(hadamard(size)[1 : n + 1] > 0, likely, other))
+
+    @classmethod
+    def split_sample(
+        cls, designs: Sequence[Any], shares: ArrayLike | None = None, *, noncompliance: Any = None
+    ) -> Self:
+        """One of several designs of the same question for each person, drawn at random (Clark & Desharnais 1998).
+
+        Answers are numbered on: those of the second design follow those of the first.  With two designs the share of
+        people who say no whatever the cards say can be told from the share of those whose true answer is no.
+
+        Parameters
+        ----------
+        designs : list of FiniteChannelMechanism, of one question each
+        shares : array-like of shape (n_designs,), optional
+            Of the people, who get each design.  None: even ones.  The posterior does not depend on them.
+        noncompliance : BetaPrior, optional
+            Of people who give the first answer of their design.
+
+        Returns
+        -------
+        mechanism : FiniteChannelMechanism
+
+        Examples
+        --------
+        >>> from sklearn_dpmix.mechanisms import FiniteChannelMechanism
+        >>> halves = [FiniteChannelMechanism.warner(0.8), FiniteChannelMechanism.warner(0.2)]
+        >>> FiniteChannelMechanism.split_sample(halves).matrix
+        array([[0.4, 0.1, 0.1, 0.4],
+               [0.1, 0.4, 0.4, 0.1]])
+        """
+        is_list = isinstance(designs, (list, tuple)) and len(designs) > 1
+        if not is_list or not all(isinstance(one, cls) for one in designs):
+            raise ValueError(
+                f"designs must be a list of two or more {cls.__name__} objects, such as {cls.__name__}.warner(0.8), "
+                f"got designs={designs!r}"
+            )
+        rows = [one._for(1, "each of designs")[0] for one in designs]
+        if len({len(matrix) for matrix in rows}) > 1:
+            raise ValueError(
+                f"designs must be of one question, and have as many categories each, got {[len(one) for one in rows]}"
+            )
+        parts = numbers(np.full(len(rows), 1.0 / len(rows)) if shares is None else shares)
+        if parts is None or parts.shape != (len(rows),) or not np.all(parts > 0) or abs(parts.sum() - 1) > ROUNDING:
+            raise ValueError(f"shares must be {len(rows)} positive numbers that sum to 1, got shares={shares!r}")
+        first = [share * (np.arange(one.shape[1]) == 0) for share, one in zip(parts, rows, strict=True)]
+        matrix = np.hstack([share * one for share, one in zip(parts, rows, strict=True)])
+        return cls(matrix, noncompliance=noncompliance, noncompliant_answer=[np.concatenate(first).tolist()])
 
     @classmethod
     def _yes(cls, given_no, given_yes):

@@ -37,7 +37,8 @@ class MixtureContents(Contents):
             )
             self._refuse("log_likelihood", why)
         channel = fitted._channel(fitted.mechanism_, len(fitted._Z_))
-        return mixture_log_likelihood(fitted._draws_, channel, fitted._kernel(), fitted._Z_, chosen, fitted.n_jobs)
+        parts = fitted._draws_, channel, fitted._kernel(), fitted._Z_, chosen, fitted.n_jobs
+        return mixture_log_likelihood(*parts, fitted._log_outside(fitted._Z_))
 
     def _refuse_summary(self, what):
         if hasattr(self.fitted, "summary_"):
@@ -48,6 +49,8 @@ class MixtureContents(Contents):
         self._refuse_summary("posterior_predictive")
         if mechanism is not None and mechanism.released_above is not None:
             self._refuse("posterior_predictive", "how many records there are is not known, only how many appeared")
+        if mechanism is not None and mechanism.noncompliance is not None:
+            self._refuse("posterior_predictive", "privatize() makes the answers of people who follow the design only")
         n = len(fitted._release_) if mechanism is None or mechanism.is_local else mechanism.n_records
 
         def release(records):

@@ -127,8 +127,14 @@ class PrivatisedRecordsMixin:
         score : float
         """
         Z, channel = self._new_release(Z, epsilon)
-        values = release_log_density(self._draws_, channel, self._kernel(), Z, self._has_marginal(), self.n_jobs)
+        parts = self._draws_, channel, self._kernel(), Z, self._has_marginal(), self.n_jobs, self._log_outside(Z)
+        values = release_log_density(*parts)
         return float(np.mean(values))
+
+    def _log_outside(self, Z):
+        """Log density of releases of records outside of the mixture; None where there are none."""
+        mechanism = self.mechanism_
+        return None if mechanism is None or mechanism.noncompliance is None else mechanism.log_noncompliant(Z)
 
     @available_if(has_threshold)
     def released_share_draws(self) -> Floats:

@@ -103,6 +103,11 @@ REQUIREMENTS = (
         "sampler {who}",
     ),
     Requirement(
+        lambda parts: not parts.offers("noncompliance") or parts.sampler.takes_noncompliance,
+        "noncompliance={mechanism.noncompliance!r} needs MixingMeasure (a categorical kernel, no Pitman–Yor process), "
+        "got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and sampler {who}",
+    ),
+    Requirement(
         lambda parts: not parts.sampler.needs_histogram or parts.offers("is_histogram"),
         "sampler {who} needs a histogram of all records, such as PerturbedHistogramMechanism releases, got "
         f"mechanism={{mechanism!r}}: {AUTO}",

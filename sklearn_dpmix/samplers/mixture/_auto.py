@@ -76,6 +76,7 @@ class MeasureWhereFast(MixingMeasure):
         else:
             n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
             is_fast = n_answers * n_features * self.mechanism.n_categories <= MOST_ANSWERS
+            is_fast = is_fast or self.mechanism.noncompliance is not None  # which no other takes
         return MixingMeasure() if is_fast else self.other.sized(n_records, n_features)
 
 

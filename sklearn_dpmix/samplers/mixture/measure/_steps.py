@@ -14,6 +14,7 @@ from ._walk_state import (
     LEAST_DENSITY,
     LOG_LIKELIHOOD,
     N_ATOMS,
+    OUTSIDE,
     TILT,
     TOTAL,
     accepts,
@@ -70,7 +71,7 @@ def fill_geometry(chart, walk, size, k, other, density, total):
         h, e = (other, i - width) if i >= width else (k, i)
         e += first - 1 if e > 0 else 0
         mass, g, to, value = atoms[at(walk, h)], row(walk, h) + e * n_nodes, i * n_nodes, 0.0
-        share = mass / total if e == 0 else 0.0
+        share = mass / (total + walk.law[OUTSIDE]) if e == 0 else 0.0
         for m in range(n_nodes):
             score[to + m] = mass * walk.tables[g + m] * score[scaled + m] - share * roots[m]
         if e > 0:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...._base.compiled import compiled, entry, lower
-from ...._base.restore import require_range
+from ...._base.restore import require, require_range
 from ...._releases.nodes import FEW, Nodes, cell_edges, compress
 from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_records
@@ -16,6 +16,7 @@ from .._sampler import MixtureSampler, check_count
 from ._compressed import Compressed, chart_of, law_of, masses_of, narrowest, sweeps_a_draw
 from ._masses import bear_or_kill, change_mass, move_mass
 from ._normal_atoms import N_WIDTHS
+from ._outside import outside_of
 from ._parts import part_or_join
 from ._steps import step_one
 from ._walk_draws import keep_draw, log_likelihoods, n_all, number
@@ -29,6 +30,8 @@ from ._walk_state import (
     N_MOVES,
     N_RECORDS,
     N_SWEEPS,
+    OUTSIDE,
+    TOTAL,
     grow,
     new_state,
     refresh,
@@ -100,6 +103,7 @@ class MixingMeasure(MixtureSampler):
     keeps_records = False
     takes_summaries = True
     takes_thresholds = True
+    takes_noncompliance = True
 
     def __init__(self, n_moves: int | None = None) -> None:
         self.n_moves = n_moves
@@ -162,6 +166,7 @@ class MixingMeasure(MixtureSampler):
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
         lookup = np.zeros((2 * release.n_features, nodes.shape[1]))
         seen = Compressed(nodes, lookup, nodes[:-1], law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
+        seen = seen._replace(outside=outside_of(release.mechanism, nodes))
         if self.n_moves is None:
             self.lengthen(seen, self.trial_draws(values, seen), values[2])
         return seen
@@ -286,7 +291,7 @@ class MixingMeasure(MixtureSampler):
         chosen = rng.choice(len(weights), n, p=weights / weights.sum())
         state.place[:n] = chart.start(Z.near[:, chosen], rng)
         state.ints[N_ATOMS] = n
-        state.floats[0] = value
+        state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
         return state
 
     def continued(self, values: Any, Z: Any, state: Any) -> Any:
@@ -301,7 +306,7 @@ class MixingMeasure(MixtureSampler):
         while fresh.mass.size < 2 * n:
             fresh = grow(fresh)
         fresh.mass[:n], fresh.place[:n] = mass[chosen], place[chosen]
-        fresh.ints[N_ATOMS], fresh.floats[0] = n, value
+        fresh.ints[N_ATOMS], fresh.floats[:] = n, (value, state.floats[1])
         return fresh
 
     def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
@@ -311,6 +316,7 @@ class MixingMeasure(MixtureSampler):
         n, n_dust, _ = state.ints
         chart_of(values[2]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
         masses_of(values[3]).check_random(mixing, state.floats[0], n)
+        require((state.floats[1] > 0.0) == (Z.outside is not None), "floats", "has a mass outside that cannot be")
         return state
 
     def advance(
@@ -322,7 +328,8 @@ class MixingMeasure(MixtureSampler):
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
         chart, masses = chart_of(kernel), masses_of(mixing).value()
         theta, value = np.zeros((n_rows, chart.n_params())), chart.value()
-        draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), theta)
+        outside = np.zeros(0 if Z.outside is None else n_draws)
+        draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), theta, outside)
         while stop != DONE:
             walk, until = Z.walk(state, masses), done + n_sweeps
             stop = run(sampler, channel, value, walk, Z.are_records, rng, until, n_warmup, thin, draws, filled)
@@ -386,6 +393,8 @@ def run(sampler, channel, chart, walk, are_records, rng, until, n_warmup, thin, 
             n_occupied, n_atoms = keep_draw(rng, chart, walk, are_records, draws.weights, draws.theta, used)
             draws.n_clusters[t], draws.n_atoms[t] = n_occupied, n_atoms
             draws.concentration[t] = walk.masses.kept(walk)
+            if draws.outside.size > 0:
+                draws.outside[t] = law[OUTSIDE] / (law[OUTSIDE] + law[TOTAL])
             filled[0] += 1
             filled[1] += n_atoms
     return DONE
