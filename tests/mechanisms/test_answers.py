@@ -239,6 +239,13 @@ def test_the_walk_is_for_few_answers():
     assert isinstance(chosen.sized(20_000, 10), Conditional)
 
 
+def test_more_answers_than_categories():
+    """Catches a trial run that takes answers for categories."""
+    design = FiniteChannelMechanism.kuk(0.8, 0.2, n_draws=3)
+    Z = design.privatize(np.repeat([[0], [1]], 200, axis=0), random_state=0)
+    assert isinstance(fit(design, Z).sampler_, MixingMeasure)
+
+
 def test_splits_and_merges_of_categories_keep_records():
     """Catches a sampler to wrap that does not take categories, where the walk is what they get by default."""
     for mechanism in (RandomizedResponseMechanism(2.0, 3), FiniteChannelMechanism(FOUR)):

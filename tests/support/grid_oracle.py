@@ -383,8 +383,8 @@ def _categorical_sums(log_q, alpha, x, concentration, discount=0.0):
 def noncompliance_posterior(log_q, log_outside, a, b, alpha, x, concentration=1.0):
     """The same where a share γ ~ Beta(a, b) of people answers by another law, ``log_outside`` (n,).
 
-    By who those are, and the partitions of the others.  Return the means of γ and γ², the probabilities of the number of
-    clusters (none counts as one), and the predictive density.
+    By who those are, and the partitions of the others.  Return the means of γ and γ², the probabilities of the number
+    of clusters (none counts as one), and the predictive density.
     """
     n, _, k = log_q.shape
     total, found = 0.0, [0.0, 0.0, np.zeros(n + 1), np.zeros(len(x))]

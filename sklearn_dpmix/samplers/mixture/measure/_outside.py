@@ -17,6 +17,7 @@ from ...._base.compiled import apart, helper
 from ._walk_state import (
     CUT,
     LARGEST,
+    LARGEST_OUTSIDE,
     LOG_LIKELIHOOD,
     N_ATOMS,
     OUTSIDE,
@@ -32,7 +33,6 @@ from ._walk_state import (
 )
 
 N_TRADES = 4  # for each other move
-MOST = 1e12  # of the mass
 
 
 class Outside(NamedTuple):
@@ -50,11 +50,9 @@ class Outside(NamedTuple):
         return share / (1.0 - share)
 
 
-def outside_of(mechanism: Any, nodes: Any) -> Outside | None:
-    """Those outside of the mixture under a mechanism of answers, at nodes (features + 1, nodes); None: nobody is."""
-    prior = getattr(mechanism, "noncompliance", None)
-    if prior is None:
-        return None
+def outside_of(mechanism: Any, nodes: Any) -> Outside:
+    """Those outside of the mixture under a mechanism of answers, at nodes (features + 1, nodes)."""
+    prior = mechanism.noncompliance
     density = np.exp(mechanism.log_noncompliant(nodes[:-1].T))
     shares, gap = np.zeros(0), np.zeros(len(density))
     if len(nodes) == 2:
@@ -104,7 +102,7 @@ def change_outside(rng, walk):
     """A step of random size of log J₀."""
     law, old = walk.law, walk.law[OUTSIDE]
     new = old * exp(1.5 * exp(-6.0 * rng.random()) * rng.standard_normal())
-    if not 0.0 < new < MOST:
+    if not 0.0 < new < LARGEST_OUTSIDE:
         return
     for m in range(walk.n_nodes):
         walk.trial[m] = walk.mix[m] + (new - old) * walk.outside[m]
@@ -133,7 +131,7 @@ def exchange(rng, walk):
     mass = atoms[at(walk, k)]
     both = old + mass
     new = both / (1.0 + exp(-log(old / mass) - 2.0 * exp(-6.0 * rng.random()) * rng.standard_normal()))
-    if not (0.0 < new < MOST and law[CUT] <= both - new <= LARGEST):
+    if not (0.0 < new < LARGEST_OUTSIDE and law[CUT] <= both - new <= LARGEST):
         return
     total = law[TOTAL] + old - new
     for m in range(walk.n_nodes):
@@ -161,7 +159,7 @@ def trade(rng, channel, chart, walk):
     a, b = at(walk, k), at(walk, trial)
     step = 0.5 * exp(-9.0 * rng.random()) * rng.standard_normal()
     new, mass, total = old + step, atoms[a] - step, law[TOTAL] - step
-    if not (0.0 < new < MOST and law[CUT] <= mass <= LARGEST):
+    if not (0.0 < new < LARGEST_OUTSIDE and law[CUT] <= mass <= LARGEST):
         return
     highest, sum_of_gammas, ratio = atoms[a + 1], 0.0, 0.0
     for c in range(1, size):

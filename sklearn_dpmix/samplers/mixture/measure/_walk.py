@@ -43,6 +43,7 @@ N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many n
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
 N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
 MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
+MORE_OF_SEVERAL = 3.0  # times as many where some people do not comply, to several questions
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 MANY_NODES = 3000
@@ -166,7 +167,9 @@ class MixingMeasure(MixtureSampler):
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
         lookup = np.zeros((2 * release.n_features, nodes.shape[1]))
         seen = Compressed(nodes, lookup, nodes[:-1], law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
-        seen = seen._replace(outside=outside_of(release.mechanism, nodes))
+        if release.mechanism.noncompliance is not None:
+            more = 1.0 if release.n_features == 1 else MORE_OF_SEVERAL
+            seen = seen._replace(outside=outside_of(release.mechanism, nodes), most_moves=more * seen.most_moves)
         if self.n_moves is None:
             self.lengthen(seen, self.trial_draws(values, seen), values[2])
         return seen

@@ -25,6 +25,7 @@ CENTRE, REACH, NEAR = range(3)
 
 TILT = 20.0
 LARGEST = 20.0  # of an atom's J: more has probability e^-300
+LARGEST_OUTSIDE = 1e12
 DUST_RANGE = 5.0  # the dust's atoms are from the cut down to e^-5 of it
 LEAST_DENSITY = 1e-300
 HALF_LOG_2PI = 0.9189385332046727
@@ -114,10 +115,10 @@ class Walk(Component):
             "gap": nothing if outside is None else outside.gap,
             "mix": np.empty(size),  # Σ J g over all atoms, and those outside of the mixture
             "trial": np.empty(size),  # that of a proposal
-            "score": np.empty((2 * width + 1) * size),
-            "metric": np.empty(4 * width * width),
-            "gradient": np.empty(2 * width),
-            "move": np.empty(2 * width),
+            "score": np.empty((2 * width + 2) * size),
+            "metric": np.empty((2 * width + 1) ** 2),
+            "gradient": np.empty(2 * width + 1),
+            "move": np.empty(2 * width + 1),
             "fence": np.zeros(6),
             "marks": np.zeros(2 * capacity),
             "n_nodes": np.int64(size),
