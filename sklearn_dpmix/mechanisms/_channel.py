@@ -49,7 +49,8 @@ class RecordChannel(Component):
     """
 
     #: ``None`` (no pieces), ``"flat"``, ``"linear"`` or ``"quadratic"``: the hardest tilt among the pieces; or
-    #: ``"binomial"``, of ``BinomialMechanism``, which needs the kernel's ``log_binomial_mass`` and ``draw_binomial``.
+    #: ``"binomial"``, of ``BinomialMechanism``, which needs the kernel's ``log_binomial_mass`` and ``draw_binomial``,
+    #: or ``"mean"``, of ``HybridMechanism``, which needs its ``clamped_mean``.
     piece_shape: str | None = None
     #: whether a kernel's masses of the pieces are kept with its parameters, so that ``log_marginal`` is cheap
     keeps_masses = False
@@ -129,10 +130,14 @@ class RecordChannel(Component):
         """
         return np.empty((n_features, 0))
 
+    def on_line(self, z: Floats) -> Floats:
+        """Releases as places where others near by say nearly the same; z of shape (n,) or (n, n_features)."""
+        return z
+
     def folded(self, z: Floats) -> Floats:
         """Releases that say the same of every population as these; z of shape (n,) or (n, n_features)."""
         kinks = self.kinks(1 if z.ndim == 1 else z.shape[1])
-        return np.clip(z, kinks[:, 0], kinks[:, -1]) if kinks.size else z
+        return np.clip(self.on_line(z), kinks[:, 0], kinks[:, -1]) if kinks.size else z
 
     def near(self, places: Floats) -> Floats:
         """Records near releases, (n_features, n) both."""
@@ -205,7 +210,12 @@ class RecordChannel(Component):
 
     @compiled
     def impute(self, rng, kernel, Z, i, j, theta, k):
-        """Draw y from its exact conditional, proportional to q(z | y) f(y | θ): a piece by its mass, then y within."""
+        """Draw y from its exact conditional, proportional to q(z | y) f(y | θ)."""
+        return self.impute_by_pieces(rng, kernel, Z, i, j, theta, k)
+
+    @compiled
+    def impute_by_pieces(self, rng, kernel, Z, i, j, theta, k):
+        """The same: a piece by its mass, then y within."""
         top, total, chosen = -inf, 0.0, 0
         for p in range(self.n_pieces()):
             mass = self.log_piece_mass(kernel, Z, i, j, theta, k, p)

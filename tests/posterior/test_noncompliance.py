@@ -91,7 +91,7 @@ class TradesForNothing(MixingMeasure):
 @pytest.mark.slow
 def test_a_trade_of_other_categories_is_noticed():
     with pytest.raises(Disagreement):
-        compare("one design", exact("one design"), TradesForNothing())
+        compare_shares("single", sampler=TradesForNothing())
 
 
 # --- any number of them: quadrature over the two shares --------------------------------------------------------------
@@ -118,14 +118,14 @@ SPLIT = FiniteChannelMechanism.split_sample([WARNER(0.8), FiniteChannelMechanism
 COUNTS = {"split": (SPLIT, [1310, 690, 1250, 750]), "single": (WARNER(0.75), [2500, 1500])}
 
 
-def compare_shares(name, a=1.0, b=4.0, **parameters):
+def compare_shares(name, sampler="auto", **parameters):
     mechanism, counts = COUNTS[name]
     own = mechanism.get_params(deep=False) | {"noncompliance": BetaPrior(1.0, 4.0)} | parameters
-    model = fitted(FiniteChannelMechanism(**own), np.repeat(np.arange(len(counts)), counts)[:, None])
+    model = fitted(FiniteChannelMechanism(**own), np.repeat(np.arange(len(counts)), counts)[:, None], sampler=sampler)
     share = getattr(model, "noncompliance_draws_", np.zeros((4, 4000)))
     p = model.density_draws([[1]])[..., 0]
     answer = mechanism._noncompliant_rows()[0]
-    expected = by_quadrature(mechanism.matrix, answer, np.array(counts), a, b)
+    expected = by_quadrature(mechanism.matrix, answer, np.array(counts), 1.0, 4.0)
     used = slice(0 if share.any() else 2, 4 if share.any() else 3)
     found = np.stack([share, share**2, p, share * p], axis=-1)
     assert_mean_close(found[..., used], expected[used], what=name)
