@@ -34,7 +34,7 @@ class ReleaseSummary:
     Batches are added one by one, and summaries of parts merged, on other machines as well; the result is that of all
     records at once, to rounding, in whatever order.  ``PrivateDPMixture(mechanism).fit(summary)`` takes it in place of
     the records.  One feature, through one channel: additive noise of one scale (``LaplaceMechanism`` and
-    ``GaussianMechanism``), or windows of one ε (``SquareWaveMechanism`` and ``PiecewiseMechanism``).
+    ``GaussianMechanism``), or windows of one ε (``SquareWaveMechanism``, ``PiecewiseMechanism``, ``HybridMechanism``).
 
     Parameters
     ----------

@@ -66,9 +66,9 @@ class MixingMeasure(MixtureSampler):
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
     one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
-    nodes; the windows of the square wave and the piecewise mechanism, of one ε); or categorical kernels and randomised
-    response of one ε, where the different answers are; a Dirichlet process, or a mixture of finite mixtures whose
-    possible numbers of components have no gaps.
+    nodes; the windows of the square wave, the piecewise and the hybrid mechanism, of one ε); or categorical kernels and
+    randomised response of one ε, where the different answers are; a Dirichlet process, or a mixture of finite mixtures
+    whose possible numbers of components have no gaps.
 
     Parameters
     ----------
