@@ -188,6 +188,49 @@ class SurveyDesigns:
         return cls(np.where(hadamard(size)[1 : n + 1] > 0, likely, other))
 
     @classmethod
+    def local_hashing(cls, epsilon: float, hashes: ArrayLike, n_values: int | None = None) -> Self:
+        """A hash of the category, by k-ary randomised response; the hash function is drawn for each person (OLH).
+
+        Of few hash functions, drawn from a public list of them, the posterior takes any number of people.  Answer v
+        under function s has the number s g + v.  Wang et al. take g = 1 + e^ε, rounded, and hash with a random seed.
+
+        Parameters
+        ----------
+        epsilon : float
+        hashes : array-like of int, shape (n_functions, n_categories)
+            Each function's value, 0 to g - 1, of each category.
+        n_values : int, optional
+            g, at least 2.  None: one more than the largest value.
+
+        Returns
+        -------
+        mechanism : FiniteChannelMechanism
+
+        References
+        ----------
+        Wang, Blocki, Li, Jha (2017), Locally differentially private protocols for frequency estimation, §4.4.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_dpmix.mechanisms import FiniteChannelMechanism
+        >>> FiniteChannelMechanism.local_hashing(np.log(3), [[0, 0, 1], [0, 1, 1]]).matrix
+        array([[0.375, 0.125, 0.375, 0.125],
+               [0.375, 0.125, 0.125, 0.375],
+               [0.125, 0.375, 0.125, 0.375]])
+        """
+        other, table = np.exp(-positive_number("epsilon", epsilon)), numbers(hashes)
+        if table is None or table.ndim != 2 or table.shape[1] < 2 or np.any((table < 0) | (table != np.floor(table))):
+            raise ValueError(
+                "hashes must hold a row for each hash function and a column for each of two or more categories, of "
+                f"integers from 0, got hashes={hashes!r}"
+            )
+        least = max(int(table.max()) + 1, 2)
+        g = least if n_values is None else positive_integer("n_values", n_values, least=least)
+        values = np.where(table.T[..., None] == np.arange(g), 1.0, other) / (1.0 + (g - 1) * other)
+        return cls(values.reshape(table.shape[1], -1) / len(table))
+
+    @classmethod
     def split_sample(
         cls, designs: Sequence[Any], shares: ArrayLike | None = None, *, noncompliance: Any = None
     ) -> Self:

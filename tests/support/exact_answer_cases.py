@@ -69,7 +69,7 @@ def windows(law, mechanism, Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.
     return Case(mechanism(epsilon, bounds), kernel, mixing_of(alpha, discount), Z, x, exact, twins)
 
 
-def log_side(grid, sign, epsilon, clamped=True, fair=False):
+def log_side(grid, sign, epsilon, fair=False):
     """Log probability of a side of the hybrid mechanism's coin, by the mean of clamped records."""
     if isinstance(grid, oracle.BetaGrid):
         share = grid.a / (grid.a + grid.b)
@@ -77,7 +77,7 @@ def log_side(grid, sign, epsilon, clamped=True, fair=False):
         (lo, hi), mu, sigma = grid.bounds, grid.mu, grid.sigma
         at = [(end - mu) / sigma for end in (lo, hi)]
         above = [sigma * (norm.pdf(t) - t * ndtr(-t)) for t in at]
-        share = (above[0] - above[1] if clamped else mu - lo) / (hi - lo)
+        share = (above[0] - above[1]) / (hi - lo)
     slope = 0.0 if fair else sign * np.tanh(epsilon / 2)
     return np.log(np.maximum(0.5 + 0.5 * slope * (2 * share - 1), 1e-300))
 
@@ -99,7 +99,6 @@ def hybrid(Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, normal=False):
         return oracle.local_posterior(grid, np.array(log_g), x, alpha)
 
     twins = {"half the epsilon": {"epsilon": epsilon / 2}, "a fair coin": {"fair": True}, **mixing_twins(alpha, 0.0)}
-    twins |= {"records are not clamped": {"clamped": False}} if normal else {}
     kernel = NormalKernel(**NORMAL) if normal else BetaKernel(*prior)
     return Case(HybridMechanism(epsilon, bounds), kernel, mixing_of(alpha, 0.0), released[:, None], x, exact, twins)
 
