@@ -88,7 +88,10 @@ def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weig
 
 
 def released_shares(draws, channel, chosen):
-    """R(P_t), the probability that a record's release appears, under the mixtures P_t of the draws ``chosen``."""
+    """R(P_t), the probability that a record's release appears, under the mixtures P_t of the draws ``chosen``.
+
+    Under noise of one scale.
+    """
     start, log_weights, theta = draws.atoms_of(chosen)
     shares = np.zeros(len(start) - 1)
     add_shares(channel, start, np.exp(log_weights), theta, shares)
@@ -166,7 +169,7 @@ def add_shares(channel, start, weights, theta, shares):
     found = np.empty(3)
     for t in range(shares.size):
         for h in range(start[t], start[t + 1]):
-            channel.fill_released(1.0, theta[h, 0], 2.0 * theta[h, 3], found, 0, 1, 2)
+            channel.fill_released(1.0, channel.noise[0], theta[h, 0], 2.0 * theta[h, 3], found, 0, 1, 2)
             shares[t] += weights[h] * found[0]
 
 

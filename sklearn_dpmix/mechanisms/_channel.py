@@ -148,8 +148,16 @@ class RecordChannel(Component):
         return low, high
 
     @compiled
-    def fill_released(self, sign, mean, log_variance, out, first, second, third):
-        """Probability that a normal record's release appears (sign 1) or does not (-1), and its two derivatives."""
+    def noise_at(self, nodes, m, n):
+        """Scale of additive noise at node m of n."""
+        return 0.0
+
+    @compiled
+    def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
+        """Probability that a normal record's release appears (sign 1) or does not (-1), and its two derivatives.
+
+        Under noise of this scale.
+        """
         out[first] = 1.0
 
     @compiled

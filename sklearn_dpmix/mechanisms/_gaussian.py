@@ -189,13 +189,11 @@ class GaussianMechanism(GaussianCalibrated):
         return lo, hi, z, self.log_noise(0.0, sd), 0.0, 1.0 / (sd * sd)
 
     @compiled
-    def fill_released(self, sign, mean, log_variance, out, first, second, third):
+    def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
         low, high = (self.low[0], self.high[0]) if sign > 0.0 else (-self.high[0], -self.low[0])
-        t, noise = sign * self.threshold, self.noise[0]
+        t = sign * self.threshold
         if low > -inf:
-            fill_released_clamped_gaussian(
-                t, low, high, noise, sign * mean, log_variance, out, first, second, third
-            )
+            fill_released_clamped_gaussian(t, low, high, noise, sign * mean, log_variance, out, first, second, third)
         else:
             fill_released_gaussian(t, noise, sign * mean, log_variance, out, first, second, third)
         out[second] *= sign

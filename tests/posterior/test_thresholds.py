@@ -10,9 +10,10 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr, owens_t
 from scipy.stats import laplace, norm
-from statistical import Disagreement, assert_mean_close, effective_sample_size
+from statistical import Disagreement, assert_mean_close, assert_means_agree, effective_sample_size
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
+from sklearn_dpmix._posterior.cluster import release_log_density
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.estimators import DeconvolutionKDE
 from sklearn_dpmix.kernels import NormalKernel
@@ -50,9 +51,9 @@ def test_probability_of_being_released(kind, bounds, sign):
         mean, t, step = 3 * rng.standard_normal(), rng.uniform(-4, 5), 1e-5
         channel = kind(scale=b, bounds=bounds, released_above=t)._lower(n_records=1, n_features=1)
 
-        def fill(mean, log_variance, channel=channel):
+        def fill(mean, log_variance, channel=channel, b=b):
             found = np.zeros(3)
-            channel.fill_released(sign, mean, log_variance, found, 0, 1, 2)
+            channel.fill_released(sign, b, mean, log_variance, found, 0, 1, 2)
             return found
 
         at = 2 * np.log(sd)
@@ -70,7 +71,7 @@ def test_small_probabilities_keep_their_digits():
     for mean, sd, b, t in ((-3.0, 1.0, 0.5, 4.0), (2.5, 0.05, 0.4, 6.0), (-9.0, 4.0, 0.05, 2.9), (0.0, 0.01, 1.0, 9.0)):
         mechanism, found = GaussianMechanism(scale=b, bounds=(low, high), released_above=t), np.zeros(3)
         channel, law = mechanism._lower(n_records=1, n_features=1), norm(mean, sd)
-        channel.fill_released(1.0, mean, 2 * np.log(sd), found, 0, 1, 2)
+        channel.fill_released(1.0, b, mean, 2 * np.log(sd), found, 0, 1, 2)
         places = np.unique(np.clip([low, high, *(mean + sd * np.linspace(-12, 12, 25))], low, high))
 
         def appears(y, t=t, b=b, law=law):
@@ -84,7 +85,7 @@ def test_small_probabilities_keep_their_digits():
 def test_next_to_nothing_is_no_less():
     channel = GaussianMechanism(scale=1.0, released_above=100.0)._lower(n_records=1, n_features=1)
     found = np.zeros(3)
-    channel.fill_released(1.0, 0.0, 0.0, found, 0, 1, 2)
+    channel.fill_released(1.0, 1.0, 0.0, 0.0, found, 0, 1, 2)
     np.testing.assert_array_equal(found, [1e-150, 0.0, 0.0])
 
 
@@ -189,9 +190,12 @@ def test_those_left_out_matter(name):
         compare(name, 2, Forgets())
 
 
+SCALES = (0.3, 1.5, 0.3)  # of releases of several noise scales
+
+
 @cache
-def simulated(power):
-    """Predictive density and R under Gaussian noise, and errors, by the prior with weights Π f(z)/R^power.
+def simulated(power, scales=(SCALE,) * 3):
+    """Predictive density and Σ 1/R under Gaussian noise, and errors, by the prior with weights Π f(z)/R^power.
 
     A third way, without partitions, nodes or chains: sticks (Sethuraman 1994).
     """
@@ -201,9 +205,12 @@ def simulated(power):
         w = v * np.cumprod(np.column_stack([np.ones(size), 1.0 - v[:, :-1]]), axis=1)
         variance = PRIOR["scale"] / rng.gamma(PRIOR["shape"], size=w.shape)
         mean = PRIOR["mean"] + np.sqrt(variance / PRIOR["mean_precision"]) * rng.standard_normal(w.shape)
-        sd, total = np.sqrt(variance), np.sqrt(variance + SCALE**2)
-        share = np.sum(w * ndtr((mean - THRESHOLD) / total), axis=1)
-        weight = np.prod([np.sum(w * norm.pdf(z, mean, total), axis=1) for z in Z], axis=0) / share**power
+        sd, weight, n_each = np.sqrt(variance), 1.0, 0.0
+        for z, scale in zip(Z, scales, strict=True):
+            total = np.sqrt(variance + scale**2)
+            share = np.sum(w * ndtr((mean - THRESHOLD) / total), axis=1)
+            weight, n_each = weight * np.sum(w * norm.pdf(z, mean, total), axis=1) / share**power, n_each + 1 / share
+        share = len(Z) / n_each
         parts.append(np.column_stack([weight, *(np.sum(w * norm.pdf(x, mean, sd), axis=1) for x in X), share]))
     weight, values = np.split(np.concatenate(parts), [1], axis=1)
     weight = weight[:, 0] / weight.sum()
@@ -215,7 +222,7 @@ def simulated(power):
 def test_posterior_where_their_number_is_unknown():
     model = fitted("gaussian")
     draws = np.concatenate([model.density_draws(X[:, None]), model.released_share_draws()[..., None]], axis=-1)
-    for j, (truth, error) in enumerate(zip(*simulated(3), strict=True)):
+    for j, (truth, error) in enumerate(zip(*simulated(1), strict=True)):
         one = draws[..., j]
         spread = np.hypot(error, one.std() / np.sqrt(effective_sample_size(one, 1000, "R")))
         assert abs(one.mean() - truth) < 5 * spread
@@ -226,6 +233,64 @@ def test_posterior_where_their_number_is_unknown():
     assert n_left_out.shape == share.shape
     expected = 3 * (1 / share - 1)
     assert abs(np.mean((n_left_out - expected) / np.sqrt(3 * (1 - share)) * share)) < 5 / np.sqrt(share.size)
+
+
+def with_scales(scales, bounds=None, kind=GaussianMechanism, **parameters):
+    mechanism = kind(scale=np.array(scales), bounds=bounds, released_above=THRESHOLD)
+    parameters = {"n_draws": 8000, "random_state": 0} | parameters
+    return PrivateDPMixture(mechanism, kernel=NormalKernel(**PRIOR), **parameters).fit(Z[:, None])
+
+
+def compare_scales(scales, truths):
+    model = with_scales(scales)
+    draws = np.concatenate([model.density_draws(X[:, None]), model.released_share_draws()[..., None]], axis=-1)
+    for j, (truth, error) in enumerate(zip(*truths, strict=True)):
+        one = draws[..., j]
+        if abs(one.mean() - truth) > 5 * np.hypot(error, one.std() / np.sqrt(effective_sample_size(one, 1000, "R"))):
+            raise Disagreement(f"{j}: {one.mean():.4f}, expected {truth:.4f}")
+    return model
+
+
+@pytest.mark.slow
+def test_noise_of_several_scales():
+    """Each release is divided by its own scale's R; twins have one R for all, or none."""
+    model = compare_scales(SCALES, simulated(1, SCALES))
+    share = model.released_share_draws()
+    n_left_out = model.n_suppressed_draws(random_state=0)
+    counts, shares = model._shares_by_scale()
+    np.testing.assert_array_equal(counts, [2, 1])
+    np.testing.assert_allclose(3 / share, np.sum(counts / shares, axis=-1))
+    spread = np.sqrt(np.sum(counts * (1 - shares) / shares**2, axis=-1))
+    assert abs(np.mean((n_left_out - 3 * (1 / share - 1)) / spread)) < 5 / np.sqrt(share.size)
+    for wrong in (simulated(0, SCALES), simulated(1), simulated(1, SCALES[::-1][1:] + SCALES[:1])):
+        with pytest.raises(Disagreement):
+            compare_scales(SCALES, wrong)
+
+
+@pytest.mark.slow
+def test_equal_scales_are_one():
+    """Catches a scale that is read from another place where records have their own."""
+    compare_scales((SCALE,) * 3, simulated(1))
+    for kind, bounds in ((LaplaceMechanism, (-1.0, 2.5)), (GaussianMechanism, (-1.0, 2.5)), (LaplaceMechanism, None)):
+        each = with_scales((SCALE,) * 3, bounds, kind).density_draws(X[:, None])
+        common = with_scales(SCALE, bounds, kind).density_draws(X[:, None])
+        assert_means_agree(each, common, what=f"{kind.__name__}, {bounds}")
+
+
+@pytest.mark.slow
+def test_scores_of_releases_of_several_scales():
+    """Of each scale the predictive density of releases above the threshold has mass one; so have single likelihoods."""
+    model, z = with_scales(SCALES, n_draws=100, n_chains=1), np.linspace(THRESHOLD + 1e-9, 21.0, 401)
+    density = np.array([np.exp(3 * model.score_release(np.full((3, 1), one))) for one in z])
+    parts = model._draws_, model._kernel()
+    of_two = model._of_each_scale(model._channel(model.mechanism_, 3))
+    assert [np.atleast_1d(rows).tolist() for rows, _ in of_two] == [[0, 2], [1]]
+    each = []
+    for rows, channel in of_two:
+        found = release_log_density(parts[0], channel, parts[1], z[:, None], True)
+        assert np.trapezoid(np.exp(found), z) == pytest.approx(1.0, abs=0.01)
+        each.append(found * len(rows))
+    np.testing.assert_allclose(density, np.exp(sum(each)), rtol=1e-9)
 
 
 # --- many records ----------------------------------------------------------------------------------------------------
@@ -274,6 +339,10 @@ def test_refusals():
     for parts in ({"sampler": "interweaved"}, {"kernel": "truncated_normal"}, {"mixing": PitmanYor()}):
         with pytest.raises(ValueError, match=r"released_above=1\.0 needs MixingMeasure"):
             PrivateDPMixture(mechanism, **parts).fit(z[:2])
+    with pytest.raises(ValueError, match="takes noise of at most 64 different scales"):
+        PrivateDPMixture(LaplaceMechanism(scale=1.0 + np.arange(65), released_above=1.0)).fit(np.full((65, 1), 2.0))
+    with pytest.raises(ValueError, match="nobody knows which of them the records had"):
+        PrivateDPMixture(LaplaceMechanism(scale=[1.0, 2.0], released_above=1.0), n_records=9).fit(z[:2])
     with pytest.raises(ValueError, match="n_records=1, but 2 releases appeared"):
         PrivateDPMixture(mechanism, n_records=1).fit(z[:2])
     with pytest.raises(ValueError, match="releases one feature, got 2"):

@@ -37,8 +37,11 @@ class MixtureContents(Contents):
             )
             self._refuse("log_likelihood", why)
         channel = fitted._channel(fitted.mechanism_, len(fitted._Z_))
-        parts = fitted._draws_, channel, fitted._kernel(), fitted._Z_, chosen, fitted.n_jobs
-        return mixture_log_likelihood(*parts, fitted._log_outside(fitted._Z_))
+        Z, table = fitted._Z_, np.empty((len(chosen), len(fitted._Z_)))
+        for rows, part in fitted._of_each_scale(channel):
+            parts = fitted._draws_, part, fitted._kernel(), Z[rows], chosen, fitted.n_jobs
+            table[:, rows] = mixture_log_likelihood(*parts, fitted._log_outside(Z[rows]))
+        return table
 
     def _refuse_summary(self, what):
         if hasattr(self.fitted, "summary_"):

@@ -29,7 +29,7 @@ class Compressed(NamedTuple):
     width: float  # of the cells; 0 where nothing is left out
     wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
     most_moves: float = 0.0  # in a sweep
-    n_seen: int | None = None  # nodes before the one of records whose releases did not appear, if there is one
+    n_seen: int | None = None  # nodes before those of records whose releases did not appear, if there are such
     outside: Outside | None = None  # records that are none of the mixture's
 
     @property

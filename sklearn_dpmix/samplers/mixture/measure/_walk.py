@@ -210,7 +210,7 @@ class MixingMeasure(MixtureSampler):
         return self.with_threshold(seen, release)
 
     def with_threshold(self, seen: Compressed, release: Any) -> Compressed:
-        """With a node for the records whose releases did not appear, where there is a threshold.
+        """With a node for the records whose releases did not appear, where there is a threshold; one a noise scale.
 
         Of n releases f(z)/R(P) each is the likelihood, R the probability that one appears; where N records are known to
         be behind them it is f(z) each, and (1 - R)^(N - n).
@@ -218,11 +218,16 @@ class MixingMeasure(MixtureSampler):
         if release.mechanism.released_above is None:
             return seen
         n, n_all = release.n_records, release.n_all
-        node = (1.0, -float(n)) if n_all is None else (-1.0, float(n_all - n))
+        scales, counts = np.unique(release.mechanism.noise_scale_for(1), return_counts=True)
+        counts = np.array([n]) if len(scales) == 1 else counts
+        sign, weights = (1.0, -counts) if n_all is None else (-1.0, n_all - counts)
         law = seen.law.copy()
-        law[N_RECORDS] = n + node[1]
-        nodes, lookup = np.column_stack([seen.nodes, node]), np.column_stack([seen.lookup, np.zeros(len(seen.lookup))])
-        return seen._replace(nodes=nodes, lookup=lookup, law=law, n_seen=nodes.shape[1] - 1)
+        law[N_RECORDS] = n + weights.sum()
+        lookup = np.zeros((len(seen.lookup), len(scales)))
+        lookup[2:] = scales  # where records have their own
+        nodes = np.hstack([seen.nodes, np.vstack([np.full(len(scales), sign), weights])])
+        n_seen = seen.nodes.shape[1]
+        return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
 
     def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float, kinks: Any = ()) -> Nodes:
         """Nodes for the records for which ``fine`` stands."""

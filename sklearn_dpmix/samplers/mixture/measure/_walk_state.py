@@ -87,8 +87,9 @@ class Walk(Component):
     def of(cls, state, nodes, lookup, law, masses, n_seen=None, outside=None):
         """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights.
 
-        After the first ``n_seen``, or all, there is one for records whose releases did not appear: its place is 1 where
-        it has the probability that one appears, and a negative weight; else -1.  ``outside`` is an ``Outside``.
+        After the first ``n_seen``, or all, there are those for records whose releases did not appear: their place is 1
+        where they have the probability that one appears, and a negative weight; else -1.  ``outside`` is an
+        ``Outside``.
         """
         (capacity, n_coordinates), size, n_features = state.place.shape, nodes.shape[1], len(nodes) - 1
         width = 1 + n_coordinates
