@@ -161,6 +161,7 @@ def test_local_hashing_is_randomised_response_to_a_hash():
     assert FiniteChannelMechanism.local_hashing(0.7, [[0, 0]]).guarantee().epsilon == 0.0
 
 
+@pytest.mark.slow
 def test_shares_of_many_people_by_local_hashing():
     """Catches a sampler that looks at each person where few different answers were given; the truth is within."""
     rng = np.random.default_rng(0)
@@ -271,6 +272,7 @@ def test_the_walk_is_for_answers_that_many_gave():
     assert isinstance(chosen.sized(10_000, 1), MixingMeasure) and isinstance(chosen.sized(1000, 1), Conditional)
 
 
+@pytest.mark.slow
 def test_more_answers_than_categories():
     """Catches a trial run that takes answers for categories."""
     design = FiniteChannelMechanism.kuk(0.8, 0.2, n_draws=3)

@@ -202,6 +202,7 @@ def test_the_mean_of_clamped_records(name, bounds):
         assert value.clamped_mean(theta, 0, 0, lo, hi) == pytest.approx(mean, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("epsilon", [0.4, 1.3])
 def test_g_is_the_integral(name, epsilon):
@@ -274,6 +275,7 @@ def population(n, seed=0):
     return np.where(rng.random(n) < 0.4, rng.normal(-1.2, 0.6, n), rng.normal(1.7, 0.9, n))[:, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 def test_nodes_stand_for_records(epsilon):
     """The coin's sides are nodes of their own, with their counts; the twin lays nodes out as if they were windows'."""
@@ -309,6 +311,7 @@ def test_nodes_stand_for_records(epsilon):
             assert abs(log_likelihood(*twin, mean, sd) - all_of_them) > 1.0
 
 
+@pytest.mark.slow
 def test_a_summary_says_what_the_records_do(tmp_path):
     mechanism = HybridMechanism(1.5, BOUNDS)
     Z = mechanism.privatize(population(20_000), random_state=5)
@@ -324,6 +327,7 @@ def test_a_summary_says_what_the_records_do(tmp_path):
     np.testing.assert_array_equal(ReleaseSummary.load(tmp_path / "summary.npz").nodes().places, summary.nodes().places)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_fits_of_records_and_of_their_summary_are_one(epsilon):
     mechanism = HybridMechanism(epsilon, BOUNDS)

@@ -73,6 +73,7 @@ def test_posterior_is_exact(name):
     compare(name, exact(name))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_another_prior_is_noticed():
     for name in ("one design", "two questions"):
@@ -222,6 +223,7 @@ def by_prior_draws(mechanism, counts, a, b, size=2_000_000):
     return found, np.sqrt(weight**2 @ (values - found) ** 2)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_finite_mixtures_by_draws_of_the_prior():
     """Catches a trade or an exchange that forgets the masses' own law: components' masses are gamma variables."""

@@ -267,6 +267,7 @@ def test_noise_of_several_scales():
             compare_scales(SCALES, wrong)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_equal_scales_are_one():
     """Catches a scale that is read from another place where records have their own."""
