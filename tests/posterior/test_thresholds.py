@@ -194,8 +194,8 @@ SCALES = (0.3, 1.5, 0.3)  # of releases of several noise scales
 
 
 @cache
-def simulated(power, scales=(SCALE,) * 3):
-    """Predictive density and Σ 1/R under Gaussian noise, and errors, by the prior with weights Π f(z)/R^power.
+def simulated(scales=(SCALE,) * 3):
+    """Predictive density and n/Σ 1/R under Gaussian noise, and errors, by the prior with weights Π f(z)/R; and Π f(z).
 
     A third way, without partitions, nodes or chains: sticks (Sethuraman 1994).
     """
@@ -205,28 +205,30 @@ def simulated(power, scales=(SCALE,) * 3):
         w = v * np.cumprod(np.column_stack([np.ones(size), 1.0 - v[:, :-1]]), axis=1)
         variance = PRIOR["scale"] / rng.gamma(PRIOR["shape"], size=w.shape)
         mean = PRIOR["mean"] + np.sqrt(variance / PRIOR["mean_precision"]) * rng.standard_normal(w.shape)
-        sd, weight, n_each = np.sqrt(variance), 1.0, 0.0
+        sd, likelihood, appear, n_each = np.sqrt(variance), 1.0, 1.0, 0.0
         for z, scale in zip(Z, scales, strict=True):
             total = np.sqrt(variance + scale**2)
             share = np.sum(w * ndtr((mean - THRESHOLD) / total), axis=1)
-            weight, n_each = weight * np.sum(w * norm.pdf(z, mean, total), axis=1) / share**power, n_each + 1 / share
-        share = len(Z) / n_each
-        parts.append(np.column_stack([weight, *(np.sum(w * norm.pdf(x, mean, sd), axis=1) for x in X), share]))
-    weight, values = np.split(np.concatenate(parts), [1], axis=1)
-    weight = weight[:, 0] / weight.sum()
-    found = weight @ values
-    return found, np.sqrt(weight**2 @ (values - found) ** 2)
+            likelihood = likelihood * np.sum(w * norm.pdf(z, mean, total), axis=1)
+            appear, n_each = appear * share, n_each + 1 / share
+        densities = [np.sum(w * norm.pdf(x, mean, sd), axis=1) for x in X]
+        parts.append(np.column_stack([likelihood / appear, likelihood, *densities, len(Z) / n_each]))
+    weights, values = np.split(np.concatenate(parts), [2], axis=1)
+    weights /= weights.sum(axis=0)
+    found = [weight @ values for weight in weights.T]
+    errors = [np.sqrt(weight**2 @ (values - one) ** 2) for weight, one in zip(weights.T, found, strict=True)]
+    return list(zip(found, errors, strict=True))
 
 
 @pytest.mark.slow
 def test_posterior_where_their_number_is_unknown():
     model = fitted("gaussian")
     draws = np.concatenate([model.density_draws(X[:, None]), model.released_share_draws()[..., None]], axis=-1)
-    for j, (truth, error) in enumerate(zip(*simulated(1), strict=True)):
+    right, (forgotten, _) = simulated()
+    for j, (truth, error) in enumerate(zip(*right, strict=True)):
         one = draws[..., j]
         spread = np.hypot(error, one.std() / np.sqrt(effective_sample_size(one, 1000, "R")))
         assert abs(one.mean() - truth) < 5 * spread
-    forgotten, _ = simulated(0)
     assert abs(forgotten[-1] - draws[..., -1].mean()) > 0.1  # the twin that forgets the normaliser
     n_left_out = model.n_suppressed_draws(random_state=0)
     share = model.released_share_draws()
@@ -254,7 +256,7 @@ def compare_scales(scales, truths):
 @pytest.mark.slow
 def test_noise_of_several_scales():
     """Each release is divided by its own scale's R; twins have one R for all, or none."""
-    model = compare_scales(SCALES, simulated(1, SCALES))
+    model = compare_scales(SCALES, simulated(SCALES)[0])
     share = model.released_share_draws()
     n_left_out = model.n_suppressed_draws(random_state=0)
     counts, shares = model._shares_by_scale()
@@ -262,7 +264,7 @@ def test_noise_of_several_scales():
     np.testing.assert_allclose(3 / share, np.sum(counts / shares, axis=-1))
     spread = np.sqrt(np.sum(counts * (1 - shares) / shares**2, axis=-1))
     assert abs(np.mean((n_left_out - 3 * (1 / share - 1)) / spread)) < 5 / np.sqrt(share.size)
-    for wrong in (simulated(0, SCALES), simulated(1), simulated(1, SCALES[::-1][1:] + SCALES[:1])):
+    for wrong in (simulated(SCALES)[1], simulated()[0], simulated((1.5, 0.3, 0.3))[0]):
         with pytest.raises(Disagreement):
             compare_scales(SCALES, wrong)
 
@@ -271,7 +273,7 @@ def test_noise_of_several_scales():
 @pytest.mark.slow
 def test_equal_scales_are_one():
     """Catches a scale that is read from another place where records have their own."""
-    compare_scales((SCALE,) * 3, simulated(1))
+    compare_scales((SCALE,) * 3, simulated()[0])
     for kind, bounds in ((LaplaceMechanism, (-1.0, 2.5)), (GaussianMechanism, (-1.0, 2.5)), (LaplaceMechanism, None)):
         each = with_scales((SCALE,) * 3, bounds, kind).density_draws(X[:, None])
         common = with_scales(SCALE, bounds, kind).density_draws(X[:, None])
