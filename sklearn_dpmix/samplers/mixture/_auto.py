@@ -16,6 +16,7 @@ from .measure._compressed import masses_of
 from .measure._walk import MixingMeasure
 
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
+MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each
 #: Least and most records for the walk over mixing measures, by the kernel (``noised_as``) and the number of features
 RECORDS = {
     "beta": {1: (0, inf)},
@@ -93,7 +94,9 @@ class MeasureWhereFast(MixingMeasure):
                 is_fast = n_features == 1 and n_records >= MANY and n_masses <= FEW_MASSES
         else:
             n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
-            is_fast = n_answers * n_features * self.mechanism.n_categories <= MOST_ANSWERS
+            size = n_answers * n_features * self.mechanism.n_categories
+            is_fast = size <= MOST_ANSWERS or (size <= MOST_OF_MANY and MANY_EACH * n_answers <= n_records)
+            is_fast = is_fast or self.mechanism.noncompliance is not None  # which no other takes
         return MixingMeasure() if is_fast else self.other.sized(n_records, n_features)
 
 

@@ -13,6 +13,7 @@ from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
 from ._mass_law import MassLaw
 from ._normal_atoms import NormalChart
+from ._outside import Outside
 from ._pitman_yor_masses import PitmanYorMasses
 from ._truncated_atoms import TruncatedNormalChart
 from ._walk_state import CUT, N_RECORDS, PER_FEATURE, Walk
@@ -29,7 +30,8 @@ class Compressed(NamedTuple):
     width: float  # of the cells; 0 where nothing is left out
     wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
     most_moves: float = 0.0  # in a sweep
-    n_seen: int | None = None  # nodes before the one of records whose releases did not appear, if there is one
+    n_seen: int | None = None  # nodes before those of records whose releases did not appear, if there are such
+    outside: Outside | None = None  # records that are none of the mixture's
 
     @property
     def weights(self):
@@ -38,7 +40,7 @@ class Compressed(NamedTuple):
 
     def walk(self, state, masses):
         """The walk of a state over these nodes."""
-        return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen)
+        return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside)
 
 
 #: by what mechanisms call the kernel's records
@@ -89,13 +91,13 @@ def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:
     shares = np.cumsum(seen.weights) / seen.weights.sum()
     points = seen.near[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
     density = draws.weights[:, None] * chart.densities(draws.theta, points)
-    found = [draws.n_clusters.astype(float), *np.log(np.add.reduceat(density, start) + 1e-300).T]
+    found = [draws.n_clusters.astype(float), draws.outside, *np.log(np.add.reduceat(density, start) + 1e-300).T]
     for j in range(len(points)):
         mean, sd = chart.moments(draws.theta, j)
         offset = mean - points[j, 2]  # of places near zero squares lose no digits
         means = np.add.reduceat(draws.weights * offset, start)
         variances = np.add.reduceat(draws.weights * (offset**2 + sd**2), start) - means**2
         found += [means, np.log(np.maximum(variances, 1e-300))]
-    moving = [values[None] for values in found if np.ptp(values) > 0]
+    moving = [values[None] for values in found if values.size and np.ptp(values) > 0]
     ess = [float(array_stats.ess(values, chain_axis=0, draw_axis=1)) for values in moving]
     return len(start) / max(np.nanmin(ess), 1.0) if ess else 1.0

@@ -77,5 +77,9 @@ class ConvolvedNormalChart(NormalChart):
             out[second + n + m] = 0.5 * density * (q - 1.0)
 
     @compiled
-    def fill_released(self, sign, mean, log_variance, out, first, second, third):
+    def noise_at(self, nodes, m, n):
+        return 0.0
+
+    @compiled
+    def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
         """No threshold is taken."""

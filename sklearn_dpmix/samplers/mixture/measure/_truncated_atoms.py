@@ -97,7 +97,11 @@ class TruncatedNormalChart(NormalChart):
         multiply_table(nodes, n, n, values, size, out, first, second)
 
     @compiled
-    def fill_released(self, sign, mean, log_variance, out, first, second, third):
+    def noise_at(self, nodes, m, n):
+        return 0.0
+
+    @compiled
+    def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
         """No threshold is taken."""
 
     @compiled
