@@ -58,7 +58,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         Prior on the partition; or MixtureOfFiniteMixtures, or a name: "dirichlet_process", "pitman_yor",
         "mixture_of_finite_mixtures".  None: a Dirichlet process with concentration 1.
     sampler : str or sampler object, default="auto"
-        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "surrogate", "neal5",
+        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "neal5",
         "slice", "conditional", "neal8" or, on noise-free records, "reuse", "neal2" and "neal3".  All are exact.
     n_records : int, optional
         Number of confidential records, for a mechanism that releases a statistic of all of them, or that has

@@ -86,11 +86,6 @@ REQUIREMENTS = (
         f"mechanism={{mechanism!r}}: {AUTO}",
     ),
     Requirement(
-        lambda parts: not parts.sampler.needs_common_channel or parts.offers("is_common"),
-        "sampler {who} needs additive noise of one scale for all records, such as LaplaceMechanism(epsilon=1.0, "
-        f"bounds=(0, 1)), got mechanism={{mechanism!r}}: {AUTO}",
-    ),
-    Requirement(
         lambda parts: not parts.sampler.needs_noised_kernel or has_noised(parts.mechanism, parts.kernel),
         "sampler {who} needs the densities of the kernel's records under noise at many places at once, which "
         "mechanism={mechanism!r} does not offer for {of}, or not where records have noise of their own: " + AUTO,

@@ -10,7 +10,6 @@ from ._neal5 import Neal5
 from ._neal8 import Neal8
 from ._reuse import ReUse
 from ._sampler import MixtureSampler
-from ._surrogate import Surrogate
 from .cells._choice import Cells
 from .measure._compressed import masses_of
 from .measure._walk import MixingMeasure
@@ -24,7 +23,7 @@ RECORDS = {
     "normal": {1: (0, inf), 2: (0, 50_000), 3: (0, 5000)},
     "truncated_normal": {1: (0, inf)},
 }
-MANY = 3000  # records, from which on ``Surrogate`` is ahead, or the walk over a Pitman–Yor process with few masses
+MANY = 3000  # records, from which on the walk over a Pitman–Yor process with few masses is ahead
 FEW_MASSES = 1000
 
 
@@ -34,12 +33,12 @@ class Auto(MixtureSampler):
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
     where the channel has cells, else ``MixingMeasure`` for one feature, two normal ones of up to 50,000 records, three
     of up to 5000, or categories with some hundred different answers, where it takes kernel, noise (of one scale or one
-    a record, and on clamped integers) and mixing, else ``Interweaved`` (``Surrogate`` from 3000 records of one feature
-    on, where that takes the channel), or ``Imputed`` where features are correlated; where the kernel lacks what that
-    needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can
-    take makes that ``Neal8``, or ``Neal5`` on a histogram.  ``ConvolvedNormalKernel`` with two features goes by
-    ``ReUse`` up to 500 records, with more features whatever their number; a Pitman–Yor process by ``MixingMeasure``
-    from 3000 records of one feature on, where at most 1000 masses are expected.
+    a record, and on clamped integers) and mixing, else ``Interweaved``, or ``Imputed`` where features are
+    correlated; where the kernel lacks what that needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor
+    discount beyond what ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a histogram.
+    ``ConvolvedNormalKernel`` with two features goes by ``ReUse`` up to 500 records, with more features whatever their
+    number; a Pitman–Yor process by ``MixingMeasure`` from 3000 records of one feature on, where at most 1000 masses are
+    expected.
 
     Examples
     --------
@@ -67,9 +66,7 @@ class AutoOfRecords(MixtureSampler):
                 return Conditional()
             return Neal5() if mechanism.is_histogram else Neal8()
         if can_interweave(kernel):
-            is_fast = mechanism.is_common and has_marginal(mechanism, kernel)
-            is_walk = can_walk(mechanism, kernel, mixing) and not is_power_law(mixing)
-            return Surrogate(min_records=MANY) if is_fast and not is_walk else Interweaved()
+            return Interweaved()
         can_impute = has_conditional(mechanism, kernel) and all(kernel.can(need) for need in Imputed.kernel_needs)
         return Imputed() if can_impute else Neal5()
 
