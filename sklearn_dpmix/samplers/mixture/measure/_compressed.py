@@ -12,6 +12,7 @@ from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
 from ._mass_law import MassLaw
 from ._normal_atoms import NormalChart
+from ._sheet import Sheet
 from ._walk_state import CUT, N_RECORDS, PER_FEATURE, Walk
 
 NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
@@ -28,6 +29,8 @@ class Compressed(NamedTuple):
     width: float  # of the cells; 0 where nothing is left out
     wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
     most_moves: float = 0.0  # in a sweep
+    points: np.ndarray | None = None  # of the nodes, where glides keep the density of releases; None: no glides
+    scales: np.ndarray | None = None  # of the sheet there
     n_seen: int | None = None  # nodes before the one of records whose releases did not appear, if there is one
 
     @property
@@ -38,6 +41,12 @@ class Compressed(NamedTuple):
     def walk(self, state, masses):
         """The walk of a state over these nodes."""
         return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen)
+
+    def sheet(self):
+        """The sheet that glides go along, if there are any."""
+        if self.points is None or self.scales is None:
+            return None
+        return Sheet.of(self.nodes[:-1, self.points], self.lookup[:, self.points], self.scales, self.law)
 
 
 #: by what mechanisms call the kernel's records

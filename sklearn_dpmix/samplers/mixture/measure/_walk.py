@@ -14,9 +14,11 @@ from ..._parameter_draws import n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
 from ._compressed import Compressed, chart_of, law_of, masses_of, narrowest, sweeps_a_draw
+from ._glides import glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
 from ._normal_atoms import N_WIDTHS
 from ._parts import part_or_join
+from ._sheet import choose_points
 from ._steps import step_one
 from ._walk_draws import keep_draw, log_likelihoods, n_all, number
 from ._walk_state import (
@@ -42,6 +44,8 @@ N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: i
 MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
+N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
+N_FAMILY = 100  # components by which points for glides are chosen
 MANY_NODES = 3000
 WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
 FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
@@ -144,15 +148,30 @@ class MixingMeasure(MixtureSampler):
                 seen = seen._replace(wanted=min(width, step * seen.width))
                 break
             seen = self.compressed(values, Z, release, step * seen.width)
-        if self.n_moves is None:
-            self.lengthen(seen, draws, kernel)
+        if self.n_moves is None and self.lengthen(seen, draws, kernel) and is_line:
+            seen.law[N_MOVES] = MOVES_BESIDE
+            return self.with_glides(values, seen)
         return seen
 
-    def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
-        """Give a sweep as many moves as make a draw worth keeping."""
+    def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> bool:
+        """Give a sweep as many moves as make a draw worth keeping; return whether they would be too many."""
         chart, n = chart_of(kernel), seen.law[N_MOVES]
         wanted = n * sweeps_a_draw(draws, seen, chart) / chart.worth
         seen.law[N_MOVES] = round(max(n, min(wanted, seen.most_moves)))
+        return bool(wanted > seen.most_moves)
+
+    def with_glides(self, values: Any, seen: Compressed) -> Compressed:
+        """With points for glides, chosen by their densities under some components at records."""
+        chart, rng, weights = chart_of(values[2]), np.random.default_rng(0), seen.weights
+        state = new_state(chart.n_coordinates(), N_FAMILY)
+        chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
+        state.place[:] = chart.start(seen.near[:, chosen], rng)
+        state.ints[N_ATOMS] = N_FAMILY
+        walk, nothing = seen.walk(state, masses_of(values[3]).value()), new_draws(0, 0, chart)
+        run(*values[:2], chart.value(), walk, seen.are_records, rng, 0, 0, 1, nothing, np.zeros(2, np.int64))
+        densities = walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:N_FAMILY, 0, : len(weights)]
+        points, scales = choose_points(densities, weights)
+        return seen._replace(points=points, scales=scales) if len(points) else seen
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
@@ -318,14 +337,17 @@ class MixingMeasure(MixtureSampler):
     ) -> Any:
         done = int(state.ints[N_SWEEPS])
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
-        counts, n_rows = np.zeros((2, n_draws), np.int64), 32 * n_draws + 4 * state.mass.size
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
-        chart, masses = chart_of(kernel), masses_of(mixing).value()
-        theta, value = np.zeros((n_rows, chart.n_params())), chart.value()
-        draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), theta)
+        chart, masses, sheet = chart_of(kernel), masses_of(mixing).value(), Z.sheet()
+        draws, value = new_draws(n_draws, 32 * n_draws + 4 * state.mass.size, chart), chart.value()
         while stop != DONE:
             walk, until = Z.walk(state, masses), done + n_sweeps
-            stop = run(sampler, channel, value, walk, Z.are_records, rng, until, n_warmup, thin, draws, filled)
+            stop, sweep = DONE, int(walk.law[N_SWEEPS])
+            while stop == DONE and sweep < until:  # a few at a time where glides follow, which are compiled apart
+                sweep = until if sheet is None else min(until, sweep - sweep % N_TOGETHER + N_TOGETHER)
+                stop = run(sampler, channel, value, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
+                if stop == DONE and sheet is not None and sweep % N_TOGETHER == 0:
+                    glide_often(sampler, channel, value, walk, sheet, rng, N_TOGETHER)
             write_back(walk, state)
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
@@ -357,6 +379,12 @@ class MixingMeasure(MixtureSampler):
             else:
                 chart.slide(rng, channel, walk)
         walk.masses.renew(rng, channel, chart, walk)
+
+
+def new_draws(n_draws: int, n_rows: int, chart: Any) -> Draws:
+    """Return room for draws."""
+    counts = np.zeros((2, n_draws), np.int64)
+    return Draws(*counts, np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, chart.n_params())))
 
 
 def different(Z: Any) -> Any:
