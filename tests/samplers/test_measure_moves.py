@@ -5,12 +5,12 @@ In plain Python, so that a broken twin is one function in place of another.
 
 import sys
 from functools import cache
-from math import exp, log, pi, sqrt
+from math import log
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp, norm
+from scipy.stats import ks_2samp
 
 from sklearn_dpmix._base.compiled import _Helper, compiled
 from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
@@ -19,10 +19,8 @@ from sklearn_dpmix.samplers.mixture.measure import (
     _categorical_atoms,
     _dirichlet_masses,
     _finite_masses,
-    _glides,
     _masses,
     _parts,
-    _sheet,
     _slides,
     _splits,
     _steps,
@@ -59,8 +57,7 @@ def plain():
             for key, value in list(vars(sys.modules[name]).items()):
                 if isinstance(value, _Helper):
                     patch.setitem(vars(sys.modules[name]), key, value.py_func)
-        for module in (_walk_state, _sheet):
-            patch.setattr(module, "lower", lambda owner, fields, frozen: SimpleNamespace(**fields))
+        patch.setattr(_walk_state, "lower", lambda owner, fields, frozen: SimpleNamespace(**fields))
         yield
 
 
@@ -319,81 +316,3 @@ def test_dust_of_another_concentration_does_not(monkeypatch):
     drawn = _dirichlet_masses.draw_poisson
     monkeypatch.setattr(_dirichlet_masses, "draw_poisson", lambda rng, rate: drawn(rng, 1.3 * rate))
     assert p_value(renew, mixing=RANDOM) < 1e-6
-
-
-class Noised:
-    """Normal densities with noise of variance 1/4, at the points of a sheet."""
-
-    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
-        variance, inner = 0.25 + exp(log_variance), exp(log_variance)
-        for m in range(n):
-            d = nodes[m] - mean
-            out[first + m] = density = exp(-0.5 * d * d / variance) / sqrt(2.0 * pi * variance)
-            out[second + m] = density * d / variance
-            out[second + n + m] = density * 0.5 * inner / variance * (d * d / variance - 1.0)
-
-
-class Flat(Channel):
-    """Noised where the sheet is, and any densities at the nodes."""
-
-    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
-        (Channel if n == 1 else Noised).fill_normal(self, j, nodes, n, mean, log_variance, out, first, second)
-
-
-POINTS = np.array([-1.5, -0.5, 0.5, 2.0])
-
-
-def glide(rng, channel, chart, walk):
-    """A glide on which the density of noised releases is kept at some points."""
-    sheet = _sheet.Sheet.of(POINTS[None], np.zeros((2, len(POINTS))), np.full(len(POINTS) + 1, 40.0), walk.law)
-    _glides.glide(rng, Flat(), chart, walk, sheet)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mixing", [FIXED, FINITE[0]], ids=str)
-def test_glides_keep_the_prior(mixing):
-    assert p_value(glide, mixing=mixing) > 1e-6
-
-
-def silent(function, value):
-    """A function that does what it does, and returns this."""
-
-    def changed(*args):
-        function(*args)
-        return value
-
-    return changed
-
-
-#: A glide with one term forgotten.
-GLIDE_TWINS = {
-    "the volume": (_glides, "to_tangent", silent(_glides.to_tangent, 0.0)),
-    "the steps along the tangents": (_glides, "log_tangent", silent(_glides.log_tangent, 0.0)),
-    "the prior": (NormalChart, "log_base", compiled(lambda chart, walk, k: 0.0)),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("twin", GLIDE_TWINS)
-def test_broken_glides_do_not(twin, monkeypatch):
-    monkeypatch.setattr(*GLIDE_TWINS[twin])
-    assert p_value(glide, n_moves=24) < 1e-6
-
-
-def test_glides_keep_densities_at_their_points():
-    """A sheet whose derivatives are not its own would lose its way, or the density at the points."""
-    rng, chart = np.random.default_rng(3), chart_of(1)
-    value, laws, n_moved = chart.value(), law_of_walks(chart, FIXED), 0
-    for _ in range(40):
-        walk = draw_walk(rng, chart, FIXED, *laws)
-        walk.tables[:] = 1.0
-        refresh(walk)
-        before = walk.atoms.reshape(-1, 3)[: int(walk.law[N_ATOMS])].copy()
-        glide(rng, Channel(), value, walk)
-        after = walk.atoms.reshape(-1, 3)[: int(walk.law[N_ATOMS])]
-        for x in POINTS:
-            density = [np.sum(a[:, 0] * norm.pdf(x, a[:, 1], np.sqrt(0.25 + np.exp(a[:, 2])))) for a in (before, after)]
-            assert density[0] == pytest.approx(density[1], rel=1e-5)
-        assert before[:, 0].sum() == pytest.approx(after[:, 0].sum(), rel=1e-5)
-        n_moved += np.any(before != after)
-    assert n_moved > 5

@@ -97,3 +97,15 @@ def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:
     moving = [values[None] for values in found if np.ptp(values) > 0]
     ess = [float(array_stats.ess(values, chain_axis=0, draw_axis=1)) for values in moving]
     return len(start) / max(np.nanmin(ess), 1.0) if ess else 1.0
+
+
+def new_draws(n_draws: int, n_rows: int, chart: Any) -> Draws:
+    """Return room for draws."""
+    counts = np.zeros((2, n_draws), np.int64)
+    return Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, chart.n_params())))
+
+
+def different(Z: Any) -> Any:
+    """Different releases, and how often there is each, as nodes."""
+    places, counts = np.unique(Z, axis=0, return_counts=True)
+    return np.vstack([places.T, counts]).astype(np.float64)

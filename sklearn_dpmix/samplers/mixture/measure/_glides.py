@@ -1,12 +1,12 @@
 """Steps of several atoms along a sheet on which the density of releases stays as it is at some points.
 
-Many records know the density of releases well, and what noise hides not at all.  So what is likely is a thin and curved
-sheet, on which steps along a straight line must be short.  A glide of atoms with coordinates x goes along the tangent of
-the sheet T(x) = const, T what these atoms add to the density at the points, and their mass; then back to the sheet along
-its normal at x, by Newton's method.  On each sheet the target is the posterior's density over √det(DT DTᵀ), and a glide
-is accepted by it, by the densities of both ways' steps along the tangents, and if the way back comes to where it began
-(Zappa, Holmes-Cerfon & Goodman 2018, algorithm 1).  The points do not depend on where the walk is, nor do on either way
-the atoms that are chosen: so the law on each sheet is kept, and with it the posterior.
+Many records know the density of releases well, and what noise hides not at all.  So what is likely is a thin and
+curved sheet, on which steps along a straight line must be short.  A glide of atoms with coordinates x goes along the
+tangent of the sheet T(x) = const, T what these atoms add to the density at the points, and their mass; then back to the
+sheet along its normal at x, by Newton's method.  On each sheet the target is the posterior's density over √det(DT DTᵀ).
+A glide is accepted by it, by the densities of both ways' steps along the tangents, and if the way back comes to where
+it began (Zappa, Holmes-Cerfon & Goodman 2018, algorithm 1).  The points do not depend on where the walk is, and the
+chance of these atoms is the same on both ways: so the law on each sheet is kept, and with it the posterior.
 """
 
 from math import exp, log

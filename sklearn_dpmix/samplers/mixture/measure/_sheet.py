@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from ...._base.compiled import Component, apart, lower
-from ._walk_state import CENTRE, PER_FEATURE, REACH, lay_out
+from ._walk_state import CENTRE, LEAST_DENSITY, PER_FEATURE, REACH, lay_out
 
 MOST_ATOMS = 8
 UNIT = 0.2  # of the reach of the records: a step of μ as long as one of log J or log σ²
@@ -51,8 +51,8 @@ def choose_points(densities: Any, weights: Any) -> Any:
     """
     n, shares = weights.sum(), np.full(len(densities), 1.0 / len(densities))
     for _ in range(N_EM):
-        shares *= densities @ (weights / (shares @ densities)) / n
-    mixture = shares @ densities
+        shares *= densities @ (weights / np.maximum(shares @ densities, LEAST_DENSITY)) / n
+    mixture = np.maximum(shares @ densities, LEAST_DENSITY)
     scores = SHARE * np.sqrt(weights) * (densities / mixture - 1.0)
     _, triangle, order = qr(scores, mode="economic", pivoting=True)
     left = [np.linalg.norm(triangle[i:, i:]) / np.sqrt(len(scores)) for i in range(min(len(triangle), MOST_POINTS))]

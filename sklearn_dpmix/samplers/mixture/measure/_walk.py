@@ -13,7 +13,16 @@ from ...._releases.nodes_of_several import compress_records
 from ..._parameter_draws import n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
-from ._compressed import Compressed, chart_of, law_of, masses_of, narrowest, sweeps_a_draw
+from ._compressed import (
+    Compressed,
+    chart_of,
+    different,
+    law_of,
+    masses_of,
+    narrowest,
+    new_draws,
+    sweeps_a_draw,
+)
 from ._glides import glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
 from ._normal_atoms import N_WIDTHS
@@ -149,7 +158,6 @@ class MixingMeasure(MixtureSampler):
                 break
             seen = self.compressed(values, Z, release, step * seen.width)
         if self.n_moves is None and self.lengthen(seen, draws, kernel) and is_line:
-            seen.law[N_MOVES] = MOVES_BESIDE
             return self.with_glides(values, seen)
         return seen
 
@@ -162,16 +170,20 @@ class MixingMeasure(MixtureSampler):
 
     def with_glides(self, values: Any, seen: Compressed) -> Compressed:
         """With points for glides, chosen by their densities under some components at records."""
-        chart, rng, weights = chart_of(values[2]), np.random.default_rng(0), seen.weights
+        (sampler, channel, kernel, mixing), rng, weights = values, np.random.default_rng(0), seen.weights
+        chart = chart_of(kernel)
         state = new_state(chart.n_coordinates(), N_FAMILY)
         chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
         state.place[:] = chart.start(seen.near[:, chosen], rng)
         state.ints[N_ATOMS] = N_FAMILY
-        walk, nothing = seen.walk(state, masses_of(values[3]).value()), new_draws(0, 0, chart)
-        run(*values[:2], chart.value(), walk, seen.are_records, rng, 0, 0, 1, nothing, np.zeros(2, np.int64))
+        walk, nothing = seen.walk(state, masses_of(mixing).value()), new_draws(0, 0, chart)  # run fills its tables
+        run(sampler, channel, chart.value(), walk, seen.are_records, rng, 0, 0, 1, nothing, np.zeros(2, np.int64))
         densities = walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:N_FAMILY, 0, : len(weights)]
         points, scales = choose_points(densities, weights)
-        return seen._replace(points=points, scales=scales) if len(points) else seen
+        if not len(points):
+            return seen
+        seen.law[N_MOVES] = min(MOVES_BESIDE, seen.law[N_MOVES])
+        return seen._replace(points=points, scales=scales)
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
@@ -379,18 +391,6 @@ class MixingMeasure(MixtureSampler):
             else:
                 chart.slide(rng, channel, walk)
         walk.masses.renew(rng, channel, chart, walk)
-
-
-def new_draws(n_draws: int, n_rows: int, chart: Any) -> Draws:
-    """Return room for draws."""
-    counts = np.zeros((2, n_draws), np.int64)
-    return Draws(*counts, np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, chart.n_params())))
-
-
-def different(Z: Any) -> Any:
-    """Different releases, and how often there is each, as nodes."""
-    places, counts = np.unique(Z, axis=0, return_counts=True)
-    return np.vstack([places.T, counts]).astype(np.float64)
 
 
 @entry
