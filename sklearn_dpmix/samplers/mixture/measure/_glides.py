@@ -30,7 +30,7 @@ from ._walk_state import (
     refresh,
 )
 
-GLIDES = 0.15  # for each move of a sweep
+GLIDES, FEW_POINTS = 0.15, 6.0  # for each move of a sweep, and fewer where points are more than a few
 LONGEST_GLIDE = 1.0  # of the steps along the tangent, which go down to a twelfth of it
 LIGHTEST = 1e-3  # mass above which atoms glide
 FEW_ATOMS, SPARE_ATOMS = 4, 2  # that glide together: at least so many, or by so many more than have T's coordinates
@@ -43,7 +43,8 @@ BACK = 0.01  # to where it began, of a way back
 def glide_often(sampler, channel, chart, walk, sheet, rng, n_sweeps):
     """As many glides as there go with some sweeps, of a walk whose tables are filled."""
     refresh(walk)
-    for _ in range(int(GLIDES * walk.law[N_MOVES] * n_sweeps)):
+    share = GLIDES * min(1.0, FEW_POINTS / sheet.n_points)
+    for _ in range(int(share * walk.law[N_MOVES] * n_sweeps)):
         glide(rng, channel, chart, walk, sheet)
 
 

@@ -13,7 +13,7 @@ MOST_ATOMS = 8
 UNIT = 0.2  # of the reach of the records: a step of μ as long as one of log J or log σ²
 SHARE = 0.1  # of all records: what moves between atoms by which points are judged
 LEAST = 3.0  # standard errors by which such a move may change the density elsewhere, atoms and nodes together
-MOST_POINTS = 16
+MOST_POINTS = 16  # else the records leave little open
 N_EM = 30
 
 
@@ -44,7 +44,7 @@ class Sheet(Component):
 
 
 def choose_points(densities: Any, weights: Any) -> Any:
-    """(Nodes at which to keep the density of releases, scales of T): few, so that other nodes hardly add to them.
+    """(Nodes at which to keep the density of releases, scales of T): few that say it all; none if it takes many.
 
     ``densities`` (atoms, nodes) are those of some components, as likely ones as there are.  EM finds shares of theirs
     that fit the records; then moves of mass from all to one are what points are to see (QR with pivots).
@@ -56,7 +56,7 @@ def choose_points(densities: Any, weights: Any) -> Any:
     scores = SHARE * np.sqrt(weights) * (densities / mixture - 1.0)
     _, triangle, order = qr(scores, mode="economic", pivoting=True)
     left = [np.linalg.norm(triangle[i:, i:]) / np.sqrt(len(scores)) for i in range(min(len(triangle), MOST_POINTS))]
-    n_points = next((i for i, rest in enumerate(left) if rest < LEAST), len(left))
+    n_points = next((i for i, rest in enumerate(left) if rest < LEAST), 0)
     chosen = order[:n_points]
     return chosen, np.append(SHARE * np.sqrt(n / max(n_points, 1)) / mixture[chosen], np.sqrt(n))
 

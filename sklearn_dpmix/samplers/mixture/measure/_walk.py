@@ -23,7 +23,7 @@ from ._compressed import (
     new_draws,
     sweeps_a_draw,
 )
-from ._glides import glide_often
+from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
 from ._normal_atoms import N_WIDTHS
 from ._parts import part_or_join
@@ -71,7 +71,8 @@ class MixingMeasure(MixtureSampler):
     itself where that does not leave many fewer; so do records of noise scales of their own, if there are more than a
     few scales.  The Dirichlet process is an unnormalised gamma process, whose atoms
     are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
-    those too small to hold a record are drawn anew as a whole.
+    those too small to hold a record are drawn anew as a whole.  Where a trial run says that this would take long,
+    several atoms glide along what the records leave open.
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
     one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
@@ -97,7 +98,7 @@ class MixingMeasure(MixtureSampler):
     References
     ----------
     Ferguson & Klass (1972) for the gamma process; Richardson & Green (1997) for moment-matching splits; Girolami &
-    Calderhead (2011) for the steps; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for
+    Calderhead (2011) for the steps; Zappa, Holmes-Cerfon & Goodman (2018) for glides; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for
     fewer records with the same moments.
 
     Examples
@@ -182,7 +183,8 @@ class MixingMeasure(MixtureSampler):
         points, scales = choose_points(densities, weights)
         if not len(points):
             return seen
-        seen.law[N_MOVES] = min(MOVES_BESIDE, seen.law[N_MOVES])
+        if len(points) <= FEW_POINTS:  # then glides do most of the work
+            seen.law[N_MOVES] = min(MOVES_BESIDE, seen.law[N_MOVES])
         return seen._replace(points=points, scales=scales)
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
