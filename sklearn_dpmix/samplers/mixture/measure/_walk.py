@@ -98,8 +98,8 @@ class MixingMeasure(MixtureSampler):
     References
     ----------
     Ferguson & Klass (1972) for the gamma process; Richardson & Green (1997) for moment-matching splits; Girolami &
-    Calderhead (2011) for the steps; Zappa, Holmes-Cerfon & Goodman (2018) for glides; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for
-    fewer records with the same moments.
+    Calderhead (2011) for the steps; Zappa, Holmes-Cerfon & Goodman (2018) for glides; Gautschi (2004) for Gauss rules
+    from modified moments; Litterer & Lyons (2012) for fewer records with the same moments.
 
     Examples
     --------
