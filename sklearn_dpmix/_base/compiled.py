@@ -5,9 +5,9 @@ call them on the component's *value*: what :func:`lower` makes of it, a handful 
 the type of the value, so it costs nothing at run time, misses no disk cache, and pickles.
 
 The disk cache must never lie.  numba keys a cached function by the file it stands in and by the types of its arguments;
-it does not see that a callee in another file changed.  So the type of a value carries a digest of the package's sources
-and of everything that its class's compiled methods can reach (:class:`Reach`), and a cached function (:func:`entry`)
-takes a component's value as its first argument.
+it does not see that a callee in another file changed.  So a cached function (:func:`entry`) is kept under a digest of
+everything that it can reach (:class:`Reach`); the type of a value carries one of all that its class's compiled methods
+can.  A cached function takes a component's value as its first argument.
 """
 import inspect
 from functools import cache
@@ -18,7 +18,7 @@ import numba
 import numpy as np
 from numba import jit, types
 from numba.core import cgutils, config
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typing.templates import AttributeTemplate
@@ -35,7 +35,7 @@ from numba.extending import (
 from sklearn.base import BaseEstimator
 
 from .compiler import ApartCompiler, EntryCompiler, PartCompiler
-from .reach import Reach, is_pinned
+from .reach import TOOLS, Reach, is_ours
 from .typing import Function
 
 __all__ = ["Component", "Value", "compiled", "entry", "helper", "lower", "sums_helper"]
@@ -106,7 +106,7 @@ def _counts_references(function):
     from a generator.
     """
     makes = not {"np", "poisson"}.isdisjoint(function.__code__.co_names)
-    return makes or not is_pinned(function.__globals__.get("__name__"))
+    return makes or not is_ours(function.__globals__.get("__name__"))
 
 
 def entry(function: Function) -> Function:
@@ -120,13 +120,32 @@ def entry(function: Function) -> Function:
     return dispatcher
 
 
-class _Cache(FunctionCache):
-    """numba's cache, but honest.
+class _Place(CompileResultCacheImpl):
+    """Where an entry is kept: under its name, wherever in its file it stands."""
 
-    Without a component's digest in the signature nothing is kept.  And what is read is compared with what was asked
-    for: two processes that add an entry at the same time, or one that is killed meanwhile, can leave an index that
-    names another entry's code.
+    def get_filename_base(self, fullname, abiflags):
+        return super().get_filename_base(fullname, abiflags).replace(f"-{self._locator.get_disambiguator()}.py", ".py")
+
+
+class _Cache(FunctionCache):
+    """numba's cache, but honest and patient.
+
+    Kept code is found by what an entry can reach, not by its file's time.  Without a component's digest in the
+    signature nothing is kept.  And what is read is compared with what was asked for: two processes that add an entry at
+    the same time, or one that is killed meanwhile, can leave an index that names another entry's code.
     """
+
+    _impl_class = _Place
+
+    def __init__(self, function):
+        super().__init__(function)
+        self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, TOOLS)
+
+    def _index_key(self, sig, codegen):
+        reach = Reach()
+        reach.visit(self._py_func)
+        reach.visit_signature(sig)
+        return sig, codegen.magic_tuple(), reach.hexdigest()
 
     def load_overload(self, sig, target_context):
         if not isinstance(sig[0], ComponentType):
@@ -231,8 +250,8 @@ def lower(owner, fields, *, frozen=True):
 
 def _type_class_of(owner, methods):
     """The type class of values of ``owner``: where all methods are the package's, what they reach does not change."""
-    is_ours = all(is_pinned(method.__globals__.get("__name__")) for _, method in methods)
-    return (_register_once if is_ours else _register)(owner, methods)
+    ours = all(is_ours(method.__globals__.get("__name__")) for _, method in methods)
+    return (_register_once if ours else _register)(owner, methods)
 
 
 @cache
@@ -266,7 +285,7 @@ def _field_type(owner, field):
     reference-counted in every loop that calls a method, and such a loop is never vectorised.  A user's class may do
     with its arrays what arrays do.
     """
-    if isinstance(field, np.ndarray) and field.ndim == 1 and field.dtype == np.float64 and is_pinned(owner.__module__):
+    if isinstance(field, np.ndarray) and field.ndim == 1 and field.dtype == np.float64 and is_ours(owner.__module__):
         return types.CPointer(types.float64)
     return types.literal(1) if type(field) is int and field == 1 else numba.typeof(field)
 
@@ -324,7 +343,7 @@ def _type_class(owner_name, digest):
     return cls
 
 
-_registered: set[type] = set()
+_registered: dict[type, dict[str, Any]] = {}  # the methods of a type class
 
 
 @global_compiler_lock  # numba's own; two threads may be the first to use a component
@@ -337,7 +356,7 @@ def _register(owner, methods):
     if cls not in _registered:
         for name, method in methods.items():
             _overload(cls, name, method)
-        _registered.add(cls)
+        _registered[cls] = methods
     return cls
 
 

@@ -8,11 +8,13 @@ import types as pytypes
 from contextlib import contextmanager
 
 from llvmlite.binding import Linkage, ffi
+from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import PassManager
+from numba.core.types.functions import BaseFunction
 
-from .reach import is_pinned
+from .reach import is_ours
 
 
 class Part(JITCodeLibrary):
@@ -57,6 +59,14 @@ class Part(JITCodeLibrary):
 
 class Whole(JITCodeLibrary):
     """The code of an entry: all parts that it reaches are linked into it, each once, and then optimised."""
+
+    def _optimize_functions(self, ll_module):
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self):
+        """Once: numba would first optimise function by function, and then all of it to find references to prune."""
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
 
     def finalize(self):
         _link_all(self, self._final_module)
@@ -134,7 +144,7 @@ class _Compiler(Compiler):
     def define_pipelines(self):
         pipelines, function = super().define_pipelines(), self.state.func_id.func
         has_inner = any(isinstance(constant, pytypes.CodeType) for constant in function.__code__.co_consts)
-        if has_inner or not is_pinned(function.__globals__.get("__name__")):
+        if has_inner or not is_ours(function.__globals__.get("__name__")):
             return pipelines
         short = []
         for pipeline in pipelines:
@@ -152,7 +162,8 @@ class EntryCompiler(_Compiler):
     def compile_extra(self, func):
         self.state.library = Whole(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
-        return super().compile_extra(func)
+        with _remembered():
+            return super().compile_extra(func)
 
 
 @contextmanager
@@ -173,6 +184,27 @@ def _unobserved():
         for observer in observers:
             ffi.register_lock_callback(*observer)
 
+
+@contextmanager
+def _remembered():
+    """Look up once what an operator makes of types of numbers: numba tries a dozen ways each time."""
+    known, look_up = {}, BaseFunction.get_call_type
+
+    def get_call_type(self, context, args, kws):
+        if kws or not all(isinstance(argument, _NUMBERS) for argument in args):
+            return look_up(self, context, args, kws)
+        if (self, args) not in known:
+            known[self, args] = look_up(self, context, args, kws)
+        return known[self, args]
+
+    BaseFunction.get_call_type = get_call_type
+    try:
+        yield
+    finally:
+        BaseFunction.get_call_type = look_up
+
+
+_NUMBERS = types.Number, types.Boolean, types.IntegerLiteral, types.BooleanLiteral
 
 #: numba's passes for closures, unrolling, array expressions: the package's own compiled code has none of them
 _NOT_NEEDED = {

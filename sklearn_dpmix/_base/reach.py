@@ -1,4 +1,4 @@
-"""What a cached function depends on: a digest of the package and of all that functions can reach."""
+"""What a cached function depends on: a digest of all that it can reach."""
 
 import enum
 import hashlib
@@ -8,6 +8,7 @@ import sys
 import types as pytypes
 import uuid
 
+import llvmlite
 import numba
 import numpy as np
 from numba import types
@@ -15,31 +16,30 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 
 _PACKAGE = __name__.partition(".")[0]
-_PINNED = {"numpy", "numba", "math", "builtins", _PACKAGE}  # by version, or by the digest of the package's sources
+_PINNED = {"numpy", "numba", "llvmlite", "math", "builtins"}  # by version
 
 
-def _package_digest():
-    """Digest of the versions below us and of the package's sources."""
-    digest = hashlib.sha1(f"{numba.__version__} {np.__version__} {sys.version}".encode())
-    folder = pathlib.Path(__file__).parents[1]
-    for path in sorted(folder.rglob("*.py")):
-        source = path.read_bytes()
-        digest.update(f"{path.relative_to(folder)} {len(source)} ".encode() + source)
+def _digest_of_tools():
+    """Digest of the versions below us, and of the files that say how functions are compiled."""
+    versions = numba.__version__, llvmlite.__version__, np.__version__, sys.version
+    digest = hashlib.sha1(" ".join(versions).encode())
+    for name in ("compiled", "compiler", "reach"):
+        digest.update(pathlib.Path(__file__).with_name(f"{name}.py").read_bytes())
     return digest.digest()
 
 
-_PACKAGE_DIGEST = _package_digest()  # on import: a later edit of a file does not change the code that this process runs
+TOOLS = _digest_of_tools()  # on import: a later edit of a file does not change the code that this process runs
 
 
 class Reach:
-    """Digest of the package and of all that functions can reach: callees, globals, closures, in whatever file.
+    """Digest of all that functions can reach: callees, globals, closures, in whatever file.
 
     It is taken from byte code and constants, not from files, so that it also works in a notebook and is the same in a
     worker process that got the functions by pickling.  Functions of ``_PINNED`` packages count by name.
     """
 
     def __init__(self):
-        self.digest = hashlib.sha1(_PACKAGE_DIGEST)
+        self.digest = hashlib.sha1(TOOLS)
         self.seen = {}  # id -> (number, object); it keeps the object, so that no id comes twice
 
     def hexdigest(self):
@@ -52,7 +52,8 @@ class Reach:
         """Add what ``obj``, a thing that compiled code names, means to it."""
         obj = getattr(obj, "_dispatcher", getattr(obj, "_defn", obj))  # of a vectorized function, of an intrinsic
         if isinstance(obj, Dispatcher):
-            self.note("jit", sorted(obj.targetoptions.items()), obj.locals)  # how it is compiled counts too
+            self.note("jit", obj._compiler.pipeline_class.__name__)  # how it is compiled counts too
+            self.visit([obj.targetoptions, obj.locals])
             obj = obj.py_func
         if isinstance(obj, (pytypes.FunctionType, type)):
             number, _ = self.seen.get(id(obj), (None, None))
@@ -79,10 +80,18 @@ class Reach:
         else:
             self.note(_by_pickle(obj))
 
+    def visit_signature(self, types_of_arguments):
+        """Add which name is which item of the named tuples that an entry takes; components carry their own digests."""
+        for argument in types_of_arguments:
+            if isinstance(argument, types.BaseTuple):
+                if isinstance(argument, types.BaseNamedTuple):
+                    self.visit(argument.instance_class)
+                self.visit_signature(argument.types)
+
     def visit_container(self, obj):
         self.note(type(obj).__qualname__, len(obj))
         if isinstance(obj, tuple) and type(obj) is not tuple:
-            self.visit(type(obj))  # a named tuple: which name is which item
+            self.visit(type(obj))
         items = [part for pair in obj.items() for part in pair] if isinstance(obj, dict) else obj
         for item in sorted(items, key=repr) if isinstance(obj, (set, frozenset)) else items:
             self.visit(item)
@@ -90,8 +99,10 @@ class Reach:
     def visit_definition(self, obj):
         """Add a function or a class on first sight."""
         module = obj.__module__ if isinstance(obj, type) else obj.__globals__.get("__name__")  # no wraps() hides it
-        if is_pinned(module):
+        if _is_pinned(module):
             self.note("pinned", module, obj.__qualname__)
+        elif hasattr(obj, "_field_defaults"):  # a named tuple: which name is which item
+            self.visit((obj._fields, obj._field_defaults))
         elif isinstance(obj, type):
             for base in obj.__bases__:
                 self.visit(base)
@@ -127,7 +138,7 @@ class Reach:
     def visit_named(self, found, names, modules):
         """Visit a global; through a module, everything of it that the code could mean by ``module.name``."""
         self.visit(found)
-        if isinstance(found, pytypes.ModuleType) and found not in modules and not is_pinned(found.__name__):
+        if isinstance(found, pytypes.ModuleType) and found not in modules and not _is_pinned(found.__name__):
             modules.append(found)
             for name in names:
                 if hasattr(found, name):
@@ -139,8 +150,12 @@ _ANNOTATES = ("__annotate__", "__annotate_func__")  # since Python 3.14; nothing
 _DATA = (bool, int, float, complex, str, bytes, tuple, list, dict, np.generic, np.ndarray)
 
 
-def is_pinned(module_name):
+def _is_pinned(module_name):
     return (module_name or "").partition(".")[0] in _PINNED
+
+
+def is_ours(module_name):
+    return (module_name or "").partition(".")[0] == _PACKAGE
 
 
 def _overloads(function):

@@ -96,12 +96,8 @@ def test_a_script_with_its_own_mechanism(tmp_path):
     with pytest.raises(Disagreement):
         agrees_with_oracle(first, 1.5)
 
-    said, again = draws(20_000)
+    said, few = draws(40)
     assert (said["hits"], said["misses"]) == (1, 0)
-    for name in first:
-        np.testing.assert_array_equal(again[name], first[name])
-
-    _, few = draws(40)
     for backend, environment in (("loky", {}), ("threading", {"NUMBA_DISABLE_JIT": "1"})):
         _, same = draws(40, backend, **environment)
         np.testing.assert_array_equal(same["clusters"], few["clusters"])

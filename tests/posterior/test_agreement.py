@@ -20,14 +20,14 @@ MECHANISMS = {
     "laplace": LaplaceMechanism(epsilon=10.0, bounds=BOUNDS),
     "gaussian": GaussianMechanism(scale=1.2, bounds=BOUNDS),
 }
-# sampler: (object, sweeps a draw[, draws of a chain])
+# sampler: (object, sweeps a draw)
 SAMPLERS = {
     "neal5": (Neal5(), 20),
     "neal5 of 3": (Neal5(n_auxiliary=3), 15),
     "slice": ("slice", 20),
     "conditional": ("conditional", 6),
     "neal8": ("neal8", 2),
-    "auto": ("auto", 2, 9000),
+    "auto": ("auto", 1),
 }
 REFERENCE = "neal8"
 
@@ -41,14 +41,14 @@ def records():
 @cache
 def summaries(setting, noise, kernel=NormalKernel, seed=0):
     """Draws of (number of clusters, its square, whether it is at most 3, log density at POINTS)."""
-    mechanism, (sampler, thin, *n_draws) = MECHANISMS[noise], SAMPLERS[setting]
+    mechanism, (sampler, thin) = MECHANISMS[noise], SAMPLERS[setting]
     Z = mechanism.privatize(records(), random_state=6)
     model = PrivateDPMixture(
         mechanism,
         kernel=kernel(**PRIOR),
         sampler=sampler,
         n_warmup=2000,
-        n_draws=n_draws[0] if n_draws else 6000,
+        n_draws=6000,
         thin=thin,
         n_jobs=2,
         random_state=seed,

@@ -263,7 +263,7 @@ CLASSES = {
 def walks(channel, case):
     """Whether ``"auto"`` walks over mixing measures, of a known concentration if it has one.
 
-    Next to nothing is left of a draw after one sweep: half as many again, unthinned, have the larger effective sample.
+    Next to nothing is left of a draw after one sweep, which has moves enough.
     """
     is_random = isinstance(case.mixing, DirichletProcess) and case.mixing.prior is not None
     return not is_random and channel in ("laplace", "gaussian", "finite")
@@ -276,16 +276,15 @@ def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):
     kernel = classes["convolved" if channel == "convolved" else "normal"](**PRIORS[case.prior])
     mixing = twins["mixing"](**case.mixing.get_params()) if "mixing" in twins else case.mixing
     component, thin = SAMPLERS[setting]
-    n_draws = N_DRAWS
     if setting == "auto" and walks(channel, case):
-        thin, n_draws = 1, N_DRAWS * 3 // 2
+        thin = 1
     model = PrivateDPMixture(
         mechanism_of(channel, case, classes),
         kernel=kernel,
         mixing=mixing,
         sampler=twins.get("sampler", component),
         n_warmup=n_warmup,
-        n_draws=n_draws,
+        n_draws=N_DRAWS,
         thin=thin,
         random_state=seed,
     )

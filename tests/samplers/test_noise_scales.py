@@ -163,10 +163,10 @@ def draws_of(sampler, mechanism, Z, thin=1, n_draws=3000):
 @pytest.mark.parametrize("many", ["few", "many"])
 @pytest.mark.parametrize("channel", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
 def test_samplers_agree(channel, many, monkeypatch):
-    """With 60 records, by Neal's algorithm 8; with nodes for as few, too."""
+    """With 60 records, by the slice sampler; with nodes for as few, too."""
     mechanism = MECHANISMS[channel](scale=scales(many, 60) / 4.0, bounds=(-6.0, 6.0))
     Z = mechanism.privatize(three_normals(60), random_state=1)
-    reference = draws_of("neal8", mechanism, Z, 3)
+    reference = draws_of("slice", mechanism, Z, 20)
     assert_means_agree(draws_of(MixingMeasure(), mechanism, Z), reference)
     monkeypatch.setattr(_walk, "FEW", 0)
     monkeypatch.setattr(_walk, "FEWER", 2.0)
