@@ -40,7 +40,7 @@ BACK = 0.01  # to where it began, of a way back
 
 
 @entry
-def glide_often(sampler, channel, chart, walk, sheet, rng, n_sweeps):
+def glide_often(channel, chart, walk, sheet, rng, n_sweeps):
     """As many glides as there go with some sweeps, of a walk whose tables are filled."""
     refresh(walk)
     share = GLIDES * min(1.0, FEW_POINTS / sheet.n_points)

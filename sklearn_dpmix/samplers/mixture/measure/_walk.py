@@ -361,7 +361,7 @@ class MixingMeasure(MixtureSampler):
                 sweep = until if sheet is None else min(until, sweep - sweep % N_TOGETHER + N_TOGETHER)
                 stop = run(sampler, channel, value, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
                 if stop == DONE and sheet is not None and sweep % N_TOGETHER == 0:
-                    glide_often(sampler, channel, value, walk, sheet, rng, N_TOGETHER)
+                    glide_often(channel, value, walk, sheet, rng, N_TOGETHER)
             write_back(walk, state)
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
