@@ -19,6 +19,7 @@ from sklearn_dpmix.datasets import load_air_time
 from sklearn_dpmix.mechanisms import (
     GaussianMechanism,
     HaarWaveletMechanism,
+    HybridMechanism,
     LaplaceMechanism,
     PiecewiseMechanism,
     RandomizedResponseMechanism,
@@ -61,6 +62,7 @@ POPULATIONS = {"Beta(5, 2)": Beta, "air time": AirTime}
 MECHANISMS = {
     "square wave": (lambda epsilon: SquareWaveMechanism(epsilon, bounds=UNIT), np.inf),
     "piecewise": (lambda epsilon: PiecewiseMechanism(epsilon, bounds=UNIT), np.inf),
+    "hybrid": (lambda epsilon: HybridMechanism(epsilon, bounds=UNIT), np.inf),
     "16 bins": (lambda epsilon: RandomizedResponseMechanism(epsilon, n_categories=N_BINS), np.inf),
     "Laplace": (lambda epsilon: LaplaceMechanism(epsilon, bounds=UNIT, clamp=False), np.inf),
     "Gaussian": (lambda epsilon: GaussianMechanism(epsilon, DELTA, bounds=UNIT, clamp=False), np.inf),

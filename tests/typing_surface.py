@@ -29,6 +29,7 @@ from sklearn_dpmix.mechanisms import (
     FiniteChannelMechanism,
     GaussianMechanism,
     HaarWaveletMechanism,
+    HybridMechanism,
     LaplaceMechanism,
     PiecewiseMechanism,
     RandomizedResponseMechanism,
@@ -97,6 +98,9 @@ def other_mechanisms() -> None:
     UnaryEncodingMechanism([1.0, 2.0], 3, kind="symmetric").privatize([[0], [2]], secure=True)
     SquareWaveMechanism(1.0, bounds=[(0, 1), (0, 2)]).log_density([[0.5, 1.5]], [[0.5, 1.5]])
     assert_type(PiecewiseMechanism(epsilon=1.0).guarantee(), PrivacyGuarantee)
+    assert_type(HybridMechanism(1.0, bounds=(0, 1)).guarantee(), PrivacyGuarantee)
+    halves = [FiniteChannelMechanism.warner(0.8), FiniteChannelMechanism.warner(0.3)]
+    assert_type(FiniteChannelMechanism.split_sample(halves, noncompliance=BetaPrior(1, 9)), FiniteChannelMechanism)
     assert_type(FiniteChannelMechanism.kuk(0.8, 0.2, n_draws=3), FiniteChannelMechanism)
     FiniteChannelMechanism([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.0, 1.0]]]).privatize([[0, 1]])
     assert_type(SmoothedHistogramMechanism(20.0, 12, 60, n_records=500).smoothing_, float)

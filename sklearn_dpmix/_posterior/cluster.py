@@ -88,7 +88,10 @@ def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weig
 
 
 def released_shares(draws, channel, chosen):
-    """R(P_t), the probability that a record's release appears, under the mixtures P_t of the draws ``chosen``."""
+    """R(P_t), the probability that a record's release appears, under the mixtures P_t of the draws ``chosen``.
+
+    Under noise of one scale.
+    """
     start, log_weights, theta = draws.atoms_of(chosen)
     shares = np.zeros(len(start) - 1)
     add_shares(channel, start, np.exp(log_weights), theta, shares)
@@ -96,17 +99,26 @@ def released_shares(draws, channel, chosen):
 
 
 def atoms_of_releases(draws, channel, chosen):
-    """``draws.atoms_of(chosen)``, with weights for densities of releases that appear: divided by R(P_t)."""
+    """``draws.atoms_of(chosen)``, with weights for densities of releases.
+
+    Those are of releases that appear, divided by R(P_t), and of people who follow the design.
+    """
     start, log_weights, theta = draws.atoms_of(chosen)
+    if draws.flat.outside.size:
+        log_weights = log_weights + np.repeat(np.log1p(-draws.flat.outside[chosen]), np.diff(start))
     if getattr(channel, "threshold", -inf) > -inf:
         log_weights = log_weights - np.repeat(np.log(released_shares(draws, channel, chosen)), np.diff(start))
     return start, log_weights, theta
 
 
-def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None):
-    """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y."""
+def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None, log_outside=None):
+    """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y.
+
+    ``log_outside`` is the log density of each for records outside of the mixture, where there are such.
+    """
     if has_marginal:
-        start, log_weights, theta = atoms_of_releases(draws, channel, draws.every(N_SCORED))
+        chosen = draws.every(N_SCORED)
+        start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
         theta = with_cache(channel, kernel, theta)
 
         def score(rows):
@@ -117,7 +129,10 @@ def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None):
         def score(rows):
             return mean_channel(channel, kernel, Z, rows.start, rows.stop, records)
 
-    return np.concatenate(in_chunks(score, len(Z), 256, n_jobs))
+    values = np.concatenate(in_chunks(score, len(Z), 256, n_jobs))
+    if log_outside is None:
+        return values
+    return np.logaddexp(values, np.log(np.mean(draws.flat.outside[chosen])) + log_outside)
 
 
 def draw_partitions(draws, channel, kernel, Z, n_partitions, rng):
@@ -154,7 +169,7 @@ def add_shares(channel, start, weights, theta, shares):
     found = np.empty(3)
     for t in range(shares.size):
         for h in range(start[t], start[t + 1]):
-            channel.fill_released(1.0, theta[h, 0], 2.0 * theta[h, 3], found, 0, 1, 2)
+            channel.fill_released(1.0, channel.noise[0], theta[h, 0], 2.0 * theta[h, 3], found, 0, 1, 2)
             shares[t] += weights[h] * found[0]
 
 

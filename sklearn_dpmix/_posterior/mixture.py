@@ -35,9 +35,10 @@ class MixtureDraws:
     def chains(self):
         """The draws chain by chain, as views."""
         cuts = self.n_draws * np.arange(1, self.n_chains)
-        n_clusters, n_atoms, concentration, weights, theta = self.flat
+        n_clusters, n_atoms, concentration, weights, theta, outside = self.flat
         parts = [np.split(part, cuts) for part in (n_clusters, n_atoms, concentration)]
         parts += [np.split(part, self.start[cuts]) for part in (weights, theta)]
+        parts.append(np.split(outside, cuts if outside.size else [0] * len(cuts)))
         return [Draws(*chain) for chain in zip(*parts, strict=True)]
 
     def by_chain(self, values):

@@ -10,11 +10,12 @@ from .mixture import in_chunks, mixture_sample
 DRAWS = 64  # of a block, on which threads work
 
 
-def mixture_log_likelihood(draws, channel, kernel, Z, chosen, n_jobs=None):
+def mixture_log_likelihood(draws, channel, kernel, Z, chosen, n_jobs=None, log_outside=None):
     """log g(z_i | P_t) = log Σ_k w_k g(z_i | θ_k) for the mixtures P_t of the draws ``chosen``: (len(chosen), n).
 
     All atoms of a draw count, those without records included; the last one stands for what is left of the unseen part
-    (a mass of at most ``LEFTOVER``).
+    (a mass of at most ``LEFTOVER``).  ``log_outside`` is the log density of each release for records outside of the
+    mixture, where there are such.
     """
     start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
     theta = with_cache(channel, kernel, theta)
@@ -27,6 +28,8 @@ def mixture_log_likelihood(draws, channel, kernel, Z, chosen, n_jobs=None):
             table[t] = mean_marginal(channel, kernel, one, log_weights[rows], theta[rows], Z, 0, len(Z))
 
     in_chunks(fill, len(chosen), DRAWS, n_jobs)
+    if log_outside is not None:
+        table = np.logaddexp(table, np.log(draws.flat.outside[chosen])[:, None] + log_outside)
     return table
 
 

@@ -34,7 +34,7 @@ class ReleaseSummary:
     Batches are added one by one, and summaries of parts merged, on other machines as well; the result is that of all
     records at once, to rounding, in whatever order.  ``PrivateDPMixture(mechanism).fit(summary)`` takes it in place of
     the records.  One feature, through one channel: additive noise of one scale (``LaplaceMechanism`` and
-    ``GaussianMechanism``), or windows of one ε (``SquareWaveMechanism`` and ``PiecewiseMechanism``).
+    ``GaussianMechanism``), or windows of one ε (``SquareWaveMechanism``, ``PiecewiseMechanism``, ``HybridMechanism``).
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class ReleaseSummary:
 
     def _add(self, z, column):
         """Add checked records."""
-        column = self._same_column(column, f"batch {self.n_batches}")
+        column, z = self._same_column(column, f"batch {self.n_batches}"), self.mechanism.on_line(z)
         if len(self._records) == self.n_records and self.n_records + len(z) <= FEW:
             _, sums = no_cells(self._grid()).added(z, self._most_cells)
             parts = self._sums.joined(sums), np.sort(np.append(self._records, z)), self._cells

@@ -57,7 +57,7 @@ class BetaKernel(Kernel):
     BetaKernel(rate=1.0)
     """
 
-    tilts = frozenset({"flat", "binomial"})
+    tilts = frozenset({"flat", "binomial", "mean"})
 
     def __init__(self, shape: float = 2.0, rate: float = 2.0, *, bounds: ArrayLike | None = None) -> None:
         self.shape = shape
@@ -179,6 +179,25 @@ class BetaKernel(Kernel):
     @compiled
     def mean(self, theta, k, j):
         return self.low + self.width * theta[k, 0] / (theta[k, 0] + theta[k, 1])
+
+    @compiled
+    def clamped_mean(self, theta, k, j, lo, hi):
+        """Mean of the record moved to [lo, hi]; u f(u | a, b) is a/(a + b) times the density of a + 1 and b."""
+        if lo <= self.low and hi >= self.low + self.width:
+            return self.mean(theta, k, j)
+        a, b = theta[k, 0], theta[k, 1]
+        first, last = max((lo - self.low) / self.width, 0.0), min((hi - self.low) / self.width, 1.0)
+        below, above, inside, part = 1.0, 1.0, 0.0, 0.0
+        if first < last:
+            below = exp(log_beta_cdf(a, b, first)) if first > 0.0 else 0.0
+            above = exp(log_beta_cdf(b, a, 1.0 - last)) if last < 1.0 else 0.0
+            inside = exp(log_beta_interval(a, b, first, last))
+            part = a / (a + b) * exp(log_beta_interval(a + 1.0, b, first, last))
+        elif lo >= self.low + self.width:
+            above = 0.0
+        else:
+            below = 0.0
+        return lo * below + hi * above + self.low * inside + self.width * part
 
     @compiled
     def variance(self, theta, k, j):

@@ -93,7 +93,8 @@ class Kernel(Component):
         "residuals": ("residual", "from_residual"),
         "rescaling": ("rescale",),
     }
-    #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}
+    #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}; and "mean" where
+    #: ``clamped_mean(theta, k, j, lo, hi)`` is the mean of the record moved to [lo, hi]
     tilts: frozenset[str] = frozenset()
     #: tilts of one feature given the others, drawn after ``condition``
     conditional_tilts: frozenset[str] = frozenset()

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.compiled import compiled, lower
+from .._base.compiled import compiled, helper, lower
 from .._base.numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
 from .._base.restore import require
 from .._base.typing import Array
@@ -52,7 +52,7 @@ class NormalKernel(Kernel):
     NormalKernel(mean=0.0, scale=3.0)
     """
 
-    tilts = frozenset({"flat", "linear", "quadratic"})
+    tilts = frozenset({"flat", "linear", "quadratic", "mean"})
     noised_as = "normal"
     _N_PARAMS = 4  # a feature: μ, σ, 1/σ, log σ
     _PER_FEATURE = "mean", "mean_precision", "shape", "scale"
@@ -218,6 +218,12 @@ class NormalKernel(Kernel):
     def variance(self, theta, k, j):
         return theta[k, 4 * j + 1] ** 2
 
+    @compiled
+    def clamped_mean(self, theta, k, j, lo, hi):
+        """Mean of the record moved to [lo, hi]: lo + E(y - lo)₊ - E(y - hi)₊."""
+        mean, sd = theta[k, 4 * j], theta[k, 4 * j + 1]
+        return lo + sd * (mean_above((lo - mean) / sd) - mean_above((hi - mean) / sd))
+
     # --- tilts (DESIGN 2.2): N(μ, σ²)·exp(slope·u - curvature·u²/2), u = y - anchor, is again normal -----------------
 
     @compiled
@@ -291,3 +297,9 @@ class NormalKernel(Kernel):
         quadratic = (0.5 * precision * u * u + scale) * theta[k, 4 * j + 2] ** 2
         constant = 0.5 * log(precision) - HALF_LOG_2PI + log(2.0) + shape * log(scale) - lgamma(shape)
         return constant - (2.0 * shape + 1.0) * theta[k, 4 * j + 3] - quadratic
+
+
+@helper
+def mean_above(t):
+    """E(e - t)₊, e standard normal."""
+    return exp(-0.5 * t * t) / sqrt(2.0 * pi) - 0.5 * t * erfc(t / sqrt(2.0))

@@ -1,6 +1,6 @@
 """Normal kernel truncated to public bounds: no mass where no record can be."""
 
-from math import exp, inf, log, sqrt
+from math import exp, inf, log, pi, sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -199,6 +199,18 @@ class TruncatedNormalKernel(NormalKernel):
             total += f * (y - centre) ** power
             mass += f
         return total / mass
+
+    @compiled
+    def clamped_mean(self, theta, k, j, lo, hi):
+        """Mean of the record moved to [lo, hi]."""
+        if lo <= self.low[j] and hi >= self.high[j]:
+            return self.mean(theta, k, j)
+        mean, sd, log_inside = theta[k, 4 * j], theta[k, 4 * j + 1], self.log_inside(theta, k, j)
+        first, last = min(max(lo, self.low[j]), self.high[j]), max(min(hi, self.high[j]), self.low[j])
+        t, u, scale = (first - mean) / sd, (last - mean) / sd, sd / sqrt(2.0 * pi)
+        inside = scale * (exp(-0.5 * t * t - log_inside) - exp(-0.5 * u * u - log_inside))
+        inside += mean * exp(self.log_tilted_mass(theta, k, j, first, last, 0.0, 0.0, 0.0))
+        return inside + lo * self.cdf(theta, k, j, lo) + hi * (1.0 - self.cdf(theta, k, j, hi))
 
     @compiled
     def mean(self, theta, k, j):

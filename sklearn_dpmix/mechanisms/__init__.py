@@ -13,6 +13,7 @@ from ._elliptical_t import MultivariateTMechanism
 from ._finite_channel import FiniteChannelMechanism
 from ._gaussian import GaussianMechanism
 from ._haar import HaarWaveletMechanism
+from ._hybrid import HybridMechanism
 from ._laplace import LaplaceMechanism
 from ._opendp import from_opendp
 from ._perturbed_histogram import PerturbedHistogramMechanism
@@ -35,6 +36,7 @@ __all__ = [
     "FiniteChannelMechanism",
     "GaussianMechanism",
     "HaarWaveletMechanism",
+    "HybridMechanism",
     "LaplaceMechanism",
     "MultivariateLaplaceMechanism",
     "MultivariateNormalMechanism",

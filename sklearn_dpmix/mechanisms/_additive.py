@@ -400,6 +400,10 @@ class AdditiveMechanism(RecordChannel):
         return fields | {"each": np.int64(len(scale) > 1), "threshold": threshold}
 
     @compiled
+    def noise_at(self, nodes, m, n):
+        return nodes[3 * n + m] if self.each else self.noise[0]
+
+    @compiled
     def log_channel(self, Z, i, j, y):
         """log q(z_ij | y): the noise's log density at z - clamp(y)."""
         return self.log_noise(Z[i, j] - min(max(y, self.low[j]), self.high[j]), self.noise[i * self.each])

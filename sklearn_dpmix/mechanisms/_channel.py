@@ -5,6 +5,7 @@ independently given the record, so every question is about one feature.
 """
 
 from math import exp, inf, log
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,8 @@ class RecordChannel(Component):
     """
 
     #: ``None`` (no pieces), ``"flat"``, ``"linear"`` or ``"quadratic"``: the hardest tilt among the pieces; or
-    #: ``"binomial"``, of ``BinomialMechanism``, which needs the kernel's ``log_binomial_mass`` and ``draw_binomial``.
+    #: ``"binomial"``, of ``BinomialMechanism``, which needs the kernel's ``log_binomial_mass`` and ``draw_binomial``,
+    #: or ``"mean"``, of ``HybridMechanism``, which needs its ``clamped_mean``.
     piece_shape: str | None = None
     #: whether a kernel's masses of the pieces are kept with its parameters, so that ``log_marginal`` is cheap
     keeps_masses = False
@@ -71,6 +73,8 @@ class RecordChannel(Component):
     n_answers: int | None = None
     #: public threshold: only releases above it appear; None: all do
     released_above: float | None = None
+    #: prior on the share of people who answer whatever the design says; None: all follow it
+    noncompliance: Any = None
     #: whether releases are integers
     is_discrete = False
     #: whether records must be integers: of a real one it releases what is made of the integer next to it, half up
@@ -126,10 +130,14 @@ class RecordChannel(Component):
         """
         return np.empty((n_features, 0))
 
+    def on_line(self, z: Floats) -> Floats:
+        """Releases as places where others near by say nearly the same; z of shape (n,) or (n, n_features)."""
+        return z
+
     def folded(self, z: Floats) -> Floats:
         """Releases that say the same of every population as these; z of shape (n,) or (n, n_features)."""
         kinks = self.kinks(1 if z.ndim == 1 else z.shape[1])
-        return np.clip(z, kinks[:, 0], kinks[:, -1]) if kinks.size else z
+        return np.clip(self.on_line(z), kinks[:, 0], kinks[:, -1]) if kinks.size else z
 
     def near(self, places: Floats) -> Floats:
         """Records near releases, (n_features, n) both."""
@@ -140,8 +148,16 @@ class RecordChannel(Component):
         return low, high
 
     @compiled
-    def fill_released(self, sign, mean, log_variance, out, first, second, third):
-        """Probability that a normal record's release appears (sign 1) or does not (-1), and its two derivatives."""
+    def noise_at(self, nodes, m, n):
+        """Scale of additive noise at node m of n."""
+        return 0.0
+
+    @compiled
+    def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
+        """Probability that a normal record's release appears (sign 1) or does not (-1), and its two derivatives.
+
+        Under noise of this scale.
+        """
         out[first] = 1.0
 
     @compiled
@@ -202,7 +218,12 @@ class RecordChannel(Component):
 
     @compiled
     def impute(self, rng, kernel, Z, i, j, theta, k):
-        """Draw y from its exact conditional, proportional to q(z | y) f(y | θ): a piece by its mass, then y within."""
+        """Draw y from its exact conditional, proportional to q(z | y) f(y | θ)."""
+        return self.impute_by_pieces(rng, kernel, Z, i, j, theta, k)
+
+    @compiled
+    def impute_by_pieces(self, rng, kernel, Z, i, j, theta, k):
+        """The same: a piece by its mass, then y within."""
         top, total, chosen = -inf, 0.0, 0
         for p in range(self.n_pieces()):
             mass = self.log_piece_mass(kernel, Z, i, j, theta, k, p)

@@ -1,13 +1,14 @@
 """Matrices of the designs of randomised response that surveys use."""
 
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import hadamard
 from scipy.special import comb, expit
 
-from .._base.parameters import is_real, positive_integer, positive_number
+from .._base.parameters import is_real, numbers, positive_integer, positive_number
 
 #: By how much a row of probabilities may miss 1, from rounding
 ROUNDING = 1e-9
@@ -16,8 +17,14 @@ ROUNDING = 1e-9
 class SurveyDesigns:
     """Constructors of a class with the parameter ``matrix``, a row for each true category; 0 is a no, and 1 a yes."""
 
-    def __init__(self, matrix: ArrayLike | None = None) -> None:
+    matrix: ArrayLike | None
+
+    def __init__(
+        self, matrix: ArrayLike | None = None, *, noncompliance: Any = None, noncompliant_answer: int | ArrayLike = 0
+    ) -> None:
         self.matrix = matrix
+        self.noncompliance = noncompliance
+        self.noncompliant_answer = noncompliant_answer
 
     @classmethod
     def warner(cls, p: float) -> Self:
@@ -179,6 +186,96 @@ class SurveyDesigns:
         size = 2 ** int(n).bit_length()  # row 0 has all answers alike, and is nobody's
         likely, other = expit(epsilon) * 2.0 / size, expit(-epsilon) * 2.0 / size
         return cls(np.where(hadamard(size)[1 : n + 1] > 0, likely, other))
+
+    @classmethod
+    def local_hashing(cls, epsilon: float, hashes: ArrayLike, n_values: int | None = None) -> Self:
+        """A hash of the category, by k-ary randomised response; the hash function is drawn for each person (OLH).
+
+        Of few hash functions, drawn from a public list of them, the posterior takes any number of people.  Answer v
+        under function s has the number s g + v.  Wang et al. take g = 1 + e^ε, rounded, and hash with a random seed.
+
+        Parameters
+        ----------
+        epsilon : float
+        hashes : array-like of int, shape (n_functions, n_categories)
+            Each function's value, 0 to g - 1, of each category.
+        n_values : int, optional
+            g, at least 2.  None: one more than the largest value.
+
+        Returns
+        -------
+        mechanism : FiniteChannelMechanism
+
+        References
+        ----------
+        Wang, Blocki, Li, Jha (2017), Locally differentially private protocols for frequency estimation, §4.4.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_dpmix.mechanisms import FiniteChannelMechanism
+        >>> FiniteChannelMechanism.local_hashing(np.log(3), [[0, 0, 1], [0, 1, 1]]).matrix
+        array([[0.375, 0.125, 0.375, 0.125],
+               [0.375, 0.125, 0.125, 0.375],
+               [0.125, 0.375, 0.125, 0.375]])
+        """
+        other, table = np.exp(-positive_number("epsilon", epsilon)), numbers(hashes)
+        if table is None or table.ndim != 2 or table.shape[1] < 2 or np.any((table < 0) | (table != np.floor(table))):
+            raise ValueError(
+                "hashes must hold a row for each hash function and a column for each of two or more categories, of "
+                f"integers from 0, got hashes={hashes!r}"
+            )
+        least = max(int(table.max()) + 1, 2)
+        g = least if n_values is None else positive_integer("n_values", n_values, least=least)
+        values = np.where(table.T[..., None] == np.arange(g), 1.0, other) / (1.0 + (g - 1) * other)
+        return cls(values.reshape(table.shape[1], -1) / len(table))
+
+    @classmethod
+    def split_sample(
+        cls, designs: Sequence[Any], shares: ArrayLike | None = None, *, noncompliance: Any = None
+    ) -> Self:
+        """One of several designs of the same question for each person, drawn at random (Clark & Desharnais 1998).
+
+        Answers are numbered on: those of the second design follow those of the first.  With two designs the share of
+        people who say no whatever the cards say can be told from the share of those whose true answer is no.
+
+        Parameters
+        ----------
+        designs : list of FiniteChannelMechanism, of one question each
+        shares : array-like of shape (n_designs,), optional
+            Of the people, who get each design.  None: even ones.  The posterior does not depend on them.
+        noncompliance : BetaPrior, optional
+            Of people who give the first answer of their design.
+
+        Returns
+        -------
+        mechanism : FiniteChannelMechanism
+
+        Examples
+        --------
+        >>> from sklearn_dpmix.mechanisms import FiniteChannelMechanism
+        >>> halves = [FiniteChannelMechanism.warner(0.8), FiniteChannelMechanism.warner(0.2)]
+        >>> FiniteChannelMechanism.split_sample(halves).matrix
+        array([[0.4, 0.1, 0.1, 0.4],
+               [0.1, 0.4, 0.4, 0.1]])
+        """
+        is_list = isinstance(designs, (list, tuple)) and len(designs) > 1
+        if not is_list or not all(isinstance(one, cls) for one in designs):
+            raise ValueError(
+                f"designs must be a list of two or more {cls.__name__} objects, such as {cls.__name__}.warner(0.8), "
+                f"got designs={designs!r}"
+            )
+        rows = [one._for(1, "each of designs")[0] for one in designs]
+        if len({len(matrix) for matrix in rows}) > 1:
+            raise ValueError(
+                f"designs must be of one question, and have as many categories each, got {[len(one) for one in rows]}"
+            )
+        parts = numbers(np.full(len(rows), 1.0 / len(rows)) if shares is None else shares)
+        if parts is None or parts.shape != (len(rows),) or not np.all(parts > 0) or abs(parts.sum() - 1) > ROUNDING:
+            raise ValueError(f"shares must be {len(rows)} positive numbers that sum to 1, got shares={shares!r}")
+        first = [share * (np.arange(one.shape[1]) == 0) for share, one in zip(parts, rows, strict=True)]
+        matrix = np.hstack([share * one for share, one in zip(parts, rows, strict=True)])
+        return cls(matrix, noncompliance=noncompliance, noncompliant_answer=[np.concatenate(first).tolist()])
 
     @classmethod
     def _yes(cls, given_no, given_yes):

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, lower
 from .._base.generators import as_generator
-from .._base.parameters import check_array, check_one_each, numbers, positive_integer, refuse_seed
+from .._base.parameters import check_array, check_one_each, is_integer, numbers, positive_integer, refuse_seed
 from .._base.typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._categories import IndirectChannel
@@ -29,11 +29,21 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
 
     With ``kernel="categorical"`` the posterior of the shares, and of the joint shares of several questions, is exact.
 
+    Some people protect themselves, and say no whatever the cards say.  With a prior on their share ``PrivateDPMixture``
+    draws it together with the shares of the others (``noncompliance_draws_``).  One design of one question says next to
+    nothing on that share, and its posterior is as wide as the prior lets it be; two designs do
+    (:meth:`split_sample`), and so do several questions, since such people say no to all.
+
     Parameters
     ----------
     matrix : array-like of shape (n_categories, n_answers), or a list of such
         Row c holds the probabilities of all answers of someone whose category is c.  A list has one matrix for each
         question, which a record answers independently of each other; n_categories is the same in all.
+    noncompliance : BetaPrior, optional
+        Prior on the share of people who do not follow the design, to whichever category they belong.  None: all do.
+        ``privatize`` makes the answers of people who do.
+    noncompliant_answer : int or list of array-like of shape (n_answers,), default=0
+        What those people answer to each question; or, for each question, the probabilities of their answers.
 
     Raises
     ------
@@ -45,7 +55,9 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
     ----------
     Warner (1965), Randomized response: a survey technique for eliminating evasive answer bias; Greenberg, Abul-Ela,
     Simmons, Horvitz (1969), The unrelated question randomized response model; Boruch (1971), Assuring confidentiality
-    of responses in social research; Kuk (1990), Asking sensitive questions indirectly.
+    of responses in social research; Kuk (1990), Asking sensitive questions indirectly.  Clark & Desharnais (1998),
+    Honest answers to embarrassing questions; Böckenholt & van der Heijden (2007), Item randomized-response models for
+    measuring noncompliance.
 
     Examples
     --------
@@ -102,6 +114,32 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
 
     def check(self, n_features: int | None = None) -> None:
         self._for(n_features)
+        if self.noncompliance is not None:
+            if not all(hasattr(self.noncompliance, name) for name in ("a", "b", "check")):
+                raise ValueError(
+                    "noncompliance must be a BetaPrior on the share of people who do not follow the design, such as "
+                    f"BetaPrior(1, 9), or None, got noncompliance={self.noncompliance!r}"
+                )
+            self.noncompliance.check()
+            self._noncompliant_rows()
+
+    def _noncompliant_rows(self):
+        """Probabilities of the answers of people who do not follow the design: an array for each question."""
+        matrices, answer = self._matrices(), self.noncompliant_answer
+        if is_integer(answer) and 0 <= answer < min(one.shape[1] for one in matrices):
+            return [(np.arange(one.shape[1]) == answer).astype(np.float64) for one in matrices]
+        rows = [numbers(row) for row in answer] if isinstance(answer, (list, tuple, np.ndarray)) else []
+        fits = len(rows) == len(matrices) and all(
+            row is not None and row.shape == one.shape[1:] and np.all(row >= 0.0) and abs(fsum(row) - 1.0) <= ROUNDING
+            for row, one in zip(rows, matrices, strict=True)
+        )
+        if not fits:
+            raise ValueError(
+                "noncompliant_answer must be the number of an answer that each question has, or a list of the "
+                f"probabilities of all answers for each of {len(matrices)} question(s), got "
+                f"noncompliant_answer={answer!r}"
+            )
+        return rows
 
     def _for(self, n_features, name="Z"):
         """The matrices, where records have as many features."""
@@ -174,6 +212,8 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
                     f"{i}, column {j} has {z[i]:g}: number the answers as the matrix does"
                 )
             never = matrix.max(axis=0)[z.astype(int)] == 0.0
+            if self.noncompliance is not None:
+                never &= self._noncompliant_rows()[j][z.astype(int)] == 0.0
             if never.any():
                 i = int(np.argmax(never))
                 raise ValueError(
@@ -199,6 +239,12 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         with np.errstate(divide="ignore"):
             logs = [np.log(matrix) for matrix in self._matrices()]
         return sum(log_p[X[:, j].astype(int), Z[:, j].astype(int)] for j, log_p in enumerate(logs))
+
+    def log_noncompliant(self, Z: Array) -> Floats:
+        """Log probability of each release of someone who does not follow the design: (n_records,)."""
+        with np.errstate(divide="ignore"):
+            logs = [np.log(row) for row in self._noncompliant_rows()]
+        return sum(log_p[Z[:, j].astype(int)] for j, log_p in enumerate(logs))
 
     # --- where a chain starts ----------------------------------------------------------------------------------------
 

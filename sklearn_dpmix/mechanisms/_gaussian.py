@@ -15,7 +15,7 @@ from ._additive import AdditiveMechanism
 from ._calibrated import GaussianCalibrated
 from ._noised_normal import fill_normal_gaussian
 from ._noised_scales import fill_normal_gaussian_scales
-from ._thresholds import fill_released_gaussian
+from ._thresholds import fill_released_clamped_gaussian, fill_released_gaussian
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 
@@ -45,7 +45,7 @@ class GaussianMechanism(GaussianCalibrated):
     clamp : bool, default=True
         As in :class:`LaplaceMechanism`.
     released_above : float, optional
-        As there; with ``clamp=False`` only, or without bounds.
+        As there.
 
     Raises
     ------
@@ -92,14 +92,6 @@ class GaussianMechanism(GaussianCalibrated):
             epsilon, delta, bounds=bounds, query=query, scale=scale, rho=rho, calibration=calibration, clamp=clamp
         )
         self.released_above = released_above
-
-    def _check_threshold(self, n_features):
-        super()._check_threshold(n_features)
-        if self.bounds is not None and self.clamp:
-            raise ValueError(
-                f"released_above={self.released_above!r} needs clamp=False under Gaussian noise: of clamped records "
-                "the probability of being released has no closed form; LaplaceMechanism takes both"
-            )
 
     @property
     def is_common(self) -> bool:  # type: ignore[override]
@@ -197,9 +189,13 @@ class GaussianMechanism(GaussianCalibrated):
         return lo, hi, z, self.log_noise(0.0, sd), 0.0, 1.0 / (sd * sd)
 
     @compiled
-    def fill_released(self, sign, mean, log_variance, out, first, second, third):
-        t, noise = sign * self.threshold, self.noise[0]
-        fill_released_gaussian(t, noise, sign * mean, log_variance, out, first, second, third)
+    def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
+        low, high = (self.low[0], self.high[0]) if sign > 0.0 else (-self.high[0], -self.low[0])
+        t = sign * self.threshold
+        if low > -inf:
+            fill_released_clamped_gaussian(t, low, high, noise, sign * mean, log_variance, out, first, second, third)
+        else:
+            fill_released_gaussian(t, noise, sign * mean, log_variance, out, first, second, third)
         out[second] *= sign
 
     @compiled

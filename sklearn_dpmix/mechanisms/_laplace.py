@@ -38,7 +38,8 @@ class LaplaceMechanism(LaplaceCalibrated):
         for records inside them.
     released_above : float, optional
         Only releases above this public threshold appear; of one feature.  Who was left out is then part of what
-        ``PrivateDPMixture`` infers.
+        ``PrivateDPMixture`` infers.  Where records have noise of their own, the mechanism to fit has that of those that
+        appeared, of at most 64 different scales.
 
     Raises
     ------
@@ -153,10 +154,10 @@ class LaplaceMechanism(LaplaceCalibrated):
         return peak, hi, z, -log(2.0 * b), -1.0 / b, 0.0
 
     @compiled
-    def fill_released(self, sign, mean, log_variance, out, first, second, third):
+    def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
         low, high = (self.low[0], self.high[0]) if sign > 0.0 else (-self.high[0], -self.low[0])
-        t, b = sign * self.threshold, self.noise[0]
-        fill_released_laplace(t, low, high, b, sign * mean, log_variance, out, first, second, third)
+        t = sign * self.threshold
+        fill_released_laplace(t, low, high, noise, sign * mean, log_variance, out, first, second, third)
         out[second] *= sign
 
     @compiled

@@ -7,10 +7,15 @@ population of which next to nothing is released never looks likely by underflow.
 
 from math import erfc, exp, inf, sqrt
 
+import numpy as np
+
 from .._base.compiled import helper
 from ._noised_normal import INV_SQRT_2PI, NO_BOUND, SQRT_HALF, one_sided
 
 LEAST = 1e-150
+NODES, WEIGHTS = (tuple(part.tolist()) for part in np.polynomial.legendre.leggauss(16))
+#: Ends of the parts that an integral is taken over: about a place, and below a bound, in units of the width there
+AROUND, BELOW = (-9.0, -3.0, 0.0, 3.0, 9.0), (40.0, 12.0, 4.0, 1.0)
 
 
 @helper
@@ -53,6 +58,52 @@ def fill_released_gaussian(t, noise, mean, log_variance, out, first, second, thi
     by_mean = density(u) / spread
     by_scale = -0.5 * by_mean * u * variance / spread
     put(0.5 * erfc(-u * SQRT_HALF), by_mean, by_scale, out, first, second, third)
+
+
+@helper
+def fill_released_clamped_gaussian(t, low, high, noise, mean, log_variance, out, first, second, third):
+    """The same where records are moved to the bounds.
+
+    With a record's release in mind as low, and more by all of the line up to the record, R is
+
+        Φ((low - t)/η) + ∫_low^high φ((s - t)/η)/η Φ((μ - s)/σ) ds,
+
+    a sum of positive terms, by Gauss–Legendre between places where either factor bends, or their product has its mass.
+    Its derivative by μ is the density at t of releases of records within the bounds, and that by σ² half the next one.
+    """
+    variance = exp(log_variance)
+    sd, total = sqrt(variance), variance + noise * noise
+    share, tau = variance / total, noise * sqrt(variance / total)
+    centre = mean + share * (t - mean)
+    value, start = 0.5 * erfc((t - low) / noise * SQRT_HALF), low
+    while start < high:
+        end = high
+        for offset in AROUND:
+            end = next_end(start, end, t + offset * noise)
+            end = next_end(start, end, centre + offset * tau)
+            end = next_end(start, end, mean + offset * sd)
+        for offset in BELOW:
+            end = next_end(start, end, high - offset * noise * noise / max(t - high, noise))
+        half, part = 0.5 * (end - start), 0.0
+        for i in range(len(NODES)):
+            s = start + half * (1.0 + NODES[i])
+            u = (s - t) / noise
+            part += WEIGHTS[i] * exp(-0.5 * u * u) * erfc((s - mean) / sd * SQRT_HALF)
+        value += 0.5 * INV_SQRT_2PI / noise * half * part
+        start = end
+    low_t, high_t = (low - centre) / tau, (high - centre) / tau
+    inside = 0.5 * (erfc(low_t * SQRT_HALF) - erfc(high_t * SQRT_HALF))
+    if high_t < 0.0:
+        inside = 0.5 * (erfc(-high_t * SQRT_HALF) - erfc(-low_t * SQRT_HALF))
+    scale = density((t - mean) / sqrt(total)) / sqrt(total)
+    bend = share * (t - mean) * inside - tau * (density(high_t) - density(low_t))
+    put(value, scale * inside, 0.5 * scale * bend, out, first, second, third)
+
+
+@helper
+def next_end(start, end, place):
+    """The nearer of ``end`` and a place, if that is beyond ``start``."""
+    return place if start < place < end else end
 
 
 @helper

@@ -297,6 +297,10 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
     @compiled
     def log_marginal(self, kernel, Z, i, j, theta, k):
+        return self.log_window(kernel, Z, i, j, theta, k)
+
+    @compiled
+    def log_window(self, kernel, Z, i, j, theta, k):
         """The window's mass counts e^ε times: one interval in place of three."""
         lo, hi = self.window(Z, i, j)
         mass = exp(kernel.log_tilted_mass(theta, k, j, lo, hi, 0.0, 0.0, 0.0))

@@ -16,6 +16,7 @@ from .other_cases import (
     Answers,
     Bits,
     Bounds,
+    Coins,
     DrawnFromHistogram,
     Elliptical,
     Finite,
@@ -72,6 +73,8 @@ def local_cases():
     yield Windows("square wave, two features", m.SquareWaveMechanism(2.0, box), **wide)
     yield Windows("piecewise", m.PiecewiseMechanism(1.0), [[-FAR]], [[FAR]])
     yield Windows("piecewise, two features", m.PiecewiseMechanism(2.0, box), **wide)
+    yield Coins("hybrid", m.HybridMechanism(1.0), [[-FAR]], [[FAR]])
+    yield Coins("hybrid, two features", m.HybridMechanism(4.0, box), **wide)
     yield Wavelets("Haar", m.HaarWaveletMechanism(1.0, 1), [[0.1]], [[0.9]])
     yield Wavelets("Haar, butucea", m.HaarWaveletMechanism(8.0, 1, calibration="butucea"), [[0.1]], [[0.9]])
 

@@ -87,6 +87,33 @@ class Windows(Case):
         return clone(self.mechanism).set_params(epsilon=self.mechanism.epsilon / TOO_SMALL)
 
 
+class Coins(Windows):
+    """Windows, or one of two numbers by a coin."""
+
+    def _sides(self, j):
+        alone = self._line(j, 3)[1]
+        (lo, hi), epsilon = alone.bounds, alone.epsilon
+        return 0.5 * (lo + hi) + 0.5 * (hi - lo) / np.tanh(0.5 * epsilon) * np.array([-1.0, 1.0]), alone
+
+    def from_law(self, epsilon, delta):
+        lines = [np.append(self._line(j, 401)[0], self._sides(j)[0]) for j in range(self.first.shape[1])]
+        Z = np.array(list(product(*lines)))
+        return float(np.max(np.abs(self.log_law(Z, self.first) - self.log_law(Z, self.second))))
+
+    def fit(self, Z, X):
+        found = []
+        for j in range(X.shape[1]):
+            sides, alone = self._sides(j)
+            law = np.exp(alone.log_density(sides[:, None], np.full((2, 1), X[0, j])))
+            is_side = np.isclose(Z[:, j, None], sides, rtol=1e-9, atol=0.0)
+            which = is_side @ np.array([1, 2])
+            found.append(measure.fit_of_counts(which, np.arange(3), np.array([1.0 - law.sum(), *law])))
+            line, _ = self._line(j, 200_001)
+            log_density = alone.log_density(line[:, None], np.full((len(line), 1), X[0, j]))
+            found.append(measure.fit_of_continuous(Z[which == 0, j], measure.table_cdf(line, log_density)))
+        return min(1.0, len(found) * min(found))
+
+
 class Wavelets(Finite):
     """Haar coefficients: Laplace noise on what a record's bin is turned into."""
 

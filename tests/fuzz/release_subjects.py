@@ -96,9 +96,18 @@ RELEASES: dict[str, Subject] = {
     "PiecewiseMechanism": Subject(
         mechanisms.PiecewiseMechanism, lambda: {"epsilon": 2.0, "bounds": (0, 1)}, releasing(column, column)
     ),
+    "HybridMechanism": Subject(
+        mechanisms.HybridMechanism,
+        lambda: {"epsilon": 2.0, "bounds": (0, 1)},
+        releasing(column, lambda: released(mechanisms.HybridMechanism(2.0, (0, 1)), column())),
+    ),
     "FiniteChannelMechanism": Subject(
         mechanisms.FiniteChannelMechanism,
-        lambda: {"matrix": [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]},
+        lambda: {
+            "matrix": [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]],
+            "noncompliance": None,
+            "noncompliant_answer": 0,
+        },
         releasing(whole, whole),
     ),
     "UnaryEncodingMechanism": Subject(

@@ -56,6 +56,9 @@ CASES = {
     ),
     "k-ary": (FiniteChannelMechanism.k_ary(1.3, 5), records(5, 1), records(5, 1), 1.3),
     "Hadamard": (FiniteChannelMechanism.hadamard_response(1.1, 5), records(8, 1), records(5, 1), 1.1),
+    "local hashing": (
+        FiniteChannelMechanism.local_hashing(1.2, [[0, 1, 2, 1], [2, 2, 0, 1]]), records(6, 1), records(4, 1), 1.2
+    ),
     "optimised bits": (UnaryEncodingMechanism(1.7, 3), records(2, 3), records(3, 1), 1.7),
     "symmetric bits": (UnaryEncodingMechanism(1.7, 3, "symmetric"), records(2, 3), records(3, 1), 1.7),
     "bits of two features": (UnaryEncodingMechanism(1.7, 2), records(2, 4), records(2, 2), 1.7),
@@ -145,6 +148,30 @@ def test_designs_are_those_of_the_papers():
         assert share.sum() == pytest.approx(1.0) and estimate(share[yes]) == pytest.approx(prevalence)
     cards = FiniteChannelMechanism.kuk(0.8, 0.3, n_draws=5).matrix
     np.testing.assert_allclose(cards, stats.binom.pmf(np.arange(6), 5, [[0.3], [0.8]]), rtol=1e-12)
+
+
+def test_local_hashing_is_randomised_response_to_a_hash():
+    """Catches functions that are mixed up, another g, and functions that are not drawn evenly."""
+    hashes, g = np.array([[0, 3, 1], [2, 2, 0]]), 5
+    mechanism = FiniteChannelMechanism.local_hashing(0.7, hashes, n_values=g)
+    response = RandomizedResponseMechanism(0.7, g)
+    for c, (s, v) in itertools.product(range(3), itertools.product(range(2), range(g))):
+        expected = 0.5 * np.exp(response.log_density([[v]], [[hashes[s, c]]])).item()
+        assert np.exp(mechanism.log_density([[s * g + v]], [[c]])).item() == pytest.approx(expected, rel=1e-12)
+    assert FiniteChannelMechanism.local_hashing(0.7, [[0, 0]]).guarantee().epsilon == 0.0
+
+
+@pytest.mark.slow
+def test_shares_of_many_people_by_local_hashing():
+    """Catches a sampler that looks at each person where few different answers were given; the truth is within."""
+    rng = np.random.default_rng(0)
+    truth, hashes = np.array([0.4, 0.25, 0.15, 0.1, 0.06, 0.04]), rng.integers(0, 4, (32, 6))
+    mechanism = FiniteChannelMechanism.local_hashing(1.2, hashes, 4)
+    Z = mechanism.privatize(rng.choice(6, (200_000, 1), p=truth), random_state=1)
+    model = PrivateDPMixture(mechanism, kernel="categorical", n_chains=2, n_draws=500, random_state=0).fit(Z)
+    assert isinstance(model.sampler_, MixingMeasure)
+    draws = model.density_draws(np.arange(6)[:, None]).reshape(-1, 6)
+    assert np.all(np.abs(draws.mean(axis=0) - truth) < 5 * draws.std(axis=0)) and draws.std(axis=0).max() < 0.02
 
 
 def test_k_ary_is_randomised_response():
@@ -239,6 +266,20 @@ def test_the_walk_is_for_few_answers():
     assert isinstance(chosen.sized(20_000, 10), Conditional)
 
 
+def test_the_walk_is_for_answers_that_many_gave():
+    design = FiniteChannelMechanism.local_hashing(1.0, np.eye(64, 20, dtype=int), 8)
+    chosen = Auto().resolve(design, CategoricalKernel(20))
+    assert isinstance(chosen.sized(10_000, 1), MixingMeasure) and isinstance(chosen.sized(1000, 1), Conditional)
+
+
+@pytest.mark.slow
+def test_more_answers_than_categories():
+    """Catches a trial run that takes answers for categories."""
+    design = FiniteChannelMechanism.kuk(0.8, 0.2, n_draws=3)
+    Z = design.privatize(np.repeat([[0], [1]], 200, axis=0), random_state=0)
+    assert isinstance(fit(design, Z).sampler_, MixingMeasure)
+
+
 def test_splits_and_merges_of_categories_keep_records():
     """Catches a sampler to wrap that does not take categories, where the walk is what they get by default."""
     for mechanism in (RandomizedResponseMechanism(2.0, 3), FiniteChannelMechanism(FOUR)):
@@ -318,6 +359,10 @@ def test_wrong_records_and_designs():
         (lambda: design.kuk(0.5, np.nan), "p_no must be a probability"),
         (lambda: design.kuk(0.5, 0.2, 0), "n_draws must be an integer, 1 or more"),
         (lambda: design.k_ary(0.0, 3), "epsilon must be positive"),
+        (lambda: design.local_hashing(1.0, [0, 1]), "hashes must hold a row for each hash function"),
+        (lambda: design.local_hashing(1.0, [[0.5, 1]]), "integers from 0, got hashes="),
+        (lambda: design.local_hashing(1.0, [[0, 3]], 2), "n_values must be an integer, 4 or more"),
+        (lambda: design.local_hashing(-1.0, [[0, 3]]), "epsilon must be positive"),
         (lambda: design.hadamard_response(1.0, 5000), "n_categories must be at most 4095"),
         (lambda: design.k_ary(1.0, 1), "n_categories must be an integer, 2 or more"),
     ):

@@ -6,10 +6,12 @@ import grid_oracle as oracle
 import numpy as np
 from exact_channel_cases import FAMILIES, NORMAL, PRIOR, Case, Truncated, beta_grid, mixing_of, mixing_twins, points
 from scipy.special import betainc, ndtr
+from scipy.stats import norm
 
 from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import (
     FiniteChannelMechanism,
+    HybridMechanism,
     PiecewiseMechanism,
     SquareWaveMechanism,
     UnaryEncodingMechanism,
@@ -65,6 +67,40 @@ def windows(law, mechanism, Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.
     twins |= {"truncated, not clamped": {"kind": Truncated}} if normal else {}
     kernel = NormalKernel(**NORMAL) if normal else BetaKernel(*prior)
     return Case(mechanism(epsilon, bounds), kernel, mixing_of(alpha, discount), Z, x, exact, twins)
+
+
+def log_side(grid, sign, epsilon, fair=False):
+    """Log probability of a side of the hybrid mechanism's coin, by the mean of clamped records."""
+    if isinstance(grid, oracle.BetaGrid):
+        share = grid.a / (grid.a + grid.b)
+    else:
+        (lo, hi), mu, sigma = grid.bounds, grid.mu, grid.sigma
+        at = [(end - mu) / sigma for end in (lo, hi)]
+        above = [sigma * (norm.pdf(t) - t * ndtr(-t)) for t in at]
+        share = (above[0] - above[1]) / (hi - lo)
+    slope = 0.0 if fair else sign * np.tanh(epsilon / 2)
+    return np.log(np.maximum(0.5 + 0.5 * slope * (2 * share - 1), 1e-300))
+
+
+def hybrid(Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, normal=False):
+    """Releases of the piecewise mechanism, and -1 or 1 in a list for a side of the coin."""
+    sides = [one[0] if isinstance(one, list) else 0 for one in Z]
+    middle, half = np.mean(bounds), 0.5 * (bounds[1] - bounds[0])
+    pairs = zip(sides, Z, strict=True)
+    released = np.array([middle + half * side / np.tanh(epsilon / 2) if side else z for side, z in pairs])
+    x = points((bounds[0] - 0.3 * normal, bounds[1] + 0.3 * normal))
+
+    def exact(epsilon=epsilon, prior=prior, alpha=alpha, **changes):
+        grid = oracle.NormalGrid(**NORMAL, bounds=bounds) if normal else beta_grid(prior, bounds)
+        log_g = [
+            log_side(grid, side, epsilon, **changes) if side else log_window(grid, z, piecewise, epsilon)
+            for side, z in zip(sides, released, strict=True)
+        ]
+        return oracle.local_posterior(grid, np.array(log_g), x, alpha)
+
+    twins = {"half the epsilon": {"epsilon": epsilon / 2}, "a fair coin": {"fair": True}, **mixing_twins(alpha, 0.0)}
+    kernel = NormalKernel(**NORMAL) if normal else BetaKernel(*prior)
+    return Case(HybridMechanism(epsilon, bounds), kernel, mixing_of(alpha, 0.0), released[:, None], x, exact, twins)
 
 
 # --- answers and bits -------------------------------------------------------------------------------------------------
@@ -139,6 +175,15 @@ FAMILIES |= {
     "piecewise-normal": {
         "three": windows(piecewise, PiecewiseMechanism, (-0.08, 0.3, 1.08), 5.0, normal=True),
         "four": windows(piecewise, PiecewiseMechanism, (-0.55, 0.2, 0.25, 1.4), 2.0, alpha=0.5, normal=True),
+    },
+    "hybrid-beta": {
+        "four": hybrid(([1], 0.05, [1], 0.85), 3.0),
+        "three, coins alone": hybrid(([1], [1], [-1]), 0.55, (-1.0, 3.0), (3.0, 1.0), 2.0),
+    },
+    "hybrid-normal": {
+        "three": hybrid(([1], 0.3, [1]), 4.0, normal=True),
+        "four, coins alone": hybrid(([1], [1], [-1], [1]), 0.6, normal=True),
+        "four, on other bounds": hybrid(([-1], [-1], 0.4, 1.4), 2.0, (-1.0, 1.5), alpha=0.5, normal=True),
     },
     "designs": {
         "four": answers(

@@ -356,6 +356,10 @@ def categorical_posterior(log_q, alpha, x, concentration=1.0, discount=0.0):
         Log probability of each release given the true category.
     x : array-like of int, shape (n_points, n_features)
     """
+    return _normalised(_categorical_sums(log_q, alpha, x, concentration, discount))
+
+
+def _categorical_sums(log_q, alpha, x, concentration, discount=0.0):
     n, d, k = log_q.shape
     _check_sizes(n)
     q, x, table = np.exp(log_q), np.asarray(x, int).reshape(-1, d), {}
@@ -373,4 +377,27 @@ def categorical_posterior(log_q, alpha, x, concentration=1.0, discount=0.0):
             evidence *= total
             density *= after[x[:, j]] / total
         table[members] = evidence, density
-    return _normalised(_sum_over_partitions(n, table.get, len(x), concentration, discount))
+    return _sum_over_partitions(n, table.get, len(x), concentration, discount)
+
+
+def noncompliance_posterior(log_q, log_outside, a, b, alpha, x, concentration=1.0):
+    """The same where a share γ ~ Beta(a, b) of people answers by another law, ``log_outside`` (n,).
+
+    By who those are, and the partitions of the others.  Return the means of γ and γ², the probabilities of the number
+    of clusters (none counts as one), and the predictive density.
+    """
+    n, _, k = log_q.shape
+    total, found = 0.0, [0.0, 0.0, np.zeros(n + 1), np.zeros(len(x))]
+    for outside in (np.array(s, int) for size in range(n + 1) for s in combinations(range(n), size)):
+        inside, m = np.setdiff1d(np.arange(n), outside), len(outside)
+        pmf, predictive = np.eye(n + 1)[1], np.full(len(x), 1.0 / k ** log_q.shape[1])
+        if len(inside):
+            pmf, predictive, _ = _categorical_sums(log_q[inside], alpha, x, concentration)
+            pmf = np.append(pmf, np.zeros(m))
+        weight = np.exp(betaln(a + m, b + n - m) - betaln(a, b) + log_outside[outside].sum())
+        mean = (a + m) / (a + b + n)
+        parts = mean, mean * (a + m + 1) / (a + b + n + 1)
+        total += weight * pmf.sum()
+        for i, part in enumerate((*(one * pmf.sum() for one in parts), pmf, predictive)):
+            found[i] = found[i] + weight * part
+    return tuple(one / total for one in found)

@@ -1,5 +1,7 @@
 """Does this sampler have what it needs from these components?  One sentence when not, before anything compiles."""
 
+import numpy as np
+
 from ...kernels import (
     BetaKernel,
     CategoricalKernel,
@@ -132,6 +134,11 @@ def check_n_records(mechanism, n_records, n):
             raise ValueError(
                 f"n_records={n_records}, but {n} releases appeared above released_above={mechanism.released_above!r}: "
                 "n_records counts those that did not, too; leave it out where it is unknown"
+            )
+        if n_records is not None and np.unique(mechanism.noise_scale).size > 1:
+            raise ValueError(
+                f"n_records={n_records}, but under noise of several scales nobody knows which of them the records had "
+                "that did not appear: leave it out"
             )
     elif (mechanism is None or mechanism.is_local) and n_records is not None and n_records != n:
         raise ValueError(

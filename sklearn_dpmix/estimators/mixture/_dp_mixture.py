@@ -96,6 +96,9 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     labels_ : ndarray of int, (n,)
         Cluster of each record, consecutive from 0: the largest w_k·g(z | θ_k) in a representative draw.  Only where
         records were released one by one, and ``fit`` was given all of them as an array.
+    noncompliance_draws_ : ndarray, (n_chains, n_draws)
+        Share of people who answered whatever the design says; only for ``noncompliance=`` of the mechanism.  All else
+        is about the population that the others are drawn from.
     mechanism_, kernel_, mixing_, sampler_ : the components in force, defaults filled in
     r_hat_, ess_ : dict of str to float
         Split R-hat and bulk effective sample size of the number of clusters, the mixture's moments and its log density
@@ -338,6 +341,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         self.weights_draws_ = draws.occupied_weights()
         if self.mixing_.random_part:
             setattr(self, f"{self.mixing_.random_part}_draws_", draws.by_chain(draws.flat.concentration))
+        if draws.flat.outside.size:
+            self.noncompliance_draws_ = draws.by_chain(draws.flat.outside)
         if self.sampler_.has_acceptance:
             self._set_acceptance()
         self._monitor(self._monitors(centre))
@@ -347,6 +352,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         monitors = {"n_clusters": self.n_clusters_draws_}
         if self.mixing_.random_part:
             monitors[self.mixing_.random_part] = getattr(self, f"{self.mixing_.random_part}_draws_")
+        if self._draws_.flat.outside.size:
+            monitors["noncompliance"] = self.noncompliance_draws_
         mean, variance = self.moment_draws()
         for name, values in {"mean": mean, "log_variance": np.log(variance)}.items():
             monitors[name] = values[..., 0] if self._n_features_ == 1 else values

@@ -37,7 +37,11 @@ class MixtureContents(Contents):
             )
             self._refuse("log_likelihood", why)
         channel = fitted._channel(fitted.mechanism_, len(fitted._Z_))
-        return mixture_log_likelihood(fitted._draws_, channel, fitted._kernel(), fitted._Z_, chosen, fitted.n_jobs)
+        Z, table = fitted._Z_, np.empty((len(chosen), len(fitted._Z_)))
+        for rows, part in fitted._of_each_scale(channel):
+            parts = fitted._draws_, part, fitted._kernel(), Z[rows], chosen, fitted.n_jobs
+            table[:, rows] = mixture_log_likelihood(*parts, fitted._log_outside(Z[rows]))
+        return table
 
     def _refuse_summary(self, what):
         if hasattr(self.fitted, "summary_"):
@@ -48,6 +52,8 @@ class MixtureContents(Contents):
         self._refuse_summary("posterior_predictive")
         if mechanism is not None and mechanism.released_above is not None:
             self._refuse("posterior_predictive", "how many records there are is not known, only how many appeared")
+        if mechanism is not None and mechanism.noncompliance is not None:
+            self._refuse("posterior_predictive", "privatize() makes the answers of people who follow the design only")
         n = len(fitted._release_) if mechanism is None or mechanism.is_local else mechanism.n_records
 
         def release(records):

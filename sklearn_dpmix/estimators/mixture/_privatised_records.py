@@ -127,34 +127,70 @@ class PrivatisedRecordsMixin:
         score : float
         """
         Z, channel = self._new_release(Z, epsilon)
-        values = release_log_density(self._draws_, channel, self._kernel(), Z, self._has_marginal(), self.n_jobs)
-        return float(np.mean(values))
+        parts = self._draws_, self._kernel(), self._has_marginal(), self.n_jobs
+
+        def score(channel, Z):
+            draws, kernel, *rest = parts
+            return release_log_density(draws, channel, kernel, Z, *rest, self._log_outside(Z))
+
+        return float(np.mean(np.concatenate([score(part, Z[rows]) for rows, part in self._of_each_scale(channel)])))
+
+    def _of_each_scale(self, channel):
+        """(Releases, their channel) of each noise scale, where releases appear above a threshold; else of all."""
+        if not has_threshold(self) or channel.noise.size == 1:
+            return [(np.s_[:], channel)]
+        scales = np.asarray(channel.noise)
+        return [(np.flatnonzero(scales == scale), self._of_scale(scale)) for scale in np.unique(scales).tolist()]
+
+    def _of_scale(self, scale):
+        """The fitted mechanism's channel for noise of one scale."""
+        mechanism = self.mechanism_
+        bounds = {"bounds": mechanism.bounds, "clamp": mechanism.clamp}
+        one = type(mechanism)(scale=scale, **bounds, released_above=mechanism.released_above)
+        return self._channel(one, 1)
+
+    def _log_outside(self, Z):
+        """Log density of releases of records outside of the mixture; None where there are none."""
+        mechanism = self.mechanism_
+        return None if mechanism is None or mechanism.noncompliance is None else mechanism.log_noncompliant(Z)
 
     @available_if(has_threshold)
     def released_share_draws(self) -> Floats:
-        """Draws of the probability that a record's release appears above the threshold: (n_chains, n_draws)."""
+        """Draws of the probability that a record's release appears above the threshold: (n_chains, n_draws).
+
+        Under noise of several scales it is that of all records, Σn/Σ(n/R) of those that appeared.
+        """
         check_is_fitted(self)
+        counts, shares = self._shares_by_scale()
+        return counts.sum() / np.sum(counts / shares, axis=-1)
+
+    def _shares_by_scale(self):
+        """How many releases of each noise scale appeared, and draws of the probability that one does."""
         draws = self._draws_
         chosen = np.arange(draws.n_chains * draws.n_draws)
-        return draws.by_chain(released_shares(draws, self._channel(self.mechanism_, 1), chosen))
+        scales, counts = np.unique(self.mechanism_.noise_scale_for(1), return_counts=True)
+        counts = np.array([self._n_released_]) if len(scales) == 1 else counts
+        shares = [draws.by_chain(released_shares(draws, self._of_scale(scale), chosen)) for scale in scales.tolist()]
+        return counts, np.stack(shares, axis=-1)
 
     @available_if(has_threshold)
     def n_suppressed_draws(self, random_state: Seed = None) -> Array:
         """Draws of the number of records whose releases did not appear: (n_chains, n_draws).
 
-        Given the population and the number that appeared it is negative binomial, under the prior 1/n of all: drawn
-        anew by each call, unless ``random_state`` is a seed.
+        Given the population and the number that appeared it is negative binomial, under the prior 1/n of all (of each
+        noise scale): drawn anew by each call, unless ``random_state`` is a seed.
 
         Parameters
         ----------
         random_state : int, Generator, RandomState or None
         """
-        shares, n = self.released_share_draws(), self._n_released_
+        check_is_fitted(self)
+        counts, shares = self._shares_by_scale()
         if self.n_records is not None:
-            return np.full(shares.shape, self.n_records - n)
+            return np.full(shares.shape[:-1], self.n_records - self._n_released_)
         rng = as_generator(random_state)
-        rate = rng.standard_gamma(n, shares.shape) * (1.0 - shares) / shares
-        return rng.poisson(np.minimum(rate, MOST_SUPPRESSED))
+        rate = rng.standard_gamma(np.broadcast_to(counts, shares.shape)) * (1.0 - shares) / shares
+        return rng.poisson(np.minimum(rate, MOST_SUPPRESSED)).sum(axis=-1)
 
     def _partitions(self, n_partitions, random_state):
         check_is_fitted(self)

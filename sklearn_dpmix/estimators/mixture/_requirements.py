@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...mixings._dirichlet import MOST_CONCENTRATION
 from ...mixings._finite_mixtures import MOST_COMPONENTS, MOST_SHAPE
 from ...samplers.mixture._auto import has_conditional, has_marginal, has_masses, has_noised
 
 AUTO = 'use sampler="auto"'
+MOST_SCALES = 64  # of noise on releases that appear above a threshold
 
 
 class Parts(NamedTuple):
@@ -97,10 +100,19 @@ REQUIREMENTS = (
         f"to it (or such prior means), got mixing={{mixing!r}}: {AUTO}",
     ),
     Requirement(
-        lambda parts: parts.threshold is None or (parts.sampler.takes_thresholds and parts.mechanism.has_one_law),
+        lambda parts: parts.threshold is None or parts.sampler.takes_thresholds,
         "released_above={parts.threshold!r} needs MixingMeasure (one feature, normal kernel, no Pitman–Yor "
-        "process) and noise of one scale, got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and "
-        "sampler {who}",
+        "process), got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and sampler {who}",
+    ),
+    Requirement(
+        lambda parts: parts.threshold is None or np.unique(parts.mechanism.noise_scale).size <= MOST_SCALES,
+        f"released_above={{parts.threshold!r}} takes noise of at most {MOST_SCALES} different scales, since each has a "
+        "probability of appearing of its own, got mechanism={mechanism!r}",
+    ),
+    Requirement(
+        lambda parts: not parts.offers("noncompliance") or parts.sampler.takes_noncompliance,
+        "noncompliance={mechanism.noncompliance!r} needs MixingMeasure (a categorical kernel, no Pitman–Yor process), "
+        "got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and sampler {who}",
     ),
     Requirement(
         lambda parts: not parts.sampler.needs_histogram or parts.offers("is_histogram"),

@@ -15,6 +15,7 @@ from .cells._choice import Cells
 from .measure._walk import MixingMeasure
 
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
+MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each
 MOST_RECORDS = {1: inf, 2: 50_000, 3: 5000}  # of the walk over mixing measures, by the number of features
 MANY = 3000  # records, from which on ``Surrogate`` is ahead
 
@@ -75,7 +76,9 @@ class MeasureWhereFast(MixingMeasure):
             is_fast = n_records <= MOST_RECORDS.get(n_features, 0)
         else:
             n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
-            is_fast = n_answers * n_features * self.mechanism.n_categories <= MOST_ANSWERS
+            size = n_answers * n_features * self.mechanism.n_categories
+            is_fast = size <= MOST_ANSWERS or (size <= MOST_OF_MANY and MANY_EACH * n_answers <= n_records)
+            is_fast = is_fast or self.mechanism.noncompliance is not None  # which no other takes
         return MixingMeasure() if is_fast else self.other.sized(n_records, n_features)
 
 

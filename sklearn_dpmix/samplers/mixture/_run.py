@@ -29,11 +29,15 @@ class Draws(NamedTuple):
     concentration: np.ndarray
     weights: np.ndarray
     theta: np.ndarray
+    #: share of the records that are none of the mixture's; empty where all are
+    outside: np.ndarray = np.zeros(0)
 
     def check(self, n_draws):
         """Raise ValueError unless these are ``n_draws`` draws whose rows go together."""
         for name in ("n_clusters", "n_atoms", "concentration"):
             require(len(getattr(self, name)) == n_draws, name, f"of the draws is not of {n_draws} draws")
+        require(len(self.outside) in (0, n_draws), "outside", f"of the draws is not of {n_draws} draws")
+        require_range(0.0, 1.0, outside=self.outside)
         n_rows = len(self.weights)
         require_range(1, n_rows, n_atoms=self.n_atoms)
         require_range(1, self.n_atoms, n_clusters=self.n_clusters)

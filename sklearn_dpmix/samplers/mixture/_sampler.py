@@ -67,6 +67,8 @@ class MixtureSampler(Component):
     takes_summaries = False
     #: whether releases may appear above a threshold only (``released_above`` of a mechanism)
     takes_thresholds = False
+    #: whether some people may answer whatever the cards say (``noncompliance`` of a mechanism)
+    takes_noncompliance = False
     #: True where noise must offer the densities of the kernel's records under it, at many places at once
     needs_noised_kernel = False
     #: True where weights must be shares of masses whose law is known

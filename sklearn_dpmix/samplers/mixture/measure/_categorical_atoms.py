@@ -7,10 +7,12 @@ import numpy as np
 from ...._base.compiled import apart, compiled, helper
 from ...._base.restore import require_range
 from ._chart import Chart
+from ._outside import move_outside
 from ._walk_state import (
     CUT,
     LOG_LIKELIHOOD,
     N_ATOMS,
+    OUTSIDE,
     TOTAL,
     accepts,
     at,
@@ -47,8 +49,9 @@ class CategoricalChart(Chart):
 
     def densities(self, theta, points):
         values = np.ones((len(theta), points.shape[1]))
-        for j, x in enumerate(points.astype(int)):
-            values *= theta[:, j * int(self.kernel.size) + x]
+        size = int(self.kernel.size)
+        for j, x in enumerate(points.astype(int).clip(0, size - 1)):  # there may be more answers than categories
+            values *= theta[:, j * size + x]
         return values
 
     def moments(self, theta, j):
@@ -123,6 +126,11 @@ class CategoricalChart(Chart):
             part_with_rest(rng, channel, self, walk)
         else:
             join_with_rest(rng, channel, self, walk)
+
+    @compiled
+    def slide(self, rng, channel, walk):
+        if walk.law[OUTSIDE] > 0.0:
+            move_outside(rng, channel, self, walk)
 
 
 @helper

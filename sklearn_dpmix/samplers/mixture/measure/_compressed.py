@@ -12,6 +12,7 @@ from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
 from ._mass_law import MassLaw
 from ._normal_atoms import NormalChart
+from ._outside import Outside
 from ._sheet import Sheet
 from ._walk_state import CUT, N_RECORDS, PER_FEATURE, Walk
 
@@ -31,7 +32,8 @@ class Compressed(NamedTuple):
     most_moves: float = 0.0  # in a sweep
     points: np.ndarray | None = None  # of the nodes, where glides keep the density of releases; None: no glides
     scales: np.ndarray | None = None  # of the sheet there
-    n_seen: int | None = None  # nodes before the one of records whose releases did not appear, if there is one
+    n_seen: int | None = None  # nodes before those of records whose releases did not appear, if there are such
+    outside: Outside | None = None  # records that are none of the mixture's
 
     @property
     def weights(self):
@@ -40,7 +42,7 @@ class Compressed(NamedTuple):
 
     def walk(self, state, masses):
         """The walk of a state over these nodes."""
-        return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen)
+        return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside)
 
     def sheet(self):
         """The sheet that glides go along, if there are any."""
@@ -87,22 +89,23 @@ def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:
     shares = np.cumsum(seen.weights) / seen.weights.sum()
     points = seen.near[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
     density = draws.weights[:, None] * chart.densities(draws.theta, points)
-    found = [draws.n_clusters.astype(float), *np.log(np.add.reduceat(density, start) + 1e-300).T]
+    found = [draws.n_clusters.astype(float), draws.outside, *np.log(np.add.reduceat(density, start) + 1e-300).T]
     for j in range(len(points)):
         mean, sd = chart.moments(draws.theta, j)
         offset = mean - points[j, 2]  # of places near zero squares lose no digits
         means = np.add.reduceat(draws.weights * offset, start)
         variances = np.add.reduceat(draws.weights * (offset**2 + sd**2), start) - means**2
         found += [means, np.log(np.maximum(variances, 1e-300))]
-    moving = [values[None] for values in found if np.ptp(values) > 0]
+    moving = [values[None] for values in found if values.size and np.ptp(values) > 0]
     ess = [float(array_stats.ess(values, chain_axis=0, draw_axis=1)) for values in moving]
     return len(start) / max(np.nanmin(ess), 1.0) if ess else 1.0
 
 
-def new_draws(n_draws: int, n_rows: int, chart: Any) -> Draws:
-    """Return room for draws."""
-    counts = np.zeros((2, n_draws), np.int64)
-    return Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, chart.n_params())))
+def new_draws(n_draws: int, n_rows: int, chart: Any, outside: bool) -> Draws:
+    """Return room for draws, and for the share of records ``outside`` the mixture."""
+    (n_clusters, n_atoms), of_outside = np.zeros((2, n_draws), np.int64), np.zeros(n_draws if outside else 0)
+    theta = np.zeros((n_rows, chart.n_params()))
+    return Draws(n_clusters, n_atoms, np.zeros(n_draws), np.zeros(n_rows), theta, of_outside)
 
 
 def different(Z: Any) -> Any:

@@ -31,12 +31,12 @@ def fill_feature(channel, walk, k, source, j):
 def fill_factor(channel, walk, k, j):
     """Feature j's factor, and its derivatives."""
     a, n, slopes = at(walk, k) + 1 + 2 * j, walk.n_nodes, row(walk, k) + (1 + 2 * j) * walk.n_nodes
+    tables, nodes, g = walk.tables, walk.nodes, factor(walk, k, j)
     mean, log_variance = walk.atoms[a], walk.atoms[a + 1]
-    g, last = factor(walk, k, j), n - 1
-    channel.fill_normal(j, walk.nodes, n, mean, log_variance, walk.tables, g, slopes)
-    if walk.n_seen < n:  # the last node stands for records whose releases did not appear
-        sign, tables = walk.nodes[last], walk.tables
-        channel.fill_released(sign, mean, log_variance, tables, g + last, slopes + last, slopes + n + last)
+    channel.fill_normal(j, nodes, n, mean, log_variance, tables, g, slopes)
+    for m in range(walk.n_seen, n):  # those nodes stand for records whose releases did not appear
+        noise = channel.noise_at(nodes, m, n)
+        channel.fill_released(nodes[m], noise, mean, log_variance, tables, g + m, slopes + m, slopes + n + m)
 
 
 @helper

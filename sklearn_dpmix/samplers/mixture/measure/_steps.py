@@ -1,5 +1,7 @@
 """Langevin steps of one atom, or of two together, in log J and the atoms' coordinates.
 
+The mass of records outside of the mixture, where there are such, goes along as the last coordinate.
+
 The metric is that of the records, Σ_m ω_m s(x_m) s(x_m)ᵀ with s the score of log f, and the prior's curvature: no step
 size is tuned.  It depends on where the walk is, and both proposal densities are in the acceptance probability (Girolami
 & Calderhead 2011, the simplified manifold MALA).
@@ -11,9 +13,13 @@ from ...._base.compiled import apart, apart_sums, helper
 from ._walk_state import (
     CUT,
     LARGEST,
+    LARGEST_OUTSIDE,
     LEAST_DENSITY,
     LOG_LIKELIHOOD,
     N_ATOMS,
+    OUTSIDE,
+    OUTSIDE_A,
+    OUTSIDE_B,
     TILT,
     TOTAL,
     accepts,
@@ -29,6 +35,7 @@ from ._walk_state import (
 )
 
 LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
+SHORTER = 4.0  # ... to e^-4, where the mass outside may be hard to tell from the atoms: along a bend of many records
 MASS_CURVATURE = 0.25
 # a step's fence: masses stay above the least, and one coordinate nearer than the limit to where it is measured from;
 # those that move are this many from the first on
@@ -62,15 +69,16 @@ def fill_geometry(chart, walk, size, k, other, density, total):
     signed = walk.signed
     n_nodes, width, first = walk.n_nodes, 1 + int(walk.fence[N_MOVING]), int(walk.fence[FIRST])
     n_atoms = int(walk.law[N_ATOMS])
-    n = size * width
+    n_inside, outside = size * width, walk.law[OUTSIDE]
+    n = n_inside + (1 if outside > 0.0 else 0)
     scaled = n * n_nodes
     for m in range(n_nodes):
         score[scaled + m] = roots[m] / max(density[m], LEAST_DENSITY)
-    for i in range(n):
+    for i in range(n_inside):
         h, e = (other, i - width) if i >= width else (k, i)
         e += first - 1 if e > 0 else 0
         mass, g, to, value = atoms[at(walk, h)], row(walk, h) + e * n_nodes, i * n_nodes, 0.0
-        share = mass / total if e == 0 else 0.0
+        share = mass / (total + walk.law[OUTSIDE]) if e == 0 else 0.0
         for m in range(n_nodes):
             score[to + m] = mass * walk.tables[g + m] * score[scaled + m] - share * roots[m]
         if e > 0:
@@ -78,6 +86,13 @@ def fill_geometry(chart, walk, size, k, other, density, total):
         for m in range(n_nodes):
             value += score[to + m] * signed[m]
         gradient[i] = value
+    if outside > 0.0:
+        share, to, value = outside / (total + outside), n_inside * n_nodes, 0.0
+        for m in range(n_nodes):
+            score[to + m] = outside * walk.outside[m] * score[scaled + m] - share * roots[m]
+            value += score[to + m] * signed[m]
+        a, b = walk.law[OUTSIDE_A], walk.law[OUTSIDE_B]
+        gradient[n_inside] = value + a - (a + b) * share
     for i in range(n):
         for j in range(i + 1):
             value, a, b = 0.0, i * n_nodes, j * n_nodes
@@ -92,6 +107,8 @@ def fill_geometry(chart, walk, size, k, other, density, total):
             metric[i * n + b * width] += TILT * share * atoms[at(walk, other if b else k)] / total
         metric[i * n + i] += MASS_CURVATURE
         chart.add_prior(walk, a, i, n)
+    if outside > 0.0:
+        metric[n * n - 1] += MASS_CURVATURE
 
 
 @apart
@@ -136,13 +153,13 @@ def step(rng, channel, chart, walk, k, other):
     """A step of atom k, or of atoms k and ``other``, which must stay within the fence."""
     law, atoms, metric, gradient, move, fence = walk.law, walk.atoms, walk.metric, walk.gradient, walk.move, walk.fence
     width, first, axis, trial = 1 + int(fence[N_MOVING]), int(fence[FIRST]), int(fence[AXIS]), 2 * walk.capacity
-    size = 1 if other == k else 2
-    n = size * width
+    size, outside = 1 if other == k else 2, law[OUTSIDE]
+    n = size * width + (1 if outside > 0.0 else 0)
     fill_geometry(chart, walk, size, k, other, walk.mix, law[TOTAL])
     log_forth = factorise(metric, n)
     if log_forth < -1e200:
         return
-    length = LONGEST * exp(-1.6 * rng.random())
+    length = LONGEST * exp(-(SHORTER if outside > 0.0 else 1.6) * rng.random())
     solve(metric, n, gradient)
     for i in range(n):
         z = rng.standard_normal()
@@ -177,15 +194,24 @@ def step(rng, channel, chart, walk, k, other):
         chart.fill_moved(channel, walk, trial + c, h)
         add_to(walk, walk.trial, -atoms[at(walk, h)], h)
         add_to(walk, walk.trial, atoms[at(walk, trial + c)], trial + c)
-    value = log_likelihood(walk, walk.trial, total)
     n_atoms = int(law[N_ATOMS])
-    ratio = value - law[LOG_LIKELIHOOD] + after - before
-    ratio += log_tilt(walk, n_atoms, total) - log_tilt(walk, n_atoms, law[TOTAL])
-    if ratio < -30.0:  # as good as rejected: a step back is no e^30 times likelier than one forth
+    ratio = after - before - log_tilt(walk, n_atoms, law[TOTAL])
+    if outside > 0.0:
+        if not abs(move[n - 1]) < 20.0:
+            return
+        law[OUTSIDE] = outside * exp(move[n - 1])  # from here on to be set back where the step is not taken
+        ratio += law[OUTSIDE_A] * move[n - 1]
+        for m in range(walk.n_nodes):
+            walk.trial[m] += (law[OUTSIDE] - outside) * walk.outside[m]
+    value = log_likelihood(walk, walk.trial, total)
+    ratio += value - law[LOG_LIKELIHOOD] + log_tilt(walk, n_atoms, total)
+    if ratio < -30.0 or not law[OUTSIDE] < LARGEST_OUTSIDE:  # no step back is e^30 times likelier than one forth
+        law[OUTSIDE] = outside
         return
     fill_geometry(chart, walk, size, trial, trial + 1, walk.trial, total)
     log_back = factorise(metric, n)
     if log_back < -1e200:
+        law[OUTSIDE] = outside
         return
     solve(metric, n, gradient)
     for i in range(n):
@@ -198,3 +224,5 @@ def step(rng, channel, chart, walk, k, other):
         for c in range(size):
             copy_atom(walk, other if c else k, trial + c)
         keep_trial(walk, total, value)
+    else:
+        law[OUTSIDE] = outside

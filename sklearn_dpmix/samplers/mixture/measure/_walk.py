@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...._base.compiled import compiled, entry, lower
-from ...._base.restore import require_range
+from ...._base.restore import require, require_range
 from ...._releases.nodes import FEW, Nodes, cell_edges, compress
 from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_records
@@ -26,6 +26,7 @@ from ._compressed import (
 from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
 from ._normal_atoms import N_WIDTHS
+from ._outside import outside_of
 from ._parts import part_or_join
 from ._sheet import choose_points
 from ._steps import step_one
@@ -40,6 +41,8 @@ from ._walk_state import (
     N_MOVES,
     N_RECORDS,
     N_SWEEPS,
+    OUTSIDE,
+    TOTAL,
     grow,
     new_state,
     refresh,
@@ -51,6 +54,7 @@ N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many n
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
 N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
 MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
+MORE_OF_SEVERAL = 3.0  # times as many where some people do not comply, to several questions
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
@@ -76,9 +80,9 @@ class MixingMeasure(MixtureSampler):
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
     one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
-    nodes; the windows of the square wave and the piecewise mechanism, of one ε); or categorical kernels and randomised
-    response of one ε, where the different answers are; a Dirichlet process, or a mixture of finite mixtures whose
-    possible numbers of components have no gaps.
+    nodes; the windows of the square wave, the piecewise and the hybrid mechanism, of one ε); or categorical kernels and
+    randomised response of one ε, where the different answers are; a Dirichlet process, or a mixture of finite mixtures
+    whose possible numbers of components have no gaps.
 
     Parameters
     ----------
@@ -114,6 +118,7 @@ class MixingMeasure(MixtureSampler):
     keeps_records = False
     takes_summaries = True
     takes_thresholds = True
+    takes_noncompliance = True
 
     def __init__(self, n_moves: int | None = None) -> None:
         self.n_moves = n_moves
@@ -177,7 +182,10 @@ class MixingMeasure(MixtureSampler):
         chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
         state.place[:] = chart.start(seen.near[:, chosen], rng)
         state.ints[N_ATOMS] = N_FAMILY
-        walk, nothing = seen.walk(state, masses_of(mixing).value()), new_draws(0, 0, chart)  # run fills its tables
+        walk, nothing = (
+            seen.walk(state, masses_of(mixing).value()),
+            new_draws(0, 0, chart, seen.outside is not None),
+        )  # run fills its tables
         run(sampler, channel, chart.value(), walk, seen.are_records, rng, 0, 0, 1, nothing, np.zeros(2, np.int64))
         densities = walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:N_FAMILY, 0, : len(weights)]
         points, scales = choose_points(densities, weights)
@@ -195,6 +203,9 @@ class MixingMeasure(MixtureSampler):
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
         lookup = np.zeros((2 * release.n_features, nodes.shape[1]))
         seen = Compressed(nodes, lookup, nodes[:-1], law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
+        if release.mechanism.noncompliance is not None:
+            more = 1.0 if release.n_features == 1 else MORE_OF_SEVERAL
+            seen = seen._replace(outside=outside_of(release.mechanism, nodes), most_moves=more * seen.most_moves)
         if self.n_moves is None:
             self.lengthen(seen, self.trial_draws(values, seen), values[2])
         return seen
@@ -235,7 +246,7 @@ class MixingMeasure(MixtureSampler):
         return self.with_threshold(seen, release)
 
     def with_threshold(self, seen: Compressed, release: Any) -> Compressed:
-        """With a node for the records whose releases did not appear, where there is a threshold.
+        """With a node for the records whose releases did not appear, where there is a threshold; one a noise scale.
 
         Of n releases f(z)/R(P) each is the likelihood, R the probability that one appears; where N records are known to
         be behind them it is f(z) each, and (1 - R)^(N - n).
@@ -243,11 +254,16 @@ class MixingMeasure(MixtureSampler):
         if release.mechanism.released_above is None:
             return seen
         n, n_all = release.n_records, release.n_all
-        node = (1.0, -float(n)) if n_all is None else (-1.0, float(n_all - n))
+        scales, counts = np.unique(release.mechanism.noise_scale_for(1), return_counts=True)
+        counts = np.array([n]) if len(scales) == 1 else counts
+        sign, weights = (1.0, -counts) if n_all is None else (-1.0, n_all - counts)
         law = seen.law.copy()
-        law[N_RECORDS] = n + node[1]
-        nodes, lookup = np.column_stack([seen.nodes, node]), np.column_stack([seen.lookup, np.zeros(len(seen.lookup))])
-        return seen._replace(nodes=nodes, lookup=lookup, law=law, n_seen=nodes.shape[1] - 1)
+        law[N_RECORDS] = n + weights.sum()
+        lookup = np.zeros((len(seen.lookup), len(scales)))
+        lookup[2:] = scales  # where records have their own
+        nodes = np.hstack([seen.nodes, np.vstack([np.full(len(scales), sign), weights])])
+        n_seen = seen.nodes.shape[1]
+        return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
 
     def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float, kinks: Any = ()) -> Nodes:
         """Nodes for the records for which ``fine`` stands."""
@@ -319,7 +335,7 @@ class MixingMeasure(MixtureSampler):
         chosen = rng.choice(len(weights), n, p=weights / weights.sum())
         state.place[:n] = chart.start(Z.near[:, chosen], rng)
         state.ints[N_ATOMS] = n
-        state.floats[0] = value
+        state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
         return state
 
     def continued(self, values: Any, Z: Any, state: Any) -> Any:
@@ -334,7 +350,7 @@ class MixingMeasure(MixtureSampler):
         while fresh.mass.size < 2 * n:
             fresh = grow(fresh)
         fresh.mass[:n], fresh.place[:n] = mass[chosen], place[chosen]
-        fresh.ints[N_ATOMS], fresh.floats[0] = n, value
+        fresh.ints[N_ATOMS], fresh.floats[:] = n, (value, state.floats[1])
         return fresh
 
     def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
@@ -344,6 +360,7 @@ class MixingMeasure(MixtureSampler):
         n, n_dust, _ = state.ints
         chart_of(values[2]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
         masses_of(values[3]).check_random(mixing, state.floats[0], n)
+        require((state.floats[1] > 0.0) == (Z.outside is not None), "floats", "has a mass outside that cannot be")
         return state
 
     def advance(
@@ -353,7 +370,8 @@ class MixingMeasure(MixtureSampler):
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
         chart, masses, sheet = chart_of(kernel), masses_of(mixing).value(), Z.sheet()
-        draws, value = new_draws(n_draws, 32 * n_draws + 4 * state.mass.size, chart), chart.value()
+        n_rows, value = 32 * n_draws + 4 * state.mass.size, chart.value()
+        draws = new_draws(n_draws, n_rows, chart, Z.outside is not None)
         while stop != DONE:
             walk, until = Z.walk(state, masses), done + n_sweeps
             stop, sweep = DONE, int(walk.law[N_SWEEPS])
@@ -416,6 +434,8 @@ def run(sampler, channel, chart, walk, are_records, rng, until, n_warmup, thin, 
             n_occupied, n_atoms = keep_draw(rng, chart, walk, are_records, draws.weights, draws.theta, used)
             draws.n_clusters[t], draws.n_atoms[t] = n_occupied, n_atoms
             draws.concentration[t] = walk.masses.kept(walk)
+            if draws.outside.size > 0:
+                draws.outside[t] = law[OUTSIDE] / (law[OUTSIDE] + law[TOTAL])
             filled[0] += 1
             filled[1] += n_atoms
     return DONE

@@ -4,7 +4,7 @@ from math import log
 
 from ...._base.compiled import apart, apart_sums, entry, helper
 from ...._base.vector import log_positive
-from ._walk_state import LEAST_DENSITY, N_ATOMS, N_DUST, TOTAL, at, draw_poisson, row
+from ._walk_state import LEAST_DENSITY, N_ATOMS, N_DUST, OUTSIDE, TOTAL, at, draw_poisson, row
 
 SURELY = 30.0  # expected records from which on an atom is taken to have one: it has none with probability e^-30
 
@@ -81,8 +81,10 @@ def draw_occupied(rng, walk, are_records):
         marks[k] = 0.0
     if are_records:
         for m in range(n_nodes):
+            inside = walk.mix[m] - walk.law[OUTSIDE] * walk.outside[m]
             for _ in range(int(weights[m])):
-                marks[draw_atom(rng, walk, m, walk.mix[m], n, False)] = 1.0
+                if walk.law[OUTSIDE] == 0.0 or rng.random() * walk.mix[m] < inside:
+                    marks[draw_atom(rng, walk, m, inside, n, False)] = 1.0
     else:
         small, hits = walk.trial, walk.score
         for m in range(n_nodes):
@@ -119,6 +121,13 @@ def draw_occupied(rng, walk, are_records):
         if marks[k] > 0.0:
             marks[k] = 1.0
             n_occupied += 1
+    if n_occupied == 0:  # all records are outside of the mixture: the largest atom counts as if it had one
+        largest = 0
+        for k in range(1, n):
+            if mass_of(walk, k) > mass_of(walk, largest):
+                largest = k
+        marks[largest] = 1.0
+        n_occupied = 1
     return n_occupied
 
 

@@ -19,11 +19,13 @@ from ...._base.vector import log_positive
 N_ATOMS, N_DUST, N_SWEEPS = range(3)
 # a walk's law: its ints as floats, and the others; then what its chart says of each feature
 CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)  # the first: what masses have at random
-PER_FEATURE = 9
+OUTSIDE, OUTSIDE_A, OUTSIDE_B = range(9, 12)  # the mass of those outside of the mixture (``_outside``), and its prior
+PER_FEATURE = 12
 CENTRE, REACH, NEAR = range(3)
 
 TILT = 20.0
 LARGEST = 20.0  # of an atom's J: more has probability e^-300
+LARGEST_OUTSIDE = 1e12
 DUST_RANGE = 5.0  # the dust's atoms are from the cut down to e^-5 of it
 LEAST_DENSITY = 1e-300
 HALF_LOG_2PI = 0.9189385332046727
@@ -37,7 +39,7 @@ class MeasureState(NamedTuple):
     dust_mass: np.ndarray  # (capacity,)
     dust_place: np.ndarray  # (capacity, coordinates)
     ints: np.ndarray
-    floats: np.ndarray  # (1,): the concentration, or what else the law of the masses has at random
+    floats: np.ndarray  # (2,): the concentration, or what else the law of the masses has at random; the mass outside
 
     def restored(self, fresh, n_sweeps):
         """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
@@ -49,7 +51,7 @@ class MeasureState(NamedTuple):
         require_range(1, state.mass.size - 1, ints=n)
         require_range(0, state.mass.size - 1, ints=n_dust)
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
-        require_range(0.0, MAX_ATOMS, floats=state.floats)  # with as many atoms a concentration is less than that
+        require_range(0.0, MAX_ATOMS, floats=state.floats[0])  # with as many atoms a concentration is less than that
         return state
 
 
@@ -64,7 +66,7 @@ def new_state(n_coordinates, capacity=64):
         dust_mass=np.zeros(capacity),
         dust_place=np.zeros((capacity, n_coordinates)),
         ints=np.zeros(3, np.int64),
-        floats=np.ones(1),
+        floats=np.array([1.0, 0.0]),
     )
 
 
@@ -82,11 +84,12 @@ class Walk(Component):
     """
 
     @classmethod
-    def of(cls, state, nodes, lookup, law, masses, n_seen=None):
+    def of(cls, state, nodes, lookup, law, masses, n_seen=None, outside=None):
         """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights.
 
-        After the first ``n_seen``, or all, there is one for records whose releases did not appear: its place is 1 where
-        it has the probability that one appears, and a negative weight; else -1.
+        After the first ``n_seen``, or all, there are those for records whose releases did not appear: their place is 1
+        where they have the probability that one appears, and a negative weight; else -1.  ``outside`` is an
+        ``Outside``.
         """
         (capacity, n_coordinates), size, n_features = state.place.shape, nodes.shape[1], len(nodes) - 1
         width = 1 + n_coordinates
@@ -95,7 +98,10 @@ class Walk(Component):
         atoms[:capacity, 0], atoms[capacity : 2 * capacity, 0] = state.mass, state.dust_mass
         atoms[:capacity, 1:], atoms[capacity : 2 * capacity, 1:] = state.place, state.dust_place
         law = law.copy()
-        law[:3], law[CONCENTRATION] = state.ints, state.floats[0]
+        law[:3], law[CONCENTRATION], law[OUTSIDE] = state.ints, state.floats[0], state.floats[1]
+        if outside is not None:
+            law[OUTSIDE_A], law[OUTSIDE_B] = outside.a, outside.b
+        nothing = np.zeros(size)
         fields = {
             "law": law,
             "masses": masses,
@@ -105,12 +111,15 @@ class Walk(Component):
             "roots": np.sqrt(np.abs(nodes[-1])),
             "signed": np.sign(nodes[-1]) * np.sqrt(np.abs(nodes[-1])),
             "tables": np.empty((3 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
-            "mix": np.empty(size),  # Σ J g over all atoms
+            "outside": nothing if outside is None else outside.density,
+            "shares": np.zeros(0) if outside is None else outside.shares,
+            "gap": nothing if outside is None else outside.gap,
+            "mix": np.empty(size),  # Σ J g over all atoms, and those outside of the mixture
             "trial": np.empty(size),  # that of a proposal
-            "score": np.empty((2 * width + 1) * size),
-            "metric": np.empty(4 * width * width),
-            "gradient": np.empty(2 * width),
-            "move": np.empty(2 * width),
+            "score": np.empty((2 * width + 2) * size),
+            "metric": np.empty((2 * width + 1) ** 2),
+            "gradient": np.empty(2 * width + 1),
+            "move": np.empty(2 * width + 1),
             "fence": np.zeros(6),
             "marks": np.zeros(2 * capacity),
             "n_nodes": np.int64(size),
@@ -136,7 +145,7 @@ def write_back(walk, state):
     state.mass[:], state.dust_mass[:] = atoms[: 2 * capacity, 0].reshape(2, -1)
     state.place[:], state.dust_place[:] = atoms[: 2 * capacity, 1:].reshape(2, capacity, -1)
     state.ints[:] = walk.law[:3]
-    state.floats[0] = walk.law[CONCENTRATION]
+    state.floats[:] = walk.law[CONCENTRATION], walk.law[OUTSIDE]
 
 
 # --- compiled --------------------------------------------------------------------------------------------------------
@@ -157,7 +166,15 @@ def row(walk, k):
 @helper
 def log_tilt(walk, n_atoms, total):
     """Log density of S, with e^-J of all atoms, beyond what the law of the masses has without it."""
-    return walk.masses.power(walk, n_atoms) * log(total) - (TILT + 1.0) * total
+    value = walk.masses.power(walk, n_atoms) * log(total) - (TILT + 1.0) * total
+    return value + log_mass_inside(walk, total, walk.law[OUTSIDE])
+
+
+@helper
+def log_mass_inside(walk, total, outside):
+    """Beta law of the share that is outside of the mixture, by what depends on S: beside ``outside`` to the power a."""
+    a, b = walk.law[OUTSIDE_A], walk.law[OUTSIDE_B]
+    return b * log(total) - (a + b) * log(total + outside)
 
 
 @helper
@@ -189,7 +206,7 @@ def log_likelihood(walk, density, total):
     weights, value = walk.weights, 0.0
     for m in range(walk.n_nodes):
         value += weights[m] * log_positive(max(density[m], LEAST_DENSITY))
-    return value - walk.law[N_RECORDS] * log(total)
+    return value - walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
 
 
 @apart_sums
@@ -200,7 +217,7 @@ def try_one(walk, c, k, total):
         density = mix[m] + c * tables[g + m]
         trial[m] = density
         value += weights[m] * log_positive(max(density, LEAST_DENSITY))
-    return value - walk.law[N_RECORDS] * log(total)
+    return value - walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
 
 
 @apart_sums
@@ -212,7 +229,7 @@ def try_three(walk, c, k, c2, k2, c3, k3):
         density = mix[m] + c * tables[g + m] + c2 * tables[g2 + m] + c3 * tables[g3 + m]
         trial[m] = density
         value += weights[m] * log_positive(max(density, LEAST_DENSITY))
-    return value - walk.law[N_RECORDS] * log(walk.law[TOTAL])
+    return value - walk.law[N_RECORDS] * log(walk.law[TOTAL] + walk.law[OUTSIDE])
 
 
 @helper
@@ -247,7 +264,7 @@ def refresh(walk):
     """Add the mixture up anew: a function of the state alone, free of rounding that adds up."""
     total, n_atoms = 0.0, int(walk.law[N_ATOMS])
     for m in range(walk.n_nodes):
-        walk.mix[m] = 0.0
+        walk.mix[m] = walk.law[OUTSIDE] * walk.outside[m]
     for k in range(n_atoms + int(walk.law[N_DUST])):
         h = k if k < n_atoms else walk.capacity + k - n_atoms
         mass = walk.atoms[at(walk, h)]

@@ -1,0 +1,346 @@
+"""The hybrid mechanism (Wang et al. 2019): the piecewise mechanism, or a coin whose odds are linear in the record."""
+
+from fractions import Fraction
+from math import erfc, exp, log, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._base.compiled import compiled, helper, lower
+from .._base.generators import as_generator
+from .._base.parameters import check_array, check_one_each, refuse_seed
+from .._base.typing import Array, Floats, Seed
+from ._noised_normal import INV_SQRT_2PI, SQRT_HALF, fill_normal_window
+from ._randomized_response import CELLS, integer_odds
+from ._window import ROUNDING, WindowChannel
+
+#: ε up to which the coin alone has the least worst variance (Wang et al., §III-C)
+COIN_ALONE = float(np.log((-5 + 2 * np.cbrt(6353 - 405 * sqrt(241)) + 2 * np.cbrt(6353 + 405 * sqrt(241))) / 27))
+#: Where the coin's sides are on the line that nodes are laid out on, in multiples of C: beyond all else
+AWAY = 1.25
+
+
+class HybridMechanism(WindowChannel):
+    r"""Release an unbiased number for a record t in [-1, 1]: by the piecewise mechanism, or else one of two by a coin.
+
+    With probability 1 - e^(-ε/2), where ε > 0.61, the release is that of :class:`PiecewiseMechanism` of this ε; else
+    (always, for smaller ε) it is D = (e^ε + 1)/(e^ε - 1) with probability 1/2 + t/(2D), or -D (Duchi et al.).  Which of
+    the two does not depend on the record, and each is ε-DP, attained by the two bounds: so is the hybrid.  Its worst
+    variance is the least of the three.  For other ``bounds`` both record and release are in their unit.  A record of d
+    features spends ε/d on each, and records outside the bounds are moved to the bound.
+
+    Inference is exact for kernels with a distribution function and a first moment: the coin's odds given a cluster are
+    linear in the mean of its clamped records.
+
+    Parameters
+    ----------
+    epsilon : float or array of shape (n_records,)
+        Privacy loss of a record; an array gives every record its own.
+    bounds : pair (lo, hi) or array of shape (n_features, 2), default=(-1, 1)
+        Public bounds.
+
+    Raises
+    ------
+    ValueError
+        On use, for a parameter out of range, or an ε so large that the window is all but a point (about 50 on (-1,
+        1)); for releases outside [-C, C], C = (e^(ε/2) + 1)/(e^(ε/2) - 1), or of a small ε for others than -D and D.
+
+    References
+    ----------
+    Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu (2019), Collecting and analyzing multidimensional data with local
+    differential privacy, §III-C; Duchi, Jordan, Wainwright (2018), Minimax optimal procedures for locally private
+    estimation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpmix.mechanisms import HybridMechanism
+    >>> mechanism = HybridMechanism(epsilon=1.0, bounds=(0, 10))
+    >>> Z = mechanism.privatize(np.full((100_000, 1), 7.0), random_state=0)
+    >>> bool(abs(Z.mean() - 7.0) < 0.2)
+    True
+    >>> mechanism.guarantee().epsilon
+    1.0
+    """
+
+    noised_kernels = frozenset({"normal"})
+    piece_shape = "mean"
+
+    def __init__(self, epsilon: ArrayLike | None = None, bounds: ArrayLike | None = (-1, 1)) -> None:
+        self.epsilon = epsilon
+        self.bounds = bounds
+
+    # --- parameters: all on [-1, 1] ----------------------------------------------------------------------------------
+
+    def _window(self, epsilon):
+        """Those of the piecewise mechanism, (C + 1)/2 and (C - 1)/2."""
+        return -1.0 / np.expm1(-0.5 * epsilon), 1.0 / np.expm1(0.5 * epsilon)
+
+    @staticmethod
+    def _share(epsilon):
+        """Of the piecewise mechanism."""
+        return np.where(epsilon > COIN_ALONE, -np.expm1(-0.5 * epsilon), 0.0)
+
+    @staticmethod
+    def _side(epsilon):
+        """D."""
+        return 1.0 / np.tanh(0.5 * epsilon)
+
+    def _sides(self, v, epsilon, a, h):
+        """1 or -1 where a release on [-C, C] is a side of the coin, also where ``on_line`` has put it; else 0."""
+        side = self._side(epsilon)
+        is_side = (np.abs(np.abs(v) - side) <= ROUNDING * side) | (np.abs(v) > (1.0 + 2.0 * ROUNDING) * (a + h))
+        return np.where(is_side, np.sign(v), 0.0)
+
+    # --- releases ----------------------------------------------------------------------------------------------------
+
+    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
+        """Release a number for each value.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+        random_state : int, Generator, RandomState or None
+            For simulation.  A seed that made noise is a secret.
+        secure : bool, default=False
+            Draw from the operating system's entropy (``secrets``), with probabilities rounded in favour of privacy.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_records, n_features)
+        """
+        t = self._on_line(X)
+        epsilon, *_ = self._windows(*t.shape)
+        refuse_seed(secure, random_state)
+        rng = None if secure else as_generator(random_state)
+        Z = super().privatize(X, random_state=rng, secure=secure)
+        middle, half = self._middles(t.shape[1])
+        if rng is None:
+            is_coin, sign = self._secure_coins(t, epsilon)
+        else:
+            is_coin = rng.random(t.shape) >= self._share(epsilon)
+            sign = np.where(rng.random(t.shape) < 0.5 + 0.5 * t / self._side(epsilon), 1.0, -1.0)
+        return np.where(is_coin, middle + half * (sign * self._side(epsilon)), Z)
+
+    def _secure_coins(self, t, epsilon):
+        """The odds are shared out between e^ε and e^-ε, rounded to less, in proportion to the record."""
+        from secrets import randbelow
+
+        is_coin, sign, share = np.zeros(t.shape, bool), np.ones(t.shape), self._share(epsilon)
+        for i, j in np.ndindex(t.shape):
+            is_coin[i, j] = randbelow(2**64) >= int(2**64 * Fraction(float(share[i, 0])))
+            most = integer_odds(epsilon[i, 0], 2)
+            least = 2 * CELLS - most
+            odds = least + int((most - least) * Fraction(0.5 * (t[i, j] + 1.0)))
+            sign[i, j] = 1.0 if randbelow(2 * CELLS) < odds else -1.0
+        return is_coin, sign
+
+    def check_release(self, Z: Array) -> None:
+        """Raise ValueError where Z cannot be a release of this mechanism."""
+        super().check_release(Z)
+        epsilon, a, h = self._windows(*Z.shape)
+        middle, half = self._middles(Z.shape[1])
+        wrong = (self._sides((Z - middle) / half, epsilon, a, h) == 0.0) & (self._share(epsilon) == 0.0)
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0]
+            reach = half[j] * self._side(epsilon)[i, 0]
+            raise ValueError(
+                f"Z must hold {middle[j] - reach:.12g} and {middle[j] + reach:.12g} only, all that {self!r} releases, "
+                f"but row {i}, column {j} has {Z[i, j]:.12g}: pass the release as it was published, with the epsilon "
+                "and the bounds that it was made with"
+            )
+
+    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
+        """Log density of each release given its confidential record, of the coin's sides log probability.
+
+        Parameters
+        ----------
+        Z, X : array-like of shape (n_records, n_features)
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_records,), summed over features
+        """
+        Z, t = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__), self._on_line(X)
+        check_one_each(Z, t)
+        self.check_release(Z)
+        epsilon, a, h = self._windows(*t.shape)
+        middle, half = self._middles(t.shape[1])
+        v = (Z - middle) / half
+        sign, share = self._sides(v, epsilon, a, h), self._share(epsilon)
+        away, inside = np.abs(v - a * t) > h, -np.log(2.0 * h + 2.0 * a * np.exp(-epsilon))
+        with np.errstate(divide="ignore"):
+            of_coin = np.log1p(-share) + np.log(0.5 + 0.5 * sign * t / self._side(epsilon))
+            return np.where(sign != 0.0, of_coin, np.log(share) + inside - epsilon * away - np.log(half)).sum(axis=1)
+
+    # --- releases as a line: the coin's sides are beyond all others --------------------------------------------------
+
+    def on_line(self, z: Floats) -> Floats:
+        line = z[:, None] if z.ndim == 1 else z
+        epsilon, a, h = self._windows(*line.shape)
+        middle, half = self._middles(line.shape[1])
+        sign = self._sides((line - middle) / half, epsilon, a, h)
+        return np.where(sign != 0.0, middle + half * (AWAY * sign * (a + h)), line).reshape(z.shape)
+
+    def kinks(self, n_features: int) -> Floats:
+        """As of windows; and the coin's sides."""
+        middle, half, a, reach = self._one_window(n_features)
+        ends = middle + AWAY * a * (half + reach) * np.array([-1.0, 1.0])
+        has_windows = self._share(self._windows(1, n_features)[0]).item() > 0.0
+        return np.sort(np.hstack([ends, super().kinks(n_features)]), axis=1) if has_windows else ends
+
+    def _signs(self, places):
+        """Sides of the coin, of places on the line, (n_features, n)."""
+        return self._sides_of_line((places - self._middles(len(places))[0][:, None]).T).T
+
+    def _sides_of_line(self, distance):
+        _, a, h = self._windows(1, distance.shape[1])
+        reach = self._middles(distance.shape[1])[1] * (a + h).item() * 0.5 * (1.0 + AWAY)
+        return np.where(np.abs(distance) > reach, np.sign(distance), 0.0)
+
+    def near(self, places: Floats) -> Floats:
+        middle, half = (part[:, None] for part in self._middles(len(places)))
+        sign = self._signs(places)
+        return np.where(sign != 0.0, middle + 0.5 * half * sign, super().near(places))
+
+    def lookup(self, places: Floats) -> Floats:
+        """The ends of the window, and the side of the coin: (3 n_features, n)."""
+        n_features, n = places.shape
+        ends = super().lookup(places).reshape(n_features, 2, n)
+        return np.concatenate([ends, self._signs(places)[:, None]], axis=1).reshape(-1, n)
+
+    # --- where a chain starts ----------------------------------------------------------------------------------------
+
+    def moments(self, Z: Array) -> tuple[Floats, Floats]:
+        return super().moments(self.on_line(Z))
+
+    def moments_of(self, n: int, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        middle, half = self._middles(len(mean))
+        parts, v, spread = self._windows(1, len(mean)), (mean - middle) / half, variance / half**2
+        u, u_squared = self._from_line(v, v**2 + spread, *parts)
+        error = spread / (2.0 * self._gain(*parts)) ** 2 / max(n - 1, 1)
+        return self._possible(n, u.ravel(), None if u_squared is None else u_squared.ravel(), error.ravel())
+
+    def _gain(self, epsilon, a, h):
+        """Of a release's place on the line, a record's multiple that it is the mean of."""
+        share = self._share(epsilon)
+        return share + (1.0 - share) * AWAY * (a + h) / self._side(epsilon)
+
+    def _from_line(self, v, v_squared, epsilon, a, h):
+        """Estimates of u and u² from places on the line; None for u² where all are sides of the coin."""
+        t, share, k = v / self._gain(epsilon, a, h), self._share(epsilon), self._share_near(epsilon, a, h)
+        if np.any(share == 0.0):
+            return 0.5 * (t + 1.0), None
+        rest = share * (k * h**2 + (1.0 - k) * (a + h) ** 2) / 3.0 + (1.0 - share) * (AWAY * (a + h)) ** 2
+        t_squared = (v_squared - rest) / (share * k * a**2)
+        return 0.5 * (t + 1.0), 0.25 * (t_squared + 2.0 * t + 1.0)
+
+    def _estimates(self, Z):
+        middle, half = self._middles(Z.shape[1])
+        v = (self.on_line(Z) - middle) / half
+        return self._from_line(v, v**2, *self._windows(*Z.shape))
+
+    def _noise_error(self, mean, n):
+        """Of the mean of v²/(s k a²) - 2 t v/gain, v on the line: uniform near a t, or anywhere, or a side."""
+        epsilon, a, h = self._windows(np.size(self.epsilon), len(mean))
+        share, k, gain = self._share(epsilon), self._share_near(epsilon, a, h), self._gain(epsilon, a, h)
+        if np.any(share == 0.0):
+            return 0.0
+        t, away = 2.0 * mean - 1.0, AWAY * (a + h)
+        c, odd, even = a * t, away * t / self._side(epsilon), away**2
+        near = c, c**2 + h**2 / 3.0, c**3 + c * h**2, c**4 + 2.0 * (c * h) ** 2 + h**4 / 5.0
+        anywhere = 0.0, (a + h) ** 2 / 3.0, 0.0, (a + h) ** 4 / 5.0
+        sides = odd, even, even * odd, even**2
+        parts = zip(near, anywhere, sides, strict=True)
+        m = [share * (k * one + (1.0 - k) * other) + (1.0 - share) * side for one, other, side in parts]
+        p, q = 1.0 / (share * k * a**2), 2.0 * t / gain
+        spread = p**2 * (m[3] - m[1] ** 2) - 2.0 * p * q * (m[2] - m[0] * m[1]) + q**2 * (m[1] - m[0] ** 2)
+        return 0.25 * np.sqrt(np.mean(spread, axis=0) / n)
+
+    # --- compiled ----------------------------------------------------------------------------------------------------
+
+    def _lower(self, *, n_records, n_features, **context):
+        epsilon, a, h = (column[:, 0] for column in self._windows(n_records, n_features))
+        middle, half = self._middles(n_features)
+        lo, hi = self.bounds_for(n_features).T
+        share = self._share(epsilon)
+        with np.errstate(divide="ignore"):
+            log_outside = np.log(share) - np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon
+        fields: dict[str, Any] = {"low": lo, "high": hi, "middle": middle, "half": half, "log_half": np.log(half)}
+        fields |= {"shrink": 1.0 / a, "narrow": h / a, "loss": epsilon, "gain": np.expm1(epsilon)}
+        fields |= {"log_outside": log_outside, "side": self._side(epsilon), "reach": a + h, "of_coin": 1.0 - share}
+        return lower(type(self), fields | {"least": 1.0 / (1.0 + np.exp(epsilon))})
+
+    @compiled
+    def sign(self, Z, i, j):
+        """The side of the coin that the release is, or 0."""
+        v = (Z[i, j] - self.middle[j]) / self.half[j]
+        if abs(abs(v) - self.side[i]) <= ROUNDING * self.side[i] or abs(v) > (1.0 + 2.0 * ROUNDING) * self.reach[i]:
+            return 1.0 if v > 0.0 else -1.0
+        return 0.0
+
+    @compiled
+    def odds(self, i, j, sign, y):
+        """Probability of a side for records of this mean within the bounds."""
+        share = (y - self.low[j]) / (2.0 * self.half[j])
+        share = min(max(share if sign > 0.0 else 1.0 - share, 0.0), 1.0)
+        return self.least[i] + (1.0 - 2.0 * self.least[i]) * share
+
+    @compiled
+    def log_channel(self, Z, i, j, y):
+        sign = self.sign(Z, i, j)
+        if sign != 0.0:
+            return log(self.of_coin[i] * self.odds(i, j, sign, y))
+        lo, hi = self.window(Z, i, j)
+        return self.log_outside[i] - self.log_half[j] + (self.loss[i] if lo <= y <= hi else 0.0)
+
+    @compiled
+    def log_marginal(self, kernel, Z, i, j, theta, k):
+        sign = self.sign(Z, i, j)
+        if sign != 0.0:
+            mean = kernel.clamped_mean(theta, k, j, self.low[j], self.high[j])
+            return log(self.of_coin[i] * self.odds(i, j, sign, mean))
+        return self.log_window(kernel, Z, i, j, theta, k)
+
+    @compiled
+    def impute(self, rng, kernel, Z, i, j, theta, k):
+        """By a side of the coin: from the kernel, and accepted by the odds; else within the window or outside."""
+        sign = self.sign(Z, i, j)
+        if sign != 0.0:
+            most = 1.0 - self.least[i]
+            while True:
+                y = kernel.draw(rng, theta, k, j)
+                if rng.random() * most < self.odds(i, j, sign, y):
+                    return y
+        return self.impute_by_pieces(rng, kernel, Z, i, j, theta, k)
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_normal``)."""
+        outside, x = exp(self.log_outside[0]) / self.half[j], 4 * j * n
+        fill_normal_window(nodes, x, n, outside, outside * self.gain[0], mean, log_variance, out, first, second)
+        slope = self.of_coin[0] * (1.0 - 2.0 * self.least[0]) / (2.0 * self.half[j])
+        value = self.of_coin[0] * self.least[0]
+        low, high = self.low[j], self.high[j]
+        fill_coin(nodes, x, n, value, slope, low, high, mean, log_variance, out, first, second)
+
+
+@helper
+def fill_coin(nodes, x, n, value, slope, low, high, mean, log_variance, out, first, second):
+    """The coin's sides among the nodes: ``value`` and ``slope`` times how far records are from the other bound.
+
+    With t and u the bounds less μ over σ, E(y - low)₊ = σ(φ(t) - t Φ(-t)), with derivatives Φ(-t) and φ(t) by μ and σ.
+    """
+    sd = exp(0.5 * log_variance)
+    t, u = (low - mean) / sd, (high - mean) / sd
+    f_low, f_high = INV_SQRT_2PI * exp(-0.5 * t * t), INV_SQRT_2PI * exp(-0.5 * u * u)
+    above_low, above_high = 0.5 * erfc(t * SQRT_HALF), 0.5 * erfc(u * SQRT_HALF)
+    up = sd * (f_low - f_high) - sd * (t * above_low - u * above_high)
+    for m in range(n):
+        sign = nodes[x + 3 * n + m]
+        if sign != 0.0:
+            distance = up if sign > 0.0 else high - low - up
+            out[first + m] = value + slope * min(max(distance, 0.0), high - low)
+            out[second + m] = sign * slope * (above_low - above_high)
+            out[second + n + m] = sign * slope * 0.5 * sd * (f_low - f_high)

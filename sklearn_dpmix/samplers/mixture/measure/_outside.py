@@ -1,0 +1,189 @@
+"""Records outside of the mixture: people who answer as they like whatever the cards say, a share γ ~ Beta(a, b).
+
+A release then has density (1 - γ) Σ w g(z | θ) + γ s(z), s the law of their answers.  In masses that is one more atom,
+J₀ = γ S/(1 - γ), whose density s at the nodes is known; γ is independent of the weights, and S has the law it has.
+
+Where one design alone was used the answers may say nothing on γ: what more of such people add to the answers, other
+shares of categories take off, along a straight line in the masses M_c = J π_c.  ``trade`` goes along it.
+"""
+
+from math import exp, log
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import null_space
+
+from ...._base.compiled import apart, helper
+from ._walk_state import (
+    CUT,
+    LARGEST,
+    LARGEST_OUTSIDE,
+    LOG_LIKELIHOOD,
+    N_ATOMS,
+    OUTSIDE,
+    OUTSIDE_A,
+    TOTAL,
+    accepts,
+    add_to,
+    at,
+    keep_trial,
+    log_likelihood,
+    log_mass_inside,
+    log_tilt,
+)
+
+N_TRADES = 4  # for each other move
+
+
+class Outside(NamedTuple):
+    """What a walk sees of records outside of the mixture."""
+
+    density: Any  # (nodes,): s at each
+    shares: Any  # (K,): signed shares of categories whose answers are nearest to s; of several questions none
+    gap: Any  # (nodes,): s less the law of such answers
+    a: float
+    b: float
+
+    def start(self, rng: np.random.Generator) -> float:
+        """A mass by the prior, beside a mixture of mass 1."""
+        share = float(np.clip(rng.beta(self.a, self.b), 1e-6, 1.0 - 1e-6))
+        return share / (1.0 - share)
+
+
+def outside_of(mechanism: Any, nodes: Any) -> Outside:
+    """Those outside of the mixture under a mechanism of answers, at nodes (features + 1, nodes)."""
+    prior = mechanism.noncompliance
+    density = np.exp(mechanism.log_noncompliant(nodes[:-1].T))
+    shares, gap = np.zeros(0), np.zeros(len(density))
+    if len(nodes) == 2:
+        law = mechanism._likelihoods(nodes[:-1].T, 0)
+        shares = nearest_shares(law, density, nodes[-1])
+        gap = density - law @ shares
+        gap[np.abs(gap) < 1e-12] = 0.0
+    return Outside(density, shares, gap, float(prior.a), float(prior.b))
+
+
+def nearest_shares(law: Any, density: Any, counts: Any) -> Any:
+    """The signed shares, of sum 1, under which answers of law (answers, K) are nearest to ``density``.
+
+    In the metric of the answers that were given, so that what is lost of the likelihood is least.
+    """
+    size, scale = law.shape[1], 1.0 / np.sqrt(counts)
+    even, free = np.full(size, 1.0 / size), null_space(np.ones((1, size)))
+    change = np.linalg.lstsq(scale[:, None] * (law @ free), scale * (density - law @ even), rcond=1e-10)[0]
+    return even + free @ change
+
+
+# --- compiled --------------------------------------------------------------------------------------------------------
+
+
+@helper
+def move_outside(rng, channel, chart, walk):
+    """A move of the mass outside: alone, or in exchange with one atom."""
+    if rng.random() < 0.5:
+        change_outside(rng, walk)
+    else:
+        exchange(rng, walk)
+    if chart.n_features == 1:
+        for _ in range(N_TRADES):
+            trade(rng, channel, chart, walk)
+
+
+@helper
+def log_outside(walk, new, total):
+    """Log ratio of the prior in log J₀ with this mass outside, and this total inside."""
+    old = walk.law[OUTSIDE]
+    ratio = log_mass_inside(walk, total, new) - log_mass_inside(walk, walk.law[TOTAL], old)
+    return ratio + walk.law[OUTSIDE_A] * log(new / old)
+
+
+@apart
+def change_outside(rng, walk):
+    """A step of random size of log J₀."""
+    law, old = walk.law, walk.law[OUTSIDE]
+    new = old * exp(1.5 * exp(-6.0 * rng.random()) * rng.standard_normal())
+    if not 0.0 < new < LARGEST_OUTSIDE:
+        return
+    for m in range(walk.n_nodes):
+        walk.trial[m] = walk.mix[m] + (new - old) * walk.outside[m]
+    ratio = log_outside(walk, new, law[TOTAL])
+    law[OUTSIDE] = new
+    value = log_likelihood(walk, walk.trial, law[TOTAL])
+    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+        keep_trial(walk, law[TOTAL], value)
+    else:
+        law[OUTSIDE] = old
+
+
+@helper
+def log_total(walk, total):
+    """Log ratio of the law of S, beside what it has of the share outside."""
+    law, n_atoms = walk.law, int(walk.law[N_ATOMS])
+    ratio = log_tilt(walk, n_atoms, total) - log_tilt(walk, n_atoms, law[TOTAL])
+    return ratio - log_mass_inside(walk, total, law[OUTSIDE]) + log_mass_inside(walk, law[TOTAL], law[OUTSIDE])
+
+
+@apart
+def exchange(rng, walk):
+    """Mass from an atom to those outside or back: a step of random size of log(J₀/J), with their sum kept."""
+    law, atoms, old = walk.law, walk.atoms, walk.law[OUTSIDE]
+    k = int(rng.random() * law[N_ATOMS])
+    mass = atoms[at(walk, k)]
+    both = old + mass
+    new = both / (1.0 + exp(-log(old / mass) - 2.0 * exp(-6.0 * rng.random()) * rng.standard_normal()))
+    if not (0.0 < new < LARGEST_OUTSIDE and law[CUT] <= both - new <= LARGEST):
+        return
+    total = law[TOTAL] + old - new
+    for m in range(walk.n_nodes):
+        walk.trial[m] = walk.mix[m] + (new - old) * walk.outside[m]
+    add_to(walk, walk.trial, old - new, k)
+    ratio = log_outside(walk, new, total) + log_total(walk, total) + walk.masses.log_ratio(both - new, mass)
+    law[OUTSIDE] = new
+    value = log_likelihood(walk, walk.trial, total)
+    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+        atoms[at(walk, k)] = both - new
+        keep_trial(walk, total, value)
+    else:
+        law[OUTSIDE] = old
+
+
+@apart
+def trade(rng, channel, chart, walk):
+    """Add to those outside what is taken off the masses M_c = J π_c of one atom, by the signed shares nearest to them.
+
+    The likelihood stays but for the gap.  In (M, Σγ) the atom's law has the density J^(shape - K) Π γ_c^(alpha - 1),
+    and J₀ has one factor less than in log J₀.
+    """
+    law, atoms, old, size = walk.law, walk.atoms, walk.law[OUTSIDE], chart.kernel.size
+    k, trial = int(rng.random() * law[N_ATOMS]), 2 * walk.capacity
+    a, b = at(walk, k), at(walk, trial)
+    step = 0.5 * exp(-9.0 * rng.random()) * rng.standard_normal()
+    new, mass, total = old + step, atoms[a] - step, law[TOTAL] - step
+    if not (0.0 < new < LARGEST_OUTSIDE and law[CUT] <= mass <= LARGEST):
+        return
+    highest, sum_of_gammas, ratio = atoms[a + 1], 0.0, 0.0
+    for c in range(1, size):
+        highest = max(highest, atoms[a + 1 + c])
+    for c in range(size):
+        sum_of_gammas += exp(atoms[a + 1 + c] - highest)
+    for c in range(size):
+        share = exp(atoms[a + 1 + c] - highest) / sum_of_gammas
+        changed = (atoms[a] * share - step * walk.shares[c]) / mass
+        if not changed > 1e-300:
+            return
+        atoms[b + 1 + c] = highest + log(sum_of_gammas) + log(changed)
+        ratio += (chart.kernel.concentration - 1.0) * (atoms[b + 1 + c] - atoms[a + 1 + c])
+    ratio += walk.masses.log_ratio(mass, atoms[a]) - size * log(mass / atoms[a])
+    ratio += log_outside(walk, new, total) - log(new / old) + log_total(walk, total)
+    for m in range(walk.n_nodes):
+        walk.trial[m] = walk.mix[m] + step * walk.gap[m]
+    law[OUTSIDE] = new
+    value = log_likelihood(walk, walk.trial, total)
+    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+        atoms[a] = mass
+        for c in range(size):
+            atoms[a + 1 + c] = atoms[b + 1 + c]
+        chart.fill(channel, walk, k)
+        keep_trial(walk, total, value)
+    else:
+        law[OUTSIDE] = old
