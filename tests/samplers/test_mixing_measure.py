@@ -22,7 +22,7 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import Auto, MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
-from sklearn_dpmix.samplers.mixture.measure import _walk
+from sklearn_dpmix.samplers.mixture.measure import _sheet, _walk
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._masses import bear_or_kill, change_mass, move_mass
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
@@ -234,8 +234,25 @@ def test_it_is_the_default():
     assert model.compression_error_ < 1e-3
 
 
-def test_draws_do_not_depend_on_blocks():
+def glide_always(patch, least):
+    """Glides where the records ask for none, on which the density changes elsewhere by this many standard errors."""
+    lengthen = MixingMeasure.lengthen
+    patch.setattr(MixingMeasure, "lengthen", lambda *args: lengthen(*args) or True)
+    patch.setattr(_sheet, "LEAST", least)
+
+
+@pytest.mark.slow
+def test_glides_keep_the_posterior(monkeypatch):
+    glide_always(monkeypatch, 0.02)
+    for seed, name in enumerate(CASES[:3]):
+        test_exact.check("mixing measure", "laplace", 1, name, seed=seed, sampler=MixingMeasure())
+
+
+@pytest.mark.parametrize("glides", [False, True])
+def test_draws_do_not_depend_on_blocks(glides, monkeypatch):
     """One sweep at a time gives the draws of one block: a block begins with tables made anew."""
+    if glides:
+        glide_always(monkeypatch, 1.0)
     mechanism, kernel = LaplaceMechanism(epsilon=10.0, bounds=(-10, 10)), NormalKernel(0.0, 0.1, 3.0, 3.0)
     model = PrivateDPMixture(
         mechanism, kernel=kernel, mixing=DirichletProcess(None, (2.0, 1.0)), n_chains=1, n_draws=40, random_state=0

@@ -35,6 +35,8 @@ class Chart(Component):
     is_finite = False
     #: whether records lie on an interval, so that g is made of what the kernel is at points of it
     is_on_interval = False
+    #: whether atoms glide: their densities under noise are ``fill_normal``'s of the channel
+    can_glide = False
     #: sweeps that one independent draw may take, by the trial run; else a sweep gets more moves
     worth = 2.5
 

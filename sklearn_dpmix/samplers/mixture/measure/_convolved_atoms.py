@@ -17,6 +17,8 @@ INV_SQRT_2PI = 0.3989422804014327
 class ConvolvedNormalChart(NormalChart):
     """Coordinates (μ, log τ²), once a feature, with τ² >= η², the noise's variance."""
 
+    can_glide = False
+
     def narrowest(self):
         """Of records: what is left of the release's standard deviation."""
         return np.sqrt(np.maximum(super().narrowest() ** 2 - self.kernel.noise_variance, 0.0))

@@ -23,6 +23,8 @@ P_ALONE = 0.7  # of a step: it moves one feature
 class NormalChart(Chart):
     """Coordinates (μ, log σ²), once a feature."""
 
+    can_glide = True
+
     def n_coordinates(self):
         return 2 * self.n_features
 

@@ -13,11 +13,22 @@ from ...._releases.nodes_of_several import compress_records
 from ..._parameter_draws import n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
-from ._compressed import Compressed, chart_of, law_of, masses_of, narrowest, sweeps_a_draw
+from ._compressed import (
+    Compressed,
+    chart_of,
+    different,
+    law_of,
+    masses_of,
+    narrowest,
+    new_draws,
+    sweeps_a_draw,
+)
+from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
 from ._normal_atoms import N_WIDTHS
 from ._outside import outside_of
 from ._parts import part_or_join
+from ._sheet import choose_points
 from ._steps import step_one
 from ._walk_draws import keep_draw, log_likelihoods, n_all, number
 from ._walk_state import (
@@ -45,6 +56,8 @@ MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
 MORE_OF_SEVERAL = 3.0  # times as many where some people do not comply, to several questions
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
+N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
+N_FAMILY = 100  # components by which points for glides are chosen
 MANY_NODES = 3000
 WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
 FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
@@ -61,7 +74,8 @@ class MixingMeasure(MixtureSampler):
     itself where that does not leave many fewer; so do records of noise scales of their own, if there are more than a
     few scales.  The Dirichlet process is an unnormalised gamma process, whose atoms
     are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
-    those too small to hold a record are drawn anew as a whole.
+    those too small to hold a record are drawn anew as a whole.  Where a trial run says that this would take long,
+    several atoms glide along what the records leave open.
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
     one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
@@ -91,8 +105,8 @@ class MixingMeasure(MixtureSampler):
     References
     ----------
     Ferguson & Klass (1972) for the gamma process; Richardson & Green (1997) for moment-matching splits; Girolami &
-    Calderhead (2011) for the steps; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for
-    fewer records with the same moments.
+    Calderhead (2011) for the steps; Zappa, Holmes-Cerfon & Goodman (2018) for glides; Gautschi (2004) for Gauss rules
+    from modified moments; Litterer & Lyons (2012) for fewer records with the same moments.
 
     Examples
     --------
@@ -147,15 +161,37 @@ class MixingMeasure(MixtureSampler):
                 seen = seen._replace(wanted=min(width, step * seen.width))
                 break
             seen = self.compressed(values, Z, release, step * seen.width)
-        if self.n_moves is None:
-            self.lengthen(seen, draws, kernel)
+        if self.n_moves is None and self.lengthen(seen, draws, kernel) and is_line and chart_of(kernel).can_glide:
+            return self.with_glides(values, seen)
         return seen
 
-    def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
-        """Give a sweep as many moves as make a draw worth keeping."""
+    def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> bool:
+        """Give a sweep as many moves as make a draw worth keeping; return whether they would be too many."""
         chart, n = chart_of(kernel), seen.law[N_MOVES]
         wanted = n * sweeps_a_draw(draws, seen, chart) / chart.worth
         seen.law[N_MOVES] = round(max(n, min(wanted, seen.most_moves)))
+        return bool(wanted > seen.most_moves)
+
+    def with_glides(self, values: Any, seen: Compressed) -> Compressed:
+        """With points for glides, chosen by their densities under some components at records."""
+        (sampler, channel, kernel, mixing), rng, weights = values, np.random.default_rng(0), seen.weights
+        chart = chart_of(kernel)
+        state = new_state(chart.n_coordinates(), N_FAMILY)
+        chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
+        state.place[:] = chart.start(seen.near[:, chosen], rng)
+        state.ints[N_ATOMS] = N_FAMILY
+        walk, nothing = (
+            seen.walk(state, masses_of(mixing).value()),
+            new_draws(0, 0, chart, seen.outside is not None),
+        )  # run fills its tables
+        run(sampler, channel, chart.value(), walk, seen.are_records, rng, 0, 0, 1, nothing, np.zeros(2, np.int64))
+        densities = walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:N_FAMILY, 0, : len(weights)]
+        points, scales = choose_points(densities, weights)
+        if not len(points):
+            return seen
+        if len(points) <= FEW_POINTS:  # then glides do most of the work
+            seen.law[N_MOVES] = min(MOVES_BESIDE, seen.law[N_MOVES])
+        return seen._replace(points=points, scales=scales)
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
@@ -340,15 +376,18 @@ class MixingMeasure(MixtureSampler):
     ) -> Any:
         done = int(state.ints[N_SWEEPS])
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
-        counts, n_rows = np.zeros((2, n_draws), np.int64), 32 * n_draws + 4 * state.mass.size
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
-        chart, masses = chart_of(kernel), masses_of(mixing).value()
-        theta, value = np.zeros((n_rows, chart.n_params())), chart.value()
-        outside = np.zeros(0 if Z.outside is None else n_draws)
-        draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), theta, outside)
+        chart, masses, sheet = chart_of(kernel), masses_of(mixing).value(), Z.sheet()
+        n_rows, value = 32 * n_draws + 4 * state.mass.size, chart.value()
+        draws = new_draws(n_draws, n_rows, chart, Z.outside is not None)
         while stop != DONE:
             walk, until = Z.walk(state, masses), done + n_sweeps
-            stop = run(sampler, channel, value, walk, Z.are_records, rng, until, n_warmup, thin, draws, filled)
+            stop, sweep = DONE, int(walk.law[N_SWEEPS])
+            while stop == DONE and sweep < until:  # a few at a time where glides follow, which are compiled apart
+                sweep = until if sheet is None else min(until, sweep - sweep % N_TOGETHER + N_TOGETHER)
+                stop = run(sampler, channel, value, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
+                if stop == DONE and sheet is not None and sweep % N_TOGETHER == 0:
+                    glide_often(channel, value, walk, sheet, rng, N_TOGETHER)
             write_back(walk, state)
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
@@ -380,12 +419,6 @@ class MixingMeasure(MixtureSampler):
             else:
                 chart.slide(rng, channel, walk)
         walk.masses.renew(rng, channel, chart, walk)
-
-
-def different(Z: Any) -> Any:
-    """Different releases, and how often there is each, as nodes."""
-    places, counts = np.unique(Z, axis=0, return_counts=True)
-    return np.vstack([places.T, counts]).astype(np.float64)
 
 
 @entry
