@@ -18,7 +18,7 @@ from sklearn_dpmix.kernels import BetaKernel, ConvolvedNormalKernel, TruncatedNo
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, PiecewiseMechanism, SquareWaveMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure, ReUse
-from sklearn_dpmix.samplers.mixture.measure import _compressed, _interval, _walk
+from sklearn_dpmix.samplers.mixture.measure import _compressed, _interval, _node_layout
 from sklearn_dpmix.samplers.mixture.measure._beta_atoms import BetaChart
 from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed, chart_of, masses_of
 from sklearn_dpmix.samplers.mixture.measure._convolved_atoms import ConvolvedNormalChart
@@ -266,7 +266,7 @@ CASES = [("truncated", "laplace"), ("beta", "laplace"), ("beta", "gaussian"), ("
 @pytest.mark.parametrize("few", [0, 100], ids=["nodes", "records"])
 def test_samplers_agree(kind, noise, few, monkeypatch):
     """60 records, as nodes of cells and one by one, against a sampler that draws allocations."""
-    monkeypatch.setattr(_walk, "FEW", few)
+    monkeypatch.setattr(_node_layout, "FEW", few)
     draws = summaries.__wrapped__(kind, noise, 60, "mixing_measure", 1, 3000)
     assert_means_agree(draws, summaries(kind, noise, 60, KERNELS[kind][1], 10, 4000), min_ess=300)
 

@@ -1,15 +1,13 @@
 """The posterior of the mixing measure itself, given nodes that stand for any number of records."""
 
-from math import exp, sqrt
+from math import exp
 from typing import Any
 
 import numpy as np
 
 from ...._base.compiled import compiled, entry, lower
 from ...._base.restore import require, require_range
-from ...._releases.nodes import FEW, Nodes, cell_edges, compress
-from ...._releases.nodes_of_scales import compress_scaled
-from ...._releases.nodes_of_several import compress_records
+from ...._releases.nodes import FEW
 from ..._parameter_draws import n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
@@ -25,7 +23,7 @@ from ._compressed import (
 )
 from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
-from ._normal_atoms import N_WIDTHS
+from ._node_layout import MOST_TIMES, MOST_WORK, NodeLayout
 from ._outside import outside_of
 from ._parts import part_or_join
 from ._sheet import choose_points
@@ -38,7 +36,6 @@ from ._walk_state import (
     N_ATOMS,
     N_DUST,
     N_MOVES,
-    N_RECORDS,
     N_SWEEPS,
     OUTSIDE,
     TOTAL,
@@ -49,23 +46,18 @@ from ._walk_state import (
 )
 
 N_MOVES_ANSWERS = 200  # in a sweep over categories
-N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
-MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
-N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
-MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
 MORE_OF_SEVERAL = 3.0  # times as many where some people do not comply, to several questions
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
 N_FAMILY = 100  # components by which points for glides are chosen
+WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
 MANY_NODES = 3000
 WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
-FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
-BAND = 1.2  # of log scales of the noise, for cells of the width that their least one asks for
 STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
 
 
-class MixingMeasure(MixtureSampler):
+class MixingMeasure(NodeLayout, MixtureSampler):
     """Walks over the mixing measure, with allocations and confidential records integrated out: any n at one price.
 
     The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
@@ -161,18 +153,19 @@ class MixingMeasure(MixtureSampler):
                 seen = seen._replace(wanted=min(width, step * seen.width))
                 break
             seen = self.compressed(values, Z, release, step * seen.width)
-        if self.n_moves is None and self.lengthen(seen, draws, kernel) and is_line and chart_of(kernel).can_glide:
-            return self.with_glides(values, seen)
-        return seen
+        if self.n_moves is not None:
+            return seen
+        times = self.lengthen(seen, draws, kernel)
+        return self.with_glides(values, seen, times) if times > 1.0 and is_line and chart_of(kernel).can_glide else seen
 
-    def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> bool:
-        """Give a sweep as many moves as make a draw worth keeping; return whether they would be too many."""
+    def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> float:
+        """Give a sweep as many moves as make a draw worth keeping; return by how many times they are too many."""
         chart, n = chart_of(kernel), seen.law[N_MOVES]
         wanted = n * sweeps_a_draw(draws, seen, chart) / chart.worth
         seen.law[N_MOVES] = round(max(n, min(wanted, seen.most_moves)))
-        return bool(wanted > seen.most_moves)
+        return float(wanted / seen.most_moves)
 
-    def with_glides(self, values: Any, seen: Compressed) -> Compressed:
+    def with_glides(self, values: Any, seen: Compressed, times: float) -> Compressed:
         """With points for glides, chosen by their densities under some components at records."""
         (sampler, channel, kernel, mixing), rng, weights = values, np.random.default_rng(0), seen.weights
         chart = chart_of(kernel)
@@ -180,14 +173,12 @@ class MixingMeasure(MixtureSampler):
         chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
         state.place[:] = chart.start(seen.near[:, chosen], rng)
         state.ints[N_ATOMS] = N_FAMILY
-        walk, nothing = (
-            seen.walk(state, masses_of(mixing).value()),
-            new_draws(0, 0, chart, seen.outside is not None),
-        )  # run fills its tables
+        walk, nothing = seen.walk(state, masses_of(mixing).value()), new_draws(0, 0, chart, False)
+        # it fills the tables, and goes no further
         run(sampler, channel, chart.value(), walk, seen.are_records, rng, 0, 0, 1, nothing, np.zeros(2, np.int64))
         densities = walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:N_FAMILY, 0, : len(weights)]
         points, scales = choose_points(densities, weights)
-        if not len(points):
+        if not len(points) or (len(points) > FEW_POINTS and times < WORTH_GLIDING):
             return seen
         if len(points) <= FEW_POINTS:  # then glides do most of the work
             seen.law[N_MOVES] = min(MOVES_BESIDE, seen.law[N_MOVES])
@@ -212,96 +203,6 @@ class MixingMeasure(MixtureSampler):
         rng = np.random.default_rng(0)
         start = self.init(values, seen, None, None, rng)
         return self.advance(values, seen, start, rng, N_TRIAL, N_TRIAL // 3, 1)[1]
-
-    def compressed(self, values: Any, Z: Any, release: Any, width: float, chart: Any = None) -> Compressed:
-        """What the chains see, with cells of this width where the population is."""
-        (_, _, kernel, mixing), mechanism = values, release.mechanism
-        (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
-        chart = chart_of(kernel) if chart is None else chart
-        are_records, scales = n <= FEW or n_features > 1, ()
-        if mechanism.is_discrete:
-            nodes, are_records = different(mechanism.folded(Z)), n <= FEW
-        elif not mechanism.has_one_law:
-            nodes, *scales = self.nodes_of_scales(release, kernel, Z, width)
-            are_records = nodes.shape[1] == n
-        elif n_features > 1:
-            nodes = self.nodes_of_several(mechanism, kernel, Z, width)
-            are_records = nodes.shape[1] == n
-        elif are_records:
-            nodes = np.array(release.nodes(width))
-        else:
-            reach = N_WIDTHS * sqrt(variance[0])
-            low, high = mechanism.reach(mean[0] - reach, mean[0] + reach)
-            kinks = mechanism.kinks(1)[0]
-            if chart.is_on_interval:
-                kinks = np.union1d(kinks, chart.ends())
-            nodes = np.array(self.nodes(release.nodes(width), low, high, width, kinks))
-        law = law_of(chart, masses_of(mixing), n, mean, variance)
-        most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
-        first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
-        law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
-        most_moves = MOST_TIMES * law[N_MOVES]
-        if n_features > 1:
-            most_moves = min(most_moves, MOST_WORK_OF_SEVERAL / (nodes.shape[1] * n_features))
-        lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
-        seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
-        return self.with_threshold(seen, release)
-
-    def with_threshold(self, seen: Compressed, release: Any) -> Compressed:
-        """With a node for the records whose releases did not appear, where there is a threshold; one a noise scale.
-
-        Of n releases f(z)/R(P) each is the likelihood, R the probability that one appears; where N records are known to
-        be behind them it is f(z) each, and (1 - R)^(N - n).
-        """
-        if release.mechanism.released_above is None:
-            return seen
-        n, n_all = release.n_records, release.n_all
-        scales, counts = np.unique(release.mechanism.noise_scale_for(1), return_counts=True)
-        counts = np.array([n]) if len(scales) == 1 else counts
-        sign, weights = (1.0, -counts) if n_all is None else (-1.0, n_all - counts)
-        law = seen.law.copy()
-        law[N_RECORDS] = n + weights.sum()
-        lookup = np.zeros((len(seen.lookup), len(scales)))
-        lookup[2:] = scales  # where records have their own
-        nodes = np.hstack([seen.nodes, np.vstack([np.full(len(scales), sign), weights])])
-        n_seen = seen.nodes.shape[1]
-        return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
-
-    def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float, kinks: Any = ()) -> Nodes:
-        """Nodes for the records for which ``fine`` stands."""
-        low, high = fine.places[0], fine.places[-1]
-        if low == high:
-            return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
-        return compress(fine, cell_edges(low, high, core_low, core_high, width, kinks))
-
-    def nodes_of_several(self, mechanism: Any, kernel: Any, Z: Any, width: float) -> Any:
-        """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those."""
-        z = mechanism.folded(Z)
-        places, weights = z[np.argsort(z[:, 0], kind="stable")], np.ones(len(z))
-        if len(z) > FEW:
-            spacing = np.array([mechanism.node_spacing(sd) for sd in narrowest(kernel)])
-            found = compress_records(z, width / spacing[0] * spacing, mechanism.kinks(z.shape[1]))
-            if len(found[1]) < FEWER * len(z):
-                places, weights = found
-        return np.vstack([places.T, weights])
-
-    def nodes_of_scales(self, release: Any, kernel: Any, Z: Any, width: float) -> Any:
-        """Nodes and the scales of their noise, for cells of this width under the least, if much fewer than records."""
-        mechanism, n, scales = release.mechanism, release.n_records, release.noise_scale()[:, 0]
-        z = mechanism.folded(Z)
-        order = np.argsort(z[:, 0], kind="stable")
-        records = np.vstack([z[order].T, np.ones(n)]), scales[order]
-        if n <= FEW or release.n_features > 1:
-            return records
-        sd, (mean, variance) = narrowest(kernel)[0], release.moments()
-        reach, factor = N_WIDTHS * sqrt(variance[0]), width / mechanism.node_spacing(sd)
-        core, kinks = mechanism.reach(mean[0] - reach, mean[0] + reach), mechanism.kinks(1)[0]
-
-        def edges_between(low, high, scale):
-            return cell_edges(low, high, *core, factor * mechanism.node_spacing(sd, scale), kinks)
-
-        places, scales, weights = compress_scaled(z[:, 0], scales, factor * BAND, edges_between)
-        return (np.vstack([places, weights]), scales) if len(weights) < FEWER * n else records
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float:
         chart = chart_of(values[2])
