@@ -68,7 +68,7 @@ class Reach:
         elif isinstance(obj, types.Type):
             self.note("numba type", str(obj))
         elif isinstance(obj, np.ndarray):
-            self.note("array", obj.dtype.str, obj.shape, np.ascontiguousarray(obj).tobytes())
+            self.note("array", repr(obj.dtype), obj.dtype.str, obj.shape, np.ascontiguousarray(obj).tobytes())
         elif isinstance(obj, enum.Enum):
             self.note("enum")
             self.visit(type(obj))
@@ -81,12 +81,14 @@ class Reach:
             self.note(_by_pickle(obj))
 
     def visit_signature(self, types_of_arguments):
-        """Add which name is which item of the named tuples that an entry takes; components carry their own digests."""
+        """Add which name is which item of an entry's named tuples; components carry digests of their methods."""
         for argument in types_of_arguments:
             if isinstance(argument, types.BaseTuple):
                 if isinstance(argument, types.BaseNamedTuple):
                     self.visit(argument.instance_class)
                 self.visit_signature(argument.types)
+            elif hasattr(argument, "digest"):
+                self.visit_signature(dict(argument.fields).values())
 
     def visit_container(self, obj):
         self.note(type(obj).__qualname__, len(obj))

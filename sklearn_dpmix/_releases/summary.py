@@ -356,8 +356,8 @@ def check_mechanism(mechanism):
     if not is_offered or not mechanism.is_local:
         raise ValueError(
             "a summary takes releases of single records under additive noise, such as LaplaceMechanism(epsilon=1.0, "
-            "bounds=(0, 1)) or GaussianMechanism, or by SquareWaveMechanism or PiecewiseMechanism, got "
-            f"mechanism={mechanism!r}: fit the records themselves"
+            "bounds=(0, 1)) or GaussianMechanism, or by SquareWaveMechanism, PiecewiseMechanism or HybridMechanism, "
+            f"got mechanism={mechanism!r}: fit the records themselves"
         )
     mechanism.check(1)
     if not mechanism.has_one_law:

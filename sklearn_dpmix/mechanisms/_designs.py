@@ -12,6 +12,7 @@ from .._base.parameters import is_real, numbers, positive_integer, positive_numb
 
 #: By how much a row of probabilities may miss 1, from rounding
 ROUNDING = 1e-9
+MOST_VALUES = 10_000  # of a hash function
 
 
 class SurveyDesigns:
@@ -220,13 +221,14 @@ class SurveyDesigns:
                [0.125, 0.375, 0.125, 0.375]])
         """
         other, table = np.exp(-positive_number("epsilon", epsilon)), numbers(hashes)
-        if table is None or table.ndim != 2 or table.shape[1] < 2 or np.any((table < 0) | (table != np.floor(table))):
+        is_table = table is not None and table.ndim == 2 and len(table) > 0 and table.shape[1] > 1
+        if not is_table or not np.all((table >= 0) & (table < MOST_VALUES) & (table == np.floor(table))):
             raise ValueError(
                 "hashes must hold a row for each hash function and a column for each of two or more categories, of "
-                f"integers from 0, got hashes={hashes!r}"
+                f"integers from 0 to {MOST_VALUES - 1}, got hashes={hashes!r}"
             )
         least = max(int(table.max()) + 1, 2)
-        g = least if n_values is None else positive_integer("n_values", n_values, least=least)
+        g = least if n_values is None else positive_integer("n_values", n_values, least=least, most=MOST_VALUES)
         values = np.where(table.T[..., None] == np.arange(g), 1.0, other) / (1.0 + (g - 1) * other)
         return cls(values.reshape(table.shape[1], -1) / len(table))
 
@@ -264,6 +266,11 @@ class SurveyDesigns:
             raise ValueError(
                 f"designs must be a list of two or more {cls.__name__} objects, such as {cls.__name__}.warner(0.8), "
                 f"got designs={designs!r}"
+            )
+        if any(one.noncompliance is not None for one in designs):
+            raise ValueError(
+                "designs must not have a noncompliance of their own: people are as honest under each of them, and "
+                f"split_sample(designs, noncompliance=...) has the prior, got designs={designs!r}"
             )
         rows = [one._for(1, "each of designs")[0] for one in designs]
         if len({len(matrix) for matrix in rows}) > 1:

@@ -41,7 +41,8 @@ class EstimatedChannel(RecordChannel):
         variance = 1.0 / 12.0 if mean_square is None else mean_square - mean**2 + error
         mean = np.clip(mean, 0.0, 1.0)
         variance = np.maximum(variance, 0.0) + self._noise_error(mean, n)
-        variance = np.clip(variance, 0.0025, np.maximum(0.0025, mean - mean**2))
+        inner = np.clip(0.5, mean - np.sqrt(error), mean + np.sqrt(error))  # noise may hide the mean
+        variance = np.clip(variance, 0.0025, np.maximum(0.0025, inner - inner**2))
         return lo + (hi - lo) * mean, (hi - lo) ** 2 * variance
 
     def guess(self, Z: Array) -> Floats | None:

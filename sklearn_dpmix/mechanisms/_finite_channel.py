@@ -128,7 +128,8 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         matrices, answer = self._matrices(), self.noncompliant_answer
         if is_integer(answer) and 0 <= answer < min(one.shape[1] for one in matrices):
             return [(np.arange(one.shape[1]) == answer).astype(np.float64) for one in matrices]
-        rows = [numbers(row) for row in answer] if isinstance(answer, (list, tuple, np.ndarray)) else []
+        rows = answer.tolist() if isinstance(answer, np.ndarray) else answer
+        rows = [numbers(row) for row in rows] if isinstance(rows, (list, tuple)) else []
         fits = len(rows) == len(matrices) and all(
             row is not None and row.shape == one.shape[1:] and np.all(row >= 0.0) and abs(fsum(row) - 1.0) <= ROUNDING
             for row, one in zip(rows, matrices, strict=True)
@@ -253,9 +254,10 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         found = []
         for j, matrix in enumerate(self._matrices()):
             counts = np.bincount(Z[:, j].astype(int), minlength=matrix.shape[1])
-            seen, p = matrix[:, counts > 0], np.full(len(matrix), 1.0 / len(matrix))
-            for _ in range(200):
-                p = p * (seen @ (counts[counts > 0] / (p @ seen)))
+            told = (counts > 0) & (matrix.max(axis=0) > 0.0)  # not what only people give who do not follow the design
+            seen, p = matrix[:, told], np.full(len(matrix), 1.0 / len(matrix))
+            for _ in range(200 * bool(told.any())):
+                p = p * (seen @ (counts[told] / (p @ seen)))
                 p /= p.sum()
             found.append(p)
         return np.array(found)

@@ -17,6 +17,9 @@ from ._window import ROUNDING, WindowChannel
 
 #: ε up to which the coin alone has the least worst variance (Wang et al., §III-C)
 COIN_ALONE = float(np.log((-5 + 2 * np.cbrt(6353 - 405 * sqrt(241)) + 2 * np.cbrt(6353 + 405 * sqrt(241))) / 27))
+#: How near to a side of the coin a release is one: single precision is, and next to no release is so by chance
+OF_SIDES = 2e-6
+NEARLY, SMALL = 1e-3, 6.0  # and how near it is suspect, up to what ε: beyond, many releases are all but the record
 #: Where the coin's sides are on the line that nodes are laid out on, in multiples of C: beyond all else
 AWAY = 1.25
 
@@ -90,7 +93,7 @@ class HybridMechanism(WindowChannel):
     def _sides(self, v, epsilon, a, h):
         """1 or -1 where a release on [-C, C] is a side of the coin, also where ``on_line`` has put it; else 0."""
         side = self._side(epsilon)
-        is_side = (np.abs(np.abs(v) - side) <= ROUNDING * side) | (np.abs(v) > (1.0 + 2.0 * ROUNDING) * (a + h))
+        is_side = (np.abs(np.abs(v) - side) <= OF_SIDES * side) | (np.abs(v) > (1.0 + 2.0 * ROUNDING) * (a + h))
         return np.where(is_side, np.sign(v), 0.0)
 
     # --- releases ----------------------------------------------------------------------------------------------------
@@ -141,7 +144,17 @@ class HybridMechanism(WindowChannel):
         super().check_release(Z)
         epsilon, a, h = self._windows(*Z.shape)
         middle, half = self._middles(Z.shape[1])
-        wrong = (self._sides((Z - middle) / half, epsilon, a, h) == 0.0) & (self._share(epsilon) == 0.0)
+        v, side = (Z - middle) / half, self._side(epsilon)
+        is_side = self._sides(v, epsilon, a, h) != 0.0
+        nearly = (np.abs(np.abs(v) - side) <= NEARLY * side) & (epsilon <= SMALL) & ~is_side
+        if nearly.sum() > max(10, is_side.sum()):
+            i, j = np.argwhere(nearly)[0]
+            low, high = middle[j] - half[j] * side[i, 0], middle[j] + half[j] * side[i, 0]
+            raise ValueError(
+                f"Z was rounded: of its values {nearly.sum()} are about {low:.12g} or {high:.12g}, which {self!r} "
+                f"releases often, and {is_side.sum()} are, to six digits: pass the release as it was published"
+            )
+        wrong = ~is_side & (self._share(epsilon) == 0.0)
         if wrong.any():
             i, j = np.argwhere(wrong)[0]
             reach = half[j] * self._side(epsilon)[i, 0]
@@ -276,7 +289,7 @@ class HybridMechanism(WindowChannel):
     def sign(self, Z, i, j):
         """The side of the coin that the release is, or 0."""
         v = (Z[i, j] - self.middle[j]) / self.half[j]
-        if abs(abs(v) - self.side[i]) <= ROUNDING * self.side[i] or abs(v) > (1.0 + 2.0 * ROUNDING) * self.reach[i]:
+        if abs(abs(v) - self.side[i]) <= OF_SIDES * self.side[i] or abs(v) > (1.0 + 2.0 * ROUNDING) * self.reach[i]:
             return 1.0 if v > 0.0 else -1.0
         return 0.0
 

@@ -4,6 +4,7 @@ import pickle
 import shutil
 import threading
 from functools import partial
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from numba.core.caching import FunctionCache
 from scripts import COMPILES, PACKAGE, edit, run, write
 
-from sklearn_dpmix._base.compiled import _Cache, compiled, entry, helper
+from sklearn_dpmix._base.compiled import _Cache, compiled, entry, helper, lower
 from sklearn_dpmix._base.compiler import Part, reached
 from sklearn_dpmix._base.reach import Reach
 from sklearn_dpmix._posterior.mixture import mixture_log_predictive
@@ -318,6 +319,7 @@ class Colour(enum.IntEnum):
 POINT = Point(1.0, 2.0)
 TABLE = np.array([1.0, 2.0])
 NESTED = (1.0, (2.0, 1.0))
+PAIRS = np.array([(1.0, 2.0)], dtype=[("a", "f8"), ("b", "f8")])
 tools = types.ModuleType("tools")
 tools.scale = 2.0
 tools.unused = 0.0
@@ -366,7 +368,7 @@ class Own(LaplaceMechanism):
         if e == Colour.RED or e in (7.0, 8.0):
             return math.log(e)
         total = first(e) + second(e) + third(e) + three(e) + four(e) + five(e) + closure(e) + other(e)
-        return total + POINT.x + TABLE[0] + NESTED[1][1] + tools.scale + self.bend(e)
+        return total + POINT.x + PAIRS[0]["a"] + TABLE[0] + NESTED[1][1] + tools.scale + self.bend(e)
 
     @compiled
     def bend(self, e):
@@ -393,6 +395,7 @@ DIFFERENT = [
     ("np.array([1.0, 2.0])", "np.array([1.0, 2.5])"),
     ("np.array([1.0, 2.0])", "np.array([1.0, 2.0], np.float32)"),
     ("(1.0, (2.0, 1.0))", "(1.0, (2.0, 2.0))"),
+    ('[("a", "f8"), ("b", "f8")]', '[("b", "f8"), ("a", "f8")]'),
     ("tools.scale = 2.0", "tools.scale = 2.5"),
     ("math.log(e)", "math.exp(e)"),
     ("(7.0, 8.0)", "(7.0, 7.0)"),
@@ -434,6 +437,21 @@ def test_the_digest_is_the_same_in_another_process(tmp_path):
     script.write_text(source + tail)
     digests = {run(script, cache=tmp_path, PYTHONHASHSEED=str(seed)) for seed in (1, 2)}
     assert len(digests) == 1
+
+
+def test_the_digest_sees_the_order_of_a_tuples_names():
+    """Of a named tuple that an entry takes, and of one that is a component's field."""
+
+    def digest(names, is_field):
+        cls = NamedTuple("Pair", [(name, float) for name in names])
+        value = lower(NoNoise, {"pair": cls(1.0, 2.0)}, frozen=False) if is_field else cls(1.0, 2.0)
+        reach = Reach()
+        reach.visit_signature([numba.typeof(value)])
+        return reach.hexdigest()
+
+    for is_field in (False, True):
+        assert digest("xy", is_field) == digest("xy", is_field)
+        assert digest("xy", is_field) != digest("yx", is_field)
 
 
 def test_what_cannot_be_named_is_never_shared_between_processes():

@@ -15,6 +15,7 @@ from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import FiniteChannelMechanism, RandomizedResponseMechanism, UnaryEncodingMechanism
+from sklearn_dpmix.models import BetaPrior
 from sklearn_dpmix.samplers import Auto, Conditional, JainNeal, MixingMeasure
 
 ALPHA = 1e-6
@@ -360,7 +361,14 @@ def test_wrong_records_and_designs():
         (lambda: design.kuk(0.5, 0.2, 0), "n_draws must be an integer, 1 or more"),
         (lambda: design.k_ary(0.0, 3), "epsilon must be positive"),
         (lambda: design.local_hashing(1.0, [0, 1]), "hashes must hold a row for each hash function"),
-        (lambda: design.local_hashing(1.0, [[0.5, 1]]), "integers from 0, got hashes="),
+        (lambda: design.local_hashing(1.0, [[0.5, 1]]), "integers from 0 to 9999, got hashes="),
+        (lambda: design.local_hashing(1.0, [[0, np.inf]]), "integers from 0 to 9999, got hashes="),
+        (lambda: design.local_hashing(1.0, np.zeros((0, 3))), "a row for each hash function"),
+        (lambda: design.local_hashing(1.0, [[0, 1]], 10**9), "n_values must be at most 10000"),
+        (
+            lambda: design.split_sample([design(MIXED), design(MIXED, noncompliance=BetaPrior(1, 9))]),
+            "designs must not have a noncompliance of their own",
+        ),
         (lambda: design.local_hashing(1.0, [[0, 3]], 2), "n_values must be an integer, 4 or more"),
         (lambda: design.local_hashing(-1.0, [[0, 3]]), "epsilon must be positive"),
         (lambda: design.hadamard_response(1.0, 5000), "n_categories must be at most 4095"),

@@ -344,6 +344,27 @@ def test_fits_of_records_and_of_their_summary_are_one(epsilon):
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
+def test_rounded_releases_keep_the_sides_of_the_coin():
+    """Catches single precision, in which a side of the coin would be a release of the piecewise mechanism."""
+    mechanism = HybridMechanism(2.0)
+    Z = mechanism.privatize(np.random.default_rng(0).beta(4, 2, (4000, 1)), random_state=1)
+    right = mechanism.moments(mechanism.on_line(Z))
+    for rounded in (Z.astype(np.float32).astype(np.float64), Z.round(6)):
+        mechanism.check_release(rounded)
+        np.testing.assert_allclose(mechanism.moments(mechanism.on_line(rounded)), right, rtol=1e-4)
+    with pytest.raises(ValueError, match=r"Z was rounded: of its values 1\d\d\d are about -1\.313.* or 1\.313"):
+        mechanism.check_release(Z.round(4))
+
+
+def test_a_mean_that_noise_hides_leaves_the_variance_open():
+    """Catches a default prior that is sure of records on a bound, where the estimate of their mean happens to be."""
+    for kind in (HybridMechanism, PiecewiseMechanism):
+        mechanism = kind(0.05)
+        releases = [mechanism.privatize(np.full((100, 1), 0.5), random_state=seed) for seed in range(20)]
+        found = [mechanism.moments(mechanism.on_line(Z)) for Z in releases]
+        assert min(variance[0] for _, variance in found) > 0.05
+
+
 def test_wrong_parameters_and_releases():
     for mechanism, Z, message in (
         (HybridMechanism(), [[0.5]], "epsilon must be positive"),

@@ -267,7 +267,7 @@ def test_the_accuracy_checks_can_fail(monkeypatch):
     with pytest.raises(ValueError, match="not accurate"):
         haar(oracle.BetaGrid(*PRIOR, step=1.5))
     with pytest.raises(ValueError, match="not accurate"):
-        BETA.log_laplace(0.3, 0.1, step=0.5)
+        BETA.log_additive(0.3, lambda y: np.exp(-5 * abs(0.3 - y)), lambda y: np.sign(0.3 - y), step=0.5)
     with pytest.raises(ValueError, match="smallest parameter"):
         oracle.BetaGrid(0.5, 1.0)
     with pytest.raises(ValueError, match="records"):

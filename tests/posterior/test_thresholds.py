@@ -8,7 +8,7 @@ import numpy as np
 import oracle
 import pytest
 from scipy.integrate import quad
-from scipy.special import ndtr, owens_t
+from scipy.special import log_ndtr, ndtr, owens_t
 from scipy.stats import laplace, norm
 from statistical import Disagreement, assert_mean_close, assert_means_agree, effective_sample_size
 
@@ -371,3 +371,35 @@ def test_a_threshold_far_below_is_none():
     mechanism = LaplaceMechanism(scale=1.0, bounds=bounds, released_above=60.0)
     _, variance = Release(z[z > 60.0][:, None], mechanism).moments()
     assert 20.0**2 < variance[0] < 50.0**2
+
+
+# --- thresholds in a tail ---------------------------------------------------------------------------------------------
+
+
+def in_the_tail(scale, threshold, released):
+    """Mean and mean square of μ for one normal under Gaussian noise, by quadrature over (μ, log σ²)."""
+    mean, log_variance = np.linspace(-60.0, 20.0, 8001)[:, None], np.linspace(-6.0, 9.0, 301)
+    variance = np.exp(log_variance)
+    total = np.sqrt(variance + scale**2)
+    log_p = norm.logpdf(mean, PRIOR["mean"], np.sqrt(variance / PRIOR["mean_precision"]))
+    log_p = log_p - PRIOR["shape"] * log_variance - PRIOR["scale"] / variance
+    log_p = log_p + sum(norm.logpdf(z, mean, total) for z in released)
+    log_p = log_p - len(released) * log_ndtr((mean - threshold) / total)
+    p = np.exp(log_p - log_p.max())
+    return np.array([np.sum(p * np.tanh(mean)), np.sum(p * np.abs(mean))]) / p.sum()
+
+
+@pytest.mark.slow
+def test_a_threshold_that_hardly_a_record_is_above():
+    """Catches sums that lose the digits of a density next to nothing, which another one next to nothing divides."""
+    released, threshold, scale = np.array([2.66, 2.71, 2.76, 2.64, 2.75, 2.62]), 2.6, 0.3
+    model = PrivateDPMixture(
+        GaussianMechanism(scale=scale, released_above=threshold),
+        kernel=NormalKernel(**PRIOR),
+        mixing=DirichletProcess(1e-300),
+        n_draws=6000,
+        random_state=0,
+    ).fit(released[:, None])
+    mean = model.moment_draws()[0][..., 0]
+    draws = np.stack([np.tanh(mean), np.abs(mean)], axis=-1)
+    assert_mean_close(draws, in_the_tail(scale, threshold, released), what="mean")

@@ -37,7 +37,7 @@ def unseen_parts(function, arguments, parts):
     for component in components_in(arguments):
         reach.visit(_registered[type(component)])
     seen = {code for _, found in reach.seen.values() for code in codes_in(getattr(found, "__code__", None))}
-    theirs = [part for part in parts if part.__globals__["__name__"].partition(".")[0] not in _PINNED]
+    theirs = [part for part in parts if part.__globals__.get("__name__", "").partition(".")[0] not in _PINNED]
     return sorted(part.__qualname__ for part in theirs if part.__code__ not in seen)
 
 

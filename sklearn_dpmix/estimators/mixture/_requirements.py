@@ -9,7 +9,14 @@ from ...mixings._dirichlet import MOST_CONCENTRATION
 from ...mixings._finite_mixtures import MOST_COMPONENTS, MOST_SHAPE
 from ...mixings._pitman_yor import MOST_CONCENTRATION as MOST_POWER_LAW
 from ...mixings._pitman_yor import MOST_DISCOUNT
-from ...samplers.mixture._auto import has_conditional, has_marginal, has_masses, has_noised, has_noised_normal
+from ...samplers.mixture._auto import (
+    has_conditional,
+    has_marginal,
+    has_masses,
+    has_noised,
+    has_noised_normal,
+    is_power_law,
+)
 
 AUTO = 'use sampler="auto"'
 MOST_SCALES = 64  # of noise on releases that appear above a threshold
@@ -100,7 +107,11 @@ REQUIREMENTS = (
     Requirement(
         lambda parts: (
             parts.threshold is None
-            or (parts.sampler.takes_thresholds and has_noised_normal(parts.mechanism, parts.kernel))
+            or (
+                parts.sampler.takes_thresholds
+                and has_noised_normal(parts.mechanism, parts.kernel)
+                and not is_power_law(parts.mixing)
+            )
         ),
         "released_above={parts.threshold!r} needs MixingMeasure (one feature, normal kernel, no Pitman–Yor "
         "process), got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and sampler {who}",
@@ -111,7 +122,9 @@ REQUIREMENTS = (
         "probability of appearing of its own, got mechanism={mechanism!r}",
     ),
     Requirement(
-        lambda parts: not parts.offers("noncompliance") or parts.sampler.takes_noncompliance,
+        lambda parts: (
+            not parts.offers("noncompliance") or (parts.sampler.takes_noncompliance and not is_power_law(parts.mixing))
+        ),
         "noncompliance={mechanism.noncompliance!r} needs MixingMeasure (a categorical kernel, no Pitman–Yor process), "
         "got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and sampler {who}",
     ),

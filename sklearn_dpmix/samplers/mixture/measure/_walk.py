@@ -156,7 +156,8 @@ class MixingMeasure(NodeLayout, MixtureSampler):
         if self.n_moves is not None:
             return seen
         times = self.lengthen(seen, draws, kernel)
-        return self.with_glides(values, seen, times) if times > 1.0 and is_line and chart_of(kernel).can_glide else seen
+        can_glide = is_line and chart_of(kernel).can_glide and release.mechanism.released_above is None
+        return self.with_glides(values, seen, times) if can_glide and times > 1.0 else seen
 
     def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> float:
         """Give a sweep as many moves as make a draw worth keeping; return by how many times they are too many."""
@@ -302,6 +303,8 @@ class MixingMeasure(NodeLayout, MixtureSampler):
     def sweep(self, channel, chart, walk, rng):
         """As many moves at random as the law says, then what is random beside the atoms above the cut."""
         for _ in range(int(walk.law[N_MOVES])):
+            if walk.n_seen < walk.n_nodes:  # a threshold: digits that a move lost are not to be missed by the next
+                refresh(walk)
             u = rng.random()
             if u < 0.17:
                 move_mass(rng, walk)
