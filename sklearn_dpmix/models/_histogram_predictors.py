@@ -1,9 +1,9 @@
 """Predictors of a regression with a histogram each: the public class, and their part of data augmentation.
 
 Each predictor is independent of the others and has K + 2 cells: its lower bound, K bins of one width, in each of which
-it is uniform, and its upper bound.  With c_jb of n records in cell b of predictor j,
+it is uniform, and its upper bound.  With c_jk of n records in cell k of predictor j, and a = concentration / (K + 2),
 
-    shares of j | records ~ Dirichlet(concentration + c_j0, ..., concentration + c_j,K+1).
+    shares of j | records ~ Dirichlet(a + c_j0, ..., a + c_j,K+1).
 
 Parameters, flat, after the regression's own p + 2: the K + 2 shares of the first predictor, of the second, ...
 """
@@ -37,9 +37,9 @@ class HistogramPredictors(BaseEstimator):
     ----------
     n_bins : int, default=10
         For each predictor, at least 1.  A predictor that varies less than within one bin needs more.
-    concentration : float, default=1.0
-        Of the Dirichlet prior of each predictor's n_bins + 2 shares: the prior is worth that many records a cell.  With
-        1 all shares are equally likely.
+    concentration : float, default=2.0
+        Of the Dirichlet prior of each predictor's shares: it is worth that many records, the same number in each of the
+        n_bins + 2 cells.  A large one says that predictors are spread evenly.
 
     Notes
     -----
@@ -57,7 +57,7 @@ class HistogramPredictors(BaseEstimator):
     #: What of a fit's draws tells the law of new predictors.
     _draw_names = ("x_share",)
 
-    def __init__(self, n_bins: int = 10, concentration: float = 1.0) -> None:
+    def __init__(self, n_bins: int = 10, concentration: float = 2.0) -> None:
         self.n_bins = n_bins
         self.concentration = concentration
 
@@ -76,7 +76,7 @@ class HistogramPredictors(BaseEstimator):
 
     def _law(self, bounds: Floats) -> "HistogramLaw":
         """Return the component of compiled code, for ``bounds`` of shape (p + 1, 2)."""
-        return HistogramLaw(bounds[:-1], int(self.n_bins), float(self.concentration))
+        return HistogramLaw(bounds[:-1], int(self.n_bins), self.concentration / (self.n_bins + 2.0))
 
     def _draw(self, rng: np.random.Generator, draw: dict[str, Floats], n: int, bounds: Floats) -> Floats:
         """Return the predictors of n new records under one posterior draw of what ``_draw_names`` names."""
@@ -100,13 +100,14 @@ class HistogramLaw(PredictorLaw):
     ----------
     bounds : ndarray of shape (p, 2)
     n_bins : int
-    concentration : float
+    alpha : float
+        Of the Dirichlet prior, each cell's.
     """
 
-    def __init__(self, bounds, n_bins, concentration):
+    def __init__(self, bounds, n_bins, alpha):
         self.bounds = bounds
         self.n_bins = n_bins
-        self.concentration = concentration
+        self.alpha = alpha
 
     def _lower(self, **context):
         lo, hi = self.bounds.T
@@ -118,7 +119,7 @@ class HistogramLaw(PredictorLaw):
             "bin_width": (hi - lo) / self.n_bins,
             "centre": 0.5 * (lo + hi),
             "rate": 2.0 / (hi - lo),
-            "concentration": self.concentration,
+            "alpha": self.alpha,
         }
         return lower(type(self), fields)
 
@@ -132,7 +133,7 @@ class HistogramLaw(PredictorLaw):
         for (lo, hi), mean, variance in zip(self.bounds, centre, np.diag(spread), strict=True):
             below = ndtr((np.linspace(lo, hi, self.n_bins + 1) - mean) / np.sqrt(variance))
             probabilities = np.diff(below, prepend=0.0, append=1.0)
-            parts.append(rng.dirichlet(np.maximum(self.concentration + START_WEIGHT * probabilities, 1e-3)))
+            parts.append(rng.dirichlet(np.maximum(self.alpha + START_WEIGHT * probabilities, 1e-3)))
         return np.concatenate(parts)
 
     def check(self, theta):
@@ -186,7 +187,7 @@ class HistogramLaw(PredictorLaw):
                 theta[first + k] = 0.0
             for i in range(n):
                 theta[first + self.cell(j, records[i, j])] += 1.0
-            dirichlet_from_counts(rng, self.concentration, theta, first, self.n_cells)
+            dirichlet_from_counts(rng, self.alpha, theta, first, self.n_cells)
 
     @compiled
     def standardise(self, theta, records, i, row):

@@ -37,8 +37,10 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "one predictor": Case(3, ((-1.0, 1.5),), (-2.0, 2.0), LaplaceMechanism, 0.4, (1.9, 1.1, 1.6, 0.4, 1.9), 3, 0.7),
-    "much of y is clamped": Case(2, ((-0.5, 2.0),), (0.0, 0.5), LaplaceMechanism, 0.3, (-1.3, 1.2, 1.7, -1.5, 1.5), 2, 1.5),
+    "one predictor": Case(3, ((-1.0, 1.5),), (-2.0, 2.0), LaplaceMechanism, 0.4, (1.9, 1.1, 1.6, 0.4, 1.9), 3, 3.5),
+    "much of y is clamped": Case(
+        2, ((-0.5, 2.0),), (0.0, 0.5), LaplaceMechanism, 0.3, (-1.3, 1.2, 1.7, -1.5, 1.5), 2, 6.0
+    ),
     "two predictors, two releases": Case(
         2,
         ((-2.0, 2.0), (-1.0, 3.0)),
@@ -47,16 +49,16 @@ CASES = {
         0.8,
         ((0.5, 0.2, -0.9, 1.0, 0.3, -1.0, 0.4, 0.1, 0.9), (-0.3, 0.9, -0.1, 0.3, -0.8, -0.2, 1.2, -0.4, 0.5)),
         2,
-        0.5,
+        2.0,
     ),
-}  # fmt: skip
+}
 
 
 def draw_parameters(rng, size, p, n_bins, concentration, coef_scale=1.5, shape=2.5, scale=1.2):
     """Coefficients (size, p + 1), σ (size,) and shares (size, p, n_bins + 2) from the prior."""
     coefs = coef_scale * rng.standard_normal((size, p + 1))
     sigma = np.sqrt(scale / rng.standard_gamma(shape, size))
-    return coefs, sigma, rng.dirichlet(np.full(n_bins + 2, concentration), (size, p))
+    return coefs, sigma, rng.dirichlet(np.full(n_bins + 2, concentration / (n_bins + 2)), (size, p))
 
 
 def draw_predictors(rng, shares, n, x_bounds):
@@ -157,7 +159,7 @@ class OneRecordForgotten(HistogramLaw):
                 theta[first + k] = 0.0
             for i in range(n - 1):
                 theta[first + self.cell(j, records[i, j])] += 1.0
-            dirichlet_from_counts(rng, self.concentration, theta, first, self.n_cells)
+            dirichlet_from_counts(rng, self.alpha, theta, first, self.n_cells)
 
 
 @pytest.mark.slow
@@ -173,3 +175,197 @@ def test_broken_twin_is_rejected(twin, monkeypatch):
 def test_wrong_noise_is_rejected():
     with pytest.raises(Disagreement):
         check("one predictor", scale=1.3)
+
+
+# --- an unknown number of records -------------------------------------------------------------------------------------
+
+
+@pytest.mark.nightly
+def test_an_unknown_number_of_records_is_exact():
+    """Births draw whole records from the law of x; catches one whose x is not of the current shares."""
+    case, rng, values, weights = CASES["one predictor"], np.random.default_rng(23), [], []
+    noise = oracle.NOISE["laplace"](case.scale)
+    for n in range(14):  # beyond, the noisy number has probability e^-19
+        coefs, sigma, shares = draw_parameters(rng, 150_000, 1, case.n_bins, case.concentration)
+        statistic = np.zeros((len(sigma), 5))
+        if n:
+            x = draw_predictors(rng, shares, n, case.x_bounds)
+            y = coefs[:, :1] + coefs[:, 1:] * x[..., 0] + sigma[:, None] * rng.standard_normal((len(sigma), n))
+            statistic = oracle.regression_moments(x, y, case.x_bounds, case.y_bounds)
+        columns = [coefs, np.log(sigma), shares[:, 0, 0], shares[:, 0, -1], np.full(len(sigma), n)]
+        values.append(np.column_stack(columns))
+        weights.append(oracle.log_release(case.release, statistic, noise) - abs(2.3 - n) / 0.6)
+    exact = oracle.weighted_summary(np.concatenate(values), np.concatenate(weights))
+    mechanism = LaplaceMechanism(scale=case.scale, query=RegressionMoments(case.x_bounds, case.y_bounds, 1))
+    model = PrivateLinearRegressionDA(
+        mechanism,
+        prior=PRIOR,
+        x_model=HistogramPredictors(case.n_bins, case.concentration),
+        n_records=NoisyCount(2.3, LaplaceMechanism(scale=0.6)),
+        n_draws=8000,
+        thin=3,
+        random_state=5,
+    ).fit(np.array(case.release))
+    ends = model.x_share_draws_[..., 0, 0], model.x_share_draws_[..., 0, -1]
+    draws = [model.intercept_draws_, model.coef_draws_[..., 0], np.log(model.sigma_draws_), *ends]
+    for j, column in enumerate([*draws, model.n_records_draws_]):
+        error = np.hypot(column.std() / np.sqrt(effective_sample_size(column)), exact.mean_error[j])
+        assert abs(column.mean() - exact.mean[j]) < stats.norm.isf(0.5e-6) * error, j
+
+
+# --- ranks and truths -------------------------------------------------------------------------------------------------
+
+
+def ranks_of_truth(n_bins, x_model):
+    """(truths, draws, names): parameters drawn from the prior, and posterior draws given a release of 20 records."""
+    rng, n, n_draws, x_bounds = np.random.default_rng(8), 20, 59, ((-2.0, 2.0),)
+    mechanism = LaplaceMechanism(epsilon=8.0, query=RegressionMoments(x_bounds, (-1.5, 1.5), 1))
+    prior = RegressionPrior(1.0, sigma_shape=3.0, sigma_scale=1.0)
+    truths, draws = [], []
+    for _ in range(600):
+        coefs, sigma, shares = draw_parameters(rng, 1, 1, n_bins, 4.0, 1.0, 3.0, 1.0)
+        x = draw_predictors(rng, shares, n, x_bounds)[0]
+        y = coefs[0, 0] + x[:, 0] * coefs[0, 1] + sigma * rng.standard_normal(n)
+        S = mechanism.privatize(np.column_stack([x, y]), random_state=rng)
+        model = PrivateLinearRegressionDA(
+            mechanism,
+            prior=prior,
+            x_model=x_model,
+            n_records=n,
+            n_chains=1,
+            n_warmup=400,
+            n_draws=n_draws,
+            thin=25,
+            random_state=rng,
+        ).fit(S)
+        truths.append([*coefs[0], sigma[0], population_mean(shares, x_bounds)[0, 0], shares[0, 0, 0]])
+        found = [model.intercept_draws_, model.coef_draws_[..., 0], model.sigma_draws_, model.x_mean_draws_[..., 0]]
+        draws.append([column[0] for column in [*found, model.x_share_draws_[..., 0, 0]]])
+    return np.array(truths), np.array(draws), rng
+
+
+@pytest.mark.nightly
+def test_calibration():
+    """Ranks of the true parameters among posterior draws are uniform, noise and clamping of y included."""
+    truths, draws, rng = ranks_of_truth(4, HistogramPredictors(4, 4.0))
+    for j, name in enumerate(("intercept", "coef", "sigma", "x_mean", "share of the lower bound")):
+        assert_ranks_uniform(truths[:, j], draws[:, j], rng, what=name)
+
+
+@pytest.mark.nightly
+def test_calibration_rejects_another_prior():
+    """The broken twin: shares that are taken for more even than they are."""
+    truths, draws, rng = ranks_of_truth(4, HistogramPredictors(4, 40.0))
+    with pytest.raises(AssertionError):
+        assert_ranks_uniform(truths[:, 4], draws[:, 4], rng, what="share of the lower bound")
+
+
+POPULATIONS = {
+    "uniform": lambda rng, n: rng.random(n),
+    "exponential": lambda rng, n: np.clip(rng.exponential(0.2, n), 0, 1),
+    "binary": lambda rng, n: rng.integers(0, 2, n).astype(float),
+    "three values": lambda rng, n: rng.choice([0.1, 0.2, 0.9], n),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_intervals_hold_the_slope(name):
+    """Coverage over releases, with all defaults."""
+    rng, n, held, n_fits = np.random.default_rng(11), 300, np.zeros(2, dtype=int), 100
+    mechanism = LaplaceMechanism(epsilon=5.0, query=RegressionMoments((0, 1), (0, 1), 1))
+    for i in range(n_fits):
+        x = POPULATIONS[name](rng, n)
+        y = 0.2 + 0.5 * x + 0.05 * rng.standard_normal(n)
+        S = mechanism.privatize(np.column_stack([x, y]), random_state=rng)
+        model = PrivateLinearRegressionDA(mechanism, n_records=n, x_model=HistogramPredictors(), random_state=i).fit(S)
+        intervals = model.coef_interval(0.9), model.coef_interval(0.5)
+        held += [bool(low[0] < 0.5 < high[0]) for low, high in intervals]
+    for count, level in zip(held, (0.9, 0.5), strict=True):
+        assert stats.binomtest(int(count), n_fits, level).pvalue > 1e-6
+
+
+def test_no_model_of_y_cut_off_but_this_one_holds_the_slope():
+    """A quarter of y is clamped: the slope given the design is far too small, and here it is not."""
+    rng, n = np.random.default_rng(3), 200
+    mechanism = LaplaceMechanism(epsilon=20.0, query=RegressionMoments((0, 1), (0, 0.575), 1))
+    x = rng.random(n)
+    S = mechanism.privatize(np.column_stack([x, 0.2 + 0.5 * x + 0.05 * rng.standard_normal(n)]), random_state=4)
+    parts = {"n_records": n, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the release contradicts the design's model
+        given_design = PrivateLinearRegressionDA(mechanism, **parts).fit(S)
+    model = PrivateLinearRegressionDA(mechanism, x_model=HistogramPredictors(), **parts, thin=5).fit(S)
+    low, high = model.coef_interval(0.99)
+    assert given_design.coef_interval(0.99)[1][0] < 0.5
+    assert low[0] < 0.5 < high[0]
+
+
+# --- parts and promises -----------------------------------------------------------------------------------------------
+
+QUERY = RegressionMoments([(-3, 3), (0, 2)], (-5, 5), 2)
+MECHANISM = LaplaceMechanism(epsilon=5.0, query=QUERY)
+SHORT = {"n_chains": 2, "n_warmup": 50, "n_draws": 40, "random_state": 0, "n_records": 30}
+
+
+def released():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(size=30), rng.random(30)])
+    return MECHANISM.privatize(np.column_stack([x, x @ [1.0, -1.0] + rng.normal(size=30)]), random_state=0)
+
+
+def test_a_record_is_found_in_the_cell_that_it_was_drawn_in():
+    """Catches a place outside its cell, and a bound that is not a cell of its own."""
+    value = HistogramLaw(np.array([[-1.0, 2.0], [0.1, 0.7]]), 7, 0.5)._lower()
+    rng = np.random.default_rng(0)
+    for j in range(2):
+        for k in range(9):
+            assert all(value.cell(j, value.place(rng, j, k)) == k for _ in range(200))
+
+
+def test_draws_of_the_population():
+    """Shares are shares; means and variances are the histogram's, those of new records drawn from it among them."""
+    model = PrivateLinearRegressionDA(MECHANISM, x_model=HistogramPredictors(4), **SHORT).fit(released())
+    shares, mean, covariance = model.x_share_draws_, model.x_mean_draws_, model.x_covariance_draws_
+    assert shares.shape == (2, 40, 2, 6) and covariance.shape == (2, 40, 2, 2)
+    np.testing.assert_allclose(shares.sum(axis=-1), 1.0)
+    assert np.all(covariance[..., 0, 1] == 0.0)
+    bounds, rng = np.column_stack(QUERY.record_bounds()), np.random.default_rng(1)
+    x = model.x_model._draw(rng, {"x_share": shares[0, 0]}, 200_000, bounds)
+    z = (x.mean(axis=0) - mean[0, 0]) / np.sqrt(np.diag(covariance[0, 0]) / len(x))
+    assert np.max(np.abs(z)) < 5.0
+    squares = (x - mean[0, 0]) ** 2
+    z = (squares.mean(axis=0) - np.diag(covariance[0, 0])) / (squares.std(axis=0) / np.sqrt(len(x)))
+    assert np.max(np.abs(z)) < 5.0
+
+
+def test_acceptance_is_at_least_exp_minus_epsilon():
+    model = PrivateLinearRegressionDA(MECHANISM, x_model=HistogramPredictors(), **SHORT).fit(released())
+    assert np.exp(-5.0) <= model.min_acceptance_ < model.acceptance_rate_ < 1
+
+
+def test_chains_go_on():
+    reference = PrivateLinearRegressionDA(MECHANISM, x_model=HistogramPredictors(), **SHORT).fit(released())
+    shorter = SHORT | {"n_draws": 11, "warm_start": True}
+    warm = PrivateLinearRegressionDA(MECHANISM, x_model=HistogramPredictors(), **shorter).fit(released())
+    warm.set_params(n_draws=40).fit(released())
+    np.testing.assert_array_equal(reference.x_share_draws_, warm.x_share_draws_)
+    np.testing.assert_array_equal(reference.coef_draws_, warm.coef_draws_)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_bins": 0}, "n_bins must be a whole number from 1 to 10000, got n_bins=0"),
+        ({"n_bins": 2.5}, "n_bins must be a whole number"),
+        ({"n_bins": True}, "n_bins must be a whole number"),
+        ({"concentration": 0.0}, "concentration must be a positive number, got concentration=0.0"),
+        ({"concentration": np.nan}, "concentration must be a positive number"),
+        ({"concentration": "flat"}, "concentration must be a positive number"),
+    ],
+)
+def test_bad_input_is_named(params, message):
+    model = PrivateLinearRegressionDA(MECHANISM, x_model=HistogramPredictors(**params), **SHORT)
+    with pytest.raises(ValueError, match=message):
+        model.fit(released())
+    assert not hasattr(model, "coef_")
