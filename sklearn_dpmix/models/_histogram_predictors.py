@@ -44,8 +44,9 @@ class HistogramPredictors(BaseEstimator):
     Notes
     -----
     The confidential records are imputed: Ju, Awan, Gong, Rao (2022), "Data augmentation MCMC for Bayesian inference
-    from privatized data", Algorithm 1, with this law of x.  Moments tell of two moments of each predictor: shares
-    beyond that are as the prior has them, and move slowly where there are many records.
+    from privatized data", Algorithm 1, with this law of x.  A release has two moments of each predictor: the rest of
+    its shape is as the prior has it, and moves slowly where there are many records.  That matters for the coefficients
+    where much of y is clamped, and hardly anywhere else.
 
     Examples
     --------

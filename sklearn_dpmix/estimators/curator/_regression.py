@@ -49,8 +49,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
       bounds really cut some of x or y off, since clamping is part of the model.  Predictors that are not normal bias
       it. The confidential records are imputed, at a price that grows with n;
     - *a histogram of each predictor, clamped responses* (``x_model=HistogramPredictors()``): right for independent
-      predictors of any kind within their bounds, where the bounds of y cut some of it off, or where there are fewer
-      than n_features + 2 records.  Records are imputed, too.
+      predictors of any kind within their bounds, where the bounds of y cut a little of it off, or where there are fewer
+      than n_features + 2 records.  Records are imputed, too.  Where much of y is cut off chains are slow: ``thin``.
 
     Parameters
     ----------
