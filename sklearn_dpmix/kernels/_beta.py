@@ -58,6 +58,7 @@ class BetaKernel(Kernel):
     """
 
     tilts = frozenset({"flat", "binomial", "mean"})
+    noised_as = "beta"
 
     def __init__(self, shape: float = 2.0, rate: float = 2.0, *, bounds: ArrayLike | None = None) -> None:
         self.shape = shape
@@ -108,6 +109,7 @@ class BetaKernel(Kernel):
         inside = np.diff(gamma.cdf([LEAST, MOST], shape, scale=1.0 / rate)).item()
         constant = shape * log(rate) - lgamma(shape) - log(inside)
         fields = {"n_features": 1, "low": lo, "width": hi - lo, "log_width": float(np.log(hi - lo))}
+        fields |= {"least": LEAST, "most": MOST}
         return lower(
             type(self), fields | {"prior_shape": shape, "prior_rate": rate, "log_prior_constant": 2.0 * constant}
         )

@@ -34,6 +34,7 @@ class ConvolvedNormalKernel(NormalKernel):
 
     tilts = frozenset()
     absorbs_noise = True
+    noised_as = "convolved_normal"
 
     def can(self, capability: str) -> bool:
         return capability in ("predictive", "relative")

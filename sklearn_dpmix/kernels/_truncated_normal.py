@@ -41,6 +41,7 @@ class TruncatedNormalKernel(NormalKernel):
     """
 
     least_log_mass = -np.inf
+    noised_as = "truncated_normal"
 
     def __init__(
         self,

@@ -70,7 +70,7 @@ class GaussianMechanism(GaussianCalibrated):
 
     calibrations = ("analytic", "classical")
     secure_noise = "gaussian"
-    noised_kernels = frozenset({"normal"})
+    noised_kernels = frozenset({"beta", "convolved_normal", "normal", "truncated_normal"})
     has_noised_scales = True
     piece_shape = "quadratic"
     kurtosis = 3.0

@@ -66,7 +66,7 @@ class LaplaceMechanism(LaplaceCalibrated):
     """
 
     secure_noise = "laplace"
-    noised_kernels = frozenset({"normal"})
+    noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
     has_noised_scales = True
     piece_shape = "linear"
     kurtosis = 6.0

@@ -47,7 +47,7 @@ class PiecewiseMechanism(WindowChannel):
     1.0
     """
 
-    noised_kernels = frozenset({"normal"})
+    noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
 
     def __init__(self, epsilon: ArrayLike | None = None, bounds: ArrayLike | None = (-1, 1)) -> None:
         self.epsilon = epsilon

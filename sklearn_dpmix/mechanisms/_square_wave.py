@@ -49,7 +49,7 @@ class SquareWaveMechanism(WindowChannel):
     1.0
     """
 
-    noised_kernels = frozenset({"normal"})
+    noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
 
     def __init__(self, epsilon: ArrayLike | None = None, bounds: ArrayLike | None = (0, 1)) -> None:
         self.epsilon = epsilon

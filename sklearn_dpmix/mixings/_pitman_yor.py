@@ -5,6 +5,8 @@ import numpy as np
 from .._base.compiled import Component, compiled, lower
 from ._urn import cluster_of_another
 
+MOST_DISCOUNT, MOST_CONCENTRATION = 0.3, 5.0  # of the walk over mixing measures
+
 
 class PitmanYor(Component):
     """Pitman–Yor prior on the mixing measure: a Dirichlet process whose small clusters are more numerous.
@@ -23,6 +25,7 @@ class PitmanYor(Component):
     PitmanYor(discount=0.5)
     """
 
+    masses_as = "pitman_yor"
     random_part = None
 
     def __init__(self, concentration: float = 1.0, discount: float = 0.25) -> None:
@@ -39,6 +42,11 @@ class PitmanYor(Component):
         if not -self.discount < self.concentration < np.inf:
             raise ValueError(f"concentration must be greater than -discount, got {self.concentration!r}")
         return lower(type(self), {"start": float(self.concentration), "discount": float(self.discount)})
+
+    @property
+    def can_walk(self) -> bool:
+        """Whether the walk over mixing measures has few enough atoms to go over: they are as many as u^-discount."""
+        return 0.0 < self.discount <= MOST_DISCOUNT and 0.0 < self.concentration <= MOST_CONCENTRATION
 
     @compiled
     def fresh_weight(self, concentration, n_clusters):

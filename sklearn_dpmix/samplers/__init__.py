@@ -11,7 +11,6 @@ from .mixture._neal5 import Neal5
 from .mixture._neal8 import Neal8
 from .mixture._reuse import ReUse
 from .mixture._sampler import MixtureSampler
-from .mixture._surrogate import Surrogate
 from .mixture.cells._bins import Bins
 from .mixture.cells._choice import Cells
 from .mixture.cells._sources import Sources
@@ -46,5 +45,4 @@ __all__ = [
     "SequentialABC",
     "Slice",
     "Sources",
-    "Surrogate",
 ]

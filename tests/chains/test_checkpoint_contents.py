@@ -36,7 +36,7 @@ LEGAL = {
     "neal8": MIXTURE | RANDOM,
     "mixing measure": RANDOM
     | {"state/0/mass": POSITIVE, "state/0/place": REAL, "state/0/dust_place": REAL, "draws/1/theta": REAL},
-    **{case: MIXTURE for case in ("interweaved", "surrogate", "slice", "neal5", "imputed", "truncated", "conditional")},
+    **{case: MIXTURE for case in ("interweaved", "slice", "neal5", "imputed", "truncated", "conditional")},
     **{case: GIVEN for case in ("beta", "reuse", "neal2", "neal3", "jain_neal", "convolved")},
     "categories": {},
     "bins": MIXTURE,

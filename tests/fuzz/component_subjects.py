@@ -147,7 +147,6 @@ COMPONENTS: dict[str, Subject] = {
     "Slice": component(samplers.Slice, with_sampler),
     "Sources": component(samplers.Sources, in_histogram, n_moves=1, n_split_merge=2),
     "MixingMeasure": component(samplers.MixingMeasure, with_sampler, n_moves=5),
-    "Surrogate": component(samplers.Surrogate, with_sampler, n_split_merge=2, n_moves=None, min_records=1),
     "RejectionABC": component(samplers.RejectionABC, with_method, block_size=256),
     "ImportanceABC": component(samplers.ImportanceABC, with_method, proposal=None, block_size=256),
     "MarkovABC": component(samplers.MarkovABC, with_method, n_replicates=3),

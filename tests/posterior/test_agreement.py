@@ -10,7 +10,7 @@ from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.samplers import MixingMeasure, Neal5
-from sklearn_dpmix.samplers.mixture.measure import _walk
+from sklearn_dpmix.samplers.mixture.measure import _node_layout
 
 N_RECORDS = 60
 BOUNDS = (-5.0, 6.0)
@@ -74,7 +74,7 @@ def test_samplers_agree(sampler, noise):
 @pytest.mark.parametrize("noise", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
 def test_the_walk_on_nodes_agrees(noise, monkeypatch):
     """With cells where 60 records would be nodes themselves: nodes, and the Poisson draw of occupied atoms."""
-    monkeypatch.setattr(_walk, "FEW", 0)
+    monkeypatch.setattr(_node_layout, "FEW", 0)
     monkeypatch.setitem(SAMPLERS, "mixing measure", (MixingMeasure(), 1))
     draws = summaries.__wrapped__("mixing measure", noise)
     assert_means_agree(draws, summaries(REFERENCE, noise), what=noise)

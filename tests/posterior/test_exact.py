@@ -54,7 +54,7 @@ from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
-from sklearn_dpmix.samplers import Conditional, Interweaved, JainNeal, Neal2, Neal3, Neal5, Neal8, Slice
+from sklearn_dpmix.samplers import Conditional, Interweaved, JainNeal, Neal2, Neal3, Neal5, Neal8, ReUse, Slice
 from sklearn_dpmix.samplers.mixture import _conditional, _in_blocks
 from sklearn_dpmix.samplers.mixture._places import CURSOR, LOWEST, URN_RATE
 
@@ -148,6 +148,7 @@ SAMPLERS = {
     "auto": ("auto", 3),
     "interweaved": (Interweaved(), 3),
     "neal2": (Neal2(), 3),
+    "reuse": (ReUse(), 3),
     "neal3": (Neal3(), 3),
     "split-merge on neal3": (JainNeal(Neal3(), n_attempts=2, n_scans=1), 2),
     "split-merge on neal5": (JainNeal(Neal5(), n_attempts=4), 3),
@@ -186,7 +187,7 @@ COMBINATIONS = [
     *product(("neal2", "neal3"), ("pitman-yor without noise",), (1,)),
     *product(("neal5", "conditional", "neal8", "auto"), ("finite",), (1,)),
     *product(("neal2", "neal3", "slice", "auto"), ("finite without noise",), (1,)),
-    *product((*SIX, "neal2", "neal3"), ("convolved",), (1,)),
+    *product((*SIX, "neal2", "neal3", "reuse"), ("convolved",), (1,)),
     *product(("neal2", "neal3"), ("convolved",), (2,)),
     *product(("split-merge on neal3",), ("none", "finite without noise", "convolved"), (1,)),
     *product(("split-merge on neal5",), ("laplace", "pitman-yor"), (1,)),

@@ -14,7 +14,7 @@ from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure import _steps, _walk
+from sklearn_dpmix.samplers.mixture.measure import _node_layout, _steps
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._factors import fill, fill_feature
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
@@ -109,7 +109,7 @@ def test_nodes_and_records_agree(monkeypatch):
     Z = mechanism.privatize(two_features(500), random_state=1)
 
     def draws(sampler, fewer):
-        monkeypatch.setattr(_walk, "FEWER", fewer)
+        monkeypatch.setattr(_node_layout, "FEWER", fewer)
         kernel = NormalKernel(0.0, 0.1, 3.0, 3.0)
         model = PrivateDPMixture(mechanism, kernel=kernel, sampler=sampler, n_draws=3000, random_state=0).fit(Z)
         return np.concatenate([model.n_clusters_draws_[..., None], np.log(model.density_draws(x))], axis=-1)

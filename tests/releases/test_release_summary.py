@@ -568,7 +568,7 @@ def test_samplers_and_kernels_that_need_records_refuse_summaries():
     for parameters in (
         {"sampler": Neal5()},
         {"mixing": PitmanYor()},
-        {"kernel": "truncated_normal"},
+        {"kernel": "multivariate_normal"},
         {"mechanism": None},
     ):
         for source in (summary, iter([release(20)])):

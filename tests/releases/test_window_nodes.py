@@ -20,7 +20,7 @@ from sklearn_dpmix._releases.release import Release, SummarisedRelease
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import LaplaceMechanism, PiecewiseMechanism, SquareWaveMechanism
 from sklearn_dpmix.samplers import MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure import _walk
+from sklearn_dpmix.samplers.mixture.measure import _node_layout
 
 BOUNDS = (-2.0, 3.0)
 KINDS = pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism])
@@ -269,7 +269,7 @@ def summaries(kind, sampler, twin=None):
 @pytest.mark.parametrize("few", [0, 1000], ids=["nodes", "records"])
 def test_the_walk_agrees_with_a_sampler_of_records(kind, few, monkeypatch):
     """300 records, as nodes and one by one, against the sampler that draws allocations and records."""
-    monkeypatch.setattr(_walk, "FEW", few)
+    monkeypatch.setattr(_node_layout, "FEW", few)
     assert_means_agree(summaries.__wrapped__(kind, "mixing_measure"), summaries(kind, "interweaved"), min_ess=500)
 
 

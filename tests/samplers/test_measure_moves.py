@@ -5,7 +5,7 @@ In plain Python, so that a broken twin is one function in place of another.
 
 import sys
 from functools import cache
-from math import log
+from math import gamma, log
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,13 +14,14 @@ from scipy.stats import ks_2samp
 
 from sklearn_dpmix._base.compiled import _Helper, compiled
 from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
-from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers.mixture.measure import (
     _categorical_atoms,
     _dirichlet_masses,
     _finite_masses,
     _masses,
     _parts,
+    _pitman_yor_masses,
     _slides,
     _splits,
     _steps,
@@ -43,6 +44,7 @@ from sklearn_dpmix.samplers.mixture.measure._walk_state import (
 )
 
 FIXED, RANDOM = DirichletProcess(1.5), DirichletProcess(None, (3.0, 2.0))
+POWER_LAW = PitmanYor(1.5, 0.25)
 FINITE = MixtureOfFiniteMixtures(0.6, 0.25), MixtureOfFiniteMixtures(0.4, (0.0, 1.0, 3.0, 2.0))
 CUT_AT = 0.001
 N = 1600
@@ -57,6 +59,7 @@ def plain():
             for key, value in list(vars(sys.modules[name]).items()):
                 if isinstance(value, _Helper):
                     patch.setitem(vars(sys.modules[name]), key, value.py_func)
+        patch.setattr(_pitman_yor_masses, "LEFT_OUT", _pitman_yor_masses.IN_DUST * np.exp(-1.5))  # little dust
         patch.setattr(_walk_state, "lower", lambda owner, fields, frozen: SimpleNamespace(**fields))
         yield
 
@@ -85,6 +88,14 @@ def masses(rng, alpha, low, high):
     return mass[rng.random(len(mass)) < np.exp(-mass)]
 
 
+def power_law_masses(rng, time, low, high):
+    """The same of a process of intensity ζ c J⁻¹⁻ᵈ e⁻ᴶ, c = d/Γ(1 - d)."""
+    d = POWER_LAW.discount
+    n = rng.poisson(time / gamma(1.0 - d) * (low**-d - high**-d))
+    mass = (low**-d - rng.random(n) * (low**-d - high**-d)) ** (-1.0 / d)
+    return mass[rng.random(n) < np.exp(-mass)]
+
+
 def draw_places(rng, chart, n):
     """Coordinates of the base measure."""
     kernel = chart.kernel
@@ -103,6 +114,14 @@ def draw_masses(rng, mixing):
         found = rng.gamma(mixing.concentration, size=n)
         found *= rng.gamma(TILT, 1.0 / (TILT + 1.0)) / found.sum()
         return found[found > CUT_AT], np.zeros(0), float(np.sum(found <= CUT_AT))
+    if mixing is POWER_LAW:
+        while True:
+            time = rng.gamma(mixing.concentration / mixing.discount)
+            found = power_law_masses(rng, time, CUT_AT, 20.0)
+            dust = power_law_masses(rng, time, CUT_AT * np.exp(-masses_of(mixing._lower()).dust_range), CUT_AT)
+            total = found.sum() + dust.sum()
+            if len(found) and rng.random() < (total * np.exp(1.0 - total)) ** TILT:
+                return found, dust, time
     alpha = rng.gamma(mixing.prior[0], 1.0 / mixing.prior[1]) if mixing is RANDOM else mixing.concentration
     while True:
         found, dust = masses(rng, alpha, CUT_AT, 20.0), masses(rng, alpha, CUT_AT * np.exp(-DUST_RANGE), CUT_AT)
@@ -122,7 +141,7 @@ def law_of_walks(chart, mixing):
 def draw_walk(rng, chart, mixing, law, law_of_masses):
     """A walk of the prior."""
     found, dust, value = draw_masses(rng, mixing)
-    state, n_features = new_state(chart.n_coordinates()), chart.n_features
+    state, n_features = new_state(chart.n_coordinates(), 256 if mixing is POWER_LAW else 64), chart.n_features
     state.ints[:2], state.floats[0] = (len(found), len(dust)), value
     for mass, place, values in ((state.mass, state.place, found), (state.dust_mass, state.dust_place, dust)):
         n = len(values)
@@ -248,6 +267,30 @@ OF_MASSES = {name: move for name, move in MOVES.items() if name not in ("slide",
 @pytest.mark.parametrize("name", OF_MASSES)
 def test_moves_keep_the_prior_of_finite_mixtures(name, mixing):
     assert p_value(OF_MASSES[name], mixing=mixing) > 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["move_mass", "change_mass", "bear_or_kill", "part_or_join", "step_one", "renew"])
+def test_moves_keep_the_prior_of_a_power_law(name):
+    assert p_value(OF_MASSES[name], mixing=POWER_LAW) > 1e-6
+
+
+#: Masses of a power law with one term forgotten, or another law of the dust.
+POWER_LAW_TWINS = {
+    "the intensity": ("bear_or_kill", "log_growth", lambda masses, walk, n: 0.5),
+    "the shape of a mass": ("change_mass", "log_ratio", lambda masses, new, old: 0.6 * log(new / old)),
+    "the time's prior": ("renew", "above", lambda masses, walk: 8.0),
+    "the dust's intensity": ("renew", "dust_rate", lambda masses, walk, time: 2.0 * time),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", POWER_LAW_TWINS)
+def test_broken_moves_of_a_power_law_do_not(twin, monkeypatch):
+    name, method, change = POWER_LAW_TWINS[twin]
+    kind = _pitman_yor_masses.PitmanYorMasses
+    monkeypatch.setattr(kind, method, plus(getattr(kind, method), change))
+    assert p_value(OF_MASSES[name], mixing=POWER_LAW, n_moves=24 if name != "renew" else 4) < 1e-6
 
 
 @pytest.mark.slow

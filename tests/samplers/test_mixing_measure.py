@@ -20,9 +20,9 @@ from sklearn_dpmix._releases.nodes import Nodes, cell_edges, compress, gauss_rul
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
-from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers import Auto, MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
-from sklearn_dpmix.samplers.mixture.measure import _walk
+from sklearn_dpmix.samplers.mixture.measure import _sheet, _walk
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._masses import bear_or_kill, change_mass, move_mass
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
@@ -234,8 +234,25 @@ def test_it_is_the_default():
     assert model.compression_error_ < 1e-3
 
 
-def test_draws_do_not_depend_on_blocks():
+def glide_always(patch, least):
+    """Glides where the records ask for none, on which the density changes elsewhere by this many standard errors."""
+    lengthen = MixingMeasure.lengthen
+    patch.setattr(MixingMeasure, "lengthen", lambda *args: max(lengthen(*args), 9.0))
+    patch.setattr(_sheet, "LEAST", least)
+
+
+@pytest.mark.slow
+def test_glides_keep_the_posterior(monkeypatch):
+    glide_always(monkeypatch, 0.02)
+    for seed, name in enumerate(CASES[:3]):
+        test_exact.check("mixing measure", "laplace", 1, name, seed=seed, sampler=MixingMeasure())
+
+
+@pytest.mark.parametrize("glides", [False, True])
+def test_draws_do_not_depend_on_blocks(glides, monkeypatch):
     """One sweep at a time gives the draws of one block: a block begins with tables made anew."""
+    if glides:
+        glide_always(monkeypatch, 1.0)
     mechanism, kernel = LaplaceMechanism(epsilon=10.0, bounds=(-10, 10)), NormalKernel(0.0, 0.1, 3.0, 3.0)
     model = PrivateDPMixture(
         mechanism, kernel=kernel, mixing=DirichletProcess(None, (2.0, 1.0)), n_chains=1, n_draws=40, random_state=0
@@ -264,13 +281,47 @@ def test_nodes_are_refined_for_narrow_components():
 
 def test_what_it_does_not_take():
     many, gap, one = (MixtureOfFiniteMixtures(1.0, prior) for prior in (0.001, (1.0, 0.0, 1.0), (0.0, 1.0)))
-    for mixing in (PitmanYor(), DirichletProcess(100.0), DirichletProcess(None, (2.0, 0.01)), many, gap, one):
+    steep, negative = PitmanYor(1.0, 0.5), PitmanYor(-0.1, 0.25)
+    for mixing in (steep, negative, DirichletProcess(100.0), DirichletProcess(None, (2.0, 0.01)), many, gap, one):
         with pytest.raises(ValueError, match=r"Dirichlet processes of a concentration of at most 20.*got mixing="):
             small_fit(sampler="mixing_measure", mixing=mixing)
     with pytest.raises(ValueError, match="densities of the kernel's records under noise"):
-        small_fit(sampler="mixing_measure", kernel="truncated_normal")
+        small_fit(sampler="mixing_measure", kernel="multivariate_normal")
+    with pytest.raises(ValueError, match=r"would have to walk over some .* masses, of which it takes 1500"):
+        small_fit(sampler="mixing_measure", mixing=PitmanYor(5.0, 0.3))
     with pytest.raises(ValueError, match="n_moves must be a positive integer"):
         small_fit(sampler=MixingMeasure(n_moves=0))
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_power_law_posterior_is_exact(monkeypatch):
+    """A Pitman–Yor process, against all partitions; with another discount it is not that posterior."""
+    five = test_exact.CASES["pitman-yor", 1]["clamped"]
+    skewed = test_exact.Case(test_exact.SKEWED, 1.5, mixing=PitmanYor(0.5, 0.1))
+    monkeypatch.setitem(test_exact.CASES, ("pitman-yor", 1), {"clamped": five, "small discount": skewed})
+    for seed, name in enumerate(("clamped", "small discount")):
+        test_exact.check("mixing measure", "pitman-yor", 1, name, seed=seed)
+    with pytest.raises(Disagreement):
+        test_exact.check("mixing measure", "pitman-yor", 1, "clamped", mixing=SteeperThanStated)
+
+
+class SteeperThanStated(PitmanYor):
+    """More small clusters than it says."""
+
+    masses_as = "pitman_yor"
+
+    def _lower(self, **context):
+        return PitmanYor(self.concentration + 0.5, self.discount)._lower()
+
+
+def test_power_laws_of_many_records_go_by_it():
+    few, many = small_fit(mixing=PitmanYor()), Auto().resolve(LaplaceMechanism(scale=1.0), NormalKernel(), PitmanYor())
+    assert not isinstance(few.sampler_, MixingMeasure)
+    assert isinstance(many.sized(5000, 1), MixingMeasure) and not many.takes_summaries
+    assert not isinstance(many.sized(10**7, 1), MixingMeasure) and not isinstance(many.sized(5000, 2), MixingMeasure)
+    model = small_fit(mixing=PitmanYor(), sampler="mixing_measure")
+    assert isinstance(model.sampler_, MixingMeasure) and model.weights_draws_.sum(axis=-1).max() <= 1 + 1e-9
 
 
 @pytest.mark.slow

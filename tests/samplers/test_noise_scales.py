@@ -17,7 +17,7 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
-from sklearn_dpmix.samplers.mixture.measure import _walk
+from sklearn_dpmix.samplers.mixture.measure import _node_layout
 
 MECHANISMS = {"laplace": LaplaceMechanism, "gaussian": GaussianMechanism}
 KERNEL = NormalKernel(0.0, 0.1, 3.0, 3.0)
@@ -78,15 +78,15 @@ def test_nodes_stand_for_records(kind, many, bounds, monkeypatch):
     Z = mechanism.privatize(three_normals(n), random_state=4)
     channel, kernel = mechanism._lower(n_records=n, n_features=1), KERNEL._lower(n_features=1)
     values, release = (None, channel, kernel, DirichletProcess()._lower()), Release(Z, mechanism)
-    width = mechanism.node_spacing(_walk.narrowest(kernel)[0])
+    width = mechanism.node_spacing(_node_layout.narrowest(kernel)[0])
 
     def error(nodes):
         return sampler.difference(values, nodes, records, draws)
 
-    monkeypatch.setattr(_walk, "FEWER", 0.0)
+    monkeypatch.setattr(_node_layout, "FEWER", 0.0)
     records = sampler.compressed(values, Z, release, width)
     assert records.are_records and records.nodes.shape[1] == n
-    monkeypatch.setattr(_walk, "FEWER", 2.0)
+    monkeypatch.setattr(_node_layout, "FEWER", 2.0)
     wide, nodes = (sampler.compressed(values, Z, release, factor * width) for factor in (1.0, 0.4))
     assert not nodes.are_records and wide.nodes.shape[1] < (900 if many == "few" else 4000)
     assert np.all(nodes.weights > 0)
@@ -168,8 +168,8 @@ def test_samplers_agree(channel, many, monkeypatch):
     Z = mechanism.privatize(three_normals(60), random_state=1)
     reference = draws_of("slice", mechanism, Z, 20)
     assert_means_agree(draws_of(MixingMeasure(), mechanism, Z), reference)
-    monkeypatch.setattr(_walk, "FEW", 0)
-    monkeypatch.setattr(_walk, "FEWER", 2.0)
+    monkeypatch.setattr(_node_layout, "FEW", 0)
+    monkeypatch.setattr(_node_layout, "FEWER", 2.0)
     assert_means_agree(draws_of(MixingMeasure(), mechanism, Z), reference)
 
 

@@ -84,7 +84,6 @@ def cases():
         "neal8": lambda: under(noise, RECORDS, sampler="neal8", mixing=random_mixing),
         "interweaved": lambda: under(noise, RECORDS, sampler="interweaved"),
         "mixing measure": lambda: under(noise, RECORDS, sampler=MixingMeasure(n_moves=4), mixing=random_mixing),
-        "surrogate": lambda: under(noise, RECORDS, sampler="surrogate"),
         "slice": lambda: under(noise, RECORDS, sampler="slice"),
         "neal5": lambda: under(noise, RECORDS, sampler="neal5", mixing=MixtureOfFiniteMixtures()),
         "imputed": lambda: under(noise, pairs, kernel=MultivariateNormalKernel()),

@@ -13,6 +13,7 @@ from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import (
     BinomialMechanism,
+    GaussianMechanism,
     HaarWaveletMechanism,
     LaplaceMechanism,
     PerturbedHistogramMechanism,
@@ -60,8 +61,9 @@ def beta_grid(prior, bounds=(0.0, 1.0), step=0.08):
 
 
 @cache
-def log_laplace(z, scale, prior, bounds):
-    return beta_grid(prior, bounds, 0.12).log_laplace(z, scale)
+def log_additive(noise, z, scale, prior, bounds):
+    """Of a release with noise "laplace" or "gaussian"."""
+    return getattr(beta_grid(prior, bounds, 0.12), f"log_{noise}")(z, scale)
 
 
 def haar_beta(bins, resolution, epsilon, calibration="exact", bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0):
@@ -219,11 +221,13 @@ def categories(Z, epsilon, n_categories, base, alpha=1.0, discount=0.0):
     return Case(mechanism, kernel, mixing_of(alpha, discount), Z, x, exact, twins)
 
 
-def laplace(Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0):
+def additive(Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0, noise="laplace"):
+    """Noise whose scale is that of Laplace noise with this ε."""
     Z, x = np.array(Z)[:, None], points(bounds)
 
-    def exact(epsilon=epsilon, alpha=alpha, discount=discount, prior=prior):
-        log_g = np.array([log_laplace(z, (bounds[1] - bounds[0]) / epsilon, prior, bounds) for z in Z[:, 0]])
+    def exact(epsilon=epsilon, alpha=alpha, discount=discount, prior=prior, noise=noise):
+        scale = (bounds[1] - bounds[0]) / epsilon
+        log_g = np.array([log_additive(noise, z, scale, prior, bounds) for z in Z[:, 0]])
         return oracle.local_posterior(beta_grid(prior, bounds, 0.12), log_g, x, alpha, discount)
 
     twins = {
@@ -232,31 +236,34 @@ def laplace(Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0)
         "another base measure": {"prior": (prior[0], 2 * prior[1])},
         "twice the epsilon": {"epsilon": 2 * epsilon},
     }
-    mechanism = LaplaceMechanism(epsilon, bounds=bounds)
+    mechanism = ADDITIVE[noise](scale=(bounds[1] - bounds[0]) / epsilon, bounds=bounds)
     return Case(mechanism, BetaKernel(*prior), mixing_of(alpha, discount), Z, x, exact, twins)
 
 
-def truncated(Z, epsilon, bounds=(0.0, 1.0), alpha=1.0):
+ADDITIVE = {"laplace": LaplaceMechanism, "gaussian": GaussianMechanism}
+
+
+def truncated(Z, epsilon, bounds=(0.0, 1.0), alpha=1.0, noise="laplace"):
     """``epsilon=None``: no noise."""
     Z, x = np.array(Z)[:, None], points(bounds)
     scale = None if epsilon is None else (bounds[1] - bounds[0]) / epsilon
 
     def exact(kind=oracle.TruncatedNormalGrid, alpha=alpha, scale=scale):
         grid = kind(**NORMAL, bounds=bounds)
-        log_g = [grid.log_density(z) if scale is None else log_truncated(grid, z, scale) for z in Z[:, 0]]
+        log_g = [grid.log_density(z) if scale is None else log_truncated(grid, z, scale, noise) for z in Z[:, 0]]
         return oracle.local_posterior(grid, np.array(log_g), x, alpha)
 
     twins = {"not truncated": {"kind": oracle.NormalGrid}, **mixing_twins(alpha, 0.0)}
     if epsilon is not None:
         twins["half the epsilon"] = {"scale": 2 * scale}
-    mechanism = None if epsilon is None else LaplaceMechanism(epsilon, bounds=bounds)
+    mechanism = None if epsilon is None else ADDITIVE[noise](scale=scale, bounds=bounds)
     kernel = TruncatedNormalKernel(**NORMAL, bounds=bounds)
     return Case(mechanism, kernel, mixing_of(alpha, 0.0), Z, x, exact, twins)
 
 
-def log_truncated(grid, z, scale):
+def log_truncated(grid, z, scale, noise):
     """Of the twin too, whose records may be anywhere: the noise is then of a normal record."""
-    return oracle.TruncatedNormalGrid.log_laplace(grid, z, scale)
+    return getattr(oracle.TruncatedNormalGrid, f"log_{noise}")(grid, z, scale)
 
 
 def binomial_normal(Z, n_trials, epsilon, bounds=(0.0, 1.0), alpha=1.0):
@@ -339,13 +346,21 @@ FAMILIES = {
         "four pairs": categories(((0, 1), (0, 1), (0, 1), (1, 0)), 3.0, 3, 0.4),
     },
     "laplace-beta": {
-        "four, two outside the bounds": laplace((-0.3, 0.1, 0.5, 1.2), 4.0),
-        "three": laplace((0.15, 0.22, 0.9), 8.0, prior=(3.0, 1.0), alpha=0.6),
-        "two, on other bounds": laplace((-0.5, 2.6), 10.0, (-1.0, 3.0), alpha=2.0),
+        "four, two outside the bounds": additive((-0.3, 0.1, 0.5, 1.2), 4.0),
+        "three": additive((0.15, 0.22, 0.9), 8.0, prior=(3.0, 1.0), alpha=0.6),
+        "two, on other bounds": additive((-0.5, 2.6), 10.0, (-1.0, 3.0), alpha=2.0),
+    },
+    "gaussian-beta": {
+        "four, two outside the bounds": additive((-0.3, 0.1, 0.5, 1.2), 4.0, noise="gaussian"),
+        "two, on other bounds": additive((-0.5, 2.6), 10.0, (-1.0, 3.0), alpha=2.0, noise="gaussian"),
     },
     "laplace-truncated": {
         "three": truncated((-0.1, 0.2, 0.8), 6.0),
         "two": truncated((0.1, 0.15), 3.0, alpha=2.0),
+    },
+    "gaussian-truncated": {
+        "three": truncated((-0.1, 0.2, 0.8), 6.0, noise="gaussian"),
+        "two": truncated((0.1, 0.15), 3.0, alpha=2.0, noise="gaussian"),
     },
     "truncated": {"four": truncated((0.02, 0.1, 0.4, 0.97), None), "one": truncated((0.9,), None, alpha=0.5)},
     "beta": {

@@ -17,18 +17,14 @@ from sklearn_dpmix.samplers import (
     Neal8,
     ReUse,
     Slice,
-    Surrogate,
 )
-from sklearn_dpmix.samplers.mixture._grid import MOST
-from sklearn_dpmix.samplers.mixture._interweaved import interweaved_sweep
 from sklearn_dpmix.samplers.mixture._jain_neal import split_or_merge
 from sklearn_dpmix.samplers.mixture._neal5 import urn_sweep
 from sklearn_dpmix.samplers.mixture._neal8 import gibbs_sweep, impute_records
-from sklearn_dpmix.samplers.mixture._places import CONCENTRATION, CURSOR, N_CLUSTERS, N_SLOTS, STAGE
+from sklearn_dpmix.samplers.mixture._places import CONCENTRATION, CURSOR, N_CLUSTERS, N_SLOTS
 from sklearn_dpmix.samplers.mixture._reuse import POOL, reuse_pass
 from sklearn_dpmix.samplers.mixture._state import compact, update_clusters
 from sklearn_dpmix.samplers.mixture._sticks import allocate, draw_occupied_weights, extend_sticks
-from sklearn_dpmix.samplers.mixture._surrogate import move_on_grid
 from sklearn_dpmix.samplers.mixture.moves._split_merge import sort_records, split_merge
 
 
@@ -401,53 +397,3 @@ class EscobarWestUpsideDown(DirichletProcess):
         if rng.random() * (shape - 1.0 + n_records * rate) < shape - 1.0:
             shape -= 1.0
         return rng.standard_gamma(shape) / rate
-
-
-class SurrogateOfFew(Surrogate):
-    """No twin: right.  Clusters of one record take part, at most sweeps, on a grid of a few nodes."""
-
-    share, least, floor, fineness = 0.8, 1.0, 0.05, (0.7, 0.7)
-
-
-class SurrogateOnAFineGrid(SurrogateOfFew):
-    """No twin: right.  Hardly a move is rejected."""
-
-    fineness = (6.0, 6.0)
-
-
-class Uncorrected(SurrogateOfFew):
-    """What the grid gets wrong is not made good."""
-
-    @compiled
-    def log_ratio(self, before, after):
-        return 0.0
-
-
-class CorrectedTheWrongWayRound(SurrogateOfFew):
-    """Errors after the walk count as those before it."""
-
-    @compiled
-    def log_ratio(self, before, after):
-        return before - after
-
-
-class DoubledConcentrationOnTheGrid(SurrogateOnAFineGrid):
-    """The walk's urn has twice the concentration of the rest of the sweep."""
-
-    @compiled
-    def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
-        if state.ints[STAGE] == 0:
-            if state.counts.size < state.ints[N_SLOTS] + MOST:
-                return False
-            state.floats[CONCENTRATION] *= 2.0
-            move_on_grid(self, rng, channel, kernel, mixing, Z, state, warming_up)
-            state.floats[CONCENTRATION] /= 2.0
-        return interweaved_sweep(self, channel, kernel, mixing, Z, state, rng, warming_up)
-
-
-class ImputedFromTheKernel(LaplaceMechanism):
-    """Records given their cluster, but not given the release."""
-
-    @compiled
-    def impute(self, rng, kernel, Z, i, j, theta, k):
-        return kernel.draw(rng, theta, k, j)

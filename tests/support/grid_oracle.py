@@ -141,33 +141,45 @@ class BetaGrid:
             total = total + weight * np.exp(betaln(self.a + i, self.b + j) - self.log_beta)
         return np.log(comb(n_trials, z) * total)
 
-    def log_laplace(self, z, scale, step=1 / 16):
-        """Log density of a release y + Laplace(scale).
-
-        By parts, q(1) - integral of q'(y) F(y) dy: the distribution function F is bounded where the density is not.
-        The double exponential rule on either side of z copes with what is left at the ends, F ~ y^a.
-        """
+    def log_laplace(self, z, scale):
+        """Log density of a release y + Laplace(scale)."""
         z, b = self.unit(z), scale / self.width
 
         def q(y):
             return np.exp(-np.abs(z - y) / b) / (2 * b)
 
+        return self.log_additive(z, q, lambda y: np.sign(z - y) * q(y) / b)
+
+    def log_gaussian(self, z, scale):
+        """Log density of a release y + N(0, scale²)."""
+        z, b = self.unit(z), scale / self.width
+
+        def q(y):
+            return np.exp(log_normal(z, y, b**2))
+
+        return self.log_additive(z, q, lambda y: (z - y) / b**2 * q(y))
+
+    def log_additive(self, z, q, slope, step=1 / 16):
+        """Log density of a release whose density is q(y) given the record y on [0, 1], and q' is ``slope``.
+
+        By parts, q(1) - integral of q'(y) F(y) dy: the distribution function F is bounded where the density is not.
+        The double exponential rule on either side of z copes with what is left at the ends, F ~ y^a.
+        """
         v = step * np.arange(-int(3.2 / step), int(3.2 / step) + 1)
         s = 1 / (1 + np.exp(-np.pi * np.sinh(v)))
         weight = step * np.pi * np.cosh(v) * s * (1 - s)
         fine, coarse = (np.full(self.log_weight.shape, q(1.0)) for _ in range(2))
         for low, high in pairwise([0.0, z, 1.0] if 0 < z < 1 else [0.0, 1.0]):
-            sign = 1 if high <= z else -1  # of q'
             for j, (node, w) in enumerate(zip(s, weight, strict=True)):
                 y = low + (high - low) * node
-                term = sign * q(y) / b * (high - low) * w * betainc(self.a, self.b, y)
+                term = slope(y) * (high - low) * w * betainc(self.a, self.b, y)
                 fine -= term
                 if j % 2 == 0:
                     coarse -= 2 * term
         prior = np.exp(self.log_weight)  # the check's average: q is bounded, so that no posterior is far from it
         total, error = np.sum(prior * fine), np.sum(prior * np.abs(fine - coarse))
         _check(total, total + error, 0.0, "the integral over the record")
-        return np.log(fine / self.width)
+        return np.log(np.maximum(fine, 1e-18) / self.width)  # of rounding where q is next to nothing on all records
 
 
 class NormalGrid:
@@ -232,6 +244,10 @@ class TruncatedNormalGrid(NormalGrid):
     def log_laplace(self, z, scale):
         """Log density of a release y + Laplace(scale)."""
         return log_release(self, lambda y: -abs(z - y) / scale - np.log(2 * scale), [z])
+
+    def log_gaussian(self, z, scale):
+        """Log density of a release y + N(0, scale²)."""
+        return log_release(self, lambda y: log_normal(z, y, scale**2), [z])
 
 
 def log_release(grid, log_q, kinks):

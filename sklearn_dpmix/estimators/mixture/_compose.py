@@ -28,7 +28,6 @@ from ...samplers import (
     Neal8,
     ReUse,
     Slice,
-    Surrogate,
 )
 from ._requirements import REQUIREMENTS, Parts
 
@@ -59,7 +58,6 @@ SAMPLERS = {
     "neal8": Neal8,
     "reuse": ReUse,
     "slice": Slice,
-    "surrogate": Surrogate,
 }
 _KERNEL_METHODS = ("draw_prior", "add", "update_params", "log_likelihood", "draw", "cdf", "mean", "variance")
 

@@ -22,7 +22,7 @@ from ..._releases.release import Release, SummarisedRelease
 from ..._releases.summary import ReleaseSummary
 from ...kernels import Kernel
 from ...samplers import MixtureSampler
-from ...samplers.mixture._auto import has_marginal, has_noised
+from ...samplers.mixture._auto import has_marginal, has_noised_normal
 from ...samplers.mixture.measure._walk import TOLERANCE
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks
@@ -58,7 +58,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         Prior on the partition; or MixtureOfFiniteMixtures, or a name: "dirichlet_process", "pitman_yor",
         "mixture_of_finite_mixtures".  None: a Dirichlet process with concentration 1.
     sampler : str or sampler object, default="auto"
-        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "surrogate", "neal5",
+        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "neal5",
         "slice", "conditional", "neal8" or, on noise-free records, "reuse", "neal2" and "neal3".  All are exact.
     n_records : int, optional
         Number of confidential records, for a mechanism that releases a statistic of all of them, or that has
@@ -307,8 +307,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if not sampler.takes_summaries:
             raise ValueError(
                 f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
-                f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal kernel, Laplace or "
-                "Gaussian noise of one scale or windows of one epsilon, no Pitman–Yor process)"
+                f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal, truncated normal or "
+                "beta kernel, Laplace or Gaussian noise of one scale or windows of one epsilon, no Pitman–Yor process)"
             )
 
     def _checked_records(self, Z):
@@ -386,7 +386,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         mechanism = self.mechanism_
         if mechanism is None or mechanism.n_answers is not None or mechanism.is_discrete:
             return None
-        return mechanism if self._n_features_ == 1 and has_noised(mechanism, self.kernel_) else None
+        return mechanism if self._n_features_ == 1 and has_noised_normal(mechanism, self.kernel_) else None
 
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)

@@ -7,7 +7,9 @@ import numpy as np
 
 from ...mixings._dirichlet import MOST_CONCENTRATION
 from ...mixings._finite_mixtures import MOST_COMPONENTS, MOST_SHAPE
-from ...samplers.mixture._auto import has_conditional, has_marginal, has_masses, has_noised
+from ...mixings._pitman_yor import MOST_CONCENTRATION as MOST_POWER_LAW
+from ...mixings._pitman_yor import MOST_DISCOUNT
+from ...samplers.mixture._auto import has_conditional, has_marginal, has_masses, has_noised, has_noised_normal
 
 AUTO = 'use sampler="auto"'
 MOST_SCALES = 64  # of noise on releases that appear above a threshold
@@ -84,23 +86,22 @@ REQUIREMENTS = (
         f"mechanism={{mechanism!r}}: {AUTO}",
     ),
     Requirement(
-        lambda parts: not parts.sampler.needs_common_channel or parts.offers("is_common"),
-        "sampler {who} needs additive noise of one scale for all records, such as LaplaceMechanism(epsilon=1.0, "
-        f"bounds=(0, 1)), got mechanism={{mechanism!r}}: {AUTO}",
-    ),
-    Requirement(
         lambda parts: not parts.sampler.needs_noised_kernel or has_noised(parts.mechanism, parts.kernel),
         "sampler {who} needs the densities of the kernel's records under noise at many places at once, which "
         "mechanism={mechanism!r} does not offer for {of}, or not where records have noise of their own: " + AUTO,
     ),
     Requirement(
         lambda parts: not parts.sampler.needs_masses or has_masses(parts.mixing),
-        f"sampler {{who}} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, and "
-        f"finite mixtures of concentration {MOST_SHAPE:g} and {MOST_COMPONENTS} components at most, of any number up "
-        f"to it (or such prior means), got mixing={{mixing!r}}: {AUTO}",
+        f"sampler {{who}} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, "
+        f"Pitman–Yor processes with a discount up to {MOST_DISCOUNT:g} and a positive concentration up to "
+        f"{MOST_POWER_LAW:g}, and finite mixtures of concentration {MOST_SHAPE:g} and {MOST_COMPONENTS} components at "
+        f"most, of any number up to it (or such prior means), got mixing={{mixing!r}}: {AUTO}",
     ),
     Requirement(
-        lambda parts: parts.threshold is None or parts.sampler.takes_thresholds,
+        lambda parts: (
+            parts.threshold is None
+            or (parts.sampler.takes_thresholds and has_noised_normal(parts.mechanism, parts.kernel))
+        ),
         "released_above={parts.threshold!r} needs MixingMeasure (one feature, normal kernel, no Pitman–Yor "
         "process), got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and sampler {who}",
     ),

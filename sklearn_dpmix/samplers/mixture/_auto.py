@@ -10,26 +10,35 @@ from ._neal5 import Neal5
 from ._neal8 import Neal8
 from ._reuse import ReUse
 from ._sampler import MixtureSampler
-from ._surrogate import Surrogate
 from .cells._choice import Cells
+from .measure._compressed import masses_of
 from .measure._walk import MixingMeasure
 
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
 MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each
-MOST_RECORDS = {1: inf, 2: 50_000, 3: 5000}  # of the walk over mixing measures, by the number of features
-MANY = 3000  # records, from which on ``Surrogate`` is ahead
+#: Least and most records for the walk over mixing measures, by the kernel (``noised_as``) and the number of features
+RECORDS = {
+    "beta": {1: (0, inf)},
+    "convolved_normal": {1: (0, inf), 2: (500, 50_000)},
+    "normal": {1: (0, inf), 2: (0, 50_000), 3: (0, 5000)},
+    "truncated_normal": {1: (0, inf)},
+}
+MANY = 3000  # records, from which on the walk over a Pitman–Yor process with few masses is ahead
+FEW_MASSES = 1000
 
 
 class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
-    where the channel has cells, else ``MixingMeasure`` for one feature, two of up to 50,000 records, three of up to
-    5000, or categories with some hundred different answers, where it takes kernel, noise (of one scale or one a record,
-    and on clamped integers) and mixing, else ``Interweaved`` (``Surrogate`` from 3000 records of one feature on, where
-    that takes the channel), or ``Imputed`` where features are correlated; where the kernel lacks what that needs,
-    ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes
-    that ``Neal8``, or ``Neal5`` on a histogram.
+    where the channel has cells, else ``MixingMeasure`` for one feature, two normal ones of up to 50,000 records, three
+    of up to 5000, or categories with some hundred different answers, where it takes kernel, noise (of one scale or one
+    a record, and on clamped integers) and mixing, else ``Interweaved``, or ``Imputed`` where features are
+    correlated; where the kernel lacks what that needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor
+    discount beyond what ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a histogram.
+    ``ConvolvedNormalKernel`` with two features goes by ``ReUse`` up to 500 records, with more features whatever their
+    number; a Pitman–Yor process by ``MixingMeasure`` from 3000 records of one feature on, where at most 1000 masses are
+    expected.
 
     Examples
     --------
@@ -41,7 +50,7 @@ class Auto(MixtureSampler):
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
         other = AutoOfRecords().resolve(mechanism, kernel, mixing)
-        return MeasureWhereFast(mechanism, other) if can_walk(mechanism, kernel, mixing) else other
+        return MeasureWhereFast(mechanism, kernel, mixing, other) if can_walk(mechanism, kernel, mixing) else other
 
 
 class AutoOfRecords(MixtureSampler):
@@ -57,8 +66,7 @@ class AutoOfRecords(MixtureSampler):
                 return Conditional()
             return Neal5() if mechanism.is_histogram else Neal8()
         if can_interweave(kernel):
-            is_fast = mechanism.is_common and has_marginal(mechanism, kernel)
-            return Surrogate(min_records=MANY) if is_fast and not can_walk(mechanism, kernel, mixing) else Interweaved()
+            return Interweaved()
         can_impute = has_conditional(mechanism, kernel) and all(kernel.can(need) for need in Imputed.kernel_needs)
         return Imputed() if can_impute else Neal5()
 
@@ -66,14 +74,21 @@ class AutoOfRecords(MixtureSampler):
 class MeasureWhereFast(MixingMeasure):
     """The walk over mixing measures, for as many records, features and answers as it is ahead for; else another."""
 
-    def __init__(self, mechanism: Any, other: MixtureSampler) -> None:
+    def __init__(self, mechanism: Any, kernel: Any, mixing: Any, other: MixtureSampler) -> None:
         super().__init__()
         self.mechanism = mechanism
+        self.kernel = kernel
+        self.mixing = mixing
         self.other = other
+        self.takes_summaries = not is_power_law(mixing)
 
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
         if self.mechanism.n_answers is None:
-            is_fast = n_records <= MOST_RECORDS.get(n_features, 0)
+            least, most = RECORDS[self.kernel.noised_as].get(n_features, (0, -1))
+            is_fast = least <= n_records <= most
+            if is_power_law(self.mixing):
+                n_masses = masses_of(self.mixing._lower()).n_expected(n_records)
+                is_fast = n_features == 1 and n_records >= MANY and n_masses <= FEW_MASSES
         else:
             n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
             size = n_answers * n_features * self.mechanism.n_categories
@@ -84,14 +99,17 @@ class MeasureWhereFast(MixingMeasure):
 
 def can_walk(mechanism, kernel, mixing):
     """Whether ``MixingMeasure`` takes them."""
-    is_noisy = mechanism is not None and not kernel.absorbs_noise
-    is_offered = is_noisy and has_noised(mechanism, kernel) and has_marginal(mechanism, kernel)
-    return is_offered and has_masses(mixing)
+    return mechanism is not None and has_noised(mechanism, kernel) and has_masses(mixing)
 
 
 def has_masses(mixing):
     """Whether the mixing measure's weights are shares of masses whose law is known, few enough to walk over."""
     return mixing is None or (own(mixing, "masses_as") is not None and mixing.can_walk)
+
+
+def is_power_law(mixing):
+    """Whether there are many small masses: a Pitman–Yor process."""
+    return getattr(mixing, "discount", 0.0) > 0.0
 
 
 def can_interweave(kernel):
@@ -110,6 +128,11 @@ def has_noised(mechanism, kernel):
     kernels = own(mechanism, "noised_kernels")
     is_offered = bool(kernels) and (mechanism.has_one_law or bool(own(mechanism, "has_noised_scales")))
     return is_offered and own(kernel, "noised_as") in kernels
+
+
+def has_noised_normal(mechanism, kernel):
+    """Whether it offers those of normal ones in closed form."""
+    return own(kernel, "noised_as") == "normal" and has_noised(mechanism, kernel)
 
 
 def own(component, name):

@@ -43,7 +43,6 @@ _floats.take(N_COUNTERS)  # of accept steps
 CONCENTRATION = _floats.take()  # or how many components there are
 URN_RATE = _floats.take()  # running acceptance rate of the urn pass
 PASSES = _floats.take()  # passes over the records made in this sweep
-FINENESS = _floats.take()  # of the surrogate's grid: nodes in a standard deviation of the releases
 REST, LOWEST = _floats.take(), _floats.take()  # of the sticks: the mass behind them; the lowest slice level
 BIN_MOVE_RATE = _floats.take()  # running chance that a record would be let into the bin of another
 CELL_CHANGE_RATE = _floats.take()  # running chance that a record drawn anew is in another cell

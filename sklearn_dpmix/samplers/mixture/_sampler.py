@@ -40,7 +40,6 @@ class MixtureSampler(Component):
     #: True where the sweep calls ``channel.log_marginal`` or ``channel.impute``
     needs_marginal_channel = False
     #: True where the channel must be additive noise of one scale for all records
-    needs_common_channel = False
     #: True where the channel must be one of cells (``mechanisms._cells``)
     needs_cells = False
     #: True where the release must be draws, each of which came from a record or from none
@@ -96,7 +95,7 @@ class MixtureSampler(Component):
         return self
 
     def sized(self, n_records: int, n_features: int) -> "MixtureSampler":
-        """Return the sampler to run on a release of this size: ``self``, but for ``Surrogate``."""
+        """Return the sampler to run on a release of this size: ``self``, but for ``Auto``'s."""
         return self
 
     def summarise(self, values: Any, Z: Array, release: Any) -> Any:

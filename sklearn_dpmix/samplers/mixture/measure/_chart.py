@@ -8,6 +8,8 @@ from ...._base.compiled import Component, compiled, lower
 from ._parts import part_or_join
 from ._steps import FIRST, N_MOVING, step_two
 
+NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
+
 
 class Chart(Component):
     """Base class: an atom's parameters as numbers that may have any value, the prior's law of these, and its moves.
@@ -31,6 +33,10 @@ class Chart(Component):
 
     #: whether the release has few values, of which each is a node
     is_finite = False
+    #: whether records lie on an interval, so that g is made of what the kernel is at points of it
+    is_on_interval = False
+    #: whether atoms glide: their densities under noise are ``fill_normal``'s of the channel
+    can_glide = False
     #: sweeps that one independent draw may take, by the trial run; else a sweep gets more moves
     worth = 2.5
 
@@ -45,6 +51,30 @@ class Chart(Component):
     def n_params(self) -> int:
         """Columns of ``theta`` that the kernel's parameters need."""
         raise NotImplementedError
+
+    def check(self, label: str, n_features: int) -> None:
+        """Raise ValueError where the walk, which errors call ``label``, cannot take the kernel."""
+        if self.is_on_interval and n_features > 1:
+            raise ValueError(
+                f"sampler {label} takes records on an interval of one feature, but these have {n_features}: use "
+                'sampler="auto"'
+            )
+
+    def narrowest(self) -> Any:
+        """Standard deviation, by feature, that components hardly ever go below under the prior."""
+        raise NotImplementedError
+
+    def finer(self) -> "Chart":
+        """A chart that computes densities to more digits, where they are not exact to rounding."""
+        return self
+
+    def ends(self) -> tuple[float, ...]:
+        """Places that cells of nodes should not reach across, beside those of the mechanism."""
+        return ()
+
+    def lookup(self, mechanism: Any, places: Any, *scales: Any) -> Any:
+        """What ``fill`` looks up at releases, (features, releases), of noise of these scales where it has several."""
+        return mechanism.lookup(places, *scales)
 
     def law(self, mean: Any, variance: Any) -> Any:
         """What the chart's moves need of each feature, from moments of the records."""
@@ -67,8 +97,8 @@ class Chart(Component):
         return {"kernel": self.kernel, "n_features": self.n_features}
 
     def value(self) -> Any:
-        """The chart as compiled code sees it."""
-        return lower(type(self), self.fields())
+        """The chart as compiled code sees it, with room of its own to write to where it needs some."""
+        return lower(type(self), self.fields(), frozen=False)
 
     def check_places(self, **places: Any) -> None:
         """Raise ValueError where coordinates of a checkpoint cannot be those of an atom."""

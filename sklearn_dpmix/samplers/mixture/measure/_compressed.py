@@ -3,19 +3,21 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammainccinv
 
 from .._run import Draws
+from ._beta_atoms import BetaChart
 from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
+from ._convolved_atoms import ConvolvedNormalChart
 from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
 from ._mass_law import MassLaw
 from ._normal_atoms import NormalChart
 from ._outside import Outside
+from ._pitman_yor_masses import PitmanYorMasses
+from ._sheet import Sheet
+from ._truncated_atoms import TruncatedNormalChart
 from ._walk_state import CUT, N_RECORDS, PER_FEATURE, Walk
-
-NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
 
 
 class Compressed(NamedTuple):
@@ -29,6 +31,8 @@ class Compressed(NamedTuple):
     width: float  # of the cells; 0 where nothing is left out
     wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
     most_moves: float = 0.0  # in a sweep
+    points: np.ndarray | None = None  # of the nodes, where glides keep the density of releases; None: no glides
+    scales: np.ndarray | None = None  # of the sheet there
     n_seen: int | None = None  # nodes before those of records whose releases did not appear, if there are such
     outside: Outside | None = None  # records that are none of the mixture's
 
@@ -41,9 +45,21 @@ class Compressed(NamedTuple):
         """The walk of a state over these nodes."""
         return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside)
 
+    def sheet(self):
+        """The sheet that glides go along, if there are any."""
+        if self.points is None or self.scales is None:
+            return None
+        return Sheet.of(self.nodes[:-1, self.points], self.lookup[:, self.points], self.scales, self.law)
+
 
 #: by what mechanisms call the kernel's records
-CHARTS: dict[str, type[Chart]] = {"categorical": CategoricalChart, "normal": NormalChart}
+CHARTS: dict[str, type[Chart]] = {
+    "beta": BetaChart,
+    "categorical": CategoricalChart,
+    "convolved_normal": ConvolvedNormalChart,
+    "normal": NormalChart,
+    "truncated_normal": TruncatedNormalChart,
+}
 
 
 def chart_of(kernel: Any) -> Chart:
@@ -52,7 +68,11 @@ def chart_of(kernel: Any) -> Chart:
 
 
 #: by what mixings call the law of their masses
-MASS_LAWS: dict[str, type[MassLaw]] = {"dirichlet": DirichletMasses, "finite": FiniteMasses}
+MASS_LAWS: dict[str, type[MassLaw]] = {
+    "dirichlet": DirichletMasses,
+    "finite": FiniteMasses,
+    "pitman_yor": PitmanYorMasses,
+}
 
 
 def masses_of(mixing: Any) -> MassLaw:
@@ -69,7 +89,7 @@ def law_of(chart: Chart, masses: MassLaw, n_records: int, mean: Any, variance: A
 
 def narrowest(kernel: Any) -> Any:
     """Standard deviation, by feature, that components hardly ever go below under the prior."""
-    return np.sqrt(kernel.prior_scale / gammainccinv(kernel.prior_shape, NARROWEST))
+    return chart_of(kernel).narrowest()
 
 
 def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:
@@ -90,3 +110,16 @@ def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:
     moving = [values[None] for values in found if values.size and np.ptp(values) > 0]
     ess = [float(array_stats.ess(values, chain_axis=0, draw_axis=1)) for values in moving]
     return len(start) / max(np.nanmin(ess), 1.0) if ess else 1.0
+
+
+def new_draws(n_draws: int, n_rows: int, chart: Any, outside: bool) -> Draws:
+    """Return room for draws, and for the share of records ``outside`` the mixture."""
+    (n_clusters, n_atoms), of_outside = np.zeros((2, n_draws), np.int64), np.zeros(n_draws if outside else 0)
+    theta = np.zeros((n_rows, chart.n_params()))
+    return Draws(n_clusters, n_atoms, np.zeros(n_draws), np.zeros(n_rows), theta, of_outside)
+
+
+def different(Z: Any) -> Any:
+    """Different releases, and how often there is each, as nodes."""
+    places, counts = np.unique(Z, axis=0, return_counts=True)
+    return np.vstack([places.T, counts]).astype(np.float64)

@@ -49,6 +49,14 @@ class DirichletMasses(MassLaw):
         return log(walk.law[CONCENTRATION])
 
     @compiled
+    def dust_rate(self, walk, concentration):
+        return concentration * DUST_RANGE
+
+    @compiled
+    def draw_dust(self, rng, walk):
+        return walk.law[CUT] * exp(-DUST_RANGE * rng.random())
+
+    @compiled
     def renew(self, rng, channel, chart, walk):
         if self.prior_shape > 0.0 or rng.random() < P_DUST:
             move_concentration(rng, channel, chart, self, walk)
@@ -63,13 +71,13 @@ class DirichletMasses(MassLaw):
 
 
 @helper
-def renew_dust(rng, channel, chart, walk, concentration, log_ratio):
+def renew_dust(rng, channel, chart, masses, walk, concentration, log_ratio):
     """Propose this concentration, and dust drawn given it; ``log_ratio`` is the prior's for the concentration.
 
     The dust's law is that of the Poisson process, so that only the likelihood and the law of S are left.  Atoms below
     e^-5 of the cut are left out: they hold some 10^-4 records.
     """
-    n_new, law, atoms = draw_poisson(rng, concentration * DUST_RANGE), walk.law, walk.atoms
+    n_new, law, atoms = draw_poisson(rng, masses.dust_rate(walk, concentration)), walk.law, walk.atoms
     n_old, first = int(law[N_DUST]), walk.capacity
     if n_old + n_new > walk.capacity:
         return False
@@ -81,7 +89,7 @@ def renew_dust(rng, channel, chart, walk, concentration, log_ratio):
         total -= mass
         add_to(walk, walk.trial, -mass, k)
     for k in range(first + n_old, first + n_old + n_new):
-        mass = law[CUT] * exp(-DUST_RANGE * rng.random())
+        mass = masses.draw_dust(rng, walk)
         atoms[at(walk, k)] = mass
         chart.draw_base(rng, walk, k)
         chart.fill(channel, walk, k)
@@ -111,7 +119,7 @@ def move_concentration(rng, channel, chart, masses, walk):
     if masses.prior_shape > 0.0:
         new = concentration * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
         ratio = log_concentration(masses, walk, new) - log_concentration(masses, walk, concentration)
-    if renew_dust(rng, channel, chart, walk, new, ratio):
+    if renew_dust(rng, channel, chart, masses, walk, new, ratio):
         walk.law[CONCENTRATION] = new
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ...._base.compiled import Component, compiled, lower
+from ._walk_state import DUST_RANGE
 
 
 class MassLaw(Component):
@@ -21,12 +22,22 @@ class MassLaw(Component):
     mixing : value of a mixing
     """
 
+    #: the dust's atoms are from the cut down to e^-this of it
+    dust_range = DUST_RANGE
+
     def __init__(self, mixing: Any) -> None:
         self.mixing = mixing
 
     def cut(self, n_records: int) -> float:
         """Masses from here on are walked over one by one."""
         return min(0.02 / n_records, 0.01)
+
+    def check(self, label: str, n_records: int) -> None:
+        """Raise ValueError where the walk, which errors call ``label``, would have too many atoms."""
+
+    def room(self, cut: float) -> int:
+        """Room for atoms that a chain begins with; it grows where they are more."""
+        return 64
 
     def start(self, n_atoms: int) -> tuple[int, float]:
         """A number of atoms that the prior allows, near this one, and what is random beside them."""

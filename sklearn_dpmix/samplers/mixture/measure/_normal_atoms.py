@@ -3,12 +3,12 @@
 from math import exp, log, sqrt
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammainccinv, gammaln
 from scipy.stats import norm
 
 from ...._base.compiled import compiled, helper
 from ...._base.restore import require_range
-from ._chart import Chart
+from ._chart import NARROWEST, Chart
 from ._factors import fill, fill_feature, times_others
 from ._slides import rescale, slide
 from ._splits import split_or_merge
@@ -23,11 +23,25 @@ P_ALONE = 0.7  # of a step: it moves one feature
 class NormalChart(Chart):
     """Coordinates (μ, log σ²), once a feature."""
 
+    can_glide = True
+
     def n_coordinates(self):
         return 2 * self.n_features
 
     def n_params(self):
         return 4 * self.n_features
+
+    def narrowest(self):
+        return np.sqrt(self.kernel.prior_scale / gammainccinv(self.kernel.prior_shape, NARROWEST))
+
+    def check(self, label, n_features):
+        super().check(label, n_features)
+        for scale in self.kernel.prior_scale:
+            if not 1e-200 < scale < 1e200:
+                raise ValueError(
+                    f"sampler {label} takes kernels with a scale between 1e-200 and 1e200, got scale={scale:.3g}: use "
+                    "another unit, in records and in the mechanism"
+                )
 
     def law(self, mean, variance):
         """Centre and reach of the records, and how far means are apart, by feature."""
@@ -62,12 +76,7 @@ class NormalChart(Chart):
 
     @compiled
     def log_base(self, walk, k):
-        kernel, atoms, value, a = self.kernel, walk.atoms, self.constant, at(walk, k)
-        for j in range(self.n_features):
-            d, log_variance = atoms[a + 1 + 2 * j] - kernel.prior_mean[j], atoms[a + 2 + 2 * j]
-            pull = (kernel.prior_scale[j] + 0.5 * kernel.precision[j] * d * d) * exp(-log_variance)
-            value -= (kernel.prior_shape[j] + 0.5) * log_variance + pull
-        return value
+        return log_normal_base(self, walk, k)
 
     @compiled
     def draw_base(self, rng, walk, k):
@@ -102,8 +111,13 @@ class NormalChart(Chart):
         return walk.law[PER_FEATURE + 3 * ((e - 1) // 2) + NEAR] if e % 2 == 1 else 1.0
 
     @compiled
+    def densities_by(self, channel):
+        """Who has ``fill_normal``."""
+        return channel
+
+    @compiled
     def fill(self, channel, walk, k):
-        fill(channel, walk, k)
+        fill(self.densities_by(channel), walk, k)
 
     @compiled
     def choose_moving(self, rng, walk):
@@ -112,9 +126,9 @@ class NormalChart(Chart):
     @compiled
     def fill_moved(self, channel, walk, k, source):
         if walk.fence[N_MOVING] < walk.width - 1.0:
-            fill_feature(channel, walk, k, source, (int(walk.fence[FIRST]) - 1) // 2)
+            fill_feature(self.densities_by(channel), walk, k, source, (int(walk.fence[FIRST]) - 1) // 2)
         else:
-            fill(channel, walk, k)
+            fill(self.densities_by(channel), walk, k)
 
     @compiled
     def complete_slopes(self, walk, to, k, e):
@@ -144,6 +158,17 @@ class NormalChart(Chart):
             slide(rng, channel, self, walk)
         else:
             rescale(rng, channel, self, walk)
+
+
+@helper
+def log_normal_base(chart, walk, k):
+    """Log density of the normal-inverse-gamma law at atom k, in (μ, log σ²) of each feature."""
+    kernel, atoms, value, a = chart.kernel, walk.atoms, chart.constant, at(walk, k)
+    for j in range(chart.n_features):
+        d, log_variance = atoms[a + 1 + 2 * j] - kernel.prior_mean[j], atoms[a + 2 + 2 * j]
+        pull = (kernel.prior_scale[j] + 0.5 * kernel.precision[j] * d * d) * exp(-log_variance)
+        value -= (kernel.prior_shape[j] + 0.5) * log_variance + pull
+    return value
 
 
 @helper

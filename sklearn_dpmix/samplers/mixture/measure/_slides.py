@@ -131,7 +131,7 @@ def slide(rng, channel, chart, walk):
         if not (abs(atoms[to + 1 + 2 * j]) < 1e100 and abs(atoms[to + 2 + 2 * j]) < 500.0):
             return
         ratio += chart.log_base(walk, trial + k) - chart.log_base(walk, k)
-        fill_feature(channel, walk, trial + k, k, j)
+        fill_feature(chart.densities_by(channel), walk, trial + k, k, j)
         add_to(walk, walk.trial, -atoms[to], k)
         add_to(walk, walk.trial, atoms[to], trial + k)
     value = log_likelihood(walk, walk.trial, law[TOTAL])
@@ -164,7 +164,7 @@ def rescale(rng, channel, chart, walk):
     atoms[b + e + 1] += 2.0 * size
     if not chart.is_proper(walk, b):
         return
-    fill_feature(channel, walk, trial, k, j)
+    fill_feature(chart.densities_by(channel), walk, trial, k, j)
     value = try_three(walk, -atoms[a], k, atoms[a], trial, 0.0, k)
     ratio = value - law[LOG_LIKELIHOOD] + chart.log_base(walk, trial) - chart.log_base(walk, k)
     if accepts(rng, ratio + log_rescaling(size)):

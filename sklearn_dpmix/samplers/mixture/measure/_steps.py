@@ -62,6 +62,17 @@ def step_two(rng, channel, chart, walk):
     step(rng, channel, chart, walk, int(rng.random() * n), int(rng.random() * n))
 
 
+@helper
+def step_above(rng, channel, chart, walk):
+    """A step of two atoms among those above a random mass; they must stay above it."""
+    least = random_mass(rng, walk)
+    k, other = draw_above(rng, walk, least), draw_above(rng, walk, least)
+    if k >= 0:
+        walk.fence[LEAST], walk.fence[AXIS], walk.fence[LIMIT] = least, 1.0, 1e300
+        chart.choose_moving(rng, walk)
+        step(rng, channel, chart, walk, k, other)
+
+
 @apart_sums
 def fill_geometry(chart, walk, size, k, other, density, total):
     """Gradient and metric, into ``gradient`` and ``metric``, of atom k and with ``size`` 2 of another one."""

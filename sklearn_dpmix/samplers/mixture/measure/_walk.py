@@ -1,34 +1,41 @@
 """The posterior of the mixing measure itself, given nodes that stand for any number of records."""
 
-from math import exp, sqrt
+from math import exp
 from typing import Any
 
 import numpy as np
 
 from ...._base.compiled import compiled, entry, lower
 from ...._base.restore import require, require_range
-from ...._releases.nodes import FEW, Nodes, cell_edges, compress
-from ...._releases.nodes_of_scales import compress_scaled
-from ...._releases.nodes_of_several import compress_records
+from ...._releases.nodes import FEW
 from ..._parameter_draws import n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
-from ._compressed import Compressed, chart_of, law_of, masses_of, narrowest, sweeps_a_draw
+from ._compressed import (
+    Compressed,
+    chart_of,
+    different,
+    law_of,
+    masses_of,
+    narrowest,
+    new_draws,
+    sweeps_a_draw,
+)
+from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
-from ._normal_atoms import N_WIDTHS
+from ._node_layout import MOST_TIMES, MOST_WORK, NodeLayout
 from ._outside import outside_of
 from ._parts import part_or_join
+from ._sheet import choose_points
 from ._steps import step_one
 from ._walk_draws import keep_draw, log_likelihoods, n_all, number
 from ._walk_state import (
     CUT,
-    DUST_RANGE,
     LARGEST,
     MAX_ATOMS,
     N_ATOMS,
     N_DUST,
     N_MOVES,
-    N_RECORDS,
     N_SWEEPS,
     OUTSIDE,
     TOTAL,
@@ -39,21 +46,18 @@ from ._walk_state import (
 )
 
 N_MOVES_ANSWERS = 200  # in a sweep over categories
-N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
-MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
-N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
-MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
 MORE_OF_SEVERAL = 3.0  # times as many where some people do not comply, to several questions
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
+N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
+N_FAMILY = 100  # components by which points for glides are chosen
+WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
 MANY_NODES = 3000
 WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
-FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
-BAND = 1.2  # of log scales of the noise, for cells of the width that their least one asks for
 STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
 
 
-class MixingMeasure(MixtureSampler):
+class MixingMeasure(NodeLayout, MixtureSampler):
     """Walks over the mixing measure, with allocations and confidential records integrated out: any n at one price.
 
     The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
@@ -62,13 +66,16 @@ class MixingMeasure(MixtureSampler):
     itself where that does not leave many fewer; so do records of noise scales of their own, if there are more than a
     few scales.  The Dirichlet process is an unnormalised gamma process, whose atoms
     are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
-    those too small to hold a record are drawn anew as a whole.
+    those too small to hold a record are drawn anew as a whole.  Where a trial run says that this would take long,
+    several atoms glide along what the records leave open.
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
     one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
-    nodes; the windows of the square wave, the piecewise and the hybrid mechanism, of one ε); or categorical kernels and
-    randomised response of one ε, where the different answers are; a Dirichlet process, or a mixture of finite mixtures
-    whose possible numbers of components have no gaps.
+    nodes; the windows of the square wave, the piecewise and the hybrid mechanism, of one ε); truncated normal and beta
+    kernels, of one feature, without the integers and the hybrid mechanism; convolved normal kernels; or categorical
+    kernels and randomised response of one ε, where the different answers are the nodes; a Dirichlet process, a mixture
+    of finite mixtures whose possible numbers of components have no gaps, or a Pitman–Yor process with a discount of at
+    most 0.3 and a positive concentration.
 
     Parameters
     ----------
@@ -78,18 +85,20 @@ class MixingMeasure(MixtureSampler):
 
     Notes
     -----
-    Exact but for two things that are far below Monte Carlo error.  Atoms are left out that hold some 10⁻⁴ records
-    together.  Nodes are first laid out for components as wide as the prior makes all but one in 10⁶, where they are
-    exact to rounding, and refined until cells half as wide change the log likelihood by less than 0.005 over a trial
-    run; ``compression_error_`` of the fit is the largest such change over 100 of its draws.  The records enter by a
-    ``ReleaseSummary``; where one that was given to ``fit`` has wider cells than the fit wants, ``compression_error_``
-    counts what they leave out, and a warning has the width to ask for.
+    Exact but for things that are far below Monte Carlo error.  Atoms are left out that hold some 10⁻⁴ records
+    together.  Densities of records on an interval are taken at some hundred points of it, which gives those of releases
+    to 10⁻⁷ or so.  Nodes are first laid out for components as wide as the prior makes all but one in 10⁶, where they
+    are exact to rounding, and refined until cells half as wide change the log likelihood by less than 0.005 over a
+    trial run; ``compression_error_`` of the fit is the largest such change over 100 of its draws, with twice as many
+    points of the interval in it.  The records enter by a ``ReleaseSummary``; where one that was given to ``fit`` has
+    wider cells than the fit wants, ``compression_error_`` counts what they leave out, and a warning has the width to
+    ask for.
 
     References
     ----------
     Ferguson & Klass (1972) for the gamma process; Richardson & Green (1997) for moment-matching splits; Girolami &
-    Calderhead (2011) for the steps; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for
-    fewer records with the same moments.
+    Calderhead (2011) for the steps; Zappa, Holmes-Cerfon & Goodman (2018) for glides; Gautschi (2004) for Gauss rules
+    from modified moments; Litterer & Lyons (2012) for fewer records with the same moments.
 
     Examples
     --------
@@ -98,7 +107,6 @@ class MixingMeasure(MixtureSampler):
     MixingMeasure(n_moves=50)
     """
 
-    needs_marginal_channel = True
     needs_noised_kernel = True
     needs_masses = True
     keeps_records = False
@@ -123,12 +131,8 @@ class MixingMeasure(MixtureSampler):
         kernel = values[2]
         if chart_of(kernel).is_finite:
             return self.answers(values, Z, release)
-        for j in range(release.n_features):
-            if not 1e-200 < kernel.prior_scale[j] < 1e200:
-                raise ValueError(
-                    f"sampler {self.label} takes kernels with a scale between 1e-200 and 1e200, got "
-                    f"scale={kernel.prior_scale[j]:.3g}: use another unit, in records and in the mechanism"
-                )
+        chart_of(kernel).check(self.label, release.n_features)
+        masses_of(values[3]).check(self.label, release.n_records)
         is_line = release.n_features == 1 and release.mechanism.has_one_law
         step = STEP if release.mechanism.has_one_law else STEP_OF_SCALES
         if release.mechanism.is_discrete:
@@ -149,15 +153,36 @@ class MixingMeasure(MixtureSampler):
                 seen = seen._replace(wanted=min(width, step * seen.width))
                 break
             seen = self.compressed(values, Z, release, step * seen.width)
-        if self.n_moves is None:
-            self.lengthen(seen, draws, kernel)
-        return seen
+        if self.n_moves is not None:
+            return seen
+        times = self.lengthen(seen, draws, kernel)
+        return self.with_glides(values, seen, times) if times > 1.0 and is_line and chart_of(kernel).can_glide else seen
 
-    def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> None:
-        """Give a sweep as many moves as make a draw worth keeping."""
+    def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> float:
+        """Give a sweep as many moves as make a draw worth keeping; return by how many times they are too many."""
         chart, n = chart_of(kernel), seen.law[N_MOVES]
         wanted = n * sweeps_a_draw(draws, seen, chart) / chart.worth
         seen.law[N_MOVES] = round(max(n, min(wanted, seen.most_moves)))
+        return float(wanted / seen.most_moves)
+
+    def with_glides(self, values: Any, seen: Compressed, times: float) -> Compressed:
+        """With points for glides, chosen by their densities under some components at records."""
+        (sampler, channel, kernel, mixing), rng, weights = values, np.random.default_rng(0), seen.weights
+        chart = chart_of(kernel)
+        state = new_state(chart.n_coordinates(), N_FAMILY)
+        chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
+        state.place[:] = chart.start(seen.near[:, chosen], rng)
+        state.ints[N_ATOMS] = N_FAMILY
+        walk, nothing = seen.walk(state, masses_of(mixing).value()), new_draws(0, 0, chart, False)
+        # it fills the tables, and goes no further
+        run(sampler, channel, chart.value(), walk, seen.are_records, rng, 0, 0, 1, nothing, np.zeros(2, np.int64))
+        densities = walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:N_FAMILY, 0, : len(weights)]
+        points, scales = choose_points(densities, weights)
+        if not len(points) or (len(points) > FEW_POINTS and times < WORTH_GLIDING):
+            return seen
+        if len(points) <= FEW_POINTS:  # then glides do most of the work
+            seen.law[N_MOVES] = min(MOVES_BESIDE, seen.law[N_MOVES])
+        return seen._replace(points=points, scales=scales)
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
@@ -179,122 +204,40 @@ class MixingMeasure(MixtureSampler):
         start = self.init(values, seen, None, None, rng)
         return self.advance(values, seen, start, rng, N_TRIAL, N_TRIAL // 3, 1)[1]
 
-    def compressed(self, values: Any, Z: Any, release: Any, width: float) -> Compressed:
-        """What the chains see, with cells of this width where the population is."""
-        (_, _, kernel, mixing), mechanism = values, release.mechanism
-        (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
-        are_records, scales = n <= FEW or n_features > 1, ()
-        if mechanism.is_discrete:
-            nodes, are_records = different(mechanism.folded(Z)), n <= FEW
-        elif not mechanism.has_one_law:
-            nodes, *scales = self.nodes_of_scales(release, kernel, Z, width)
-            are_records = nodes.shape[1] == n
-        elif n_features > 1:
-            nodes = self.nodes_of_several(mechanism, kernel, Z, width)
-            are_records = nodes.shape[1] == n
-        elif are_records:
-            nodes = np.array(release.nodes(width))
-        else:
-            reach = N_WIDTHS * sqrt(variance[0])
-            low, high = mechanism.reach(mean[0] - reach, mean[0] + reach)
-            nodes = np.array(self.nodes(release.nodes(width), low, high, width, mechanism.kinks(1)[0]))
-        law = law_of(chart_of(kernel), masses_of(mixing), n, mean, variance)
-        most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
-        first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
-        law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
-        most_moves = MOST_TIMES * law[N_MOVES]
-        if n_features > 1:
-            most_moves = min(most_moves, MOST_WORK_OF_SEVERAL / (nodes.shape[1] * n_features))
-        lookup, near = mechanism.lookup(nodes[:-1], *scales), mechanism.near(nodes[:-1])
-        seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
-        return self.with_threshold(seen, release)
-
-    def with_threshold(self, seen: Compressed, release: Any) -> Compressed:
-        """With a node for the records whose releases did not appear, where there is a threshold; one a noise scale.
-
-        Of n releases f(z)/R(P) each is the likelihood, R the probability that one appears; where N records are known to
-        be behind them it is f(z) each, and (1 - R)^(N - n).
-        """
-        if release.mechanism.released_above is None:
-            return seen
-        n, n_all = release.n_records, release.n_all
-        scales, counts = np.unique(release.mechanism.noise_scale_for(1), return_counts=True)
-        counts = np.array([n]) if len(scales) == 1 else counts
-        sign, weights = (1.0, -counts) if n_all is None else (-1.0, n_all - counts)
-        law = seen.law.copy()
-        law[N_RECORDS] = n + weights.sum()
-        lookup = np.zeros((len(seen.lookup), len(scales)))
-        lookup[2:] = scales  # where records have their own
-        nodes = np.hstack([seen.nodes, np.vstack([np.full(len(scales), sign), weights])])
-        n_seen = seen.nodes.shape[1]
-        return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
-
-    def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float, kinks: Any = ()) -> Nodes:
-        """Nodes for the records for which ``fine`` stands."""
-        low, high = fine.places[0], fine.places[-1]
-        if low == high:
-            return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
-        return compress(fine, cell_edges(low, high, core_low, core_high, width, kinks))
-
-    def nodes_of_several(self, mechanism: Any, kernel: Any, Z: Any, width: float) -> Any:
-        """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those."""
-        z = mechanism.folded(Z)
-        places, weights = z[np.argsort(z[:, 0], kind="stable")], np.ones(len(z))
-        if len(z) > FEW:
-            spacing = np.array([mechanism.node_spacing(sd) for sd in narrowest(kernel)])
-            found = compress_records(z, width / spacing[0] * spacing, mechanism.kinks(z.shape[1]))
-            if len(found[1]) < FEWER * len(z):
-                places, weights = found
-        return np.vstack([places.T, weights])
-
-    def nodes_of_scales(self, release: Any, kernel: Any, Z: Any, width: float) -> Any:
-        """Nodes and the scales of their noise, for cells of this width under the least, if much fewer than records."""
-        mechanism, n, scales = release.mechanism, release.n_records, release.noise_scale()[:, 0]
-        z = mechanism.folded(Z)
-        order = np.argsort(z[:, 0], kind="stable")
-        records = np.vstack([z[order].T, np.ones(n)]), scales[order]
-        if n <= FEW or release.n_features > 1:
-            return records
-        sd, (mean, variance) = narrowest(kernel)[0], release.moments()
-        reach, factor = N_WIDTHS * sqrt(variance[0]), width / mechanism.node_spacing(sd)
-        core, kinks = mechanism.reach(mean[0] - reach, mean[0] + reach), mechanism.kinks(1)[0]
-
-        def edges_between(low, high, scale):
-            return cell_edges(low, high, *core, factor * mechanism.node_spacing(sd, scale), kinks)
-
-        places, scales, weights = compress_scaled(z[:, 0], scales, factor * BAND, edges_between)
-        return (np.vstack([places, weights]), scales) if len(weights) < FEWER * n else records
-
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float:
-        if seen.are_records or not seen.width:
+        chart = chart_of(values[2])
+        if (seen.are_records or not seen.width) and not chart.is_on_interval:
             return 0.0
-        finer = self.compressed(values, Z, release, 0.5 * seen.width)
-        error = self.difference(values, seen, finer, draws)
+        finer = self.compressed(values, Z, release, 0.5 * seen.width, chart.finer())
+        error = self.difference(values, seen, finer, draws, chart.finer())
         if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
             narrow = [np.array(nodes) for nodes in release.narrow_nodes()]
-            lookup = release.mechanism.lookup
-            parts = [seen._replace(nodes=nodes, lookup=lookup(nodes[:-1])) for nodes in narrow]
+            parts = [seen._replace(nodes=p, lookup=chart.lookup(release.mechanism, p[:-1])) for p in narrow]
             one, other = (self.with_threshold(part, release) for part in parts)
             error = max(error, self.difference(values, one, other, draws))
         return error
 
-    def difference(self, values: Any, seen: Compressed, finer: Compressed, draws: Draws) -> float:
+    def difference(
+        self, values: Any, seen: Compressed, finer: Compressed, draws: Draws, finer_chart: Any = None
+    ) -> float:
         """Largest difference of the log likelihoods of at most a hundred draws."""
         _, channel, kernel, mixing = values
         chart, start = chart_of(kernel), np.append(0, np.cumsum(draws.n_atoms))
+        charts = chart, chart if finer_chart is None else finer_chart
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
         values = np.zeros((2, len(chosen)))
-        for found, nodes in zip(values, (seen, finer), strict=True):
-            walk = nodes.walk(new_state(chart.n_coordinates(), 1), masses_of(mixing).value())
-            log_likelihoods(channel, chart.value(), walk, chosen, start, draws.weights, draws.theta, found)
+        for found, nodes, one in zip(values, (seen, finer), charts, strict=True):
+            walk = nodes.walk(new_state(one.n_coordinates(), 1), masses_of(mixing).value())
+            log_likelihoods(channel, one.value(), walk, chosen, start, draws.weights, draws.theta, found)
         return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
     def init(self, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
         weights, (_, _, kernel, mixing) = Z.weights, values
-        chart, (n, value) = chart_of(kernel), masses_of(mixing).start(int(rng.integers(1, 11)))
-        state = new_state(chart.n_coordinates())
+        chart, masses = chart_of(kernel), masses_of(mixing)
+        n, value = masses.start(int(rng.integers(1, 11)))
+        state = new_state(chart.n_coordinates(), masses.room(Z.law[CUT]))
         state.mass[:n] = 1.0 / n
         chosen = rng.choice(len(weights), n, p=weights / weights.sum())
         state.place[:n] = chart.start(Z.near[:, chosen], rng)
@@ -308,9 +251,10 @@ class MixingMeasure(MixtureSampler):
         mass = np.concatenate([state.mass[:n], state.dust_mass[:n_dust]])
         place = np.concatenate([state.place[:n], state.dust_place[:n_dust]])
         found = np.flatnonzero(mass > Z.law[CUT])
-        n, value = masses_of(values[3]).start(len(found))
+        masses = masses_of(values[3])
+        n, value = masses.start(len(found))
         chosen = np.resize(found, n)  # not all, or some twice, where this mixing does not allow as many
-        fresh = new_state(place.shape[1])
+        fresh = new_state(place.shape[1], masses.room(Z.law[CUT]))
         while fresh.mass.size < 2 * n:
             fresh = grow(fresh)
         fresh.mass[:n], fresh.place[:n] = mass[chosen], place[chosen]
@@ -320,7 +264,8 @@ class MixingMeasure(MixtureSampler):
     def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         state, cut = state.restored(fresh, n_sweeps), Z.law[CUT]
         require_range(cut, LARGEST, mass=state.mass[: state.ints[N_ATOMS]])
-        require_range(0.99 * exp(-DUST_RANGE) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
+        dust_range = masses_of(values[3]).dust_range
+        require_range(0.99 * exp(-dust_range) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
         n, n_dust, _ = state.ints
         chart_of(values[2]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
         masses_of(values[3]).check_random(mixing, state.floats[0], n)
@@ -332,15 +277,18 @@ class MixingMeasure(MixtureSampler):
     ) -> Any:
         done = int(state.ints[N_SWEEPS])
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
-        counts, n_rows = np.zeros((2, n_draws), np.int64), 32 * n_draws + 4 * state.mass.size
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
-        chart, masses = chart_of(kernel), masses_of(mixing).value()
-        theta, value = np.zeros((n_rows, chart.n_params())), chart.value()
-        outside = np.zeros(0 if Z.outside is None else n_draws)
-        draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), theta, outside)
+        chart, masses, sheet = chart_of(kernel), masses_of(mixing).value(), Z.sheet()
+        n_rows, value = 32 * n_draws + 4 * state.mass.size, chart.value()
+        draws = new_draws(n_draws, n_rows, chart, Z.outside is not None)
         while stop != DONE:
             walk, until = Z.walk(state, masses), done + n_sweeps
-            stop = run(sampler, channel, value, walk, Z.are_records, rng, until, n_warmup, thin, draws, filled)
+            stop, sweep = DONE, int(walk.law[N_SWEEPS])
+            while stop == DONE and sweep < until:  # a few at a time where glides follow, which are compiled apart
+                sweep = until if sheet is None else min(until, sweep - sweep % N_TOGETHER + N_TOGETHER)
+                stop = run(sampler, channel, value, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
+                if stop == DONE and sheet is not None and sweep % N_TOGETHER == 0:
+                    glide_often(channel, value, walk, sheet, rng, N_TOGETHER)
             write_back(walk, state)
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
@@ -372,12 +320,6 @@ class MixingMeasure(MixtureSampler):
             else:
                 chart.slide(rng, channel, walk)
         walk.masses.renew(rng, channel, chart, walk)
-
-
-def different(Z: Any) -> Any:
-    """Different releases, and how often there is each, as nodes."""
-    places, counts = np.unique(Z, axis=0, return_counts=True)
-    return np.vstack([places.T, counts]).astype(np.float64)
 
 
 @entry

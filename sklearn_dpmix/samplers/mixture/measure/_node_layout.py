@@ -1,0 +1,116 @@
+"""Nodes for a release, and how many moves over them a sweep of the trial run has."""
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from ...._releases.nodes import FEW, Nodes, cell_edges, compress
+from ...._releases.nodes_of_scales import compress_scaled
+from ...._releases.nodes_of_several import compress_records
+from ._compressed import Compressed, chart_of, different, law_of, masses_of, narrowest
+from ._normal_atoms import N_WIDTHS
+from ._walk_state import N_MOVES, N_RECORDS
+
+N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
+MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
+N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
+MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
+FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
+BAND = 1.2  # of log scales of the noise, for cells of the width that their least one asks for
+
+
+class NodeLayout:
+    """What the chains see of a release, with cells of a width: of one feature or several, one noise scale or many."""
+
+    n_moves: int | None
+
+    def compressed(self, values: Any, Z: Any, release: Any, width: float, chart: Any = None) -> Compressed:
+        """What the chains see, with cells of this width where the population is."""
+        (_, _, kernel, mixing), mechanism = values, release.mechanism
+        (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
+        chart = chart_of(kernel) if chart is None else chart
+        are_records, scales = n <= FEW or n_features > 1, ()
+        if mechanism.is_discrete:
+            nodes, are_records = different(mechanism.folded(Z)), n <= FEW
+        elif not mechanism.has_one_law:
+            nodes, *scales = self.nodes_of_scales(release, kernel, Z, width)
+            are_records = nodes.shape[1] == n
+        elif n_features > 1:
+            nodes = self.nodes_of_several(mechanism, kernel, Z, width)
+            are_records = nodes.shape[1] == n
+        elif are_records:
+            nodes = np.array(release.nodes(width))
+        else:
+            reach = N_WIDTHS * sqrt(variance[0])
+            low, high = mechanism.reach(mean[0] - reach, mean[0] + reach)
+            kinks = mechanism.kinks(1)[0]
+            if chart.is_on_interval:
+                kinks = np.union1d(kinks, chart.ends())
+            nodes = np.array(self.nodes(release.nodes(width), low, high, width, kinks))
+        law = law_of(chart, masses_of(mixing), n, mean, variance)
+        most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
+        first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
+        law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
+        most_moves = MOST_TIMES * law[N_MOVES]
+        if n_features > 1:
+            most_moves = min(most_moves, MOST_WORK_OF_SEVERAL / (nodes.shape[1] * n_features))
+        lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
+        seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
+        return self.with_threshold(seen, release)
+
+    def with_threshold(self, seen: Compressed, release: Any) -> Compressed:
+        """With a node for the records whose releases did not appear, where there is a threshold; one a noise scale.
+
+        Of n releases f(z)/R(P) each is the likelihood, R the probability that one appears; where N records are known to
+        be behind them it is f(z) each, and (1 - R)^(N - n).
+        """
+        if release.mechanism.released_above is None:
+            return seen
+        n, n_all = release.n_records, release.n_all
+        scales, counts = np.unique(release.mechanism.noise_scale_for(1), return_counts=True)
+        counts = np.array([n]) if len(scales) == 1 else counts
+        sign, weights = (1.0, -counts) if n_all is None else (-1.0, n_all - counts)
+        law = seen.law.copy()
+        law[N_RECORDS] = n + weights.sum()
+        lookup = np.zeros((len(seen.lookup), len(scales)))
+        lookup[2:] = scales  # where records have their own
+        nodes = np.hstack([seen.nodes, np.vstack([np.full(len(scales), sign), weights])])
+        n_seen = seen.nodes.shape[1]
+        return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
+
+    def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float, kinks: Any = ()) -> Nodes:
+        """Nodes for the records for which ``fine`` stands."""
+        low, high = fine.places[0], fine.places[-1]
+        if low == high:
+            return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
+        return compress(fine, cell_edges(low, high, core_low, core_high, width, kinks))
+
+    def nodes_of_several(self, mechanism: Any, kernel: Any, Z: Any, width: float) -> Any:
+        """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those."""
+        z = mechanism.folded(Z)
+        places, weights = z[np.argsort(z[:, 0], kind="stable")], np.ones(len(z))
+        if len(z) > FEW:
+            spacing = np.array([mechanism.node_spacing(sd) for sd in narrowest(kernel)])
+            found = compress_records(z, width / spacing[0] * spacing, mechanism.kinks(z.shape[1]))
+            if len(found[1]) < FEWER * len(z):
+                places, weights = found
+        return np.vstack([places.T, weights])
+
+    def nodes_of_scales(self, release: Any, kernel: Any, Z: Any, width: float) -> Any:
+        """Nodes and the scales of their noise, for cells of this width under the least, if much fewer than records."""
+        mechanism, n, scales = release.mechanism, release.n_records, release.noise_scale()[:, 0]
+        z = mechanism.folded(Z)
+        order = np.argsort(z[:, 0], kind="stable")
+        records = np.vstack([z[order].T, np.ones(n)]), scales[order]
+        if n <= FEW or release.n_features > 1:
+            return records
+        sd, (mean, variance) = narrowest(kernel)[0], release.moments()
+        reach, factor = N_WIDTHS * sqrt(variance[0]), width / mechanism.node_spacing(sd)
+        core, kinks = mechanism.reach(mean[0] - reach, mean[0] + reach), mechanism.kinks(1)[0]
+
+        def edges_between(low, high, scale):
+            return cell_edges(low, high, *core, factor * mechanism.node_spacing(sd, scale), kinks)
+
+        places, scales, weights = compress_scaled(z[:, 0], scales, factor * BAND, edges_between)
+        return (np.vstack([places, weights]), scales) if len(weights) < FEWER * n else records

@@ -1,0 +1,185 @@
+"""The masses of a Pitman–Yor process: a generalised gamma process, run for a random time.
+
+Jumps of a process of intensity ζ c J^(-1 - d) e⁻ᴶ dJ, c = d/Γ(1 - d), with ζ of law Gamma(α/d, 1), have a total S of
+law Gamma(α, 1) that is independent of their shares, and those are the weights of a Pitman–Yor process with
+concentration α > 0 and discount d (Pitman & Yor 1997, Proposition 21).  So the law of S may be chosen, as for a
+Dirichlet process.
+
+Small masses are many.  Those below the cut, the dust, hold some records here, and a random share of them is drawn anew
+at a time; ζ is drawn given all of them, and moved together with the dust.
+"""
+
+from math import ceil, exp, gamma, log, log2
+
+from ...._base.compiled import apart, compiled
+from ...._base.restore import require
+from ._dirichlet_masses import renew_dust
+from ._mass_law import MassLaw
+from ._walk_state import (
+    CONCENTRATION,
+    CUT,
+    LOG_LIKELIHOOD,
+    N_ATOMS,
+    N_DUST,
+    TILT,
+    TOTAL,
+    accepts,
+    add_to,
+    at,
+    copy_atom,
+    draw_poisson,
+    keep_trial,
+    log_likelihood,
+    log_tilt,
+)
+
+IN_DUST, LEFT_OUT = 50.0, 0.005  # records that the dust holds, and masses below it
+LARGEST_CUT = 0.02
+MOST_ATOMS = 1500
+N_REFRESH = 8  # in a sweep
+SHARES = 4.0  # of the dust, in logs: from all of it down to e^-4
+
+
+class PitmanYorMasses(MassLaw):
+    """Masses of that process; what is random beside them is ζ."""
+
+    def __init__(self, mixing):
+        super().__init__(mixing)
+        self.alpha, self.discount = mixing.start, mixing.discount
+        self.intensity = self.discount / gamma(1.0 - self.discount)  # c
+        self.dust_range = log(IN_DUST / LEFT_OUT) / (1.0 - self.discount)
+
+    def cut(self, n_records):
+        """Masses below u hold n (α/d) c u^(1 - d)/(1 - d) records."""
+        of_one = n_records * self.alpha / self.discount * self.intensity / (1.0 - self.discount)
+        return min((IN_DUST / of_one) ** (1.0 / (1.0 - self.discount)), LARGEST_CUT)
+
+    def check(self, label, n_records):
+        n = self.n_expected(n_records)
+        if n > MOST_ATOMS:
+            raise ValueError(
+                f"sampler {label} would have to walk over some {n:.0f} masses, of which it takes {MOST_ATOMS}, with "
+                f"concentration={self.alpha:g}, discount={self.discount:g} and {n_records} records: use a smaller "
+                'discount, or sampler="auto"'
+            )
+
+    def n_expected(self, n_records):
+        """How many masses are expected, the dust included."""
+        return self.n_atoms(self.cut(n_records))
+
+    def n_atoms(self, cut):
+        """The same for a cut."""
+        lowest = cut * exp(-self.dust_range)
+        return self.alpha / self.discount * self.intensity / self.discount * lowest**-self.discount
+
+    def room(self, cut):
+        return max(super().room(cut), 2 ** ceil(log2(4.0 * self.n_atoms(cut))))
+
+    def start(self, n_atoms):
+        return n_atoms, self.alpha / self.discount
+
+    def check_random(self, mixing, value, n_atoms):
+        require(value > 0, "floats", "has a number that is not positive")
+
+    def fields(self):
+        d, fields = self.discount, {"alpha": self.alpha, "intensity": self.intensity, "dust_range": self.dust_range}
+        return fields | {"discount": d, "whole": gamma(1.0 - d), "gain": exp(self.dust_range * d) - 1.0}
+
+    @compiled
+    def shape(self):
+        return -self.discount
+
+    @compiled
+    def log_ratio(self, new, old):
+        return -self.discount * log(new / old)
+
+    @compiled
+    def power(self, walk, n_atoms):
+        return TILT
+
+    @compiled
+    def log_growth(self, walk, n_atoms):
+        return log(walk.law[CONCENTRATION] * self.intensity)
+
+    @compiled
+    def dust_rate(self, walk, time):
+        """Expected number of masses in the dust, but for e⁻ᴶ, which is in the law of S."""
+        return time * self.intensity / self.discount * walk.law[CUT] ** -self.discount * self.gain
+
+    @compiled
+    def draw_dust(self, rng, walk):
+        """A mass of density J^(-1 - d)."""
+        return walk.law[CUT] * (1.0 + self.gain * rng.random()) ** (-1.0 / self.discount)
+
+    @compiled
+    def renew(self, rng, channel, chart, walk):
+        for _ in range(N_REFRESH):
+            refresh_dust(rng, channel, chart, self, walk)
+        rate = 1.0 + self.intensity * self.above(walk) + self.dust_rate(walk, 1.0)
+        n_atoms = walk.law[N_ATOMS] + walk.law[N_DUST]
+        walk.law[CONCENTRATION] = rng.standard_gamma(self.alpha / self.discount + n_atoms) / rate
+        old = walk.law[CONCENTRATION]
+        new = old * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
+        if renew_dust(rng, channel, chart, self, walk, new, self.log_time(walk, new) - self.log_time(walk, old)):
+            walk.law[CONCENTRATION] = new
+
+    @compiled
+    def log_time(self, walk, time):
+        """Log density of log ζ given the atoms above the cut, up to a constant."""
+        rate = 1.0 + self.intensity * self.above(walk)
+        return (self.alpha / self.discount + walk.law[N_ATOMS]) * log(time) - time * rate
+
+    @compiled
+    def above(self, walk):
+        """∫_u^∞ J^(-1 - d) e⁻ᴶ dJ, by parts and to u^(2 - d), less what e⁻ᴶ takes from the dust."""
+        u, d = walk.law[CUT], self.discount
+        first, second = u ** (1.0 - d) / (1.0 - d), u ** (2.0 - d) / (2.0 - d)
+        taken = first * (1.0 - exp(-self.dust_range * (1.0 - d))) - 0.5 * second
+        return (u**-d * exp(-u) - self.whole + first - second) / d - taken
+
+    @compiled
+    def left_out(self, walk):
+        end, d = walk.law[CUT] * exp(-self.dust_range), self.discount
+        return walk.law[CONCENTRATION] * self.intensity * end ** (1.0 - d) / (1.0 - d)
+
+    @compiled
+    def kept(self, walk):
+        """The concentration, which is given."""
+        return self.alpha
+
+
+@apart
+def refresh_dust(rng, channel, chart, masses, walk):
+    """Draw a random share of the dust anew: each of its atoms goes with that probability, and as many come.
+
+    The dust's law is that of a Poisson process, which this keeps.
+    """
+    law, atoms, marks, first, share = walk.law, walk.atoms, walk.marks, walk.capacity, exp(-SHARES * rng.random())
+    n_old, n_new = int(law[N_DUST]), draw_poisson(rng, share * masses.dust_rate(walk, law[CONCENTRATION]))
+    if n_old + n_new > walk.capacity:
+        return
+    total, n_left = law[TOTAL], 0
+    for m in range(walk.n_nodes):
+        walk.trial[m] = walk.mix[m]
+    for k in range(n_old + n_new):
+        h = first + k
+        goes = k < n_old and rng.random() < share
+        marks[k] = 1.0 if goes else 0.0
+        if k >= n_old:
+            atoms[at(walk, h)] = masses.draw_dust(rng, walk)
+            chart.draw_base(rng, walk, h)
+            chart.fill(channel, walk, h)
+        if goes or k >= n_old:
+            mass = -atoms[at(walk, h)] if goes else atoms[at(walk, h)]
+            total += mass
+            add_to(walk, walk.trial, mass, h)
+    value = log_likelihood(walk, walk.trial, total)
+    ratio = log_tilt(walk, law[N_ATOMS], total) - log_tilt(walk, law[N_ATOMS], law[TOTAL])
+    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+        for k in range(n_old + n_new):
+            if marks[k] == 0.0:
+                if n_left < k:
+                    copy_atom(walk, first + n_left, first + k)
+                n_left += 1
+        law[N_DUST] = n_left
+        keep_trial(walk, total, value)
