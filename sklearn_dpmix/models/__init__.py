@@ -15,8 +15,10 @@ from ._families import (
     resolve_family,
 )
 from ._gaussian_mean import GaussianMean
+from ._histogram_predictors import HistogramPredictors
 from ._likelihood import LikelihoodModel
 from ._linear_likelihood import LinearGaussianLikelihood, LogisticLikelihood
+from ._normal_predictors import GaussianPredictors
 from ._priors import (
     BetaPrior,
     DirichletPrior,
@@ -26,7 +28,7 @@ from ._priors import (
     Prior,
 )
 from ._records import RecordModel
-from ._regression_prior import GaussianPredictors, RegressionPrior
+from ._regression_prior import RegressionPrior
 from ._simulators import BinomialCount, NormalMoments, PoissonCount
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "GammaProductPrior",
     "GaussianMean",
     "GaussianPredictors",
+    "HistogramPredictors",
     "LikelihoodModel",
     "LinearGaussianLikelihood",
     "LogisticLikelihood",

@@ -8,6 +8,7 @@ stands n_classes places after where a release counts (j, c, v).
 import numpy as np
 
 from .._base.compiled import Component, compiled, helper, lower
+from ._shares import dirichlet_from_counts, draw_category
 
 
 class NaiveBayes(Component):
@@ -76,17 +77,6 @@ class NaiveBayes(Component):
 
 
 @helper
-def draw_category(rng, probabilities, first, size):
-    """A category with the probabilities from place ``first`` on."""
-    u = rng.random()
-    for k in range(size - 1):
-        u -= probabilities[first + k]
-        if u < 0.0:
-            return k
-    return size - 1
-
-
-@helper
 def draw_probabilities(model, rng, theta, counts):
     """Dirichlet(α + counts) for the classes and, in each class, for each feature."""
     n_classes, size = model.n_classes, int(model.sizes[0])
@@ -100,19 +90,3 @@ def draw_probabilities(model, rng, theta, counts):
     for j in range(model.n_features):
         for c in range(n_classes):
             dirichlet_from_counts(rng, model.alpha, theta, n_classes + model.cell(j, c, 0), int(model.sizes[j]))
-
-
-@helper
-def dirichlet_from_counts(rng, alpha, theta, first, size):
-    """Replace the ``size`` counts from place ``first`` on by a draw of Dirichlet(α + counts).
-
-    Where a tiny α made all gammas underflow, one category has everything.
-    """
-    total = 0.0
-    for k in range(first, first + size):
-        theta[k] = rng.standard_gamma(alpha + theta[k])
-        total += theta[k]
-    if total == 0.0:
-        theta[first + min(int(rng.random() * size), size - 1)] = total = 1.0
-    for k in range(first, first + size):
-        theta[k] /= total

@@ -1,10 +1,9 @@
-"""What is known of a linear regression and of its predictors before the release."""
+"""What is known of a linear regression before the release."""
 
 from math import inf
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .._base.typing import Floats
@@ -104,57 +103,3 @@ class RegressionPrior(BaseEstimator):
         scale = self.sigma_shape * RESIDUAL**2 if self.sigma_scale is None else self.sigma_scale / half[-1] ** 2
         sigma = None if self.sigma is None else self.sigma / half[-1]
         return ScaledPrior(mean, root, sigma, float(self.sigma_shape), float(scale))
-
-
-class GaussianPredictors(BaseEstimator):
-    """Model of a regression's predictors, x ~ N(mean, covariance), which the release alone must tell of.
-
-    Parameters
-    ----------
-    mean : array-like of shape (n_features,), optional
-        None gives it the prior N(c, diag(w²/4)), c the centres and w the widths of ``x_bounds``.
-    covariance : array-like of shape (n_features, n_features), optional
-        None gives it the prior InverseWishart(p + 2, diag(w²/16)), whose mean is that matrix.
-
-    Examples
-    --------
-    >>> from sklearn_dpmix.models import GaussianPredictors
-    >>> GaussianPredictors(mean=[0.0, 1.0])
-    GaussianPredictors(mean=[0.0, 1.0])
-    """
-
-    def __init__(self, mean: ArrayLike | None = None, covariance: ArrayLike | None = None) -> None:
-        self.mean = mean
-        self.covariance = covariance
-
-    def check(self, n_features: int) -> tuple[Floats | None, Floats | None]:
-        """Return (mean or None, covariance or None) as arrays; raise ValueError where one is wrong."""
-        mean = None if self.mean is None else _array("mean", self.mean, (n_features,))
-        covariance = None if self.covariance is None else _array("covariance", self.covariance, (n_features,) * 2)
-        if covariance is not None:
-            is_symmetric = np.allclose(covariance, covariance.T, rtol=1e-10, atol=0)
-            if not is_symmetric or np.linalg.eigvalsh(covariance)[0] <= 0:
-                raise ValueError(
-                    "GaussianPredictors: covariance must be symmetric and positive definite, got "
-                    f"covariance={self.covariance!r}"
-                )
-        return mean, covariance
-
-    def scaled(self, bounds: Floats) -> "GaussianPredictors":
-        """Return the model in coordinates in which ``bounds``, of shape (p + 1, 2), the response last, are [-1, 1]."""
-        mean, covariance = self.check(len(bounds) - 1)
-        centre, half = bounds[:-1].mean(axis=1), 0.5 * np.diff(bounds[:-1]).ravel()
-        mean = None if mean is None else (mean - centre) / half
-        return GaussianPredictors(mean, None if covariance is None else covariance / np.outer(half, half))
-
-
-def _array(name, value, shape):
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        array = np.array(np.nan)
-    if array.size == 1 and max(shape) == 1:  # a number will do for one predictor
-        array = array.reshape(shape)
-    if array.shape != shape or not np.all(np.isfinite(array)):
-        raise ValueError(f"GaussianPredictors: {name} must be finite and of shape {shape}, got {name}={value!r}")
-    return array

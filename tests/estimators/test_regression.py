@@ -179,12 +179,13 @@ class JacobianOfSigmaForgotten(ClampedRegression):
             return value - 2.0 * (self.sigma_shape + 1.0) * log(theta[self.p + 1]) - self.sigma_scale / (
                 theta[self.p + 1] ** 2
             )
-        return value - 0.5 * self.mean_precision[0] * (theta[3] - self.mean_prior[0]) ** 2 + self.log_factor(theta)
+        value -= 0.5 * self.x.mean_precision[0] * (theta[3] - self.x.mean_prior[0]) ** 2
+        return value + self.log_factor(theta)
 
     @compiled
     def log_factor(self, theta):
         d = theta[4]
-        return (2.0 - (self.wishart_dof + 2.0)) * log(d) - 0.5 * self.wishart_scale[0] / (d * d)
+        return (2.0 - (self.x.wishart_dof + 2.0)) * log(d) - 0.5 * self.x.wishart_scale[0] / (d * d)
 
 
 class JacobianOfTheFactorForgotten(JacobianOfSigmaForgotten):
@@ -199,8 +200,8 @@ class JacobianOfTheFactorForgotten(JacobianOfSigmaForgotten):
                     gap = (theta[j] - self.coef_mean[j]) * (theta[r] - self.coef_mean[r])
                     value -= 0.5 * self.coef_precision[j, r] * gap
             return value - 2.0 * self.sigma_shape * log(theta[2]) - self.sigma_scale / (theta[2] ** 2)
-        value -= 0.5 * self.mean_precision[0] * (theta[3] - self.mean_prior[0]) ** 2
-        return value - (self.wishart_dof + 2.0) * log(theta[4]) - 0.5 * self.wishart_scale[0] / (theta[4] ** 2)
+        value -= 0.5 * self.x.mean_precision[0] * (theta[3] - self.x.mean_prior[0]) ** 2
+        return value - (self.x.wishart_dof + 2.0) * log(theta[4]) - 0.5 * self.x.wishart_scale[0] / (theta[4] ** 2)
 
 
 class ResidualNotCarried(ClampedRegression):
@@ -216,9 +217,11 @@ class DegreesOfFreedomOffByOne(ClampedRegression):
     """The predictors' covariance given the records has one degree of freedom too few."""
 
     def _lower(self, **context):
-        value = super()._lower(**context)
+        value, law = super()._lower(**context), self.x._lower()
+        x = {name: getattr(law, name) for name in law._fields}
+        x["wishart_dof"] -= 1.0
         fields = {name: getattr(value, name) for name in value._fields}
-        return lower(type(self), fields | {"wishart_dof": fields["wishart_dof"] - 1.0})
+        return lower(type(self), fields | {"x": lower(type(self.x), x)})
 
 
 

@@ -199,6 +199,7 @@ COMPONENTS: dict[str, Subject] = {
         models.RegressionPrior, with_regression_prior, coef_scale=2.0, sigma=None, sigma_shape=1.0, sigma_scale=None
     ),
     "GaussianPredictors": component(models.GaussianPredictors, with_predictors, mean=None, covariance=None),
+    "HistogramPredictors": component(models.HistogramPredictors, with_predictors, n_bins=3, concentration=2.0),
     "BinomialCount": component(models.BinomialCount, with_simulator, n_records=20, prior=None),
     "PoissonCount": component(models.PoissonCount, with_simulator, n_records=3, prior=None),
     "NormalMoments": component(models.NormalMoments, with_simulator, n_records=3, prior=None),

@@ -13,7 +13,7 @@ from sklearn_dpmix import PrivateLinearRegressionDA
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.estimators.curator import _regression_problems
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.models import GaussianPredictors, RegressionPrior
+from sklearn_dpmix.models import GaussianPredictors, HistogramPredictors, RegressionPrior
 from sklearn_dpmix.models._regression_moments import MomentRegression
 from sklearn_dpmix.queries import NoisyCount, RegressionMoments
 
@@ -214,7 +214,7 @@ SHORT = {"n_chains": 2, "n_warmup": 60, "n_draws": 40, "random_state": 0}
 
 
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
-@pytest.mark.parametrize("x_model", [None, GaussianPredictors()])
+@pytest.mark.parametrize("x_model", [None, GaussianPredictors(), HistogramPredictors()])
 def test_units_do_not_matter(x_model):
     """Data, bounds and query in other units: the same release, and the same draws in those units."""
     rng = np.random.default_rng(2)

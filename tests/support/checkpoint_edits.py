@@ -43,7 +43,13 @@ from sklearn_dpmix.mechanisms import (
     SmoothedHistogramMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
-from sklearn_dpmix.models import GammaPrior, GaussianPredictors, NormalInverseGammaPrior, PoissonCount
+from sklearn_dpmix.models import (
+    GammaPrior,
+    GaussianPredictors,
+    HistogramPredictors,
+    NormalInverseGammaPrior,
+    PoissonCount,
+)
 from sklearn_dpmix.queries import ClassFeatureCounts, NoisyCount, RegressionMoments
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture._one_normal import OneNormal
@@ -136,6 +142,10 @@ def cases():
         ),
         "regression, normal predictors": lambda: (
             PrivateLinearRegressionDA(moments, n_records=8, x_model=GaussianPredictors(), **TIMES),
+            moments.privatize(pairs, random_state=0),
+        ),
+        "regression, histograms": lambda: (
+            PrivateLinearRegressionDA(moments, n_records=8, x_model=HistogramPredictors(3), **TIMES),
             moments.privatize(pairs, random_state=0),
         ),
         "regression, given": lambda: (PrivateLinearRegressionDA(None, **TIMES), (RECORDS, RECORDS[:, 0] ** 2)),

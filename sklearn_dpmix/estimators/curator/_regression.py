@@ -17,7 +17,7 @@ from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.draws import central_interval
 from ..._chains.problem import Problem
-from ...models import GaussianPredictors, RegressionPrior
+from ...models import GaussianPredictors, HistogramPredictors, RegressionPrior
 from ...queries import NoisyCount, RegressionMoments
 from .._chain_estimator import ChainEstimator
 from .._confidential import check_confidential
@@ -32,22 +32,25 @@ from ._curator import (
     privatize_records,
     warn_if_impossible,
 )
-from ._regression_problems import GivenDesign, KnownRecords, NormalPredictors, unscale, warn_about_prior
+from ._regression_problems import GivenDesign, ImputedRecords, KnownRecords, unscale, warn_about_prior
 from ._statistic_contents import RegressionContents
 
 
 class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
     """Bayesian linear regression from moments that a curator released with noise.
 
-    The moments of records within public bounds were released (:class:`RegressionMoments`).  Two models of them, and the
-    posterior given the release is exact under either:
+    The moments of records within public bounds were released (:class:`RegressionMoments`).  Three models of them, and
+    the posterior given the release is exact under each:
 
     - *the design is given* (``x_model=None``): y is a line in x plus normal errors, and of the predictors nothing is
       assumed but their bounds.  Moments of any n records are a few numbers, so that a fit takes as long for any n.
       Right for any predictors, where the bounds of y hold nearly all of it;
     - *normal predictors, clamped records* (``x_model=GaussianPredictors()``): right where predictors are normal and
       bounds really cut some of x or y off, since clamping is part of the model.  Predictors that are not normal bias
-      it. The confidential records are imputed, at a price that grows with n.
+      it. The confidential records are imputed, at a price that grows with n;
+    - *a histogram of each predictor, clamped responses* (``x_model=HistogramPredictors()``): right for independent
+      predictors of any kind within their bounds, where the bounds of y cut a little of it off, or where there are fewer
+      than n_features + 2 records.  Records are imputed, too.  Where much of y is cut off chains are slow: ``thin``.
 
     Parameters
     ----------
@@ -57,10 +60,10 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         None is ``RegressionPrior()``.
     n_records : int or NoisyCount, optional
         Number of records behind a release, or its own noisy release; not needed for ``fit(X, y)``.
-    x_model : GaussianPredictors, optional
+    x_model : GaussianPredictors or HistogramPredictors, optional
         What is known of the predictors; None is nothing, the design is given.
     interweave : bool, default=True
-        Only with ``GaussianPredictors``: add non-centred moves of the parameters, without which they hardly move where
+        Only where records are imputed: add non-centred moves of the parameters, without which they hardly move where
         there are many records.
     secure : bool, default=False
         Let OpenDP (extra ``[secure]``) draw the noise of ``fit(X, y)`` under a mechanism.  False: NumPy does, which is
@@ -77,8 +80,10 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
     intercept_draws_, sigma_draws_ : ndarrays of shape (n_chains, n_draws)
         σ is the residual standard deviation.
     x_mean_draws_, x_covariance_draws_ : ndarrays of shape (n_chains, n_draws, n_features[, n_features])
-        Of the predictors: of the n records where the design is given, of the population under ``GaussianPredictors``.
+        Of the predictors: of the n records where the design is given, of the population where ``x_model`` is one.
         Only under a mechanism.
+    x_share_draws_ : ndarray of shape (n_chains, n_draws, n_features, n_bins + 2)
+        Only under ``HistogramPredictors``: shares of the lower bound, of the bins, of the upper bound.
     statistic_draws_ : ndarray of shape (n_chains, n_draws, n_statistics)
         The moments before noise, in the order and the units of the release; only where the design is given.
     n_records_draws_ : ndarray of int, (n_chains, n_draws)
@@ -86,18 +91,18 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
     release_ : ndarray of shape (n_releases, n_statistics)
         What was inferred from; only under a mechanism.
     acceptance_rate_ : float
-        Mean acceptance probability of Hamiltonian paths, or, under ``GaussianPredictors``, rate of record proposals.
+        Mean acceptance probability of Hamiltonian paths, or, where records are imputed, rate of record proposals.
         Only under a mechanism.
     min_acceptance_, move_acceptance_rate_ : float
-        Only under ``GaussianPredictors``: the smallest probability met of a record proposal, at least exp(-ε), and the
+        Only where records are imputed: the smallest probability met of a record proposal, at least exp(-ε), and the
         rate of non-centred moves.
     r_hat_, ess_ : dict of str to float
     n_iter_ : int
 
     References
     ----------
-    Ju, Awan, Gong, Rao (2022), "Data augmentation MCMC for Bayesian inference from privatized data", §4.2, for
-    ``GaussianPredictors``.  The model of the moments given the design is ours.
+    Ju, Awan, Gong, Rao (2022), "Data augmentation MCMC for Bayesian inference from privatized data", §4.2, for imputed
+    records.  The model of the moments given the design is ours.
 
     Examples
     --------
@@ -124,7 +129,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         "mechanism": "no_validation",
         "prior": [RegressionPrior, None],
         "n_records": [Interval(Integral, 1, None, closed="left"), NoisyCount, None],
-        "x_model": [GaussianPredictors, None],
+        "x_model": [GaussianPredictors, HistogramPredictors, None],
         "interweave": ["boolean"],
         "secure": ["boolean"],
     }
@@ -220,7 +225,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         """A release, or records that are privatised first."""
         query = check_curator(self, RegressionMoments)
         p, n_records = query.n_features, self.n_records
-        problem_class = GivenDesign if self.x_model is None else NormalPredictors
+        problem_class = GivenDesign if self.x_model is None else ImputedRecords
         if self.x_model is not None:
             self.x_model.scaled(np.column_stack(query.record_bounds()))  # checked before anything is spent
         if y is None:

@@ -129,8 +129,8 @@ class GivenDesign:
             )
 
 
-class NormalPredictors:
-    """Normal predictors, clamped records: the confidential records are imputed."""
+class ImputedRecords:
+    """A model of the predictors, and clamped records: the confidential records are imputed."""
 
     @staticmethod
     def check_number(n_features, most):
@@ -149,12 +149,13 @@ class NormalPredictors:
         self.advance = partial(advance_augmentation, values, S, count)
         self.restored = partial(self._restored, values[1])
         known = None if isinstance(n_records, NoisyCount) else n_records
-        self.check_draws = partial(check_draws, query.n_features, query.value_range(1)[0] == 0.0, known)
+        squares = query.value_range(1)[0] == 0.0
+        self.check_draws = partial(check_draws, query.n_features, squares, known, law=self.model.x)
 
-    @staticmethod
-    def _restored(model, state, fresh, n_sweeps):
+    def _restored(self, model, state, fresh, n_sweeps):
         state = restored_augmentation(model, state, fresh, n_sweeps)
-        check_draws(len(state.records[0]) - 1, None, None, ThetaDraws(np.stack([state.theta, state.reference])))
+        theta = ThetaDraws(np.stack([state.theta, state.reference]))
+        check_draws(len(self.bounds) - 1, None, None, theta, law=self.model.x)
         return state
 
     def keep(self, fit):
@@ -162,26 +163,21 @@ class NormalPredictors:
         if self.interweave:
             floats = fit._state_floats().sum(axis=0)
             fit.move_acceptance_rate_ = float(floats[MOVES_ACCEPTED] / floats[MOVES_PROPOSED])
-        p, theta = fit.n_features_in_, fit._all_draws("theta")
-        centre, half = self.bounds[:-1].mean(axis=1), 0.5 * np.diff(self.bounds[:-1]).ravel()
-        fit.x_mean_draws_ = centre + half * theta[..., p + 2 : 2 * p + 2]
-        root = np.zeros((*theta.shape[:2], p, p))
-        root[..., *np.tril_indices(p)] = theta[..., 2 * p + 2 :]
-        root *= half[:, None]
-        fit.x_covariance_draws_ = root @ np.swapaxes(root, -1, -2)
-        return {"x_mean": fit.x_mean_draws_} if self.model.x_model.mean is None else {}
+        law, theta = self.model.x, fit._all_draws("theta")[..., fit.n_features_in_ + 2 :]
+        draws = law.draws(theta, self.bounds[:-1])
+        for name, values in draws.items():
+            setattr(fit, f"{name}_draws_", values)
+        return {name: draws[name] for name in law.monitored}
 
     def warn_if_unlikely(self, fit):
         """Draws of the moments are not kept."""
 
 
-def check_draws(p, squares, known, draws):
+def check_draws(p, squares, known, draws, law=None):
     """Raise ValueError where draws of a checkpoint are impossible; ``known`` records, or None."""
-    spread = draws.theta[:, p + 1 : p + 2]  # σ; then means, and the lower factor of the covariance, of predictors
-    if draws.theta.shape[1] > p + 2:
-        i = np.arange(p)
-        spread = np.column_stack([spread, draws.theta[:, 2 * p + 2 + i * (i + 3) // 2]])
-    require(spread > 0, "theta", "has standard deviations that are not positive")
+    require(draws.theta[:, p + 1] > 0, "theta", "has standard deviations that are not positive")
+    if law is not None:
+        law.check(draws.theta[:, p + 2 :])
     if hasattr(draws, "n_records"):
         require_whole(known, n_records=draws.n_records)
         require(draws.statistic[:, squares] >= 0, "statistic", "has sums of squares that are negative")

@@ -120,6 +120,7 @@ class RegressionContents(StatisticContents):
         "coef": ("feature",),
         "x_mean": ("feature",),
         "x_covariance": ("feature", "feature_bis"),
+        "x_share": ("feature", "cell"),
     }
 
     def coords(self):
@@ -127,15 +128,16 @@ class RegressionContents(StatisticContents):
         return {**super().coords(), "feature": names, "feature_bis": names}
 
     def _new_statistics(self, chosen, rng):
-        """Of new responses to the predictors of each draw; under ``GaussianPredictors``, of new records."""
-        if self.fitted.x_model is None:
+        """Of new responses to the predictors of each draw; under a model of these, of new records."""
+        x_model = self.fitted.x_model
+        if x_model is None:
             return self._new_responses(chosen, rng)
         query, n = self.fitted.mechanism.query, self._numbers(chosen)
-        mean, covariance = self._flat("x_mean")[chosen], self._flat("x_covariance")[chosen]
+        bounds, laws = np.column_stack(query.record_bounds()), {k: self._flat(k)[chosen] for k in x_model._draw_names}
         intercept, coef = self._flat("intercept")[chosen], self._flat("coef")[chosen]
         sigma, statistics = self._flat("sigma")[chosen], np.empty((len(chosen), query.n_statistics))
         for t in range(len(chosen)):
-            x = rng.multivariate_normal(mean[t], covariance[t], size=n[t], method="cholesky")
+            x = x_model._draw(rng, {name: draws[t] for name, draws in laws.items()}, n[t], bounds)
             y = intercept[t] + x @ coef[t] + sigma[t] * rng.standard_normal(n[t])
             statistics[t] = query.value(np.column_stack([x, y]))
         return statistics

@@ -1,0 +1,63 @@
+"""What data augmentation asks of a model of a regression's predictors."""
+
+from .._base.compiled import Component, compiled
+
+
+class PredictorLaw(Component):
+    """The part of a regression's records that is not y: compiled methods on flat parameters ``theta``.
+
+    The law's own parameters stand in ``theta`` from place p + 2 on, after (α, β, σ).  ``self.p`` is p.
+
+    ============================================================  ====================================================
+    ``draw(rng, theta, records, i)``                               x of a record, into the first places of row i
+    ``update(rng, theta, records, n, sums, matrix, vector,         the law's parameters given n records, of which
+    scratch)``                                                     ``sums`` has the products of (1, x, y)
+    ``standardise(theta, records, i, row)``                        z of record i, into a row of ``records``: what
+                                                                   non-centred moves hold
+    ``set_coefs(theta, coefs)``                                    row j: x_j, mapped to [-1, 1], in terms of (1, z)
+    ============================================================  ====================================================
+
+    x must be linear in z.  Where the parameters have non-centred moves, also ``n_blocks()`` is 1, and ``block_size()``,
+    ``get_block``, ``set_block``, ``log_prior`` and ``carry`` are as in :class:`RecordModel`; else z may be x itself.
+
+    In Python: ``n_params``; ``size``, how many of them a non-centred move has, and ``first_steps()``; ``known(centre,
+    spread)``, which writes what is known into a guess of means and covariances; ``start(centre, spread, rng)``,
+    parameters near such a guess; ``check(theta)``, which refuses impossible draws (n_draws, n_params); ``draws(theta,
+    bounds)``, what a fit shows of draws (..., n_params), for data within ``bounds``; ``monitored``, names of those of
+    which R-hat is taken.
+    """
+
+    size = 0
+    monitored = ("x_mean",)
+
+    def first_steps(self):
+        return []
+
+    def known(self, centre, spread):
+        """Nothing is."""
+
+    @compiled
+    def n_blocks(self):
+        return 0
+
+    # What a law without a block need not define, but compiled code refers to:
+
+    @compiled
+    def block_size(self):
+        return 0
+
+    @compiled
+    def get_block(self, theta, v):
+        pass
+
+    @compiled
+    def set_block(self, theta, v):
+        pass
+
+    @compiled
+    def log_prior(self, theta):
+        return 0.0
+
+    @compiled
+    def carry(self, theta, to, records, i, row):
+        pass
