@@ -35,6 +35,7 @@ from numba.extending import (
 from sklearn.base import BaseEstimator
 
 from .compiler import ApartCompiler, EntryCompiler, PartCompiler
+from .memory import address, load, n_words, words_of
 from .reach import TOOLS, Reach, is_ours
 from .typing import Function
 
@@ -245,6 +246,16 @@ def lower(owner, fields, *, frozen=True):
     value = _value_class(owner, methods)(owner, fields)
     field_types = tuple((name, _field_type(owner, field)) for name, field in fields.items())
     value._numba_type = _type_class_of(_first_with(owner, methods), methods)(field_types)
+    words = [0]  # so that there is memory without fields, too
+    for (name, kind), field in zip(field_types, fields.values(), strict=True):
+        try:
+            words += words_of(kind, field)
+        except TypeError:
+            raise TypeError(
+                f"{owner.__name__}.{name} must be a number, an array, a component's value or a tuple, got {field!r}"
+            ) from None
+    value._memory = np.array(words, np.int64)
+    value._address = address(value._memory)
     return value
 
 
@@ -285,7 +296,8 @@ def _field_type(owner, field):
     reference-counted in every loop that calls a method, and such a loop is never vectorised.  A user's class may do
     with its arrays what arrays do.
     """
-    if isinstance(field, np.ndarray) and field.ndim == 1 and field.dtype == np.float64 and is_ours(owner.__module__):
+    is_line = isinstance(field, np.ndarray) and field.ndim == 1 and field.dtype == np.float64
+    if is_line and field.flags.c_contiguous and is_ours(owner.__module__):
         return types.CPointer(types.float64)
     return types.literal(1) if type(field) is int and field == 1 else numba.typeof(field)
 
@@ -318,7 +330,7 @@ class ComponentType(types.Type):
     owner = digest = ""
 
     def __init__(self, fields):
-        self.fields = fields
+        self.fields, self.names = fields, [name for name, _ in fields]
         super().__init__(f"Component({self.owner}@{self.digest}{fields})")
 
     def __reduce__(self):
@@ -336,9 +348,9 @@ def _type_class(owner_name, digest):
     cls = type("ComponentType", (ComponentType,), {"owner": owner_name, "digest": digest})
 
     @register_model(cls)
-    class _Model(models.StructModel):
+    class _Model(models.PrimitiveModel):
         def __init__(self, dmm, fe_type):
-            super().__init__(dmm, fe_type, [(name, types.unliteral(field)) for name, field in fe_type.fields])
+            super().__init__(dmm, fe_type, cgutils.voidptr_t)
 
     return cls
 
@@ -384,29 +396,18 @@ class _Fields(AttributeTemplate):
 
 @lower_getattr_generic(ComponentType)
 def _getattr(context, builder, typ, val, attr):
-    if isinstance(dict(typ.fields)[attr], types.IntegerLiteral):
-        return context.get_constant(types.intp, dict(typ.fields)[attr].literal_value)
-    struct = cgutils.create_struct_proxy(typ)(context, builder, value=val)
-    field = getattr(struct, attr)
-    return numba.core.imputils.impl_ret_borrowed(context, builder, dict(typ.fields)[attr], field)
-
-
-_FLOATS = types.Array(types.float64, 1, "C", readonly=True)
+    i = typ.names.index(attr)
+    place = 1 + sum(n_words(kind) for _, kind in typ.fields[:i])
+    return load(context, builder, typ.fields[i][1], val, place)
 
 
 @unbox(ComponentType)
 def _unbox(typ, obj, c):
-    struct = cgutils.create_struct_proxy(typ)(c.context, c.builder)
-    for name, field_type in typ.fields:
-        field = c.pyapi.object_getattr_string(obj, name)
-        if isinstance(field_type, types.CPointer):  # the value, alive as long as the call, owns the memory
-            array = c.unbox(_FLOATS, field).value
-            setattr(struct, name, c.context.make_array(_FLOATS)(c.context, c.builder, array).data)
-            c.context.nrt.decref(c.builder, _FLOATS, array)
-        else:
-            setattr(struct, name, c.unbox(types.unliteral(field_type), field).value)
-        c.pyapi.decref(field)
-    return NativeValue(struct._getvalue(), is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
+    """The pointer; the value, alive as long as the call, owns the memory."""
+    number = c.pyapi.object_getattr_string(obj, "_address")
+    pointer = c.pyapi.long_as_voidptr(number)
+    c.pyapi.decref(number)
+    return NativeValue(pointer, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
 
 
 @typeof_impl.register(Value)

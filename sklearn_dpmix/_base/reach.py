@@ -23,7 +23,7 @@ def _digest_of_tools():
     """Digest of the versions below us, and of the files that say how functions are compiled."""
     versions = numba.__version__, llvmlite.__version__, np.__version__, sys.version
     digest = hashlib.sha1(" ".join(versions).encode())
-    for name in ("compiled", "compiler", "reach"):
+    for name in ("compiled", "compiler", "memory", "reach"):
         digest.update(pathlib.Path(__file__).with_name(f"{name}.py").read_bytes())
     return digest.digest()
 

@@ -1,5 +1,6 @@
 """What draws of a mixture say of releases: their density g(z), and the clusters that they come from."""
 
+from functools import cached_property
 from math import exp, inf, log
 from typing import NamedTuple
 
@@ -59,6 +60,25 @@ class Clustering(NamedTuple):
             clusters[far], score_of_far = self.classify(channel, kernel, Z, rows[far])
             score += score_of_far
         return clusters, score
+
+
+class ReleaseClusters:
+    """The clusters of the release that was fitted, chosen when first asked for; takes what that is chosen by."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    @cached_property
+    def chosen(self):
+        return choose_clustering(*self.parts)
+
+    @property
+    def clustering(self):
+        return self.chosen[0]
+
+    @property
+    def labels(self):
+        return self.chosen[1]
 
 
 def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weights=None, noised=None):

@@ -385,7 +385,9 @@ class AdditiveMechanism(RecordChannel):
                 f"{type(self).__name__} must define the compiled method log_noise(self, e, scale), the log density of "
                 "the noise: def log_noise under the decorator @compiled"
             )
-        return lower(type(self), self._fields(n_records, n_features))
+        fields = self._fields(n_records, n_features)
+        of_scales = vars(type(self)).get("of_scales") if fields["each"] else None
+        return lower(of_scales or type(self), fields)
 
     def _fields(self, n_records, n_features):
         """Bounds, scales and their reciprocals: of record i entry ``i * each``, one for all or n."""
@@ -401,6 +403,7 @@ class AdditiveMechanism(RecordChannel):
 
     @compiled
     def noise_at(self, nodes, m, n):
+        """Scale of the noise at node m of n."""
         return nodes[3 * n + m] if self.each else self.noise[0]
 
     @compiled

@@ -67,8 +67,8 @@ class RecordChannel(Component):
     #: ``node_spacing`` and ``lookup``), or ``answer(j, z, c)``, the probability of an answer given a category; by the
     #: class that sets it alone, not by those that derive from it
     noised_kernels: frozenset[str] = frozenset()
-    #: whether they are, too, where records have noise scales of their own, by what the class itself says
-    has_noised_scales = False
+    #: what compiled code sees where records have noise scales of their own; None: no such densities are offered there
+    of_scales: type | None = None
     #: how many answers there are to a question; None where numbers are released
     n_answers: int | None = None
     #: public threshold: only releases above it appear; None: all do
@@ -146,19 +146,6 @@ class RecordChannel(Component):
     def reach(self, low: float, high: float) -> tuple[float, float]:
         """Releases between which log densities of records from ``low`` to ``high`` are no simple functions."""
         return low, high
-
-    @compiled
-    def noise_at(self, nodes, m, n):
-        """Scale of additive noise at node m of n."""
-        return 0.0
-
-    @compiled
-    def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
-        """Probability that a normal record's release appears (sign 1) or does not (-1), and its two derivatives.
-
-        Under noise of this scale.
-        """
-        out[first] = 1.0
 
     @compiled
     def propose(self, rng, kernel, Z, i, j, theta, k):

@@ -71,7 +71,6 @@ class GaussianMechanism(GaussianCalibrated):
     calibrations = ("analytic", "classical")
     secure_noise = "gaussian"
     noised_kernels = frozenset({"beta", "convolved_normal", "normal", "truncated_normal"})
-    has_noised_scales = True
     piece_shape = "quadratic"
     kurtosis = 3.0
 
@@ -190,6 +189,7 @@ class GaussianMechanism(GaussianCalibrated):
 
     @compiled
     def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
+        """Probability that a normal record's release appears (sign 1) or does not (-1), and its two derivatives."""
         low, high = (self.low[0], self.high[0]) if sign > 0.0 else (-self.high[0], -self.low[0])
         t = sign * self.threshold
         if low > -inf:
@@ -202,7 +202,16 @@ class GaussianMechanism(GaussianCalibrated):
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
         """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_normal``)."""
         low, high, noise = self.low[j], self.high[j], self.noise[0]
-        if self.each:
-            fill_normal_gaussian_scales(nodes, 4 * j * n, n, low, high, mean, log_variance, out, first, second)
-            return
         fill_normal_gaussian(nodes, 3 * j * n, n, low, high, noise, mean, log_variance, out, first, second)
+
+
+class _GaussianOfScales(GaussianMechanism):
+    """As compiled code sees it where records have noise scales of their own: those of one scale compile less."""
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        low, high = self.low[j], self.high[j]
+        fill_normal_gaussian_scales(nodes, 4 * j * n, n, low, high, mean, log_variance, out, first, second)
+
+
+GaussianMechanism.of_scales = _GaussianOfScales

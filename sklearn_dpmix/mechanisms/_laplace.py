@@ -67,7 +67,6 @@ class LaplaceMechanism(LaplaceCalibrated):
 
     secure_noise = "laplace"
     noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
-    has_noised_scales = True
     piece_shape = "linear"
     kurtosis = 6.0
 
@@ -155,6 +154,7 @@ class LaplaceMechanism(LaplaceCalibrated):
 
     @compiled
     def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
+        """Probability that a normal record's release appears (sign 1) or does not (-1), and its two derivatives."""
         low, high = (self.low[0], self.high[0]) if sign > 0.0 else (-self.high[0], -self.low[0])
         t = sign * self.threshold
         fill_released_laplace(t, low, high, noise, sign * mean, log_variance, out, first, second, third)
@@ -164,7 +164,16 @@ class LaplaceMechanism(LaplaceCalibrated):
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
         """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_normal``)."""
         low, high, noise = self.low[j], self.high[j], self.noise[0]
-        if self.each:
-            fill_normal_laplace_scales(nodes, 4 * j * n, n, low, high, mean, log_variance, out, first, second)
-            return
         fill_normal_laplace(nodes, 3 * j * n, n, low, high, noise, mean, log_variance, out, first, second)
+
+
+class _LaplaceOfScales(LaplaceMechanism):
+    """As compiled code sees it where records have noise scales of their own: those of one scale compile less."""
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        low, high = self.low[j], self.high[j]
+        fill_normal_laplace_scales(nodes, 4 * j * n, n, low, high, mean, log_variance, out, first, second)
+
+
+LaplaceMechanism.of_scales = _LaplaceOfScales

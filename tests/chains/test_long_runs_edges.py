@@ -10,9 +10,9 @@ from sklearn_dpmix import AutoDraws, PrivateDPMixture, PrivateExpFamilyGibbs, Pr
 from sklearn_dpmix._chains import auto_draws, checkpoint
 from sklearn_dpmix._chains.chain import Chain
 from sklearn_dpmix._chains.progress import Progress
+from sklearn_dpmix._posterior import cluster
 from sklearn_dpmix._posterior.cluster import choose_clustering
 from sklearn_dpmix.estimators._chain_estimator import fingerprint
-from sklearn_dpmix.estimators.mixture import _dp_mixture
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 
 NOISE = LaplaceMechanism(scale=2.0)
@@ -182,8 +182,8 @@ def test_ctrl_c_in_the_summaries_keeps_the_draws(monkeypatch):
     np.testing.assert_array_equal(model.theta_draws_, reference.theta_draws_)
 
 
-def test_ctrl_c_in_the_labels_keeps_the_draws(monkeypatch):
-    """Catches draws lost after the last block, because Ctrl-C came while records were put into clusters."""
+def test_ctrl_c_in_the_labels_keeps_the_fit(monkeypatch):
+    """Catches labels lost, or a fit, because Ctrl-C came while records were put into clusters."""
     calls = []
 
     def once(*args):
@@ -196,8 +196,11 @@ def test_ctrl_c_in_the_labels_keeps_the_draws(monkeypatch):
     model = PrivateDPMixture(mechanism, n_chains=1, n_warmup=5, n_draws=30, random_state=0)
     Z = np.linspace(-3.0, 3.0, 20)[:, None]
     labels = clone(model).fit(Z).labels_
-    monkeypatch.setattr(_dp_mixture, "choose_clustering", once)
-    with pytest.warns(RuntimeWarning, match="interrupted: kept 30 of n_draws=30"):
-        model.fit(Z)
+    monkeypatch.setattr(cluster, "choose_clustering", once)
+    model.fit(Z)
+    assert not calls  # they are worked out when asked for
+    with pytest.raises(KeyboardInterrupt):
+        model.predict(Z)
     np.testing.assert_array_equal(model.labels_, labels)
+    np.testing.assert_array_equal(model.predict(Z), labels)
     assert len(calls) == 2

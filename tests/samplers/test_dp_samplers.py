@@ -310,7 +310,7 @@ def test_hamiltonian_has_the_posterior(reuse, multipliers):
     target = Target(NORMAL, NORMAL_X, gradient_clip_bound=0.8)
     sampler = NoisyHamiltonian(target, plain(NORMAL), 0.07, 4, np.array([1.0, 1.5]), *multipliers, reuse=reuse)
     source = simulated(9) if multipliers[0] else NoNoise(np.random.default_rng(9))
-    draws = run(sampler, np.array([0.5, -0.3]), source, 12_000)
+    draws = run(sampler, np.array([0.5, -0.3]), source, 16_000)
     assert_mean_close(moments(draws), normal_moments())
 
 

@@ -51,6 +51,12 @@ N = 1600
 CATEGORIES = "categories"
 
 
+class PlainWalk(SimpleNamespace):
+    """A walk for plain Python, which is made in an instant."""
+
+    is_lost, judged, fill_unseen = Walk.is_lost, Walk.judged, Walk.fill_unseen
+
+
 @pytest.fixture(scope="module", autouse=True)
 def plain():
     """Helpers are their functions, and a walk is its fields: to ask numba for them takes longer than the moves."""
@@ -60,7 +66,7 @@ def plain():
                 if isinstance(value, _Helper):
                     patch.setitem(vars(sys.modules[name]), key, value.py_func)
         patch.setattr(_pitman_yor_masses, "LEFT_OUT", _pitman_yor_masses.IN_DUST * np.exp(-1.5))  # little dust
-        patch.setattr(_walk_state, "lower", lambda owner, fields, frozen: SimpleNamespace(**fields))
+        patch.setattr(_walk_state, "lower", lambda owner, fields, frozen: PlainWalk(**fields))
         yield
 
 

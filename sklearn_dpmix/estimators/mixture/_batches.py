@@ -86,21 +86,3 @@ def _merged(summaries):
     for other in others:
         first = first.merge(other)
     return first
-
-
-class OfRecords:
-    """An attribute that a fit of a summary cannot have; one of a fit of records hides it."""
-
-    def __init__(self, remedy):
-        self.remedy = remedy
-
-    def __set_name__(self, owner, name):
-        self.name = name
-
-    def __get__(self, fitted, owner=None):
-        if fitted is None:
-            return self
-        why = f"{type(fitted).__name__} object has no attribute {self.name!r}"
-        if hasattr(fitted, "summary_"):
-            why += f", since it was fitted to a summary, which keeps no records: {self.remedy}"
-        raise AttributeError(why)

@@ -2,7 +2,6 @@
 
 import os
 from copy import deepcopy
-from functools import partial
 from numbers import Integral
 from operator import methodcaller
 from typing import Any, ClassVar, Self
@@ -16,7 +15,7 @@ from ..._base.compiled import Component
 from ..._base.typing import Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.mixed import have_mixed, least
-from ..._posterior.cluster import choose_clustering
+from ..._posterior.cluster import ReleaseClusters
 from ..._posterior.mixture import MixtureDraws
 from ..._releases.release import Release, SummarisedRelease
 from ..._releases.summary import ReleaseSummary
@@ -26,7 +25,7 @@ from ...samplers.mixture._auto import has_marginal, has_noised_normal
 from ...samplers.mixture.measure._walk import TOLERANCE
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks
-from ._batches import OfRecords, kind_of, summary_of
+from ._batches import kind_of, summary_of
 from ._compose import check_n_records, resolve_components
 from ._mixture_contents import MixtureContents
 from ._mixture_problem import MixtureProblem, lowered_channel, lowered_kernel
@@ -95,7 +94,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         Components of the population, those without records included; only for ``MixtureOfFiniteMixtures``.
     labels_ : ndarray of int, (n,)
         Cluster of each record, consecutive from 0: the largest w_k·g(z | θ_k) in a representative draw.  Only where
-        records were released one by one, and ``fit`` was given all of them as an array.
+        records were released one by one, and ``fit`` was given all of them as an array.  Worked out when first asked
+        for.
     noncompliance_draws_ : ndarray, (n_chains, n_draws)
         Share of people who answered whatever the design says; only for ``noncompliance=`` of the mechanism.  All else
         is about the population that the others are drawn from.
@@ -134,7 +134,6 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     True
     """
 
-    labels_ = OfRecords("predict(Z) gives the labels of records, in batches if they are many")
     _contents = MixtureContents
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
@@ -280,7 +279,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             warn_user(doubt, UserWarning)
         self._advance_chains(problem.posed(chains), methodcaller("_keep", release.centre()), earlier)
         self._note_compression(problem)
-        self._choose_labels(problem.values, summary)
+        self._note_clusters(problem.values, summary)
 
     def _note_compression(self, problem):
         """Say how good the nodes are that stood for the records."""
@@ -290,7 +289,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             if error > TOLERANCE and problem.seen.wanted:
                 warn_user(problem.release.shortage(problem.seen.wanted, error), RuntimeWarning)
 
-    def _choose_labels(self, values, summary):
+    def _note_clusters(self, values, summary):
         if not is_local(self):
             return
         Z, weights, (_, channel, kernel, _) = self._Z_, None, values
@@ -298,9 +297,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])
         parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
-        self._clustering_, labels = self._despite_interrupt(partial(choose_clustering, *parts))
-        if summary is None:
-            self.labels_ = labels
+        self._clusters_ = ReleaseClusters(*parts)
 
     def _check_takes_summaries(self, Z, sampler):
         """Raise ValueError where the sampler needs the records, and these are batches or a summary of them."""

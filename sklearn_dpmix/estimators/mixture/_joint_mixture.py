@@ -10,7 +10,7 @@ from ._dp_mixture import PrivateDPMixture
 class JointMixture(PrivateDPMixture):
     """The mixture of (x, y), judged by the curve of y on x; its records get no labels."""
 
-    def _choose_labels(self, values, summary):
+    def _note_clusters(self, values, summary):
         pass
 
     def _monitors(self, centre):

@@ -53,7 +53,7 @@ class PrivatisedRecordsMixin:
     _channel: Any
     _noised: Any
     _has_marginal: Any
-    _clustering_: Any
+    _clusters_: Any
     _n_released_: int
     _Z_: Any
     fit: Any
@@ -85,6 +85,20 @@ class PrivatisedRecordsMixin:
         channel.check_release(Z)
         return channel.encode(Z), self._channel(mechanism, len(Z))
 
+    @property
+    def labels_(self) -> Array:
+        """Cluster of each record that was fitted."""
+        of_summary = hasattr(self, "summary_")
+        if hasattr(self, "_clusters_") and not of_summary:
+            return self._clusters_.labels
+        why = f"{type(self).__name__} object has no attribute 'labels_'"
+        if of_summary:
+            why += (
+                ", since it was fitted to a summary, which keeps no records: predict(Z) gives the labels of records, "
+                "in batches if they are many"
+            )
+        raise AttributeError(why)
+
     @available_if(is_local)
     def fit_predict(self, Z: ArrayLike, y: ArrayLike | None = None) -> Array:
         """Fit and return ``labels_``."""
@@ -107,7 +121,7 @@ class PrivatisedRecordsMixin:
         """
         Z, channel = self._new_release(Z, epsilon)
         noised = self._noised() if epsilon is None else None
-        return self._clustering_.predict(channel, self._kernel(), Z, self.n_jobs, noised)
+        return self._clusters_.clustering.predict(channel, self._kernel(), Z, self.n_jobs, noised)
 
     @available_if(is_local)
     def score_release(self, Z: ArrayLike, y: ArrayLike | None = None, epsilon: ArrayLike | None = None) -> float:

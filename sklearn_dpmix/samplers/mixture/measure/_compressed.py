@@ -16,6 +16,7 @@ from ._normal_atoms import NormalChart
 from ._outside import Outside
 from ._pitman_yor_masses import PitmanYorMasses
 from ._sheet import Sheet
+from ._threshold_walk import ThresholdWalk
 from ._truncated_atoms import TruncatedNormalChart
 from ._walk_state import CUT, N_RECORDS, PER_FEATURE, Walk
 
@@ -43,7 +44,8 @@ class Compressed(NamedTuple):
 
     def walk(self, state, masses):
         """The walk of a state over these nodes."""
-        return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside)
+        kind = Walk if self.n_seen is None else ThresholdWalk
+        return kind.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside)
 
     def sheet(self):
         """The sheet that glides go along, if there are any."""

@@ -77,11 +77,3 @@ class ConvolvedNormalChart(NormalChart):
             out[first + m] = density
             out[second + m] = density * d * precision
             out[second + n + m] = 0.5 * density * (q - 1.0)
-
-    @compiled
-    def noise_at(self, nodes, m, n):
-        return 0.0
-
-    @compiled
-    def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
-        """No threshold is taken."""

@@ -34,9 +34,7 @@ def fill_factor(channel, walk, k, j):
     tables, nodes, g = walk.tables, walk.nodes, factor(walk, k, j)
     mean, log_variance = walk.atoms[a], walk.atoms[a + 1]
     channel.fill_normal(j, nodes, n, mean, log_variance, tables, g, slopes)
-    for m in range(walk.n_seen, n):  # those nodes stand for records whose releases did not appear
-        noise = channel.noise_at(nodes, m, n)
-        channel.fill_released(nodes[m], noise, mean, log_variance, tables, g + m, slopes + m, slopes + n + m)
+    walk.fill_unseen(channel, mean, log_variance, g, slopes)
 
 
 @helper

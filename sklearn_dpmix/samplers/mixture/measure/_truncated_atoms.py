@@ -97,13 +97,5 @@ class TruncatedNormalChart(NormalChart):
         multiply_table(nodes, n, n, values, size, out, first, second)
 
     @compiled
-    def noise_at(self, nodes, m, n):
-        return 0.0
-
-    @compiled
-    def fill_released(self, sign, noise, mean, log_variance, out, first, second, third):
-        """No threshold is taken."""
-
-    @compiled
     def take(self, theta, row, walk):
         walk.atoms[1], walk.atoms[2] = theta[row, 0], 2.0 * log(theta[row, 1])

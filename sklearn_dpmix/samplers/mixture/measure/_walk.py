@@ -303,8 +303,7 @@ class MixingMeasure(NodeLayout, MixtureSampler):
     def sweep(self, channel, chart, walk, rng):
         """As many moves at random as the law says, then what is random beside the atoms above the cut."""
         for _ in range(int(walk.law[N_MOVES])):
-            if walk.n_seen < walk.n_nodes:  # a threshold: digits that a move lost are not to be missed by the next
-                refresh(walk)
+            walk.before_move()
             u = rng.random()
             if u < 0.17:
                 move_mass(rng, walk)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...._base.compiled import Component, apart, apart_sums, helper, lower
+from ...._base.compiled import Component, apart, apart_sums, compiled, helper, lower
 from ...._base.restore import require, require_finite, require_range, same_layout
 from ...._base.vector import log_positive
 
@@ -28,7 +28,6 @@ LARGEST = 20.0  # of an atom's J: more has probability e^-300
 LARGEST_OUTSIDE = 1e12
 DUST_RANGE = 5.0  # the dust's atoms are from the cut down to e^-5 of it
 LEAST_DENSITY = 1e-300
-FAR, NEAR_ENOUGH = 1e-5, 0.1  # ratios of densities below which digits are lost: for moves, for sums that are made anew
 HALF_LOG_2PI = 0.9189385332046727
 
 
@@ -132,6 +131,26 @@ class Walk(Component):
         }
         return lower(cls, fields, frozen=False)
 
+    # --- what a threshold changes: nothing here ----------------------------------------------------------------------
+
+    @compiled
+    def before_move(self):
+        """What each move begins with."""
+
+    @compiled
+    def fill_unseen(self, channel, mean, log_variance, g, slopes):
+        """Fill the rest of a table, from ``g`` and from ``slopes`` on: nodes of records that did not appear."""
+
+    @compiled
+    def judged(self, value, c, k, c2, k2, c3, k3, total):
+        """The log likelihood of a proposal that adds c times atom k, and two others; ``value`` is what its sum gave."""
+        return value
+
+    @compiled
+    def is_lost(self, density):
+        """Whether a mixture with these densities cannot be judged."""
+        return False
+
 
 def lay_out(nodes, lookup):
     """For each feature the places, and the two or three numbers that the mechanism looks up there: one flat array."""
@@ -207,45 +226,8 @@ def log_likelihood(walk, density, total):
     weights, value = walk.weights, 0.0
     for m in range(walk.n_nodes):
         value += weights[m] * log_positive(max(density[m], LEAST_DENSITY))
-    if walk.n_seen < walk.n_nodes and is_far(walk, density):
+    if walk.is_lost(density):
         return -1e300
-    return value - walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
-
-
-@helper
-def is_far(walk, density):
-    """Whether a density differs so much from the present one that it has lost digits, or does on the way back.
-
-    Where a threshold divides the likelihood by the probability of being released, both may be next to nothing, and must
-    have all their digits.  A move that is turned down for it is so in both directions.
-    """
-    for m in range(walk.n_nodes):
-        if not FAR * walk.mix[m] <= density[m] or not FAR * density[m] <= walk.mix[m]:
-            return True
-    return False
-
-
-@apart
-def add_anew(walk, c, k, c2, k2, c3, k3, total):
-    """The log likelihood with three atoms added, from sums of positive terms where digits were lost."""
-    tables, weights, n_nodes, value = walk.tables, walk.weights, walk.n_nodes, 0.0
-    n_atoms = int(walk.law[N_ATOMS])
-    for m in range(n_nodes):
-        if walk.trial[m] < NEAR_ENOUGH * walk.mix[m]:
-            density, left, left2, left3 = 0.0, c, c2, c3
-            for e in range(n_atoms + int(walk.law[N_DUST])):
-                h = e if e < n_atoms else walk.capacity + e - n_atoms
-                mass = walk.atoms[at(walk, h)]
-                if h == k:
-                    mass, left = mass + left, 0.0
-                if h == k2:
-                    mass, left2 = mass + left2, 0.0
-                if h == k3:
-                    mass, left3 = mass + left3, 0.0
-                density += max(mass, 0.0) * tables[row(walk, h) + m]
-            density += left * tables[row(walk, k) + m] + left2 * tables[row(walk, k2) + m]
-            walk.trial[m] = density + left3 * tables[row(walk, k3) + m]
-        value += weights[m] * log_positive(max(walk.trial[m], LEAST_DENSITY))
     return value - walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
 
 
@@ -257,9 +239,8 @@ def try_one(walk, c, k, total):
         density = mix[m] + c * tables[g + m]
         trial[m] = density
         value += weights[m] * log_positive(max(density, LEAST_DENSITY))
-    if walk.n_seen < walk.n_nodes:
-        return add_anew(walk, c, k, 0.0, k, 0.0, k, total)
-    return value - walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
+    value -= walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
+    return walk.judged(value, c, k, 0.0, k, 0.0, k, total)
 
 
 @apart_sums
@@ -271,9 +252,8 @@ def try_three(walk, c, k, c2, k2, c3, k3):
         density = mix[m] + c * tables[g + m] + c2 * tables[g2 + m] + c3 * tables[g3 + m]
         trial[m] = density
         value += weights[m] * log_positive(max(density, LEAST_DENSITY))
-    if walk.n_seen < walk.n_nodes:
-        return add_anew(walk, c, k, c2, k2, c3, k3, walk.law[TOTAL])
-    return value - walk.law[N_RECORDS] * log(walk.law[TOTAL] + walk.law[OUTSIDE])
+    value -= walk.law[N_RECORDS] * log(walk.law[TOTAL] + walk.law[OUTSIDE])
+    return walk.judged(value, c, k, c2, k2, c3, k3, walk.law[TOTAL])
 
 
 @helper

@@ -1,0 +1,73 @@
+"""Walks where only releases above a threshold appeared: some nodes are of the records whose releases did not.
+
+There the likelihood is divided by the probability of being released.  That and a density may both be next to nothing,
+and must have all their digits.
+"""
+
+from math import log
+
+from ...._base.compiled import apart, compiled, helper
+from ...._base.vector import log_positive
+from ._walk_state import LEAST_DENSITY, N_ATOMS, N_DUST, N_RECORDS, OUTSIDE, Walk, at, refresh, row
+
+FAR, NEAR_ENOUGH = 1e-5, 0.1  # ratios of densities below which digits are lost: for moves, for sums that are made anew
+
+
+class ThresholdWalk(Walk):
+    """A walk with nodes, from ``n_seen`` on, of records whose releases did not appear."""
+
+    @compiled
+    def before_move(self):
+        """Digits that a move lost are not to be missed by the next."""
+        refresh(self)
+
+    @compiled
+    def fill_unseen(self, channel, mean, log_variance, g, slopes):
+        tables, nodes, n = self.tables, self.nodes, self.n_nodes
+        for m in range(self.n_seen, n):
+            noise = channel.noise_at(nodes, m, n)
+            channel.fill_released(nodes[m], noise, mean, log_variance, tables, g + m, slopes + m, slopes + n + m)
+
+    @compiled
+    def judged(self, value, c, k, c2, k2, c3, k3, total):
+        return add_anew(self, c, k, c2, k2, c3, k3, total)
+
+    @compiled
+    def is_lost(self, density):
+        return is_far(self, density)
+
+
+@helper
+def is_far(walk, density):
+    """Whether a density differs so much from the present one that it has lost digits, or does on the way back.
+
+    A move that is turned down for it is so in both directions.
+    """
+    for m in range(walk.n_nodes):
+        if not FAR * walk.mix[m] <= density[m] or not FAR * density[m] <= walk.mix[m]:
+            return True
+    return False
+
+
+@apart
+def add_anew(walk, c, k, c2, k2, c3, k3, total):
+    """The log likelihood with three atoms added, from sums of positive terms where digits were lost."""
+    tables, weights, n_nodes, value = walk.tables, walk.weights, walk.n_nodes, 0.0
+    n_atoms = int(walk.law[N_ATOMS])
+    for m in range(n_nodes):
+        if walk.trial[m] < NEAR_ENOUGH * walk.mix[m]:
+            density, left, left2, left3 = 0.0, c, c2, c3
+            for e in range(n_atoms + int(walk.law[N_DUST])):
+                h = e if e < n_atoms else walk.capacity + e - n_atoms
+                mass = walk.atoms[at(walk, h)]
+                if h == k:
+                    mass, left = mass + left, 0.0
+                if h == k2:
+                    mass, left2 = mass + left2, 0.0
+                if h == k3:
+                    mass, left3 = mass + left3, 0.0
+                density += max(mass, 0.0) * tables[row(walk, h) + m]
+            density += left * tables[row(walk, k) + m] + left2 * tables[row(walk, k2) + m]
+            walk.trial[m] = density + left3 * tables[row(walk, k3) + m]
+        value += weights[m] * log_positive(max(walk.trial[m], LEAST_DENSITY))
+    return value - walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
