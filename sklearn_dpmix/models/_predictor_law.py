@@ -28,6 +28,7 @@ class PredictorLaw(Component):
     """
 
     size = 0
+    has_shape, n_scratch = False, 0
     monitored = ("x_mean",)
 
     def first_steps(self):
