@@ -46,8 +46,8 @@ class HistogramPredictors(BaseEstimator):
     -----
     The confidential records are imputed: Ju, Awan, Gong, Rao (2022), "Data augmentation MCMC for Bayesian inference
     from privatized data", Algorithm 1, with this law of x.  A release has two moments of each predictor: the rest of
-    its shape is as the prior has it, and moves slowly where there are many records.  That matters for the coefficients
-    where much of y is clamped, and hardly anywhere else.
+    its shape is as the prior has it.  That matters for the coefficients where much of y is clamped, and hardly anywhere
+    else; there many records change their cells at once in each sweep.
 
     Examples
     --------
