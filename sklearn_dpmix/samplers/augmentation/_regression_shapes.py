@@ -70,11 +70,14 @@ def change_shapes(sampler, rng, n_tries, model, channel, S, state, current):
                 law.relocate(rng, records, n, j, counts, change, p + 1)
                 exchange(records, n, j, p + 1)
                 there = solve_changed(model, state, j)
-                gain = ratio + sampler.log_ratio(model, state, determinant, there) - min(likely, 0.0) - current
-                proposed = log_release(channel, S, work[TOTAL][: state.total.size]) if there > -inf else -inf
-                back = nearby(channel, S, work[TOTAL], p, j, -first, -second) - ratio
-                gain += proposed + min(back, 0.0)
-                if there > -inf and (gain >= 0.0 or rng.random() < exp(gain)):
+                accepts, proposed = False, current
+                if there > -inf:
+                    proposed = log_release(channel, S, work[TOTAL][: state.total.size])
+                    back = nearby(channel, S, work[TOTAL], p, j, -first, -second) - ratio
+                    gain = ratio + sampler.log_ratio(model, state, determinant, there) + proposed - current
+                    gain += min(back, 0.0) - min(likely, 0.0)
+                    accepts = gain >= 0.0 or rng.random() < exp(gain)
+                if accepts:
                     accept(model, state)
                     current, determinant = proposed, there
                 else:
