@@ -3,7 +3,7 @@
 Matrices are square arrays of which the leading d × d part counts; of a lower factor, the lower triangle.
 """
 
-from math import sqrt
+from math import inf, log, sqrt
 
 from .compiled import helper
 
@@ -40,6 +40,33 @@ def solve_upper(a, b, d):
         for r in range(i + 1, d):
             value -= a[r, i] * b[r]
         b[i] = value / a[i, i]
+
+
+@helper
+def eliminate(a, b, d):
+    """Overwrite b by A⁻¹ b and A by nothing of use, any square A; return log |det A|, -inf where A is singular."""
+    value = 0.0
+    for k in range(d):
+        pivot = k
+        for r in range(k + 1, d):
+            if abs(a[r, k]) > abs(a[pivot, k]):
+                pivot = r
+        if not abs(a[pivot, k]) > 1e-12:
+            return -inf
+        for c in range(k, d):
+            a[k, c], a[pivot, c] = a[pivot, c], a[k, c]
+        b[k], b[pivot] = b[pivot], b[k]
+        value += log(abs(a[k, k]))
+        for r in range(k + 1, d):
+            ratio = a[r, k] / a[k, k]
+            b[r] -= ratio * b[k]
+            for c in range(k + 1, d):
+                a[r, c] -= ratio * a[k, c]
+    for k in range(d - 1, -1, -1):
+        for c in range(k + 1, d):
+            b[k] -= a[k, c] * b[c]
+        b[k] /= a[k, k]
+    return value
 
 
 @helper

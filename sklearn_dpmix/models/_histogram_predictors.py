@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from .._base.compiled import compiled, helper, lower
 from .._base.restore import require
 from .._base.typing import Floats
+from ._cell_counts import choose_cell, mean_square, middle, propose_change
 from ._predictor_law import PredictorLaw
 from ._shares import dirichlet_from_counts, draw_category
 
@@ -45,8 +46,8 @@ class HistogramPredictors(BaseEstimator):
     -----
     The confidential records are imputed: Ju, Awan, Gong, Rao (2022), "Data augmentation MCMC for Bayesian inference
     from privatized data", Algorithm 1, with this law of x.  A release has two moments of each predictor: the rest of
-    its shape is as the prior has it, and moves slowly where there are many records.  That matters for the coefficients
-    where much of y is clamped, and hardly anywhere else.
+    its shape is as the prior has it.  That matters for the coefficients where much of y is clamped, and hardly anywhere
+    else; there many records change their cells at once in each sweep.
 
     Examples
     --------
@@ -110,6 +111,8 @@ class HistogramLaw(PredictorLaw):
         self.n_bins = n_bins
         self.alpha = alpha
 
+    n_scratch = 1
+
     def _lower(self, **context):
         lo, hi = self.bounds.T
         fields = {
@@ -127,6 +130,11 @@ class HistogramLaw(PredictorLaw):
     @property
     def n_params(self):
         return len(self.bounds) * (self.n_bins + 2)
+
+    @property
+    def has_shape(self):
+        """Whether there are the four cells that a change of counts needs."""
+        return self.n_bins >= 2
 
     def start(self, centre, spread, rng):
         """Near the cells' probabilities under a normal law, what is beyond the bounds at them."""
@@ -195,6 +203,48 @@ class HistogramLaw(PredictorLaw):
         """z is x: the moves keep it."""
         for j in range(self.p):
             records[row, j] = records[i, j]
+
+    @compiled
+    def count(self, records, n, j, counts):
+        """How many records are in each cell of predictor j."""
+        for k in range(self.n_cells):
+            counts[k] = 0.0
+        for i in range(n):
+            counts[self.cell(j, records[i, j])] += 1.0
+
+    @compiled
+    def propose(self, rng, n, counts, cells, direction, change):
+        """Propose ``change`` for the counts of n records; log ratio, shares integrated out."""
+        return propose_change(rng, self.alpha, self.n_cells, n, counts, cells, direction, change)
+
+    @compiled
+    def change_moments(self, change):
+        """What Σ x and Σ x² change by, x on [-1, 1] and each record in the middle of its cell."""
+        first, second = 0.0, 0.0
+        for k in range(self.n_cells):
+            first += change[k] * middle(self.n_cells, k)
+            second += change[k] * mean_square(self.n_cells, k)
+        return first, second
+
+    @compiled
+    def relocate(self, rng, records, n, j, counts, change, column):
+        """Write predictor j after the change of ``counts`` into ``column``; uses up both.
+
+        Records that leave their cells are chosen at random, as are those that a cell gains; each keeps its place within
+        the bin, and has a random one where it comes from a bound.
+        """
+        for i in range(n):
+            x = records[i, j]
+            k = self.cell(j, x)
+            if change[k] < 0.0:
+                leaves = rng.random() * counts[k] < -change[k]
+                counts[k] -= 1.0
+                if leaves:
+                    change[k] += 1.0
+                    to = choose_cell(rng, change, self.n_cells)
+                    inside = 0 < k < self.n_cells - 1 and 0 < to < self.n_cells - 1
+                    x = x + self.bin_width[j] * (to - k) if inside else self.place(rng, j, to)
+            records[i, column] = x
 
     @compiled
     def set_coefs(self, theta, coefs):

@@ -20,6 +20,15 @@ class PredictorLaw(Component):
     x must be linear in z.  Where the parameters have non-centred moves, also ``n_blocks()`` is 1, and ``block_size()``,
     ``get_block``, ``set_block``, ``log_prior`` and ``carry`` are as in :class:`RecordModel`; else z may be x itself.
 
+    Where ``has_shape``, many records of one predictor change at once, with ``n_scratch`` = 1 more column:
+
+    ============================================================  ====================================================
+    ``count(records, n, j, counts)``                               how many records are in each cell of predictor j
+    ``propose(rng, n, counts, cells, direction, change)``          a change of the counts, and its log ratio
+    ``change_moments(change)``                                     what Σ x and Σ x² change by, roughly, x on [-1, 1]
+    ``relocate(rng, records, n, j, counts, change, column)``       predictor j after that change, into a column
+    ============================================================  ====================================================
+
     In Python: ``n_params``; ``size``, how many of them a non-centred move has, and ``first_steps()``; ``known(centre,
     spread)``, which writes what is known into a guess of means and covariances; ``start(centre, spread, rng)``,
     parameters near such a guess; ``check(theta)``, which refuses impossible draws (n_draws, n_params); ``draws(theta,
@@ -28,6 +37,7 @@ class PredictorLaw(Component):
     """
 
     size = 0
+    has_shape, n_scratch = False, 0
     monitored = ("x_mean",)
 
     def first_steps(self):

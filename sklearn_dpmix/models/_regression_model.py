@@ -62,7 +62,7 @@ class ClampedRegression(RecordModel):
 
     @property
     def n_columns(self):
-        return len(self.bounds)
+        return len(self.bounds) + self.x.n_scratch
 
     def first_steps(self):
         """Factors of the first non-centred proposals, (n_blocks, m, m): about a twentieth of each prior's width."""
@@ -76,7 +76,7 @@ class ClampedRegression(RecordModel):
     def work_shape(self, n_statistics):
         """Of the scratch that a sweep needs."""
         q = len(self.bounds)
-        return 4 * q + 8, max(self.n_params, n_statistics, q + 1)
+        return 4 * q + 13, max(self.n_params, n_statistics, q + 1)
 
     def start(self, moments, rng):
         """Parameters near the release's, for a chain to start from.
@@ -139,6 +139,44 @@ class ClampedRegression(RecordModel):
             e -= theta[1 + j] * records[i, j]
         records[row, p] = e / theta[p + 1]
         self.x.standardise(theta, records, i, row)
+
+    @compiled
+    def respond(self, theta, records, i):
+        """Put y where record i has its standardised residual."""
+        p = self.p
+        y = theta[0] + theta[p + 1] * records[i, p]
+        for j in range(p):
+            y += theta[1 + j] * records[i, j]
+        records[i, p] = y
+
+    @compiled
+    def get_response(self, theta, kappa):
+        """(α, β, σ) where the bounds of y are [-1, 1]."""
+        p = self.p
+        for r in range(p + 2):
+            kappa[r] = theta[r] * self.rate[p]
+        kappa[0] -= self.centre[p] * self.rate[p]
+
+    @compiled
+    def set_response(self, theta, kappa):
+        p = self.p
+        for r in range(p + 2):
+            theta[r] = kappa[r] / self.rate[p]
+        theta[0] += self.centre[p]
+
+    @compiled
+    def set_total(self, sums, response, total):
+        """The query's value, from sums of the products of (1, x), x within the bounds, and of (1, x, y) y, y scaled."""
+        p, n = self.p, sums[0, 0]
+        total[0], total[p + 1], at = response[0], response[p + 1], 2 * p + 2
+        for j in range(p):
+            c = self.centre[j]
+            total[1 + j] = self.rate[j] * (response[1 + j] - c * response[0])
+            total[p + 2 + j] = self.rate[j] * (sums[0, 1 + j] - n * c)
+            for r in range(j, p):
+                product = sums[1 + j, 1 + r] - c * sums[0, 1 + r] - self.centre[r] * (sums[0, 1 + j] - n * c)
+                total[at] = self.rate[j] * self.rate[r] * product
+                at += 1
 
     @compiled
     def set_coefs(self, theta, coefs, predictors):

@@ -26,6 +26,7 @@ from ...samplers.augmentation._number import counting
 from ...samplers.augmentation._regression_given_design import MomentsSampler, advance_moments, restored_moments
 from ...samplers.augmentation._regression_known import KnownState, advance_known, start_known
 from ...samplers.augmentation._regression_records import RegressionAugmentation
+from ...samplers.augmentation._regression_shapes import ShapeAugmentation
 from ...samplers.augmentation._regression_start import start_moments
 from ...samplers.augmentation._sweeps import advance_augmentation
 from .._chain_estimator import warn_user
@@ -33,6 +34,8 @@ from ._curator import number_of_records, variance_of
 
 #: Steps of the non-centred random walk in a sweep, with imputed records.
 N_MOVES = 50
+#: Records that a sweep passes over for single steps, and for proposals of other shapes of the predictors.
+STEP_RECORDS, TRY_RECORDS = 12_000, 300_000
 #: A released moment less likely than that is worth a warning.
 UNLIKELY = 1e-3
 #: The prior's standard deviation of y, in widths of its bounds, that is worth a warning.
@@ -129,6 +132,15 @@ class GivenDesign:
             )
 
 
+def sampler_of(law, p, n_records):
+    """Return the sampler with all its moves, for p predictors of a law."""
+    n_steps = min(max(STEP_RECORDS // max(n_records, 1), 2), 20)
+    if law.has_shape:
+        n_tries = min(max(TRY_RECORDS // max(n_records, 1), 20), 200)
+        return ShapeAugmentation(N_MOVES, n_steps, max(n_tries // p, 1))
+    return RegressionAugmentation(N_MOVES, n_steps)
+
+
 class ImputedRecords:
     """A model of the predictors, and clamped records: the confidential records are imputed."""
 
@@ -143,7 +155,9 @@ class ImputedRecords:
         start, most, count = number_of_records(n_records)
         unit = np.tile([-1.0, 1.0], (len(self.bounds), 1))
         self.model = ClampedRegression(unit, self.prior, fit.x_model.scaled(self.bounds))
-        sampler = RegressionAugmentation(n_moves=N_MOVES if fit.interweave else 0)
+        sampler = RegressionAugmentation(n_moves=0)
+        if fit.interweave:
+            sampler = sampler_of(self.model.x, query.n_features, start)
         values = sampler._lower(), self.model._lower(), channel, counting(n_records)._lower()
         self.init = partial(start_augmentation, self.model, values[1], start, most, S, moments_of(S, start))
         self.advance = partial(advance_augmentation, values, S, count)

@@ -14,55 +14,75 @@ from math import exp, inf
 from ..._base.compiled import compiled, helper
 from .._release_density import log_release
 from ._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED, N_RECORDS, TUNED
-from ._carry import adapt_factor, carried_total, carry_records
+from ._carry import adapt_factor, carried_total, carry_records, move_blocks
 from ._sweeps import Augmentation
 
 SHORT_WALK = 5  # steps
+WALKS_SUFFICE = 0.7  # acceptance rate of long walks
 
 
 class RegressionAugmentation(Augmentation):
     """Data augmentation of Ju et al. and a random walk in each sweep: of ``n_moves`` steps, or a short one.
 
     Where many records are clamped the surrogate is wrong far away, and ends of long walks are rejected; the share of
-    short ones follows from that, tuned in the warm-up only.
+    short ones follows from that, tuned in the warm-up only.  ``n_steps`` rounds of single steps come after it, each
+    with its pass over the records, but in chains whose long walks are mostly accepted.
     """
 
-    def __init__(self, n_moves=30):
+    def __init__(self, n_moves=30, n_steps=0):
         self.n_moves = n_moves
+        self.n_steps = n_steps
 
     @compiled
     def move(self, model, channel, S, state, rng, current, warming_up):
         """The random walk and its acceptance.  ``current`` is the log density of the release."""
-        if self.n_moves == 0.0:
-            return
-        theta, work, q = state.theta, state.work, model.p + 1
-        moments, image, coefs = work[: q + 1], work[q + 1 : 2 * q + 1], work[2 * q + 1 : 3 * q + 2]
-        to, trial, total = work[3 * q + 2], work[3 * q + 3], work[3 * q + 4][: state.total.size]
-        standard_moments(model, theta, state, moments)
+        if self.n_moves > 0.0:
+            walk_and_steps(self, model, channel, S, state, rng, current, warming_up)
+
+
+@helper
+def walk_and_steps(sampler, model, channel, S, state, rng, current, warming_up):
+    """The walk, and where that is not enough steps that are each accepted by the exact posterior."""
+    current = walk(int(sampler.n_moves), model, channel, S, state, rng, current, warming_up)
+    if state.floats[TUNED] < WALKS_SUFFICE:
+        accepted, proposed = state.floats[MOVES_ACCEPTED], state.floats[MOVES_PROPOSED]
+        move_blocks(rng, int(sampler.n_steps), model, channel, S, state, current, warming_up)
+        state.floats[MOVES_ACCEPTED], state.floats[MOVES_PROPOSED] = accepted, proposed  # of walks only
+
+
+@helper
+def walk(n_moves, model, channel, S, state, rng, current, warming_up):
+    """A walk on the surrogate, accepted or not.  Returns the log density of the release."""
+    theta, work, q = state.theta, state.work, model.p + 1
+    moments, image, coefs = work[: q + 1], work[q + 1 : 2 * q + 1], work[2 * q + 1 : 3 * q + 2]
+    to, trial, total = work[3 * q + 2], work[3 * q + 3], work[3 * q + 4][: state.total.size]
+    standard_moments(model, theta, state, moments)
+    for p in range(theta.size):
+        to[p] = theta[p]
+        trial[p] = theta[p]
+    kind = model.n_blocks() - 1  # of how records are carried: 0 keeps the predictors as they are, to the last bit
+    if warming_up and rng.random() < 0.1:
         for p in range(theta.size):
-            to[p] = theta[p]
-            trial[p] = theta[p]
-        kind = model.n_blocks() - 1  # of how records are carried: 0 keeps the predictors as they are, to the last bit
-        if warming_up and rng.random() < 0.1:
-            for p in range(theta.size):
-                state.reference[p] = theta[p]
-        set_shift(model, state, kind, moments, image, coefs, total)
-        surrogate_total(model, to, moments, image, coefs, total, True)
-        start = log_release(channel, S, total)
-        end, long = start, rng.random() < long_share(state)
-        for _ in range(int(self.n_moves) if long else SHORT_WALK):
-            for block in range(model.n_blocks()):
-                end = walk_step(rng, model, channel, S, state, block, to, trial, end, warming_up)
-        state.floats[MOVES_PROPOSED] += 1.0
-        carried_total(model, to, kind, state, total)
-        proposed = log_release(channel, S, total)
-        gain = (proposed - end) - (current - start)
-        if warming_up and long:
-            rate = state.floats[TUNED]
-            state.floats[TUNED] = max(rate + 0.05 * (exp(min(gain, 0.0)) - rate), 1e-3)
-        if gain >= 0.0 or rng.random() < exp(gain):
-            state.floats[MOVES_ACCEPTED] += 1.0
-            carry_records(model, to, kind, state, total)
+            state.reference[p] = theta[p]
+    set_shift(model, state, kind, moments, image, coefs, total)
+    surrogate_total(model, to, moments, image, coefs, total, True)
+    start = log_release(channel, S, total)
+    end, long = start, rng.random() < long_share(state)
+    for _ in range(n_moves if long else SHORT_WALK):
+        for block in range(model.n_blocks()):
+            end = walk_step(rng, model, channel, S, state, block, to, trial, end, warming_up)
+    state.floats[MOVES_PROPOSED] += 1.0
+    carried_total(model, to, kind, state, total)
+    proposed = log_release(channel, S, total)
+    gain = (proposed - end) - (current - start)
+    if warming_up and long:
+        rate = state.floats[TUNED]
+        state.floats[TUNED] = max(rate + 0.05 * (exp(min(gain, 0.0)) - rate), 1e-3)
+    if gain >= 0.0 or rng.random() < exp(gain):
+        state.floats[MOVES_ACCEPTED] += 1.0
+        carry_records(model, to, kind, state, total)
+        return proposed
+    return current
 
 
 @helper
