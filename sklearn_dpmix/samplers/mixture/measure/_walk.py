@@ -1,6 +1,6 @@
 """The posterior of the mixing measure itself, given nodes that stand for any number of records."""
 
-from math import exp
+from math import ceil, exp
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from ._compressed import (
     new_draws,
     sweeps_a_draw,
 )
+from ._excursions import come_home, set_out
+from ._few_nodes import few_nodes
 from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
 from ._node_layout import MOST_TIMES, MOST_WORK, NodeLayout
@@ -31,6 +33,8 @@ from ._steps import step_one
 from ._walk_draws import keep_draw, log_likelihoods, n_all, number
 from ._walk_state import (
     CUT,
+    IS_EXCURSION,
+    IS_FILLED,
     LARGEST,
     MAX_ATOMS,
     N_ATOMS,
@@ -50,6 +54,10 @@ MORE_OF_SEVERAL = 3.0  # times as many where some people do not comply, to sever
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
+N_ROUNDS, N_STARTS, N_AROUND = 3, 4, 60  # in which few nodes are chosen; runs over them in between, and their sweeps
+LEAST_APART, WORK_APART = 2, 4000  # sweeps between excursions, and nodes times features for each
+EXCURSION, MOVES_BETWEEN = 250, 1  # moves for each of these sweeps, in an excursion and beside it
+SET_OUT = 10  # excursions before a chain begins
 N_FAMILY = 100  # components by which points for glides are chosen
 WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
 MANY_NODES = 3000
@@ -156,6 +164,8 @@ class MixingMeasure(NodeLayout, MixtureSampler):
         if self.n_moves is not None:
             return seen
         times = self.lengthen(seen, draws, kernel)
+        if release.n_features > 1:
+            return self.with_few(values, seen, draws) if times > 1.0 and seen.n_seen is None else seen
         can_glide = is_line and chart_of(kernel).can_glide and release.mechanism.released_above is None
         return self.with_glides(values, seen, times) if can_glide and times > 1.0 else seen
 
@@ -165,6 +175,21 @@ class MixingMeasure(NodeLayout, MixtureSampler):
         wanted = n * sweeps_a_draw(draws, seen, chart) / chart.worth
         seen.law[N_MOVES] = round(max(n, min(wanted, seen.most_moves)))
         return float(wanted / seen.most_moves)
+
+    def with_few(self, values: Any, seen: Compressed, draws: Draws) -> Compressed:
+        """With a few nodes for excursions, if a few stand for all: in these draws, and then where they lead."""
+        (_, channel, kernel, mixing), rng = values, np.random.default_rng(0)
+        apart, few = max(LEAST_APART, ceil(seen.nodes[:-1].size / WORK_APART)), None
+        for _ in range(N_ROUNDS):
+            if few is not None:
+                runs = [self.trial_draws(values, few, rng, N_AROUND) for _ in range(N_STARTS)]
+                draws = Draws(*map(np.concatenate, zip(*runs, strict=True)))
+            places, weights = few_nodes(seen, channel, chart_of(kernel), masses_of(mixing).value(), draws)
+            if not len(places):
+                return seen
+            few = seen.of_few(places, weights, EXCURSION * apart)
+        seen.law[N_MOVES] = MOVES_BETWEEN
+        return seen.with_excursions(few, apart)
 
     def with_glides(self, values: Any, seen: Compressed, times: float) -> Compressed:
         """With points for glides, chosen by their densities under some components at records."""
@@ -183,7 +208,7 @@ class MixingMeasure(NodeLayout, MixtureSampler):
             return seen
         if len(points) <= FEW_POINTS:  # then glides do most of the work
             seen.law[N_MOVES] = min(MOVES_BESIDE, seen.law[N_MOVES])
-        return seen._replace(points=points, scales=scales)
+        return seen._replace(points=points, scales=scales, apart=N_TOGETHER)
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
@@ -200,10 +225,10 @@ class MixingMeasure(NodeLayout, MixtureSampler):
             self.lengthen(seen, self.trial_draws(values, seen), values[2])
         return seen
 
-    def trial_draws(self, values: Any, seen: Compressed) -> Draws:
-        rng = np.random.default_rng(0)
+    def trial_draws(self, values: Any, seen: Compressed, rng: Any = None, n: int = N_TRIAL) -> Draws:
+        rng = np.random.default_rng(0) if rng is None else rng
         start = self.init(values, seen, None, None, rng)
-        return self.advance(values, seen, start, rng, N_TRIAL, N_TRIAL // 3, 1)[1]
+        return self.advance(values, seen, start, rng, n, n // 3, 1)[1]
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float:
         chart = chart_of(values[2])
@@ -244,6 +269,11 @@ class MixingMeasure(NodeLayout, MixtureSampler):
         state.place[:n] = chart.start(Z.near[:, chosen], rng)
         state.ints[N_ATOMS] = n
         state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
+        if Z.few is not None:  # an excursion, of which the end needs nobody's leave
+            few = Z.few.walk(state, masses.value())
+            roam(values, chart, chart.value(), few, rng, SET_OUT)
+            write_back(few, state)
+            state.ints[N_SWEEPS] = 0
         return state
 
     def continued(self, values: Any, Z: Any, state: Any) -> Any:
@@ -284,12 +314,17 @@ class MixingMeasure(NodeLayout, MixtureSampler):
         draws = new_draws(n_draws, n_rows, chart, Z.outside is not None)
         while stop != DONE:
             walk, until = Z.walk(state, masses), done + n_sweeps
+            few = Z.few.walk(state, masses) if Z.few is not None else None
             stop, sweep = DONE, int(walk.law[N_SWEEPS])
             while stop == DONE and sweep < until:  # a few at a time where glides follow, which are compiled apart
-                sweep = until if sheet is None else min(until, sweep - sweep % N_TOGETHER + N_TOGETHER)
+                sweep = min(until, sweep - sweep % Z.apart + Z.apart) if Z.apart else until
                 stop = run(sampler, channel, value, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
-                if stop == DONE and sheet is not None and sweep % N_TOGETHER == 0:
-                    glide_often(channel, value, walk, sheet, rng, N_TOGETHER)
+                if stop == DONE and sheet is not None and sweep % Z.apart == 0:
+                    glide_often(channel, value, walk, sheet, rng, Z.apart)
+                if stop == DONE and few is not None and sweep % Z.apart == 0:
+                    set_out(walk, few)
+                    roam(values, chart, value, few, rng, 1)
+                    come_home(channel, value, walk, few, rng)
             write_back(walk, state)
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
@@ -322,15 +357,23 @@ class MixingMeasure(NodeLayout, MixtureSampler):
                 chart.step(rng, channel, walk)
             else:
                 chart.slide(rng, channel, walk)
-        walk.masses.renew(rng, channel, chart, walk)
+        if walk.law[IS_EXCURSION] == 0.0:
+            walk.masses.renew(rng, channel, chart, walk)
+
+
+def roam(values, chart, value, few, rng, n_sweeps):
+    """Sweep over few nodes; no draw is kept."""
+    nothing = new_draws(0, 2 * int(few.capacity) + 1, chart, False), np.zeros(2, np.int64)
+    run(*values[:2], value, few, False, rng, n_sweeps, n_sweeps, 1, *nothing)
 
 
 @entry
 def run(sampler, channel, chart, walk, are_records, rng, until, n_warmup, thin, draws, filled):
     """Sweep up to sweep ``until``; keep a draw after every ``thin`` sweeps beyond the warm-up.  Return why it stops."""
     law, capacity = walk.law, walk.capacity
-    for k in range(n_all(walk)):
-        chart.fill(channel, walk, number(walk, k))
+    if law[IS_FILLED] == 0.0:
+        for k in range(n_all(walk)):
+            chart.fill(channel, walk, number(walk, k))
     while law[N_SWEEPS] < until:
         if draws.weights.size < filled[1] + 2 * capacity + 1:
             return NO_ROOM
