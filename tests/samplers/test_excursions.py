@@ -12,7 +12,7 @@ from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _walk
 from sklearn_dpmix.samplers.mixture.measure._few_nodes import CLOSE, chosen_nodes
-from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS, N_MOVES
+from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS
 
 # --- against all partitions, compiled --------------------------------------------------------------------------------
 
@@ -24,8 +24,7 @@ class GoesFar(MixingMeasure):
         seen = super().summarise(values, Z, release)
         n = len(seen.weights)
         places = np.arange(max(n - 1, 1))
-        seen.law[N_MOVES] = 4.0
-        return seen.with_excursions(seen.of_few(places, np.full(len(places), max(n, 1.5) / len(places)), 60), 1)
+        return seen.with_excursions(seen.of_few(places, np.full(len(places), max(n, 1.5) / len(places)), 60), 1, 4.0)
 
 
 def stay_there(channel, chart, walk, few, rng):
@@ -73,12 +72,13 @@ def test_few_nodes_stand_for_all():
     ]
     logs, scores = np.array([np.log(draw.sum(axis=0)) for draw in draws]), [0.1 * draw / draw.sum(0) for draw in draws]
     weights = np.ones(len(z))
-    places, found = chosen_nodes(logs[:40], logs[40:], np.vstack(scores[:40]), weights)
+    places, found, error = chosen_nodes(logs[:40], logs[40:], np.vstack(scores[:40]), weights)
     assert 0 < len(places) < 200
     assert np.all(found > 0.0)
     assert found.sum() == pytest.approx(len(z))
     exact = logs[40:] @ weights
-    assert np.std(exact - logs[40:, places] @ found) < CLOSE
+    assert np.std(exact - logs[40:, places] @ found) == pytest.approx(error)
+    assert error < CLOSE
     assert np.std(exact - logs[40:, places] @ np.full(len(places), len(z) / len(places))) > 4 * CLOSE
 
 

@@ -54,10 +54,11 @@ class Compressed(NamedTuple):
         lookup, near = self.lookup[:, places], self.near[:, places]
         return self._replace(nodes=nodes, lookup=lookup, near=near, law=law, are_records=False)
 
-    def with_excursions(self, few, apart):
-        """With excursions over few of these nodes, so many sweeps apart."""
-        few.law[IS_EXCURSION] = 1.0
-        return self._replace(few=few, apart=apart)
+    def with_excursions(self, few, apart, n_moves):
+        """With excursions over few of these nodes, so many sweeps apart, and moves over all nodes in each."""
+        law = self.law.copy()
+        law[N_MOVES], few.law[IS_EXCURSION] = n_moves, 1.0
+        return self._replace(law=law, few=few, apart=apart)
 
     def sheet(self):
         """The sheet that glides go along, if there are any."""

@@ -39,20 +39,22 @@ def set_out(walk, few):
 
 @entry
 def come_home(channel, chart, walk, few, rng):
-    """Take what an excursion came to, or stay.  Both walks' tables are filled."""
+    """Take what an excursion came to, or stay; whether it is taken.  Both walks' tables are filled."""
+    walk.law[IS_FILLED] = 1.0
     refresh(walk)
     refresh(few)
     likelier = few.law[LOG_LIKELIHOOD] - log_likelihood_before(channel, chart, walk, few)
     try_all(channel, chart, walk, few)
     value = log_likelihood(walk, walk.trial, few.law[TOTAL])
-    if accepts(rng, value - walk.law[LOG_LIKELIHOOD] - likelier):
+    is_taken = accepts(rng, value - walk.law[LOG_LIKELIHOOD] - likelier)
+    if is_taken:
         for k in range(int(few.law[N_ATOMS])):
             if walk.marks[k] != 0.0:
                 copy_atom(walk, k, 2 * walk.capacity + k)
             walk.atoms[at(walk, k)] = few.atoms[at(few, k)]
         walk.law[N_ATOMS] = few.law[N_ATOMS]
         keep_trial(walk, few.law[TOTAL], value)
-    walk.law[IS_FILLED] = 1.0
+    return is_taken
 
 
 @apart

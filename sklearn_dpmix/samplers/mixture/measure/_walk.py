@@ -1,6 +1,6 @@
 """The posterior of the mixing measure itself, given nodes that stand for any number of records."""
 
-from math import ceil, exp
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ._compressed import (
     sweeps_a_draw,
 )
 from ._excursions import come_home, set_out
-from ._few_nodes import few_nodes
+from ._few_nodes import ChoiceOfFew
 from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
 from ._node_layout import MOST_TIMES, MOST_WORK, NodeLayout
@@ -54,9 +54,6 @@ MORE_OF_SEVERAL = 3.0  # times as many where some people do not comply, to sever
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
-N_ROUNDS, N_STARTS, N_AROUND = 3, 4, 60  # in which few nodes are chosen; runs over them in between, and their sweeps
-LEAST_APART, WORK_APART = 2, 4000  # sweeps between excursions, and nodes times features for each
-EXCURSION, MOVES_BETWEEN = 250, 1  # moves for each of these sweeps, in an excursion and beside it
 SET_OUT = 10  # excursions before a chain begins
 N_FAMILY = 100  # components by which points for glides are chosen
 WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
@@ -65,7 +62,7 @@ WIDER = 2.0  # first boxes of several features, which the trial run narrows wher
 STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
 
 
-class MixingMeasure(NodeLayout, MixtureSampler):
+class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     """Walks over the mixing measure, with allocations and confidential records integrated out: any n at one price.
 
     The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
@@ -176,21 +173,6 @@ class MixingMeasure(NodeLayout, MixtureSampler):
         seen.law[N_MOVES] = round(max(n, min(wanted, seen.most_moves)))
         return float(wanted / seen.most_moves)
 
-    def with_few(self, values: Any, seen: Compressed, draws: Draws) -> Compressed:
-        """With a few nodes for excursions, if a few stand for all: in these draws, and then where they lead."""
-        (_, channel, kernel, mixing), rng = values, np.random.default_rng(0)
-        apart, few = max(LEAST_APART, ceil(seen.nodes[:-1].size / WORK_APART)), None
-        for _ in range(N_ROUNDS):
-            if few is not None:
-                runs = [self.trial_draws(values, few, rng, N_AROUND) for _ in range(N_STARTS)]
-                draws = Draws(*map(np.concatenate, zip(*runs, strict=True)))
-            places, weights = few_nodes(seen, channel, chart_of(kernel), masses_of(mixing).value(), draws)
-            if not len(places):
-                return seen
-            few = seen.of_few(places, weights, EXCURSION * apart)
-        seen.law[N_MOVES] = MOVES_BETWEEN
-        return seen.with_excursions(few, apart)
-
     def with_glides(self, values: Any, seen: Compressed, times: float) -> Compressed:
         """With points for glides, chosen by their densities under some components at records."""
         (sampler, channel, kernel, mixing), rng, weights = values, np.random.default_rng(0), seen.weights
@@ -271,7 +253,7 @@ class MixingMeasure(NodeLayout, MixtureSampler):
         state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
         if Z.few is not None:  # an excursion, of which the end needs nobody's leave
             few = Z.few.walk(state, masses.value())
-            roam(values, chart, chart.value(), few, rng, SET_OUT)
+            self.roam(values, chart.value(), few, rng, SET_OUT)
             write_back(few, state)
             state.ints[N_SWEEPS] = 0
         return state
@@ -323,7 +305,7 @@ class MixingMeasure(NodeLayout, MixtureSampler):
                     glide_often(channel, value, walk, sheet, rng, Z.apart)
                 if stop == DONE and few is not None and sweep % Z.apart == 0:
                     set_out(walk, few)
-                    roam(values, chart, value, few, rng, 1)
+                    self.roam(values, value, few, rng, 1)
                     come_home(channel, value, walk, few, rng)
             write_back(walk, state)
             if stop == NO_ROOM:
@@ -333,6 +315,12 @@ class MixingMeasure(NodeLayout, MixtureSampler):
                     raise MemoryError("the mixing measure needs more than 16,384 atoms: use a smaller concentration")
                 state = grow(state)
         return state, draws._replace(weights=draws.weights[: filled[1]].copy(), theta=draws.theta[: filled[1]].copy())
+
+    def roam(self, values: Any, chart: Any, walk: Any, rng: np.random.Generator, n_sweeps: int) -> None:
+        """Fill a walk's tables, and sweep; no draw is kept."""
+        (sampler, channel, kernel, _), filled = values, np.zeros(2, np.int64)
+        nothing = new_draws(0, 2 * int(walk.capacity) + 1, chart_of(kernel), False)
+        run(sampler, channel, chart, walk, False, rng, n_sweeps, n_sweeps, 1, nothing, filled)
 
     @compiled
     def sweep(self, channel, chart, walk, rng):
@@ -359,12 +347,6 @@ class MixingMeasure(NodeLayout, MixtureSampler):
                 chart.slide(rng, channel, walk)
         if walk.law[IS_EXCURSION] == 0.0:
             walk.masses.renew(rng, channel, chart, walk)
-
-
-def roam(values, chart, value, few, rng, n_sweeps):
-    """Sweep over few nodes; no draw is kept."""
-    nothing = new_draws(0, 2 * int(few.capacity) + 1, chart, False), np.zeros(2, np.int64)
-    run(*values[:2], value, few, False, rng, n_sweeps, n_sweeps, 1, *nothing)
 
 
 @entry
