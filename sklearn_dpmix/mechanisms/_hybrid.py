@@ -5,15 +5,13 @@ from math import erfc, exp, log, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, helper, lower
-from .._base.generators import as_generator
-from .._base.parameters import check_array, check_one_each, refuse_seed
-from .._base.typing import Array, Floats, Seed
+from .._base.typing import Array, Floats
 from ._noised_normal import INV_SQRT_2PI, SQRT_HALF, fill_normal_window
+from ._piecewise import PiecewiseMechanism
 from ._randomized_response import CELLS, integer_odds
-from ._window import ROUNDING, WindowChannel
+from ._window import ROUNDING
 
 #: ε up to which the coin alone has the least worst variance (Wang et al., §III-C)
 COIN_ALONE = float(np.log((-5 + 2 * np.cbrt(6353 - 405 * sqrt(241)) + 2 * np.cbrt(6353 + 405 * sqrt(241))) / 27))
@@ -24,7 +22,7 @@ NEARLY, SMALL = 1e-3, 6.0  # and how near it is suspect, up to what ε: beyond, 
 AWAY = 1.25
 
 
-class HybridMechanism(WindowChannel):
+class HybridMechanism(PiecewiseMechanism):
     r"""Release an unbiased number for a record t in [-1, 1]: by the piecewise mechanism, or else one of two by a coin.
 
     With probability 1 - e^(-ε/2), where ε > 0.61, the release is that of :class:`PiecewiseMechanism` of this ε; else
@@ -70,15 +68,7 @@ class HybridMechanism(WindowChannel):
     noised_kernels = frozenset({"normal"})
     piece_shape = "mean"
 
-    def __init__(self, epsilon: ArrayLike | None = None, bounds: ArrayLike | None = (-1, 1)) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-
     # --- parameters: all on [-1, 1] ----------------------------------------------------------------------------------
-
-    def _window(self, epsilon):
-        """Those of the piecewise mechanism, (C + 1)/2 and (C - 1)/2."""
-        return -1.0 / np.expm1(-0.5 * epsilon), 1.0 / np.expm1(0.5 * epsilon)
 
     @staticmethod
     def _share(epsilon):
@@ -98,46 +88,24 @@ class HybridMechanism(WindowChannel):
 
     # --- releases ----------------------------------------------------------------------------------------------------
 
-    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
-        """Release a number for each value.
+    def _simulated(self, rng, t, epsilon, a, h):
+        v = super()._simulated(rng, t, epsilon, a, h)
+        is_coin = rng.random(t.shape) >= self._share(epsilon)
+        sign = np.where(rng.random(t.shape) < 0.5 + 0.5 * t / self._side(epsilon), 1.0, -1.0)
+        return np.where(is_coin, sign * self._side(epsilon), v)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-        random_state : int, Generator, RandomState or None
-            For simulation.  A seed that made noise is a secret.
-        secure : bool, default=False
-            Draw from the operating system's entropy (``secrets``), with probabilities rounded in favour of privacy.
-
-        Returns
-        -------
-        Z : ndarray of shape (n_records, n_features)
-        """
-        t = self._on_line(X)
-        epsilon, *_ = self._windows(*t.shape)
-        refuse_seed(secure, random_state)
-        rng = None if secure else as_generator(random_state)
-        Z = super().privatize(X, random_state=rng, secure=secure)
-        middle, half = self._middles(t.shape[1])
-        if rng is None:
-            is_coin, sign = self._secure_coins(t, epsilon)
-        else:
-            is_coin = rng.random(t.shape) >= self._share(epsilon)
-            sign = np.where(rng.random(t.shape) < 0.5 + 0.5 * t / self._side(epsilon), 1.0, -1.0)
-        return np.where(is_coin, middle + half * (sign * self._side(epsilon)), Z)
-
-    def _secure_coins(self, t, epsilon):
-        """The odds are shared out between e^ε and e^-ε, rounded to less, in proportion to the record."""
+    def _secure(self, t, epsilon, a, h):
+        """The coin's odds are shared out between e^ε and e^-ε, rounded to less, in proportion to the record."""
         from secrets import randbelow
 
-        is_coin, sign, share = np.zeros(t.shape, bool), np.ones(t.shape), self._share(epsilon)
+        v, share, side = super()._secure(t, epsilon, a, h), self._share(epsilon), self._side(epsilon)
         for i, j in np.ndindex(t.shape):
-            is_coin[i, j] = randbelow(2**64) >= int(2**64 * Fraction(float(share[i, 0])))
             most = integer_odds(epsilon[i, 0], 2)
             least = 2 * CELLS - most
             odds = least + int((most - least) * Fraction(0.5 * (t[i, j] + 1.0)))
-            sign[i, j] = 1.0 if randbelow(2 * CELLS) < odds else -1.0
-        return is_coin, sign
+            if randbelow(2**64) >= int(2**64 * Fraction(float(share[i, 0]))):
+                v[i, j] = side[i, 0] if randbelow(2 * CELLS) < odds else -side[i, 0]
+        return v
 
     def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
@@ -147,45 +115,29 @@ class HybridMechanism(WindowChannel):
         v, side = (Z - middle) / half, self._side(epsilon)
         is_side = self._sides(v, epsilon, a, h) != 0.0
         nearly = (np.abs(np.abs(v) - side) <= NEARLY * side) & (epsilon <= SMALL) & ~is_side
-        if nearly.sum() > max(10, is_side.sum()):
-            i, j = np.argwhere(nearly)[0]
-            low, high = middle[j] - half[j] * side[i, 0], middle[j] + half[j] * side[i, 0]
+        was_rounded = nearly.sum() > max(10, is_side.sum())
+        wrong = nearly if was_rounded else ~is_side & (self._share(epsilon) == 0.0)
+        if not wrong.any():
+            return
+        i, j = np.argwhere(wrong)[0]
+        low, high = middle[j] - half[j] * side[i, 0], middle[j] + half[j] * side[i, 0]
+        if was_rounded:
             raise ValueError(
                 f"Z was rounded: of its values {nearly.sum()} are about {low:.12g} or {high:.12g}, which {self!r} "
                 f"releases often, and {is_side.sum()} are, to six digits: pass the release as it was published"
             )
-        wrong = ~is_side & (self._share(epsilon) == 0.0)
-        if wrong.any():
-            i, j = np.argwhere(wrong)[0]
-            reach = half[j] * self._side(epsilon)[i, 0]
-            raise ValueError(
-                f"Z must hold {middle[j] - reach:.12g} and {middle[j] + reach:.12g} only, all that {self!r} releases, "
-                f"but row {i}, column {j} has {Z[i, j]:.12g}: pass the release as it was published, with the epsilon "
-                "and the bounds that it was made with"
-            )
+        raise ValueError(
+            f"Z must hold {low:.12g} and {high:.12g} only, all that {self!r} releases, but row {i}, column {j} has "
+            f"{Z[i, j]:.12g}: pass the release as it was published, with the epsilon and bounds that it was made with"
+        )
 
-    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
-        """Log density of each release given its confidential record, of the coin's sides log probability.
-
-        Parameters
-        ----------
-        Z, X : array-like of shape (n_records, n_features)
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_records,), summed over features
-        """
-        Z, t = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__), self._on_line(X)
-        check_one_each(Z, t)
-        self.check_release(Z)
-        epsilon, a, h = self._windows(*t.shape)
-        middle, half = self._middles(t.shape[1])
-        v = (Z - middle) / half
+    def _log_densities(self, v, t, half, epsilon, a, h):
+        """Of the coin's sides log probabilities."""
         sign, share = self._sides(v, epsilon, a, h), self._share(epsilon)
-        away, inside = np.abs(v - a * t) > h, -np.log(2.0 * h + 2.0 * a * np.exp(-epsilon))
         with np.errstate(divide="ignore"):
             of_coin = np.log1p(-share) + np.log(0.5 + 0.5 * sign * t / self._side(epsilon))
-            return np.where(sign != 0.0, of_coin, np.log(share) + inside - epsilon * away - np.log(half)).sum(axis=1)
+            of_window = np.log(share) + super()._log_densities(v, t, half, epsilon, a, h)
+        return np.where(sign != 0.0, of_coin, of_window)
 
     # --- releases as a line: the coin's sides are beyond all others --------------------------------------------------
 

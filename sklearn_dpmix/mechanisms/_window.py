@@ -109,16 +109,15 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         t = self._on_line(X)
         epsilon, a, h = self._windows(*t.shape)
         refuse_seed(secure, random_state)
-        if secure:
-            v = self._secure(t, epsilon, a, h)
-        else:
-            rng = as_generator(random_state)
-            inside = rng.random(t.shape) * (h + a * np.exp(-epsilon)) < h
-            u = 2.0 * rng.random(t.shape) - 1.0
-            outside = a * u + np.where(u < t, -h, h)  # the rest, closed up, has length 2a, and its gap at a t
-            v = np.where(inside, a * t + h * u, outside)
+        v = self._secure(t, epsilon, a, h) if secure else self._simulated(as_generator(random_state), t, epsilon, a, h)
         middle, half = self._middles(t.shape[1])
         return middle + half * v
+
+    def _simulated(self, rng, t, epsilon, a, h):
+        inside = rng.random(t.shape) * (h + a * np.exp(-epsilon)) < h
+        u = 2.0 * rng.random(t.shape) - 1.0
+        outside = a * u + np.where(u < t, -h, h)  # the rest, closed up, has length 2a, and its gap at a t
+        return np.where(inside, a * t + h * u, outside)
 
     def _secure(self, t, epsilon, a, h):
         """The window is of as many cells for every record, and begins at one of them."""
@@ -165,10 +164,13 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         Z, t = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__), self._on_line(X)
         check_one_each(Z, t)
         self.check_release(Z)
-        epsilon, a, h = self._windows(*t.shape)
         middle, half = self._middles(t.shape[1])
-        away = np.abs((Z - middle) / half - a * t) > h
-        return (-np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon * away - np.log(half)).sum(axis=1)
+        return self._log_densities((Z - middle) / half, t, half, *self._windows(*t.shape)).sum(axis=1)
+
+    def _log_densities(self, v, t, half, epsilon, a, h):
+        """Of releases on the scale of the records, each."""
+        away = np.abs(v - a * t) > h
+        return -np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon * away - np.log(half)
 
     # --- releases as a line ------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from math import exp, lgamma, log
 
-from ...._base.compiled import compiled, helper
+from ...._base.compiled import apart, compiled, helper
 from .._sampler import check_concentration
 from ._mass_law import MassLaw
 from ._walk_state import (
@@ -70,40 +70,44 @@ class DirichletMasses(MassLaw):
         return walk.law[CONCENTRATION]
 
 
-@helper
-def renew_dust(rng, channel, chart, masses, walk, concentration, log_ratio):
-    """Propose this concentration, and dust drawn given it; ``log_ratio`` is the prior's for the concentration.
+@apart
+def renew_dust(rng, channel, chart, masses, walk, share, value, log_ratio):
+    """Propose to draw a share of the dust anew; whether it was accepted.
 
-    The dust's law is that of the Poisson process, so that only the likelihood and the law of S are left.  Atoms below
-    e^-5 of the cut are left out: they hold some 10^-4 records.
+    Each of its atoms goes with that probability, and as many come as a Poisson process has, given ``value``, what is
+    random beside the masses; ``log_ratio`` is the prior's for a change of that.  So the dust keeps its law, and only
+    the likelihood and the law of S are left.  Atoms below the dust are left out: they hold next to no records.
     """
-    n_new, law, atoms = draw_poisson(rng, masses.dust_rate(walk, concentration)), walk.law, walk.atoms
-    n_old, first = int(law[N_DUST]), walk.capacity
+    law, atoms, marks, first = walk.law, walk.atoms, walk.marks, walk.capacity
+    n_old, n_new = int(law[N_DUST]), draw_poisson(rng, share * masses.dust_rate(walk, value))
     if n_old + n_new > walk.capacity:
         return False
-    total = law[TOTAL]
+    total, n_left = law[TOTAL], 0
     for m in range(walk.n_nodes):
         walk.trial[m] = walk.mix[m]
-    for k in range(first, first + n_old):
-        mass = atoms[at(walk, k)]
-        total -= mass
-        add_to(walk, walk.trial, -mass, k)
-    for k in range(first + n_old, first + n_old + n_new):
-        mass = masses.draw_dust(rng, walk)
-        atoms[at(walk, k)] = mass
-        chart.draw_base(rng, walk, k)
-        chart.fill(channel, walk, k)
-        total += mass
-        add_to(walk, walk.trial, mass, k)
-    value = log_likelihood(walk, walk.trial, total)
+    for k in range(n_old + n_new):
+        h = first + k
+        goes = k < n_old and (share == 1.0 or rng.random() < share)
+        marks[k] = 1.0 if goes else 0.0
+        if k >= n_old:
+            atoms[at(walk, h)] = masses.draw_dust(rng, walk)
+            chart.draw_base(rng, walk, h)
+            chart.fill(channel, walk, h)
+        if goes or k >= n_old:
+            mass = -atoms[at(walk, h)] if goes else atoms[at(walk, h)]
+            total += mass
+            add_to(walk, walk.trial, mass, h)
     log_ratio += log_tilt(walk, law[N_ATOMS], total) - log_tilt(walk, law[N_ATOMS], law[TOTAL])
-    if not accepts(rng, log_ratio + value - law[LOG_LIKELIHOOD]):
+    log_likelihood_then = log_likelihood(walk, walk.trial, total)
+    if not accepts(rng, log_ratio + log_likelihood_then - law[LOG_LIKELIHOOD]):
         return False
-    if n_old > 0:
-        for k in range(first, first + n_new):
-            copy_atom(walk, k, k + n_old)
-    law[N_DUST] = n_new
-    keep_trial(walk, total, value)
+    for k in range(n_old + n_new):
+        if marks[k] == 0.0:
+            if n_left < k:
+                copy_atom(walk, first + n_left, first + k)
+            n_left += 1
+    law[N_DUST] = n_left
+    keep_trial(walk, total, log_likelihood_then)
     return True
 
 
@@ -119,7 +123,7 @@ def move_concentration(rng, channel, chart, masses, walk):
     if masses.prior_shape > 0.0:
         new = concentration * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
         ratio = log_concentration(masses, walk, new) - log_concentration(masses, walk, concentration)
-    if renew_dust(rng, channel, chart, masses, walk, new, ratio):
+    if renew_dust(rng, channel, chart, masses, walk, 1.0, new, ratio):
         walk.law[CONCENTRATION] = new
 
 

@@ -11,26 +11,16 @@ at a time; ζ is drawn given all of them, and moved together with the dust.
 
 from math import ceil, exp, gamma, log, log2
 
-from ...._base.compiled import apart, compiled
+from ...._base.compiled import compiled
 from ...._base.restore import require
 from ._dirichlet_masses import renew_dust
 from ._mass_law import MassLaw
 from ._walk_state import (
     CONCENTRATION,
     CUT,
-    LOG_LIKELIHOOD,
     N_ATOMS,
     N_DUST,
     TILT,
-    TOTAL,
-    accepts,
-    add_to,
-    at,
-    copy_atom,
-    draw_poisson,
-    keep_trial,
-    log_likelihood,
-    log_tilt,
 )
 
 IN_DUST, LEFT_OUT = 50.0, 0.005  # records that the dust holds, and masses below it
@@ -114,13 +104,15 @@ class PitmanYorMasses(MassLaw):
     @compiled
     def renew(self, rng, channel, chart, walk):
         for _ in range(N_REFRESH):
-            refresh_dust(rng, channel, chart, self, walk)
+            share = exp(-SHARES * rng.random())
+            renew_dust(rng, channel, chart, self, walk, share, walk.law[CONCENTRATION], 0.0)
         rate = 1.0 + self.intensity * self.above(walk) + self.dust_rate(walk, 1.0)
         n_atoms = walk.law[N_ATOMS] + walk.law[N_DUST]
         walk.law[CONCENTRATION] = rng.standard_gamma(self.alpha / self.discount + n_atoms) / rate
         old = walk.law[CONCENTRATION]
         new = old * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
-        if renew_dust(rng, channel, chart, self, walk, new, self.log_time(walk, new) - self.log_time(walk, old)):
+        ratio = self.log_time(walk, new) - self.log_time(walk, old)
+        if renew_dust(rng, channel, chart, self, walk, 1.0, new, ratio):
             walk.law[CONCENTRATION] = new
 
     @compiled
@@ -146,40 +138,3 @@ class PitmanYorMasses(MassLaw):
     def kept(self, walk):
         """The concentration, which is given."""
         return self.alpha
-
-
-@apart
-def refresh_dust(rng, channel, chart, masses, walk):
-    """Draw a random share of the dust anew: each of its atoms goes with that probability, and as many come.
-
-    The dust's law is that of a Poisson process, which this keeps.
-    """
-    law, atoms, marks, first, share = walk.law, walk.atoms, walk.marks, walk.capacity, exp(-SHARES * rng.random())
-    n_old, n_new = int(law[N_DUST]), draw_poisson(rng, share * masses.dust_rate(walk, law[CONCENTRATION]))
-    if n_old + n_new > walk.capacity:
-        return
-    total, n_left = law[TOTAL], 0
-    for m in range(walk.n_nodes):
-        walk.trial[m] = walk.mix[m]
-    for k in range(n_old + n_new):
-        h = first + k
-        goes = k < n_old and rng.random() < share
-        marks[k] = 1.0 if goes else 0.0
-        if k >= n_old:
-            atoms[at(walk, h)] = masses.draw_dust(rng, walk)
-            chart.draw_base(rng, walk, h)
-            chart.fill(channel, walk, h)
-        if goes or k >= n_old:
-            mass = -atoms[at(walk, h)] if goes else atoms[at(walk, h)]
-            total += mass
-            add_to(walk, walk.trial, mass, h)
-    value = log_likelihood(walk, walk.trial, total)
-    ratio = log_tilt(walk, law[N_ATOMS], total) - log_tilt(walk, law[N_ATOMS], law[TOTAL])
-    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
-        for k in range(n_old + n_new):
-            if marks[k] == 0.0:
-                if n_left < k:
-                    copy_atom(walk, first + n_left, first + k)
-                n_left += 1
-        law[N_DUST] = n_left
-        keep_trial(walk, total, value)
