@@ -72,7 +72,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     few scales.  The Dirichlet process is an unnormalised gamma process, whose atoms
     are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
     those too small to hold a record are drawn anew as a whole.  Where a trial run says that this would take long,
-    several atoms glide along what the records leave open.
+    several atoms glide along what the records leave open; of several features there are excursions over a few nodes,
+    at whose end all nodes are looked at.
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
     one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
@@ -102,8 +103,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     References
     ----------
     Ferguson & Klass (1972) for the gamma process; Richardson & Green (1997) for moment-matching splits; Girolami &
-    Calderhead (2011) for the steps; Zappa, Holmes-Cerfon & Goodman (2018) for glides; Gautschi (2004) for Gauss rules
-    from modified moments; Litterer & Lyons (2012) for fewer records with the same moments.
+    Calderhead (2011) for the steps; Zappa, Holmes-Cerfon & Goodman (2018) for glides; Liu (2001, §9.4.3) and Christen &
+    Fox (2005) for excursions; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for fewer records with the same moments.
 
     Examples
     --------
@@ -298,7 +299,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
             walk, until = Z.walk(state, masses), done + n_sweeps
             few = Z.few.walk(state, masses) if Z.few is not None else None
             stop, sweep = DONE, int(walk.law[N_SWEEPS])
-            while stop == DONE and sweep < until:  # a few at a time where glides follow, which are compiled apart
+            while stop == DONE and sweep < until:  # a few at a time where glides or an excursion follow
                 sweep = min(until, sweep - sweep % Z.apart + Z.apart) if Z.apart else until
                 stop = run(sampler, channel, value, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
                 if stop == DONE and sheet is not None and sweep % Z.apart == 0:
