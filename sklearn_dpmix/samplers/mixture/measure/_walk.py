@@ -104,7 +104,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     ----------
     Ferguson & Klass (1972) for the gamma process; Richardson & Green (1997) for moment-matching splits; Girolami &
     Calderhead (2011) for the steps; Zappa, Holmes-Cerfon & Goodman (2018) for glides; Liu (2001, §9.4.3) and Christen &
-    Fox (2005) for excursions; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for fewer records with the same moments.
+    Fox (2005) for excursions; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for fewer
+    records with the same moments.
 
     Examples
     --------
