@@ -18,7 +18,7 @@ from ._pitman_yor_masses import PitmanYorMasses
 from ._sheet import Sheet
 from ._threshold_walk import ThresholdWalk
 from ._truncated_atoms import TruncatedNormalChart
-from ._walk_state import CUT, N_RECORDS, PER_FEATURE, Walk
+from ._walk_state import CUT, IS_EXCURSION, N_MOVES, N_RECORDS, PER_FEATURE, Walk
 
 
 class Compressed(NamedTuple):
@@ -36,6 +36,8 @@ class Compressed(NamedTuple):
     scales: np.ndarray | None = None  # of the sheet there
     n_seen: int | None = None  # nodes before those of records whose releases did not appear, if there are such
     outside: Outside | None = None  # records that are none of the mixture's
+    few: Any = None  # the same of a few nodes, for excursions; None: no excursions
+    apart: int = 0  # sweeps between glides or excursions, if there are any
 
     @property
     def weights(self):
@@ -46,6 +48,19 @@ class Compressed(NamedTuple):
         """The walk of a state over these nodes."""
         kind = Walk if self.n_seen is None else ThresholdWalk
         return kind.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside)
+
+    def of_few(self, places, weights, n_moves):
+        """What they see of a few of these nodes, with weights of their own, and so many moves in a sweep."""
+        law, nodes = self.law.copy(), np.vstack([self.nodes[:-1, places], weights])
+        law[N_MOVES] = n_moves
+        lookup, near = self.lookup[:, places], self.near[:, places]
+        return self._replace(nodes=nodes, lookup=lookup, near=near, law=law, are_records=False)
+
+    def with_excursions(self, few, apart, n_moves):
+        """With excursions over few of these nodes, so many sweeps apart, and moves over all nodes in each."""
+        law = self.law.copy()
+        law[N_MOVES], few.law[IS_EXCURSION] = n_moves, 1.0
+        return self._replace(law=law, few=few, apart=apart)
 
     def sheet(self):
         """The sheet that glides go along, if there are any."""

@@ -21,6 +21,8 @@ from ._compressed import (
     new_draws,
     sweeps_a_draw,
 )
+from ._excursions import come_home, set_out
+from ._few_nodes import ChoiceOfFew
 from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
 from ._node_layout import MOST_TIMES, MOST_WORK, NodeLayout
@@ -31,6 +33,8 @@ from ._steps import step_one
 from ._walk_draws import keep_draw, log_likelihoods, n_all, number
 from ._walk_state import (
     CUT,
+    IS_EXCURSION,
+    IS_FILLED,
     LARGEST,
     MAX_ATOMS,
     N_ATOMS,
@@ -50,6 +54,7 @@ MORE_OF_SEVERAL = 3.0  # times as many where some people do not comply, to sever
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
+SET_OUT = 10  # excursions before a chain begins
 N_FAMILY = 100  # components by which points for glides are chosen
 WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
 MANY_NODES = 3000
@@ -57,7 +62,7 @@ WIDER = 2.0  # first boxes of several features, which the trial run narrows wher
 STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
 
 
-class MixingMeasure(NodeLayout, MixtureSampler):
+class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     """Walks over the mixing measure, with allocations and confidential records integrated out: any n at one price.
 
     The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
@@ -67,7 +72,8 @@ class MixingMeasure(NodeLayout, MixtureSampler):
     few scales.  The Dirichlet process is an unnormalised gamma process, whose atoms
     are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
     those too small to hold a record are drawn anew as a whole.  Where a trial run says that this would take long,
-    several atoms glide along what the records leave open.
+    several atoms glide along what the records leave open; of several features there are excursions over a few nodes,
+    at whose end all nodes are looked at.
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
     one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
@@ -97,8 +103,9 @@ class MixingMeasure(NodeLayout, MixtureSampler):
     References
     ----------
     Ferguson & Klass (1972) for the gamma process; Richardson & Green (1997) for moment-matching splits; Girolami &
-    Calderhead (2011) for the steps; Zappa, Holmes-Cerfon & Goodman (2018) for glides; Gautschi (2004) for Gauss rules
-    from modified moments; Litterer & Lyons (2012) for fewer records with the same moments.
+    Calderhead (2011) for the steps; Zappa, Holmes-Cerfon & Goodman (2018) for glides; Liu (2001, §9.4.3) and Christen &
+    Fox (2005) for excursions; Gautschi (2004) for Gauss rules from modified moments; Litterer & Lyons (2012) for fewer
+    records with the same moments.
 
     Examples
     --------
@@ -156,6 +163,8 @@ class MixingMeasure(NodeLayout, MixtureSampler):
         if self.n_moves is not None:
             return seen
         times = self.lengthen(seen, draws, kernel)
+        if release.n_features > 1:
+            return self.with_few(values, seen, draws) if times > 1.0 and seen.n_seen is None else seen
         can_glide = is_line and chart_of(kernel).can_glide and release.mechanism.released_above is None
         return self.with_glides(values, seen, times) if can_glide and times > 1.0 else seen
 
@@ -183,7 +192,7 @@ class MixingMeasure(NodeLayout, MixtureSampler):
             return seen
         if len(points) <= FEW_POINTS:  # then glides do most of the work
             seen.law[N_MOVES] = min(MOVES_BESIDE, seen.law[N_MOVES])
-        return seen._replace(points=points, scales=scales)
+        return seen._replace(points=points, scales=scales, apart=N_TOGETHER)
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
@@ -200,10 +209,10 @@ class MixingMeasure(NodeLayout, MixtureSampler):
             self.lengthen(seen, self.trial_draws(values, seen), values[2])
         return seen
 
-    def trial_draws(self, values: Any, seen: Compressed) -> Draws:
-        rng = np.random.default_rng(0)
+    def trial_draws(self, values: Any, seen: Compressed, rng: Any = None, n: int = N_TRIAL) -> Draws:
+        rng = np.random.default_rng(0) if rng is None else rng
         start = self.init(values, seen, None, None, rng)
-        return self.advance(values, seen, start, rng, N_TRIAL, N_TRIAL // 3, 1)[1]
+        return self.advance(values, seen, start, rng, n, n // 3, 1)[1]
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float:
         chart = chart_of(values[2])
@@ -244,6 +253,11 @@ class MixingMeasure(NodeLayout, MixtureSampler):
         state.place[:n] = chart.start(Z.near[:, chosen], rng)
         state.ints[N_ATOMS] = n
         state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
+        if Z.few is not None:  # an excursion, of which the end needs nobody's leave
+            few = Z.few.walk(state, masses.value())
+            self.roam(values, chart.value(), few, rng, SET_OUT)
+            write_back(few, state)
+            state.ints[N_SWEEPS] = 0
         return state
 
     def continued(self, values: Any, Z: Any, state: Any) -> Any:
@@ -284,12 +298,17 @@ class MixingMeasure(NodeLayout, MixtureSampler):
         draws = new_draws(n_draws, n_rows, chart, Z.outside is not None)
         while stop != DONE:
             walk, until = Z.walk(state, masses), done + n_sweeps
+            few = Z.few.walk(state, masses) if Z.few is not None else None
             stop, sweep = DONE, int(walk.law[N_SWEEPS])
-            while stop == DONE and sweep < until:  # a few at a time where glides follow, which are compiled apart
-                sweep = until if sheet is None else min(until, sweep - sweep % N_TOGETHER + N_TOGETHER)
+            while stop == DONE and sweep < until:  # a few at a time where glides or an excursion follow
+                sweep = min(until, sweep - sweep % Z.apart + Z.apart) if Z.apart else until
                 stop = run(sampler, channel, value, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
-                if stop == DONE and sheet is not None and sweep % N_TOGETHER == 0:
-                    glide_often(channel, value, walk, sheet, rng, N_TOGETHER)
+                if stop == DONE and sheet is not None and sweep % Z.apart == 0:
+                    glide_often(channel, value, walk, sheet, rng, Z.apart)
+                if stop == DONE and few is not None and sweep % Z.apart == 0:
+                    set_out(walk, few)
+                    self.roam(values, value, few, rng, 1)
+                    come_home(channel, value, walk, few, rng)
             write_back(walk, state)
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
@@ -298,6 +317,12 @@ class MixingMeasure(NodeLayout, MixtureSampler):
                     raise MemoryError("the mixing measure needs more than 16,384 atoms: use a smaller concentration")
                 state = grow(state)
         return state, draws._replace(weights=draws.weights[: filled[1]].copy(), theta=draws.theta[: filled[1]].copy())
+
+    def roam(self, values: Any, chart: Any, walk: Any, rng: np.random.Generator, n_sweeps: int) -> None:
+        """Fill a walk's tables, and sweep; no draw is kept."""
+        (sampler, channel, kernel, _), filled = values, np.zeros(2, np.int64)
+        nothing = new_draws(0, 2 * int(walk.capacity) + 1, chart_of(kernel), False)
+        run(sampler, channel, chart, walk, False, rng, n_sweeps, n_sweeps, 1, nothing, filled)
 
     @compiled
     def sweep(self, channel, chart, walk, rng):
@@ -321,15 +346,17 @@ class MixingMeasure(NodeLayout, MixtureSampler):
                 chart.step(rng, channel, walk)
             else:
                 chart.slide(rng, channel, walk)
-        walk.masses.renew(rng, channel, chart, walk)
+        if walk.law[IS_EXCURSION] == 0.0:
+            walk.masses.renew(rng, channel, chart, walk)
 
 
 @entry
 def run(sampler, channel, chart, walk, are_records, rng, until, n_warmup, thin, draws, filled):
     """Sweep up to sweep ``until``; keep a draw after every ``thin`` sweeps beyond the warm-up.  Return why it stops."""
     law, capacity = walk.law, walk.capacity
-    for k in range(n_all(walk)):
-        chart.fill(channel, walk, number(walk, k))
+    if law[IS_FILLED] == 0.0:
+        for k in range(n_all(walk)):
+            chart.fill(channel, walk, number(walk, k))
     while law[N_SWEEPS] < until:
         if draws.weights.size < filled[1] + 2 * capacity + 1:
             return NO_ROOM

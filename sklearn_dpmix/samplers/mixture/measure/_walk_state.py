@@ -20,7 +20,8 @@ N_ATOMS, N_DUST, N_SWEEPS = range(3)
 # a walk's law: its ints as floats, and the others; then what its chart says of each feature
 CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)  # the first: what masses have at random
 OUTSIDE, OUTSIDE_A, OUTSIDE_B = range(9, 12)  # the mass of those outside of the mixture (``_outside``), and its prior
-PER_FEATURE = 12
+IS_EXCURSION, IS_FILLED = 12, 13  # whether dust and concentration stay (``_excursions``); whether all tables are filled
+PER_FEATURE = 14
 CENTRE, REACH, NEAR = range(3)
 
 TILT = 20.0

@@ -1,0 +1,106 @@
+"""Excursions: many moves over a few nodes that stand for all, then one look at all.
+
+Moves over a few nodes with weights keep the posterior under the likelihood L' of these.  A number of them, each chosen
+at random and reversible, is a reversible step as a whole.  It is a proposal for the posterior under all nodes,
+accepted with probability min(1, L(y) L'(x) / L(x) L'(y)): exact however far L' is from L (the surrogate transition
+method: Liu 2001, §9.4.3; Christen & Fox 2005).  Dust and concentration stay as they are meanwhile.
+"""
+
+from ...._base.compiled import apart, entry, helper
+from ._walk_draws import n_all, number
+from ._walk_state import (
+    CONCENTRATION,
+    IS_FILLED,
+    LOG_LIKELIHOOD,
+    N_ATOMS,
+    N_DUST,
+    N_SWEEPS,
+    TOTAL,
+    accepts,
+    add_to,
+    at,
+    copy_atom,
+    keep_trial,
+    log_likelihood,
+    refresh,
+)
+
+
+def set_out(walk, few):
+    """Begin an excursion where the walk is."""
+    few.atoms[:] = walk.atoms
+    for i in (N_ATOMS, N_DUST, CONCENTRATION):
+        few.law[i] = walk.law[i]
+    few.law[N_SWEEPS] = 0.0
+
+
+# --- compiled --------------------------------------------------------------------------------------------------------
+
+
+@entry
+def come_home(channel, chart, walk, few, rng):
+    """Take what an excursion came to, or stay; whether it is taken.  Both walks' tables are filled."""
+    walk.law[IS_FILLED] = 1.0
+    refresh(walk)
+    refresh(few)
+    likelier = few.law[LOG_LIKELIHOOD] - log_likelihood_before(channel, chart, walk, few)
+    try_all(channel, chart, walk, few)
+    value = log_likelihood(walk, walk.trial, few.law[TOTAL])
+    is_taken = accepts(rng, value - walk.law[LOG_LIKELIHOOD] - likelier)
+    if is_taken:
+        for k in range(int(few.law[N_ATOMS])):
+            if walk.marks[k] != 0.0:
+                copy_atom(walk, k, 2 * walk.capacity + k)
+            walk.atoms[at(walk, k)] = few.atoms[at(few, k)]
+        walk.law[N_ATOMS] = few.law[N_ATOMS]
+        keep_trial(walk, few.law[TOTAL], value)
+    return is_taken
+
+
+@apart
+def log_likelihood_before(channel, chart, walk, few):
+    """The log likelihood of the few nodes where the excursion began."""
+    spare = 2 * few.capacity
+    for m in range(few.n_nodes):
+        few.trial[m] = 0.0
+    for k in range(n_all(walk)):
+        a, b = at(walk, number(walk, k)), at(few, spare)
+        for e in range(few.width):
+            few.atoms[b + e] = walk.atoms[a + e]
+        chart.fill(channel, few, spare)
+        add_to(few, few.trial, few.atoms[b], spare)
+    return log_likelihood(few, few.trial, walk.law[TOTAL])
+
+
+@apart
+def try_all(channel, chart, walk, few):
+    """Write the mixture that an excursion came to into ``trial``; atoms that are not where they were are marked."""
+    trial = 2 * walk.capacity
+    for m in range(walk.n_nodes):
+        walk.trial[m] = 0.0
+    for k in range(int(few.law[N_ATOMS])):
+        source, a, b = same_place(walk, few, k), at(few, k), at(walk, trial + k)
+        walk.marks[k] = 0.0 if source == k else 1.0
+        if source < 0:
+            for e in range(walk.width):
+                walk.atoms[b + e] = few.atoms[a + e]
+            chart.fill(channel, walk, trial + k)
+        elif source != k:
+            copy_atom(walk, trial + k, source)
+        add_to(walk, walk.trial, few.atoms[a], k if source == k else trial + k)
+    for k in range(walk.capacity, walk.capacity + int(walk.law[N_DUST])):
+        add_to(walk, walk.trial, walk.atoms[at(walk, k)], k)
+
+
+@helper
+def same_place(walk, few, k):
+    """The walk's atom that is where the excursion's atom k is, but for its mass; -1 if there is none."""
+    a = at(few, k)
+    for h in range(int(walk.law[N_ATOMS])):
+        b, is_same = at(walk, h), True
+        for e in range(1, walk.width):
+            if walk.atoms[b + e] != few.atoms[a + e]:
+                is_same = False
+        if is_same:
+            return h
+    return -1

@@ -1,0 +1,117 @@
+"""Few nodes that stand for many along an excursion: of any kernel, where records of several features are the nodes.
+
+The posterior of many records is narrow: log densities of populations likely under it differ by combinations of some
+dozens of functions.  A trial run shows which, and weights of some hundred records are found that give the sums over all
+of these functions: log densities of its draws, and derivatives of these by atoms' masses.
+"""
+
+from math import ceil
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ...._base.compiled import entry
+from ...._releases.nodes_of_several import reduced
+from .._run import Draws
+from ._compressed import chart_of, masses_of
+from ._excursions import come_home, set_out
+from ._walk_state import LEAST_DENSITY, new_state
+
+SIZES = 40, 60, 80, 120, 160, 240, 320
+CLOSE, CLOSE_ENOUGH = 0.2, 0.6  # errors in log likelihood at which they are few enough; that are borne at last
+N_FITTED, N_OTHERS = 80, 20  # draws that the few nodes are made for, and others that say whether they do
+N_ATOMS, N_SCORES = 12, 8  # largest atoms of a draw that are looked at, and those by whose masses derivatives are taken
+OF_MASS = 0.1  # share of an atom's mass that a derivative stands for
+N_ROUNDS = 3  # of choosing
+N_STARTS, N_AROUND = 4, 60  # runs over the few in between, and their sweeps
+LEAST_APART, WORK_APART = 2, 4000  # sweeps between excursions, and nodes times features for each
+EXCURSION, MOST_WORK = 250, 60_000  # moves for each of these sweeps; times nodes
+MOVES_BETWEEN = 1.0  # in a sweep over all nodes
+N_TRIED, LEAST_TAKEN = 30, 0.5  # excursions of a trial, and the share of them that is taken, if they are worth it
+
+
+class ChoiceOfFew:
+    """Whether a walk goes on excursions, and over which nodes."""
+
+    def with_few(self: Any, values: Any, seen: Any, draws: Draws) -> Any:
+        """With excursions over a few nodes that stand for all in these draws, and then in those where they lead."""
+        (_, channel, kernel, mixing), rng, few = values, np.random.default_rng(0), None
+        chart, masses = chart_of(kernel), masses_of(mixing).value()
+        apart = max(LEAST_APART, ceil(seen.nodes[:-1].size / WORK_APART))
+        for _ in range(N_ROUNDS):
+            if few is not None:
+                runs = [self.trial_draws(values, few, rng, N_AROUND) for _ in range(N_STARTS)]
+                draws = Draws(*map(np.concatenate, zip(*runs, strict=True)))
+            places, weights, error = few_nodes(seen, channel, chart, masses, draws)
+            if error > (CLOSE if few is None else CLOSE_ENOUGH):
+                return seen
+            few = seen.of_few(places, weights, apart * min(EXCURSION, MOST_WORK // len(places)))
+        found = seen.with_excursions(few, apart, MOVES_BETWEEN)
+        return found if self.share_taken(values, found, rng) >= LEAST_TAKEN else seen
+
+    def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:
+        """Of some excursions."""
+        (_, channel, kernel, mixing), state = values, self.init(values, seen, None, None, rng)
+        chart, masses, taken = chart_of(kernel).value(), masses_of(mixing).value(), 0
+        walk, few = seen.walk(state, masses), seen.few.walk(state, masses)
+        self.roam(values, chart, walk, rng, 0)
+        for _ in range(N_TRIED):
+            set_out(walk, few)
+            self.roam(values, chart, few, rng, 1)
+            taken += come_home(channel, chart, walk, few, rng)
+        return taken / N_TRIED
+
+
+def few_nodes(seen: Any, channel: Any, chart: Any, masses: Any, draws: Draws) -> Any:
+    """(Numbers of some nodes, their weights, error): as few as stand for all in other draws, or else many."""
+    walk = seen.walk(new_state(chart.n_coordinates(), 1), masses)
+    ends, logs, scores = np.cumsum(draws.n_atoms), [], []
+    for t in np.linspace(0, len(draws.n_atoms) - 1, N_FITTED + N_OTHERS).astype(np.int64):
+        first = ends[t] - draws.n_atoms[t]
+        rows = slice(first, min(ends[t], first + N_ATOMS))
+        densities = np.empty((rows.stop - first, seen.nodes.shape[1]))
+        fill_densities(channel, chart.value(), walk, draws.theta[rows], densities)
+        densities *= draws.weights[rows, None]
+        density = np.maximum(densities.sum(axis=0), LEAST_DENSITY)
+        logs.append(np.log(density))
+        scores.append(OF_MASS * densities[:N_SCORES] / density)
+    is_other = np.arange(len(logs)) % ((N_FITTED + N_OTHERS) // N_OTHERS) == 1
+    fitted, others = np.array(logs)[~is_other], np.array(logs)[is_other]
+    scores = np.vstack([score for score, no in zip(scores, is_other, strict=True) if not no])
+    with threadpool_limits(limits=1):  # matrices are so small that threads would only wait for each other
+        return chosen_nodes(fitted, others, scores, seen.weights)
+
+
+def chosen_nodes(fitted: Any, others: Any, scores: Any, weights: Any) -> Any:
+    """The same from log densities of draws, (draws, nodes), of others for the check, and scores.
+
+    The error is the standard deviation of what the few leave out of others' log likelihoods.
+    """
+    mean = fitted.mean(axis=0)
+    functions = np.vstack([fitted - mean, scores])
+    sizes, vectors = np.linalg.eigh(functions @ functions.T)  # principal components, of which the first matter most
+    parts = vectors[:, ::-1].T @ functions / np.sqrt(np.maximum(sizes[::-1, None], 1e-300) / len(mean))
+    places, found, error = np.arange(len(mean)), weights, np.inf
+    for size in SIZES:
+        if 3 * size > len(mean):
+            break
+        of_all = reduced(np.vstack([parts[: size - 2], mean, np.ones(len(mean))]).T, weights)
+        places = np.flatnonzero(of_all > 0.0)
+        found, error = of_all[places], float(np.std(others @ (weights - of_all)))
+        if error < CLOSE:
+            break
+    return places, found, error
+
+
+# --- compiled --------------------------------------------------------------------------------------------------------
+
+
+@entry
+def fill_densities(channel, chart, walk, theta, densities):
+    """Densities of components at all nodes."""
+    for k in range(len(theta)):
+        chart.take(theta, k, walk)
+        chart.fill(channel, walk, 0)
+        for m in range(walk.n_nodes):
+            densities[k, m] = walk.tables[m]

@@ -1,0 +1,92 @@
+"""Excursions over a node of which the walk knows nothing keep the prior; in plain Python (``test_measure_moves``)."""
+
+from math import exp, pi, sqrt
+
+import numpy as np
+import pytest
+from test_measure_moves import FIXED, MOVES, RANDOM, breaks, chart_of, draw_walk, law_of_walks, p_value, plain
+
+from sklearn_dpmix.samplers.mixture.measure import _excursions
+from sklearn_dpmix.samplers.mixture.measure._walk_draws import n_all, number
+from sklearn_dpmix.samplers.mixture.measure._walk_state import (
+    LOG_LIKELIHOOD,
+    N_RECORDS,
+    Walk,
+    at,
+    new_state,
+    refresh,
+    row,
+)
+
+__all__ = ["plain"]
+
+
+class Noised:
+    """Normal densities with noise of variance 1/4 at one node."""
+
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        variance, inner, d = 0.25 + exp(log_variance), exp(log_variance), nodes[0] - mean
+        out[first] = density = exp(-0.5 * d * d / variance) / sqrt(2.0 * pi * variance)
+        out[second] = density * d / variance
+        out[second + n] = density * 0.5 * inner / variance * (d * d / variance - 1.0)
+
+
+def excursion(rng, channel, chart, walk):
+    """Four moves over a node of three records, of which the walk knows nothing."""
+    nodes, law = np.concatenate([np.full(chart.n_features, 0.5), [3.0]])[:, None], walk.law.copy()
+    law[N_RECORDS] = 3.0
+    few = Walk.of(
+        new_state(walk.width - 1, walk.capacity), nodes, np.zeros((2 * chart.n_features, 1)), law, walk.masses
+    )
+    _excursions.set_out(walk, few)
+    for k in range(n_all(few)):
+        chart.fill(Noised(), few, number(few, k))
+    refresh(few)
+    for name in rng.choice(list(MOVES), 4):
+        MOVES[name](rng, Noised(), chart, few)
+    getattr(_excursions.come_home, "py_func", _excursions.come_home)(Noised(), chart, walk, few, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_features", "mixing"), [(1, RANDOM), (2, FIXED)], ids=str)
+def test_excursions_keep_the_prior(n_features, mixing):
+    assert p_value(excursion, n_features, mixing=mixing) > 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", ["taken as they are", "accepted by all nodes alone"])
+def test_what_excursions_need(monkeypatch, twin):
+    """The look at all nodes, and the likelihood of the few by which they went."""
+    if twin == "taken as they are":
+        monkeypatch.setattr(_excursions, "accepts", lambda rng, ratio: True)
+    else:
+        as_after = lambda channel, chart, walk, few: few.law[LOG_LIKELIHOOD]  # noqa: E731
+        monkeypatch.setattr(_excursions, "log_likelihood_before", as_after)
+    assert breaks(excursion)
+
+
+def worst_table():
+    """Largest error of a table, and of the mixture, after excursions."""
+    rng, chart, worst = np.random.default_rng(2), chart_of(2), 0.0
+    for _ in range(40):
+        walk = draw_walk(rng, chart, FIXED, *law_of_walks(chart, FIXED))
+        for k in range(n_all(walk)):
+            chart.value().fill(Noised(), walk, number(walk, k))
+        excursion(rng, Noised(), chart.value(), walk)
+        mixture = 0.0
+        for k in range(n_all(walk)):
+            h, spare = number(walk, k), 3 * walk.capacity
+            walk.atoms[at(walk, spare) :][: walk.width] = walk.atoms[at(walk, h) :][: walk.width]
+            chart.value().fill(Noised(), walk, spare)
+            mixture += walk.atoms[at(walk, h)] * walk.tables[row(walk, spare)]
+            found, wanted = (walk.tables[row(walk, e) :][: walk.n_rows] for e in (h, spare))
+            worst = max(worst, np.max(np.abs(found - wanted)))
+        worst = max(worst, abs(mixture - walk.mix[0]))
+    return worst
+
+
+def test_tables_follow_atoms(monkeypatch):
+    """Of atoms that are new, or in another row; left behind, they are wrong."""
+    assert worst_table() < 1e-12
+    monkeypatch.setattr(_excursions, "copy_atom", lambda walk, k, source: None)
+    assert worst_table() > 1e-3

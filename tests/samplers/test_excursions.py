@@ -1,0 +1,105 @@
+"""Excursions over a few nodes keep the posterior, however little the few stand for all; and which nodes are few."""
+
+import numpy as np
+import pytest
+import test_exact
+from scipy.stats import norm
+from sklearn.base import clone
+from statistical import Disagreement
+
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix.mechanisms import LaplaceMechanism
+from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers.mixture.measure import _walk
+from sklearn_dpmix.samplers.mixture.measure._few_nodes import CLOSE, chosen_nodes
+from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS
+
+# --- against all partitions, compiled --------------------------------------------------------------------------------
+
+
+class GoesFar(MixingMeasure):
+    """Excursions over all records but the last, which count for as many, and few moves in between."""
+
+    def summarise(self, values, Z, release):
+        seen = super().summarise(values, Z, release)
+        n = len(seen.weights)
+        places = np.arange(max(n - 1, 1))
+        return seen.with_excursions(seen.of_few(places, np.full(len(places), max(n, 1.5) / len(places)), 60), 1, 4.0)
+
+
+def stay_there(channel, chart, walk, few, rng):
+    """An excursion without the look at all nodes."""
+    walk.atoms[:] = few.atoms
+    walk.law[N_ATOMS] = few.law[N_ATOMS]
+
+
+CASES = (1, "clamped"), (2, "clamped"), (1, "random concentration"), (1, "own noise each")
+
+
+@pytest.fixture
+def setting(monkeypatch):
+    monkeypatch.setitem(test_exact.SAMPLERS, "mixing measure", (MixingMeasure(), 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("d", "name"), [*CASES[:2], *(pytest.param(*c, marks=pytest.mark.nightly) for c in CASES[2:])])
+def test_posterior_is_exact(setting, d, name):
+    test_exact.check("mixing measure", "laplace", d, name, sampler=GoesFar())
+
+
+@pytest.mark.slow
+def test_without_a_look_at_all_records_it_is_not(setting, monkeypatch):
+    monkeypatch.setattr(_walk, "come_home", stay_there)
+    with pytest.raises(Disagreement):
+        for seed, (d, name) in enumerate(CASES):
+            test_exact.check("mixing measure", "laplace", d, name, seed=seed, sampler=GoesFar())
+
+
+# --- which nodes, and the estimator ----------------------------------------------------------------------------------
+
+
+def test_few_nodes_stand_for_all():
+    """In draws that they were not made for; the same nodes with even weights do not."""
+    rng = np.random.default_rng(0)
+    z = rng.choice([-4.0, 0.0, 5.0], (1500, 2)) + 2.0 * rng.standard_normal((1500, 2))
+
+    def parts(shares, means):
+        return shares[:, None] * np.prod(norm.pdf(z, means[:, None], 2.0), axis=2)
+
+    draws = [
+        parts(rng.dirichlet([40.0, 40.0, 40.0]), [[-4.0, -4.0], [0.0, 0.0], [5.0, 5.0]] + rng.normal(0, 0.2, (3, 2)))
+        for _ in range(60)
+    ]
+    logs, scores = np.array([np.log(draw.sum(axis=0)) for draw in draws]), [0.1 * draw / draw.sum(0) for draw in draws]
+    weights = np.ones(len(z))
+    places, found, error = chosen_nodes(logs[:40], logs[40:], np.vstack(scores[:40]), weights)
+    assert 0 < len(places) < 200
+    assert np.all(found > 0.0)
+    assert found.sum() == pytest.approx(len(z))
+    exact = logs[40:] @ weights
+    assert np.std(exact - logs[40:, places] @ found) == pytest.approx(error)
+    assert error < CLOSE
+    assert np.std(exact - logs[40:, places] @ np.full(len(places), len(z) / len(places))) > 4 * CLOSE
+
+
+def three_features(n):
+    rng = np.random.default_rng(0)
+    return rng.choice([[-5.0, 2.0, 4.0], [0.0, -3.0, 0.0]], n) + rng.standard_normal((n, 3))
+
+
+@pytest.mark.slow
+def test_default_fits_of_three_features_go_on_excursions(monkeypatch):
+    """And one sweep at a time gives the draws of one block."""
+    seen, own = [], MixingMeasure.summarise
+    monkeypatch.setattr(MixingMeasure, "summarise", lambda *args: seen.append(own(*args)) or seen[-1])
+    mechanism = LaplaceMechanism(epsilon=6.0, bounds=[(-10, 10)] * 3)
+    Z = mechanism.privatize(three_features(1000), random_state=1)
+    model = PrivateDPMixture(mechanism, n_chains=1, n_warmup=20, n_draws=21, random_state=0)
+    whole = model.fit(Z)._draws_.flat
+    assert seen[-1].few is not None
+    assert len(seen[-1].few.weights) < 0.4 * len(Z)
+    model = clone(model).set_params(n_draws=4, warm_start=True).fit(Z)
+    for n in (5, 21):
+        model.set_params(n_draws=n).fit(Z)
+    for one, other in zip(whole, model._draws_.flat, strict=True):
+        np.testing.assert_array_equal(one, other)
