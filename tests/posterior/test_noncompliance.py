@@ -19,6 +19,7 @@ from sklearn_dpmix.samplers import MixingMeasure
 
 WARNER = FiniteChannelMechanism.warner
 ONE = DirichletProcess(concentration=1e-300)  # one cluster: π ~ Dirichlet
+EIGHT = np.random.default_rng(8).dirichlet(np.full(5, 0.7), 8)
 THREE = [[0.6, 0.3, 0.1], [0.1, 0.6, 0.3], [0.2, 0.1, 0.7]]
 
 
@@ -34,6 +35,7 @@ A, B = 1.5, 2.5
 CASES = {
     "one design": (FiniteChannelMechanism(THREE), [[0], [0], [2], [0]], 0.6, 1.0),
     "two designs": (FiniteChannelMechanism.split_sample([WARNER(0.8), WARNER(0.3)]), [[0], [2], [3], [1]], 0.7, 1.0),
+    "many categories": (FiniteChannelMechanism(EIGHT), [[0], [4], [2], [0]], 0.6, 1.5),
     "two questions": (
         FiniteChannelMechanism([WARNER(0.8).matrix, WARNER(0.25).matrix]), [[0, 0], [0, 0], [1, 0]], 0.5, 2.0
     ),

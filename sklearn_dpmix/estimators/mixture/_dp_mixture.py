@@ -16,7 +16,7 @@ from ..._base.compiled import Component
 from ..._base.typing import Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.mixed import have_mixed, least
-from ..._posterior.cluster import choose_clustering
+from ..._posterior.cluster import CHUNK, choose_clustering
 from ..._posterior.mixture import MixtureDraws
 from ..._releases.release import Release, SummarisedRelease
 from ..._releases.summary import ReleaseSummary
@@ -297,10 +297,13 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if summary is not None:
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])
+        index = None
+        if len(Z) > CHUNK and self._has_answers():
+            Z, index, weights = np.unique(Z, axis=0, return_inverse=True, return_counts=True)  # the same answers alike
         parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
         self._clustering_, labels = self._despite_interrupt(partial(choose_clustering, *parts))
         if summary is None:
-            self.labels_ = labels
+            self.labels_ = labels if index is None else labels[index.ravel()]
 
     def _check_takes_summaries(self, Z, sampler):
         """Raise ValueError where the sampler needs the records, and these are batches or a summary of them."""
@@ -387,6 +390,10 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if mechanism is None or mechanism.n_answers is not None or mechanism.is_discrete:
             return None
         return mechanism if self._n_features_ == 1 and has_noised_normal(mechanism, self.kernel_) else None
+
+    def _has_answers(self):
+        """Whether releases are one of few answers to each question, of one law."""
+        return self.mechanism_ is not None and self.mechanism_.n_answers is not None and self.mechanism_.has_one_law
 
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)

@@ -1,5 +1,6 @@
 """What the chains of a walk see of a release, and of the kernel and the mixing that it is walked over for."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from ._chart import Chart
 from ._convolved_atoms import ConvolvedNormalChart
 from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
+from ._many_categories import MANY, ManyCategoriesChart
 from ._mass_law import MassLaw
 from ._normal_atoms import NormalChart
 from ._outside import Outside
@@ -18,6 +20,7 @@ from ._pitman_yor_masses import PitmanYorMasses
 from ._sheet import Sheet
 from ._truncated_atoms import TruncatedNormalChart
 from ._walk_state import CUT, N_RECORDS, PER_FEATURE, Walk
+from ._ways import Ways
 
 
 class Compressed(NamedTuple):
@@ -35,6 +38,7 @@ class Compressed(NamedTuple):
     scales: np.ndarray | None = None  # of the sheet there
     n_seen: int | None = None  # nodes before those of records whose releases did not appear, if there are such
     outside: Outside | None = None  # records that are none of the mixture's
+    ways: Ways | None = None  # that shares of many categories go
 
     @property
     def weights(self):
@@ -43,7 +47,7 @@ class Compressed(NamedTuple):
 
     def walk(self, state, masses):
         """The walk of a state over these nodes."""
-        return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside)
+        return Walk.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside, self.ways)
 
     def sheet(self):
         """The sheet that glides go along, if there are any."""
@@ -52,10 +56,17 @@ class Compressed(NamedTuple):
         return Sheet.of(self.nodes[:-1, self.points], self.lookup[:, self.points], self.scales, self.law)
 
 
+
+def categorical_chart(kernel: Any, n_features: int) -> Chart:
+    """The chart of a categorical kernel's value: of one question with many categories another one."""
+    many = n_features == 1 and int(kernel.size) >= MANY
+    return (ManyCategoriesChart if many else CategoricalChart)(kernel, n_features)
+
+
 #: by what mechanisms call the kernel's records
-CHARTS: dict[str, type[Chart]] = {
+CHARTS: dict[str, Callable[[Any, int], Chart]] = {
     "beta": BetaChart,
-    "categorical": CategoricalChart,
+    "categorical": categorical_chart,
     "convolved_normal": ConvolvedNormalChart,
     "normal": NormalChart,
     "truncated_normal": TruncatedNormalChart,
