@@ -136,7 +136,8 @@ def errors(cdf, population):
 
 def compare(population, mechanism, n, n_releases, with_em=False, **parameters):
     """For each release a dict of figures."""
-    posterior(mechanism, np.full((n, 1), 0.5), 0, n_draws=4, n_warmup=2)  # compiles
+    compiling = mechanism.privatize(np.full((n, 1), 0.5), random_state=0)
+    posterior(mechanism, compiling, 0, n_draws=4, n_warmup=2)
     methods = {"smoothed": True} | ({"em": False} if with_em else {})
     at = np.searchsorted(EDGES, population.quantile(DECILES))
     truth = population.cdf(EDGES[at])

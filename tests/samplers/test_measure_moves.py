@@ -273,7 +273,7 @@ def test_moves_of_many_categories_keep_the_prior(name, mixing):
 
 #: Moves of the shares of many categories with one term forgotten.
 MANY_TWINS = {
-    "the mass of an atom that is poured into": ("pour", "log_poured", lambda chart, ratio: 8.0 * log(ratio)),
+    "the mass of an atom that is poured into": ("a step of two", "log_poured", lambda chart, ratio: 8.0 * log(ratio)),
     "the prior of a swap": ("swap", "log_power", lambda chart, new, old: -0.7 * log(new / old)),
     "the prior along an axis": ("along", "log_power", lambda chart, new, old: -0.7 * log(new / old)),
     "the prior between two": ("between", "log_power", lambda chart, new, old: -0.7 * log(new / old)),

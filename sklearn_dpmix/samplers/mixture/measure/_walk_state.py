@@ -117,9 +117,6 @@ class Walk(Component):
             "outside": nothing if outside is None else outside.density,
             "shares": np.zeros(0) if outside is None else outside.shares,
             "gap": nothing if outside is None else outside.gap,
-            "answers": np.zeros(0) if ways is None else ways.answers.ravel(),
-            "ways": np.zeros(0) if ways is None else ways.ways.ravel(),
-            "seen": np.zeros(0) if ways is None else ways.seen.ravel(),
             "mix": np.empty(size),  # Σ J g over all atoms, and those outside of the mixture
             "trial": np.empty(size),  # that of a proposal
             "score": np.empty((2 * width + 2) * size),
@@ -134,6 +131,9 @@ class Walk(Component):
             "n_rows": np.int64(n_rows),
             "capacity": np.int64(capacity),
             "n_features": n_features,
+            "answers": np.zeros(0) if ways is None else ways.answers.ravel(),
+            "ways": np.zeros(0) if ways is None else ways.ways.ravel(),
+            "seen": np.zeros(0) if ways is None else ways.seen.ravel(),
         }
         return lower(cls, fields, frozen=False)
 
