@@ -21,6 +21,12 @@ MATRIX = np.random.default_rng(8).dirichlet(np.full(5, 0.7), K)
 PLACES = np.arange(K)[:, None]
 
 
+@pytest.fixture(autouse=True)
+def many(monkeypatch):
+    """Eight categories are many, so that posteriors can be enumerated."""
+    monkeypatch.setattr(_compressed, "MANY", K)
+
+
 def fitted(mechanism, Z, mixing, alpha, sampler="auto", **parameters):
     parameters = {"n_draws": 4000, "random_state": 0} | parameters
     kernel = CategoricalKernel(alpha=alpha)

@@ -30,7 +30,7 @@ from ._walk_state import (
     row,
 )
 
-MANY = 8  # categories, from which on these atoms are taken
+MANY = 32  # categories, from which on these atoms are taken; of fewer, steps of all shares do as well or better
 SHORTER = 4  # as many times fewer moves of two atoms' shares as categories
 N_POURS = 3  # for each of them: they cost least
 TINY = 1e-250  # masses that no move comes to or goes from: a sum would lose their digits
