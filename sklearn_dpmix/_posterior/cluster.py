@@ -81,15 +81,21 @@ class ReleaseClusters:
         return self.chosen[1]
 
 
-def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weights=None, noised=None):
+def choose_clustering(
+    draws, channel, kernel, Z, has_marginal, n_jobs=None, weights=None, noised=None, has_answers=False
+):
     """Choose a representative draw on the training release; return (its :class:`Clustering`, the release's labels).
 
     It is the draw whose classification likelihood Σ_i max_k log(w_k g(z_i | θ_k)) is largest, among ``N_CANDIDATES``
     draws and on ``N_RECORDS`` releases, both evenly spaced; so the cost is O(n) whatever the number of draws.
     Splitting one cluster into two that overlap lowers that likelihood, so spurious splits are not chosen.  The labels
     of the training release are consecutive from 0; clusters that it left empty come after them.  With ``weights`` each
-    row of Z stands for so many releases.
+    row of Z stands for so many releases.  Of many answers to questions (``has_answers``) equal ones are labelled once.
     """
+    index = slice(None)
+    if has_answers and len(Z) > CHUNK:
+        Z, index, weights = np.unique(Z, axis=0, return_inverse=True, return_counts=True)
+        index = index.ravel()
     subset = np.unique(np.linspace(0, len(Z) - 1, min(N_RECORDS, len(Z))).astype(np.int64))
     if weights is not None:
         total = np.cumsum(weights)
@@ -104,7 +110,7 @@ def choose_clustering(draws, channel, kernel, Z, has_marginal, n_jobs=None, weig
     label = np.empty_like(best.label)
     label[np.argsort(is_empty, kind="stable")] = best.label
     np.take(label, labels, out=labels, mode="clip")  # in place; no label is out of range
-    return best._replace(label=label), labels
+    return best._replace(label=label), labels[index]
 
 
 def released_shares(draws, channel, chosen):

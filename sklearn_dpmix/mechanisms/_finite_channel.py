@@ -262,6 +262,12 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
             found.append(p)
         return np.array(found)
 
+    def guess(self, Z: Array) -> Floats | None:
+        """(n, n_questions) categories near which a chain may start: the most probable ones."""
+        parts = zip(self._matrices(), self._shares(Z), Z.T, strict=True)
+        best = [np.argmax(matrix * share[:, None], axis=0)[z.astype(int)] for matrix, share, z in parts]
+        return np.column_stack(best).astype(np.float64)
+
     def _likelihoods(self, Z, j):
         return self._matrices()[j][:, Z[:, j].astype(int)].T
 

@@ -16,9 +16,11 @@ from sklearn_dpmix.mechanisms import FiniteChannelMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.models import BetaPrior
 from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers.mixture.measure import _compressed
 
 WARNER = FiniteChannelMechanism.warner
 ONE = DirichletProcess(concentration=1e-300)  # one cluster: π ~ Dirichlet
+EIGHT = np.random.default_rng(8).dirichlet(np.full(5, 0.7), 8)
 THREE = [[0.6, 0.3, 0.1], [0.1, 0.6, 0.3], [0.2, 0.1, 0.7]]
 
 
@@ -34,6 +36,7 @@ A, B = 1.5, 2.5
 CASES = {
     "one design": (FiniteChannelMechanism(THREE), [[0], [0], [2], [0]], 0.6, 1.0),
     "two designs": (FiniteChannelMechanism.split_sample([WARNER(0.8), WARNER(0.3)]), [[0], [2], [3], [1]], 0.7, 1.0),
+    "many categories": (FiniteChannelMechanism(EIGHT), [[0], [4], [2], [0]], 0.6, 1.5),
     "two questions": (
         FiniteChannelMechanism([WARNER(0.8).matrix, WARNER(0.25).matrix]), [[0, 0], [0, 0], [1, 0]], 0.5, 2.0
     ),
@@ -68,8 +71,9 @@ def compare(name, expected, sampler="auto", **parameters):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_posterior_is_exact(name):
+def test_posterior_is_exact(name, monkeypatch):
     """Catches a wrong law of the share, and compliance that is no person's but an answer's (two questions)."""
+    monkeypatch.setattr(_compressed, "MANY", len(EIGHT))
     compare(name, exact(name))
 
 

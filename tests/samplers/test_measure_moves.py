@@ -19,6 +19,7 @@ from sklearn_dpmix.samplers.mixture.measure import (
     _categorical_atoms,
     _dirichlet_masses,
     _finite_masses,
+    _many_categories,
     _masses,
     _parts,
     _pitman_yor_masses,
@@ -28,6 +29,7 @@ from sklearn_dpmix.samplers.mixture.measure import (
     _walk_state,
 )
 from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart
+from sklearn_dpmix.samplers.mixture.measure._many_categories import ManyCategoriesChart
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
 from sklearn_dpmix.samplers.mixture.measure._walk import law_of, masses_of
 from sklearn_dpmix.samplers.mixture.measure._walk_state import (
@@ -42,13 +44,16 @@ from sklearn_dpmix.samplers.mixture.measure._walk_state import (
     new_state,
     refresh,
 )
+from sklearn_dpmix.samplers.mixture.measure._ways import Ways
 
 FIXED, RANDOM = DirichletProcess(1.5), DirichletProcess(None, (3.0, 2.0))
 POWER_LAW = PitmanYor(1.5, 0.25)
 FINITE = MixtureOfFiniteMixtures(0.6, 0.25), MixtureOfFiniteMixtures(0.4, (0.0, 1.0, 3.0, 2.0))
 CUT_AT = 0.001
 N = 1600
-CATEGORIES = "categories"
+CATEGORIES, MANY = "categories", "many categories"
+ANSWERS = np.linspace(0.2, 0.8, 8)[:, None]
+AXES = np.vstack([np.eye(7, 8) - np.eye(7, 8, 1)])
 
 
 class PlainWalk(SimpleNamespace):
@@ -84,6 +89,8 @@ def chart_of(n_features):
     priors = [0.3, -1.0], [0.5, 0.2], [3.0, 2.5], [2.0, 0.7]
     if n_features == CATEGORIES:
         return CategoricalChart(CategoricalKernel(3, 0.8)._lower(n_features=2), 2)
+    if n_features == MANY:
+        return ManyCategoriesChart(CategoricalKernel(8, 1.7)._lower(n_features=1), 1)
     kernel = NormalKernel(*(prior[:n_features] for prior in priors))._lower(n_features=n_features)
     return NormalChart(kernel, n_features)
 
@@ -154,7 +161,8 @@ def draw_walk(rng, chart, mixing, law, law_of_masses):
         mass[:n] = rng.permutation(values)
         place[:n] = draw_places(rng, chart, n)
     nodes, ends = np.zeros((n_features + 1, 1)), np.zeros((2 * n_features, 1))
-    return Walk.of(state, nodes, ends, law, law_of_masses)
+    ways = Ways(ANSWERS, AXES, AXES @ ANSWERS) if chart.goes_ways else None
+    return Walk.of(state, nodes, ends, law, law_of_masses, ways=ways)
 
 
 def summary(walk, chart):
@@ -165,7 +173,7 @@ def summary(walk, chart):
     if isinstance(chart, CategoricalChart):
         gamma = np.exp(place.reshape(n, chart.n_features, -1))
         pi = gamma / gamma.sum(axis=2, keepdims=True)
-        spread = [*(share @ pi.reshape(n, -1)), *pi[0].ravel(), share @ (pi[:, 0, 0] * pi[:, 1, 1])]
+        spread = [*(share @ pi.reshape(n, -1)), *pi[0].ravel(), share @ (pi[:, 0, 0] * pi[:, -1, 1])]
     else:
         spread = np.log(share @ (np.exp(place[:, 1::2]) + place[:, ::2] ** 2))
     total = mass.sum() + atoms[walk.capacity : walk.capacity + n_dust, 0].sum()
@@ -230,6 +238,61 @@ OF_CHARTS = {
 @pytest.mark.parametrize("name", OF_CHARTS)
 def test_moves_of_categories_keep_the_prior(name):
     assert p_value(OF_CHARTS[name], CATEGORIES) > 1e-6
+
+
+def of_masses(move):
+    """The move of the masses M_c of the first two atoms, where there are two."""
+
+    def moved(rng, channel, chart, walk):
+        a, b = (_walk_state.at(walk, 2 * walk.capacity + i) for i in (0, 1))
+        if walk.law[N_ATOMS] < 2.0:
+            return
+        for k, to in enumerate((a, b)):
+            _many_categories.take_masses(walk, k, to, chart.kernel.size)
+        move(rng, chart, walk, a, b, *rng.choice(8, 2, replace=False))
+        for k, of in enumerate((a, b)):
+            _many_categories.give_back(channel, chart, walk, k, of)
+
+    return moved
+
+
+#: of one question with many categories
+OF_MANY = OF_CHARTS | {
+    "along": of_masses(lambda rng, chart, walk, a, b, c, e: _many_categories.go_along(rng, chart, walk, a, c % 7)),
+    "between": of_masses(lambda rng, chart, walk, a, b, c, e: _many_categories.go_between(rng, chart, walk, a, c, e)),
+    "odds": of_masses(lambda rng, chart, walk, a, b, c, e: _many_categories.change_odds(rng, chart, walk, a, c, e)),
+    "swap": of_masses(lambda rng, chart, walk, a, b, c, e: _many_categories.swap(rng, chart, walk, a, b, c, e)),
+    "pour": of_masses(lambda rng, chart, walk, a, b, c, e: _many_categories.pour(rng, chart, walk, a, b, CUT_AT)),
+    "a step of two and births": lambda *parts: (
+        OF_CHARTS["a step of two"](*parts),
+        OF_CHARTS["bear_or_kill"](*parts),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixing", [FIXED, FINITE[0]], ids=str)
+@pytest.mark.parametrize("name", OF_MANY)
+def test_moves_of_many_categories_keep_the_prior(name, mixing):
+    assert p_value(OF_MANY[name], MANY, mixing=mixing) > 1e-6
+
+
+#: Moves of the shares of many categories with one term forgotten.
+MANY_TWINS = {
+    "the mass of an atom that is poured into": ("a step of two", "log_poured", lambda chart, ratio: 8.0 * log(ratio)),
+    "the prior of a swap": ("swap", "log_power", lambda chart, new, old: -0.7 * log(new / old)),
+    "the prior along an axis": ("along", "log_power", lambda chart, new, old: -0.7 * log(new / old)),
+    "the prior between two": ("between", "log_power", lambda chart, new, old: -0.7 * log(new / old)),
+    "the odds of two categories": ("odds", "log_of_odds", lambda chart, new, old: -log(new / old)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", MANY_TWINS)
+def test_broken_moves_of_many_categories_do_not(twin, monkeypatch):
+    name, function, change = MANY_TWINS[twin]
+    monkeypatch.setattr(_many_categories, function, plus(getattr(_many_categories, function), change))
+    assert any(p_value(OF_MANY[name], MANY, n_moves=n_moves) < 1e-6 for n_moves in (12, 24, 48, 96))
 
 
 @pytest.mark.slow

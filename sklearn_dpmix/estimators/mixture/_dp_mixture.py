@@ -297,7 +297,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])
         parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
-        self._clusters_ = ReleaseClusters(*parts)
+        self._clusters_ = ReleaseClusters(*parts, self._has_answers())
 
     def _check_takes_summaries(self, Z, sampler):
         """Raise ValueError where the sampler needs the records, and these are batches or a summary of them."""
@@ -384,6 +384,10 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if mechanism is None or mechanism.n_answers is not None or mechanism.is_discrete:
             return None
         return mechanism if self._n_features_ == 1 and has_noised_normal(mechanism, self.kernel_) else None
+
+    def _has_answers(self):
+        """Whether releases are one of few answers to each question, of one law."""
+        return self.mechanism_ is not None and self.mechanism_.n_answers is not None and self.mechanism_.has_one_law
 
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)

@@ -33,6 +33,8 @@ class Chart(Component):
 
     #: whether the release has few values, of which each is a node
     is_finite = False
+    #: whether shares of such values go the ways of ``Ways``
+    goes_ways = False
     #: whether records lie on an interval, so that g is made of what the kernel is at points of it
     is_on_interval = False
     #: whether atoms glide: their densities under noise are ``fill_normal``'s of the channel

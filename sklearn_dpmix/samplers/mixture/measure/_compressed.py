@@ -1,5 +1,6 @@
 """What the chains of a walk see of a release, and of the kernel and the mixing that it is walked over for."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from ._chart import Chart
 from ._convolved_atoms import ConvolvedNormalChart
 from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
+from ._many_categories import MANY, ManyCategoriesChart
 from ._mass_law import MassLaw
 from ._normal_atoms import NormalChart
 from ._outside import Outside
@@ -19,6 +21,7 @@ from ._sheet import Sheet
 from ._threshold_walk import ThresholdWalk
 from ._truncated_atoms import TruncatedNormalChart
 from ._walk_state import CUT, IS_EXCURSION, N_MOVES, N_RECORDS, PER_FEATURE, Walk
+from ._ways import Ways
 
 
 class Compressed(NamedTuple):
@@ -38,6 +41,7 @@ class Compressed(NamedTuple):
     outside: Outside | None = None  # records that are none of the mixture's
     few: Any = None  # the same of a few nodes, for excursions; None: no excursions
     apart: int = 0  # sweeps between glides or excursions, if there are any
+    ways: Ways | None = None  # that shares of many categories go
 
     @property
     def weights(self):
@@ -47,7 +51,7 @@ class Compressed(NamedTuple):
     def walk(self, state, masses):
         """The walk of a state over these nodes."""
         kind = Walk if self.n_seen is None else ThresholdWalk
-        return kind.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside)
+        return kind.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside, self.ways)
 
     def of_few(self, places, weights, n_moves):
         """What they see of a few of these nodes, with weights of their own, and so many moves in a sweep."""
@@ -69,10 +73,17 @@ class Compressed(NamedTuple):
         return Sheet.of(self.nodes[:-1, self.points], self.lookup[:, self.points], self.scales, self.law)
 
 
+
+def categorical_chart(kernel: Any, n_features: int) -> Chart:
+    """The chart of a categorical kernel's value: of one question with many categories another one."""
+    many = n_features == 1 and int(kernel.size) >= MANY
+    return (ManyCategoriesChart if many else CategoricalChart)(kernel, n_features)
+
+
 #: by what mechanisms call the kernel's records
-CHARTS: dict[str, type[Chart]] = {
+CHARTS: dict[str, Callable[[Any, int], Chart]] = {
     "beta": BetaChart,
-    "categorical": CategoricalChart,
+    "categorical": categorical_chart,
     "convolved_normal": ConvolvedNormalChart,
     "normal": NormalChart,
     "truncated_normal": TruncatedNormalChart,

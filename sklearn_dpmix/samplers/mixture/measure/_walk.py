@@ -48,8 +48,10 @@ from ._walk_state import (
     refresh,
     write_back,
 )
+from ._ways import ways_of
 
 N_MOVES_ANSWERS = 200  # in a sweep over categories
+MANY_TIMES = 4  # as many moves where those of shares are of one direction
 MORE_OF_SEVERAL = 3.0  # times as many where some people do not comply, to several questions
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
@@ -198,10 +200,12 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         """Nodes of a channel of answers: those that were given, and how often each was."""
         nodes, n, chart = different(Z), len(Z), chart_of(values[2])
         law = law_of(chart, masses_of(values[3]), n, None, None)
-        most = MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
+        most = (MANY_TIMES if chart.goes_ways else 1) * MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
         lookup = np.zeros((2 * release.n_features, nodes.shape[1]))
         seen = Compressed(nodes, lookup, nodes[:-1], law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
+        if chart.goes_ways:
+            seen = seen._replace(ways=ways_of(release.mechanism, nodes))
         if release.mechanism.noncompliance is not None:
             more = 1.0 if release.n_features == 1 else MORE_OF_SEVERAL
             seen = seen._replace(outside=outside_of(release.mechanism, nodes), most_moves=more * seen.most_moves)

@@ -85,16 +85,18 @@ class Walk(Component):
     """
 
     @classmethod
-    def of(cls, state, nodes, lookup, law, masses, n_seen=None, outside=None):
+    def of(cls, state, nodes, lookup, law, masses, n_seen=None, outside=None, ways=None):
         """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights.
 
         After the first ``n_seen``, or all, there are those for records whose releases did not appear: their place is 1
         where they have the probability that one appears, and a negative weight; else -1.  ``outside`` is an
-        ``Outside``.
+        ``Outside``, and ``ways`` are ``Ways``, whose moves need no derivatives.
         """
         (capacity, n_coordinates), size, n_features = state.place.shape, nodes.shape[1], len(nodes) - 1
         width = 1 + n_coordinates
         n_rows = width if n_features == 1 else width + n_features
+        if ways is not None:
+            n_rows = 1
         atoms = np.zeros((3 * capacity + 2, width))
         atoms[:capacity, 0], atoms[capacity : 2 * capacity, 0] = state.mass, state.dust_mass
         atoms[:capacity, 1:], atoms[capacity : 2 * capacity, 1:] = state.place, state.dust_place
@@ -129,6 +131,9 @@ class Walk(Component):
             "n_rows": np.int64(n_rows),
             "capacity": np.int64(capacity),
             "n_features": n_features,
+            "answers": np.zeros(0) if ways is None else ways.answers.ravel(),
+            "ways": np.zeros(0) if ways is None else ways.ways.ravel(),
+            "seen": np.zeros(0) if ways is None else ways.seen.ravel(),
         }
         return lower(cls, fields, frozen=False)
 
