@@ -30,15 +30,16 @@ REAL, POSITIVE, WIDTH = {"-1", "0.5"}, {"0.5"}, {"0.5", "1e+300"}
 MIXTURE = {"state/0/records": REAL, "state/0/theta": REAL, "draws/1/theta": REAL}
 GIVEN = {"state/0/theta": REAL, "draws/1/theta": REAL}  # records are
 FAMILY = {"state/0/width": WIDTH, "draws/1/theta": POSITIVE}
+WALK = {"state/0/mass": POSITIVE, "state/0/place": REAL, "state/0/dust_place": REAL}
 RANDOM = {"state/0/floats": POSITIVE, "draws/1/concentration": POSITIVE}
 POINT = {"state/0/metric": POSITIVE, "state/0/step": REAL, "state/0/held": REAL, "state/0/floats": REAL}
 LEGAL = {
     "neal8": MIXTURE | RANDOM,
-    "mixing measure": RANDOM
-    | {"state/0/mass": POSITIVE, "state/0/place": REAL, "state/0/dust_place": REAL, "draws/1/theta": REAL},
+    "mixing measure": RANDOM | WALK | {"draws/1/theta": REAL},
+    "convolved": WALK | {"draws/1/theta": REAL},
     **{case: MIXTURE for case in ("interweaved", "slice", "neal5", "imputed", "truncated", "conditional")},
-    **{case: GIVEN for case in ("beta", "reuse", "neal2", "neal3", "jain_neal", "convolved")},
-    "categories": {},
+    **{case: GIVEN for case in ("beta", "reuse", "neal2", "neal3", "jain_neal")},
+    "categories": WALK,
     "bins": MIXTURE,
     "sources": MIXTURE,
     **{case: FAMILY for case in ("binomial", "counts", "poisson", "poisson, known", "counts, given")},
@@ -52,8 +53,11 @@ LEGAL = {
     "beta, given": FAMILY | {"state/0/theta": POSITIVE},
     "normal, given": FAMILY | GIVEN,
     "regression": POINT | {"draws/1/theta": REAL, "draws/1/statistic": REAL},
-    "regression, normal predictors": MIXTURE
-    | {"state/0/steps": REAL, "state/0/reference": REAL, "state/0/floats": POSITIVE, "draws/1/statistic": REAL},
+    **{
+        case: MIXTURE
+        | {"state/0/steps": REAL, "state/0/reference": REAL, "state/0/floats": POSITIVE, "draws/1/statistic": REAL}
+        for case in ("regression, normal predictors", "regression, histograms")
+    },
     "regression, given": {"state/0/theta": REAL, "draws/1/theta": REAL},
     "own": {"state/0/theta": POSITIVE, "state/0/records": REAL, "draws/1/theta": REAL},
     "one normal": {"state/0/point": REAL, "state/0/floats": REAL, "draws/1/theta": REAL},

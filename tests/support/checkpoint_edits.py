@@ -90,12 +90,16 @@ def cases():
         "beta": lambda: mixture(None, RECORDS, kernel=BetaKernel(), sampler="neal5"),
         "reuse": lambda: mixture(None, RECORDS, sampler="reuse"),
         "jain_neal": lambda: mixture(None, RECORDS, kernel=NormalKernel(), sampler="jain_neal"),
-        "truncated": lambda: under(noise, RECORDS, kernel=TruncatedNormalKernel()),
-        "convolved": lambda: under(normal_noise, RECORDS, kernel=ConvolvedNormalKernel()),
+        "truncated": lambda: under(noise, RECORDS, kernel=TruncatedNormalKernel(), sampler="neal5"),
+        "convolved": lambda: under(
+            normal_noise, RECORDS, kernel=ConvolvedNormalKernel(), sampler=MixingMeasure(n_moves=4)
+        ),
         "neal2": lambda: mixture(None, RECORDS, sampler="neal2"),
         "conditional": lambda: under(noise, RECORDS, sampler="conditional"),
         "neal3": lambda: mixture(None, RECORDS, kernel=NormalKernel(), sampler="neal3"),
-        "categories": lambda: under(response, np.arange(8)[:, None] % 3, kernel=CategoricalKernel(3)),
+        "categories": lambda: under(
+            response, np.arange(8)[:, None] % 3, kernel=CategoricalKernel(3), sampler=MixingMeasure(n_moves=4)
+        ),
         "bins": lambda: under(rough, RECORDS),
         "sources": lambda: under(smooth, RECORDS),
         "binomial": lambda: (PrivateExpFamilyGibbs(sums, family="binomial", n_records=20, **TIMES), [13.0]),

@@ -52,6 +52,7 @@ class MeasureState(NamedTuple):
         require_range(1, state.mass.size - 1, ints=n)
         require_range(0, state.mass.size - 1, ints=n_dust)
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
+        require_range(0.0, LARGEST_OUTSIDE, floats=state.floats[1])
         require_range(0.0, MAX_ATOMS, floats=state.floats[0])  # with as many atoms a concentration is less than that
         return state
 
