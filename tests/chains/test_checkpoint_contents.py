@@ -78,6 +78,7 @@ FOUND = [
     "neal3: state/0/stats all 0.5",
     "neal3: draws/1/concentration all -1",
     "categories: draws/1/theta all 0.5",
+    "categories: state/0/floats -1 at 1",
     "truncated: draws/1/theta all 0.5",
     "records: state/0/contributions all 0.5",
     "regression: state/0/moments all 0.5",
