@@ -296,6 +296,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if summary is not None:
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])
+        elif not is_mapped(Z):
+            Z = Z.copy()  # the caller may write to it
         parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
         self._clusters_ = ReleaseClusters(*parts, self._has_answers())
 
@@ -406,3 +408,10 @@ def copies(*parts):
         raise TypeError(
             f"mechanism, kernel, mixing and sampler must have parameters that can be copied: {error}"
         ) from error
+
+
+def is_mapped(array):
+    """Whether an array's numbers are in a file."""
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array is not None

@@ -47,7 +47,9 @@ def change_number(rng, model, channel, counting, count, S, state, current):
     """Births and deaths of records, where their number was released with noise and has a flat prior on 0..most.
 
     Each try puts a record from the model in a random place, or takes a random one out: the places' probabilities 1/n
-    cancel, as do the model and the prior, and the noise on both releases decides.
+    cancel, as do the model and the prior, and the noise on both releases decides.  What stood in that place becomes the
+    last one.  Were the new record the last one, the order would say how well records fit, and a sweep in order would
+    not keep the posterior.
     """
     records, contributions, total = state.records, state.contributions, state.total
     spare = records.shape[0] - 1
@@ -69,13 +71,20 @@ def change_number(rng, model, channel, counting, count, S, state, current):
         gain = proposed - current + counting.gain(count, n, n + sign)
         if gain >= 0.0 or rng.random() < exp(gain):
             current = proposed
-            to, source = (n, spare) if born else (place, n - 1)
-            for j in range(total.size):
-                contributions[to, j] = contributions[source, j]
-            for j in range(records.shape[1]):
-                records[to, j] = records[source, j]
+            if born:
+                place = min(int(rng.random() * (n + 1)), n)
+                move_record(records, contributions, place, n)
+            move_record(records, contributions, spare if born else n - 1, place)
             state.ints[N_RECORDS] = n + 1 if born else n - 1
         else:
             for j in range(total.size):
                 total[j] -= sign * contributions[place, j]
     return current
+
+
+@helper
+def move_record(records, contributions, source, to):
+    for j in range(contributions.shape[1]):
+        contributions[to, j] = contributions[source, j]
+    for j in range(records.shape[1]):
+        records[to, j] = records[source, j]
