@@ -1,6 +1,8 @@
 """PrivateExpFamilyGibbs where records are cut at bounds: the normal approximation, and imputation record by record."""
 
+import bounded_records_oracle as clamped
 import curator_oracle as oracle
+import normal_sum_oracle as normal_sums
 import numpy as np
 import pytest
 from curator_oracle import discrete_laplace, laplace
@@ -157,7 +159,7 @@ def test_normal_approximation_of_a_binomial():
         (100, [30.0, 35.0], 0.5, (1.0, 1.0)),
         (1000, [300.0], 200.0, (2.0, 3.0)),
     ]:
-        exact = oracle.normal_approximation("binomial", y, n, prior, "laplace", scale)
+        exact = normal_sums.normal_approximation("binomial", y, n, prior, "laplace", scale)
         model = check(draw("binomial", y, scale, prior, n=n, approximation="normal"), exact, pmf=False)
         assert model.approximation_ == "normal" and 0.2 < model.acceptance_rate_ < 0.9
     with pytest.raises(Disagreement):
@@ -167,7 +169,7 @@ def test_normal_approximation_of_a_binomial():
 @pytest.mark.slow
 def test_normal_approximation_of_exponential_sums():
     for n, y, scale, prior in [(20, [35.0], 2.0, (1.5, 2.0)), (1000, [800.0], 300.0, (3.0, 2.0))]:
-        exact = oracle.normal_approximation("exponential", y, n, prior, "laplace", scale)
+        exact = normal_sums.normal_approximation("exponential", y, n, prior, "laplace", scale)
         check(draw("exponential", y, scale, prior, n=n, approximation="normal"), exact, pmf=False)
 
 
@@ -178,11 +180,11 @@ def test_normal_approximation_of_dropped_records_finds_both_modes():
 
     def log_target(theta, v):
         mean, variance = many_moments(Exponential(), stats.expon(scale=1 / theta), bounds, "drop")
-        likelihood = oracle.log_normal_release([y], n * mean[:, 0], n * variance[:, 0, 0], "laplace", scale)
-        return likelihood + oracle.log_gamma(theta[:, 0], *prior)
+        likelihood = normal_sums.log_normal_release([y], n * mean[:, 0], n * variance[:, 0, 0], "laplace", scale)
+        return likelihood + clamped.log_gamma(theta[:, 0], *prior)
 
     v = np.linspace(-3.0, 1.5, 601)
-    exact = oracle.GridPosterior([v], [oracle.LOG], log_target(np.exp(v)[:, None], v) + v)
+    exact = clamped.GridPosterior([v], [clamped.LOG], log_target(np.exp(v)[:, None], v) + v)
     share = float(exact.cdf(0.5))
     assert 0.1 < share < 0.9
     model = draw("exponential", y, scale, prior, n=n, truncation=bounds, approximation="normal")
@@ -207,7 +209,7 @@ def test_normal_approximation_of_a_clamped_normal(scaled):
     log_density = -0.5 * np.sum(gap * np.linalg.solve(of_release, gap[..., None])[..., 0], axis=1)
     log_density -= 0.5 * np.linalg.slogdet(of_release)[1]
     log_density += oracle.log_normal(mu, prior[0], np.exp(log_variance) / prior[1])[:, 0]
-    log_density += (oracle.log_gamma(np.exp(-log_variance), *prior[2:]) - log_variance)[:, 0]
+    log_density += (clamped.log_gamma(np.exp(-log_variance), *prior[2:]) - log_variance)[:, 0]
     w = np.exp(log_density - log_density.max()).reshape(41, 41)
     assert max(w[0].max(), w[-1].max(), w[:, 0].max(), w[:, -1].max()) < 1e-6
     mean = [w.sum(axis=1) @ axes[0] / w.sum(), w.sum(axis=0) @ np.exp(axes[1]) / w.sum()]
@@ -234,7 +236,7 @@ def test_normal_approximation_under_integer_noise():
         prior_log = (prior[0] - 1) * log_expit(v[:, 0]) + (prior[1] - 1) * log_expit(-v[:, 0])
         return logsumexp(cell + discrete_laplace(scale)(y - k), axis=1) + prior_log
 
-    exact = oracle.grid_posterior(log_target, [oracle.LOGIT], [(-8.0, 8.0)], (2001,))
+    exact = clamped.grid_posterior(log_target, [clamped.LOGIT], [(-8.0, 8.0)], (2001,))
     check(draw("binomial", [y], scale, prior, noise="discrete laplace", n=n, approximation="normal"), exact, pmf=False)
 
 
@@ -259,7 +261,7 @@ def test_normal_approximation_of_many_counts_starts_near_the_release():
 def test_normal_approximation_of_two_categories_is_that_of_a_binomial():
     """Both counts released, of which the second is n - s: two releases of s."""
     n, y, scale, alpha = 20, [6.0, 15.0], 2.0, (1.5, 2.0)
-    exact = oracle.normal_approximation("binomial", [y[0], n - y[1]], n, alpha, "laplace", scale)
+    exact = normal_sums.normal_approximation("binomial", [y[0], n - y[1]], n, alpha, "laplace", scale)
     model = draw("multinomial", y, scale, list(alpha), n=n, approximation="normal", n_draws=10_000)
     check(model, exact, pmf=False)
     np.testing.assert_allclose(model.statistic_draws_.sum(axis=2), n)
@@ -294,7 +296,7 @@ def imputed(family, bounds, outside, release, scale, n, prior, scaled=False, **o
 @pytest.mark.slow
 @pytest.mark.parametrize("outside", ["clamp", "drop"])
 def test_bounded_exponential_records_are_exact(outside):
-    exact = oracle.bounded_gamma([1.3], 2, (0.2, 2.0), 1.0, (2.0, 1.5), laplace(0.7), outside=outside)
+    exact = clamped.bounded_gamma([1.3], 2, (0.2, 2.0), 1.0, (2.0, 1.5), laplace(0.7), outside=outside)
     model = imputed("exponential", (0.2, 2.0), outside, [1.3], 0.7, 2, GammaPrior(2.0, 1.5))
     check(model, exact)
     assert model.approximation_ == "exact" and model.acceptance_rate_ > np.exp(-2.0 / 0.7)
@@ -306,7 +308,7 @@ def test_bounded_exponential_records_are_exact(outside):
 @pytest.mark.slow
 def test_scaled_exponential_records_are_exact():
     """A dropped record adds 0, which is the middle of the bounds and not their lower end."""
-    exact = oracle.bounded_gamma([0.4], 2, (0.2, 2.0), 1.0, (2.0, 1.5), laplace(0.7), outside="drop", scaled=True)
+    exact = clamped.bounded_gamma([0.4], 2, (0.2, 2.0), 1.0, (2.0, 1.5), laplace(0.7), outside="drop", scaled=True)
     check(imputed("exponential", (0.2, 2.0), "drop", [0.4], 0.7, 2, GammaPrior(2.0, 1.5), scaled=True), exact)
 
 
@@ -314,20 +316,20 @@ def test_scaled_exponential_records_are_exact():
 @pytest.mark.parametrize("scaled, release", [(False, [1.0, 2.3]), (True, [0.3, -1.2])])
 def test_bounded_normal_records_are_exact(scaled, release):
     prior, options = (0.3, 1.4, 5.0, 3.7), {"scaled": scaled}
-    exact = oracle.bounded_normal(release, 2, (-1.0, 2.0), prior, laplace(0.9), outside="drop", **options)
+    exact = clamped.bounded_normal(release, 2, (-1.0, 2.0), prior, laplace(0.9), outside="drop", **options)
     check(imputed("normal", (-1.0, 2.0), "drop", release, 0.9, 2, NormalInverseGammaPrior(*prior), **options), exact)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("outside", ["clamp", "drop"])
 def test_bounded_poisson_and_beta_records_are_exact(outside):
-    exact = oracle.bounded_poisson([13.3], 5, (1, 6), (2.0, 0.5), laplace(1.7), outside=outside)
+    exact = clamped.bounded_poisson([13.3], 5, (1, 6), (2.0, 0.5), laplace(1.7), outside=outside)
     check(imputed("poisson", (1, 6), outside, [13.3], 1.7, 5, GammaPrior(2.0, 0.5)), exact)
     prior = ((2.0, 1.0), (1.5, 0.7))
-    exact = oracle.bounded_beta([-1.5, -1.0], 2, (0.1, 0.8), prior, laplace(0.6), outside=outside)
+    exact = clamped.bounded_beta([-1.5, -1.0], 2, (0.1, 0.8), prior, laplace(0.6), outside=outside)
     common = (0.1, 0.8), outside, [-1.5, -1.0], 0.6, 2, GammaProductPrior((2.0, 1.5), (1.0, 0.7))
     check(imputed("beta", *common), exact)
-    exact = oracle.bounded_beta([-1.5, -1.0], 2, (0.1, 0.8), prior, laplace(0.6), outside=outside, scaled=True)
+    exact = clamped.bounded_beta([-1.5, -1.0], 2, (0.1, 0.8), prior, laplace(0.6), outside=outside, scaled=True)
     check(imputed("beta", *common, scaled=True), exact)
 
 
@@ -335,7 +337,7 @@ def test_bounded_poisson_and_beta_records_are_exact(outside):
 def test_bounded_records_of_unknown_number():
     """The mixture over n of the posteriors with n known."""
     prior, count, y, scale, bounds = (2.0, 1.5), (6.0, 0.8), [7.3], 1.2, (0, 4)
-    known = [oracle.bounded_poisson(y, n, bounds, prior, laplace(scale)) for n in range(1, 21)]
+    known = [clamped.bounded_poisson(y, n, bounds, prior, laplace(scale)) for n in range(1, 21)]
     log_w = np.array([m.log_evidence + laplace(count[1])(count[0] - n) for n, m in enumerate(known, start=1)])
     nothing = laplace(scale)(y[0]) + laplace(count[1])(count[0])  # of no records: θ from the prior
     w = np.exp(np.append(nothing, log_w) - logsumexp(np.append(nothing, log_w)))

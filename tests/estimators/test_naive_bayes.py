@@ -4,9 +4,10 @@ import json
 from functools import partial
 from math import exp
 
+import long_twin_runs as long_runs
+import naive_bayes_oracle as nb_oracle
 import numpy as np
 import pytest
-import regression_oracle as twins
 from curator_oracle import discrete_gaussian, discrete_laplace, gaussian, laplace
 from naive_bayes_case import QUERY, RECORDS, RELEASE, fit, fit_records
 from scipy.special import gammaln, logsumexp
@@ -90,7 +91,7 @@ TINY = {
 
 
 def exact(S, n, n_classes, n_values, alpha, noise, scale):
-    return twins.naive_bayes_exact(S, n, n_classes, n_values, alpha, MECHANISMS[noise][1](scale))
+    return nb_oracle.naive_bayes_exact(S, n, n_classes, n_values, alpha, MECHANISMS[noise][1](scale))
 
 
 def assert_posterior(draws, posterior):
@@ -166,7 +167,7 @@ def test_tables_without_their_normaliser_are_found(monkeypatch):
 
 @pytest.fixture(scope="module")
 def stored():
-    return json.loads((twins.HERE / "data_naive_bayes_twin.json").read_text())
+    return json.loads((long_runs.HERE / "data_naive_bayes_twin.json").read_text())
 
 
 def assert_stored(draws, stored):
@@ -197,8 +198,8 @@ def test_the_paper_setting(sampler, stored):
 def test_samplers_agree():
     """At a size that nothing enumerates, with features of different sizes and several releases."""
     n, n_values, rng = 60, (2, 4, 3), np.random.default_rng(3)
-    _, classes, features = twins.draw_naive_bayes(rng, 3, n_values, 1.0, n)
-    S = twins.tables(classes, features, 3, n_values) + rng.normal(0, 2.5, (2, 27))
+    _, classes, features = nb_oracle.draw_naive_bayes(rng, 3, n_values, 1.0, n)
+    S = nb_oracle.tables(classes, features, 3, n_values) + rng.normal(0, 2.5, (2, 27))
     setting = S, n, 3, n_values, 0.7, "gaussian", 2.5
     draws = {
         "tables": sample("tables", *setting, seed=4, n_draws=4000)[0],
@@ -241,7 +242,7 @@ def test_rising_factorials():
 
 def tables_setting(n, scale, noise="laplace"):
     rng, n_values = np.random.default_rng(6), (2, 3)
-    _, classes, features = twins.draw_naive_bayes(rng, 2, n_values, 1.0, n)
+    _, classes, features = nb_oracle.draw_naive_bayes(rng, 2, n_values, 1.0, n)
     mechanism, model = release_law(noise, scale, 2, n_values), NaiveBayes(2, list(n_values), 1.0)
     S = mechanism.privatize(np.column_stack([features, classes]), random_state=7).reshape(1, -1)
     channel = mechanism._lower(n_records=1, n_features=10)
@@ -320,7 +321,7 @@ def test_calibration_noise_included():
     mechanism = LaplaceMechanism(scale=4.0, query=ClassFeatureCounts(2, list(n_values)))
     truth, draws, overconfident = [], [], []
     for _ in range(400):
-        theta, classes, features = twins.draw_naive_bayes(rng, 2, n_values, 1.0, n)
+        theta, classes, features = nb_oracle.draw_naive_bayes(rng, 2, n_values, 1.0, n)
         S = mechanism.privatize(np.column_stack([features, classes]), random_state=rng)
         truth.append(theta[[0, 2, 7]])
         for scale, kept in ((4.0, draws), (0.5, overconfident)):
@@ -368,6 +369,6 @@ def test_a_mechanism_of_your_own():
     S, n, n_classes, n_values, alpha = TINY["two features"][:5]
     model = fit(S, Cauchy(0.9, query=ClassFeatureCounts(2, [2, 2])), n, n_chains=4, n_draws=20_000,
                 prior=DirichletPrior(alpha))  # fmt: skip
-    posterior = twins.naive_bayes_exact(S, n, n_classes, n_values, alpha, lambda e: -np.log1p((e / 0.9) ** 2))
+    posterior = nb_oracle.naive_bayes_exact(S, n, n_classes, n_values, alpha, lambda e: -np.log1p((e / 0.9) ** 2))
     draws = np.concatenate([model.class_prob_draws_, model.feature_prob_draws_.reshape(4, -1, 8)], axis=-1)
     assert_posterior(draws, posterior)

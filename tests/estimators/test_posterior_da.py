@@ -7,10 +7,11 @@ import warnings
 from itertools import product
 
 import joblib
+import naive_bayes_oracle as nb_oracle
 import numpy as np
 import pytest
-import regression_oracle as twins
-from curator_oracle import bounded_normal_mean, laplace
+from bounded_records_oracle import bounded_normal_mean
+from curator_oracle import laplace
 from scipy.special import gammaln, logsumexp
 from statistical import Disagreement, assert_mean_close
 
@@ -175,7 +176,7 @@ def test_a_release_of_many_numbers():
     which a proposal leaves some as they are."""
     S = np.array([1.0, 0, 2, 1, 0, 2, -1, 1, 0, 1])
     mechanism = DiscreteLaplaceMechanism(scale=1.2, query=ClassFeatureCounts(2, [2, 3]))
-    posterior = twins.naive_bayes_exact(S, 3, 2, (2, 3), 1.0, lambda e: -np.abs(e) / 1.2)
+    posterior = nb_oracle.naive_bayes_exact(S, 3, 2, (2, 3), 1.0, lambda e: -np.abs(e) / 1.2)
     columns = [1, 3, 5, 6, 7, 8, 9, 10, 11]
     draws = fit(S, mechanism, OwnNaiveBayes(), n_records=3, n_draws=6000, thin=2).theta_draws_
     assert_mean_close(draws, posterior.mean[columns])

@@ -6,6 +6,7 @@ from functools import cache
 from math import exp, log
 from typing import NamedTuple
 
+import long_twin_runs as long_runs
 import numpy as np
 import pytest
 import regression_oracle as oracle
@@ -316,7 +317,7 @@ def test_a_broken_birth_is_rejected(monkeypatch):
 
 # --- the paper's setting ----------------------------------------------------------------------------------------------
 
-LONG = json.loads((oracle.HERE / "data_regression_twin.json").read_text())
+LONG = json.loads((long_runs.HERE / "data_regression_twin.json").read_text())
 
 
 def paper_model(scale=1.3, **params):

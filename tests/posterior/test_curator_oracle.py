@@ -2,7 +2,11 @@
 
 import json
 
+import bounded_records_oracle as clamped
 import curator_oracle as oracle
+import long_twin_runs as long_runs
+import naive_bayes_oracle as nb_oracle
+import normal_sum_oracle as normal_sums
 import numpy as np
 import pytest
 import regression_oracle as twins
@@ -138,20 +142,21 @@ CASES = {
 for _n, _outside in BOUNDED:
     CASES |= {
         f"exponential {_n} {_outside}": (
-            lambda n=_n, o=_outside: oracle.bounded_gamma(1.3, n, (0.2, 2.5), 1.0, (3, 2), laplace(0.6), outside=o),
+            lambda n=_n, o=_outside: clamped.bounded_gamma(1.3, n, (0.2, 2.5), 1.0, (3, 2), laplace(0.6), outside=o),
             lambda rng, n=_n, o=_outside: draw_gamma(rng, n, 1.0, (3, 2), (0.2, 2.5), o), 1.3, laplace(0.6)),
         f"poisson {_n + 2} {_outside}": (
-            lambda n=_n, o=_outside: oracle.bounded_poisson(7, n + 2, (1, 4), (3, 1), discrete_laplace(1.0), outside=o),
+            lambda n=_n, o=_outside: clamped.bounded_poisson(7, n + 2, (1, 4), (3, 1), discrete_laplace(1.0),
+                                                           outside=o),
             lambda rng, n=_n, o=_outside: draw_poisson(rng, n + 2, (3, 1), (1, 4), o), 7, discrete_laplace(1.0)),
         f"normal mean {_n} {_outside}": (
-            lambda n=_n, o=_outside: oracle.bounded_normal_mean(1.2, n, (-1, 1.5), 0.8, (0.3, 1.5), laplace(0.5),
-                                                                outside=o),
+            lambda n=_n, o=_outside: clamped.bounded_normal_mean(1.2, n, (-1, 1.5), 0.8, (0.3, 1.5), laplace(0.5),
+                                                               outside=o),
             lambda rng, n=_n, o=_outside: draw_normal_mean(rng, n, (-1, 1.5), o, 0.8, (0.3, 1.5)), 1.2, laplace(0.5)),
         f"normal {_n} {_outside}": (
-            lambda n=_n, o=_outside: oracle.bounded_normal([1.3, 1.6], n, (-1, 2), NIG, laplace(0.7), outside=o),
+            lambda n=_n, o=_outside: clamped.bounded_normal([1.3, 1.6], n, (-1, 2), NIG, laplace(0.7), outside=o),
             lambda rng, n=_n, o=_outside: draw_normal(rng, n, (-1, 2), o, NIG), [1.3, 1.6], laplace(0.7)),
         f"beta {_n} {_outside}": (
-            lambda n=_n, o=_outside: oracle.bounded_beta([-0.7, -1.9], n, (0.1, 0.8), BETAS, laplace(0.5), outside=o),
+            lambda n=_n, o=_outside: clamped.bounded_beta([-0.7, -1.9], n, (0.1, 0.8), BETAS, laplace(0.5), outside=o),
             lambda rng, n=_n, o=_outside: draw_beta(rng, n, (0.1, 0.8), o, BETAS), [-0.7, -1.9], laplace(0.5)),
     }  # fmt: skip
 
@@ -183,15 +188,15 @@ def draw_scaled_beta(rng, prior, bounds, outside):
 for _outside in ("clamp", "drop"):
     CASES |= {
         f"scaled exponential {_outside}": (
-            lambda o=_outside: oracle.bounded_gamma(-0.4, 2, (0.2, 2.5), 1.0, (3, 2), laplace(0.6), outside=o,
+            lambda o=_outside: clamped.bounded_gamma(-0.4, 2, (0.2, 2.5), 1.0, (3, 2), laplace(0.6), outside=o,
                                                     scaled=True),
             lambda rng, o=_outside: draw_scaled_gamma(rng, (3, 2), (0.2, 2.5), o), -0.4, laplace(0.6)),
         f"scaled normal {_outside}": (
-            lambda o=_outside: oracle.bounded_normal([0.5, -1.6], 2, (-1, 2), NIG, laplace(0.7), outside=o,
+            lambda o=_outside: clamped.bounded_normal([0.5, -1.6], 2, (-1, 2), NIG, laplace(0.7), outside=o,
                                                      scaled=True),
             lambda rng, o=_outside: draw_scaled_normal(rng, NIG, (-1, 2), o), [0.5, -1.6], laplace(0.7)),
         f"scaled beta {_outside}": (
-            lambda o=_outside: oracle.bounded_beta([-0.3, 0.8], 2, (0.1, 0.8), BETAS, laplace(0.5), outside=o,
+            lambda o=_outside: clamped.bounded_beta([-0.3, 0.8], 2, (0.1, 0.8), BETAS, laplace(0.5), outside=o,
                                                    scaled=True),
             lambda rng, o=_outside: draw_scaled_beta(rng, BETAS, (0.1, 0.8), o), [-0.3, 0.8], laplace(0.5)),
     }  # fmt: skip
@@ -212,13 +217,13 @@ MISTAKEN = {
     "multinomial 4": lambda: oracle.dirichlet_multinomial([1, 2, 2], 4, ALPHAS, discrete_gaussian(1.5)),
     "poisson 2": lambda: oracle.gamma_poisson([3.1, 5.5], 2, (1, 1.5), laplace(2.0)),
     "gamma 2": lambda: oracle.gamma_known_shape(1.7, 2, 0.6, (3, 1.5), laplace(0.4)),
-    "exponential 1 clamp": lambda: oracle.bounded_gamma(1.3, 1, (0.2, 2.5), 1.0, (3, 2), laplace(0.6), outside="drop"),
+    "exponential 1 clamp": lambda: clamped.bounded_gamma(1.3, 1, (0.2, 2.5), 1.0, (3, 2), laplace(0.6), outside="drop"),
     "exponential 2 drop": lambda: oracle.gamma_known_shape(1.3, 2, 1.0, (3, 2), laplace(0.6)),
-    "poisson 3 drop": lambda: oracle.bounded_poisson(7, 3, (1, 4), (3, 1), discrete_laplace(1.0)),
-    "normal 2 clamp": lambda: oracle.bounded_normal([1.3, 1.6], 2, (-1, 2), (0.2, 0.5, 4, 5), laplace(0.7)),
-    "scaled exponential drop": lambda: oracle.bounded_gamma(-0.4, 2, (0.2, 2.5), 1, (3, 2), laplace(0.6), scaled=True),
-    "scaled normal clamp": lambda: oracle.bounded_normal([0.5, -1.6], 2, (-1, 2), NIG, laplace(0.7)),
-    "beta 2 drop": lambda: oracle.bounded_beta([-0.7, -1.9], 2, (0.1, 0.8), BETAS, laplace(0.5)),
+    "poisson 3 drop": lambda: clamped.bounded_poisson(7, 3, (1, 4), (3, 1), discrete_laplace(1.0)),
+    "normal 2 clamp": lambda: clamped.bounded_normal([1.3, 1.6], 2, (-1, 2), (0.2, 0.5, 4, 5), laplace(0.7)),
+    "scaled exponential drop": lambda: clamped.bounded_gamma(-0.4, 2, (0.2, 2.5), 1, (3, 2), laplace(0.6), scaled=True),
+    "scaled normal clamp": lambda: clamped.bounded_normal([0.5, -1.6], 2, (-1, 2), NIG, laplace(0.7)),
+    "beta 2 drop": lambda: clamped.bounded_beta([-0.7, -1.9], 2, (0.1, 0.8), BETAS, laplace(0.5)),
 }
 
 
@@ -252,10 +257,10 @@ def test_limits():
     np.testing.assert_allclose(posterior.cdf([1.0, 1.3]), stats.gamma.cdf([1.0, 1.3], 17, scale=1 / 15), atol=1e-6)
     posterior = oracle.gamma_poisson(3.0, 4, (3, 2), gaussian(1e5))
     np.testing.assert_allclose(posterior.cdf([1.0, 2.0]), stats.gamma.cdf([1.0, 2.0], 3, scale=0.5), atol=1e-8)
-    bounded = oracle.bounded_gamma([2.0, 1.1], 2, (0, 12), 1.0, (4, 3), laplace(0.5))
+    bounded = clamped.bounded_gamma([2.0, 1.1], 2, (0, 12), 1.0, (4, 3), laplace(0.5))
     mixture = oracle.gamma_known_shape([2.0, 1.1], 2, 1.0, (4, 3), laplace(0.5))
     np.testing.assert_allclose([*bounded.mean, *bounded.sd], [*mixture.mean, *mixture.sd], rtol=oracle.RTOL_TWO_RECORDS)
-    bounded = oracle.bounded_poisson(9, 20, (0, 30), (4, 8), discrete_laplace(2.0))
+    bounded = clamped.bounded_poisson(9, 20, (0, 30), (4, 8), discrete_laplace(2.0))
     mixture = oracle.gamma_poisson(9, 20, (4, 8), discrete_laplace(2.0))
     np.testing.assert_allclose([*bounded.mean, *bounded.sd], [*mixture.mean, *mixture.sd], rtol=1e-6)
     np.testing.assert_allclose(bounded.cdf([0.4, 0.6]), mixture.cdf([0.4, 0.6]), atol=1e-6)
@@ -275,7 +280,7 @@ def test_normal_convolution(noise, support):
 
         lo, hi = np.clip(support, -15, 15)
         expected, _ = quad(density, lo, hi, points=[p for p in y if lo < p < hi], epsabs=1e-14, limit=200)
-        found = oracle.log_normal_release(y, mean, variance, noise, 0.7, support)
+        found = normal_sums.log_normal_release(y, mean, variance, noise, 0.7, support)
         np.testing.assert_allclose(found, np.log(expected), rtol=1e-7)
 
 
@@ -294,11 +299,11 @@ def draw_parameter(rng, family, prior, size):
 def test_normal_approximation(family):
     setting, rng = FAMILIES[family], np.random.default_rng(11)
     theta = draw_parameter(rng, family, setting["prior"], SIZE)
-    mean, variance = oracle.sum_moments(family, theta, setting["n"])
+    mean, variance = normal_sums.sum_moments(family, theta, setting["n"])
     s = rng.normal(mean, np.sqrt(variance))[:, None]
     law = {"laplace": laplace, "gaussian": gaussian}[setting["noise"]](setting["scale"])
     log_weight = oracle.log_release(setting["y"], s, law)
-    assert_agrees(oracle.normal_approximation(family, **setting), theta[:, None], log_weight)
+    assert_agrees(normal_sums.normal_approximation(family, **setting), theta[:, None], log_weight)
 
 
 def until_valid(draw, accept, size):
@@ -326,7 +331,7 @@ def gibbs_chains(rng, family, y, n, prior, noise, scale, augmented=False, n_chai
             theta = rng.gamma(prior[0] + n, 1 / (prior[1] + s))
         if sweep == n_sweeps - 1:
             return theta
-        mean, variance = oracle.sum_moments(family, theta, n)
+        mean, variance = normal_sums.sum_moments(family, theta, n)
         if noise == "gaussian" or augmented:  # a product of normals
             precision = 1 / variance + 1 / sigma2
             mean, variance = (mean / variance + y.mean() / sigma2) / precision, 1 / precision
@@ -356,11 +361,11 @@ def assert_chains_agree(posterior, theta):
 def test_gibbs_stationary(family):
     setting = FAMILIES[family]
     theta = gibbs_chains(np.random.default_rng(12), family, **setting, n_chains=30_000)
-    assert_chains_agree(oracle.gibbs_stationary(family, **setting), theta)
+    assert_chains_agree(normal_sums.gibbs_stationary(family, **setting), theta)
     if family != "poisson":  # it is neither the exact posterior nor that of the normal approximation
         exact = (oracle.beta_binomial(2.0, 5, (1, 1), laplace(1.0)) if family == "binomial"
                  else oracle.gamma_known_shape([2.0, 2.9], 10, 1.0, (2, 3), laplace(1.0)))  # fmt: skip
-        for other in (exact, oracle.normal_approximation(family, **setting)):
+        for other in (exact, normal_sums.normal_approximation(family, **setting)):
             with pytest.raises(Disagreement):
                 assert_chains_agree(other, theta)
 
@@ -371,14 +376,14 @@ AUGMENTED = {"y": 2.0, "n": 10, "prior": (2, 3), "noise": "laplace", "scale": 1.
 def test_gibbs_stationary_augmented():
     """Drawing σ² | s and s | σ² in turn has another invariant law than drawing s at once."""
     theta = gibbs_chains(np.random.default_rng(13), "exponential", **AUGMENTED, augmented=True, n_chains=200_000)
-    assert_chains_agree(oracle.gibbs_stationary("exponential", **AUGMENTED, augmented=True), theta)
+    assert_chains_agree(normal_sums.gibbs_stationary("exponential", **AUGMENTED, augmented=True), theta)
     with pytest.raises(Disagreement):
-        assert_chains_agree(oracle.gibbs_stationary("exponential", **AUGMENTED), theta)
+        assert_chains_agree(normal_sums.gibbs_stationary("exponential", **AUGMENTED), theta)
 
 
 def test_gibbs_stationary_approaches_the_posterior():
     exact = oracle.beta_binomial(600, 2000, (1, 1), laplace(40))
-    gibbs = oracle.gibbs_stationary("binomial", 600, 2000, (1, 1), "laplace", 40)
+    gibbs = normal_sums.gibbs_stationary("binomial", 600, 2000, (1, 1), "laplace", 40)
     np.testing.assert_allclose([gibbs.mean[0], gibbs.sd[0]], [exact.mean[0], exact.sd[0]], rtol=2e-3)
 
 
@@ -414,7 +419,7 @@ def small_twin():
 
 def assert_twin_agrees(found, draws):
     kept = found.sd > 1e-9
-    errors = [twins.summarise(draws[:, :, kept], "")[key] for key in ("mean", "mean_error", "sd", "sd_error")]
+    errors = [long_runs.summarise(draws[:, :, kept], "")[key] for key in ("mean", "mean_error", "sd", "sd_error")]
     mean, mean_error, sd, sd_error = (np.array(value) for value in errors)
     judge(mean, np.hypot(mean_error, found.mean_error[kept]), found.mean[kept], "mean")
     judge(sd, np.hypot(sd_error, found.sd_error[kept]), found.sd[kept], "standard deviation")
@@ -446,25 +451,25 @@ def test_regression_twin_two_predictors():
 
 def test_regression_twin_increments():
     """Adding and taking off contributions makes the decisions that summing over all records makes."""
-    release, rngs = twins.regression_release(), (np.random.default_rng(27) for _ in range(2))
+    release, rngs = long_runs.regression_release(), (np.random.default_rng(27) for _ in range(2))
     one, other = (
-        twins.regression_twin(release, **twins.REGRESSION, rng=rng, n_draws=150, n_warmup=1, incremental=way)[0]
+        twins.regression_twin(release, **long_runs.REGRESSION, rng=rng, n_draws=150, n_warmup=1, incremental=way)[0]
         for rng, way in zip(rngs, (False, True))
     )
     np.testing.assert_array_equal(one, other)
 
 
 def stored(name):
-    return json.loads((twins.HERE / f"data_{name}_twin.json").read_text())
+    return json.loads((long_runs.HERE / f"data_{name}_twin.json").read_text())
 
 
 @pytest.mark.slow
 def test_stored_regression_twin():
     """The long run at n = 100 against weighted draws, which share none of the chain's code."""
     data = stored("regression")
-    np.testing.assert_allclose(data["release"], twins.regression_release(), rtol=1e-12)
+    np.testing.assert_allclose(data["release"], long_runs.regression_release(), rtol=1e-12)
     proposal = data["mean"], 2 * np.diag(np.square(data["sd"]))
-    found = twins.regression_importance(data["release"], **twins.REGRESSION, rng=np.random.default_rng(28),
+    found = twins.regression_importance(data["release"], **long_runs.REGRESSION, rng=np.random.default_rng(28),
                                         size=100_000, block=10_000, proposal=proposal)  # fmt: skip
     assert found.ess > 300
     judge(data["mean"], np.hypot(data["mean_error"], found.mean_error[:3]), found.mean[:3], "mean")
@@ -477,7 +482,7 @@ def test_stored_regression_twin():
 def test_naive_bayes_exact():
     """All ordered data sets, one by one, with the probability of each as a product over records in turn."""
     release, alpha, log_noise = [2.3, -0.4, 0.8, 0.6, 1.5, 0.2, -0.3, 1.1], 1.3, laplace(0.9)
-    posterior = twins.naive_bayes_exact(release, 3, 2, (2, 2), alpha, log_noise)
+    posterior = nb_oracle.naive_bayes_exact(release, 3, 2, (2, 2), alpha, log_noise)
     total, first = -np.inf, -np.inf
     for code in np.ndindex(*[8] * 3):
         classes, features = np.array(code) // 4, np.column_stack([np.array(code) // 2 % 2, np.array(code) % 2])
@@ -488,7 +493,7 @@ def test_naive_bayes_exact():
             for k in range(2):
                 same = mates & (features[:i, k] == features[i, k])
                 log_p += np.log((alpha + same.sum()) / (2 * alpha + mates.sum()))
-        log_p += log_noise(release - twins.tables(classes, features, 2, (2, 2))).sum()
+        log_p += log_noise(release - nb_oracle.tables(classes, features, 2, (2, 2))).sum()
         total = np.logaddexp(total, log_p)
         first = np.logaddexp(first, log_p + np.log((alpha + np.sum(classes == 0)) / (2 * alpha + 3)))
     np.testing.assert_allclose(posterior.log_evidence, total)
@@ -507,26 +512,27 @@ def test_naive_bayes_exact_with_weighted_draws():
             below = np.cumsum([theta[rows, begin + v] for v in range(values - 1)], axis=0)
             statistic[rows, cell + c * values + (rng.random(size) > below).sum(axis=0)] += 1
     log_weight = oracle.log_release(release, statistic, discrete_laplace(1.5))
-    assert_agrees(twins.naive_bayes_exact(release, 2, 2, (2, 3), 2.0, discrete_laplace(1.5)), theta, log_weight)
+    assert_agrees(nb_oracle.naive_bayes_exact(release, 2, 2, (2, 3), 2.0, discrete_laplace(1.5)), theta, log_weight)
 
 
 @pytest.mark.slow
 def test_naive_bayes_twin():
     release = [2.3, -0.4, 0.8, 0.6, 1.5, 0.2, -0.3, 1.1]
-    draws, _ = twins.naive_bayes_twin(release, 3, 2, (2, 2), 1.3, "laplace", 0.9, np.random.default_rng(32), 12_000,
+    draws, _ = nb_oracle.naive_bayes_twin(release, 3, 2, (2, 2), 1.3, "laplace", 0.9, np.random.default_rng(32), 12_000,
                                       n_chains=4, thin=2)  # fmt: skip
-    right = twins.naive_bayes_exact(release, 3, 2, (2, 2), 1.3, laplace(0.9))
+    right = nb_oracle.naive_bayes_exact(release, 3, 2, (2, 2), 1.3, laplace(0.9))
     assert_mean_close(draws, right.mean)
     assert_mean_close((draws - right.mean) ** 2, right.sd**2)
     assert_mean_close((draws < 0.4) * 1.0, [right.cdf(0.4, k) for k in range(10)])
     with pytest.raises(Disagreement):
-        assert_mean_close(draws, twins.naive_bayes_exact(release, 3, 2, (2, 2), 1.3, laplace(1.1)).mean)
+        assert_mean_close(draws, nb_oracle.naive_bayes_exact(release, 3, 2, (2, 2), 1.3, laplace(1.1)).mean)
 
 
 def test_naive_bayes_twin_increments():
-    (_, release), rngs = twins.naive_bayes_release(), (np.random.default_rng(33) for _ in range(2))
+    (_, release), rngs = long_runs.naive_bayes_release(), (np.random.default_rng(33) for _ in range(2))
     one, other = (
-        twins.naive_bayes_twin(release, **twins.NAIVE_BAYES, rng=rng, n_draws=100, n_warmup=1, incremental=way)[0]
+        nb_oracle.naive_bayes_twin(
+            release, **long_runs.NAIVE_BAYES, rng=rng, n_draws=100, n_warmup=1, incremental=way)[0]
         for rng, way in zip(rngs, (False, True))
     )
     np.testing.assert_array_equal(one, other)
@@ -535,9 +541,9 @@ def test_naive_bayes_twin_increments():
 @pytest.mark.slow
 def test_stored_naive_bayes_twin():
     data = stored("naive_bayes")
-    np.testing.assert_allclose(data["release"], twins.naive_bayes_release()[1], rtol=1e-12)
-    draws, _ = twins.naive_bayes_twin(data["release"], **twins.NAIVE_BAYES, rng=np.random.default_rng(34),
+    np.testing.assert_allclose(data["release"], long_runs.naive_bayes_release()[1], rtol=1e-12)
+    draws, _ = nb_oracle.naive_bayes_twin(data["release"], **long_runs.NAIVE_BAYES, rng=np.random.default_rng(34),
                                       n_draws=2500, n_chains=4, n_warmup=500, thin=4, incremental=True)  # fmt: skip
-    short = twins.summarise(draws, "")
+    short = long_runs.summarise(draws, "")
     judge(short["mean"], np.hypot(short["mean_error"], data["mean_error"]), np.array(data["mean"]), "mean")
     assert logsumexp(np.log(data["mean"][:5])) == pytest.approx(0, abs=1e-6)

@@ -1,28 +1,20 @@
-"""Posteriors given the noisy moments of a regression, or the noisy tables of a naive Bayes model: oracles for tests.
+"""Posteriors given the noisy moments of a regression: oracles for tests.
 
-The models and the release are those of Ju, Awan, Gong & Rao (2022), sections 4 and 5.  Three independent means:
+The model and the release are those of Ju, Awan, Gong & Rao (2022), section 4.  Two independent means:
 
 - weighted draws from the prior (:func:`regression_importance`), for n <= 5 records;
-- the enumeration of all data sets (:func:`naive_bayes_exact`), for tiny tables;
-- a slow twin of the paper's sampler (:func:`regression_twin`, :func:`naive_bayes_twin`): every record in turn is
-  proposed from the model and accepted with probability min(1, q(release | proposed) / q(release | current)), where the
+- a slow twin of the paper's sampler (:func:`regression_twin`): every record in turn is proposed
+  from the model and accepted with probability min(1, q(release | proposed) / q(release | current)), where the
   statistic is recomputed from all records, and the parameters are then drawn given the records.  ``incremental=True``
   adds the new contribution and takes off the old one instead, for long runs.
-
-``python tests/support/regression_oracle.py`` writes the results of two long runs beside this file, see :func:`main`.
 """
 
-import json
-from itertools import combinations_with_replacement, product
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from arviz_stats.base import array_stats
-from curator_oracle import Mixture, gaussian, laplace, log_release
+from curator_oracle import gaussian, laplace, log_release
 from numba import njit
 from scipy import stats
-from scipy.special import gammaln
 
 NOISE = {"laplace": laplace, "gaussian": gaussian}
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -201,7 +193,7 @@ def _contribution(x, y, lo, hi, out):
 
 
 @njit
-def _log_noise(release, statistic, scale, is_gaussian):
+def log_noise_at(release, statistic, scale, is_gaussian):
     """Log q(release | statistic) up to a constant; release (n_releases, n_statistics)."""
     total = 0.0
     for r in range(release.shape[0]):
@@ -269,7 +261,7 @@ def _add(target, source):
 
 
 @njit
-def _copy(target, source):
+def copy_into(target, source):
     for j in range(len(target)):
         target[j] = source[j]
 
@@ -325,7 +317,7 @@ def _regression_chain(rng, release, scale, is_gaussian, lo, hi, x, y, coefs, sig
         for i in range(n):
             _contribution(x[i], y[i], lo, hi, old)
             _add(statistic, old)
-        current = _log_noise(release, statistic, scale, is_gaussian)
+        current = log_noise_at(release, statistic, scale, is_gaussian)
         for i in range(n):
             for j in range(p):
                 e[j] = rng.standard_normal()
@@ -342,23 +334,23 @@ def _regression_chain(rng, release, scale, is_gaussian, lo, hi, x, y, coefs, sig
                 for j in range(n_statistics):
                     proposed[j] = statistic[j] + new[j] - old[j]
             else:
-                _copy(proposed, new)
+                copy_into(proposed, new)
                 for k in range(n):
                     if k != i:
                         _contribution(x[k], y[k], lo, hi, old)
                         _add(proposed, old)
-            value = _log_noise(release, proposed, scale, is_gaussian)
+            value = log_noise_at(release, proposed, scale, is_gaussian)
             if np.log(rng.random()) < value - current:
-                _copy(x[i], x_new)
+                copy_into(x[i], x_new)
                 y[i] = y_new
                 current = value
-                _copy(statistic, proposed)
+                copy_into(statistic, proposed)
                 accepted += 1
         # (intercept, coefficients) | records, σ²: precision I / coef_scale² + X'X / σ², X = (1, x)
         precision.fill(0.0)
         linear.fill(0.0)
         for i in range(n):
-            _copy(design[1:], x[i])
+            copy_into(design[1:], x[i])
             for j in range(p + 1):
                 linear[j] += design[j] * y[i] / sigma2
                 for k in range(p + 1):
@@ -393,9 +385,9 @@ def _regression_chain(rng, release, scale, is_gaussian, lo, hi, x, y, coefs, sig
             covariance = _draw_inverse_wishart(rng, df + n, scatter)
         if (t + 1) % thin == 0:
             row = draws[t // thin]
-            _copy(row[: p + 1], coefs)
+            copy_into(row[: p + 1], coefs)
             row[p + 1] = sigma2
-            _copy(row[p + 2 : 2 * p + 2], mean)
+            copy_into(row[p + 2 : 2 * p + 2], mean)
             at = 2 * p + 2
             for i in range(p):
                 for j in range(i, p):
@@ -448,274 +440,3 @@ def regression_twin(release, n, x_bounds, y_bounds, noise, scale, coef_scale, re
         state = [row[: p + 1].copy(), row[p + 1], row[p + 2 : 2 * p + 2].copy(), covariance]
         acceptance[chain] = _regression_chain(*head, *state, *prior, draws[chain], thin)
     return draws, acceptance
-
-
-# --- naive Bayes ------------------------------------------------------------------------------------------------------
-
-
-def tables(classes, features, n_classes, n_values):
-    """The statistic: for each feature the counts (class, value), class-major, one feature after the other.
-
-    Parameters
-    ----------
-    classes : integer ndarray of shape (n,)
-    features : integer ndarray of shape (n, n_features)
-    n_values : tuple of int
-        Number of values of each feature.
-
-    Returns
-    -------
-    ndarray of shape (n_classes * sum(n_values),)
-    """
-    counts = [np.bincount(classes * v + column, minlength=n_classes * v) for column, v in zip(features.T, n_values)]
-    return np.concatenate(counts).astype(float)
-
-
-def naive_bayes_names(n_classes, n_values):
-    """What the columns of a naive Bayes posterior are: P(class), then P(value | class) in the order of the release."""
-    names = [f"class_{c}" for c in range(n_classes)]
-    return names + [f"feature_{k}_{c}{v}" for k, m in enumerate(n_values) for c in range(n_classes) for v in range(m)]
-
-
-def _dirichlet_counts(release_like, n_classes, n_values):
-    """Counts of classes, repeated feature tables, and each column's group total: from tables (m, n_cells)."""
-    first = release_like[:, : n_classes * n_values[0]].reshape(-1, n_classes, n_values[0])
-    by_class = first.sum(axis=2)
-    totals = [np.repeat(by_class.sum(axis=1, keepdims=True), n_classes, axis=1)]
-    totals += [np.repeat(by_class, v, axis=1) for v in n_values]
-    return np.hstack([by_class, release_like]), np.hstack(totals)
-
-
-def naive_bayes_exact(release, n, n_classes, n_values, alpha, log_noise):
-    """Posterior of P(class) ~ Dirichlet(alpha) and P(value | class) ~ Dirichlet(alpha): all data sets are enumerated.
-
-    A data set is a multiset of n of the n_classes * prod(n_values) types of record.  With the parameters integrated out
-    its probability is n! / Π_type m_type! times a Dirichlet-multinomial constant for the classes and one for every
-    class of every feature; given it, all parameters are Dirichlet.
-
-    Parameters
-    ----------
-    release : array-like of shape (n_cells,) or (n_releases, n_cells)
-        See :func:`tables`.
-    log_noise : function of the error, elementwise
-
-    Returns
-    -------
-    Mixture
-        ``mean``, ``sd`` and ``cdf(x, k)`` of the columns :func:`naive_bayes_names`; ``support`` holds the tables.
-    """
-    types = np.array(list(product(range(n_classes), *(range(v) for v in n_values))))
-    weights = np.array(list(combinations_with_replacement(range(len(types)), n)))
-    multiplicity = np.stack([np.bincount(row, minlength=len(types)) for row in weights])
-    cells = np.stack([tables(types[row, 0], types[row, 1:], n_classes, n_values) for row in weights])
-    counts, totals = _dirichlet_counts(cells, n_classes, n_values)
-    sizes = np.concatenate([np.full(n_classes, n_classes), *(np.full(n_classes * v, v) for v in n_values)])
-    log_p = gammaln(n + 1) - gammaln(multiplicity + 1).sum(axis=1)
-    log_p += (gammaln(alpha + counts) - gammaln(alpha)).sum(axis=1)
-    log_p += ((gammaln(alpha * sizes) - gammaln(alpha * sizes + totals)) / sizes).sum(axis=1)  # once a group
-    return Mixture("beta", cells, log_p + log_release(release, cells, log_noise), alpha + counts,
-                   alpha * (sizes - 1) + totals - counts)  # fmt: skip
-
-
-@njit
-def _draw_category(rng, p):
-    u, last = rng.random(), len(p) - 1
-    for j in range(last):
-        u -= p[j]
-        if u < 0:
-            return j
-    return last
-
-
-@njit
-def _count(classes, features, n_classes, n_values, skip, out):
-    """The tables of all records but ``skip``."""
-    out.fill(0.0)
-    for i in range(len(classes)):
-        if i != skip:
-            at = 0
-            for k in range(len(n_values)):
-                out[at + classes[i] * n_values[k] + features[i, k]] += 1.0
-                at += n_classes * n_values[k]
-
-
-@njit
-def _draw_dirichlet(rng, alpha, counts, out):
-    total = 0.0
-    for j in range(len(out)):
-        out[j] = rng.standard_gamma(alpha + counts[j])
-        total += out[j]
-    for j in range(len(out)):
-        out[j] /= total
-
-
-@njit
-def _naive_bayes_chain(rng, release, scale, is_gaussian, classes, features, theta, alpha, n_classes, n_values,
-                       incremental, draws, thin):  # fmt: skip
-    """Fill draws (n_draws, n_columns) from the given start; returns the acceptance rate."""
-    n, n_features = features.shape
-    statistic, proposed = np.empty(release.shape[1]), np.empty(release.shape[1])
-    by_class, drawn, accepted = np.empty(n_classes), np.empty(n_features, np.int64), 0
-    for t in range(draws.shape[0] * thin):
-        _count(classes, features, n_classes, n_values, -1, statistic)
-        current = _log_noise(release, statistic, scale, is_gaussian)
-        for i in range(n):
-            c = _draw_category(rng, theta[:n_classes])
-            at = n_classes
-            for k in range(n_features):
-                begin = at + c * n_values[k]
-                drawn[k] = _draw_category(rng, theta[begin : begin + n_values[k]])
-                at += n_classes * n_values[k]
-            if incremental:
-                _copy(proposed, statistic)
-                at = 0
-                for k in range(n_features):
-                    proposed[at + classes[i] * n_values[k] + features[i, k]] -= 1.0
-                    at += n_classes * n_values[k]
-            else:
-                _count(classes, features, n_classes, n_values, i, proposed)
-            at = 0
-            for k in range(n_features):
-                proposed[at + c * n_values[k] + drawn[k]] += 1.0
-                at += n_classes * n_values[k]
-            value = _log_noise(release, proposed, scale, is_gaussian)
-            if np.log(rng.random()) < value - current:
-                classes[i] = c
-                _copy(features[i], drawn)
-                _copy(statistic, proposed)
-                current = value
-                accepted += 1
-        for c in range(n_classes):
-            by_class[c] = 0.0
-        for i in range(n):
-            by_class[classes[i]] += 1.0
-        _draw_dirichlet(rng, alpha, by_class, theta[:n_classes])
-        at = 0
-        for k in range(n_features):
-            for _ in range(n_classes):
-                stop = at + n_values[k]
-                _draw_dirichlet(rng, alpha, statistic[at:stop], theta[n_classes + at : n_classes + stop])
-                at = stop
-        if (t + 1) % thin == 0:
-            _copy(draws[t // thin], theta)
-    return accepted / (draws.shape[0] * thin * n)
-
-
-def draw_naive_bayes(rng, n_classes, n_values, alpha, n):
-    """Parameters from the prior, in the columns of :func:`naive_bayes_names`, and n records: classes and features."""
-    parts = [rng.dirichlet(np.full(n_classes, alpha))]
-    parts += [rng.dirichlet(np.full(v, alpha), n_classes) for v in n_values]
-    classes = rng.choice(n_classes, n, p=parts[0])
-    features = np.array([[rng.choice(v, p=part[c]) for v, part in zip(n_values, parts[1:])] for c in classes])
-    return np.concatenate([part.ravel() for part in parts]), classes, features
-
-
-def naive_bayes_twin(release, n, n_classes, n_values, alpha, noise, scale, rng, n_draws, *, n_chains=1, n_warmup=1000,
-                     thin=1, incremental=False):  # fmt: skip
-    """Draws of Ju et al.'s sampler: class and features of a record are proposed together, from the model.
-
-    Parameters
-    ----------
-    release : array-like of shape (n_cells,) or (n_releases, n_cells)
-    noise, scale : "laplace" (or the discrete one, whose ratios are the same) and b, or "gaussian"
-    n_draws, n_chains, n_warmup, thin, incremental : as in :func:`regression_twin`
-
-    Returns
-    -------
-    draws : ndarray of shape (n_chains, n_draws, n_columns)
-        See :func:`naive_bayes_names`.
-    acceptance : ndarray of shape (n_chains,)
-    """
-    release = np.asarray(release, float).reshape(-1, n_classes * sum(n_values))
-    draws = np.empty((n_chains, n_draws, n_classes + release.shape[1]))
-    acceptance = np.empty(n_chains)
-    for chain in range(n_chains):
-        theta, classes, features = draw_naive_bayes(rng, n_classes, n_values, alpha, n)
-        head = (rng, release, float(scale), noise == "gaussian", classes, features, theta, float(alpha), n_classes,
-                np.array(n_values), incremental)  # fmt: skip
-        _naive_bayes_chain(*head, np.empty((1, draws.shape[2])), n_warmup)
-        acceptance[chain] = _naive_bayes_chain(*head, draws[chain], thin)
-    return draws, acceptance
-
-
-# --- two long runs ----------------------------------------------------------------------------------------------------
-
-REGRESSION = {"n": 100, "x_bounds": (-10.0, 10.0), "y_bounds": (-10.0, 10.0), "noise": "laplace", "scale": 1.3,
-              "coef_scale": 2.0, "residual": Residual(2.0),
-              "predictors": Predictors((0.9001, -1.1733), ((1.0, 0.0), (0.0, 1.0)))}  # fmt: skip
-REGRESSION_TRUTH = (-1.79, -2.89, -0.66)
-NAIVE_BAYES = {"n": 100, "n_classes": 5, "n_values": (3,) * 5, "alpha": 2.0, "noise": "laplace", "scale": 1.0}
-HERE = Path(__file__).parent
-
-
-def regression_release(seed=20220):
-    """One data set of the paper's setting (n = 100, p = 2, epsilon = 10, scale 13/epsilon), and its release."""
-    rng = np.random.default_rng(seed)
-    truth = np.array([[*REGRESSION_TRUTH, 2.0, *REGRESSION["predictors"].mean, 1.0, 0.0, 1.0]])
-    x, y = draw_records(rng, truth, REGRESSION["n"], 2)
-    s = regression_moments(x[0], y[0], REGRESSION["x_bounds"], REGRESSION["y_bounds"])
-    return s + rng.laplace(0, REGRESSION["scale"], len(s))
-
-
-def naive_bayes_release(seed=20221):
-    """Truth and release of the paper's setting (n = 100, 5 classes, 5 features of 3 values, epsilon = 10, scale 1)."""
-    rng = np.random.default_rng(seed)
-    setting = [NAIVE_BAYES[key] for key in ("n_classes", "n_values")]
-    theta, classes, features = draw_naive_bayes(rng, *setting, NAIVE_BAYES["alpha"], NAIVE_BAYES["n"])
-    s = tables(classes, features, *setting)
-    return theta, s + rng.laplace(0, NAIVE_BAYES["scale"], len(s))
-
-
-def summarise(draws, names):
-    """Means, standard deviations and quantiles of draws (n_chains, n_draws, n_columns), with their standard errors."""
-    result = {"names": list(names), "probabilities": list(PROBABILITIES)}
-    axes = {"chain_axis": 0, "draw_axis": 1}
-    result["mean"] = draws.mean(axis=(0, 1))
-    result["mean_error"] = array_stats.mcse(draws, method="mean", **axes)
-    result["sd"] = draws.std(axis=(0, 1))
-    result["sd_error"] = array_stats.mcse(draws, method="sd", **axes)
-    result["quantiles"] = np.quantile(draws, PROBABILITIES, axis=(0, 1)).T
-    errors = [array_stats.mcse(draws, method="quantile", prob=q, **axes) for q in PROBABILITIES]
-    result["quantile_errors"] = np.stack(errors, axis=1)
-    result["ess"] = array_stats.ess(draws, method="mean", **axes)
-    result["r_hat"] = array_stats.rhat(draws, **axes)
-    return {key: _rounded(value) for key, value in result.items()}
-
-
-def _rounded(value):
-    if isinstance(value, np.ndarray):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.7g}") if isinstance(value, float) else value
-
-
-def run_regression(n_draws=50_000, thin=50, n_chains=4, seed=1):
-    """The long run of :func:`regression_twin` at the paper's setting; what data_regression_twin.json holds."""
-    release, rng = regression_release(), np.random.default_rng(seed)
-    draws, acceptance = regression_twin(release, **REGRESSION, rng=rng, n_draws=n_draws, n_chains=n_chains,
-                                        n_warmup=20_000, thin=thin, incremental=True)  # fmt: skip
-    setting = REGRESSION | {"residual": REGRESSION["residual"]._asdict(),
-                            "predictors": REGRESSION["predictors"]._asdict()}  # fmt: skip
-    head = {"setting": setting, "truth": REGRESSION_TRUTH, "release": release.tolist(), "n_chains": n_chains,
-            "sweeps": n_chains * n_draws * thin, "thin": thin, "acceptance_rate": float(acceptance.mean())}  # fmt: skip
-    return head | summarise(draws[:, :, :3], column_names(2)[:3])
-
-
-def run_naive_bayes(n_draws=50_000, thin=20, n_chains=4, seed=2):
-    """The long run of :func:`naive_bayes_twin` at the paper's setting; what data_naive_bayes_twin.json holds."""
-    (truth, release), rng = naive_bayes_release(), np.random.default_rng(seed)
-    draws, acceptance = naive_bayes_twin(release, **NAIVE_BAYES, rng=rng, n_draws=n_draws, n_chains=n_chains,
-                                         n_warmup=20_000, thin=thin, incremental=True)  # fmt: skip
-    head = {"setting": NAIVE_BAYES, "truth": _rounded(truth), "release": release.tolist(), "n_chains": n_chains,
-            "sweeps": n_chains * n_draws * thin, "thin": thin, "acceptance_rate": float(acceptance.mean())}  # fmt: skip
-    names = naive_bayes_names(NAIVE_BAYES["n_classes"], NAIVE_BAYES["n_values"])
-    return head | summarise(draws, names)
-
-
-def main():
-    """Write data_regression_twin.json and data_naive_bayes_twin.json: some minutes."""
-    for name, run in (("regression", run_regression), ("naive_bayes", run_naive_bayes)):
-        (HERE / f"data_{name}_twin.json").write_text(json.dumps(run(), indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
