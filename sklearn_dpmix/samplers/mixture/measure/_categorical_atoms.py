@@ -8,6 +8,7 @@ from ...._base.compiled import apart, compiled, helper
 from ...._base.restore import require_range
 from ._chart import Chart
 from ._outside import move_outside
+from ._shares import log_gammas
 from ._walk_state import (
     CUT,
     LOG_LIKELIHOOD,
@@ -131,17 +132,6 @@ class CategoricalChart(Chart):
     def slide(self, rng, channel, walk):
         if walk.law[OUTSIDE] > 0.0:
             move_outside(rng, channel, self, walk)
-
-
-@helper
-def log_gammas(walk, first, size):
-    """The largest of a feature's η, and the sum of e^(η - largest)."""
-    highest, total = walk.atoms[first], 0.0
-    for c in range(1, size):
-        highest = max(highest, walk.atoms[first + c])
-    for c in range(size):
-        total += exp(walk.atoms[first + c] - highest)
-    return highest, total
 
 
 @apart
