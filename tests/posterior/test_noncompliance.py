@@ -90,7 +90,7 @@ class TradesForNothing(MixingMeasure):
 
     def answers(self, values, Z, release):
         seen = super().answers(values, Z, release)
-        return seen._replace(outside=seen.outside._replace(shares=seen.outside.shares[::-1].copy()))
+        return seen._replace(outside=seen.outside._replace(shares=seen.outside.shares[:, ::-1].copy()))
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ from ._walk_state import (
 LONGEST, SMALLER = 0.5, 9.0  # of trades, which go down to e^-9 of it
 HEAVY, LIGHTER = 0.1, 7.0  # masses above which atoms trade, from a tenth down to e^-7 of it
 MOST_ATOMS = 10  # that trade together
+AMONG = 0.5  # of trades, where there are several questions
 N_STEPS = 4  # along one line
 RIDGE = 1e-10
 TINY = 1e-290
@@ -58,23 +59,36 @@ def log_total(walk, total):
 
 @apart
 def trade(rng, channel, chart, walk):
-    """Some steps along the line on which chosen atoms, by one question's masses M_kc, trade with those outside."""
-    j, size = int(rng.random() * walk.n_features), chart.kernel.size
-    least = max(HEAVY * exp(-LIGHTER * rng.random()), walk.law[CUT])
-    r = choose_some(rng, walk, least, most_atoms(size, walk.n_features))
-    if r == 0:
+    """Some steps along a line on which chosen atoms give, of one question's masses M_kc, what another one gets."""
+    j, size, n_features = int(rng.random() * walk.n_features), chart.kernel.size, walk.n_features
+    least, most = max(HEAVY * exp(-LIGHTER * rng.random()), walk.law[CUT]), most_atoms(size, n_features)
+    among = n_features > 1 and rng.random() < AMONG
+    n = choose_some(rng, walk, least, most + 1 if among else most)
+    r = n - 1 if among else n
+    if r < 1:
         return
+    what = walk.gradient
+    for c in range(size):
+        what[c] = 0.0 if among else walk.shares[j * size + c]
+    if among:
+        swap(rng, walk, n)
+        c, e = int(rng.random() * size), int(rng.random() * (size + 1))
+        what[c] = 1.0
+        if e < size and e != c:
+            what[e] = -1.0
+    fill_given(channel, walk, j, size, n, among)
     longest, moved = find_parts(walk, j, r), False
-    for i in range(r):
+    walk.move[r] = -1.0
+    for i in range(n):
         a = at(walk, int(walk.marks[i]))
         highest, total = log_gammas(walk, a + 1 + j * size, size)
         for c in range(size):
             walk.metric[i * size + c] = walk.atoms[a] * (exp(walk.atoms[a + 1 + j * size + c] - highest) / total)
     for _ in range(N_STEPS):
         step = longest * exp(-SMALLER * rng.random()) * rng.standard_normal()
-        moved = step_along(rng, chart, walk, j, r, least, step) or moved
+        moved = step_along(rng, chart, walk, n, least, step, 0.0 if among else step) or moved
     if moved:
-        for i in range(r):
+        for i in range(n):
             a = at(walk, int(walk.marks[i]))
             highest, total = log_gammas(walk, a + 1 + j * size, size)
             for c in range(size):  # the sum of the γ stays
@@ -84,31 +98,70 @@ def trade(rng, channel, chart, walk):
 
 
 @helper
-def step_along(rng, chart, walk, j, r, least, step):
-    """A step of the mass outside, and what that takes off the masses in ``metric``; whether it is taken.
+def swap(rng, walk, n):
+    """Any of the chosen atoms becomes the last."""
+    i, last = int(rng.random() * n), walk.marks[n - 1]
+    walk.marks[n - 1] = walk.marks[i]
+    walk.marks[i] = last
+
+
+@helper
+def fill_given(channel, walk, j, size, n, among):
+    """Fill ``given`` with the answers to the question, and ``score`` with all answers, of what the atoms give."""
+    to, n_nodes = walk.given, walk.n_nodes
+    if not among:
+        for m in range(n_nodes):
+            to[m] = walk.copies[j * n_nodes + m] / walk.roots[m]
+            walk.score[m] = walk.outside[m] / walk.roots[m]
+        return
+    for m in range(n_nodes):
+        to[m] = 0.0
+    for c in range(size):
+        if walk.gradient[c] != 0.0:
+            for m in range(n_nodes):
+                to[m] += walk.gradient[c] * channel.answer(j, walk.nodes[3 * j * n_nodes + m], c)
+    factors = row(walk, int(walk.marks[n - 1])) + walk.width * n_nodes
+    for m in range(n_nodes):
+        to[m] /= walk.roots[m]
+        walk.score[m] = to[m]
+    for e in range(walk.n_features):
+        if e != j:
+            for m in range(n_nodes):
+                walk.score[m] *= walk.tables[factors + e * n_nodes + m]
+
+
+@helper
+def step_along(rng, chart, walk, n, least, step, more):
+    """Such a step, by which there is so much more outside; whether it is taken.
 
     In (M, Σγ) an atom's law has the density J^(shape - K) Π γ_c^(alpha - 1), and J₀ has one factor less than in log J₀.
     """
-    law, atoms, masses, part, marks, size = walk.law, walk.atoms, walk.metric, walk.move, walk.marks, chart.kernel.size
-    old, new, total, power = law[OUTSIDE], law[OUTSIDE] + step, law[TOTAL] - step, chart.kernel.concentration - 1.0
+    law, atoms, masses, part, marks, what = walk.law, walk.atoms, walk.metric, walk.move, walk.marks, walk.gradient
+    size, alpha, old, total = chart.kernel.size, chart.kernel.concentration, law[OUTSIDE], law[TOTAL] - more
+    new = old + more
     if not 0.0 < new < LARGEST_OUTSIDE:
         return False
-    for i in range(r):
-        mass, t = atoms[at(walk, int(marks[i]))] - step * part[i], step * part[i]
+    ratio, each = 0.0, 0.0
+    for c in range(size):
+        each += what[c]
+    for i in range(n):
+        t = step * part[i]
+        mass = atoms[at(walk, int(marks[i]))] - t * each
         if not least <= mass <= LARGEST:
             return False
         for c in range(size):
             one = masses[i * size + c]
-            if not min(one, one - t * walk.shares[j * size + c]) > TINY:
+            if not min(one, one - t * what[c]) > TINY:
                 return False
-    ratio = log_outside(walk, new, total) - log(new / old) + log_total(walk, total)
-    for i in range(r):
-        mass, t = atoms[at(walk, int(marks[i]))], step * part[i]
-        ratio += walk.masses.log_ratio(mass - t, mass) - size * chart.kernel.concentration * log((mass - t) / mass)
-        if power != 0.0:
+    for i in range(n):
+        t, mass = step * part[i], atoms[at(walk, int(marks[i]))]
+        ratio += walk.masses.log_ratio(mass - t * each, mass) - size * alpha * log((mass - t * each) / mass)
+        if alpha != 1.0:
             for c in range(size):
                 one = masses[i * size + c]
-                ratio += power * log((one - t * walk.shares[j * size + c]) / one)
+                ratio += (alpha - 1.0) * log((one - t * what[c]) / one)
+    if more != 0.0:
+        ratio += log_outside(walk, new, total) - log(new / old) + log_total(walk, total)
     for m in range(walk.n_nodes):
         walk.trial[m] = walk.mix[m] + step * walk.score[m]
     law[OUTSIDE] = new
@@ -117,10 +170,10 @@ def step_along(rng, chart, walk, j, r, least, step):
         law[OUTSIDE] = old
         return False
     keep_trial(walk, total, value)
-    for i in range(r):
-        atoms[at(walk, int(marks[i]))] -= step * part[i]
+    for i in range(n):
+        atoms[at(walk, int(marks[i]))] -= step * part[i] * each
         for c in range(size):
-            masses[i * size + c] -= step * part[i] * walk.shares[j * size + c]
+            masses[i * size + c] -= step * part[i] * what[c]
     return True
 
 
@@ -160,7 +213,7 @@ def find_parts(walk, j, r):
     for i in range(r):  # in rows: what is left, and what each atom gives
         to, factors = (1 + i) * n, row(walk, int(walk.marks[i])) + walk.width * n
         for m in range(n):
-            score[to + m] = walk.copies[j * n + m] / roots[m]
+            score[to + m] = walk.given[m]
         for e in range(walk.n_features):
             if e != j:
                 for m in range(n):
@@ -169,7 +222,7 @@ def find_parts(walk, j, r):
             for m in range(n):
                 score[to + m] -= score[n + m]
     for m in range(n):
-        score[m] = walk.outside[m] / roots[m] - score[n + m]
+        score[m] -= score[n + m]
     for i in range(q):
         for e in range(i + 1):
             value, one, other = 0.0, (2 + i) * n, (2 + e) * n

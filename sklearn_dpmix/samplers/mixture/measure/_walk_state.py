@@ -118,6 +118,7 @@ class Walk(Component):
             "outside": nothing if outside is None else outside.density,
             "shares": np.zeros(0) if outside is None else outside.shares.ravel(),
             "copies": np.zeros(0) if outside is None else outside.copies.ravel(),
+            "given": nothing if outside is None else np.empty(size),
             "mix": np.empty(size),  # Σ J g over all atoms, and those outside of the mixture
             "trial": np.empty(size),  # that of a proposal
             "score": np.empty((2 * width + 2) * size),
