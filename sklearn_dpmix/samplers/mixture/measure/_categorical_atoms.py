@@ -129,6 +129,11 @@ class CategoricalChart(Chart):
             join_with_rest(rng, channel, self, walk)
 
     @compiled
+    def log_volume(self, ratio):
+        """Log ratio of J^(-K alpha): what the law of an atom's M_c = J π_c of a question has beside M_c^(alpha - 1)."""
+        return -self.kernel.size * self.kernel.concentration * log(ratio)
+
+    @compiled
     def slide(self, rng, channel, walk):
         if walk.law[OUTSIDE] > 0.0:
             move_outside(rng, channel, self, walk)

@@ -4,7 +4,8 @@ A release then has density (1 - γ) Σ w g(z | θ) + γ s(z), s the law of their
 J₀ = γ S/(1 - γ), whose density s at the nodes is known; γ is independent of the weights, and S has the law it has.
 
 Where one design alone was used the answers may say nothing on γ: what more of such people add to the answers, other
-shares of categories take off, along a straight line in the masses M_c = J π_c.  ``trade`` goes along it.
+shares of categories take off, along a straight line in the masses M_c = J π_c.  ``trade`` goes along such lines, of
+several questions, too.
 """
 
 from math import exp, log

@@ -4,7 +4,8 @@ If s is the product over questions of the law of answers of some signed shares �
 to the answers what t ⊗σ_j adds to the table of true ones, Σ_k J_k ⊗π_kj.  Of one question j let the masses
 M_kc = J_k π_kjc change, and all else stay: the table loses t ⊗σ_j if M_k loses t β_k σ_j, where Σ_k β_k ⊗π_ki = ⊗σ_i
 over the other questions.  That is linear in β, and takes as many atoms as the others' table has cells; with fewer, β is
-by least squares.  So the answers' probabilities stay along a straight line in the masses, or nearly so.
+by least squares.  So the answers' probabilities stay along a straight line in the masses, or nearly so.  Where one more
+atom of the mixture takes the place of those outside, atoms trade among themselves.
 """
 
 from math import exp, log, sqrt
@@ -155,7 +156,7 @@ def step_along(rng, chart, walk, n, least, step, more):
                 return False
     for i in range(n):
         t, mass = step * part[i], atoms[at(walk, int(marks[i]))]
-        ratio += walk.masses.log_ratio(mass - t * each, mass) - size * alpha * log((mass - t * each) / mass)
+        ratio += walk.masses.log_ratio(mass - t * each, mass) + chart.log_volume((mass - t * each) / mass)
         if alpha != 1.0:
             for c in range(size):
                 one = masses[i * size + c]
