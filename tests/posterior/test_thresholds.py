@@ -169,7 +169,7 @@ class Forgets(MixingMeasure):
 
 
 def compare(name, n_suppressed, sampler="auto"):
-    draws = fitted(name, len(Z) + n_suppressed, sampler).density_draws(X[:, None])
+    draws = fitted(name, len(Z) + n_suppressed, sampler, n_draws=2000).density_draws(X[:, None])
     assert_mean_close(draws, enumerated(name, n_suppressed), what=f"{name}, {n_suppressed} left out")
 
 
@@ -243,20 +243,19 @@ def with_scales(scales, bounds=None, kind=GaussianMechanism, **parameters):
     return PrivateDPMixture(mechanism, kernel=NormalKernel(**PRIOR), **parameters).fit(Z[:, None])
 
 
-def compare_scales(scales, truths):
-    model = with_scales(scales)
+def compare_scales(model, truths):
     draws = np.concatenate([model.density_draws(X[:, None]), model.released_share_draws()[..., None]], axis=-1)
     for j, (truth, error) in enumerate(zip(*truths, strict=True)):
         one = draws[..., j]
         if abs(one.mean() - truth) > 5 * np.hypot(error, one.std() / np.sqrt(effective_sample_size(one, 1000, "R"))):
             raise Disagreement(f"{j}: {one.mean():.4f}, expected {truth:.4f}")
-    return model
 
 
 @pytest.mark.slow
 def test_noise_of_several_scales():
     """Each release is divided by its own scale's R; twins have one R for all, or none."""
-    model = compare_scales(SCALES, simulated(SCALES)[0])
+    model = with_scales(SCALES)
+    compare_scales(model, simulated(SCALES)[0])
     share = model.released_share_draws()
     n_left_out = model.n_suppressed_draws(random_state=0)
     counts, shares = model._shares_by_scale()
@@ -266,14 +265,14 @@ def test_noise_of_several_scales():
     assert abs(np.mean((n_left_out - 3 * (1 / share - 1)) / spread)) < 5 / np.sqrt(share.size)
     for wrong in (simulated(SCALES)[1], simulated()[0], simulated((1.5, 0.3, 0.3))[0]):
         with pytest.raises(Disagreement):
-            compare_scales(SCALES, wrong)
+            compare_scales(model, wrong)
 
 
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_equal_scales_are_one():
     """Catches a scale that is read from another place where records have their own."""
-    compare_scales((SCALE,) * 3, simulated()[0])
+    compare_scales(with_scales((SCALE,) * 3), simulated()[0])
     for kind, bounds in ((LaplaceMechanism, (-1.0, 2.5)), (GaussianMechanism, (-1.0, 2.5)), (LaplaceMechanism, None)):
         each = with_scales((SCALE,) * 3, bounds, kind).density_draws(X[:, None])
         common = with_scales(SCALE, bounds, kind).density_draws(X[:, None])
