@@ -176,8 +176,13 @@ def compare(name, n_suppressed, sampler="auto"):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n_suppressed"),
-    [pytest.param("laplace", 1, marks=pytest.mark.nightly), ("clamped", 2), ("gaussian", 2), ("gaussian", 0),
-     ("clamped gaussian", 2)],
+    [
+        pytest.param("laplace", 1, marks=pytest.mark.nightly),
+        ("clamped", 2),
+        ("gaussian", 2),
+        ("gaussian", 0),
+        ("clamped gaussian", 2),
+    ],
 )
 def test_posterior_given_how_many_were_left_out(name, n_suppressed):
     compare(name, n_suppressed)
@@ -191,6 +196,12 @@ def test_those_left_out_matter(name):
 
 
 SCALES = (0.3, 1.5, 0.3)  # of releases of several noise scales
+
+
+def density(x, mean, sd):
+    """Normal; SciPy's takes three times as long."""
+    e = (x - mean) / sd
+    return np.exp(-0.5 * e * e) / (2.5066282746310002 * sd)
 
 
 @cache
@@ -209,9 +220,9 @@ def simulated(scales=(SCALE,) * 3):
         for z, scale in zip(Z, scales, strict=True):
             total = np.sqrt(variance + scale**2)
             share = np.sum(w * ndtr((mean - THRESHOLD) / total), axis=1)
-            likelihood = likelihood * np.sum(w * norm.pdf(z, mean, total), axis=1)
+            likelihood = likelihood * np.sum(w * density(z, mean, total), axis=1)
             appear, n_each = appear * share, n_each + 1 / share
-        densities = [np.sum(w * norm.pdf(x, mean, sd), axis=1) for x in X]
+        densities = [np.sum(w * density(x, mean, sd), axis=1) for x in X]
         parts.append(np.column_stack([likelihood / appear, likelihood, *densities, len(Z) / n_each]))
     weights, values = np.split(np.concatenate(parts), [2], axis=1)
     weights /= weights.sum(axis=0)
