@@ -203,6 +203,11 @@ def p_value(move, n_features=1, *, mixing=FIXED, n_moves=4, seed=0):
     return min(ks_2samp(a, b).pvalue for a, b in pairs if np.ptp(a) > 0)
 
 
+def breaks(move, **setting):
+    """Whether few moves, or else some more, are seen to leave the prior."""
+    return any(p_value(move, n_moves=n_moves, **setting) < 1e-6 for n_moves in (6, 12, 24))
+
+
 MOVES = {
     "move_mass": lambda rng, channel, chart, walk: _masses.move_mass(rng, walk),
     "change_mass": lambda rng, channel, chart, walk: _masses.change_mass(rng, walk),
