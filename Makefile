@@ -11,6 +11,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Empty: Python keeps byte code, else each of the tests' scripts would read 150 files anew.
 export PYTHONDONTWRITEBYTECODE =
 
+# Two processes share two cores, and matrices are small: threads of BLAS would only wait for each other.
+quick test test-oldest test-wheel nightly: export OPENBLAS_NUM_THREADS ?= 1
+
 .PHONY: help demo quick test test-oldest test-wheel lint docs bench nightly clean
 .NOTPARALLEL:
 

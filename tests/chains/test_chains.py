@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import warnings
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -79,27 +80,45 @@ def test_draws_do_not_depend_on_the_joblib_backend(backend):
     assert_same_fit(fitted, mixture().fit(RELEASE))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [False, True])
-def test_draws_do_not_depend_on_dask(processes):
-    """Catches a value that dask cannot send to a worker, or that a worker numbs to another compiled type."""
+@contextmanager
+def dask_client(processes):
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=None, silence_logs=50
         ) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
+        distributed.Client(cluster) as client,
     ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def processes_of_dask():
+    """Both tests' own: workers import the package first."""
+    with dask_client(processes=True) as client:
+        yield client
+
+
+@pytest.mark.slow
+def test_draws_do_not_depend_on_dask():
+    """Catches a value that dask cannot send to a worker."""
+    with dask_client(processes=False), joblib.parallel_config(backend="dask"):
         fitted = mixture().fit(RELEASE)
     assert_same_fit(fitted, mixture().fit(RELEASE))
 
 
 @pytest.mark.slow
-def test_a_dask_worker_that_is_killed_costs_a_block():
+def test_draws_do_not_depend_on_processes_of_dask(processes_of_dask):
+    """Catches a value that a worker numbs to another compiled type."""
+    with joblib.parallel_config(backend="dask"):
+        fitted = mixture().fit(RELEASE)
+    assert_same_fit(fitted, mixture().fit(RELEASE))
+
+
+@pytest.mark.slow
+def test_a_dask_worker_that_is_killed_costs_a_block(processes_of_dask):
     """Catches state that lives in a worker: the chains go on from the blocks that came back, to the same draws."""
-    distributed = pytest.importorskip("distributed")
-    timers = []
+    client, timers = processes_of_dask, []
 
     def kill_one(progress, n_done, words=None):
         if not timers:  # a little later, while the next block runs
@@ -107,20 +126,13 @@ def test_a_dask_worker_that_is_killed_costs_a_block():
             timers.append(threading.Timer(0.1, os.kill, (pid, signal.SIGKILL)))
             timers[0].start()
 
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-        joblib.parallel_config(backend="dask"),
-        pytest.MonkeyPatch.context() as patch,
-    ):
+    with joblib.parallel_config(backend="dask"), pytest.MonkeyPatch.context() as patch:
         patch.setattr("sklearn_dpmix._chains.progress.Progress.__call__", kill_one)
         before = set(client.scheduler_info()["workers"])
-        fitted = mixture(n_draws=20_000).fit(RELEASE)
+        fitted = mixture(n_draws=10_000).fit(RELEASE)
         timers[0].join()
         assert set(client.scheduler_info()["workers"]) != before
-    assert_same_fit(fitted, mixture(n_draws=20_000).fit(RELEASE))
+    assert_same_fit(fitted, mixture(n_draws=10_000).fit(RELEASE))
 
 
 @pytest.mark.parametrize(
@@ -366,36 +378,40 @@ SCRIPT = """
     Z = mechanism.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with SIGINT ignored
     chain_module.BLOCK_SECONDS = 0.02
-    timer = threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), signal.SIGINT))
-    Progress.__call__ = lambda self, n_done: timer.ident or timer.start()  # from the first block on
-    model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=0, n_draws=10_000_000, random_state=0, n_jobs=2)
-    with joblib.parallel_config(backend=sys.argv[1]), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(Z)
-    assert any("interrupted: kept" in str(w.message) for w in caught), [str(w.message) for w in caught]
-    n_kept = model.n_clusters_draws_.shape[1]
-    assert model.n_clusters_draws_.shape[0] == 2 and model.n_iter_ == n_kept, model.n_clusters_draws_.shape
-    model.set_params(n_draws=n_kept + 50, warm_start=True).fit(Z)
-    longer = PrivateDPMixture(mechanism, n_chains=2, n_warmup=0, n_draws=n_kept + 50, random_state=0).fit(Z)
-    np.testing.assert_array_equal(model.n_clusters_draws_, longer.n_clusters_draws_)
-    np.testing.assert_array_equal(model.weights_draws_, longer.weights_draws_)
-    print("resumed after", n_kept)
+
+    def interrupted(backend, seconds):
+        timer = threading.Timer(float(seconds), os.kill, (os.getpid(), signal.SIGINT))
+        Progress.__call__ = lambda self, n_done: timer.ident or timer.start()  # from the first block on
+        model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=0, n_draws=10_000_000, random_state=0, n_jobs=2)
+        with joblib.parallel_config(backend=backend), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(Z)
+        assert any("interrupted: kept" in str(w.message) for w in caught), [str(w.message) for w in caught]
+        n_kept = model.n_clusters_draws_.shape[1]
+        assert model.n_clusters_draws_.shape[0] == 2 and model.n_iter_ == n_kept, model.n_clusters_draws_.shape
+        model.set_params(n_draws=n_kept + 50, warm_start=True).fit(Z)
+        longer = PrivateDPMixture(mechanism, n_chains=2, n_warmup=0, n_draws=n_kept + 50, random_state=0).fit(Z)
+        np.testing.assert_array_equal(model.n_clusters_draws_, longer.n_clusters_draws_)
+        np.testing.assert_array_equal(model.weights_draws_, longer.weights_draws_)
+        print("resumed after", n_kept, backend)
+
+    interrupted(*sys.argv[1:3])
+    interrupted(*sys.argv[3:5])
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("backend", "seconds"), [("threading", 0.5), ("loky", 0.77)])
-def test_sigint_keeps_what_was_drawn(backend, seconds):
+def test_sigint_keeps_what_was_drawn():
     """Catches a real Ctrl-C that kills the run, tears a block, or leaves worker threads that hang the process."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT), backend, str(seconds)],
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT), "threading", "0.3", "loky", "0.5"],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "resumed after" in done.stdout
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["threading", "loky"]
 
 
 # --- copies ----------------------------------------------------------------------------------------------------------

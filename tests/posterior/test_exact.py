@@ -138,6 +138,7 @@ CASES = {
     ("convolved", 2): {"three": Case(PAIRS, 1.2, prior="total two")},
 }
 N_DRAWS = 8_000  # of each of four chains
+FEWER = {"auto": 5_000, "interweaved": 3_000, "neal2": 4_000}  # whose draws cost more, or are nearly independent
 # sampler: (object, sweeps a draw: as many as make neighbouring draws nearly independent)
 SAMPLERS = {
     "neal5": (Neal5(), 8),
@@ -267,10 +268,15 @@ def walks(channel, case):
     Next to nothing is left of a draw after one sweep, which has moves enough.
     """
     is_random = isinstance(case.mixing, DirichletProcess) and case.mixing.prior is not None
-    return not is_random and channel in ("laplace", "gaussian", "finite")
+    return channel == "convolved" or (not is_random and channel in ("laplace", "gaussian", "finite"))
 
 
-def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):
+def n_draws_of(setting, channel, twins):
+    """Some three times the effective draws that are asked for; twins are seen by all."""
+    return N_DRAWS if twins or channel == "convolved" else FEWER.get(setting, N_DRAWS)
+
+
+def check(setting, channel, d, name, *, seed=0, n_warmup=500, n_draws=None, **twins):
     """The check: fit, and compare with the oracle.  ``twins`` replace components by broken ones."""
     case, truth = CASES[channel, d][name], exact(channel, d, name)
     classes = CLASSES | twins
@@ -285,7 +291,7 @@ def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):
         mixing=mixing,
         sampler=twins.get("sampler", component),
         n_warmup=n_warmup,
-        n_draws=N_DRAWS,
+        n_draws=n_draws or n_draws_of(setting, channel, twins),
         thin=thin,
         random_state=seed,
     )

@@ -240,8 +240,8 @@ def test_moves_of_categories_keep_the_prior(name):
     assert p_value(OF_CHARTS[name], CATEGORIES) > 1e-6
 
 
-def of_masses(move):
-    """The move of the masses M_c of the first two atoms, where there are two."""
+def of_masses(move, n_times=4):
+    """The move of the masses M_c of the first two atoms, where there are two, some times."""
 
     def moved(rng, channel, chart, walk):
         a, b = (_walk_state.at(walk, 2 * walk.capacity + i) for i in (0, 1))
@@ -249,7 +249,9 @@ def of_masses(move):
             return
         for k, to in enumerate((a, b)):
             _many_categories.take_masses(walk, k, to, chart.kernel.size)
-        move(rng, chart, walk, a, b, *rng.choice(8, 2, replace=False))
+        for _ in range(n_times):
+            c = int(8 * rng.random())
+            move(rng, chart, walk, a, b, c, (c + 1 + int(7 * rng.random())) % 8)
         for k, of in enumerate((a, b)):
             _many_categories.give_back(channel, chart, walk, k, of)
 
@@ -277,22 +279,29 @@ def test_moves_of_many_categories_keep_the_prior(name, mixing):
     assert p_value(OF_MANY[name], MANY, mixing=mixing) > 1e-6
 
 
+# The twins' numbers of moves are those after which they are seen with ease: p is far below what is asked.
+
 #: Moves of the shares of many categories with one term forgotten.
 MANY_TWINS = {
-    "the mass of an atom that is poured into": ("a step of two", "log_poured", lambda chart, ratio: 8.0 * log(ratio)),
-    "the prior of a swap": ("swap", "log_power", lambda chart, new, old: -0.7 * log(new / old)),
-    "the prior along an axis": ("along", "log_power", lambda chart, new, old: -0.7 * log(new / old)),
-    "the prior between two": ("between", "log_power", lambda chart, new, old: -0.7 * log(new / old)),
-    "the odds of two categories": ("odds", "log_of_odds", lambda chart, new, old: -log(new / old)),
+    "the mass of an atom that is poured into": (
+        "a step of two",
+        32,
+        "log_poured",
+        lambda chart, ratio: 8.0 * log(ratio),
+    ),
+    "the prior of a swap": ("swap", 6, "log_power", lambda chart, new, old: -1.7 * log(new / old)),
+    "the prior along an axis": ("along", 6, "log_power", lambda chart, new, old: -0.7 * log(new / old)),
+    "the prior between two": ("between", 6, "log_power", lambda chart, new, old: -0.7 * log(new / old)),
+    "the odds of two categories": ("odds", 24, "log_of_odds", lambda chart, new, old: -log(new / old)),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", MANY_TWINS)
 def test_broken_moves_of_many_categories_do_not(twin, monkeypatch):
-    name, function, change = MANY_TWINS[twin]
+    name, n_moves, function, change = MANY_TWINS[twin]
     monkeypatch.setattr(_many_categories, function, plus(getattr(_many_categories, function), change))
-    assert any(p_value(OF_MANY[name], MANY, n_moves=n_moves) < 1e-6 for n_moves in (12, 24, 48, 96))
+    assert p_value(OF_MANY[name], MANY, n_moves=n_moves) < 1e-6
 
 
 @pytest.mark.slow
@@ -346,20 +355,20 @@ def test_moves_keep_the_prior_of_a_power_law(name):
 
 #: Masses of a power law with one term forgotten, or another law of the dust.
 POWER_LAW_TWINS = {
-    "the intensity": ("bear_or_kill", "log_growth", lambda masses, walk, n: 0.5),
-    "the shape of a mass": ("change_mass", "log_ratio", lambda masses, new, old: 0.6 * log(new / old)),
-    "the time's prior": ("renew", "above", lambda masses, walk: 8.0),
-    "the dust's intensity": ("renew", "dust_rate", lambda masses, walk, time: 2.0 * time),
+    "the intensity": ("bear_or_kill", 20, "log_growth", lambda masses, walk, n: 0.5),
+    "the shape of a mass": ("change_mass", 32, "log_ratio", lambda masses, new, old: 0.6 * log(new / old)),
+    "the time's prior": ("renew", 1, "above", lambda masses, walk: 8.0),
+    "the dust's intensity": ("renew", 1, "dust_rate", lambda masses, walk, time: 2.0 * time),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", POWER_LAW_TWINS)
 def test_broken_moves_of_a_power_law_do_not(twin, monkeypatch):
-    name, method, change = POWER_LAW_TWINS[twin]
+    name, n_moves, method, change = POWER_LAW_TWINS[twin]
     kind = _pitman_yor_masses.PitmanYorMasses
     monkeypatch.setattr(kind, method, plus(getattr(kind, method), change))
-    assert p_value(OF_MASSES[name], mixing=POWER_LAW, n_moves=24 if name != "renew" else 4) < 1e-6
+    assert p_value(OF_MASSES[name], mixing=POWER_LAW, n_moves=n_moves) < 1e-6
 
 
 @pytest.mark.slow
@@ -369,23 +378,23 @@ def test_moves_of_categories_keep_the_prior_of_finite_mixtures():
 
 #: Finite masses with one term forgotten.
 FINITE_TWINS = {
-    "the number of orders": ("bear_or_kill", "log_growth", lambda masses, walk, n: -log(n + 1.0)),
-    "the power of the total": ("bear_or_kill", "power", lambda masses, walk, n: masses.gamma * n),
-    "the shape of a mass": ("change_mass", "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
-    "the shape of a step's mass": ("step_one", "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
-    "the growth of a split": ("split_or_merge", "log_growth", lambda masses, walk, n: 0.5),
-    "the growth of a part": ("part_or_join", "log_growth", lambda masses, walk, n: 0.5),
-    "those below the cut": ("renew", "log_growth", lambda masses, walk, n: -2.0),
+    "the number of orders": ("bear_or_kill", 6, "log_growth", lambda masses, walk, n: -log(n + 1.0)),
+    "the power of the total": ("bear_or_kill", 12, "power", lambda masses, walk, n: masses.gamma * n),
+    "the shape of a mass": ("change_mass", 36, "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
+    "the shape of a step's mass": ("step_one", 24, "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
+    "the growth of a split": ("split_or_merge", 24, "log_growth", lambda masses, walk, n: 0.5),
+    "the growth of a part": ("part_or_join", 12, "log_growth", lambda masses, walk, n: 0.5),
+    "those below the cut": ("renew", 2, "log_growth", lambda masses, walk, n: -3.0),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", FINITE_TWINS)
 def test_broken_moves_of_finite_mixtures_do_not(twin, monkeypatch):
-    name, method, change = FINITE_TWINS[twin]
+    name, n_moves, method, change = FINITE_TWINS[twin]
     broken = plus(getattr(_finite_masses.FiniteMasses, method), change)
     monkeypatch.setattr(_finite_masses.FiniteMasses, method, broken)
-    assert breaks(OF_MASSES[name], mixing=FINITE[0])
+    assert p_value(OF_MASSES[name], mixing=FINITE[0], n_moves=n_moves) < 1e-6
 
 
 def plus(function, change):
@@ -396,23 +405,26 @@ def plus(function, change):
 TWINS = {
     "the Jacobian of a split": (
         "split_or_merge",
+        6,
         _splits,
         "log_share_ratio",
         lambda share: log(share * (1 - share)),
     ),
-    "the chance of a pair": ("split_or_merge", _splits, "log_pair", lambda walk, i, j, n: 1.0),
-    "the Jacobian of a slide": ("slide", _slides, "log_jacobian", lambda n, spread: -(n - 1.0) * spread),
-    "how many atoms may be split": ("split_or_merge", _splits, "n_above", lambda walk, least: 3.0),
-    "the Jacobian of a rescaling": ("rescale", _slides, "log_rescaling", lambda size: -size),
-    "the density of a part": ("part_or_join", _parts, "log_far_density", lambda chart, walk, k, h: 1.0),
+    "the chance of a pair": ("split_or_merge", 12, _splits, "log_pair", lambda walk, i, j, n: 1.0),
+    "the Jacobian of a slide": ("slide", 6, _slides, "log_jacobian", lambda n, spread: -(n - 1.0) * spread),
+    "how many atoms may be split": ("split_or_merge", 16, _splits, "n_above", lambda walk, least: 3.0),
+    "the Jacobian of a rescaling": ("rescale", 24, _slides, "log_rescaling", lambda size: -size),
+    "the density of a part": ("part_or_join", 6, _parts, "log_far_density", lambda chart, walk, k, h: 1.0),
     "the tilt of the total": (
         "bear_or_kill",
+        6,
         _masses,
         "log_tilt",
         lambda walk, n, total: -20.0 * log(total) + 20.0 * total,
     ),
     "the prior of a step": (
         "step_one",
+        6,
         NormalChart,
         "log_base",
         lambda chart, walk, k: 2.0 * walk.atoms[3 * k + 2],
@@ -423,9 +435,9 @@ TWINS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", TWINS)
 def test_broken_moves_do_not(twin, monkeypatch):
-    name, module, function, change = TWINS[twin]
+    name, n_moves, module, function, change = TWINS[twin]
     monkeypatch.setattr(module, function, plus(getattr(module, function), change))
-    assert breaks(MOVES[name])
+    assert p_value(MOVES[name], n_moves=n_moves) < 1e-6
 
 
 @pytest.mark.slow
