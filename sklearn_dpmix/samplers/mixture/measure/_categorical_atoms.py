@@ -7,8 +7,8 @@ import numpy as np
 from ...._base.compiled import apart, compiled, helper
 from ...._base.restore import require_range
 from ._chart import Chart
+from ._gamma_shares import log_gammas
 from ._outside import move_outside
-from ._shares import log_gammas
 from ._walk_state import (
     CUT,
     LOG_LIKELIHOOD,

@@ -11,7 +11,7 @@ atom of the mixture takes the place of those outside, atoms trade among themselv
 from math import exp, log, sqrt
 
 from ...._base.compiled import apart, apart_sums, helper
-from ._shares import log_gammas
+from ._gamma_shares import log_gammas
 from ._steps import factorise
 from ._walk_state import (
     CUT,
