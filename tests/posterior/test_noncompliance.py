@@ -11,12 +11,14 @@ from scipy.stats import beta as beta_law
 from statistical import Disagreement, assert_mean_close, assert_pmf_close, assert_ranks_uniform, effective_sample_size
 
 from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import CategoricalKernel
 from sklearn_dpmix.mechanisms import FiniteChannelMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.models import BetaPrior
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _compressed
+from sklearn_dpmix.samplers.mixture.measure._outside import change_outside, exchange
 
 WARNER = FiniteChannelMechanism.warner
 ONE = DirichletProcess(concentration=1e-300)  # one cluster: π ~ Dirichlet
@@ -43,6 +45,10 @@ CASES = {
     "answers by other laws": (
         FiniteChannelMechanism([WARNER(0.8).matrix, THREE[:2]], noncompliant_answer=[[0.5, 0.5], [0.2, 0.0, 0.8]]),
         [[0, 2], [1, 2], [1, 1]], 0.5, 1.0,
+    ),
+    "three questions": (
+        FiniteChannelMechanism([WARNER(0.8).matrix, WARNER(0.25).matrix, WARNER(0.9).matrix]),
+        [[0, 0, 0], [0, 0, 0], [1, 0, 1]], 0.5, 2.0,
     ),
 }  # fmt: skip
 
@@ -90,13 +96,92 @@ class TradesForNothing(MixingMeasure):
 
     def answers(self, values, Z, release):
         seen = super().answers(values, Z, release)
-        return seen._replace(outside=seen.outside._replace(shares=seen.outside.shares[::-1].copy()))
+        return seen._replace(outside=seen.outside._replace(shares=seen.outside.shares[:, ::-1].copy()))
 
 
 @pytest.mark.slow
 def test_a_trade_of_other_categories_is_noticed():
     with pytest.raises(Disagreement):
         compare_shares("single", sampler=TradesForNothing())
+
+
+# --- answers that say nothing leave the prior ------------------------------------------------------------------------
+
+
+class ForgetsTheVolume(_compressed.CategoricalChart):
+    """A twin: what masses and shares span is taken for what masses of categories do."""
+
+    @compiled
+    def log_volume(self, ratio):
+        return 0.0
+
+
+def compare_prior(n_questions, sampler="auto"):
+    """Of the share, and of the joint share of two yes in the first questions or of one: means and squares."""
+    alpha, concentration, even = 0.7, 1.5, np.full((2, 2), 0.5)
+    mechanism = FiniteChannelMechanism(
+        [even] * n_questions, noncompliance=BetaPrior(A, B), noncompliant_answer=[[0.5, 0.5]] * n_questions
+    )
+    Z = np.array(list(product(range(2), repeat=n_questions)) * 1000)
+    model = fitted(mechanism, Z, DirichletProcess(concentration), alpha, sampler)
+    share, joint = model.noncompliance_draws_, model.density_draws(np.ones((1, n_questions)))[..., 0]
+    one, square = 0.5**n_questions, (0.25 + 0.25 / (2 * alpha + 1)) ** n_questions
+    first, second = A / (A + B), A * (A + 1) / ((A + B) * (A + B + 1))
+    expected = [first, second, one, (square + concentration * one**2) / (1 + concentration)]
+    found = np.stack([share, share**2, joint, joint**2], axis=-1)
+    assert_mean_close(found, np.array(expected), what=f"{n_questions} questions without information")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_questions", [2, 3])
+def test_answers_that_say_nothing_leave_the_prior(n_questions):
+    """Catches a wrong law of what atoms trade, with those outside and among themselves."""
+    compare_prior(n_questions)
+
+
+@pytest.mark.slow
+def test_a_forgotten_volume_is_noticed(monkeypatch):
+    monkeypatch.setitem(_compressed.CHARTS, "categorical", ForgetsTheVolume)
+    with pytest.raises(Disagreement):
+        compare_prior(2)
+
+
+class NeverTrades(_compressed.CategoricalChart):
+    """The other moves alone, which know no lines."""
+
+    @compiled
+    def slide(self, rng, channel, walk):
+        if rng.random() < 0.5:
+            change_outside(rng, walk)
+        else:
+            exchange(rng, walk)
+
+
+def of_two_questions(sampler):
+    rng, matrices = np.random.default_rng(5), [WARNER(0.85).matrix, WARNER(0.2).matrix]
+    mechanism = FiniteChannelMechanism(matrices, noncompliance=BetaPrior(A, B))
+    Z = mechanism.privatize((rng.random((1000, 2)) < [0.3, 0.6]).astype(int), random_state=rng)
+    Z[rng.random(1000) < 0.15] = 0.0
+    model = fitted(mechanism, Z, DirichletProcess(1.0), 0.7, sampler, n_draws=8000)
+    places = list(product(range(2), repeat=2))
+    values = np.concatenate([model.noncompliance_draws_[..., None], model.density_draws(places)], axis=-1)
+    return np.concatenate([values, values**2], axis=-1)
+
+
+@pytest.mark.slow
+def test_trades_agree_with_moves_of_one_mass(monkeypatch):
+    """And those of other categories do not."""
+    new, twin = of_two_questions(MixingMeasure(400)), of_two_questions(TradesForNothing(400))
+    monkeypatch.setitem(_compressed.CHARTS, "categorical", NeverTrades)
+    old = of_two_questions(MixingMeasure(800))
+
+    def distances(first, second):
+        errors = [[one[..., j].std() / np.sqrt(effective_sample_size(one[..., j], 200, "share"))
+                   for j in range(one.shape[-1])] for one in (first, second)]  # fmt: skip
+        return np.abs(first.mean((0, 1)) - second.mean((0, 1))) / np.hypot(*errors)
+
+    assert distances(new, old).max() < 5.0
+    assert distances(twin, old).max() > 5.0
 
 
 # --- any number of them: quadrature over the two shares --------------------------------------------------------------

@@ -7,6 +7,7 @@ import numpy as np
 from ...._base.compiled import apart, compiled, helper
 from ...._base.restore import require_range
 from ._chart import Chart
+from ._gamma_shares import log_gammas
 from ._outside import move_outside
 from ._walk_state import (
     CUT,
@@ -128,20 +129,14 @@ class CategoricalChart(Chart):
             join_with_rest(rng, channel, self, walk)
 
     @compiled
+    def log_volume(self, ratio):
+        """Log ratio of J^(-K alpha): what the law of an atom's M_c = J π_c of a question has beside M_c^(alpha - 1)."""
+        return -self.kernel.size * self.kernel.concentration * log(ratio)
+
+    @compiled
     def slide(self, rng, channel, walk):
         if walk.law[OUTSIDE] > 0.0:
             move_outside(rng, channel, self, walk)
-
-
-@helper
-def log_gammas(walk, first, size):
-    """The largest of a feature's η, and the sum of e^(η - largest)."""
-    highest, total = walk.atoms[first], 0.0
-    for c in range(1, size):
-        highest = max(highest, walk.atoms[first + c])
-    for c in range(size):
-        total += exp(walk.atoms[first + c] - highest)
-    return highest, total
 
 
 @apart

@@ -12,7 +12,8 @@ from math import exp, log, sqrt
 from ...._base.compiled import apart, apart_sums, compiled, helper
 from ...._base.numeric import draw_truncated_normal, log_ndtr_interval
 from ...._base.vector import log_positive
-from ._categorical_atoms import CategoricalChart, log_gammas
+from ._categorical_atoms import CategoricalChart
+from ._gamma_shares import log_gammas
 from ._outside import move_outside
 from ._steps import FIRST, N_MOVING
 from ._walk_state import (

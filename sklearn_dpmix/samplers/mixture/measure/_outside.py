@@ -4,7 +4,8 @@ A release then has density (1 - γ) Σ w g(z | θ) + γ s(z), s the law of their
 J₀ = γ S/(1 - γ), whose density s at the nodes is known; γ is independent of the weights, and S has the law it has.
 
 Where one design alone was used the answers may say nothing on γ: what more of such people add to the answers, other
-shares of categories take off, along a straight line in the masses M_c = J π_c.  ``trade`` goes along it.
+shares of categories take off, along a straight line in the masses M_c = J π_c.  ``trade`` goes along such lines, of
+several questions, too.
 """
 
 from math import exp, log
@@ -14,6 +15,7 @@ import numpy as np
 from scipy.linalg import null_space
 
 from ...._base.compiled import apart, helper
+from ._trades import log_outside, log_total, trade
 from ._walk_state import (
     CUT,
     LARGEST,
@@ -21,15 +23,12 @@ from ._walk_state import (
     LOG_LIKELIHOOD,
     N_ATOMS,
     OUTSIDE,
-    OUTSIDE_A,
     TOTAL,
     accepts,
     add_to,
     at,
     keep_trial,
     log_likelihood,
-    log_mass_inside,
-    log_tilt,
 )
 
 N_TRADES = 4  # for each other move
@@ -39,8 +38,8 @@ class Outside(NamedTuple):
     """What a walk sees of records outside of the mixture."""
 
     density: Any  # (nodes,): s at each
-    shares: Any  # (K,): signed shares of categories whose answers are nearest to s; of several questions none
-    gap: Any  # (nodes,): s less the law of such answers
+    shares: Any  # (questions, K): signed shares of categories whose answers to that question are nearest to s
+    copies: Any  # (questions, nodes): the law of such answers
     a: float
     b: float
 
@@ -54,13 +53,15 @@ def outside_of(mechanism: Any, nodes: Any) -> Outside:
     """Those outside of the mixture under a mechanism of answers, at nodes (features + 1, nodes)."""
     prior = mechanism.noncompliance
     density = np.exp(mechanism.log_noncompliant(nodes[:-1].T))
-    shares, gap = np.zeros(0), np.zeros(len(density))
-    if len(nodes) == 2:
-        law = mechanism._likelihoods(nodes[:-1].T, 0)
-        shares = nearest_shares(law, density, nodes[-1])
-        gap = density - law @ shares
-        gap[np.abs(gap) < 1e-12] = 0.0
-    return Outside(density, shares, gap, float(prior.a), float(prior.b))
+    shares, copies = [], []
+    questions = zip(nodes[:-1], mechanism._matrices(), mechanism._noncompliant_rows(), strict=True)
+    for z, matrix, row in questions:
+        answers, places = np.unique(z.astype(int), return_inverse=True)
+        law, density_here = matrix[:, answers].T, row[answers]
+        shares.append(nearest_shares(law, density_here, np.bincount(places, nodes[-1])))
+        copy = law @ shares[-1]
+        copies.append(np.where(np.abs(density_here - copy) < 1e-12, density_here, copy)[places])
+    return Outside(density, np.array(shares), np.array(copies), float(prior.a), float(prior.b))
 
 
 def nearest_shares(law: Any, density: Any, counts: Any) -> Any:
@@ -84,17 +85,8 @@ def move_outside(rng, channel, chart, walk):
         change_outside(rng, walk)
     else:
         exchange(rng, walk)
-    if chart.n_features == 1:
-        for _ in range(N_TRADES):
-            trade(rng, channel, chart, walk)
-
-
-@helper
-def log_outside(walk, new, total):
-    """Log ratio of the prior in log J₀ with this mass outside, and this total inside."""
-    old = walk.law[OUTSIDE]
-    ratio = log_mass_inside(walk, total, new) - log_mass_inside(walk, walk.law[TOTAL], old)
-    return ratio + walk.law[OUTSIDE_A] * log(new / old)
+    for _ in range(N_TRADES):
+        trade(rng, channel, chart, walk)
 
 
 @apart
@@ -113,14 +105,6 @@ def change_outside(rng, walk):
         keep_trial(walk, law[TOTAL], value)
     else:
         law[OUTSIDE] = old
-
-
-@helper
-def log_total(walk, total):
-    """Log ratio of the law of S, beside what it has of the share outside."""
-    law, n_atoms = walk.law, int(walk.law[N_ATOMS])
-    ratio = log_tilt(walk, n_atoms, total) - log_tilt(walk, n_atoms, law[TOTAL])
-    return ratio - log_mass_inside(walk, total, law[OUTSIDE]) + log_mass_inside(walk, law[TOTAL], law[OUTSIDE])
 
 
 @apart
@@ -142,48 +126,6 @@ def exchange(rng, walk):
     value = log_likelihood(walk, walk.trial, total)
     if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
         atoms[at(walk, k)] = both - new
-        keep_trial(walk, total, value)
-    else:
-        law[OUTSIDE] = old
-
-
-@apart
-def trade(rng, channel, chart, walk):
-    """Add to those outside what is taken off the masses M_c = J π_c of one atom, by the signed shares nearest to them.
-
-    The likelihood stays but for the gap.  In (M, Σγ) the atom's law has the density J^(shape - K) Π γ_c^(alpha - 1),
-    and J₀ has one factor less than in log J₀.
-    """
-    law, atoms, old, size = walk.law, walk.atoms, walk.law[OUTSIDE], chart.kernel.size
-    k, trial = int(rng.random() * law[N_ATOMS]), 2 * walk.capacity
-    a, b = at(walk, k), at(walk, trial)
-    step = 0.5 * exp(-9.0 * rng.random()) * rng.standard_normal()
-    new, mass, total = old + step, atoms[a] - step, law[TOTAL] - step
-    if not (0.0 < new < LARGEST_OUTSIDE and law[CUT] <= mass <= LARGEST):
-        return
-    highest, sum_of_gammas, ratio = atoms[a + 1], 0.0, 0.0
-    for c in range(1, size):
-        highest = max(highest, atoms[a + 1 + c])
-    for c in range(size):
-        sum_of_gammas += exp(atoms[a + 1 + c] - highest)
-    for c in range(size):
-        share = exp(atoms[a + 1 + c] - highest) / sum_of_gammas
-        changed = (atoms[a] * share - step * walk.shares[c]) / mass
-        if not changed > 1e-300:
-            return
-        atoms[b + 1 + c] = highest + log(sum_of_gammas) + log(changed)
-        ratio += (chart.kernel.concentration - 1.0) * (atoms[b + 1 + c] - atoms[a + 1 + c])
-    ratio += walk.masses.log_ratio(mass, atoms[a]) - size * log(mass / atoms[a])
-    ratio += log_outside(walk, new, total) - log(new / old) + log_total(walk, total)
-    for m in range(walk.n_nodes):
-        walk.trial[m] = walk.mix[m] + step * walk.gap[m]
-    law[OUTSIDE] = new
-    value = log_likelihood(walk, walk.trial, total)
-    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
-        atoms[a] = mass
-        for c in range(size):
-            atoms[a + 1 + c] = atoms[b + 1 + c]
-        chart.fill(channel, walk, k)
         keep_trial(walk, total, value)
     else:
         law[OUTSIDE] = old

@@ -116,8 +116,9 @@ class Walk(Component):
             "signed": np.sign(nodes[-1]) * np.sqrt(np.abs(nodes[-1])),
             "tables": np.empty((3 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
             "outside": nothing if outside is None else outside.density,
-            "shares": np.zeros(0) if outside is None else outside.shares,
-            "gap": nothing if outside is None else outside.gap,
+            "shares": np.zeros(0) if outside is None else outside.shares.ravel(),
+            "copies": np.zeros(0) if outside is None else outside.copies.ravel(),
+            "given": nothing if outside is None else np.empty(size),
             "mix": np.empty(size),  # Σ J g over all atoms, and those outside of the mixture
             "trial": np.empty(size),  # that of a proposal
             "score": np.empty((2 * width + 2) * size),

@@ -1,0 +1,257 @@
+"""Trades of those outside of the mixture with atoms: what more of them add to the answers, atoms take off.
+
+If s is the product over questions of the law of answers of some signed shares σ_j of categories, a mass t outside adds
+to the answers what t ⊗σ_j adds to the table of true ones, Σ_k J_k ⊗π_kj.  Of one question j let the masses
+M_kc = J_k π_kjc change, and all else stay: the table loses t ⊗σ_j if M_k loses t β_k σ_j, where Σ_k β_k ⊗π_ki = ⊗σ_i
+over the other questions.  That is linear in β, and takes as many atoms as the others' table has cells; with fewer, β is
+by least squares.  So the answers' probabilities stay along a straight line in the masses, or nearly so.  Where one more
+atom of the mixture takes the place of those outside, atoms trade among themselves.
+"""
+
+from math import exp, log, sqrt
+
+from ...._base.compiled import apart, apart_sums, helper
+from ._gamma_shares import log_gammas
+from ._steps import factorise
+from ._walk_state import (
+    CUT,
+    LARGEST,
+    LARGEST_OUTSIDE,
+    LOG_LIKELIHOOD,
+    N_ATOMS,
+    N_RECORDS,
+    OUTSIDE,
+    OUTSIDE_A,
+    TOTAL,
+    accepts,
+    at,
+    keep_trial,
+    log_likelihood,
+    log_mass_inside,
+    log_tilt,
+    n_above,
+    row,
+)
+
+LONGEST, SMALLER = 0.5, 9.0  # of trades, which go down to e^-9 of it
+HEAVY, LIGHTER = 0.1, 7.0  # masses above which atoms trade, from a tenth down to e^-7 of it
+MOST_ATOMS = 10  # that trade together
+AMONG = 0.5  # of trades, where there are several questions
+N_STEPS = 4  # along one line
+RIDGE = 1e-10
+TINY = 1e-290
+
+
+@helper
+def log_outside(walk, new, total):
+    """Log ratio of the prior in log J₀ with this mass outside, and this total inside."""
+    old = walk.law[OUTSIDE]
+    ratio = log_mass_inside(walk, total, new) - log_mass_inside(walk, walk.law[TOTAL], old)
+    return ratio + walk.law[OUTSIDE_A] * log(new / old)
+
+
+@helper
+def log_total(walk, total):
+    """Log ratio of the law of S, beside what it has of the share outside."""
+    law, n_atoms = walk.law, int(walk.law[N_ATOMS])
+    ratio = log_tilt(walk, n_atoms, total) - log_tilt(walk, n_atoms, law[TOTAL])
+    return ratio - log_mass_inside(walk, total, law[OUTSIDE]) + log_mass_inside(walk, law[TOTAL], law[OUTSIDE])
+
+
+@apart
+def trade(rng, channel, chart, walk):
+    """Some steps along a line on which chosen atoms give, of one question's masses M_kc, what another one gets."""
+    j, size, n_features = int(rng.random() * walk.n_features), chart.kernel.size, walk.n_features
+    least, most = max(HEAVY * exp(-LIGHTER * rng.random()), walk.law[CUT]), most_atoms(size, n_features)
+    among = n_features > 1 and rng.random() < AMONG
+    n = choose_some(rng, walk, least, most + 1 if among else most)
+    r = n - 1 if among else n
+    if r < 1:
+        return
+    what = walk.gradient
+    for c in range(size):
+        what[c] = 0.0 if among else walk.shares[j * size + c]
+    if among:
+        swap(rng, walk, n)
+        c, e = int(rng.random() * size), int(rng.random() * (size + 1))
+        what[c] = 1.0
+        if e < size and e != c:
+            what[e] = -1.0
+    fill_given(channel, walk, j, size, n, among)
+    longest, moved = find_parts(walk, j, r), False
+    walk.move[r] = -1.0
+    for i in range(n):
+        a = at(walk, int(walk.marks[i]))
+        highest, total = log_gammas(walk, a + 1 + j * size, size)
+        for c in range(size):
+            walk.metric[i * size + c] = walk.atoms[a] * (exp(walk.atoms[a + 1 + j * size + c] - highest) / total)
+    for _ in range(N_STEPS):
+        step = longest * exp(-SMALLER * rng.random()) * rng.standard_normal()
+        moved = step_along(rng, chart, walk, n, least, step, 0.0 if among else step) or moved
+    if moved:
+        for i in range(n):
+            a = at(walk, int(walk.marks[i]))
+            highest, total = log_gammas(walk, a + 1 + j * size, size)
+            for c in range(size):  # the sum of the γ stays
+                share = walk.metric[i * size + c] / walk.atoms[a]
+                walk.atoms[a + 1 + j * size + c] = highest + log(total) + log(share)
+            chart.fill(channel, walk, int(walk.marks[i]))
+
+
+@helper
+def swap(rng, walk, n):
+    """Any of the chosen atoms becomes the last."""
+    i, last = int(rng.random() * n), walk.marks[n - 1]
+    walk.marks[n - 1] = walk.marks[i]
+    walk.marks[i] = last
+
+
+@helper
+def fill_given(channel, walk, j, size, n, among):
+    """Fill ``given`` with the answers to the question, and ``score`` with all answers, of what the atoms give."""
+    to, n_nodes = walk.given, walk.n_nodes
+    if not among:
+        for m in range(n_nodes):
+            to[m] = walk.copies[j * n_nodes + m] / walk.roots[m]
+            walk.score[m] = walk.outside[m] / walk.roots[m]
+        return
+    for m in range(n_nodes):
+        to[m] = 0.0
+    for c in range(size):
+        if walk.gradient[c] != 0.0:
+            for m in range(n_nodes):
+                to[m] += walk.gradient[c] * channel.answer(j, walk.nodes[3 * j * n_nodes + m], c)
+    factors = row(walk, int(walk.marks[n - 1])) + walk.width * n_nodes
+    for m in range(n_nodes):
+        to[m] /= walk.roots[m]
+        walk.score[m] = to[m]
+    for e in range(walk.n_features):
+        if e != j:
+            for m in range(n_nodes):
+                walk.score[m] *= walk.tables[factors + e * n_nodes + m]
+
+
+@helper
+def step_along(rng, chart, walk, n, least, step, more):
+    """Such a step, by which there is so much more outside; whether it is taken.
+
+    In (M, Σγ) an atom's law has the density J^(shape - K) Π γ_c^(alpha - 1), and J₀ has one factor less than in log J₀.
+    """
+    law, atoms, masses, part, marks, what = walk.law, walk.atoms, walk.metric, walk.move, walk.marks, walk.gradient
+    size, alpha, old, total = chart.kernel.size, chart.kernel.concentration, law[OUTSIDE], law[TOTAL] - more
+    new = old + more
+    if not 0.0 < new < LARGEST_OUTSIDE:
+        return False
+    ratio, each = 0.0, 0.0
+    for c in range(size):
+        each += what[c]
+    for i in range(n):
+        t = step * part[i]
+        mass = atoms[at(walk, int(marks[i]))] - t * each
+        if not least <= mass <= LARGEST:
+            return False
+        for c in range(size):
+            one = masses[i * size + c]
+            if not min(one, one - t * what[c]) > TINY:
+                return False
+    for i in range(n):
+        t, mass = step * part[i], atoms[at(walk, int(marks[i]))]
+        ratio += walk.masses.log_ratio(mass - t * each, mass) + chart.log_volume((mass - t * each) / mass)
+        if alpha != 1.0:
+            for c in range(size):
+                one = masses[i * size + c]
+                ratio += (alpha - 1.0) * log((one - t * what[c]) / one)
+    if more != 0.0:
+        ratio += log_outside(walk, new, total) - log(new / old) + log_total(walk, total)
+    for m in range(walk.n_nodes):
+        walk.trial[m] = walk.mix[m] + step * walk.score[m]
+    law[OUTSIDE] = new
+    value = log_likelihood(walk, walk.trial, total)
+    if not accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+        law[OUTSIDE] = old
+        return False
+    keep_trial(walk, total, value)
+    for i in range(n):
+        atoms[at(walk, int(marks[i]))] -= step * part[i] * each
+        for c in range(size):
+            masses[i * size + c] -= step * part[i] * what[c]
+    return True
+
+
+@helper
+def most_atoms(size, n_features):
+    """As many atoms as make up anything in the other questions, if their shares differ."""
+    most = 1
+    for _ in range(1, n_features):
+        most = min(most * size, MOST_ATOMS)
+    return most
+
+
+@helper
+def choose_some(rng, walk, least, most):
+    """Write some of the atoms above a mass, drawn without replacement, into ``marks``; return how many."""
+    left = n_above(walk, least)
+    r = min(left, most)
+    wanted = r
+    for k in range(int(walk.law[N_ATOMS])):
+        if walk.atoms[at(walk, k)] > least:
+            if rng.random() * left < wanted:
+                walk.marks[r - wanted] = k
+                wanted -= 1
+            left -= 1
+    return r
+
+
+@apart_sums
+def find_parts(walk, j, r):
+    """What of a mass outside is taken off each chosen atom, into ``move``, and what that leaves, into ``score``.
+
+    Least squares of s at the nodes, in the metric of the answers that were given; the parts add up to 1.  It depends on
+    the other questions' shares alone, which stay, so that the way back is the same.  Return about how far it may go.
+    """
+    n, score, part, metric, roots = walk.n_nodes, walk.score, walk.move, walk.metric, walk.roots
+    q, trace, left, both = r - 1, 0.0, 0.0, walk.law[TOTAL] + walk.law[OUTSIDE]
+    for i in range(r):  # in rows: what is left, and what each atom gives
+        to, factors = (1 + i) * n, row(walk, int(walk.marks[i])) + walk.width * n
+        for m in range(n):
+            score[to + m] = walk.given[m]
+        for e in range(walk.n_features):
+            if e != j:
+                for m in range(n):
+                    score[to + m] *= walk.tables[factors + e * n + m]
+        if i > 0:  # in place of the first one's
+            for m in range(n):
+                score[to + m] -= score[n + m]
+    for m in range(n):
+        score[m] -= score[n + m]
+    for i in range(q):
+        for e in range(i + 1):
+            value, one, other = 0.0, (2 + i) * n, (2 + e) * n
+            for m in range(n):
+                value += score[one + m] * score[other + m]
+            metric[i * q + e] = value
+        trace += metric[i * q + i]
+        value = 0.0
+        for m in range(n):
+            value += score[(2 + i) * n + m] * score[m]
+        part[1 + i] = value
+    for i in range(q):
+        metric[i * q + i] += RIDGE * trace + 1e-300
+    if q > 0 and factorise(metric, q) < -1e200:
+        return 0.0
+    for i in range(q):
+        for e in range(i):
+            part[1 + i] -= metric[i * q + e] * part[1 + e]
+        part[1 + i] /= metric[i * q + i]
+    part[0] = 1.0
+    for i in range(q - 1, -1, -1):
+        for e in range(i + 1, q):
+            part[1 + i] -= metric[e * q + i] * part[1 + e]
+        part[1 + i] /= metric[i * q + i]
+        part[0] -= part[1 + i]
+        for m in range(n):
+            score[m] -= part[1 + i] * score[(2 + i) * n + m]
+    for m in range(n):
+        left += score[m] * score[m]
+        score[m] *= roots[m]
+    return LONGEST / sqrt(1.0 + (LONGEST * walk.law[N_RECORDS] / both) ** 2 * left)
