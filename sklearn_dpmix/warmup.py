@@ -1,7 +1,7 @@
 """Compile ahead what fits compile when they are first used: ``python -m sklearn_dpmix.warmup [estimator ...]``.
 
 Compiled code is kept on disk beside the package, or in the folder that ``NUMBA_CACHE_DIR`` names.  A line of this in a
-Dockerfile, after the package is installed, saves each container's first fit its half minute.  The code is used on
+Dockerfile, after the package is installed, saves each container's first fit some ten seconds.  The code is used on
 processors of the same kind; what is kept beside the package may move with it.
 """
 
