@@ -18,7 +18,7 @@ from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, Pit
 from sklearn_dpmix.models import BetaPrior
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _compressed
-from sklearn_dpmix.samplers.mixture.measure._outside import change_outside, exchange
+from sklearn_dpmix.samplers.mixture.measure._outside import move_outside
 
 WARNER = FiniteChannelMechanism.warner
 ONE = DirichletProcess(concentration=1e-300)  # one cluster: π ~ Dirichlet
@@ -151,10 +151,7 @@ class NeverTrades(_compressed.CategoricalChart):
 
     @compiled
     def slide(self, rng, channel, walk):
-        if rng.random() < 0.5:
-            change_outside(rng, walk)
-        else:
-            exchange(rng, walk)
+        move_outside(rng, walk)
 
 
 def of_two_questions(sampler):

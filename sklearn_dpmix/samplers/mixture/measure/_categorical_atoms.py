@@ -9,6 +9,7 @@ from ...._base.restore import require_range
 from ._chart import Chart
 from ._gamma_shares import log_gammas
 from ._outside import move_outside
+from ._trades import trade_often
 from ._walk_state import (
     CUT,
     LOG_LIKELIHOOD,
@@ -136,7 +137,8 @@ class CategoricalChart(Chart):
     @compiled
     def slide(self, rng, channel, walk):
         if walk.law[OUTSIDE] > 0.0:
-            move_outside(rng, channel, self, walk)
+            move_outside(rng, walk)
+            trade_often(rng, channel, self, walk)
 
 
 @apart

@@ -17,16 +17,15 @@ from ._steps import factorise, solve, solve_transposed
 from ._walk_state import (
     CUT,
     LOG_LIKELIHOOD,
-    N_ATOMS,
     N_MOVES,
     TOTAL,
     accepts,
     add_to,
     at,
+    choose_above,
     copy_atom,
     keep_trial,
     log_likelihood,
-    n_above,
     refresh,
 )
 
@@ -54,7 +53,8 @@ def glide(rng, channel, chart, walk, sheet):
     law, atoms, trial = walk.law, walk.atoms, 2 * walk.capacity
     lightest = max(10.0 * law[CUT], LIGHTEST)
     least = lightest * exp(log(0.1 / lightest) * rng.random())
-    r = choose_atoms(rng, walk, sheet, least)
+    most = min(max(FEW_ATOMS, (sheet.n_points + 1) // 3 + SPARE_ATOMS), MOST_ATOMS)
+    r = choose_above(rng, walk, least, most, sheet.chosen)
     p, start, end, shift = 3 * r, sheet.start, sheet.end, sheet.shift
     if p <= sheet.n_points + 1:
         return
@@ -102,21 +102,6 @@ def glide(rng, channel, chart, walk, sheet):
         for c in range(r):
             copy_atom(walk, int(sheet.chosen[c]), trial + c)
         keep_trial(walk, law[TOTAL], value)
-
-
-@helper
-def choose_atoms(rng, walk, sheet, least):
-    """Choose some of the atoms above a mass; return how many."""
-    left = n_above(walk, least)
-    r = min(left, max(FEW_ATOMS, (sheet.n_points + 1) // 3 + SPARE_ATOMS), MOST_ATOMS)
-    wanted = r
-    for k in range(int(walk.law[N_ATOMS])):
-        if walk.atoms[at(walk, k)] > least:
-            if rng.random() * left < wanted:
-                sheet.chosen[r - wanted] = k
-                wanted -= 1
-            left -= 1
-    return r
 
 
 @apart

@@ -16,6 +16,7 @@ from ._categorical_atoms import CategoricalChart
 from ._gamma_shares import log_gammas
 from ._outside import move_outside
 from ._steps import FIRST, N_MOVING
+from ._trades import trade_often
 from ._walk_state import (
     CUT,
     LARGEST,
@@ -69,7 +70,8 @@ class ManyCategoriesChart(CategoricalChart):
     @compiled
     def slide(self, rng, channel, walk):
         if walk.law[OUTSIDE] > 0.0:
-            move_outside(rng, channel, self, walk)
+            move_outside(rng, walk)
+            trade_often(rng, channel, self, walk)
 
 
 @apart_sums

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.linalg import null_space
 
 from ...._base.compiled import apart, helper
-from ._trades import log_outside, log_total, trade
 from ._walk_state import (
     CUT,
     LARGEST,
@@ -23,15 +22,16 @@ from ._walk_state import (
     LOG_LIKELIHOOD,
     N_ATOMS,
     OUTSIDE,
+    OUTSIDE_A,
     TOTAL,
     accepts,
     add_to,
     at,
     keep_trial,
     log_likelihood,
+    log_mass_inside,
+    log_tilt,
 )
-
-N_TRADES = 4  # for each other move
 
 
 class Outside(NamedTuple):
@@ -79,14 +79,28 @@ def nearest_shares(law: Any, density: Any, counts: Any) -> Any:
 
 
 @helper
-def move_outside(rng, channel, chart, walk):
+def move_outside(rng, walk):
     """A move of the mass outside: alone, or in exchange with one atom."""
     if rng.random() < 0.5:
         change_outside(rng, walk)
     else:
         exchange(rng, walk)
-    for _ in range(N_TRADES):
-        trade(rng, channel, chart, walk)
+
+
+@helper
+def log_outside(walk, new, total):
+    """Log ratio of the prior in log J₀ with this mass outside, and this total inside."""
+    old = walk.law[OUTSIDE]
+    ratio = log_mass_inside(walk, total, new) - log_mass_inside(walk, walk.law[TOTAL], old)
+    return ratio + walk.law[OUTSIDE_A] * log(new / old)
+
+
+@helper
+def log_total(walk, total):
+    """Log ratio of the law of S, beside what it has of the share outside."""
+    law, n_atoms = walk.law, int(walk.law[N_ATOMS])
+    ratio = log_tilt(walk, n_atoms, total) - log_tilt(walk, n_atoms, law[TOTAL])
+    return ratio - log_mass_inside(walk, total, law[OUTSIDE]) + log_mass_inside(walk, law[TOTAL], law[OUTSIDE])
 
 
 @apart

@@ -12,30 +12,28 @@ from math import exp, log, sqrt
 
 from ...._base.compiled import apart, apart_sums, helper
 from ._gamma_shares import log_gammas
-from ._steps import factorise
+from ._outside import log_outside, log_total
+from ._steps import factorise, solve, solve_transposed
 from ._walk_state import (
     CUT,
     LARGEST,
     LARGEST_OUTSIDE,
     LOG_LIKELIHOOD,
-    N_ATOMS,
     N_RECORDS,
     OUTSIDE,
-    OUTSIDE_A,
     TOTAL,
     accepts,
     at,
+    choose_above,
     keep_trial,
     log_likelihood,
-    log_mass_inside,
-    log_tilt,
-    n_above,
     row,
 )
 
 LONGEST, SMALLER = 0.5, 9.0  # of trades, which go down to e^-9 of it
 HEAVY, LIGHTER = 0.1, 7.0  # masses above which atoms trade, from a tenth down to e^-7 of it
 MOST_ATOMS = 10  # that trade together
+N_TRADES = 4  # for each other move of the mass outside
 AMONG = 0.5  # of trades, where there are several questions
 N_STEPS = 4  # along one line
 RIDGE = 1e-10
@@ -43,19 +41,10 @@ TINY = 1e-290
 
 
 @helper
-def log_outside(walk, new, total):
-    """Log ratio of the prior in log J₀ with this mass outside, and this total inside."""
-    old = walk.law[OUTSIDE]
-    ratio = log_mass_inside(walk, total, new) - log_mass_inside(walk, walk.law[TOTAL], old)
-    return ratio + walk.law[OUTSIDE_A] * log(new / old)
-
-
-@helper
-def log_total(walk, total):
-    """Log ratio of the law of S, beside what it has of the share outside."""
-    law, n_atoms = walk.law, int(walk.law[N_ATOMS])
-    ratio = log_tilt(walk, n_atoms, total) - log_tilt(walk, n_atoms, law[TOTAL])
-    return ratio - log_mass_inside(walk, total, law[OUTSIDE]) + log_mass_inside(walk, law[TOTAL], law[OUTSIDE])
+def trade_often(rng, channel, chart, walk):
+    """Some trades, which follow each other move of the mass outside."""
+    for _ in range(N_TRADES):
+        trade(rng, channel, chart, walk)
 
 
 @apart
@@ -64,7 +53,7 @@ def trade(rng, channel, chart, walk):
     j, size, n_features = int(rng.random() * walk.n_features), chart.kernel.size, walk.n_features
     least, most = max(HEAVY * exp(-LIGHTER * rng.random()), walk.law[CUT]), most_atoms(size, n_features)
     among = n_features > 1 and rng.random() < AMONG
-    n = choose_some(rng, walk, least, most + 1 if among else most)
+    n = choose_above(rng, walk, least, most + 1 if among else most, walk.marks)
     r = n - 1 if among else n
     if r < 1:
         return
@@ -187,21 +176,6 @@ def most_atoms(size, n_features):
     return most
 
 
-@helper
-def choose_some(rng, walk, least, most):
-    """Write some of the atoms above a mass, drawn without replacement, into ``marks``; return how many."""
-    left = n_above(walk, least)
-    r = min(left, most)
-    wanted = r
-    for k in range(int(walk.law[N_ATOMS])):
-        if walk.atoms[at(walk, k)] > least:
-            if rng.random() * left < wanted:
-                walk.marks[r - wanted] = k
-                wanted -= 1
-            left -= 1
-    return r
-
-
 @apart_sums
 def find_parts(walk, j, r):
     """What of a mass outside is taken off each chosen atom, into ``move``, and what that leaves, into ``score``.
@@ -234,23 +208,20 @@ def find_parts(walk, j, r):
         value = 0.0
         for m in range(n):
             value += score[(2 + i) * n + m] * score[m]
-        part[1 + i] = value
+        part[i] = value
     for i in range(q):
         metric[i * q + i] += RIDGE * trace + 1e-300
     if q > 0 and factorise(metric, q) < -1e200:
         return 0.0
-    for i in range(q):
-        for e in range(i):
-            part[1 + i] -= metric[i * q + e] * part[1 + e]
-        part[1 + i] /= metric[i * q + i]
-    part[0] = 1.0
+    solve(metric, q, part)
+    solve_transposed(metric, q, part)
+    first = 1.0
     for i in range(q - 1, -1, -1):
-        for e in range(i + 1, q):
-            part[1 + i] -= metric[e * q + i] * part[1 + e]
-        part[1 + i] /= metric[i * q + i]
-        part[0] -= part[1 + i]
+        part[1 + i] = part[i]
+        first -= part[i]
         for m in range(n):
             score[m] -= part[1 + i] * score[(2 + i) * n + m]
+    part[0] = first
     for m in range(n):
         left += score[m] * score[m]
         score[m] *= roots[m]

@@ -336,6 +336,21 @@ def draw_above(rng, walk, least):
 
 
 @helper
+def choose_above(rng, walk, least, most, chosen):
+    """Write at most so many of the atoms above a mass, drawn without replacement, into ``chosen``; return how many."""
+    left = n_above(walk, least)
+    r = min(left, most)
+    wanted = r
+    for k in range(int(walk.law[N_ATOMS])):
+        if walk.atoms[at(walk, k)] > least:
+            if rng.random() * left < wanted:
+                chosen[r - wanted] = k
+                wanted -= 1
+            left -= 1
+    return r
+
+
+@helper
 def remove(walk, k):
     """Take atom k away; the last one gets its row."""
     walk.law[N_ATOMS] -= 1.0
