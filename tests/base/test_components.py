@@ -90,7 +90,7 @@ def test_a_script_with_its_own_mechanism(tmp_path):
         with np.load(out) as saved:
             return said, dict(saved)
 
-    said, first = draws(5000)
+    said, first = draws(20_000)
     assert (said["hits"], said["misses"]) == (0, 1)
     agrees_with_oracle(first, 1.0)
     with pytest.raises(Disagreement):
@@ -104,7 +104,7 @@ def test_a_script_with_its_own_mechanism(tmp_path):
         np.testing.assert_allclose(same["density"], few["density"], rtol=1e-12)
 
     edit(script, "-abs(e) / scale - log(2.0 * scale)", "-abs(e) / (1.5 * scale) - log(3.0 * scale)")
-    said, edited = draws(5000)
+    said, edited = draws(20_000)
     assert (said["hits"], said["misses"]) == (0, 1)
     agrees_with_oracle(edited, 1.5)
 
@@ -171,7 +171,7 @@ OWN_KERNEL = """
 
     if __name__ == "__main__":
         model = PrivateDPMixture(
-            OneBit(4.0), kernel=KnownVariance(), sampler="neal5", n_chains=2, n_warmup=50, n_draws=6000, thin=5,
+            OneBit(4.0), kernel=KnownVariance(), sampler="neal5", n_chains=2, n_warmup=50, n_draws=20_000, thin=5,
             random_state=0,
         ).fit([[1.0], [-1.0], [1.0], [1.0]])
         np.savez(sys.argv[1], clusters=model.n_clusters_draws_, density=model.density_draws([[-1.0], [0.0], [1.0]]))

@@ -346,7 +346,7 @@ class Improved(MarkovABC):
 )
 def test_broken_twins_are_rejected(how, model):
     fitted = PrivateABC(
-        LaplaceMechanism(scale=1.0), model=model, method=how, n_draws=4000, n_warmup=500, random_state=0
+        LaplaceMechanism(scale=1.0), model=model, method=how, n_draws=10_000, n_warmup=500, random_state=0
     ).fit([37.4])
     with pytest.raises(Disagreement):
         check(fitted, gamma_poisson(37.4, 1, (25.0, 1.0), laplace(1.0)))

@@ -138,7 +138,6 @@ CASES = {
     ("convolved", 2): {"three": Case(PAIRS, 1.2, prior="total two")},
 }
 N_DRAWS = 8_000  # of each of four chains
-FEWER = {"auto": 5_000, "interweaved": 3_000, "neal2": 4_000}  # whose draws cost more, or are nearly independent
 # sampler: (object, sweeps a draw: as many as make neighbouring draws nearly independent)
 SAMPLERS = {
     "neal5": (Neal5(), 8),
@@ -271,12 +270,7 @@ def walks(channel, case):
     return channel == "convolved" or (not is_random and channel in ("laplace", "gaussian", "finite"))
 
 
-def n_draws_of(setting, channel, twins):
-    """Some three times the effective draws that are asked for; twins are seen by all."""
-    return N_DRAWS if twins or channel == "convolved" else FEWER.get(setting, N_DRAWS)
-
-
-def check(setting, channel, d, name, *, seed=0, n_warmup=500, n_draws=None, **twins):
+def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):
     """The check: fit, and compare with the oracle.  ``twins`` replace components by broken ones."""
     case, truth = CASES[channel, d][name], exact(channel, d, name)
     classes = CLASSES | twins
@@ -291,7 +285,7 @@ def check(setting, channel, d, name, *, seed=0, n_warmup=500, n_draws=None, **tw
         mixing=mixing,
         sampler=twins.get("sampler", component),
         n_warmup=n_warmup,
-        n_draws=n_draws or n_draws_of(setting, channel, twins),
+        n_draws=N_DRAWS,
         thin=thin,
         random_state=seed,
     )

@@ -171,7 +171,7 @@ def fit(setting, channel, name, *, seed=0, n_warmup=500, **twins):
         mixing=case.mixing,
         sampler=twins.get("sampler", component),
         n_warmup=n_warmup,
-        n_draws=3000 if setting == "imputed" and not twins else N_DRAWS,  # of eight sweeps each
+        n_draws=N_DRAWS,
         thin=thin,
         random_state=seed,
     ).fit(np.array(case.Z))

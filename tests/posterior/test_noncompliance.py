@@ -67,7 +67,7 @@ def compare(name, expected, sampler="auto", **parameters):
     mechanism, Z, alpha, concentration = CASES[name]
     own = mechanism.get_params(deep=False) | {"noncompliance": BetaPrior(A, B)} | parameters
     mixing = DirichletProcess(concentration)
-    model = fitted(FiniteChannelMechanism(**own), Z, mixing, alpha, sampler, n_draws=3000)
+    model = fitted(FiniteChannelMechanism(**own), Z, mixing, alpha, sampler, n_draws=8000)
     share, (first, second, pmf, predictive) = model.noncompliance_draws_, expected
     assert_mean_close(np.stack([share, share**2], axis=-1), [first, second], what=f"{name}: share outside")
     assert_pmf_close(model.n_clusters_draws_, pmf, what=f"{name}: clusters")

@@ -141,7 +141,7 @@ def check_prior(mechanism, sampler, mixing, pmf):
         mixing=mixing,
         sampler=sampler,
         n_warmup=200,
-        n_draws=2400 if sampler == "auto" else 6000,
+        n_draws=6000,
         thin=1 if sampler == "auto" else 4,  # a sweep of the walk over mixing measures has moves enough
         random_state=3,
     )
@@ -194,7 +194,7 @@ def check_noise_free(noise, epsilon, sampler):
         kernel=NormalKernel(**PRIOR),
         sampler=sampler,
         n_warmup=500,
-        n_draws=3000 if sampler == "auto" else 12_000,
+        n_draws=12_000,
         random_state=4,
     )
     model.fit(Z)

@@ -169,7 +169,7 @@ class Forgets(MixingMeasure):
 
 
 def compare(name, n_suppressed, sampler="auto"):
-    draws = fitted(name, len(Z) + n_suppressed, sampler, n_draws=2000).density_draws(X[:, None])
+    draws = fitted(name, len(Z) + n_suppressed, sampler).density_draws(X[:, None])
     assert_mean_close(draws, enumerated(name, n_suppressed), what=f"{name}, {n_suppressed} left out")
 
 

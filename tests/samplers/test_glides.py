@@ -123,7 +123,7 @@ def slow_glide(start, size, sheet):
 
 def seen_glides(monkeypatch, n):
     """(start, end, length, log ratio, sheet) of glides under a flat prior, as they come to be accepted."""
-    found, lengths, chosen = [], [], _glides.choose_atoms
+    found, lengths, chosen = [], [], _glides.choose_above
 
     def log_tangent(shift, p, length, old=_glides.log_tangent):
         lengths.append(length)
@@ -133,11 +133,11 @@ def seen_glides(monkeypatch, n):
         found[-1][0] = ratio
         return False
 
-    def choose_atoms(*args):
+    def choose_above(*args):
         found[-1].append(chosen(*args))
         return found[-1][1]
 
-    monkeypatch.setattr(_glides, "choose_atoms", choose_atoms)
+    monkeypatch.setattr(_glides, "choose_above", choose_above)
     monkeypatch.setattr(_glides, "accepts", accepts)
     monkeypatch.setattr(_glides, "log_tangent", log_tangent)
     monkeypatch.setattr(NormalChart, "log_base", compiled(lambda chart, walk, k: 0.0))

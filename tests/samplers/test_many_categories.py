@@ -48,7 +48,7 @@ def compare_few(alpha, sampler="auto"):
         log_q = np.log(MATRIX[:, Z.ravel()].T)[:, None]
     nobody, x = np.full(len(Z), -np.inf), list(product(range(K)))
     _, _, pmf, predictive = noncompliance_posterior(log_q, nobody, 1.0, 1.0, alpha, x, 1.5)
-    model = fitted(FiniteChannelMechanism(MATRIX), Z, DirichletProcess(1.5), alpha, sampler, n_draws=5000)
+    model = fitted(FiniteChannelMechanism(MATRIX), Z, DirichletProcess(1.5), alpha, sampler, n_draws=8000)
     assert_pmf_close(model.n_clusters_draws_, pmf, what="clusters")
     assert_mean_close(model.density_draws(PLACES), predictive, what="predictive")
 

@@ -24,7 +24,7 @@ from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import MixingMeasure, Sources
 
 N_DRAWS = 6_000  # of each of four chains
-THIN = {"neal5": 8, "slice": 5, "conditional": 3, "neal8": 2, "interweaved": 3, "mixing_measure": 2}
+THIN = {"neal5": 8, "slice": 5, "conditional": 3, "neal8": 2, "interweaved": 3, "auto": 3, "mixing_measure": 2}
 PRIOR = (2.0, 0.2)  # of a and b: clusters of standard deviation 0.1 or so
 NORMAL = {"mean": 0.4, "mean_precision": 0.3, "shape": 2.5, "scale": 0.1}  # for bounds (0, 1): a third is outside
 
