@@ -63,8 +63,9 @@ def main():
         ),
     )
     section(
-        "First fits of a process (seconds; all else by default)",
-        table(
+        "First fits of a process (seconds)",
+        "Mixtures with all else by default; of the other estimators the examples in their docstrings.\n\n"
+        + table(
             ("what", "cold cache", "its processor time", "warm cache"),
             startup.first_fits(),
             ("{}", "{:.1f}", "{:.1f}", "{:.1f}"),

@@ -76,6 +76,14 @@ def measured(mechanism, records, kernel="normal"):
     return max(model.r_hat_.values()), min(model.ess_.values()), time.process_time() - started
 
 
+def cell(mechanism, records, kernel="normal"):
+    """(Text of a default fit, in italics if it has not mixed; whether it has)."""
+    r_hat, ess, seconds = measured(mechanism, records, kernel)
+    has_mixed = r_hat < R_HAT + 0.0005 and ess >= ESS
+    text = f"{r_hat:.3f}, {ess:.0f}, {seconds:.1f} s"
+    return text if has_mixed else f"*{text}*", has_mixed
+
+
 INTRODUCTION = """
 `python -m benchmarks.mixing` writes this page: for each default fit of `PrivateDPMixture` (bounds (0, 100), four chains
 of 1000 draws) the worst R-hat, the smallest effective sample size, and the processor's seconds once compiled.
@@ -88,12 +96,10 @@ class Page:
     def __init__(self):
         self.parts, self.n_fits, self.n_good = [], 0, 0
 
-    def cell(self, mechanism, records, kernel="normal"):
-        r_hat, ess, seconds = measured(mechanism, records, kernel)
-        is_good = r_hat < R_HAT + 0.0005 and ess >= ESS
+    def cell(self, *args):
+        text, is_good = cell(*args)
         self.n_fits, self.n_good = self.n_fits + 1, self.n_good + is_good
-        text = f"{r_hat:.3f}, {ess:.0f}, {seconds:.1f} s"
-        return text if is_good else f"*{text}*"
+        return text
 
     def rows(self, title, rows, columns=tuple(NOISE)):
         header = [f"## {title}", "", "| population | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
