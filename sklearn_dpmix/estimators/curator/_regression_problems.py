@@ -35,7 +35,7 @@ from ._curator import number_of_records, variance_of
 #: Steps of the non-centred random walk in a sweep, with imputed records.
 N_MOVES = 50
 #: Records that a sweep passes over for single steps, and for proposals of other shapes of the predictors.
-STEP_RECORDS, TRY_RECORDS = 12_000, 300_000
+STEP_RECORDS, TRY_RECORDS = 12_000, 900_000
 #: A released moment less likely than that is worth a warning.
 UNLIKELY = 1e-3
 #: The prior's standard deviation of y, in widths of its bounds, that is worth a warning.
@@ -136,7 +136,7 @@ def sampler_of(law, p, n_records):
     """Return the sampler with all its moves, for p predictors of a law."""
     n_steps = min(max(STEP_RECORDS // max(n_records, 1), 2), 20)
     if law.has_shape:
-        n_tries = min(max(TRY_RECORDS // max(n_records, 1), 20), 200)
+        n_tries = min(max(TRY_RECORDS // max(n_records, 1), 20), 600)
         return ShapeAugmentation(N_MOVES, n_steps, max(n_tries // p, 1))
     return RegressionAugmentation(N_MOVES, n_steps)
 

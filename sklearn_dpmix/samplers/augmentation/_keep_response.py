@@ -9,7 +9,8 @@ from x' to x.
 There is one κ' at most.  Given σ, (Σ y, Σ x y) is the gradient of a convex function of (α, β).  Where σ grows and
 (α, β) keep these, y of a record within the bounds grows by the residual r of e in a regression on (1, x) of those
 records, and Σ y² by 2σ Σ r² > 0.  Newton's iterations look for κ' from a point that depends neither on x nor on κ, so
-that whether they find it depends on (x', e) and F alone: each move has its inverse.
+that whether they find it depends on (x', e) and F alone: each move has its inverse.  A step that brings F no closer is
+halved: clamped records come and go on the way, and whole steps can go round in circles.
 
 Sums of what is not clamped are polynomials in κ: an iteration is one pass that looks for clamped records.
 """
@@ -19,7 +20,7 @@ from math import inf
 from ..._base.compiled import helper
 from ..._base.linear import eliminate
 
-MOST_STEPS = 20
+MOST_STEPS, SHORTEST = 50, 1e-3  # passes; of a step
 CLOSE = 1e-8  # sums, a record; the step from there on squares that
 
 
@@ -100,21 +101,32 @@ def take_out(records, i, p, d, y, value, slope):
 def solve(records, n, p, d, target, sums, kappa, value, slope):
     """Move κ to where the first ``d`` of F are those of ``target``; ``value`` has the others then.
 
-    Returns log |dF/dκ| there, -inf where Newton's iterations do not get there.
+    The last row of ``slope``, one more than F has, keeps the step.  Returns log |dF/dκ| there, -inf
+    where Newton's iterations do not get there.
     """
+    step, before, share = slope[p + 2], inf, 1.0
     for _ in range(MOST_STEPS):
         response_sums(records, n, p, d, kappa, sums, value, slope)
         worst = 0.0
         for r in range(d):
             value[r] = target[r] - value[r]
             worst = max(worst, abs(value[r]))
+        if worst >= before and share > SHORTEST:  # half of the way back
+            share *= 0.5
+            for r in range(d):
+                step[r] *= 0.5
+                kappa[r] -= step[r]
+            continue
         determinant = eliminate(slope, value, d)
         if determinant == -inf:
             return -inf
-        sigma = kappa[p + 1]
+        before, share = worst, 1.0
         for r in range(d):
-            kappa[r] += value[r]
-        kappa[p + 1] = max(kappa[p + 1], 0.2 * sigma)
+            step[r] = value[r]
+        if d == p + 2:
+            step[d - 1] = max(step[d - 1], -0.8 * kappa[d - 1])
+        for r in range(d):
+            kappa[r] += step[r]
         if worst < CLOSE * n:
             return determinant
     return -inf

@@ -19,7 +19,7 @@ from ._regression_records import WALKS_SUFFICE, RegressionAugmentation, walk_and
 # rows of the scratch; then come sums of u u', those after a change, and the slope of F
 TOTAL, TO, TARGET, VALUE, KAPPA, FOUND, SUMS = range(4, 11)
 SAME = 1e-7  # κ found again
-FEWER = 0.1  # tries, where clamping has few long walks rejected: there coefficients do not depend on the shape of x
+FEWER = 1 / 30  # tries, where clamping has few long walks rejected: there coefficients do not depend on the shape of x
 
 
 class ShapeAugmentation(RegressionAugmentation):
@@ -123,7 +123,7 @@ def first_determinant(model, state):
 def find(model, state, sums):
     """Solve for κ from the reference: log |dF/dκ|, or -inf."""
     p, n, work = model.p, state.ints[N_RECORDS], state.work
-    slope, found = work[SUMS + 2 * p + 4 : SUMS + 3 * p + 6], work[FOUND]
+    slope, found = work[SUMS + 2 * p + 4 : SUMS + 3 * p + 7], work[FOUND]
     model.get_response(state.reference, found)
     d = p + 2
     if model.knows_sigma > 0.0:
