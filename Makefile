@@ -27,7 +27,7 @@ demo: $(VENV)/.installed-plot
 QUICK_TESTS := accounting baselines binomial calibration_metrics channels components compositions datasets \
   discrete_mechanisms guarantees interoperation layers ledger likelihood_models mechanisms metrics mmd multivariate \
   numeric packaging privacy private_bounds queries rank_uniformity refusals regression_paths release_mode \
-  smooth_sensitivity typing urns warmup
+  smooth_mechanisms smooth_noise smooth_sensitivity typing urns warmup
 SLOW_AS_PYTHON := TestLaplace TestGaussian
 quick: $(VENV)/.installed-dev
 	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q -n 2 -m "not slow and not nightly" $(ARGS) \
