@@ -98,6 +98,18 @@ def truth(name):
     return oracle.weighted_summary(np.concatenate(values), np.concatenate(weights))
 
 
+def assert_means_are(exact, columns):
+    """Means of draws are the oracle's within the errors of both; a quantity that is known is so to the last digits."""
+    for j, column in enumerate(columns):
+        if np.ptp(column) < 1e-9:  # known
+            assert abs(column[0, 0] - exact.mean[j]) < 1e-9
+            continue
+        ess = effective_sample_size(column, what=f"quantity {j}")
+        error = np.hypot(column.std() / np.sqrt(ess), exact.mean_error[j])
+        if abs(column.mean() - exact.mean[j]) > stats.norm.isf(0.5e-6) * error:
+            raise Disagreement(f"quantity {j}: {column.mean():.4f}, expected {exact.mean[j]:.4f} ± {error:.4f}")
+
+
 def check(name, interweave=True, scale=1.0):
     """Fit, and compare posterior means with the oracle's; ``scale`` multiplies that of the noise."""
     case = CASES[name]
@@ -114,16 +126,7 @@ def check(name, interweave=True, scale=1.0):
     ).fit(np.array(case.release))
     coefs = np.concatenate([model.intercept_draws_[..., None], model.coef_draws_], axis=-1)
     draws = quantities(coefs, model.sigma_draws_, model.x_mean_draws_, model.x_covariance_draws_)
-    exact = truth(name)
-    for j in range(draws.shape[-1]):
-        if np.ptp(draws[..., j]) < 1e-9:  # known
-            assert abs(draws[0, 0, j] - exact.mean[j]) < 1e-9
-            continue
-        ess = effective_sample_size(draws[..., j], what=f"{name}[{j}]")
-        error = np.hypot(draws[..., j].std() / np.sqrt(ess), exact.mean_error[j])
-        z = (draws[..., j].mean() - exact.mean[j]) / error
-        if abs(z) > stats.norm.isf(0.5e-6):
-            raise Disagreement(f"{name}: quantity {j} is {z:+.1f} standard errors off")
+    assert_means_are(truth(name), np.moveaxis(draws, -1, 0))
 
 
 TAKES_A_MINUTE = "two predictors, two releases"
@@ -264,11 +267,7 @@ def check_open_case(count):
         random_state=5,
     ).fit(np.array(OPEN_CASE.release))
     draws = [model.intercept_draws_, model.coef_draws_[..., 0], np.log(model.sigma_draws_), model.n_records_draws_]
-    exact = truth_of_open_case()
-    for j, column in enumerate(draws):
-        error = np.hypot(column.std() / np.sqrt(effective_sample_size(column)), exact.mean_error[j])
-        if abs(column.mean() - exact.mean[j]) > stats.norm.isf(0.5e-6) * error:
-            raise Disagreement(f"quantity {j}: {column.mean():.4f}, expected {exact.mean[j]:.4f} ± {error:.4f}")
+    assert_means_are(truth_of_open_case(), draws)
 
 
 @pytest.mark.nightly
