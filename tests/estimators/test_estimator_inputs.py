@@ -1,24 +1,17 @@
-"""What PrivateDPMixture takes and refuses: containers, bad input and parameters, doubtful releases, extreme records."""
+"""What PrivateDPMixture takes and refuses: containers, bad records and parameters, fits that fail."""
 
 import re
 import warnings
-from fractions import Fraction
 
 import numpy as np
 import pytest
 import scipy.sparse
-from scipy.stats import binom
+from short_fits import MECHANISM, RELEASE, mixture
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import Component, compiled
 from sklearn_dpmix._chains import long_run
-from sklearn_dpmix._releases import release
-from sklearn_dpmix._releases.release import Release
-from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.estimators import _chain_estimator
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RecordChannel
@@ -26,13 +19,6 @@ from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, Pit
 from sklearn_dpmix.samplers import MixtureSampler, Neal5
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
-
-MECHANISM = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))
-RELEASE = MECHANISM.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
-
-
-def mixture(mechanism=MECHANISM, **params):
-    return PrivateDPMixture(mechanism, **{"n_chains": 1, "n_warmup": 5, "n_draws": 10, "random_state": 0, **params})
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +37,6 @@ def no_chains(monkeypatch):
 
     monkeypatch.setattr(_chain_estimator, "start_chains", start)
     monkeypatch.setattr(long_run, "run_chains", start)
-
-
-# --- containers ------------------------------------------------------------------------------------------------------
 
 
 def read_only(Z):
@@ -108,9 +91,6 @@ def test_the_callers_array_is_left_alone():
     model.score_samples(Z), model.predict(Z)
     assert Z.flags.writeable
     np.testing.assert_array_equal(Z, RELEASE)
-
-
-# --- what is refused, before anything starts -------------------------------------------------------------------------
 
 
 def bad_records():
@@ -346,208 +326,7 @@ def test_a_fit_that_fails_late_leaves_the_last_one_as_it_was(monkeypatch, module
     assert vars(model) == before
 
 
-# --- what a release says of the records' spread ----------------------------------------------------------------------
-
-
-def share_too_narrow(n_releases=400):
-    """How often the default prior's variance is below that of the records, under noise with seven times their sd."""
-    rng = np.random.default_rng(0)
-    mechanism = LaplaceMechanism(epsilon=2.0, bounds=(0.0, 100.0))
-    found = []
-    for _ in range(n_releases):
-        Z = mechanism.privatize(np.clip(rng.normal(40.0, 10.0, (500, 1)), 0.0, 100.0), random_state=rng)
-        found.append(Release(Z, mechanism).moments()[1][0] < 100.0)
-    return np.mean(found)
-
-
-def test_a_default_prior_is_wide_where_noise_hides_the_spread(monkeypatch):
-    """One standard error above: too narrow in one of six, and not in half of the cases, the broken twin."""
-    bound = 0.16 + 5 * np.sqrt(0.16 * 0.84 / 400)
-    assert share_too_narrow() < bound
-    monkeypatch.setattr(Release, "_noise_error", lambda self: 0.0)
-    assert share_too_narrow() > bound
-
-
-@pytest.mark.parametrize("scales", [np.full(2000, 3.0), np.repeat([1.0, 5.0], 1000), np.full(2000, 1e100)])
-def test_the_standard_error_of_the_noise_s_variance(scales):
-    """Against draws, with noise of one size and of several; without overflow."""
-    rng = np.random.default_rng(0)
-    mechanism = LaplaceMechanism(scale=scales)
-    unit = scales.max()
-    noise = rng.laplace(scale=scales / unit, size=(1000, 2000))
-    expected = np.std(np.mean(noise**2, axis=1)) * unit**2
-    with np.errstate(over="raise"):
-        found = Release(np.zeros((2000, 1)), mechanism)._noise_error()
-    np.testing.assert_allclose(found / unit**2, expected / unit**2, rtol=0.15)
-
-
-# --- releases that cannot well have come from the mechanism ----------------------------------------------------------
-
-
-def test_a_rescaled_release_is_doubted():
-    """Catches a fit that takes a standardised release for the published one, and a warning that points elsewhere."""
-    mechanism = LaplaceMechanism(epsilon=1.0, bounds=(-10, 10))
-    Z = mechanism.privatize(make_three_normals(100, random_state=0)[0], random_state=1)
-    with pytest.warns(UserWarning, match="less than the noise .* alone") as caught:
-        make_pipeline(StandardScaler(), mixture(mechanism)).fit(Z)
-    doubts = [warning for warning in caught if "less than the noise" in str(warning.message)]
-    assert len(doubts) == 1
-    assert doubts[0].filename == __file__
-    assert "LaplaceMechanism(bounds=(-10, 10), epsilon=1.0)" in str(doubts[0].message)
-
-
-def test_a_release_from_other_bounds_is_doubted():
-    """Catches values that the mechanism makes absurd, and a warning that does not say how improbable."""
-    mechanism = LaplaceMechanism(epsilon=20.0, bounds=(0, 1))
-    with pytest.warns(UserWarning, match=r"record \d+ .*tail probability [0-9.e-]+; was the release made with other"):
-        mixture(mechanism).fit(RELEASE)
-
-
-CHANNELS = {
-    "laplace": lambda rng, n: LaplaceMechanism(epsilon=1.0, bounds=(-1, 1)),
-    "gaussian": lambda rng, n: GaussianMechanism(scale=1.5, bounds=(-1, 1)),
-    "laplace, own epsilon": lambda rng, n: LaplaceMechanism(np.exp(2 * rng.standard_normal(n)), bounds=(-1, 1)),
-    "gaussian, own scale": lambda rng, n: GaussianMechanism(scale=rng.uniform(0.1, 10, n), bounds=(-1, 1)),
-}
-
-
-@pytest.mark.parametrize("channel", CHANNELS)
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 100])
-def test_honest_releases_are_not_doubted(monkeypatch, channel, n):
-    """Catches a threshold that holds for large n or equal scales only: at doubt 1 %, at most 1 % (each way) is doubted.
-
-    Constant records are the worst case: all that varies is the noise.
-    """
-    doubt, n_releases = 0.01, 600
-    monkeypatch.setattr(release, "MISFIT", doubt)
-    rng = np.random.default_rng([n, len(channel)])
-    doubts = 0
-    for _ in range(n_releases):
-        mechanism = CHANNELS[channel](rng, n)
-        Z = mechanism.privatize(np.full((n, 1), rng.choice([-1.0, 0.3, 1.0])), random_state=rng)
-        doubts += len(list(Release(Z, mechanism).misfits()))
-    assert doubts <= 2 * binom.isf(1e-7, n_releases, doubt)
-
-
-def test_doubt_has_power():
-    """Catches thresholds so wide that nothing is ever doubted."""
-    rng = np.random.default_rng(0)
-    mechanism = LaplaceMechanism(epsilon=1.0, bounds=(-1, 1))
-    Z = mechanism.privatize(rng.uniform(-1, 1, (200, 1)), random_state=rng)
-    assert not list(Release(Z, mechanism).misfits())
-    assert len(list(Release(0.3 * Z, mechanism).misfits())) == 1
-    assert len(list(Release(40.0 * Z, mechanism).misfits())) == 1
-
-
-# --- extreme records -------------------------------------------------------------------------------------------------
-
-
 def test_records_whose_squares_overflow_are_refused(no_chains):
     """Catches infinite statistics in a chain."""
     with pytest.raises(ValueError, match=r"Z has values as large as 1e\+300, .* another unit"):
         mixture(None).fit([[1e300], [-1e300]])
-
-
-def fit_quietly(model, Z):
-    """Fit, with every floating-point accident an error."""
-    with warnings.catch_warnings(), np.errstate(divide="raise", invalid="raise", over="raise"):
-        warnings.filterwarnings("error", category=RuntimeWarning)
-        warnings.filterwarnings("ignore", message="the chains have not mixed")
-        warnings.filterwarnings("ignore", message=".* less than the noise")  # constant records are no honest release
-        return model.fit(Z)
-
-
-@pytest.mark.parametrize("mechanism", [None, MECHANISM], ids=["no noise", "laplace"])
-@pytest.mark.parametrize(
-    "Z",
-    [[[0.3]], [[0.3], [-4.0]], [[0.1]] * 7, [[0.0]] * 3, [[9.0]] * 6 + [[9.0000001]]],
-    ids=["one", "two", "constant", "zero", "almost constant"],
-)
-def test_few_and_constant_records_fit(mechanism, Z):
-    """Catches a division by a variance of zero, an urn without other records, an overflow in a sum of squares."""
-    model = fit_quietly(mixture(mechanism, n_draws=20, n_chains=2), Z)
-    for values in (
-        model.score_samples(Z),
-        model.moment_draws().mean,
-        model.quantile_draws([0.1, 0.9]),
-        model.sample(5),
-    ):
-        assert np.all(np.isfinite(values))
-    assert set(model.labels_) == set(range(model.labels_.max() + 1))
-    assert np.isfinite(model.score_release(Z))
-
-
-@pytest.mark.parametrize("mechanism", [None, LaplaceMechanism(4.0, bounds=(-8, 8)), LaplaceMechanism(scale=0.5)])
-@pytest.mark.parametrize(("shift", "power"), [(0, -40), (0, 40), (2**30, 0), (-(2**30), 20)])
-def test_fits_are_equivariant_under_shift_and_scale(mechanism, shift, power):
-    """Catches an absolute tolerance, floor or default, and statistics that lose digits far from zero.
-
-    Records on a grid of 2^-10, so that shifts by 2^30 and powers of two are exact; what is left is rounding of
-    statistics, and a chain follows it exactly for a few sweeps.
-    """
-    scale = float(Fraction(2) ** power)
-    Z = np.round(make_three_normals(40, random_state=3)[0] * 2**10) / 2**10
-    moved = None
-    if mechanism is not None and mechanism.bounds is not None:
-        moved = LaplaceMechanism(4.0, bounds=((-8 + shift) * scale, (8 + shift) * scale))
-    elif mechanism is not None:
-        moved = LaplaceMechanism(scale=0.5 * scale)
-    one = fit_quietly(mixture(mechanism, n_warmup=0, n_draws=12), Z)
-    other = fit_quietly(mixture(moved, n_warmup=0, n_draws=12), (Z + shift) * scale)
-    np.testing.assert_array_equal(other.n_clusters_draws_, one.n_clusters_draws_)
-    tolerance = 1e-5 if shift else 1e-12
-    np.testing.assert_allclose(other.weights_draws_, one.weights_draws_, rtol=tolerance)
-    x = np.linspace(-12, 12, 9)[:, None]
-    np.testing.assert_allclose(
-        other.density_draws((x + shift) * scale) * scale, one.density_draws(x), rtol=1e-3 if shift else 1e-9, atol=1e-12
-    )
-    np.testing.assert_allclose(other.moment_draws().mean / scale - shift, one.moment_draws().mean, atol=1e-5)
-    np.testing.assert_allclose(other.quantile_draws(0.5) / scale - shift, one.quantile_draws(0.5), atol=1e-5)
-
-
-def fit_in_unit(unit, cls, n, n_features, **params):
-    """A default fit of two groups of records within (0, 8) units."""
-    rng = np.random.default_rng(0)
-    group = rng.random((n, n_features)) < 0.5
-    records = np.where(group, rng.normal(2.0, 0.5, group.shape), rng.normal(6.0, 1.0, group.shape))
-    budget = {"epsilon": 4.0, "delta": 1e-6} if cls is GaussianMechanism else {"epsilon": 4.0}
-    mechanism = cls(**budget, bounds=(0.0, 8.0 * unit))
-    Z = mechanism.privatize(unit * np.clip(records, 0.0, 8.0), random_state=1)
-    return fit_quietly(mixture(mechanism, n_chains=2, n_warmup=30, n_draws=20, **params), Z), Z
-
-
-def assert_rescaled(cls, n, n_features, **params):
-    """Records, bounds and noise in another unit: the same draws in that unit, for powers of 2, which round nothing."""
-    (one, Z), x = fit_in_unit(1.0, cls, n, n_features, **params), np.linspace(0.5, 7.5, 5)
-    points = np.column_stack([x] * n_features)
-    for unit in (2.0**-40, 2.0**20):
-        other, moved = fit_in_unit(unit, cls, n, n_features, **params)
-        np.testing.assert_array_equal(moved, unit * Z)
-        np.testing.assert_array_equal(other.n_clusters_draws_, one.n_clusters_draws_)
-        density = other.density_draws(unit * points) * unit**n_features
-        np.testing.assert_allclose(density, one.density_draws(points), rtol=1e-9)
-        found, expected = other.moment_draws(), one.moment_draws()
-        np.testing.assert_allclose(found.mean / unit, expected.mean, rtol=1e-9)
-        np.testing.assert_allclose(found.variance / unit**2, expected.variance, rtol=1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("cls", "n", "n_features", "params"),
-    [
-        (LaplaceMechanism, 60, 1, {}),
-        (LaplaceMechanism, 4000, 1, {}),
-        pytest.param(GaussianMechanism, 60, 2, {}, marks=pytest.mark.nightly),
-        pytest.param(LaplaceMechanism, 60, 2, {"kernel": "multivariate_normal"}, marks=pytest.mark.nightly),
-    ],
-)
-def test_default_fits_are_rescaled_with_the_data(cls, n, n_features, params):
-    """Catches a default prior, grid, floor or tolerance on the data's scale, over whole chains."""
-    assert_rescaled(cls, n, n_features, **params)
-
-
-@pytest.mark.slow
-def test_a_prior_on_the_data_s_scale_is_not_rescaled():
-    """The broken twin: what the default would be with numbers."""
-    with pytest.raises(AssertionError):
-        assert_rescaled(LaplaceMechanism, 60, 1, kernel=NormalKernel(4.0, 0.1, 2.0, 2.0))

@@ -1,0 +1,119 @@
+"""Few, constant and huge records fit, and the same records in other units give the same fit."""
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from short_fits import MECHANISM, mixture
+
+from sklearn_dpmix.datasets import make_three_normals
+from sklearn_dpmix.kernels import NormalKernel
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+
+pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+
+
+def fit_quietly(model, Z):
+    """Fit, with every floating-point accident an error."""
+    with warnings.catch_warnings(), np.errstate(divide="raise", invalid="raise", over="raise"):
+        warnings.filterwarnings("error", category=RuntimeWarning)
+        warnings.filterwarnings("ignore", message="the chains have not mixed")
+        warnings.filterwarnings("ignore", message=".* less than the noise")  # constant records are no honest release
+        return model.fit(Z)
+
+
+@pytest.mark.parametrize("mechanism", [None, MECHANISM], ids=["no noise", "laplace"])
+@pytest.mark.parametrize(
+    "Z",
+    [[[0.3]], [[0.3], [-4.0]], [[0.1]] * 7, [[0.0]] * 3, [[9.0]] * 6 + [[9.0000001]]],
+    ids=["one", "two", "constant", "zero", "almost constant"],
+)
+def test_few_and_constant_records_fit(mechanism, Z):
+    """Catches a division by a variance of zero, an urn without other records, an overflow in a sum of squares."""
+    model = fit_quietly(mixture(mechanism, n_draws=20, n_chains=2), Z)
+    for values in (
+        model.score_samples(Z),
+        model.moment_draws().mean,
+        model.quantile_draws([0.1, 0.9]),
+        model.sample(5),
+    ):
+        assert np.all(np.isfinite(values))
+    assert set(model.labels_) == set(range(model.labels_.max() + 1))
+    assert np.isfinite(model.score_release(Z))
+
+
+@pytest.mark.parametrize("mechanism", [None, LaplaceMechanism(4.0, bounds=(-8, 8)), LaplaceMechanism(scale=0.5)])
+@pytest.mark.parametrize(("shift", "power"), [(0, -40), (0, 40), (2**30, 0), (-(2**30), 20)])
+def test_fits_are_equivariant_under_shift_and_scale(mechanism, shift, power):
+    """Catches an absolute tolerance, floor or default, and statistics that lose digits far from zero.
+
+    Records on a grid of 2^-10, so that shifts by 2^30 and powers of two are exact; what is left is rounding of
+    statistics, and a chain follows it exactly for a few sweeps.
+    """
+    scale = float(Fraction(2) ** power)
+    Z = np.round(make_three_normals(40, random_state=3)[0] * 2**10) / 2**10
+    moved = None
+    if mechanism is not None and mechanism.bounds is not None:
+        moved = LaplaceMechanism(4.0, bounds=((-8 + shift) * scale, (8 + shift) * scale))
+    elif mechanism is not None:
+        moved = LaplaceMechanism(scale=0.5 * scale)
+    one = fit_quietly(mixture(mechanism, n_warmup=0, n_draws=12), Z)
+    other = fit_quietly(mixture(moved, n_warmup=0, n_draws=12), (Z + shift) * scale)
+    np.testing.assert_array_equal(other.n_clusters_draws_, one.n_clusters_draws_)
+    tolerance = 1e-5 if shift else 1e-12
+    np.testing.assert_allclose(other.weights_draws_, one.weights_draws_, rtol=tolerance)
+    x = np.linspace(-12, 12, 9)[:, None]
+    np.testing.assert_allclose(
+        other.density_draws((x + shift) * scale) * scale, one.density_draws(x), rtol=1e-3 if shift else 1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(other.moment_draws().mean / scale - shift, one.moment_draws().mean, atol=1e-5)
+    np.testing.assert_allclose(other.quantile_draws(0.5) / scale - shift, one.quantile_draws(0.5), atol=1e-5)
+
+
+def fit_in_unit(unit, cls, n, n_features, **params):
+    """A default fit of two groups of records within (0, 8) units."""
+    rng = np.random.default_rng(0)
+    group = rng.random((n, n_features)) < 0.5
+    records = np.where(group, rng.normal(2.0, 0.5, group.shape), rng.normal(6.0, 1.0, group.shape))
+    budget = {"epsilon": 4.0, "delta": 1e-6} if cls is GaussianMechanism else {"epsilon": 4.0}
+    mechanism = cls(**budget, bounds=(0.0, 8.0 * unit))
+    Z = mechanism.privatize(unit * np.clip(records, 0.0, 8.0), random_state=1)
+    return fit_quietly(mixture(mechanism, n_chains=2, n_warmup=30, n_draws=20, **params), Z), Z
+
+
+def assert_rescaled(cls, n, n_features, **params):
+    """Records, bounds and noise in another unit: the same draws in that unit, for powers of 2, which round nothing."""
+    (one, Z), x = fit_in_unit(1.0, cls, n, n_features, **params), np.linspace(0.5, 7.5, 5)
+    points = np.column_stack([x] * n_features)
+    for unit in (2.0**-40, 2.0**20):
+        other, moved = fit_in_unit(unit, cls, n, n_features, **params)
+        np.testing.assert_array_equal(moved, unit * Z)
+        np.testing.assert_array_equal(other.n_clusters_draws_, one.n_clusters_draws_)
+        density = other.density_draws(unit * points) * unit**n_features
+        np.testing.assert_allclose(density, one.density_draws(points), rtol=1e-9)
+        found, expected = other.moment_draws(), one.moment_draws()
+        np.testing.assert_allclose(found.mean / unit, expected.mean, rtol=1e-9)
+        np.testing.assert_allclose(found.variance / unit**2, expected.variance, rtol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cls", "n", "n_features", "params"),
+    [
+        (LaplaceMechanism, 60, 1, {}),
+        (LaplaceMechanism, 4000, 1, {}),
+        pytest.param(GaussianMechanism, 60, 2, {}, marks=pytest.mark.nightly),
+        pytest.param(LaplaceMechanism, 60, 2, {"kernel": "multivariate_normal"}, marks=pytest.mark.nightly),
+    ],
+)
+def test_default_fits_are_rescaled_with_the_data(cls, n, n_features, params):
+    """Catches a default prior, grid, floor or tolerance on the data's scale, over whole chains."""
+    assert_rescaled(cls, n, n_features, **params)
+
+
+@pytest.mark.slow
+def test_a_prior_on_the_data_s_scale_is_not_rescaled():
+    """The broken twin: what the default would be with numbers."""
+    with pytest.raises(AssertionError):
+        assert_rescaled(LaplaceMechanism, 60, 1, kernel=NormalKernel(4.0, 0.1, 2.0, 2.0))

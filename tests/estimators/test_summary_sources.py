@@ -1,0 +1,92 @@
+"""Batches, memory maps, Arrow and Dask as sources of a summary."""
+
+import numpy as np
+import pytest
+from summary_case import LAPLACE, differ, model, release
+
+from sklearn_dpmix import ReleaseSummary
+from sklearn_dpmix.estimators.mixture._batches import summary_of
+
+
+def test_iterators_of_batches():
+    Z = release(400)
+    of_batches = model().fit(Z[first : first + 90] for first in range(0, 400, 90))
+    np.testing.assert_allclose(of_batches.weights_draws_, model().fit(Z).weights_draws_, rtol=1e-6)
+    assert of_batches.summary_.n_batches == 5
+    with pytest.raises(ValueError, match="there are no records"):
+        model().fit(iter([]))
+
+
+def test_memory_maps_are_not_copied(tmp_path):
+    """The peak of a fit of a memory map is far below its size."""
+    import tracemalloc
+
+    n = 2_000_000
+    np.save(tmp_path / "z.npy", release(n))
+    Z = np.load(tmp_path / "z.npy", mmap_mode="r")
+    summary = ReleaseSummary(LAPLACE)
+    tracemalloc.start()
+    summary.update(Z)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert summary.n_records == n
+    assert peak < Z.nbytes / 4
+
+
+def test_arrow(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    dataset, parquet = pytest.importorskip("pyarrow.dataset"), pytest.importorskip("pyarrow.parquet")
+    Z = release(600)
+    table = pa.table({"age": Z[:, 0], "place": np.arange(600)})
+    for k in range(2):
+        parquet.write_table(table.select(["age"]).slice(300 * k, 300), tmp_path / f"part{k}.parquet")
+    whole = ReleaseSummary(LAPLACE).update(Z)
+    data = dataset.dataset(tmp_path)
+    for source in (
+        data,
+        data.scanner(columns=["age"], batch_size=70),
+        tmp_path,
+        str(tmp_path),
+        [tmp_path / "part0.parquet", str(tmp_path / "part1.parquet")],
+        pa.RecordBatchReader.from_batches(data.schema, data.to_batches()),
+        iter(table.select(["age"]).to_batches(100)),
+    ):
+        summary = summary_of(source, LAPLACE)
+        assert not differ(summary, whole)
+        assert summary._column == "age"
+    fitted = model().fit(tmp_path)
+    assert not differ(fitted.summary_, whole)
+    assert fitted.feature_names_in_.tolist() == ["age"]
+    assert model().fit(table.select(["age"])).labels_.shape == (600,)  # it is in memory
+    with pytest.raises(ValueError, match="batch 0: a summary takes one feature for now, but there are 2 columns"):
+        model().fit(dataset.dataset(table))
+    missing = pa.table({"age": pa.array([1.0, None])})
+    with pytest.raises(ValueError, match=r"batch 0: .*NaN.*the summary stays as it was"):
+        model().fit(dataset.dataset(missing))
+
+
+def test_dask(tmp_path):
+    dask, array = pytest.importorskip("dask"), pytest.importorskip("dask.array")
+    Z = release(600)
+    whole = ReleaseSummary(LAPLACE).update(Z)
+    with dask.config.set(scheduler="synchronous"):
+        for chunks in (600, 50, (7, 1)):
+            assert not differ(summary_of(array.from_array(Z, chunks=chunks), LAPLACE), whole)
+        fitted = model().fit(array.from_array(Z, chunks=100)).partial_fit(array.from_array(Z, chunks=100))
+        assert fitted.summary_.n_records == 1200
+        with pytest.raises(ValueError, match="one feature for now, as a column, but Z has 2 columns"):
+            model().fit(array.from_array(np.hstack([Z, Z]), chunks=100))
+        Z[350] = np.nan
+        with pytest.raises(ValueError, match=r"part 3: .*NaN"):
+            model().fit(array.from_array(Z, chunks=100))
+
+
+def test_dask_frames():
+    dask, pd = pytest.importorskip("dask"), pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe")
+    Z = release(600)
+    with dask.config.set(scheduler="synchronous"):
+        frame = frames.from_pandas(pd.DataFrame({"age": Z[:, 0]}), npartitions=5)
+        summary = summary_of(frame, LAPLACE)
+    assert not differ(summary, ReleaseSummary(LAPLACE).update(Z))
+    assert summary._column == "age"
