@@ -15,7 +15,7 @@ from sklearn_dpmix.models._cell_counts import mean_square, middle, propose_chang
 from sklearn_dpmix.models._regression_model import ClampedRegression
 from sklearn_dpmix.queries import RegressionMoments
 from sklearn_dpmix.samplers._release_density import log_release
-from sklearn_dpmix.samplers.augmentation import _regression_shapes
+from sklearn_dpmix.samplers.augmentation import _keep_response, _regression_shapes
 from sklearn_dpmix.samplers.augmentation._augmented_state import N_RECORDS, new_state
 from sklearn_dpmix.samplers.augmentation._regression_shapes import TO, ShapeAugmentation, change_shapes
 
@@ -159,3 +159,25 @@ def test_the_direction_alternates():
             cells = np.sort(rng.choice(n_cells, 4, replace=False)).astype(float)
             set_direction(n_cells, cells, direction)
             assert np.all(direction * [1, -1, 1, -1] > 0.0) and np.abs(direction).max() == 1.0
+
+
+def share_found():
+    """How often (α, β, σ) are found from others far away, of problems with many clamped records."""
+    rng, n, n_found = np.random.default_rng(0), 300, 0
+    for _ in range(200):
+        records = np.column_stack([rng.uniform(-1.0, 1.0, n), rng.standard_normal(n)])
+        lines, sigmas = rng.uniform((-0.5, -2.0), (0.8, 3.0), (2, 2)), np.exp(rng.uniform(-3.0, 0.0, 2))
+        kappa, found = np.column_stack([lines, sigmas])
+        sums, target, value, slope = np.zeros((3, 3)), np.zeros(3), np.zeros(3), np.zeros((4, 3))
+        _keep_response.products(records, n, 1, sums)
+        _keep_response.response_sums(records, n, 1, 3, kappa, sums, target, slope)
+        log_slope = _keep_response.solve(records, n, 1, 3, target, sums, found, value, slope)
+        n_found += log_slope > -np.inf and np.allclose(found, kappa, atol=1e-6)
+    return n_found / 200
+
+
+def test_coefficients_are_found_from_far_away(monkeypatch):
+    """Catches chains that stay where Newton's iterations go round in circles, as those with whole steps alone did."""
+    assert share_found() > 0.8
+    monkeypatch.setattr(_keep_response, "SHORTEST", 1.0)
+    assert share_found() < 0.65
