@@ -9,8 +9,8 @@ from x' to x.
 There is one κ' at most.  Given σ, (Σ y, Σ x y) is the gradient of a convex function of (α, β).  Where σ grows and
 (α, β) keep these, y of a record within the bounds grows by the residual r of e in a regression on (1, x) of those
 records, and Σ y² by 2σ Σ r² > 0.  Newton's iterations look for κ' from a point that depends neither on x nor on κ, so
-that whether they find it depends on (x', e) and F alone: each move has its inverse.  A step that brings F no closer is
-halved: clamped records come and go on the way, and whole steps can go round in circles.
+that whether they find it depends on (x', e) and F alone: each move has its inverse.  A step is shortened as a whole
+where σ would fall to a fifth, and halved where it brings F no closer: else iterations go round in circles.
 
 Sums of what is not clamped are polynomials in κ: an iteration is one pass that looks for clamped records.
 """
@@ -120,12 +120,11 @@ def solve(records, n, p, d, target, sums, kappa, value, slope):
         determinant = eliminate(slope, value, d)
         if determinant == -inf:
             return -inf
-        before, share = worst, 1.0
+        before, share, length = worst, 1.0, 1.0
+        if d == p + 2 and value[d - 1] < -0.8 * kappa[d - 1]:
+            length = -0.8 * kappa[d - 1] / value[d - 1]
         for r in range(d):
-            step[r] = value[r]
-        if d == p + 2:
-            step[d - 1] = max(step[d - 1], -0.8 * kappa[d - 1])
-        for r in range(d):
+            step[r] = length * value[r]
             kappa[r] += step[r]
         if worst < CLOSE * n:
             return determinant
