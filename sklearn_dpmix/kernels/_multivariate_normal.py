@@ -48,6 +48,7 @@ class MultivariateNormalKernel(MultivariateSteps):
     """
 
     is_product = False
+    noised_as = "correlated_normal"
     tilts = frozenset()
     conditional_tilts = NormalKernel.tilts
     _CAN = frozenset({"relative", "predictive", "conditional", "rescaling"})

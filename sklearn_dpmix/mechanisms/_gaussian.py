@@ -70,7 +70,7 @@ class GaussianMechanism(GaussianCalibrated):
 
     calibrations = ("analytic", "classical")
     secure_noise = "gaussian"
-    noised_kernels = frozenset({"beta", "convolved_normal", "normal", "truncated_normal"})
+    noised_kernels = frozenset({"beta", "convolved_normal", "correlated_normal", "normal", "truncated_normal"})
     piece_shape = "quadratic"
     kurtosis = 3.0
 
@@ -149,6 +149,10 @@ class GaussianMechanism(GaussianCalibrated):
     def log_noise(self, e, scale):
         u = e / scale
         return -0.5 * u * u - log(scale) - HALF_LOG_2PI
+
+    @compiled
+    def log_noise_slope(self, r):
+        return -0.5 * r * r, r
 
     @compiled
     def log_weight(self, kernel, Z, i, j, theta, k, y):

@@ -66,7 +66,7 @@ class LaplaceMechanism(LaplaceCalibrated):
     """
 
     secure_noise = "laplace"
-    noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
+    noised_kernels = frozenset({"beta", "correlated_normal", "normal", "truncated_normal"})
     piece_shape = "linear"
     kurtosis = 6.0
 
@@ -113,6 +113,10 @@ class LaplaceMechanism(LaplaceCalibrated):
     @compiled
     def log_noise(self, e, scale):
         return -abs(e) / scale - log(2.0 * scale)
+
+    @compiled
+    def log_noise_slope(self, r):
+        return -abs(r), 1.0 if r > 0.0 else -1.0
 
     @compiled
     def log_weight(self, kernel, Z, i, j, theta, k, y):

@@ -32,7 +32,7 @@ from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import MultivariateNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, HaarWaveletMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
-from sklearn_dpmix.samplers import Imputed, Neal5
+from sklearn_dpmix.samplers import Imputed, MixingMeasure, Neal5
 from sklearn_dpmix.samplers.mixture._interweaved import urn_or_gibbs
 from sklearn_dpmix.samplers.mixture._places import N_SLOTS, STAGE, URN_RATE
 from sklearn_dpmix.samplers.mixture._state import update_clusters
@@ -106,6 +106,7 @@ SAMPLERS = {
     "slice": ("slice", 5),
     "jain_neal": ("jain_neal", 6),
     "imputed": (Imputed(n_split_merge=4, n_passes=1), 8),
+    "mixing_measure": (MixingMeasure(n_moves=40), 3),
     "neal5": ("neal5", 20),
     "neal5 of 3": (Neal5(n_auxiliary=3), 5),
 }
@@ -121,6 +122,8 @@ COMBINATIONS = [
     nightly("neal3", "none"),
     ("imputed", "laplace"),
     nightly("imputed", "gaussian"),
+    ("mixing_measure", "laplace"),
+    nightly("mixing_measure", "gaussian"),
     nightly("neal5", "laplace"),
     nightly("neal8", "none"),
     nightly("slice", "none"),

@@ -17,9 +17,10 @@ from .measure._walk import MixingMeasure
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
 MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each
 #: Least and most records for the walk over mixing measures, by the kernel (``noised_as``) and the number of features
-RECORDS = {
+RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "beta": {1: (0, inf)},
     "convolved_normal": {1: (0, inf), 2: (500, 50_000)},
+    "correlated_normal": {2: (0, 5000), 3: (0, 5000)},
     "normal": {1: (0, inf), 2: (0, 50_000), 3: (0, 5000)},
     "truncated_normal": {1: (0, inf)},
 }
@@ -32,10 +33,11 @@ class Auto(MixtureSampler):
 
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
     where the channel has cells, else ``MixingMeasure`` for one feature, two normal ones of up to 50,000 records, three
-    of up to 5000, or categories with some hundred different answers, where it takes kernel, noise (of one scale or one
-    a record, and on clamped integers) and mixing, else ``Interweaved``, or ``Imputed`` where features are
-    correlated; where the kernel lacks what that needs, ``Conditional`` if g is closed-form, or ``Neal5``.  A Pitman–Yor
-    discount beyond what ``Conditional`` can take makes that ``Neal8``, or ``Neal5`` on a histogram.
+    of up to 5000, two or three correlated ones of up to 5000, or categories with some hundred different answers, where
+    it takes kernel, noise (of one scale or one a record, and on clamped integers) and mixing, else ``Interweaved``, or
+    ``Imputed`` where features are correlated; where the kernel lacks what that needs, ``Conditional`` if g is
+    closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes that ``Neal8``, or
+    ``Neal5`` on a histogram.
     ``ConvolvedNormalKernel`` with two features goes by ``ReUse`` up to 500 records, with more features whatever their
     number; a Pitman–Yor process by ``MixingMeasure`` from 3000 records of one feature on, where at most 1000 masses are
     expected.

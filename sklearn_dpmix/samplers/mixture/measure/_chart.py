@@ -39,6 +39,8 @@ class Chart(Component):
     is_on_interval = False
     #: whether atoms glide: their densities under noise are ``fill_normal``'s of the channel
     can_glide = False
+    #: whether a record, or what makes it, is kept beside each release
+    keeps_records = False
     #: sweeps that one independent draw may take, by the trial run; else a sweep gets more moves
     worth = 2.5
 
@@ -109,6 +111,25 @@ class Chart(Component):
     def choose_moving(self, rng, walk):
         """Choose which coordinates a step moves: some that follow each other, here all."""
         walk.fence[FIRST], walk.fence[N_MOVING] = 1.0, walk.width - 1.0
+
+    @compiled
+    def choose_along(self, rng, walk, j):
+        """The same of a step of neighbours in feature j."""
+        self.choose_moving(rng, walk)
+
+    @compiled
+    def n_parts(self):
+        """How many times a sweep makes its moves."""
+        return 1
+
+    @compiled
+    def share(self, part):
+        """Moves of each time, to those that the law says."""
+        return 1.0
+
+    @compiled
+    def exchange(self, rng, channel, walk):
+        """What follows each time: draw what is kept beside the releases anew."""
 
     @compiled
     def fill_moved(self, channel, walk, k, source):

@@ -10,6 +10,7 @@ from ._beta_atoms import BetaChart
 from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
 from ._convolved_atoms import ConvolvedNormalChart
+from ._correlated_atoms import CorrelatedNormalChart
 from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
 from ._many_categories import MANY, ManyCategoriesChart
@@ -42,6 +43,7 @@ class Compressed(NamedTuple):
     few: Any = None  # the same of a few nodes, for excursions; None: no excursions
     apart: int = 0  # sweeps between glides or excursions, if there are any
     ways: Ways | None = None  # that shares of many categories go
+    keeps_records: bool = False  # or what makes them, beside each release
 
     @property
     def weights(self):
@@ -52,6 +54,10 @@ class Compressed(NamedTuple):
         """The walk of a state over these nodes."""
         kind = Walk if self.n_seen is None else ThresholdWalk
         return kind.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside, self.ways)
+
+    def start(self):
+        """Records that chains begin with, where they keep them."""
+        return self.near.copy() if self.keeps_records else None
 
     def of_few(self, places, weights, n_moves):
         """What they see of a few of these nodes, with weights of their own, and so many moves in a sweep."""
@@ -85,6 +91,7 @@ CHARTS: dict[str, Callable[[Any, int], Chart]] = {
     "beta": BetaChart,
     "categorical": categorical_chart,
     "convolved_normal": ConvolvedNormalChart,
+    "correlated_normal": CorrelatedNormalChart,
     "normal": NormalChart,
     "truncated_normal": TruncatedNormalChart,
 }

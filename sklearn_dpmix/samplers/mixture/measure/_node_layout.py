@@ -15,6 +15,7 @@ from ._walk_state import N_MOVES, N_RECORDS
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
 N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
+N_MOVES_OF_RECORDS, MOST_WORK_OF_RECORDS = 30, 150_000  # ... where a record is kept beside each release
 MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
 FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
 BAND = 1.2  # of log scales of the noise, for cells of the width that their least one asks for
@@ -31,7 +32,9 @@ class NodeLayout:
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         chart = chart_of(kernel) if chart is None else chart
         are_records, scales = n <= FEW or n_features > 1, ()
-        if mechanism.is_discrete:
+        if chart.keeps_records:
+            nodes, are_records = np.vstack([mechanism.folded(Z).T, np.ones(n)]), True
+        elif mechanism.is_discrete:
             nodes, are_records = different(mechanism.folded(Z)), n <= FEW
         elif not mechanism.has_one_law:
             nodes, *scales = self.nodes_of_scales(release, kernel, Z, width)
@@ -50,13 +53,16 @@ class NodeLayout:
             nodes = np.array(self.nodes(release.nodes(width), low, high, width, kinks))
         law = law_of(chart, masses_of(mixing), n, mean, variance)
         most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
-        first = N_MOVES_FIRST if n_features == 1 else N_MOVES_OF_SEVERAL
+        several = N_MOVES_OF_RECORDS if chart.keeps_records else N_MOVES_OF_SEVERAL
+        first = N_MOVES_FIRST if n_features == 1 else several
         law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
         most_moves = MOST_TIMES * law[N_MOVES]
         if n_features > 1:
-            most_moves = min(most_moves, MOST_WORK_OF_SEVERAL / (nodes.shape[1] * n_features))
+            work = MOST_WORK_OF_RECORDS if chart.keeps_records else MOST_WORK_OF_SEVERAL
+            most_moves = min(most_moves, work / (nodes.shape[1] * n_features))
         lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
+        seen = seen._replace(keeps_records=chart.keeps_records)
         return self.with_threshold(seen, release)
 
     def with_threshold(self, seen: Compressed, release: Any) -> Compressed:

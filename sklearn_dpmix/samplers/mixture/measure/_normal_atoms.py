@@ -124,6 +124,10 @@ class NormalChart(Chart):
         choose_features(rng, walk, int(rng.random() * self.n_features))
 
     @compiled
+    def choose_along(self, rng, walk, j):
+        choose_features(rng, walk, j)
+
+    @compiled
     def fill_moved(self, channel, walk, k, source):
         if walk.fence[N_MOVING] < walk.width - 1.0:
             fill_feature(self.densities_by(channel), walk, k, source, (int(walk.fence[FIRST]) - 1) // 2)
@@ -182,9 +186,15 @@ def choose_features(rng, walk, j):
 
 @helper
 def step_neighbours(rng, channel, chart, walk):
+    """A step of two neighbours in a feature, which moves all features or that one."""
+    j = int(rng.random() * walk.n_features) if walk.n_features > 1 else 0
+    step_nearest(rng, channel, chart, walk, j)
+
+
+@helper
+def step_nearest(rng, channel, chart, walk, j):
     """A step of the two atoms nearest to a random place among those above a random mass; they must stay it."""
     law, atoms, found = walk.law, walk.atoms, 0
-    j = int(rng.random() * walk.n_features) if walk.n_features > 1 else 0
     place = PER_FEATURE + 3 * j
     centre = law[place + CENTRE] + law[place + REACH] * (2.0 * rng.random() - 1.0)
     least = random_mass(rng, walk)
@@ -206,5 +216,5 @@ def step_neighbours(rng, channel, chart, walk):
     if found > 0:
         fence = walk.fence
         fence[LEAST], fence[AXIS], fence[FROM], fence[LIMIT] = least, 1 + 2 * j, centre, limit
-        choose_features(rng, walk, j)
+        chart.choose_along(rng, walk, j)
         step(rng, channel, chart, walk, first, second if found > 1 else first)

@@ -119,6 +119,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     needs_noised_kernel = True
     needs_masses = True
     keeps_records = False
+    takes_correlated = frozenset({"noise"})
     takes_summaries = True
     takes_thresholds = True
     takes_noncompliance = True
@@ -166,7 +167,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
             return seen
         times = self.lengthen(seen, draws, kernel)
         if release.n_features > 1:
-            return self.with_few(values, seen, draws) if times > 1.0 and seen.n_seen is None else seen
+            is_worth = times > 1.0 and seen.n_seen is None and not chart_of(kernel).keeps_records
+            return self.with_few(values, seen, draws) if is_worth else seen
         can_glide = is_line and chart_of(kernel).can_glide and release.mechanism.released_above is None
         return self.with_glides(values, seen, times) if can_glide and times > 1.0 else seen
 
@@ -253,7 +255,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         weights, (_, _, kernel, mixing) = Z.weights, values
         chart, masses = chart_of(kernel), masses_of(mixing)
         n, value = masses.start(int(rng.integers(1, 11)))
-        state = new_state(chart.n_coordinates(), masses.room(Z.law[CUT]))
+        state = new_state(chart.n_coordinates(), masses.room(Z.law[CUT]), Z.start())
         state.mass[:n] = 1.0 / n
         chosen = rng.choice(len(weights), n, p=weights / weights.sum())
         state.place[:n] = chart.start(Z.near[:, chosen], rng)
@@ -275,7 +277,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         masses = masses_of(values[3])
         n, value = masses.start(len(found))
         chosen = np.resize(found, n)  # not all, or some twice, where this mixing does not allow as many
-        fresh = new_state(place.shape[1], masses.room(Z.law[CUT]))
+        fresh = new_state(place.shape[1], masses.room(Z.law[CUT]), Z.start())
         while fresh.mass.size < 2 * n:
             fresh = grow(fresh)
         fresh.mass[:n], fresh.place[:n] = mass[chosen], place[chosen]
@@ -333,25 +335,27 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     @compiled
     def sweep(self, channel, chart, walk, rng):
         """As many moves at random as the law says, then what is random beside the atoms above the cut."""
-        for _ in range(int(walk.law[N_MOVES])):
-            walk.before_move()
-            u = rng.random()
-            if u < 0.17:
-                move_mass(rng, walk)
-            elif u < 0.25:
-                change_mass(rng, walk)
-            elif u < 0.39:
-                bear_or_kill(rng, channel, chart, walk)
-            elif u < 0.51:
-                chart.part(rng, channel, walk)
-            elif u < 0.64:
-                part_or_join(rng, channel, chart, walk)
-            elif u < 0.73:
-                step_one(rng, channel, chart, walk)
-            elif u < 0.92:
-                chart.step(rng, channel, walk)
-            else:
-                chart.slide(rng, channel, walk)
+        for part in range(chart.n_parts()):
+            for _ in range(int(walk.law[N_MOVES] * chart.share(part))):
+                walk.before_move()
+                u = rng.random()
+                if u < 0.17:
+                    move_mass(rng, walk)
+                elif u < 0.25:
+                    change_mass(rng, walk)
+                elif u < 0.39:
+                    bear_or_kill(rng, channel, chart, walk)
+                elif u < 0.51:
+                    chart.part(rng, channel, walk)
+                elif u < 0.64:
+                    part_or_join(rng, channel, chart, walk)
+                elif u < 0.73:
+                    step_one(rng, channel, chart, walk)
+                elif u < 0.92:
+                    chart.step(rng, channel, walk)
+                else:
+                    chart.slide(rng, channel, walk)
+            chart.exchange(rng, channel, walk)
         if walk.law[IS_EXCURSION] == 0.0:
             walk.masses.renew(rng, channel, chart, walk)
 

@@ -21,7 +21,8 @@ N_ATOMS, N_DUST, N_SWEEPS = range(3)
 CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)  # the first: what masses have at random
 OUTSIDE, OUTSIDE_A, OUTSIDE_B = range(9, 12)  # the mass of those outside of the mixture (``_outside``), and its prior
 IS_EXCURSION, IS_FILLED = 12, 13  # whether dust and concentration stay (``_excursions``); whether all tables are filled
-PER_FEATURE = 14
+BY_RESIDUALS = 14  # whether residuals are kept beside the releases (``_hidden_records``)
+PER_FEATURE = 15
 CENTRE, REACH, NEAR = range(3)
 
 TILT = 20.0
@@ -41,6 +42,7 @@ class MeasureState(NamedTuple):
     dust_place: np.ndarray  # (capacity, coordinates)
     ints: np.ndarray
     floats: np.ndarray  # (2,): the concentration, or what else the law of the masses has at random; the mass outside
+    records: np.ndarray  # (features, releases) where the chart keeps them, else (0, 0)
 
     def restored(self, fresh, n_sweeps):
         """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
@@ -52,6 +54,7 @@ class MeasureState(NamedTuple):
         require_range(1, state.mass.size - 1, ints=n)
         require_range(0, state.mass.size - 1, ints=n_dust)
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
+        require_finite(records=state.records)
         require_range(0.0, LARGEST_OUTSIDE, floats=state.floats[1])
         require_range(0.0, MAX_ATOMS, floats=state.floats[0])  # with as many atoms a concentration is less than that
         return state
@@ -60,7 +63,7 @@ class MeasureState(NamedTuple):
 MAX_ATOMS = 2**14
 
 
-def new_state(n_coordinates, capacity=64):
+def new_state(n_coordinates, capacity=64, records=None):
     """Return a state without atoms."""
     return MeasureState(
         mass=np.zeros(capacity),
@@ -69,13 +72,14 @@ def new_state(n_coordinates, capacity=64):
         dust_place=np.zeros((capacity, n_coordinates)),
         ints=np.zeros(3, np.int64),
         floats=np.array([1.0, 0.0]),
+        records=np.zeros((0, 0)) if records is None else records,
     )
 
 
 def grow(state):
     """Return the state with twice the room."""
-    arrays = {name: np.concatenate([part, np.zeros_like(part)]) for name, part in state._asdict().items()}
-    return state._replace(**{name: arrays[name] for name in ("mass", "place", "dust_mass", "dust_place")})
+    parts = {name: getattr(state, name) for name in ("mass", "place", "dust_mass", "dust_place")}
+    return state._replace(**{name: np.concatenate([part, np.zeros_like(part)]) for name, part in parts.items()})
 
 
 class Walk(Component):
@@ -134,6 +138,8 @@ class Walk(Component):
             "capacity": np.int64(capacity),
             "n_features": n_features,
             "answers": np.zeros(0) if ways is None else ways.answers.ravel(),
+            "records": state.records.ravel(),
+            "residuals": np.zeros(state.records.size),
             "ways": np.zeros(0) if ways is None else ways.ways.ravel(),
             "seen": np.zeros(0) if ways is None else ways.seen.ravel(),
         }
@@ -174,6 +180,7 @@ def write_back(walk, state):
     state.place[:], state.dust_place[:] = atoms[: 2 * capacity, 1:].reshape(2, capacity, -1)
     state.ints[:] = walk.law[:3]
     state.floats[:] = walk.law[CONCENTRATION], walk.law[OUTSIDE]
+    state.records[:] = walk.records.reshape(state.records.shape)
 
 
 # --- compiled --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,287 @@
+"""Atoms of correlated normals: means, and each feature's regression on those before it."""
+
+from math import exp, log
+
+import numpy as np
+from scipy.special import gammainccinv
+
+from ...._base.compiled import apart, compiled, helper
+from ...._base.restore import require_range
+from ._chart import NARROWEST, Chart
+from ._hidden_records import exchange, fill_by_records, fill_by_residuals, invert
+from ._normal_atoms import N_WIDTHS, SCALE_CURVATURE, step_nearest
+from ._steps import step_above
+from ._walk_state import (
+    BY_RESIDUALS,
+    LOG_LIKELIHOOD,
+    N_ATOMS,
+    NEAR,
+    PER_FEATURE,
+    TOTAL,
+    accepts,
+    add_to,
+    at,
+    copy_atom,
+    keep_trial,
+    log_likelihood,
+    random_mass,
+)
+
+NEAR_SCALE = 0.7  # how far log standard deviations of atoms nearby may be
+P_SLIDE = 0.3  # of a slide: it is one, not another step; it costs as many densities as there are atoms
+SHARES = 0.7, 1.3  # times as many moves while records are kept, and while residuals are
+P_ABOVE = 0.3  # of a step of two atoms: it is of any two, not of neighbours
+
+
+class CorrelatedNormalChart(Chart):
+    """Coordinates (μ_j, log s_j) once a feature, then t_ij, j < i: J = L⁻¹ has rows (t_i1, ..., 1, 0, ...)/s_i.
+
+    So x_i given the features before it is normal with standard deviation s_i, and -t_ij is its slope on x_j.  The
+    density under noise has no closed form: a record, or what makes it, is kept beside each release
+    (``_hidden_records``).
+    """
+
+    keeps_records = True
+
+    def n_coordinates(self):
+        return 2 * self.n_features + self.n_features * (self.n_features - 1) // 2
+
+    def n_params(self):
+        return int(self.kernel.at_log_det) + 1
+
+    def variances(self):
+        """Shape and scale of the inverse gamma law of each feature's variance."""
+        d = self.n_features
+        scale = 0.5 * np.array([self.kernel.prior_scale[j * (j + 3) // 2] for j in range(d)])
+        return 0.5 * (self.kernel.dof - d + 1.0), scale
+
+    def narrowest(self):
+        shape, scale = self.variances()
+        return np.sqrt(scale / gammainccinv(shape, NARROWEST))
+
+    def law(self, mean, variance):
+        """Centre and reach of the records, and how far means are apart, by feature."""
+        shape, scale = self.variances()
+        spread = scale / shape * (1.0 + 1.0 / self.kernel.precision)
+        return np.column_stack([mean, 0.75 * N_WIDTHS * np.sqrt(variance), np.sqrt(spread)]).ravel()
+
+    def lookup(self, mechanism, places, *scales):
+        """One over the noise's scale, of each feature."""
+        return np.array(np.broadcast_to(1.0 / np.asarray(mechanism.noise_scale_for(len(places))), places.shape))
+
+    def factors(self, theta):
+        """J of each component."""
+        d, kernel = self.n_features, self.kernel
+        found = np.zeros((len(theta), d, d))
+        found[:, *np.tril_indices(d)] = theta[:, kernel.at_factor : kernel.at_root]
+        return found
+
+    def densities(self, theta, points):
+        apart = points.T - theta[:, None, 0 : 4 * self.n_features : 4]
+        values = np.exp(-0.5 * (np.einsum("kij,kpj->kpi", self.factors(theta), apart) ** 2).sum(axis=2))
+        return values * np.exp(theta[:, self.kernel.at_log_det])[:, None]
+
+    def moments(self, theta, j):
+        return theta[:, 4 * j], theta[:, 4 * j + 1]
+
+    def start(self, places, rng):
+        found, (shape, scale) = np.zeros((places.shape[1], self.n_coordinates())), self.variances()
+        for j, place in enumerate(places):
+            found[:, 2 * j] = place
+            found[:, 2 * j + 1] = 0.5 * np.log(scale[j] / rng.standard_gamma(shape, len(place)))
+        return found
+
+    def check_places(self, **places):
+        scales = slice(1, 2 * self.n_features, 2)
+        require_range(-300.0, 300.0, **{name: place[:, scales] for name, place in places.items()})
+
+    def fields(self):
+        """With room for what is worked out of one atom and one record."""
+        d, theta = self.n_features, np.zeros((1, self.n_params()))
+        vectors = {name: np.zeros(d) for name in ("mean", "residual", "direction", "trial")}
+        return super().fields() | vectors | {"root": np.zeros(d * d), "inverse": np.zeros(d * d), "theta": theta}
+
+    @compiled
+    def n_parts(self):
+        return 2
+
+    @compiled
+    def share(self, part):
+        return SHARES[part]
+
+    @compiled
+    def exchange(self, rng, channel, walk):
+        exchange(rng, channel, self, walk)
+
+    @compiled
+    def fill(self, channel, walk, k):
+        if walk.law[BY_RESIDUALS] == 0.0:
+            fill_by_records(self, walk, k)
+        else:
+            fill_by_residuals(channel, self, walk, k)
+
+    @compiled
+    def slope(self, walk, a, i, j):
+        """t_ij of the atom that begins at ``a``, j <= i."""
+        return 1.0 if i == j else walk.atoms[a + 1 + 2 * self.n_features + i * (i - 1) // 2 + j]
+
+    @compiled
+    def form(self, walk, a, i):
+        """t_i Q t_i', Q = Ψ + λ (μ - m)(μ - m)'."""
+        kernel, value, pull = self.kernel, 0.0, 0.0
+        for j in range(i + 1):
+            t = self.slope(walk, a, i, j)
+            pull += t * (walk.atoms[a + 1 + 2 * j] - kernel.prior_mean[j])
+            for m in range(j + 1):
+                twice = 1.0 if m == j else 2.0
+                value += twice * t * self.slope(walk, a, i, m) * kernel.prior_scale[j * (j + 1) // 2 + m]
+        return value + kernel.precision * pull * pull
+
+    @compiled
+    def log_base(self, walk, k):
+        """The inverse Wishart law's in these coordinates, |dΣ| = Π_i 2 s_i^(2(d - i)) dlog s_i Π dt, i from 0."""
+        kernel, a, d = self.kernel, at(walk, k), self.n_features
+        value = kernel.log_constant
+        for i in range(d):
+            log_scale = walk.atoms[a + 2 + 2 * i]
+            value += (d - 2.0 - 2.0 * i - kernel.dof) * log_scale
+            value -= 0.5 * exp(-2.0 * log_scale) * self.form(walk, a, i)
+        return value
+
+    @compiled
+    def draw_base(self, rng, walk, k):
+        self.kernel.draw_prior(rng, self.theta, 0)
+        read(self, walk, at(walk, k), self.theta, 0)
+
+    @compiled
+    def add_prior(self, walk, a, i, n):
+        kernel, atoms, gradient, metric, d = self.kernel, walk.atoms, walk.gradient, walk.metric, self.n_features
+        for r in range(d):
+            at_scale, precision, pull = i + 2 + 2 * r, exp(-2.0 * atoms[a + 2 + 2 * r]), 0.0
+            of_form = precision * self.form(walk, a, r)
+            gradient[at_scale] += of_form + d - 2.0 - 2.0 * r - kernel.dof
+            metric[at_scale * n + at_scale] += of_form + SCALE_CURVATURE
+            for j in range(r + 1):
+                pull += self.slope(walk, a, r, j) * (atoms[a + 1 + 2 * j] - kernel.prior_mean[j])
+            pull *= kernel.precision
+            for j in range(r + 1):
+                t, e = self.slope(walk, a, r, j), atoms[a + 1 + 2 * j] - kernel.prior_mean[j]
+                gradient[i + 1 + 2 * j] -= precision * t * pull
+                for m in range(j + 1):
+                    both = kernel.precision * precision * t * self.slope(walk, a, r, m)
+                    metric[(i + 1 + 2 * j) * n + i + 1 + 2 * m] += both
+                if j < r:
+                    row = i + 1 + 2 * d + r * (r - 1) // 2
+                    q = pull * e
+                    for m in range(r + 1):
+                        h, low = max(j, m), min(j, m)
+                        covariance = kernel.prior_scale[h * (h + 1) // 2 + low]
+                        q += self.slope(walk, a, r, m) * covariance
+                        if m <= j:
+                            e_m = atoms[a + 1 + 2 * m] - kernel.prior_mean[m]
+                            metric[(row + j) * n + row + m] += precision * (covariance + kernel.precision * e * e_m)
+                    gradient[row + j] -= precision * q
+
+    @compiled
+    def is_proper(self, walk, a):
+        for e in range(1, walk.width):
+            if not abs(walk.atoms[a + e]) < 1e100:
+                return False
+        for j in range(self.n_features):
+            if not abs(walk.atoms[a + 2 + 2 * j]) < 250.0:
+                return False
+        return True
+
+    @compiled
+    def near(self, walk, e):
+        d = self.n_features
+        if e > 2 * d:
+            at_slope, i = e - 1 - 2 * d, 1
+            while i * (i + 1) // 2 <= at_slope:
+                i += 1
+            j = at_slope - i * (i - 1) // 2
+            return walk.law[PER_FEATURE + 3 * i + NEAR] / walk.law[PER_FEATURE + 3 * j + NEAR]
+        return walk.law[PER_FEATURE + 3 * ((e - 1) // 2) + NEAR] if e % 2 == 1 else NEAR_SCALE
+
+    @compiled
+    def put(self, walk, a, theta, row):
+        invert(self, walk, a)
+        kernel = self.kernel
+        for i in range(self.n_features):
+            theta[row, 4 * i] = walk.atoms[a + 1 + 2 * i]
+            for j in range(i + 1):
+                theta[row, kernel.at_root + i * (i + 1) // 2 + j] = self.root[i * self.n_features + j]
+        kernel.complete(theta, row)
+
+    @compiled
+    def take(self, theta, row, walk):
+        read(self, walk, 0, theta, row)
+
+    @compiled
+    def step(self, rng, channel, walk):
+        if rng.random() < P_ABOVE:
+            step_above(rng, channel, self, walk)
+        else:
+            step_nearest(rng, channel, self, walk, int(rng.random() * self.n_features))
+
+    @compiled
+    def slide(self, rng, channel, walk):
+        if rng.random() < P_SLIDE:
+            shift_or_spread(rng, channel, self, walk)
+        else:
+            self.step(rng, channel, walk)
+
+
+@helper
+def read(chart, walk, a, theta, row):
+    """Write a component's μ and J as the coordinates of the atom that begins at ``a``."""
+    at_slope = a + 1 + 2 * chart.n_features
+    for i in range(chart.n_features):
+        first = chart.kernel.at_factor + i * (i + 1) // 2
+        walk.atoms[a + 1 + 2 * i], walk.atoms[a + 2 + 2 * i] = theta[row, 4 * i], -log(theta[row, first + i])
+        for j in range(i):
+            walk.atoms[at_slope] = theta[row, first + j] / theta[row, first + i]
+            at_slope += 1
+
+
+@apart
+def shift_or_spread(rng, channel, chart, walk):
+    """Shift or spread the atoms above a random mass in one feature, about the prior's mean, by a step of random size.
+
+    Spread by e^v, μ_j - m_j and s_j grow by that, slopes of feature j too, and slopes on it shrink.
+    """
+    law, atoms, n_atoms, trial, d = walk.law, walk.atoms, int(walk.law[N_ATOMS]), 2 * walk.capacity, chart.n_features
+    j, least = int(rng.random() * d), random_mass(rng, walk)
+    size, shift, spread = exp(-4.0 * rng.random()) * rng.standard_normal(), 0.0, 0.0
+    if rng.random() < 0.5:
+        shift = 0.3 * law[PER_FEATURE + 3 * j + NEAR] * size
+    else:
+        spread = 0.5 * size
+    ratio, scale, centre = 0.0, exp(spread), chart.kernel.prior_mean[j]
+    for m in range(walk.n_nodes):
+        walk.trial[m] = walk.mix[m]
+    for k in range(n_atoms):
+        to = at(walk, trial + k)
+        for e in range(walk.width):
+            atoms[to + e] = atoms[at(walk, k) + e]
+        if atoms[to] <= least:
+            continue
+        atoms[to + 1 + 2 * j] = centre + shift + scale * (atoms[to + 1 + 2 * j] - centre)
+        atoms[to + 2 + 2 * j] += spread
+        for i in range(d):
+            if i < j:
+                atoms[to + 1 + 2 * d + j * (j - 1) // 2 + i] *= scale
+            elif i > j:
+                atoms[to + 1 + 2 * d + i * (i - 1) // 2 + j] /= scale
+        if not chart.is_proper(walk, to):
+            return
+        ratio += chart.log_base(walk, trial + k) - chart.log_base(walk, k) + (2.0 + 2.0 * j - d) * spread
+        chart.fill(channel, walk, trial + k)
+        add_to(walk, walk.trial, -atoms[to], k)
+        add_to(walk, walk.trial, atoms[to], trial + k)
+    value = log_likelihood(walk, walk.trial, law[TOTAL])
+    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+        for k in range(n_atoms):
+            if atoms[at(walk, k)] > least:
+                copy_atom(walk, k, trial + k)
+        keep_trial(walk, law[TOTAL], value)

@@ -1,0 +1,216 @@
+"""Atoms of correlated normals: their prior and densities against SciPy, and mistakes that the exact posterior shows."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy import stats
+from statistical import Disagreement, assert_mean_close
+
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._base.compiled import compiled, entry
+from sklearn_dpmix.kernels import MultivariateNormalKernel
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mixings import DirichletProcess
+from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers.mixture.measure import _compressed
+from sklearn_dpmix.samplers.mixture.measure._correlated_atoms import CorrelatedNormalChart
+from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
+from sklearn_dpmix.samplers.mixture.measure._walk_state import BY_RESIDUALS, PER_FEATURE, Walk, new_state
+
+SCALES = {1: [[0.7]], 2: [[2.0, 0.9], [0.9, 0.8]], 3: [[2.0, 0.9, -0.8], [0.9, 0.8, -0.1], [-0.8, -0.1, 1.5]]}
+N = 7
+
+
+@entry
+def fill(channel, chart, walk, k):
+    chart.fill(channel, walk, k)
+
+
+@entry
+def write(chart, walk, a, theta):
+    chart.put(walk, a, theta, 0)
+
+
+@entry
+def log_base(chart, walk, k):
+    return chart.log_base(walk, k)
+
+
+@entry
+def draw_base(rng, chart, walk, n, found):
+    for i in range(n):
+        chart.draw_base(rng, walk, 0)
+        for e in range(walk.width):
+            found[i, e] = walk.atoms[e]
+
+
+@entry
+def prior_slopes(chart, walk, gradient):
+    for e in range(walk.width):
+        walk.gradient[e] = 0.0
+    chart.add_prior(walk, 0, 0, walk.width)
+    for e in range(walk.width):
+        gradient[e] = walk.gradient[e]
+
+
+def problem(d, mechanism=None, seed=0):
+    """A chart of d features, and a walk with one atom of random coordinates."""
+    rng = np.random.default_rng(seed)
+    kernel = MultivariateNormalKernel(rng.normal(size=d), 0.8, d + 4.0, SCALES[d])._lower(n_features=d)
+    chart = CorrelatedNormalChart(kernel, d)
+    mechanism = LaplaceMechanism(scale=0.7) if mechanism is None else mechanism
+    Z = rng.normal(size=(N, d))
+    nodes, lookup = np.vstack([Z.T, np.ones(N)]), chart.lookup(mechanism, Z.T)
+    state = new_state(chart.n_coordinates(), 2, rng.normal(size=(d, N)))
+    state.mass[0], state.place[0] = 1.0, 0.4 * rng.normal(size=chart.n_coordinates())
+    law = np.concatenate([np.zeros(PER_FEATURE), chart.law(np.zeros(d), np.ones(d))])
+    walk = Walk.of(state, nodes, lookup, law, DirichletMasses(DirichletProcess()._lower()).value())
+    walk.residuals[:] = rng.normal(size=d * N)
+    return chart, walk, mechanism._lower(n_records=N, n_features=d), Z
+
+
+def law_of(chart, walk, d):
+    """(μ, Σ) of the atom, as the kernel has them."""
+    theta = np.zeros((1, chart.n_params()))
+    write(chart.value(), walk, 0, theta)
+    J = chart.factors(theta)[0]
+    return theta[0, 0 : 4 * d : 4], np.linalg.inv(J.T @ J), np.linalg.inv(J)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_prior_is_the_normal_inverse_wishart_law(d):
+    """Catches a wrong Jacobian of the coordinates, from that of (μ, Σ) by finite differences, and wrong slopes."""
+    chart, walk, _, _ = problem(d)
+    kernel, value, width = chart.kernel, chart.value(), int(walk.width)
+
+    def flat(place):
+        walk.atoms[1:width] = place
+        mean, covariance, _ = law_of(chart, walk, d)
+        return np.concatenate([mean, covariance[np.tril_indices(d)]])
+
+    def log_density(place):
+        walk.atoms[1:width] = place
+        return log_base(value, walk, 0)
+
+    def slopes(function, place, step=1e-5):
+        return np.array([(function(place + e) - function(place - e)) / (2 * step) for e in step * np.eye(len(place))])
+
+    place = walk.atoms[1:width].copy()
+    log_jacobian = np.linalg.slogdet(slopes(flat, place))[1]
+    walk.atoms[1:width] = place
+    mean, covariance, _ = law_of(chart, walk, d)
+    expected = stats.multivariate_normal(kernel.prior_mean, covariance / kernel.precision).logpdf(mean)
+    expected += stats.invwishart(kernel.dof, np.array(SCALES[d])).logpdf(covariance) + log_jacobian
+    assert log_density(place) == pytest.approx(expected, abs=1e-6)
+    gradient = np.zeros(width)
+    walk.atoms[1:width] = place
+    walk.fence[4], walk.fence[5] = 1.0, width - 1.0
+    prior_slopes(value, walk, gradient)
+    np.testing.assert_allclose(gradient[1:], slopes(log_density, place), rtol=1e-5, atol=1e-6)
+
+
+def test_prior_draws_have_its_slopes():
+    """Catches draws of another law than the density: the mean slope is zero in each coordinate."""
+    chart, walk, _, _ = problem(2)
+    value, width = chart.value(), int(walk.width)
+    found, gradient = np.zeros((4000, width)), np.zeros(width)
+    draw_base(np.random.default_rng(1), value, walk, len(found), found)
+    walk.fence[4], walk.fence[5] = 1.0, width - 1.0
+
+    def worst(atoms):
+        slopes = []
+        for atom in atoms:
+            walk.atoms[1:width] = atom[1:]
+            prior_slopes(value, walk, gradient)
+            slopes.append(gradient[1:].copy())
+        return np.abs(np.mean(slopes, axis=0) / stats.sem(slopes)).max()
+
+    assert worst(found) < 4.5
+    found[:, 2] += 0.1  # the twin: one scale a tenth too large
+    assert worst(found) > 6.0
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("mechanism", [LaplaceMechanism, GaussianMechanism])
+@pytest.mark.parametrize("by_residuals", [False, True])
+def test_densities_and_their_slopes(d, mechanism, by_residuals):
+    """Catches a wrong density by records or by residuals, under bounds too, and a wrong derivative of either."""
+    scale = 0.7
+    chart, walk, channel, Z = problem(d, mechanism(scale=scale, bounds=(-1.0, 1.5)))
+    value, width, n = chart.value(), int(walk.width), N
+    walk.law[BY_RESIDUALS] = float(by_residuals)
+    place = walk.atoms[1:width].copy()
+
+    def tables(place):
+        walk.atoms[1:width] = place
+        fill(channel, value, walk, 0)
+        return walk.tables[: width * n].reshape(width, n).copy()
+
+    found = tables(place)
+    mean, covariance, root = law_of(chart, walk, d)
+    if by_residuals:
+        x = np.clip(mean + walk.residuals.reshape(d, n).T @ root.T, -1.0, 1.5)
+        r = (Z - x) / scale
+        expected = np.exp(-np.abs(r).sum(axis=1) if mechanism is LaplaceMechanism else -0.5 * (r**2).sum(axis=1))
+    else:
+        expected = np.atleast_1d(stats.multivariate_normal(mean, covariance).pdf(walk.records.reshape(d, n).T))
+    np.testing.assert_allclose(found[0], expected, rtol=1e-12)
+    for e, step in enumerate(1e-6 * np.eye(width - 1)):
+        slope = (tables(place + step)[0] - tables(place - step)[0]) / 2e-6
+        np.testing.assert_allclose(found[1 + e], slope, rtol=1e-5, atol=1e-8)
+
+
+# --- broken twins, which the enumerated posterior of two records must show ---
+
+
+class JacobianForgotten(CorrelatedNormalChart):
+    """The prior's density by (μ, Σ), taken for that by the coordinates."""
+
+    right = CorrelatedNormalChart.log_base
+
+    @compiled
+    def log_base(self, walk, k):
+        value = self.right(walk, k)
+        for i in range(self.n_features):
+            value -= 2.0 * (self.n_features - i) * walk.atoms[k * walk.width + 2 + 2 * i]
+        return value
+
+
+class NarrowNoise(LaplaceMechanism):
+    """What records are made of is drawn under noise of another width."""
+
+    noised_kernels = LaplaceMechanism.noised_kernels
+    right = LaplaceMechanism.log_noise_slope
+
+    @compiled
+    def log_noise_slope(self, r):
+        value, slope = self.right(r)
+        return 1.2 * value, 1.2 * slope
+
+
+PAIR = np.array([[-1.6, 0.3], [1.8, -1.9]])
+
+
+def disagreement(mechanism=LaplaceMechanism):
+    """Compare with the other sampler of correlated records, which is checked by enumeration."""
+    draws = []
+    for sampler, thin in (("imputed", 8), (MixingMeasure(n_moves=40), 3)):
+        made = partial(LaplaceMechanism if sampler == "imputed" else mechanism, scale=0.8, bounds=((-1, 2), (-1.5, 1)))
+        kernel = MultivariateNormalKernel((0.4, -1.0), 0.8, 6.0, SCALES[2])
+        model = PrivateDPMixture(made(), kernel=kernel, sampler=sampler, n_draws=4000, thin=thin, random_state=0)
+        draws.append(model.fit(PAIR).density_draws(PAIR))
+    assert_mean_close(draws[1], draws[0].mean(axis=(0, 1)), what="density")
+
+
+@pytest.mark.slow
+def test_a_forgotten_jacobian_is_noticed(monkeypatch):
+    monkeypatch.setitem(_compressed.CHARTS, "correlated_normal", JacobianForgotten)
+    with pytest.raises(Disagreement):
+        disagreement()
+
+
+@pytest.mark.slow
+def test_noise_of_another_width_is_noticed():
+    with pytest.raises(Disagreement):
+        disagreement(NarrowNoise)
