@@ -19,8 +19,10 @@ from ._normal import HALF_LOG_2PI, NormalKernel
 class MultivariateNormalKernel(MultivariateSteps):
     r"""Normal records with a full covariance, N(y | μ, Σ), and N(μ | mean, Σ/mean_precision) · IW(Σ | dof, scale).
 
-    Under noise no sampler can integrate a correlated record out: g(z | μ, Σ) needs orthant integrals.  Each feature is
-    drawn exactly given the others instead (``sampler="imputed"``, what ``"auto"`` picks); ``"neal5"`` works too.
+    Under noise g(z | μ, Σ) needs orthant integrals, so that records cannot be integrated out.  Under Laplace and
+    Gaussian noise ``"auto"`` keeps a record, or what makes it, beside each release and integrates allocations out
+    (``MixingMeasure``, of two or three features and up to 5000 records); else each feature is drawn exactly given the
+    others (``sampler="imputed"``); ``"neal5"`` works too.
 
     Parameters
     ----------

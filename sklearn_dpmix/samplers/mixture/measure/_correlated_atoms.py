@@ -36,9 +36,9 @@ P_ABOVE = 0.3  # of a step of two atoms: it is of any two, not of neighbours
 class CorrelatedNormalChart(Chart):
     """Coordinates (μ_j, log s_j) once a feature, then t_ij, j < i: J = L⁻¹ has rows (t_i1, ..., 1, 0, ...)/s_i.
 
-    So x_i given the features before it is normal with standard deviation s_i, and -t_ij is its slope on x_j.  The
-    density under noise has no closed form: a record, or what makes it, is kept beside each release
-    (``_hidden_records``).
+    s_j is in units of √Ψ_jj, so that another unit of the records changes no rounding of what chains do.  x_i given the
+    features before it is normal with standard deviation s_i, and -t_ij is its slope on x_j.  The density under noise
+    has no closed form: a record, or what makes it, is kept beside each release (``_hidden_records``).
     """
 
     keeps_records = True
@@ -54,6 +54,10 @@ class CorrelatedNormalChart(Chart):
         d = self.n_features
         scale = 0.5 * np.array([self.kernel.prior_scale[j * (j + 3) // 2] for j in range(d)])
         return 0.5 * (self.kernel.dof - d + 1.0), scale
+
+    def units(self):
+        """√Ψ_jj."""
+        return np.sqrt(2.0 * self.variances()[1])
 
     def narrowest(self):
         shape, scale = self.variances()
@@ -85,10 +89,10 @@ class CorrelatedNormalChart(Chart):
         return theta[:, 4 * j], theta[:, 4 * j + 1]
 
     def start(self, places, rng):
-        found, (shape, scale) = np.zeros((places.shape[1], self.n_coordinates())), self.variances()
+        found, shape = np.zeros((places.shape[1], self.n_coordinates())), self.variances()[0]
         for j, place in enumerate(places):
             found[:, 2 * j] = place
-            found[:, 2 * j + 1] = 0.5 * np.log(scale[j] / rng.standard_gamma(shape, len(place)))
+            found[:, 2 * j + 1] = 0.5 * np.log(0.5 / rng.standard_gamma(shape, len(place)))
         return found
 
     def check_places(self, **places):
@@ -97,8 +101,9 @@ class CorrelatedNormalChart(Chart):
 
     def fields(self):
         """With room for what is worked out of one atom and one record."""
-        d, theta = self.n_features, np.zeros((1, self.n_params()))
+        d, theta, units = self.n_features, np.zeros((1, self.n_params())), self.units()
         vectors = {name: np.zeros(d) for name in ("mean", "residual", "direction", "trial")}
+        vectors |= {"units": units, "log_units": np.log(units)}
         return super().fields() | vectors | {"root": np.zeros(d * d), "inverse": np.zeros(d * d), "theta": theta}
 
     @compiled
@@ -126,6 +131,11 @@ class CorrelatedNormalChart(Chart):
         return 1.0 if i == j else walk.atoms[a + 1 + 2 * self.n_features + i * (i - 1) // 2 + j]
 
     @compiled
+    def inverse_scale(self, walk, a, i):
+        """1/s_i of the atom that begins at ``a``, in the records' unit."""
+        return exp(-walk.atoms[a + 2 + 2 * i]) / self.units[i]
+
+    @compiled
     def form(self, walk, a, i):
         """t_i Q t_i', Q = Ψ + λ (μ - m)(μ - m)'."""
         kernel, value, pull = self.kernel, 0.0, 0.0
@@ -143,9 +153,9 @@ class CorrelatedNormalChart(Chart):
         kernel, a, d = self.kernel, at(walk, k), self.n_features
         value = kernel.log_constant
         for i in range(d):
-            log_scale = walk.atoms[a + 2 + 2 * i]
+            log_scale = walk.atoms[a + 2 + 2 * i] + self.log_units[i]
             value += (d - 2.0 - 2.0 * i - kernel.dof) * log_scale
-            value -= 0.5 * exp(-2.0 * log_scale) * self.form(walk, a, i)
+            value -= 0.5 * self.inverse_scale(walk, a, i) ** 2 * self.form(walk, a, i)
         return value
 
     @compiled
@@ -157,7 +167,7 @@ class CorrelatedNormalChart(Chart):
     def add_prior(self, walk, a, i, n):
         kernel, atoms, gradient, metric, d = self.kernel, walk.atoms, walk.gradient, walk.metric, self.n_features
         for r in range(d):
-            at_scale, precision, pull = i + 2 + 2 * r, exp(-2.0 * atoms[a + 2 + 2 * r]), 0.0
+            at_scale, precision, pull = i + 2 + 2 * r, self.inverse_scale(walk, a, r) ** 2, 0.0
             of_form = precision * self.form(walk, a, r)
             gradient[at_scale] += of_form + d - 2.0 - 2.0 * r - kernel.dof
             metric[at_scale * n + at_scale] += of_form + SCALE_CURVATURE
@@ -238,7 +248,8 @@ def read(chart, walk, a, theta, row):
     at_slope = a + 1 + 2 * chart.n_features
     for i in range(chart.n_features):
         first = chart.kernel.at_factor + i * (i + 1) // 2
-        walk.atoms[a + 1 + 2 * i], walk.atoms[a + 2 + 2 * i] = theta[row, 4 * i], -log(theta[row, first + i])
+        walk.atoms[a + 1 + 2 * i] = theta[row, 4 * i]
+        walk.atoms[a + 2 + 2 * i] = -log(theta[row, first + i] * chart.units[i])
         for j in range(i):
             walk.atoms[at_slope] = theta[row, first + j] / theta[row, first + i]
             at_slope += 1

@@ -19,14 +19,14 @@ from ._walk_state import BY_RESIDUALS, HALF_LOG_2PI, at, refresh, row
 
 @apart_sums
 def fill_by_records(chart, walk, k):
-    """Densities of the records under atom k, and their derivatives."""
+    """Densities of the records under atom k, in units of the prior's scales, and their derivatives."""
     n, d, tables, atoms, records, a = walk.n_nodes, chart.n_features, walk.tables, walk.atoms, walk.records, at(walk, k)
     g = row(walk, k)
     for m in range(n):
         tables[g + m] = 0.0
     constant = 0.0
     for i in range(d):  # e = J (x - μ), row i into the place of the derivative by log s_i
-        inverse, e = exp(-atoms[a + 2 + 2 * i]), g + (2 + 2 * i) * n
+        inverse, e = chart.inverse_scale(walk, a, i), g + (2 + 2 * i) * n
         constant -= atoms[a + 2 + 2 * i] + HALF_LOG_2PI
         for m in range(n):
             tables[e + m] = 0.0
@@ -43,7 +43,7 @@ def fill_by_records(chart, walk, k):
         for m in range(n):
             tables[to + m] = 0.0
         for i in range(j, d):
-            inverse, e = exp(-atoms[a + 2 + 2 * i]), g + (2 + 2 * i) * n
+            inverse, e = chart.inverse_scale(walk, a, i), g + (2 + 2 * i) * n
             c = inverse * chart.slope(walk, a, i, j)
             for m in range(n):
                 tables[to + m] += c * tables[e + m]
@@ -112,7 +112,7 @@ def invert(chart, walk, a):
             for r in range(j, i):
                 value -= chart.slope(walk, a, i, r) * inverse[r * d + j]
             inverse[i * d + j] = value
-            chart.root[i * d + j] = value * exp(walk.atoms[a + 2 + 2 * j])
+            chart.root[i * d + j] = value * (chart.units[j] * exp(walk.atoms[a + 2 + 2 * j]))
 
 
 @apart

@@ -80,7 +80,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
     one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
     nodes; the windows of the square wave, the piecewise and the hybrid mechanism, of one ε); truncated normal and beta
-    kernels, of one feature, without the integers and the hybrid mechanism; convolved normal kernels; or categorical
+    kernels, of one feature, without the integers and the hybrid mechanism; convolved normal kernels; correlated normal
+    ones under Laplace and Gaussian noise, with a record, or what makes it, kept beside each release; or categorical
     kernels and randomised response of one ε, where the different answers are the nodes; a Dirichlet process, a mixture
     of finite mixtures whose possible numbers of components have no gaps, or a Pitman–Yor process with a discount of at
     most 0.3 and a positive concentration.
