@@ -208,7 +208,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
         with self._refit() as earlier:
             if kind_of(Z) is not None:
-                self._check_takes_summaries(Z, parts[-1])
+                self._check_takes_summaries(Z, *parts)
             self._draw(Z, summary_of(Z, self.mechanism), parts, earlier)
         self._warn_about_chains()
         return self
@@ -241,7 +241,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
                 "save summary_ instead"
             )
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
-        self._check_takes_summaries(Z, parts[-1])
+        self._check_takes_summaries(Z, *parts)
         summary = summary_of(Z, self.mechanism, self._summary_so_far())
         has_chains = hasattr(self, "_run_") and self.sampler_.takes_summaries
         chains = self._run_.chains if has_chains else None
@@ -301,9 +301,9 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
         self._clusters_ = ReleaseClusters(*parts, self._has_answers())
 
-    def _check_takes_summaries(self, Z, sampler):
+    def _check_takes_summaries(self, Z, kernel, _, sampler):
         """Raise ValueError where the sampler needs the records, and these are batches or a summary of them."""
-        if not sampler.takes_summaries:
+        if not (sampler.takes_summaries and kernel.is_product):  # correlated ones keep something beside each
             raise ValueError(
                 f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
                 f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal, truncated normal or "
