@@ -66,8 +66,8 @@ def exact(name, a=A, b=B):
 def compare(name, expected, sampler="auto", **parameters):
     mechanism, Z, alpha, concentration = CASES[name]
     own = mechanism.get_params(deep=False) | {"noncompliance": BetaPrior(A, B)} | parameters
-    mixing = DirichletProcess(concentration)
-    model = fitted(FiniteChannelMechanism(**own), Z, mixing, alpha, sampler, n_draws=8000)
+    mixing, n_draws = DirichletProcess(concentration), 12_000 if len(Z[0]) > 1 else 8000
+    model = fitted(FiniteChannelMechanism(**own), Z, mixing, alpha, sampler, n_draws=n_draws)
     share, (first, second, pmf, predictive) = model.noncompliance_draws_, expected
     assert_mean_close(np.stack([share, share**2], axis=-1), [first, second], what=f"{name}: share outside")
     assert_pmf_close(model.n_clusters_draws_, pmf, what=f"{name}: clusters")
@@ -116,14 +116,14 @@ class ForgetsTheVolume(_compressed.CategoricalChart):
         return 0.0
 
 
-def compare_prior(n_questions, sampler="auto"):
+def compare_prior(n_questions, sampler="auto", **parameters):
     """Of the share, and of the joint share of two yes in the first questions or of one: means and squares."""
     alpha, concentration, even = 0.7, 1.5, np.full((2, 2), 0.5)
     mechanism = FiniteChannelMechanism(
         [even] * n_questions, noncompliance=BetaPrior(A, B), noncompliant_answer=[[0.5, 0.5]] * n_questions
     )
     Z = np.array(list(product(range(2), repeat=n_questions)) * 1000)
-    model = fitted(mechanism, Z, DirichletProcess(concentration), alpha, sampler)
+    model = fitted(mechanism, Z, DirichletProcess(concentration), alpha, sampler, **parameters)
     share, joint = model.noncompliance_draws_, model.density_draws(np.ones((1, n_questions)))[..., 0]
     one, square = 0.5**n_questions, (0.25 + 0.25 / (2 * alpha + 1)) ** n_questions
     first, second = A / (A + B), A * (A + 1) / ((A + B) * (A + B + 1))
@@ -143,7 +143,7 @@ def test_answers_that_say_nothing_leave_the_prior(n_questions):
 def test_a_forgotten_volume_is_noticed(monkeypatch):
     monkeypatch.setitem(_compressed.CHARTS, "categorical", ForgetsTheVolume)
     with pytest.raises(Disagreement):
-        compare_prior(2)
+        compare_prior(2, n_draws=2500)
 
 
 class NeverTrades(_compressed.CategoricalChart):
@@ -154,12 +154,12 @@ class NeverTrades(_compressed.CategoricalChart):
         move_outside(rng, walk)
 
 
-def of_two_questions(sampler):
+def of_two_questions(sampler, n_draws=8000):
     rng, matrices = np.random.default_rng(5), [WARNER(0.85).matrix, WARNER(0.2).matrix]
     mechanism = FiniteChannelMechanism(matrices, noncompliance=BetaPrior(A, B))
     Z = mechanism.privatize((rng.random((1000, 2)) < [0.3, 0.6]).astype(int), random_state=rng)
     Z[rng.random(1000) < 0.15] = 0.0
-    model = fitted(mechanism, Z, DirichletProcess(1.0), 0.7, sampler, n_draws=8000)
+    model = fitted(mechanism, Z, DirichletProcess(1.0), 0.7, sampler, n_draws=n_draws)
     places = list(product(range(2), repeat=2))
     values = np.concatenate([model.noncompliance_draws_[..., None], model.density_draws(places)], axis=-1)
     return np.concatenate([values, values**2], axis=-1)
@@ -168,9 +168,9 @@ def of_two_questions(sampler):
 @pytest.mark.slow
 def test_trades_agree_with_moves_of_one_mass(monkeypatch):
     """And those of other categories do not."""
-    new, twin = of_two_questions(MixingMeasure(400)), of_two_questions(TradesForNothing(400))
+    new, twin = of_two_questions(MixingMeasure(400)), of_two_questions(TradesForNothing(400), 1500)
     monkeypatch.setitem(_compressed.CHARTS, "categorical", NeverTrades)
-    old = of_two_questions(MixingMeasure(800))
+    old = of_two_questions(MixingMeasure(400), 15_000)
 
     def distances(first, second):
         errors = [[one[..., j].std() / np.sqrt(effective_sample_size(one[..., j], 200, "share"))

@@ -52,7 +52,7 @@ from ._ways import ways_of
 
 N_MOVES_ANSWERS = 200  # in a sweep over categories
 MANY_TIMES = 4  # as many moves where those of shares are of one direction
-TIMES_OF_SEVERAL, MOST_OF_SEVERAL = 3.0, 1.25  # times as many, at least and most, of several questions and outsiders
+TIMES_OF_SEVERAL, MOST_OF_SEVERAL = 3.0, 1.25  # times as many, at least and most, of many answers to several questions
 TOLERANCE = 0.005  # of the log likelihood of all records
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
@@ -211,7 +211,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
             seen = seen._replace(ways=ways_of(release.mechanism, nodes))
         if release.mechanism.noncompliance is not None:
             seen = seen._replace(outside=outside_of(release.mechanism, nodes))
-            if self.n_moves is None and release.n_features > 1:
+            if self.n_moves is None and release.n_features > 1 and n > FEW:
                 law[N_MOVES] *= TIMES_OF_SEVERAL
                 seen = seen._replace(most_moves=MOST_OF_SEVERAL * seen.most_moves)
         if self.n_moves is None:
