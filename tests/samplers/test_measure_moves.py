@@ -216,8 +216,9 @@ def supply(n_features, mixing, seed):
 
 def start(n_features, mixing, seed, i):
     """The i-th of other draws of the prior, which moves may change a copy of: all tests share them."""
-    (rng, walks), chart = supply(n_features, mixing, seed), chart_of(n_features)
+    rng, walks = supply(n_features, mixing, seed)
     if i >= len(walks):
+        chart = chart_of(n_features)
         laws = law_of_walks(chart, mixing)
         while len(walks) < i + 100:
             walks.append(draw_walk(rng, chart, mixing, *laws))
