@@ -62,7 +62,7 @@ def test_what_excursions_need(monkeypatch, twin):
     else:
         as_after = lambda channel, chart, walk, few: few.law[LOG_LIKELIHOOD]  # noqa: E731
         monkeypatch.setattr(_excursions, "log_likelihood_before", as_after)
-    assert breaks(excursion)
+    assert breaks(excursion, n_moves=12)
 
 
 def worst_table():

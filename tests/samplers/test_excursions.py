@@ -50,6 +50,7 @@ def test_posterior_is_exact(setting, d, name):
 @pytest.mark.slow
 def test_without_a_look_at_all_records_it_is_not(setting, monkeypatch):
     monkeypatch.setattr(_walk, "come_home", stay_there)
+    monkeypatch.setattr(test_exact, "N_DRAWS", 2000)
     with pytest.raises(Disagreement):
         for seed, (d, name) in enumerate(CASES):
             test_exact.check("mixing measure", "laplace", d, name, seed=seed, sampler=GoesFar())

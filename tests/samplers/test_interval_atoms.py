@@ -214,6 +214,7 @@ def test_convolved_posterior_of_two_features_is_exact():
 @pytest.mark.slow
 def test_noise_must_not_be_less(monkeypatch):
     broken(monkeypatch, "convolved_normal", NoFloor)
+    monkeypatch.setattr(test_exact, "N_DRAWS", 2000)
     with pytest.raises(Disagreement):
         test_exact.check("auto", "convolved", 1, "mostly noise", seed=1)
 

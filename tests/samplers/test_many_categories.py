@@ -41,14 +41,14 @@ class SeesOtherWays(MixingMeasure):
         return seen._replace(ways=seen.ways._replace(seen=seen.ways.seen[:, ::-1].copy()))
 
 
-def compare_few(alpha, sampler="auto"):
+def compare_few(alpha, sampler="auto", n_draws=8000):
     """All partitions of four records."""
     Z = np.array([[0], [4], [2], [0]])
     with np.errstate(divide="ignore"):
         log_q = np.log(MATRIX[:, Z.ravel()].T)[:, None]
     nobody, x = np.full(len(Z), -np.inf), list(product(range(K)))
     _, _, pmf, predictive = noncompliance_posterior(log_q, nobody, 1.0, 1.0, alpha, x, 1.5)
-    model = fitted(FiniteChannelMechanism(MATRIX), Z, DirichletProcess(1.5), alpha, sampler, n_draws=8000)
+    model = fitted(FiniteChannelMechanism(MATRIX), Z, DirichletProcess(1.5), alpha, sampler, n_draws=n_draws)
     assert_pmf_close(model.n_clusters_draws_, pmf, what="clusters")
     assert_mean_close(model.density_draws(PLACES), predictive, what="predictive")
 
@@ -63,7 +63,7 @@ def test_posterior_of_few_records_is_exact(alpha):
 @pytest.mark.slow
 def test_other_ways_are_noticed():
     with pytest.raises(Disagreement):
-        compare_few(1.0, SeesOtherWays())
+        compare_few(1.0, SeesOtherWays(), 2000)
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_agrees_with_steps_of_all_shares(monkeypatch):
     assert_agree(new, old)
     monkeypatch.setattr(_compressed, "MANY", K)
     with pytest.raises(Disagreement):
-        assert_agree(moments(fitted(mechanism, Z, DirichletProcess(1.0), 0.6, SeesOtherWays())), old)
+        assert_agree(moments(fitted(mechanism, Z, DirichletProcess(1.0), 0.6, SeesOtherWays(), n_draws=1000)), old)
 
 
 @pytest.mark.slow

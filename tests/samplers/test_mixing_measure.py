@@ -209,7 +209,8 @@ class HeavyNodes(MixingMeasure):
     "twin",
     [TwiceTheBirths, pytest.param(SplitsTooOften, marks=pytest.mark.nightly), HeavyNodes],
 )
-def test_broken_twins_are_rejected(twin):
+def test_broken_twins_are_rejected(twin, monkeypatch):
+    monkeypatch.setattr(test_exact, "N_DRAWS", 3000)
     with pytest.raises(Disagreement):
         for seed, name in enumerate(CASES[:3]):
             test_exact.check("mixing measure", "laplace", 1, name, seed=seed, sampler=twin())
@@ -244,6 +245,8 @@ def glide_always(patch, least):
 @pytest.mark.slow
 def test_glides_keep_the_posterior(monkeypatch):
     glide_always(monkeypatch, 0.02)
+    monkeypatch.setattr(_walk, "MOVES_BESIDE", 60)  # as many glides for each, of draws that are cheaper
+    monkeypatch.setattr(test_exact, "N_DRAWS", 12_000)
     for seed, name in enumerate(CASES[:3]):
         test_exact.check("mixing measure", "laplace", 1, name, seed=seed, sampler=MixingMeasure())
 

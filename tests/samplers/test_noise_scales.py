@@ -146,7 +146,8 @@ def test_posterior_without_bounds_is_exact(channel, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", [ScalesPermuted, HeavyNode])
 @pytest.mark.parametrize("channel", ["laplace", pytest.param("gaussian", marks=pytest.mark.nightly)])
-def test_broken_twins_are_rejected(channel, twin):
+def test_broken_twins_are_rejected(channel, twin, monkeypatch):
+    monkeypatch.setattr(test_exact, "N_DRAWS", 3000)
     with pytest.raises(Disagreement):
         test_exact.check("mixing measure", channel, 1, "own noise each", seed=3, sampler=twin(50))
 

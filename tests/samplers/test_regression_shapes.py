@@ -27,6 +27,7 @@ def check_prior(monkeypatch, sigma=None):
     """Fit a release that says nothing, y being clamped often, mostly by changes of shape; compare with the prior."""
     monkeypatch.setattr(_regression_problems, "N_MOVES", 1)
     monkeypatch.setattr(_regression_problems, "STEP_RECORDS", 0)
+    monkeypatch.setattr(_regression_problems, "TRY_RECORDS", 12 * 300)  # twice as many a sweep change little more
     monkeypatch.setattr(_regression_shapes, "FEWER", 1.0)
     query = RegressionMoments((-1.0, 1.0), (-1.0, 1.0), 1)
     prior = RegressionPrior(coef_scale=0.7, sigma=sigma, sigma_shape=4.0, sigma_scale=1.0)
