@@ -110,9 +110,10 @@ def _counts_references(function):
     return makes or not is_ours(function.__globals__.get("__name__"))
 
 
-def entry(function: Function) -> Function:
+def entry(function: Function, **options: Any) -> Function:
     """Compile a function that Python calls, and keep it on disk.  Its first argument is a component's value."""
-    dispatcher: Any = jit(pipeline_class=EntryCompiler, **_OPTIONS)(function)  # type: ignore[call-overload]
+    options = {**_OPTIONS, **options}
+    dispatcher: Any = jit(pipeline_class=EntryCompiler, **options)(function)  # type: ignore[call-overload]
     if dispatcher is not function:  # it is, under NUMBA_DISABLE_JIT=1
         try:
             dispatcher._cache = _Cache(function)

@@ -76,6 +76,10 @@ class Chart(Component):
         """Places that cells of nodes should not reach across, beside those of the mechanism."""
         return ()
 
+    def seen_of(self, channel: Any) -> Any:
+        """What moves see of a channel's value: of one type for many channels, where moves can do with it."""
+        return channel
+
     def lookup(self, mechanism: Any, places: Any, *scales: Any) -> Any:
         """What ``fill`` looks up at releases, (features, releases), of noise of these scales where it has several."""
         return mechanism.lookup(places, *scales)

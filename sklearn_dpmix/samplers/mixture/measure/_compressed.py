@@ -55,6 +55,10 @@ class Compressed(NamedTuple):
         kind = Walk if self.n_seen is None else ThresholdWalk
         return kind.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside, self.ways)
 
+    def channel(self, chart, channel):
+        """What moves see of the channel; all of it where some releases did not appear."""
+        return chart.seen_of(channel) if self.n_seen is None else channel
+
     def start(self):
         """Records that chains begin with, where they keep them."""
         return self.near.copy() if self.keeps_records else None

@@ -8,6 +8,7 @@ from ...._base.compiled import compiled
 from ...._base.numeric import log_gamma_p
 from ...._base.restore import require_range
 from ...._base.vector import exp_bounded
+from ._any_noise import noise_in_table
 from ._normal_atoms import NormalChart, log_normal_base
 from ._walk_state import at
 
@@ -29,6 +30,9 @@ class ConvolvedNormalChart(NormalChart):
         ratios = kernel.prior_scale / kernel.noise_variance
         inside = sum(log_gamma_p(float(a), float(x)) for a, x in zip(kernel.prior_shape, ratios, strict=True))
         return fields | {"constant": fields["constant"] - inside, "least": log(kernel.noise_variance)}
+
+    def seen_of(self, channel):
+        return noise_in_table()
 
     def start(self, places, rng):
         found = super().start(places, rng)

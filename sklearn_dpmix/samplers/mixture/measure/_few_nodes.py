@@ -38,6 +38,7 @@ class ChoiceOfFew:
         """With excursions over a few nodes that stand for all in these draws, and then in those where they lead."""
         (_, channel, kernel, mixing), rng, few = values, np.random.default_rng(0), None
         chart, masses = chart_of(kernel), masses_of(mixing).value()
+        channel = chart.seen_of(channel)
         apart = max(LEAST_APART, ceil(seen.nodes[:-1].size / WORK_APART))
         for _ in range(N_ROUNDS):
             if few is not None:
@@ -53,6 +54,7 @@ class ChoiceOfFew:
     def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:
         """Of some excursions."""
         (_, channel, kernel, mixing), state = values, self.init(values, seen, None, None, rng)
+        channel = chart_of(kernel).seen_of(channel)
         chart, masses, taken = chart_of(kernel).value(), masses_of(mixing).value(), 0
         walk, few = seen.walk(state, masses), seen.few.walk(state, masses)
         self.roam(values, chart, walk, rng, 0)

@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from ...._base.compiled import compiled, helper
 from ...._base.restore import require_range
+from ._any_noise import any_noise
 from ._chart import NARROWEST, Chart
 from ._factors import fill, fill_feature, times_others
 from ._slides import rescale, slide
@@ -42,6 +43,9 @@ class NormalChart(Chart):
                     f"sampler {label} takes kernels with a scale between 1e-200 and 1e200, got scale={scale:.3g}: use "
                     "another unit, in records and in the mechanism"
                 )
+
+    def seen_of(self, channel):
+        return any_noise(channel)
 
     def law(self, mean, variance):
         """Centre and reach of the records, and how far means are apart, by feature."""

@@ -190,6 +190,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         state.ints[N_ATOMS] = N_FAMILY
         walk, nothing = seen.walk(state, masses_of(mixing).value()), new_draws(0, 0, chart, False)
         # it fills the tables, and goes no further
+        channel = seen.channel(chart, channel)
         run(sampler, channel, chart.value(), walk, seen.are_records, rng, 0, 0, 1, nothing, np.zeros(2, np.int64))
         densities = walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:N_FAMILY, 0, : len(weights)]
         points, scales = choose_points(densities, weights)
@@ -247,7 +248,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         values = np.zeros((2, len(chosen)))
         for found, nodes, one in zip(values, (seen, finer), charts, strict=True):
             walk = nodes.walk(new_state(one.n_coordinates(), 1), masses_of(mixing).value())
-            log_likelihoods(channel, one.value(), walk, chosen, start, draws.weights, draws.theta, found)
+            seen_channel = nodes.channel(one, channel)
+            log_likelihoods(seen_channel, one.value(), walk, chosen, start, draws.weights, draws.theta, found)
         return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
 
     # --- chains ------------------------------------------------------------------------------------------------------
@@ -303,6 +305,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
         chart, masses, sheet = chart_of(kernel), masses_of(mixing).value(), Z.sheet()
+        channel = Z.channel(chart, channel)
         n_rows, value = 32 * n_draws + 4 * state.mass.size, chart.value()
         draws = new_draws(n_draws, n_rows, chart, Z.outside is not None)
         while stop != DONE:
@@ -331,6 +334,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         """Fill a walk's tables, and sweep; no draw is kept."""
         (sampler, channel, kernel, _), filled = values, np.zeros(2, np.int64)
         nothing = new_draws(0, 2 * int(walk.capacity) + 1, chart_of(kernel), False)
+        channel = chart_of(kernel).seen_of(channel)
         run(sampler, channel, chart, walk, False, rng, n_sweeps, n_sweeps, 1, nothing, filled)
 
     @compiled
