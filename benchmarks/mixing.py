@@ -110,7 +110,7 @@ class Page:
             self.write()
 
     def write(self):
-        found = f"{self.n_good} of {self.n_fits} fits reach an R-hat of {R_HAT} and {ESS} effective draws for every quantity"
+        found = f"{self.n_good} of {self.n_fits} fits reach an R-hat of {R_HAT} and {ESS} effective draws throughout"
         head = f"# Do default fits mix?\n\n{' '.join(INTRODUCTION.split())}  **{found}**; the others are in italics.\n"
         PAGE.write_text("\n\n".join([head.strip(), *self.parts]) + "\n")
 

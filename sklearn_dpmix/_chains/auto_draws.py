@@ -99,8 +99,8 @@ class AutoDraws(BaseEstimator):
         else:
             found = numbers(r_hat, ess, worst, fewest, self.min_ess)
         return (
-            f"stopped by {limit} after {n_drawn} draws of each chain: {found}; raise that limit (warm_start=True goes "
-            "on) or increase n_warmup"
+            f"stopped by {limit} after {n_drawn} draws of each chain: {found}; raise that limit (warm_start=True "
+            "continues) or increase n_warmup"
         )
 
     def words(self, ess: float, seconds: float) -> str:

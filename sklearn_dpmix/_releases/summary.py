@@ -106,7 +106,7 @@ class ReleaseSummary:
     def _check_most(self, n_cells):
         if n_cells > self._most_cells:
             raise ValueError(
-                f"width={self.width!r} makes more than {MOST_OF_WIDTH} cells of this release: pass a larger one"
+                f"width={self.width!r} makes more than {MOST_OF_WIDTH} cells of this release: pass a larger width"
             )
 
     def __repr__(self) -> str:
@@ -166,7 +166,7 @@ class ReleaseSummary:
     def _same_column(self, column, who):
         if column is not None and self._column is not None and column != self._column:
             raise ValueError(
-                f"{who} has the column {column!r}, and the summary is of {self._column!r}; it stays as it was: pass "
+                f"{who} has the column {column!r}, but the summary is of {self._column!r}; it stays as it was: pass "
                 "records of one column"
             )
         return self._column if column is None else column
@@ -192,7 +192,9 @@ class ReleaseSummary:
             raise TypeError(f"other must be a ReleaseSummary, got {type(other).__name__}: update() takes records")
         self.check_same_mechanism(other.mechanism, "the other summary is")
         if self.width != other.width:
-            raise ValueError(f"the summaries have width={self.width!r} and width={other.width!r}: make both with one")
+            raise ValueError(
+                f"the summaries have width={self.width!r} and width={other.width!r}: make both with the same width"
+            )
         column = self._same_column(other._column, "the other summary")
         sums = self._sums.joined(other._sums)
         if sums.n <= FEW:
@@ -274,7 +276,9 @@ class ReleaseSummary:
         """
         kind = type(self.mechanism)
         if getattr(mechanisms, kind.__name__, None) is not kind:
-            raise TypeError(f"save takes mechanisms of sklearn_dpmix.mechanisms, got {self.mechanism!r}: pickle it")
+            raise TypeError(
+                f"save takes mechanisms of sklearn_dpmix.mechanisms, got {self.mechanism!r}: pickle the summary instead"
+            )
         header = {
             "format": FORMAT,
             "version": VERSION,
@@ -318,7 +322,7 @@ class ReleaseSummary:
                     summary = cls(mechanism, width=header["width"])
                     summary._restore(header, **{name: arrays[name] for name in arrays.files if name != "header"})
             except _DAMAGE as error:
-                raise ValueError(f"path={path!r} is no summary that can be read ({error}): restore it") from error
+                raise ValueError(f"path={path!r} cannot be read as a summary ({error}): restore it") from error
         return summary
 
     def _restore(self, header, *, keys, moments, at_ends, records, sums):
@@ -362,8 +366,8 @@ def check_mechanism(mechanism):
     mechanism.check(1)
     if not mechanism.has_one_law:
         raise ValueError(
-            "a summary does not keep which record had which noise, and takes noise of one scale for all records, got "
-            f"mechanism={mechanism!r}: fit all records at once, as an array, with as many scales"
+            "a summary does not keep which record had which noise, so it needs one noise scale for all records, got "
+            f"mechanism={mechanism!r}: fit all records at once, as an array"
         )
 
 
@@ -378,7 +382,7 @@ def checked_batch(batch, who, mechanism):
             raise ValueError(f"a summary takes one feature for now, but there are {Z.shape[1]} columns: pass one")
         mechanism.check_release(Z)
         if len(Z) and max(Z.max(), -Z.min()) > LARGEST:
-            raise ValueError("Z has values whose squares overflow: use another unit, in records and in the mechanism")
+            raise ValueError("Z has values whose squares overflow: use another unit, for the records and the mechanism")
     except ValueError as error:
         raise ValueError(f"{who}: {error}; the summary stays as it was") from error
     named = names is not None and len(names) == 1 and isinstance(names[0], str)

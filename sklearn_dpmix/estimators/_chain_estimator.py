@@ -226,7 +226,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         def read(run):
             n_draws = self._n_drawn(run.n_done)
             if len(run.chains) != self.n_chains or len(run.draws) != (self.n_chains if run.n_done else 0):
-                raise ValueError(f"it has {len(run.chains)} chains, and draws of {len(run.draws)}")
+                raise ValueError(f"it has {len(run.chains)} chains, but draws of {len(run.draws)}")
             for draws in run.draws:
                 check_layout_of_draws(no_draws, draws, n_draws)
                 if problem.check_draws is not None:
@@ -244,8 +244,8 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             changed = differences(signature, last.signature)
             if changed:
                 raise ValueError(
-                    f"warm_start=True goes on with the chains of the last fit, but {', '.join(changed)} changed: set "
-                    "it back, or fit with warm_start=False"
+                    f"warm_start=True continues the chains of the last fit, but {', '.join(changed)} changed: undo "
+                    "that, or fit with warm_start=False"
                 )
             if found is None or found.n_done <= last.n_done:
                 found = SoFar(last.chains, self._chains_of(earlier["_draws_"]), last.n_done, last.aim)
@@ -255,8 +255,8 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         n_drawn = self._n_drawn(found.n_done)
         if n_drawn > rule.most:
             raise ValueError(
-                f"{source} cannot take draws back: n_draws={self.n_draws}, but there are {n_drawn} already; fit with "
-                "warm_start=False and no checkpoint, or another one, for fewer"
+                f"{source} cannot discard draws: n_draws={self.n_draws}, but there are {n_drawn} already; for fewer, "
+                "fit with warm_start=False and no checkpoint, or a new one"
             )
         return found
 
@@ -297,7 +297,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         if self._interrupted_at_ is not None:
             warn_user(
                 f"interrupted: kept {self._interrupted_at_} of n_draws={self.n_draws} draws of each chain; "
-                "warm_start=True goes on",
+                "warm_start=True continues",
                 RuntimeWarning,
             )
         complaint = self._not_mixed()
@@ -305,7 +305,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             warn_user(self._shortfall_, RuntimeWarning)
         elif complaint:
             warn_user(
-                f"{complaint}; increase n_draws (now {self.n_draws}; warm_start=True goes on) and n_warmup (now "
+                f"{complaint}; increase n_draws (now {self.n_draws}; warm_start=True continues) and n_warmup (now "
                 f"{self.n_warmup})",
                 RuntimeWarning,
             )

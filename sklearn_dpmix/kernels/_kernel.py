@@ -119,8 +119,8 @@ class Kernel(Component):
         if n_features == 1:
             return self, slice(None)
         raise ValueError(
-            f"kernel={self!r} of {n_features} features does not say which law one of them has: define margin(j, "
-            "n_features)"
+            f"kernel={self!r} of {n_features} features does not define the distribution of one of them: define "
+            "margin(j, n_features)"
         )
 
     def resolve(self, release: Any) -> Self:
@@ -296,7 +296,8 @@ def per_feature(name, value, n_features, low=-np.inf):
         raise ValueError(f"{name} must be a number or an array of shape (n_features,), got {value!r}") from None
     if array.shape not in ((), (1,), (n_features,)):
         raise ValueError(
-            f"{name} has shape {array.shape}, but the records have {n_features} feature(s): give one, or one each"
+            f"{name} has shape {array.shape}, but the records have {n_features} feature(s): give one number, or one "
+            "per feature"
         )
     if not np.all(np.isfinite(array)) or not np.all(array > low):
         bound = "finite" if low == -np.inf else f"finite and greater than {low:g}"

@@ -88,7 +88,7 @@ class MultivariateNormalKernel(MultivariateSteps):
         is_same = np.abs(inverse @ root - np.eye(d)).max(axis=(1, 2)) < 1e-6
         is_same &= np.all(np.abs(np.sqrt((root**2).sum(axis=2)) / sd - 1.0) < 1e-6, axis=1)
         is_same &= np.abs(np.log(diagonal).sum(axis=1) - log_det) < 1e-6
-        require(is_same, "theta", "has columns that contradict each other")
+        require(is_same, "theta", "has inconsistent columns")
 
     def resolve(self, release: Any) -> Self:
         if self.mean is not None and self.scale is not None and self.dof is not None:

@@ -150,7 +150,7 @@ class NormalKernel(Kernel):
             require(sd > 0, "theta", "has a standard deviation that is not positive")
             log_mass = theta[:, 4 * j + 3] - np.log(sd)
             is_same = (np.abs(sd * inverse - 1.0) < 1e-6) & (log_mass > self.least_log_mass - 1e-6) & (log_mass < 1e-6)
-            require(is_same, "theta", "has columns that contradict each other")
+            require(is_same, "theta", "has inconsistent columns")
 
     @compiled
     def set_params(self, theta, k, j, mean, sd):

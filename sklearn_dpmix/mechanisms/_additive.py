@@ -96,9 +96,9 @@ class AdditiveMechanism(RecordChannel):
         if not isinstance(t, (int, float, np.number)) or isinstance(t, bool) or not np.isfinite(t):
             raise ValueError(f"released_above must be a finite number, got {t!r}")
         if self.query is not None:
-            raise ValueError(f"released_above={t!r} is of records, not of a query's value: leave query out")
+            raise ValueError(f"released_above={t!r} is for records, not for a query's value: leave query out")
         if n_features not in (None, 1):
-            raise ValueError(f"{who} with released_above={t!r} releases one feature, got {n_features}")
+            raise ValueError(f"{who} with released_above={t!r} takes one feature, got {n_features}")
 
     def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
@@ -108,8 +108,9 @@ class AdditiveMechanism(RecordChannel):
             below = np.flatnonzero(z <= self.released_above)
             if len(below):
                 raise ValueError(
-                    f"Z must hold releases above released_above={self.released_above!r}, but {len(below)} of {len(z)} "
-                    f"are not, the first in row {below[0]} ({z[below[0]]:.6g}): is the threshold another one?"
+                    f"Z must hold releases above released_above={self.released_above!r}, but {len(below)} of "
+                    f"{len(z)} are not, the first in row {below[0]} ({z[below[0]]:.6g}): give the threshold that was "
+                    "used"
                 )
 
     def bounds_for(self, n_features: int | None) -> Floats | None:
@@ -147,14 +148,15 @@ class AdditiveMechanism(RecordChannel):
         if sensitivity is None:
             raise ValueError(
                 f"{type(self).__name__}.guarantee() needs bounds=(lo, hi) or query=: scale={self.scale!r} alone says "
-                "how much noise, not on what"
+                "how large the noise is, not what it was added to"
             )
         if n_features is None and np.ndim(self.bounds) == 1 and getattr(self, "scale", None) is not None:
             lo, hi = np.asarray(self.bounds).tolist()
             raise ValueError(
                 f"{type(self).__name__}.guarantee() needs n_features: with scale={self.scale!r} a record loses more "
-                f"privacy the more features it has, and bounds={self.bounds!r} may stand for any number of them; call "
-                f"guarantee(n_features=1) where there is one, or give one pair a feature, bounds=[({lo!r}, {hi!r})]"
+                f"privacy the more features it has, and bounds={self.bounds!r} may stand for any number of them; "
+                f"call guarantee(n_features=1) if there is one, or give one pair per feature, bounds=[({lo!r}, "
+                f"{hi!r})]"
             )
         return rounded_up(sensitivity / float(np.min(self.noise_scale_for(n_features)))) if sensitivity else 0.0
 
@@ -217,7 +219,7 @@ class AdditiveMechanism(RecordChannel):
         scale = np.atleast_1d(self.noise_scale_for(n_features))
         if scale.shape == (1,) or (self.is_local and scale.shape == (n_records,)):
             return scale
-        there = f"there are {n_records} records: give one number, or one a record"
+        there = f"there are {n_records} records: give one number, or one per record"
         raise ValueError(
             f"{type(self).__name__} has its own noise for each of {len(scale)} records (epsilon, rho or scale of shape "
             f"{scale.shape}), but {there if self.is_local else 'a query makes one release: give one number'}"

@@ -99,7 +99,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         found = [_rows(question, f" of question {j}" * (len(questions) > 1)) for j, question in enumerate(questions)]
         sizes = {len(one) for one in found}
         if len(sizes) > 1:
-            raise ValueError(f"matrix must have as many categories in each question, got {sorted(sizes)}")
+            raise ValueError(f"matrix must have the same number of categories in each question, got {sorted(sizes)}")
         return found
 
     @property
@@ -162,8 +162,8 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
             if excluding.size:
                 z = int(excluding[0])
                 warnings.warn(
-                    f"answer {z} to question {j} is never given by category {int(np.argmin(matrix[:, z]))}, so that it "
-                    "excludes that category for sure: epsilon is infinite",
+                    f"answer {z} to question {j} is never given by category {int(np.argmin(matrix[:, z]))}, so it "
+                    "rules that category out: epsilon is infinite",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -209,8 +209,8 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
             if wrong.any():
                 i = int(np.argmax(wrong))
                 raise ValueError(
-                    f"Z must hold answers, integers from 0 to {n_answers - 1}, a column of the matrix each, but row "
-                    f"{i}, column {j} has {z[i]:g}: number the answers as the matrix does"
+                    f"Z must hold answers, integers from 0 to {n_answers - 1}, one for each column of the matrix, "
+                    f"but row {i}, column {j} has {z[i]:g}: number the answers as the matrix does"
                 )
             never = matrix.max(axis=0)[z.astype(int)] == 0.0
             if self.noncompliance is not None:
@@ -218,8 +218,8 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
             if never.any():
                 i = int(np.argmax(never))
                 raise ValueError(
-                    f"row {i}, column {j} of Z has answer {z[i]:g}, which by the matrix nobody gives: its column is "
-                    "all zeros"
+                    f"row {i}, column {j} of Z has answer {z[i]:g}, which according to the matrix nobody gives: its "
+                    "column is all zeros"
                 )
 
     def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
@@ -308,7 +308,7 @@ def _rows(matrix, which):
         c = int(np.argmax(np.abs(totals - 1.0)))
         raise ValueError(
             f"matrix{which} must have rows that sum to 1, the probabilities of all answers given a category, but row "
-            f"{c} sums to {totals[c]:.10g}: where its columns are the categories, pass its transpose"
+            f"{c} sums to {totals[c]:.10g}: if its columns are the categories, pass its transpose"
         )
     return array / totals[:, None]
 

@@ -123,12 +123,14 @@ class HybridMechanism(PiecewiseMechanism):
         low, high = middle[j] - half[j] * side[i, 0], middle[j] + half[j] * side[i, 0]
         if was_rounded:
             raise ValueError(
-                f"Z was rounded: of its values {nearly.sum()} are about {low:.12g} or {high:.12g}, which {self!r} "
-                f"releases often, and {is_side.sum()} are, to six digits: pass the release as it was published"
+                f"Z was rounded: {nearly.sum()} of its values are close to {low:.12g} or {high:.12g}, which {self!r} "
+                f"releases often, but only {is_side.sum()} equal them to six digits: pass the release as it was "
+                "published"
             )
         raise ValueError(
-            f"Z must hold {low:.12g} and {high:.12g} only, all that {self!r} releases, but row {i}, column {j} has "
-            f"{Z[i, j]:.12g}: pass the release as it was published, with the epsilon and bounds that it was made with"
+            f"Z must hold only {low:.12g} and {high:.12g}, the values that {self!r} releases, but row {i}, column "
+            f"{j} has {Z[i, j]:.12g}: pass the release as it was published, with the epsilon and bounds that it was "
+            "made with"
         )
 
     def _log_densities(self, v, t, half, epsilon, a, h):

@@ -45,7 +45,7 @@ class DirichletProcess(Component):
             fixed, shape, rate = positive("concentration", self.concentration), 0.0, 0.0
         else:
             if np.shape(self.prior) != (2,):
-                raise ValueError(f"prior must be a pair (shape, rate) of a gamma law, got {self.prior!r}")
+                raise ValueError(f"prior must be a pair (shape, rate) of a gamma distribution, got {self.prior!r}")
             shape, rate = positive("prior shape", self.prior[0]), positive("prior rate", self.prior[1])
             fixed = shape / rate
         return lower(type(self), {"start": fixed, "prior_shape": shape, "prior_rate": rate, "discount": 0.0})

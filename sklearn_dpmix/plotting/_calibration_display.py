@@ -140,7 +140,7 @@ class CalibrationDisplay:
             counts = {np.shape(values)[1:] for values in draws.values()}
             if len(counts) > 1 or any(len(count) != 1 for count in counts):
                 raise ValueError(
-                    "draws must be arrays of shape (n_simulations, n_draws), as many draws in each, got shapes "
+                    "draws must be arrays of one shape (n_simulations, n_draws), got shapes "
                     f"{[np.shape(values) for values in draws.values()]}"
                 )
             ranks = {k: posterior_ranks(v, truths[k], random_state=random_state) for k, v in draws.items()}
@@ -199,5 +199,5 @@ def _columns(what, values, names, ndim):
         names = ["ranks"] if len(columns) == 1 else [f"quantity {j}" for j in range(len(columns))]
     names = [names] if isinstance(names, str) else list(names)
     if len(set(names)) != len(columns) or len(names) != len(columns):
-        raise ValueError(f"names must hold {len(columns)} different names, one a quantity, got names={names!r}")
+        raise ValueError(f"names must hold {len(columns)} different names, one per quantity, got names={names!r}")
     return dict(zip(names, columns, strict=True))

@@ -186,7 +186,7 @@ class CoefficientDisplay:
         draws = np.asarray(draws, dtype=np.float64)
         if draws.ndim < 2 or draws.size == 0:
             raise ValueError(
-                f"draws must have shape (..., n_features), one column a coefficient, got shape {draws.shape}"
+                f"draws must have shape (..., n_features), one column per coefficient, got shape {draws.shape}"
             )
         estimate = draws.reshape(-1, draws.shape[-1]).mean(axis=0)
         return cls(estimate=estimate, band=central_interval(draws, level), level=level, **parameters).plot(ax)

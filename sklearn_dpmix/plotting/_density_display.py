@@ -207,7 +207,9 @@ class DensityDisplay:
         require_matplotlib(f"{cls.__name__}.from_draws")
         points, draws = _check_points(points), np.asarray(draws, dtype=np.float64)
         if draws.ndim < 2 or draws.shape[-1] != len(points) or draws.size == 0:
-            raise ValueError(f"draws must have shape (..., {len(points)}), one column a point, got shape {draws.shape}")
+            raise ValueError(
+                f"draws must have shape (..., {len(points)}), one column per point, got shape {draws.shape}"
+            )
         draws = draws.reshape(-1, len(points))
         band = np.quantile(draws, tails(level), axis=0)
         return cls(points=points, density=draws.mean(axis=0), band=band, level=level, **parameters).plot(ax)

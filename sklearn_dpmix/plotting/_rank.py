@@ -220,8 +220,8 @@ def _at_least_two_chains(name, draws):
     """The draws, or the halves of a single chain."""
     if draws.shape[1] < (FEWEST_DRAWS if len(draws) > 1 else 2 * FEWEST_DRAWS):
         raise ValueError(
-            f"{name} has draws of shape (n_chains, n_draws) = {draws.shape}, too few of each chain to rank: increase "
-            "n_draws, or look at TraceDisplay"
+            f"{name} has draws of shape (n_chains, n_draws) = {draws.shape}, too few from each chain to rank: "
+            "increase n_draws, or use TraceDisplay"
         )
     half = draws.shape[1] // 2
     return draws if len(draws) > 1 else draws[:, -2 * half :].reshape(2, half)

@@ -64,7 +64,7 @@ class SimilarityDisplay:
         n = len(self.similarity)
         self.labels = None if labels is None else np.asarray(labels)
         if self.labels is not None and self.labels.shape != (n,):
-            raise ValueError(f"labels must have shape ({n},), one a record, got shape {self.labels.shape}")
+            raise ValueError(f"labels must have shape ({n},), one per record, got shape {self.labels.shape}")
         place = np.zeros(n, dtype=np.int64)
         place[_hierarchical(self.similarity)] = np.arange(n)
         self.order = np.argsort(place) if self.labels is None else np.lexsort((place, self.labels))

@@ -104,8 +104,8 @@ class Query(BaseEstimator):
         contributions, n = np.asarray(self.contributions(records), dtype=np.float64), np.shape(records)[0]
         if contributions.ndim != 2 or len(contributions) != n:
             raise ValueError(
-                f"{type(self).__name__}.contributions(records) must have shape (n_records, n_statistics) with "
-                f"{n} rows, got {contributions.shape}: one row a record"
+                f"{type(self).__name__}.contributions(records) must have shape (n_records, n_statistics) with {n} "
+                f"rows, got {contributions.shape}: one row per record"
             )
         total = contributions.sum(axis=0)
         if not np.all(np.isfinite(total)):
@@ -189,7 +189,7 @@ def as_records(records, n_columns, columns):
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] != n_columns:
         raise ValueError(
-            f"records must have shape (n_records, {n_columns}), {columns}, got shape {array.shape}: one row a record"
+            f"records must have shape (n_records, {n_columns}), {columns}, got shape {array.shape}: one row per record"
         )
     wrong = np.argwhere(~np.isfinite(array))
     if len(wrong):

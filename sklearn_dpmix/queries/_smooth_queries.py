@@ -171,8 +171,8 @@ class CentralMean(SmoothQuery):
         array = numbers(X)
         if array is None or array.ndim != 2 or array.shape[1] == 0 or not np.all(np.isfinite(array)):
             raise ValueError(
-                "X must be finite numbers of shape (size, n_records), one data set a row, with at least one record; "
-                f"got {'no numbers' if array is None else f'shape {array.shape}'}"
+                "X must be finite numbers of shape (size, n_records), one data set per row, with at least one "
+                f"record; got {'no numbers' if array is None else f'shape {array.shape}'}"
             )
         n = array.shape[1]
         g = self.n_trimmed(n)

@@ -197,9 +197,9 @@ WRONG = [
     (RegressionMoments((0, 1), (0, 1), 2, "tight"), None, r"sensitivity must be .* got sensitivity='tight'"),
     (RegressionMoments((0, 1), (0, 1), 2), PAIR, r"records must have shape \(n_records, 3\), the predictors and then"),
     (ClassFeatureCounts(1, 2, 1), None, r"n_classes must be an integer, 2 or more, got n_classes=1"),
-    (ClassFeatureCounts(2, 2), None, r"n_features must be given where n_values is one number"),
-    (ClassFeatureCounts(2, [2, 3], 3), None, r"n_values must be a number, or one a feature, got n_values=\[2, 3\]"),
-    (ClassFeatureCounts(2, []), None, r"n_values must be a number, or one a feature, got n_values=\[\]"),
+    (ClassFeatureCounts(2, 2), None, r"n_features must be given if n_values is one number"),
+    (ClassFeatureCounts(2, [2, 3], 3), None, r"n_values must be a number, or one per feature, got n_values=\[2, 3\]"),
+    (ClassFeatureCounts(2, []), None, r"n_values must be a number, or one per feature, got n_values=\[\]"),
     (ClassFeatureCounts(2, [2, 0]), None, r"n_values must be an integer, 1 or more, got n_values=0"),
     (ClassFeatureCounts(2, "ab"), None, r"n_values must be an integer, 1 or more, got n_values='ab'"),
     (

@@ -255,8 +255,8 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         mechanism = self.mechanism
         if mechanism is None:
             raise ValueError(
-                "mechanism=None: there is no noise to divide out; the density of records that were not privatised is "
-                "sklearn.neighbors.KernelDensity's, else pass the mechanism that made Z"
+                "mechanism=None: there is no noise to divide out; for records that were not privatised use "
+                "sklearn.neighbors.KernelDensity, otherwise pass the mechanism that made Z"
             )
         law = None if isinstance(mechanism, type) else getattr(mechanism, "log_gain", None)
         if law is None or law(0.0, 1.0) is None:
@@ -273,8 +273,8 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         scale = np.asarray(mechanism.noise_scale_for(1))
         if scale.size != 1:
             raise ValueError(
-                f"mechanism must have one noise scale, got one for each of {scale.size} records in {mechanism!r}: use "
-                "PrivateDPMixture, or fit the records of each scale by themselves"
+                f"mechanism must have one noise scale, got one for each of {scale.size} records in {mechanism!r}: "
+                "use PrivateDPMixture, or fit the records of each scale separately"
             )
         return law, float(scale.item())
 

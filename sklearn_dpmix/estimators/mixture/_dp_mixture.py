@@ -237,8 +237,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         """
         if self.checkpoint is not None:
             raise ValueError(
-                f"checkpoint={self.checkpoint!r} is of one fit, and partial_fit makes many: pass checkpoint=None, and "
-                "save summary_ instead"
+                f"checkpoint={self.checkpoint!r} is for one fit, but partial_fit makes many: pass checkpoint=None, "
+                "and save summary_ instead"
             )
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
         self._check_takes_summaries(Z, *parts)
@@ -306,8 +306,9 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if not (sampler.takes_summaries and kernel.is_product):  # correlated ones keep something beside each
             raise ValueError(
                 f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
-                f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal, truncated normal or "
-                "beta kernel, Laplace or Gaussian noise of one scale or windows of one epsilon, no Pitman–Yor process)"
+                f"{type(Z).__name__}: fit an array, or use what MixingMeasure takes (a normal, truncated normal or "
+                "beta kernel, Laplace or Gaussian noise with one scale or a window mechanism with one epsilon, no "
+                "Pitman–Yor process)"
             )
 
     def _checked_records(self, Z):
@@ -322,7 +323,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     def _take_columns(self, summary):
         """Columns as of an array."""
         if summary.n_records == 0:
-            raise ValueError("there are no records in this summary, or no batches: update() takes them")
+            raise ValueError("there are no records in this summary, or no batches: add records by update()")
         check_n_records(self.mechanism, self.n_records, summary.n_records)
         self.n_features_in_ = 1
         if summary._column is not None:
@@ -366,7 +367,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         r_hat = {name: value for name, value in self.r_hat_.items() if name not in of_clusters}
         worst, fewest = least(r_hat, self.ess_)
         if complaint and worst is not None and have_mixed(r_hat, self.ess_):
-            complaint += f" (what is monitored of the density has: {r_hat[worst]:.3f}, {self.ess_[fewest]:.0f})"
+            complaint += f" (but all quantities of the density have: {r_hat[worst]:.3f}, {self.ess_[fewest]:.0f})"
         return complaint
 
     # --- parts as compiled code sees them ----------------------------------------------------------------------------

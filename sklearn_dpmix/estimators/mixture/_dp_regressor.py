@@ -207,15 +207,17 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         kernel, _, _ = resolve_components(self.mechanism, self.kernel, None, "auto", None)
         if not isinstance(kernel, MultivariateNormalKernel):
             raise ValueError(
-                f"kernel must be 'multivariate_normal' or a MultivariateNormalKernel, whose law of y given x is known, "
-                f"got {self.kernel!r}"
+                "kernel must be 'multivariate_normal' or a MultivariateNormalKernel, whose distribution of y given "
+                f"x is known, got {self.kernel!r}"
             )
         return parts | (self._linear_parts(release) if self.linear else {"kernel": kernel})
 
     def _linear_parts(self, release):
         """Of one normal."""
         if self.mixing is not None:
-            raise ValueError(f"linear=True is one normal, and no mixture, got mixing={self.mixing!r}: leave mixing out")
+            raise ValueError(
+                f"linear=True fits one normal, not a mixture, got mixing={self.mixing!r}: leave mixing out"
+            )
         kernel, sampler = self.kernel, self.sampler
         if isinstance(kernel, str):
             mean, variance = Release(release, self.mechanism).moments()
@@ -349,7 +351,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         X = self._places(X)
         y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
         if y.shape != (len(X),):
-            raise ValueError(f"y must have shape ({len(X)},), one response a row of X, got {y.shape}")
+            raise ValueError(f"y must have shape ({len(X)},), one response per row of X, got {y.shape}")
         return self._law().log_density(X, y, self.n_jobs)
 
     def coef_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -365,7 +367,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         """
         check_is_fitted(self)
         if not hasattr(self, "coef_draws_"):
-            raise AttributeError("coefficients are of one linear relation: fit with linear=True")
+            raise AttributeError("coefficients exist only for one linear relation: fit with linear=True")
         return central_interval(self.coef_draws_, level)
 
 

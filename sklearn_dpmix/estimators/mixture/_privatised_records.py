@@ -35,7 +35,7 @@ def check_same_number(mechanism, n):
         is_epsilon = mechanism.get_params().get("epsilon") is not None
         raise ValueError(
             f"Z has {n} records, but the fitted {type(mechanism).__name__} has noise for each of {n_fitted}: "
-            + ("pass epsilon=, one number or one a record" if is_epsilon else "give the records that were fitted")
+            + ("pass epsilon=, one number or one per record" if is_epsilon else "give the records that were fitted")
         )
 
 

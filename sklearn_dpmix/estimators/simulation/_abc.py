@@ -218,12 +218,16 @@ class PrivateABC(ChainEstimator):
 
     def _check_without_chains(self):
         if self.warm_start:
-            raise ValueError(f"warm_start=True goes on with chains, and method={self.method!r} has none")
+            raise ValueError(
+                f"warm_start=True continues chains, but method={self.method!r} has none: pass warm_start=False"
+            )
         if self.checkpoint is not None:
-            raise ValueError(f"checkpoint={self.checkpoint!r} keeps chains, and method={self.method!r} has none")
+            raise ValueError(
+                f"checkpoint={self.checkpoint!r} saves chains, but method={self.method!r} has none: leave it out"
+            )
         if not isinstance(self.n_draws, Integral):
             raise ValueError(
-                f"n_draws={self.n_draws!r} looks at chains as they run, and method={self.method!r} has none: give a "
+                f"n_draws={self.n_draws!r} monitors chains as they run, but method={self.method!r} has none: give a "
                 "number"
             )
 
@@ -237,7 +241,7 @@ class PrivateABC(ChainEstimator):
         self.acceptance_rate_, self.log_evidence_ = draws.acceptance_rate, draws.log_evidence
         if len(draws.theta) == 0 or not draws.weights.any():
             words = self._words(draws, simulator)
-            raise ValueError(words + ', so that there is no draw: use method="smc", or check the release')
+            raise ValueError(words + ', so there is no draw: use method="smc", or check the release')
         self.theta_draws_, self.statistic_draws_, self.weights_ = draws.theta, draws.statistics, draws.weights
         self.log_evidence_error_ = draws.log_evidence_error
         vars(self).update(draws.attributes)
@@ -250,10 +254,10 @@ class PrivateABC(ChainEstimator):
     def _words(self, draws, simulator):
         """How many simulations there were, and what share of them rejection would keep."""
         if simulator.log_mode == np.inf:
-            return f"of {draws.n_simulations} simulations few are compatible with the release"
+            return f"few of {draws.n_simulations} simulations are compatible with the release"
         share = np.exp(draws.log_evidence - simulator.log_mode)
         words = f"{share:.2g}" if share > 0.0 else "less than 1e-300"
-        return f"of {draws.n_simulations} simulations a share of {words} is compatible with the release"
+        return f"a share of {words} of {draws.n_simulations} simulations is compatible with the release"
 
     def _warn_about_draws(self, draws, simulator):
         """Warn once: of a fit that was cut short, or of weights that cannot be trusted."""
@@ -262,15 +266,15 @@ class PrivateABC(ChainEstimator):
             words = self._words(draws, simulator)
             warn_user(
                 f"stopped early, after {draws.n_simulations} simulations (max_simulations={self.max_simulations:g}): "
-                f"{n} of n_draws={self.n_draws} draws, {fewest:.0f} of them effective; {words}: where that is few, "
-                'method="smc" needs fewest simulations, and method="mcmc" where there are many parameters',
+                f"{n} of n_draws={self.n_draws} draws, {fewest:.0f} of them effective; {words}: if that is too few, "
+                'method="smc" needs the fewest simulations, or method="mcmc" with many parameters',
                 RuntimeWarning,
             )
         elif k_hat > K_HAT_LIMIT or (np.ptp(draws.weights) > 0.0 and fewest < min(ESS_LIMIT, n)):
             tail = f", Pareto k-hat {k_hat:.2f} (should be below {K_HAT_LIMIT})" if k_hat > K_HAT_LIMIT else ""
             warn_user(
-                f"the draws say little: {fewest:.0f} effective draws of {n}{tail}; increase n_draws, or use another "
-                'method, such as "smc"',
+                f"the draws are worth little: {fewest:.0f} effective draws of {n}{tail}; increase n_draws, or use "
+                'another method, such as "smc"',
                 RuntimeWarning,
             )
 
@@ -280,7 +284,7 @@ class PrivateABC(ChainEstimator):
         if planned > self.max_simulations:
             raise ValueError(
                 f"max_simulations={self.max_simulations:g} is less than the {planned} simulations that n_chains, "
-                "n_warmup, n_draws, thin and n_replicates ask for"
+                "n_warmup, n_draws, thin and n_replicates require"
             )
         init, advance = partial(method.init, simulator), partial(method.advance, simulator)
         checks = partial(method.restored, simulator), partial(method.check_draws, simulator)
@@ -357,8 +361,8 @@ class PrivateABC(ChainEstimator):
         if np.ptp(getattr(self, "weights_", 0.0)) > 0.0:
             if weights is None:
                 raise ValueError(
-                    "the draws have weights, which ArviZ would ignore: use resample(), or to_datatree("
-                    'weights="resample"), or weights="keep", with which they are in sample_stats'
+                    "the draws have weights, which ArviZ would ignore: use resample(), or "
+                    'to_datatree(weights="resample"), or weights="keep", which puts them into sample_stats'
                 )
             rows = self._resampled(None, rng) if weights == "resample" else None
         return build_tree(

@@ -216,7 +216,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         n_params = np.size(start) if draws is None else draws.shape[1]
         if start is None or np.size(start) != max(n_params, 1) or not np.all(np.isfinite(start)):
             raise ValueError(
-                f"{type(self.model).__name__}.theta_init must be {n_params} finite number(s), one a parameter, got "
+                f"{type(self.model).__name__}.theta_init must be {n_params} finite number(s), one per parameter, got "
                 f"{first!r}"
             )
         start = start.reshape(1, -1)
@@ -250,7 +250,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
     def _finish(self, simulator, likelihood, theta, rng, converged):
         """Newton steps until one is short, and the errors."""
         doubts = [] if converged else [f"it did not converge within max_iter={self.max_iter} steps and "
-            f"max_simulations={self.max_simulations:g} simulations a step"]  # fmt: skip
+                                       f"max_simulations={self.max_simulations:g} simulations per step"]  # fmt: skip
         for _ in range(MOST_NEWTON):
             top = newton_step(simulator, likelihood, theta, 0.1 * self.tol, int(self.max_simulations), rng)
             if top.step is None:
@@ -311,4 +311,4 @@ def disagreements(fits, best, tol):
     if not apart:
         return []
     ends = ", ".join(f"{fit['theta_'].tolist()} (log likelihood {fit['log_likelihood_']:.6g})" for fit in apart)
-    return [f"of {len(fits)} starts {len(apart)} ended elsewhere, at {ends}, and this is the best: increase n_starts"]
+    return [f"{len(apart)} of {len(fits)} starts ended elsewhere, at {ends}, and this is the best: increase n_starts"]

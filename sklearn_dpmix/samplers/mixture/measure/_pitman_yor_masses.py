@@ -48,9 +48,9 @@ class PitmanYorMasses(MassLaw):
         n = self.n_expected(n_records)
         if n > MOST_ATOMS:
             raise ValueError(
-                f"sampler {label} would have to walk over some {n:.0f} masses, of which it takes {MOST_ATOMS}, with "
-                f"concentration={self.alpha:g}, discount={self.discount:g} and {n_records} records: use a smaller "
-                'discount, or sampler="auto"'
+                f"sampler {label} would have to walk over some {n:.0f} masses, more than its limit of {MOST_ATOMS}, "
+                f"with concentration={self.alpha:g}, discount={self.discount:g} and {n_records} records: use a "
+                'smaller discount, or sampler="auto"'
             )
 
     def n_expected(self, n_records):
