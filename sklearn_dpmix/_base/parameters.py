@@ -130,7 +130,7 @@ def check_bounds(bounds, n_features):
 
 
 def positive_array(name, value):
-    """Return a positive number, or one a record, as a float or an array of shape (n_records,)."""
+    """Return a positive number, or one per record, as a float or an array of shape (n_records,)."""
     array = numbers(value)
     if array is None or array.ndim > 1 or array.size == 0 or not np.all((array > 0) & np.isfinite(array)):
         raise ValueError(
@@ -146,7 +146,7 @@ def noise_parameter(name, value):
 
 
 def one_a_record(name, value, n_records):
-    """Return positive numbers, one a record: (n_records,)."""
+    """Return positive numbers, one per record: (n_records,)."""
     array = np.atleast_1d(positive_array(name, value))
     if array.shape not in ((1,), (n_records,)):
         raise ValueError(

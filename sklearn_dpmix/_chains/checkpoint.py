@@ -108,7 +108,7 @@ class Checkpoint:
         return SoFar(chains, kept, n_done, aim)
 
     def save(self, run, blocks=()):
-        """Write the run, with the draws of later ``blocks`` (one list a block, of one a chain), in the file's place.
+        """Write the run, with the draws of later ``blocks`` (one list a block, of one per chain), in the file's place.
 
         Nothing is written where the file holds these chains already, so that a run that has ended needs no room.
 

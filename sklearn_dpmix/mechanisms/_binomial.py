@@ -59,7 +59,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
         array gives every record its own.
     n_trials : int
         m, from 1 to 1000.  With ``BetaKernel`` work grows with m, and a table has (m + 1)² numbers for each distinct ε.
-    bounds : pair (lo, hi), or one a feature, default=(0, 1)
+    bounds : pair (lo, hi), or one per feature, default=(0, 1)
         Public bounds.
 
     Raises

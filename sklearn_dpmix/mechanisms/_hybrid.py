@@ -23,13 +23,13 @@ AWAY = 1.25
 
 
 class HybridMechanism(PiecewiseMechanism):
-    r"""Release an unbiased number for a record t in [-1, 1]: by the piecewise mechanism, or else one of two by a coin.
+    r"""Release an unbiased number for a record t in [-1, 1]: by the piecewise mechanism, or one of two by a coin.
 
-    With probability 1 - e^(-ε/2), where ε > 0.61, the release is that of :class:`PiecewiseMechanism` of this ε; else
-    (always, for smaller ε) it is D = (e^ε + 1)/(e^ε - 1) with probability 1/2 + t/(2D), or -D (Duchi et al.).  Which of
-    the two does not depend on the record, and each is ε-DP, attained by the two bounds: so is the hybrid.  Its worst
-    variance is the least of the three.  For other ``bounds`` both record and release are in their unit.  A record of d
-    features spends ε/d on each, and records outside the bounds are moved to the bound.
+    With probability 1 - e^(-ε/2), if ε > 0.61, the release is that of :class:`PiecewiseMechanism` with this ε;
+    otherwise (always, for smaller ε) it is D = (e^ε + 1)/(e^ε - 1) with probability 1/2 + t/(2D), or -D (Duchi et al.).
+    Which of the two does not depend on the record, and each is ε-DP, attained at the two bounds: so is the hybrid.  Its
+    worst-case variance is the smallest of the three.  For other ``bounds`` both record and release are in their unit.
+    A record of d features spends ε/d on each, and records outside the bounds are moved to the bound.
 
     Inference is exact for kernels with a distribution function and a first moment: the coin's odds given a cluster are
     linear in the mean of its clamped records.
@@ -45,7 +45,7 @@ class HybridMechanism(PiecewiseMechanism):
     ------
     ValueError
         On use, for a parameter out of range, or an ε so large that the window is all but a point (about 50 on (-1,
-        1)); for releases outside [-C, C], C = (e^(ε/2) + 1)/(e^(ε/2) - 1), or of a small ε for others than -D and D.
+        1)); for releases outside [-C, C], C = (e^(ε/2) + 1)/(e^(ε/2) - 1), or for small ε other than -D and D.
 
     References
     ----------

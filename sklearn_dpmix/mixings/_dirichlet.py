@@ -52,7 +52,7 @@ class DirichletProcess(Component):
 
     @property
     def random_part(self) -> str | None:
-        """What has draws of its own beside the partition, by name; None where the concentration is fixed."""
+        """Name of the parameter that is drawn besides the partition; None if the concentration is fixed."""
         return None if self.prior is None else "concentration"
 
     @property

@@ -93,8 +93,8 @@ class DensityDisplay:
         self.band = None if band is None else interval("band", band, size)
         self.level = None if level is None else check_level(level)
         self.curves = {str(name): vector(f"curves[{name!r}]", y, size) for name, y in _named("curves", curves).items()}
-        self.records = None if records is None else vector("records", records, what="one number a record")
-        self.release = None if release is None else vector("release", release, what="one number a record")
+        self.records = None if records is None else vector("records", records, what="one number per record")
+        self.release = None if release is None else vector("release", release, what="one number per record")
         self.feature_name, self.unit = feature_name, unit
 
     @classmethod

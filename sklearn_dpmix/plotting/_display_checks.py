@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._base.parameters import numbers
 
 
-def vector(name, values, size=None, what="one number a point", allow_nan=False):
+def vector(name, values, size=None, what="one number per point", allow_nan=False):
     """Return numbers of shape (n,) or (n, 1) as floats of shape (n,), ``size`` of them where that is known."""
     array = numbers(values)
     if array is not None and array.ndim == 2 and array.shape[1] == 1:

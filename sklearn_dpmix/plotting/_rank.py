@@ -36,11 +36,11 @@ class RankDisplay:
     ----------
     shares : dict of str to ndarray of shape (n_chains, n_bins)
         Draws of a chain in each bin, relative to a uniform spread.
-    axes_ : ndarray of matplotlib Axes, one a quantity
+    axes_ : ndarray of matplotlib Axes, one per quantity
     ax_ : matplotlib Axes
         The first of them.
     figure_ : matplotlib Figure
-    lines_ : dict of str to list of StepPatch, one a chain
+    lines_ : dict of str to list of StepPatch, one per chain
 
     Notes
     -----
@@ -96,7 +96,7 @@ class RankDisplay:
             Names in ``r_hat_``; "theta" means "theta[0]", "theta[1]", ...  None: all, or the eight of largest R-hat.
         n_bins : int, optional
             As for the class.
-        ax : matplotlib Axes or array of them, one a quantity, optional
+        ax : matplotlib Axes or array of them, one per quantity, optional
             None: a new figure.
 
         Returns
@@ -144,7 +144,7 @@ class RankDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes or array of them, one a quantity, optional
+        ax : matplotlib Axes or array of them, one per quantity, optional
             None: a new figure.
 
         Returns
@@ -209,7 +209,7 @@ def effective_size(draws):
 
 
 def half_width(independent, n_chains, n_bins):
-    """Of the band: 1.96 standard deviations of a bin's relative share, for so many independent draws a chain.
+    """Of the band: 1.96 standard deviations of a bin's relative share, for so many independent draws per chain.
 
     The count of a chain in a bin of the ranks is hypergeometric.
     """

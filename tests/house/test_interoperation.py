@@ -153,8 +153,8 @@ REFUSED = {
         lambda: dp.m.make_canonical_noise(*floats(), d_in=1.0, d_out=(1.0, 1e-6)),
         "make_canonical_noise is not noise",
     ),
-    "a certain answer": (lambda: dp.m.make_randomized_response_bool(prob=1.0), "epsilon=inf reveals everything or nothing"),
-    "no answer": (lambda: dp.m.make_randomized_response_bool(prob=0.5), "epsilon=0 reveals everything or nothing"),
+    "a certain answer": (lambda: dp.m.make_randomized_response_bool(prob=1.0), "epsilon=inf reveals everything"),
+    "no answer": (lambda: dp.m.make_randomized_response_bool(prob=0.5), "epsilon=0 reveals everything"),
     "post-processed": (lambda: (count() >> dp.m.then_laplace(scale=3.0)) >> abs, "make_chain_pm is not noise"),
     "several": (
         lambda: dp.c.make_basic_composition([count() >> dp.m.then_laplace(scale=3.0)] * 2),

@@ -126,7 +126,7 @@ def check_mechanism(mechanism, n_records):
 
 
 def check_n_records(mechanism, n_records, n):
-    """A local release has one row a record."""
+    """A local release has one row per record."""
     if mechanism is not None and mechanism.released_above is not None:
         if n_records is not None and n_records < n:
             raise ValueError(

@@ -66,22 +66,22 @@ class PrivateABC(ChainEstimator):
             simulated.
     method : {"rejection", "importance", "mcmc", "smc"} or object, default="rejection"
         "rejection"
-            Independent draws; needs 1/``acceptance_rate_`` simulations a draw.
+            Independent draws; needs 1/``acceptance_rate_`` simulations per draw.
         "importance"
             ``n_draws`` weighted simulations; ``ImportanceABC(proposal=...)`` takes a proposal of your own.
         "mcmc"
             Pseudo-marginal chains, exact for any number of replicates: ``MarkovABC(n_replicates=...)``.
         "smc"
-            Noise narrows to the mechanism's own while a proposal is learnt; then importance sampling from it until
-            ``n_draws`` simulations are effective, and as many resampled.  Where rejection keeps less than one
+            The noise is narrowed to the mechanism's own while a proposal is learnt; then importance sampling from it
+            until ``n_draws`` simulations are effective, and as many resampled.  Use it if rejection keeps less than one
             simulation in a thousand.
 
         The classes are in :mod:`sklearn_dpmix.samplers`.
     n_draws : int, default=1000
         Draws (of each chain, for "mcmc", which also takes "auto" and :class:`AutoDraws`).
     max_simulations : int, default=10**8
-        Most simulations; what is there by then is kept, with a warning.  "mcmc", which knows beforehand how many it
-        takes, raises ValueError.
+        Limit on simulations; the draws made by then are kept, with a warning.  "mcmc", which knows in advance how many
+        it needs, raises ValueError.
     n_chains, n_warmup, thin, warm_start, checkpoint :
         As in :class:`PrivateDPMixture`, for "mcmc" alone.
     n_jobs, random_state, verbose :
@@ -95,7 +95,7 @@ class PrivateABC(ChainEstimator):
     weights_ : ndarray of shape (n_draws,)
         They sum to 1; not for "mcmc".
     release_ : ndarray of shape (n_releases, n_statistics)
-        What was inferred from.
+        The release that was fitted.
     log_evidence_, log_evidence_error_ : float
         Log density of the release under the model, and its standard error; not for "mcmc".
     acceptance_rate_ : float
@@ -103,10 +103,10 @@ class PrivateABC(ChainEstimator):
     n_simulations_ : int
         For "mcmc" the steps times replicates, those outside the support included.
     ess_, r_hat_ : dict of str to float
-        Effective sample sizes of means, at most Kish's 1/Σw², which is that of a parameter that does not vary (for
-        "smc" a lower bound, which counts resampling as if at random); R-hat for "mcmc".
+        Effective sample sizes of means, at most Kish's 1/Σw² (for "smc" a lower bound, as if resampling were at
+        random); R-hat for "mcmc".
     k_hat_ : float
-        "importance" only: Pareto k-hat of the weights; above 0.7 they are not to be trusted.
+        "importance" only: Pareto k-hat of the weights; above 0.7, do not trust them.
     widths_ : ndarray
         "smc" only: how many times as wide as the mechanism's the noise was, step by step.
     n_iter_ : int
@@ -185,7 +185,7 @@ class PrivateABC(ChainEstimator):
         Parameters
         ----------
         s_obs : array-like of shape (n_statistics,) or (n_releases, n_statistics)
-            The released statistic; several releases of the same statistic one a row.
+            The released statistic; several releases of the same statistic one per row.
         y : ignored
 
         Returns
@@ -198,7 +198,7 @@ class PrivateABC(ChainEstimator):
             For a mechanism or a model that lacks what the method needs.
         ValueError
             For a bad parameter or release; where the simulator returns the wrong shape, or numbers that are not finite;
-            where not one draw comes of ``max_simulations`` simulations.
+            if ``max_simulations`` simulations give not one draw.
 
         Warns
         -----
@@ -338,8 +338,8 @@ class PrivateABC(ChainEstimator):
         Parameters
         ----------
         weights : {None, "resample", "keep"}
-            What to do with draws whose weights differ, which ArviZ ignores.  None: ValueError; "resample": take as many
-            draws of equal weight, by ``random_state``; "keep": take them as they are, with ``weight`` in the group
+            What to do if weights differ, which ArviZ ignores.  None: ValueError; "resample": take as many draws of
+            equal weight, by ``random_state``; "keep": take them as they are, with ``weight`` in the group
             "sample_stats", for functions of your own.
         log_likelihood, posterior_predictive, thin, random_state :
             As in :meth:`PrivateDPMixture.to_datatree`.
@@ -348,7 +348,7 @@ class PrivateABC(ChainEstimator):
         -------
         tree : xarray.DataTree
             As there.  The posterior has ``log_evidence``, its error and ``k_hat`` among its attributes, where the
-            method gives them.  Draws that are not of chains are those of one.
+            method gives them.  Draws that are not from chains appear as one chain.
 
         Raises
         ------

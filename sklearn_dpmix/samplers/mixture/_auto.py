@@ -34,13 +34,12 @@ class Auto(MixtureSampler):
     Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
     where the channel has cells, else ``MixingMeasure`` for one feature, two normal ones of up to 50,000 records, three
     of up to 5000, two or three correlated ones of up to 5000, or categories with some hundred different answers, where
-    it takes kernel, noise (of one scale or one a record, and on clamped integers) and mixing, else ``Interweaved``, or
+    it takes kernel, noise (one scale or one per record; clamped integers) and mixing, else ``Interweaved``, or
     ``Imputed`` where features are correlated; where the kernel lacks what that needs, ``Conditional`` if g is
     closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes that ``Neal8``, or
-    ``Neal5`` on a histogram.
-    ``ConvolvedNormalKernel`` with two features goes by ``ReUse`` up to 500 records, with more features whatever their
-    number; a Pitman–Yor process by ``MixingMeasure`` from 3000 records of one feature on, where at most 1000 masses are
-    expected.
+    ``Neal5`` on a histogram.  ``ConvolvedNormalKernel`` with two features goes by ``ReUse`` up to 500 records, with
+    more features whatever their number; a Pitman–Yor process by ``MixingMeasure`` from 3000 records of one feature on,
+    where at most 1000 masses are expected.
 
     Examples
     --------
