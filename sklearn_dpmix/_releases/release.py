@@ -305,7 +305,7 @@ class SummarisedRelease(Release):
         return None
 
     def shortage(self, wanted, error):
-        """What is to be said where narrower cells were wanted."""
+        """The warning to give if narrower cells were needed."""
         return (
             f"the summary's cells are {self._summary.cell_width:.3g} wide, which is too wide for this fit: its log "
             f"likelihood is off by up to {error:.2g}; make the summary with width={wanted / FINER:.2g}"
@@ -326,7 +326,7 @@ class SummarisedRelease(Release):
         return self._centre_of_nodes()
 
     def _farthest(self, bounds):
-        """Of the least and the largest record."""
+        """As for records, from the smallest and the largest one."""
         values = np.array(self._summary._sums[3:])
         outside = np.maximum(np.maximum(bounds[0, 0] - values, values - bounds[0, 1]), 0.0)
         tail = np.where(outside > 0, self.mechanism.tail_probability(outside, self.mechanism.noise_scale), 1.0)

@@ -72,7 +72,7 @@ class HybridMechanism(PiecewiseMechanism):
 
     @staticmethod
     def _share(epsilon):
-        """Of the piecewise mechanism."""
+        """Probability of the piecewise mechanism."""
         return np.where(epsilon > COIN_ALONE, -np.expm1(-0.5 * epsilon), 0.0)
 
     @staticmethod
@@ -134,7 +134,7 @@ class HybridMechanism(PiecewiseMechanism):
         )
 
     def _log_densities(self, v, t, half, epsilon, a, h):
-        """Of the coin's sides log probabilities."""
+        """Log densities of releases; log probabilities for the coin's sides."""
         sign, share = self._sides(v, epsilon, a, h), self._share(epsilon)
         with np.errstate(divide="ignore"):
             of_coin = np.log1p(-share) + np.log(0.5 + 0.5 * sign * t / self._side(epsilon))
@@ -151,7 +151,7 @@ class HybridMechanism(PiecewiseMechanism):
         return np.where(sign != 0.0, middle + half * (AWAY * sign * (a + h)), line).reshape(z.shape)
 
     def kinks(self, n_features: int) -> Floats:
-        """As of windows; and the coin's sides."""
+        """The windows' kinks, and the coin's sides."""
         middle, half, a, reach = self._one_window(n_features)
         ends = middle + AWAY * a * (half + reach) * np.array([-1.0, 1.0])
         has_windows = self._share(self._windows(1, n_features)[0]).item() > 0.0

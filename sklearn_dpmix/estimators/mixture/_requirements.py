@@ -36,17 +36,17 @@ class Parts(NamedTuple):
         return self.mechanism is not None and not self.kernel.absorbs_noise
 
     def offers(self, name):
-        """What the mechanism says of itself; false without a mechanism."""
+        """An attribute of the mechanism; False without a mechanism or the attribute."""
         return self.mechanism is not None and getattr(self.mechanism, name, False)
 
     @property
     def threshold(self):
-        """Above which releases appear; None: all do."""
+        """Threshold above which releases appear; None: all do."""
         return None if self.mechanism is None else self.mechanism.released_above
 
     @property
     def setting(self):
-        """For a sentence about both."""
+        """Words for a message: with or without a mechanism."""
         return "without a mechanism" if self.mechanism is None else "under a mechanism"
 
     @property
@@ -61,7 +61,7 @@ class Parts(NamedTuple):
 
     @property
     def missing(self):
-        """Compiled methods of the kernel that the sampler needs and that are not there, of the first such need."""
+        """Compiled methods that the kernel lacks, for the first of the sampler's needs that is not met."""
         lacks = [need for need in self.sampler.kernel_needs if not self.kernel.can(need)]
         return ", ".join(self.kernel.CAPABILITIES[lacks[0]]) if lacks else ""
 
@@ -73,7 +73,7 @@ class Requirement(NamedTuple):
     why: str
 
     def refusal(self, parts):
-        """What to say where it is not met, or None."""
+        """The message if it is not met, or None."""
         if self.is_met(parts):
             return None
         names = {"who": parts.sampler.label, "of": type(parts.kernel).__name__, "under": type(parts.mechanism).__name__}

@@ -112,7 +112,7 @@ class NormalChart(Chart):
 
     @compiled
     def densities_by(self, channel):
-        """Who has ``fill_normal``."""
+        """The object that has ``fill_normal``."""
         return channel
 
     @compiled

@@ -31,7 +31,7 @@ SHARES = 4.0  # of the dust, in logs: from all of it down to e^-4
 
 
 class PitmanYorMasses(MassLaw):
-    """Masses of that process; what is random beside them is ζ."""
+    """Masses of that process; besides them, ζ is random."""
 
     def __init__(self, mixing):
         super().__init__(mixing)
@@ -58,7 +58,7 @@ class PitmanYorMasses(MassLaw):
         return self.n_atoms(self.cut(n_records))
 
     def n_atoms(self, cut):
-        """The same for a cut."""
+        """As above, for a cut."""
         lowest = cut * exp(-self.dust_range)
         return self.alpha / self.discount * self.intensity / self.discount * lowest**-self.discount
 
