@@ -17,13 +17,12 @@ MOST_IN_LEGEND = 8
 
 
 class RankDisplay:
-    """How each chain's draws are spread over the ranks of all chains' draws: level lines where chains have mixed.
+    """How each chain's draws are spread over the ranks of all chains' draws: level lines if the chains have mixed.
 
     All draws of a quantity are ranked together.  A chain whose line rises to the right has more of the high values than
-    its share; one that is high at both ends has wider draws than the others.  The grey band is where 95 % of the bins
-    would be, roughly, if all chains had one law, each with the effective sample size that it has by itself (the median
-    of these).  A single chain is compared with itself: first half and second half.  Use :meth:`from_estimator` or
-    :meth:`from_draws`.
+    its share; one that is high at both ends has wider draws than the others.  Roughly 95 % of the bins would lie in the
+    grey band if all chains had the same distribution, each with its own effective sample size (the median of these).  A
+    single chain is split, and its halves are compared.  Use :meth:`from_estimator` or :meth:`from_draws`.
 
     Parameters
     ----------
@@ -45,8 +44,8 @@ class RankDisplay:
     Notes
     -----
     Equal values, which discrete quantities have, share their ranks: each counts evenly in all the bins they reach over.
-    What is drawn here needs no more than ranks, so it is plain matplotlib: arviz-plots would bring xarray, and a cap on
-    the version of arviz-stats.  ``to_datatree()`` hands the draws to ArviZ's own plots.
+    This is plain matplotlib, since arviz-plots would require xarray and cap the version of arviz-stats.
+    ``to_datatree()`` passes the draws to ArviZ's own plots.
 
     References
     ----------
@@ -91,7 +90,7 @@ class RankDisplay:
         Parameters
         ----------
         estimator : fitted estimator with chains
-            What has ``r_hat_``, or a ``sampler_`` that has.
+            One with ``r_hat_``, or whose ``sampler_`` has it.
         names : str or list of str, optional
             Names in ``r_hat_``; "theta" means "theta[0]", "theta[1]", ...  None: all, or the eight of largest R-hat.
         n_bins : int, optional

@@ -189,7 +189,7 @@ WRONG = [
     (SufficientStatistics("exponential", (0, 1)), [-0.5], r"records must be inside .* got -0.5"),
     (SufficientStatistics(Beta()), [0.5, 1.0], r"is finite; give bounds, got 1.0 at position 1"),
     (SufficientStatistics("normal"), [1e200], r"is finite; give bounds, got 1e\+200"),
-    (SufficientStatistics("normal"), PAIR, r"records must have shape \(n_records, 1\), one number a record"),
+    (SufficientStatistics("normal"), PAIR, r"records must have shape \(n_records, 1\), one number per record"),
     (RegressionMoments((1, 0), (0, 1), 2), None, r"x_bounds=\(1, 0\): bounds must be finite"),
     (RegressionMoments((0, 1), (0, np.inf), 2), None, r"y_bounds=\(0, inf\): bounds must be finite"),
     (RegressionMoments([(0, 1)] * 3, (0, 1), 2), None, r"x_bounds=.* has 3 pair\(s\), but the records have 2"),

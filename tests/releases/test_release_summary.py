@@ -155,7 +155,7 @@ def test_bad_batches_leave_the_summary_as_it_was():
         ([[1.0], [np.nan]], "batch 1: .*NaN"),
         ([[1.0], [np.inf]], "batch 1: .*infinity"),
         ([[1e200]], "batch 1: .*squares overflow"),
-        (pd.DataFrame({"height": [1.0]}), "batch 1 has the column 'height', and the summary is of 'age'"),
+        (pd.DataFrame({"height": [1.0]}), "batch 1 has the column 'height', but the summary is of 'age'"),
         ([["a"]], "batch 1: "),
     ):
         with pytest.raises(ValueError, match=words) as caught:
