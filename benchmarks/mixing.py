@@ -1,7 +1,7 @@
 """Do default fits mix?  ``python -m benchmarks.mixing`` writes docs/mixing.md, or the parts of it that are asked for.
 
 Ordinary populations, bounds (0, 100), default kernel, bounds and schedule: of each fit the worst R-hat, the smallest
-effective sample size (of 4000 draws) and the processor's seconds once compiled.
+effective sample size (of 4000 draws) and the CPU seconds after compilation.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def cell(mechanism, records, kernel="normal"):
 
 INTRODUCTION = """
 `python -m benchmarks.mixing` writes this page: for each default fit of `PrivateDPMixture` (bounds (0, 100), four chains
-of 1000 draws) the worst R-hat, the smallest effective sample size, and the processor's seconds once compiled.
+of 1000 draws) the worst R-hat, the smallest effective sample size, and the CPU seconds after compilation.
 """
 
 
@@ -110,7 +110,7 @@ class Page:
             self.write()
 
     def write(self):
-        found = f"{self.n_good} of {self.n_fits} fits reach an R-hat of {R_HAT} and {ESS} effective draws in everything"
+        found = f"{self.n_good} of {self.n_fits} fits reach an R-hat of {R_HAT} and {ESS} effective draws throughout"
         head = f"# Do default fits mix?\n\n{' '.join(INTRODUCTION.split())}  **{found}**; the others are in italics.\n"
         PAGE.write_text("\n\n".join([head.strip(), *self.parts]) + "\n")
 

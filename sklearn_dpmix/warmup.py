@@ -1,4 +1,4 @@
-"""Compile ahead what fits compile when they are first used: ``python -m sklearn_dpmix.warmup [estimator ...]``.
+"""Compile in advance what fits compile on first use: ``python -m sklearn_dpmix.warmup [estimator ...]``.
 
 Compiled code is kept on disk beside the package, or in the folder that ``NUMBA_CACHE_DIR`` names.  A line of this in a
 Dockerfile, after the package is installed, saves each container's first fit some ten seconds.  The code is used on

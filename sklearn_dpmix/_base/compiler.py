@@ -82,7 +82,7 @@ def _link_all(library, module):
         module.link_in(code, preserve=True)
     for function in module.functions:
         if function.is_declaration and function.name.startswith("_ZN"):
-            raise AssertionError(f"{function.name} is called and was not linked")
+            raise AssertionError(f"{function.name} is called but was not linked")
 
 
 def reached(library):

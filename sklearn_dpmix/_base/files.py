@@ -19,7 +19,7 @@ def resolved(name, path):
         os.fsencode(path)
         return os.path.realpath(path)
     except ValueError as error:  # half of a surrogate pair; a null character
-        raise ValueError(f"{name}={path!r} is a path that no file can have ({error}): pass another") from None
+        raise ValueError(f"{name}={path!r} is not a valid path for a file ({error}): pass another") from None
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""From ``random_state`` to generators: one independent stream a chain."""
+"""From ``random_state`` to generators: one independent stream per chain."""
 
 import numbers
 

@@ -56,7 +56,7 @@ def positive_integer(name, value, least=1, most=MOST):
     if not is_integer(value) or value < least:
         raise ValueError(f"{name} must be an integer, {least} or more, got {given}")
     if value > most:
-        raise ValueError(f"{name} must be at most {most}, got {given}: beyond, numbers or arrays do not fit")
+        raise ValueError(f"{name} must be at most {most}, got {given}: beyond that, numbers or arrays are too large")
     return int(value)
 
 
@@ -116,12 +116,12 @@ def check_bounds(bounds, n_features):
         array = np.tile(array, (n_features or 1, 1))
     if array is None or array.ndim != 2 or array.shape[1] != 2 or array.shape[0] == 0:
         raise ValueError(
-            f"bounds must be a pair (lo, hi) or one pair a feature (shape (n_features, 2)), got bounds={bounds!r}"
+            f"bounds must be a pair (lo, hi) or one pair per feature (shape (n_features, 2)), got bounds={bounds!r}"
         )
     if n_features is not None and len(array) != n_features:
         raise ValueError(
-            f"bounds={bounds!r} has {len(array)} pair(s), but the records have {n_features} feature(s): give one pair "
-            "(lo, hi), or one a feature"
+            f"bounds={bounds!r} has {len(array)} pair(s), but the records have {n_features} feature(s): give one "
+            "pair (lo, hi), or one per feature"
         )
     with np.errstate(over="ignore"):
         if not np.all(np.isfinite(array[:, 1] - array[:, 0])) or not np.all(array[:, 0] < array[:, 1]):
@@ -130,7 +130,7 @@ def check_bounds(bounds, n_features):
 
 
 def positive_array(name, value):
-    """Return a positive number, or one a record, as a float or an array of shape (n_records,)."""
+    """Return a positive number, or one per record, as a float or an array of shape (n_records,)."""
     array = numbers(value)
     if array is None or array.ndim > 1 or array.size == 0 or not np.all((array > 0) & np.isfinite(array)):
         raise ValueError(
@@ -146,11 +146,11 @@ def noise_parameter(name, value):
 
 
 def one_a_record(name, value, n_records):
-    """Return positive numbers, one a record: (n_records,)."""
+    """Return positive numbers, one per record: (n_records,)."""
     array = np.atleast_1d(positive_array(name, value))
     if array.shape not in ((1,), (n_records,)):
         raise ValueError(
-            f"{name} has shape {array.shape}, but there are {n_records} records: give one number, or one a record"
+            f"{name} has shape {array.shape}, but there are {n_records} records: give one number, or one per record"
         )
     return np.broadcast_to(array, (n_records,))
 
@@ -167,7 +167,7 @@ def refuse_threshold(mechanism, who):
 def check_one_each(Z, X):
     """Raise ValueError unless there is a release for each record."""
     if Z.shape != X.shape:
-        raise ValueError(f"Z has shape {Z.shape}, but X {X.shape}: give one release a record")
+        raise ValueError(f"Z has shape {Z.shape}, but X has {X.shape}: give one release per record")
 
 
 def positive_number(name, value):

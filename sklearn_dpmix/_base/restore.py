@@ -79,7 +79,7 @@ def require_same(fresh, found, *names):
 def check_layout_of_draws(like, found, n_draws):
     """Raise unless ``found`` are ``n_draws`` draws as those in ``like``, of which there are none.
 
-    A class whose arrays do not have a row a draw says what they are itself, in ``check(like, n_draws)``.
+    A class whose arrays do not have a row per draw says what they are itself, in ``check(like, n_draws)``.
     """
     require(type(like) is type(found), "draws", f"are {type(found).__name__}, not {type(like).__name__}")
     for name, one, other in zip(like._fields, like, found, strict=True):

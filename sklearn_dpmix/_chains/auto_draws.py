@@ -1,4 +1,4 @@
-"""How many draws a fit takes: a number, or as many as a precision needs."""
+"""How many draws a fit makes: a fixed number, or as many as the effective sample size requires."""
 
 import time
 from collections.abc import Callable
@@ -18,13 +18,13 @@ Scores: TypeAlias = dict[str, float]  # by the name of a monitored quantity
 
 
 class AutoDraws(BaseEstimator):
-    """As many draws as an effective sample size needs: pass it as ``n_draws``, or "auto" for the defaults.
+    """Draw until the effective sample size is large enough: pass it as ``n_draws``, or "auto" for the defaults.
 
     Chains run until every monitored quantity (the keys of ``ess_``) has ``min_ess`` effective draws and an R-hat of at
-    most 1.05, or a limit is met, which gives one warning with the numbers.  They are looked at after 500 draws of each
-    chain and then at lengths that follow from the draws alone; so the seed decides how many draws there are, except
-    where ``max_seconds`` ends the run.  A run ends when an estimate is large, so the effective sizes that it reports
-    are a little too large.
+    most 1.05, or a limit is reached, which gives one warning with the numbers.  They are checked after 500 draws of
+    each chain and then at lengths that depend only on the draws; so the seed decides how many draws there are, unless
+    ``max_seconds`` ends the run.  A run stops when an estimate happens to be large, so the effective sizes that it
+    reports are a little too large.
 
     Parameters
     ----------
@@ -32,10 +32,10 @@ class AutoDraws(BaseEstimator):
         Effective draws of all chains together.  The Monte Carlo error of a posterior mean is then
         1/√min_ess of the posterior's standard deviation: 5 % for 400.
     max_seconds : float, default=3600
-        Time limit of one call of ``fit``, in seconds; a fit that goes on from a checkpoint or by ``warm_start`` has it
-        anew.
+        Time limit for one call of ``fit``, in seconds; it starts again for a fit that continues from a checkpoint or
+        with ``warm_start``.
     max_draws : int, default=100000
-        Most draws of each chain, which bounds the memory.
+        Limit on the draws of each chain, which bounds the memory.
 
     Raises
     ------
@@ -73,11 +73,11 @@ class AutoDraws(BaseEstimator):
         return time.monotonic() + self.max_seconds
 
     def first(self, n_drawn: int, aim: int | None) -> int:
-        """Draws at which to look first, in a run that has some already and was to look at ``aim``."""
+        """Number of draws at the first check, in a run that has some already and was next to be checked at ``aim``."""
         return min(self.max_draws, max(n_drawn, aim or 0, FIRST_LOOK))
 
     def next(self, n: int, judge: Callable[[], tuple[Scores, Scores]]) -> int | None:
-        """Draws at which to look next, after ``n``; None: no more.  ``judge()`` returns (r_hat, ess)."""
+        """Number of draws at the next check, after ``n``; None: no more.  ``judge()`` returns (r_hat, ess)."""
         r_hat, ess = judge()
         if n >= self.max_draws or self.has_enough(r_hat, ess):
             return None
@@ -88,7 +88,7 @@ class AutoDraws(BaseEstimator):
         return have_mixed(r_hat, ess, self.min_ess)
 
     def complaint(self, aim: int, n_drawn: int, r_hat: Scores, ess: Scores) -> str | None:
-        """What to say of a run that ended after ``n_drawn`` draws, and was to look again at ``aim``; None: nothing."""
+        """A warning about a run that ended after ``n_drawn`` draws, before its check at ``aim``; None: no warning."""
         worst, fewest = least(r_hat, ess)
         too_few = worst is None and n_drawn < FEWEST
         if self.has_enough(r_hat, ess) and not too_few:
@@ -99,8 +99,8 @@ class AutoDraws(BaseEstimator):
         else:
             found = numbers(r_hat, ess, worst, fewest, self.min_ess)
         return (
-            f"stopped by {limit} after {n_drawn} draws of each chain: {found}; raise that limit (warm_start=True goes "
-            "on) or increase n_warmup"
+            f"stopped by {limit} after {n_drawn} draws of each chain: {found}; raise that limit (warm_start=True "
+            "continues) or increase n_warmup"
         )
 
     def words(self, ess: float, seconds: float) -> str:

@@ -90,8 +90,8 @@ class Checkpoint:
         changed = differences(self.signature, header["signature"])
         if changed:
             raise _Foreign(
-                f"checkpoint={self.path!r} is another fit's: {', '.join(changed)} changed; it was left as it is: set "
-                "that back to go on, or pass another path"
+                f"checkpoint={self.path!r} is from another fit: {', '.join(changed)} changed; it was left as it is: "
+                "undo that to continue, or pass another path"
             )
 
     def _read(self, header, arrays):
@@ -108,7 +108,7 @@ class Checkpoint:
         return SoFar(chains, kept, n_done, aim)
 
     def save(self, run, blocks=()):
-        """Write the run, with the draws of later ``blocks`` (one list a block, of one a chain), in the file's place.
+        """Write the run, with the draws of later ``blocks`` (one list a block, of one per chain), in the file's place.
 
         Nothing is written where the file holds these chains already, so that a run that has ended needs no room.
 
@@ -241,8 +241,8 @@ def _named_tuple(name):
 def _write(archive: Any, name: str, array: Any) -> None:
     if array.dtype.hasobject:
         raise TypeError(
-            f"checkpoint= holds numbers and text, and {name} has Python objects: let the model's records be of another "
-            "dtype, or leave checkpoint out"
+            f"checkpoint= saves numbers and text only, and {name} has Python objects: give the model's records "
+            "another dtype, or leave checkpoint out"
         )
     with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)

@@ -20,7 +20,7 @@ class Contents:
 
     A subclass names dimensions (``dims``: those after chain and draw, by variable; ``coords``: their labels) and
     defines what it has of ``observed()``, ``log_likelihood(chosen)`` and ``predictive(chosen, rng)``.  ``chosen`` are
-    numbers of draws, chain by chain; what comes back has one row a draw.
+    numbers of draws, chain by chain; what comes back has one row per draw.
     """
 
     #: dimensions of a variable after chain and draw; without an entry, ArviZ makes names up

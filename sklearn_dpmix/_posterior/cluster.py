@@ -50,7 +50,7 @@ class Clustering(NamedTuple):
         return clusters, score
 
     def classify_noised(self, mechanism, channel, kernel, Z, rows):
-        """The same of one feature, by densities in place of their logarithms."""
+        """As :func:`classify_noised`, compiled for one feature, with densities instead of their logarithms."""
         places = mechanism.folded(Z[rows, 0])[None]
         scales = () if mechanism.has_one_law else (np.asarray(mechanism.noise_scale_for(1))[rows],)
         clusters, nodes = np.empty(len(rows), dtype=np.int64), np.vstack([places, mechanism.lookup(places, *scales)])
@@ -227,7 +227,7 @@ def mean_marginal(channel, kernel, start, log_weights, theta, Z, first, last):
 
 @entry
 def mean_channel(channel, kernel, Z, first, last, records):
-    """The same where g has no closed form, from posterior predictive records."""
+    """Mean log density of releases if g has no closed form, from posterior predictive records."""
     result = np.empty(last - first)
     for i in range(first, last):
         result[i - first] = log_mean_channel(channel, kernel, Z, i, records)
@@ -291,7 +291,7 @@ def classify_noised(channel, nodes, weights, theta, labels):
 
 @entry
 def classify_by_records(channel, kernel, log_weights, theta, Z, rows, labels, rng):
-    """The same where g has no closed form: estimated by 200 records drawn from each cluster's kernel."""
+    """As :func:`classify`, if g has no closed form: estimated by 200 records drawn from each cluster's kernel."""
     records = np.empty((log_weights.size, 200, kernel.n_features))
     for h in range(log_weights.size):
         for s in range(records.shape[1]):

@@ -228,7 +228,7 @@ def mixture_log_predictive(kernel, start, log_weights, theta, X):
 
 @helper
 def log_predictive_at(kernel, start, log_weights, theta, X, p):
-    """The same for one point far from everything, without underflow."""
+    """The log predictive density at one point far from everything, without underflow."""
     top, total, base = -inf, 0.0, log_base(kernel, X, p)
     x, values = np.empty((X.shape[1], 1)), np.empty(1)
     for j in range(kernel.n_features):

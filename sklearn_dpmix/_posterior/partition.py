@@ -234,11 +234,11 @@ def _loss(loss):
 
 
 def _label_draws(label_draws):
-    label_draws = _integers("label_draws", label_draws, "one row a draw, one column an item")
+    label_draws = _integers("label_draws", label_draws, "one row per draw, one column per item")
     if label_draws.ndim != 2 or label_draws.size == 0:
         raise ValueError(
-            f"label_draws must have shape (n_draws, n) with at least one draw and one item, got shape "
-            f"{label_draws.shape}: one row a draw (of all chains, one after the other), one column an item"
+            "label_draws must have shape (n_draws, n) with at least one draw and one item, got shape "
+            f"{label_draws.shape}: one row per draw (of all chains, one after the other), one column per item"
         )
     return label_draws
 

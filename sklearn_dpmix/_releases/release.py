@@ -122,8 +122,8 @@ class Release:
         noise, error = self.noise_variance(), self._noise_error()
         if not np.all(np.isfinite(variance)):
             raise ValueError(
-                f"Z has values as large as {largest.max():.3g}, whose squares overflow: use another unit, in "
-                "records and in the mechanism"
+                f"Z has values as large as {largest.max():.3g}, whose squares overflow: use another unit, for the "
+                "records and the mechanism"
             )
         if noise and self.channel.kurtosis is not None and len(self._scales()) > 1:
             mean, variance, noise, error = self._weighed(variance)
@@ -173,7 +173,7 @@ class Release:
         with np.errstate(over="ignore", invalid="ignore"):
             away = np.where(variance > 0, (mean - threshold) / np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)
             further = 0.0 if bounds is None else 0.25 * np.maximum(threshold - bounds[:, 0], 0.0) ** 2
-            weight = np.exp(-np.minimum(0.5 * away, 100.0) ** 4)  # half of a normal law has 1.3 of these distances
+            weight = np.exp(-(np.minimum(0.5 * away, 100.0) ** 4))  # half of a normal law has 1.3 of these distances
         return weight * (np.minimum(away, 10.0) ** 2 * variance + further)
 
     def _known_moments(self):
@@ -211,8 +211,8 @@ class Release:
         categories = getattr(self.mechanism, "n_categories", None)
         if categories is not None and kernel is not None and getattr(kernel, "n_categories", None) is None:
             yield (
-                f"{self.mechanism!r} releases categories, and kernel {type(kernel).__name__} takes them for numbers in "
-                'that order: pass kernel="categorical" where the order means nothing'
+                f"{self.mechanism!r} releases categories, and kernel {type(kernel).__name__} treats them as ordered "
+                'numbers: pass kernel="categorical" if the order means nothing'
             )
         if self.noise_variance() > 0 and self.channel.released_above is None:
             yield from self._less_than_noise()
@@ -255,9 +255,9 @@ class Release:
         probability = min(1.0, 2.0 * least * n_values)  # on either side
         if probability < MISFIT:
             yield (
-                f"{which} has {value}, which {self.mechanism!r} makes improbable: among {n_values} values one so far "
-                f"outside the bounds has tail probability {probability:.2g}; was the release made with other bounds or "
-                "another epsilon?"
+                f"{which} has {value}, which is improbable under {self.mechanism!r}: among {n_values} values one so "
+                f"far outside the bounds has tail probability {probability:.2g}; was the release made with other "
+                "bounds or another epsilon?"
             )
 
     def _farthest(self, bounds):
@@ -305,7 +305,7 @@ class SummarisedRelease(Release):
         return None
 
     def shortage(self, wanted, error):
-        """What is to be said where narrower cells were wanted."""
+        """The warning to give if narrower cells were needed."""
         return (
             f"the summary's cells are {self._summary.cell_width:.3g} wide, which is too wide for this fit: its log "
             f"likelihood is off by up to {error:.2g}; make the summary with width={wanted / FINER:.2g}"
@@ -326,7 +326,7 @@ class SummarisedRelease(Release):
         return self._centre_of_nodes()
 
     def _farthest(self, bounds):
-        """Of the least and the largest record."""
+        """As for records, from the smallest and the largest one."""
         values = np.array(self._summary._sums[3:])
         outside = np.maximum(np.maximum(bounds[0, 0] - values, values - bounds[0, 1]), 0.0)
         tail = np.where(outside > 0, self.mechanism.tail_probability(outside, self.mechanism.noise_scale), 1.0)

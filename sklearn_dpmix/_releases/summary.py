@@ -31,20 +31,21 @@ _DAMAGE = (
 class ReleaseSummary:
     """All that a fit needs of privatised records, in a few hundred kilobytes whatever their number.
 
-    Batches are added one by one, and summaries of parts merged, on other machines as well; the result is that of all
-    records at once, to rounding, in whatever order.  ``PrivateDPMixture(mechanism).fit(summary)`` takes it in place of
-    the records.  One feature, through one channel: additive noise of one scale (``LaplaceMechanism`` and
-    ``GaussianMechanism``), or windows of one ε (``SquareWaveMechanism``, ``PiecewiseMechanism``, ``HybridMechanism``).
+    Batches are added one by one, and summaries of parts can be merged, from other machines as well; up to rounding the
+    result is that of all records at once, in any order.  ``PrivateDPMixture(mechanism).fit(summary)`` takes it in place
+    of the records.  One feature, through one channel: additive noise with one scale (``LaplaceMechanism`` and
+    ``GaussianMechanism``), or a window mechanism with one ε (``SquareWaveMechanism``, ``PiecewiseMechanism``,
+    ``HybridMechanism``).
 
     Parameters
     ----------
     mechanism : mechanism object
-        What made the release.  A summary goes with the noise and the bounds of one mechanism.
+        What made the release.  A summary is valid for the noise and the bounds of one mechanism.
     width : float, optional
-        Largest width of a cell of the summary, in units of the release; memory is 64 bytes a cell with records in it.
-        None: such that at most 4096 cells have records (under bounds with clamping, a 4096th of their range; of what
-        windows release, a 1024th of each of three parts).  A fit that needs narrower ones, for a kernel of narrow
-        components, says so with the number to put here.
+        Largest width of a cell of the summary, in units of the release; a cell with records takes 64 bytes.  None: such
+        that at most 4096 cells have records (under bounds with clamping, a 4096th of their range; for window
+        mechanisms, a 1024th of each of three parts).  A fit that needs narrower cells, for narrow components, warns
+        with the number to pass here.
 
     Attributes
     ----------
@@ -53,14 +54,14 @@ class ReleaseSummary:
     n_batches : int
         Batches so far, those of merged summaries included.
     cell_width : float or None
-        Width of the cells as they are; None while there are at most 150 records, which are kept themselves.
+        Current width of the cells; None while there are at most 150 records, which are kept as they are.
 
     Notes
     -----
     Records of a cell are replaced by its moments of Chebyshev polynomials of degree up to seven, whose Gauss rule has
-    four nodes.  It is exact for log likelihoods that are such polynomials in each cell.  Fits see cells eight times as
-    wide at least, so that the rest is far below rounding; their ``compression_error_`` counts it.  What is in a summary
-    follows from the release alone, so it needs no more care than that.
+    four nodes.  It is exact for log likelihoods that are such polynomials in each cell.  Fits work with cells at least
+    eight times as wide, so the error is far below rounding; their ``compression_error_`` includes it.  A summary is a
+    function of the release, so it needs no more protection than that.
 
     References
     ----------
@@ -106,7 +107,7 @@ class ReleaseSummary:
     def _check_most(self, n_cells):
         if n_cells > self._most_cells:
             raise ValueError(
-                f"width={self.width!r} makes more than {MOST_OF_WIDTH} cells of this release: pass a larger one"
+                f"width={self.width!r} makes more than {MOST_OF_WIDTH} cells of this release: pass a larger width"
             )
 
     def __repr__(self) -> str:
@@ -166,7 +167,7 @@ class ReleaseSummary:
     def _same_column(self, column, who):
         if column is not None and self._column is not None and column != self._column:
             raise ValueError(
-                f"{who} has the column {column!r}, and the summary is of {self._column!r}; it stays as it was: pass "
+                f"{who} has the column {column!r}, but the summary is of {self._column!r}; it stays as it was: pass "
                 "records of one column"
             )
         return self._column if column is None else column
@@ -186,13 +187,15 @@ class ReleaseSummary:
         Raises
         ------
         TypeError, ValueError
-            For what is no summary, or one of another mechanism, width or column; this one stays as it was.
+            If ``other`` is not a summary, or has another mechanism, width or column; this one stays as it was.
         """
         if not isinstance(other, ReleaseSummary):
             raise TypeError(f"other must be a ReleaseSummary, got {type(other).__name__}: update() takes records")
         self.check_same_mechanism(other.mechanism, "the other summary is")
         if self.width != other.width:
-            raise ValueError(f"the summaries have width={self.width!r} and width={other.width!r}: make both with one")
+            raise ValueError(
+                f"the summaries have width={self.width!r} and width={other.width!r}: make both with the same width"
+            )
         column = self._same_column(other._column, "the other summary")
         sums = self._sums.joined(other._sums)
         if sums.n <= FEW:
@@ -227,13 +230,13 @@ class ReleaseSummary:
             )
 
     def nodes(self) -> Nodes:
-        """Places and weights that stand for the records: themselves while they are few, else the cells' Gauss rules.
+        """Places and weights that stand for the records: the records while they are few, later the cells' Gauss rules.
 
         Returns
         -------
         places, weights : ndarrays of one length
-            Places in increasing order; releases beyond bounds that noise was added within are at these, where they say
-            the same of every population (Laplace noise).
+            Places in increasing order; under Laplace noise with clamping, releases beyond the bounds are moved to the
+            bounds, where their likelihood is the same up to a factor.
         """
         if self._nodes is None:
             if self.n_records <= FEW:
@@ -243,7 +246,7 @@ class ReleaseSummary:
         return self._nodes
 
     def coarser_nodes(self) -> Nodes:
-        """The same of cells twice as wide, which tells how narrow they need to be."""
+        """As :meth:`nodes`, for cells twice as wide, to find out how narrow cells need to be."""
         return self.nodes() if self.n_records <= FEW else self._cells.coarser().nodes()
 
     def contents(self) -> tuple[Any, ...]:
@@ -261,7 +264,7 @@ class ReleaseSummary:
     # --- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the summary to a file (``numpy.savez``'s format, without pickles), in one step in place of an old one.
+        """Write the summary to a file (``numpy.savez``'s format, without pickles), replacing an old one in one step.
 
         Parameters
         ----------
@@ -274,7 +277,9 @@ class ReleaseSummary:
         """
         kind = type(self.mechanism)
         if getattr(mechanisms, kind.__name__, None) is not kind:
-            raise TypeError(f"save takes mechanisms of sklearn_dpmix.mechanisms, got {self.mechanism!r}: pickle it")
+            raise TypeError(
+                f"save takes mechanisms of sklearn_dpmix.mechanisms, got {self.mechanism!r}: pickle the summary instead"
+            )
         header = {
             "format": FORMAT,
             "version": VERSION,
@@ -318,7 +323,7 @@ class ReleaseSummary:
                     summary = cls(mechanism, width=header["width"])
                     summary._restore(header, **{name: arrays[name] for name in arrays.files if name != "header"})
             except _DAMAGE as error:
-                raise ValueError(f"path={path!r} is no summary that can be read ({error}): restore it") from error
+                raise ValueError(f"path={path!r} cannot be read as a summary ({error}): restore it") from error
         return summary
 
     def _restore(self, header, *, keys, moments, at_ends, records, sums):
@@ -362,8 +367,8 @@ def check_mechanism(mechanism):
     mechanism.check(1)
     if not mechanism.has_one_law:
         raise ValueError(
-            "a summary does not keep which record had which noise, and takes noise of one scale for all records, got "
-            f"mechanism={mechanism!r}: fit all records at once, as an array, with as many scales"
+            "a summary does not keep which record had which noise, so it needs one noise scale for all records, got "
+            f"mechanism={mechanism!r}: fit all records at once, as an array"
         )
 
 
@@ -378,7 +383,7 @@ def checked_batch(batch, who, mechanism):
             raise ValueError(f"a summary takes one feature for now, but there are {Z.shape[1]} columns: pass one")
         mechanism.check_release(Z)
         if len(Z) and max(Z.max(), -Z.min()) > LARGEST:
-            raise ValueError("Z has values whose squares overflow: use another unit, in records and in the mechanism")
+            raise ValueError("Z has values whose squares overflow: use another unit, for the records and the mechanism")
     except ValueError as error:
         raise ValueError(f"{who}: {error}; the summary stays as it was") from error
     named = names is not None and len(names) == 1 and isinstance(names[0], str)

@@ -54,7 +54,7 @@ class MonitoredDraws:
 
     @contextmanager
     def _refit(self):
-        """Take the attributes of an earlier fit off and yield them; put them back where the new fit fails."""
+        """Remove the attributes of an earlier fit and yield them; put them back if the new fit fails."""
         earlier = self._take_fit()
         try:
             yield earlier
@@ -69,7 +69,7 @@ class MonitoredDraws:
         self.r_hat_, self.ess_ = convergence(monitors)
 
     def _not_mixed(self):
-        """What says that the chains have not mixed, with the numbers; None where nothing does."""
+        """A sentence, with the numbers, saying that the chains have not mixed; None if they have."""
         if have_mixed(self.r_hat_, self.ess_):
             return None
         return f"the chains have not mixed: {numbers(self.r_hat_, self.ess_, *least(self.r_hat_, self.ess_))}"
@@ -80,8 +80,8 @@ class MonitoredDraws:
         Returns
         -------
         table : pandas.DataFrame
-            A row for each quantity, columns "mean", "sd", "2.5%", "97.5%", "r_hat", "ess", the last two NaN where draws
-            are not of chains.  Without pandas: a dict of rows that prints as the same table.
+            A row for each quantity, columns "mean", "sd", "2.5%", "97.5%", "r_hat", "ess", the last two NaN if the
+            draws are not from chains.  Without pandas: a dict of rows that prints as the same table.
         """
         check_is_fitted(self)
         return summarise(self._monitors_, getattr(self, "r_hat_", {}), getattr(self, "ess_", {}))
@@ -94,20 +94,20 @@ class MonitoredDraws:
         thin: int = 1,
         random_state: Seed = None,
     ) -> Any:
-        """The draws, the release, and what comes of both, for ArviZ.
+        """The draws, the release, and what follows from both, for ArviZ.
 
         Parameters
         ----------
         log_likelihood : bool, default=False
             Add the log likelihood of each released record (or of each of several releases) under each draw, which
-            ``arviz_stats.loo`` and ``compare`` take.  See Notes; 8 bytes a record and draw.
+            ``arviz_stats.loo`` and ``compare`` take.  See Notes; 8 bytes per record and draw.
         posterior_predictive : bool, default=False
             Add replicates: from each draw new confidential records, as many as there are, and a release of them by the
             mechanism.  They are on the scale of the release, noise included; 8 bytes a number released and draw.
         thin : int, default=1
             Keep every ``thin``-th draw of each chain, in all groups.
         random_state : int, Generator, RandomState or None
-            Of the replicates, whose noise is simulated and hides nothing.
+            For the replicates, whose noise is simulated and protects nothing.
 
         Returns
         -------
@@ -226,7 +226,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         def read(run):
             n_draws = self._n_drawn(run.n_done)
             if len(run.chains) != self.n_chains or len(run.draws) != (self.n_chains if run.n_done else 0):
-                raise ValueError(f"it has {len(run.chains)} chains, and draws of {len(run.draws)}")
+                raise ValueError(f"it has {len(run.chains)} chains, but draws of {len(run.draws)}")
             for draws in run.draws:
                 check_layout_of_draws(no_draws, draws, n_draws)
                 if problem.check_draws is not None:
@@ -244,8 +244,8 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             changed = differences(signature, last.signature)
             if changed:
                 raise ValueError(
-                    f"warm_start=True goes on with the chains of the last fit, but {', '.join(changed)} changed: set "
-                    "it back, or fit with warm_start=False"
+                    f"warm_start=True continues the chains of the last fit, but {', '.join(changed)} changed: undo "
+                    "that, or fit with warm_start=False"
                 )
             if found is None or found.n_done <= last.n_done:
                 found = SoFar(last.chains, self._chains_of(earlier["_draws_"]), last.n_done, last.aim)
@@ -255,8 +255,8 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         n_drawn = self._n_drawn(found.n_done)
         if n_drawn > rule.most:
             raise ValueError(
-                f"{source} cannot take draws back: n_draws={self.n_draws}, but there are {n_drawn} already; fit with "
-                "warm_start=False and no checkpoint, or another one, for fewer"
+                f"{source} cannot discard draws: n_draws={self.n_draws}, but there are {n_drawn} already; for fewer, "
+                "fit with warm_start=False and no checkpoint, or a new one"
             )
         return found
 
@@ -297,7 +297,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         if self._interrupted_at_ is not None:
             warn_user(
                 f"interrupted: kept {self._interrupted_at_} of n_draws={self.n_draws} draws of each chain; "
-                "warm_start=True goes on",
+                "warm_start=True continues",
                 RuntimeWarning,
             )
         complaint = self._not_mixed()
@@ -305,18 +305,17 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             warn_user(self._shortfall_, RuntimeWarning)
         elif complaint:
             warn_user(
-                f"{complaint}; increase n_draws (now {self.n_draws}; warm_start=True goes on) and n_warmup (now "
+                f"{complaint}; increase n_draws (now {self.n_draws}; warm_start=True continues) and n_warmup (now "
                 f"{self.n_warmup})",
                 RuntimeWarning,
             )
 
 
 def fingerprint(value):
-    """What tells one value of a parameter from another.
+    """A value that differs for different values of a parameter.
 
-    Of a component only the class: its parameters come under names of their own.  Of a generator, which moves on with
-    every fit, the class too.  Of an array what is in it, not how it lies in memory.
-    """
+    For a component it is only the class, since its parameters have names of their own; for a generator, whose state
+    changes with every fit, the class too.  For an array it depends on the contents, not on the memory layout.  """
     if hasattr(value, "get_params") or isinstance(value, (np.random.Generator, np.random.RandomState)):
         return f"{type(value).__module__}.{type(value).__qualname__}"
     try:
@@ -326,7 +325,7 @@ def fingerprint(value):
 
 
 def _in_order(value):
-    """The value with its arrays as their shapes and what is in them in C order; NumPy's numbers as Python's."""
+    """The value with arrays as their shapes and their entries in C order, and NumPy's numbers as Python's."""
     if isinstance(value, tuple):
         return tuple(map(_in_order, value))
     if isinstance(value, np.ndarray):

@@ -24,9 +24,9 @@ def check_confidential(estimator, X, y=None, *, y_numeric=False, ensure_2d=True)
         pass
     shapes = f"X of shape {_shape(X)}" + ("" if y is None else f" and y of shape {_shape(y)}")
     raise ValueError(
-        f"{type(estimator).__name__}: X must be a table of finite numbers, one row a record"
-        f"{'' if y is None else ', and y one finite number or one label a record'}; got {shapes}, and what is wrong in "
-        "it is not quoted, since it is confidential: encode text and categories, impute or drop missing values"
+        f"{type(estimator).__name__}: X must be a table of finite numbers, one row per "
+        f"record{'' if y is None else ', and y one finite number or one label per record'}; got {shapes}; what is "
+        "wrong is not quoted, since it is confidential: encode text and categories, impute or drop missing values"
     )
 
 

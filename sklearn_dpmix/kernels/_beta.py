@@ -69,7 +69,7 @@ class BetaKernel(Kernel):
         require(theta[:, :2] > 0, "theta", "has shapes that are not positive")
         constant = -betaln(theta[:, 0], theta[:, 1]) - self._lower(n_features=1).log_width
         is_same = np.isclose(theta[:, 2], constant, rtol=1e-6, atol=1e-6)
-        require(is_same, "theta", "has columns that contradict each other")
+        require(is_same, "theta", "has inconsistent columns")
 
     def sizes(self, n_features: int) -> tuple[int, int]:
         if n_features != 1:
@@ -85,7 +85,7 @@ class BetaKernel(Kernel):
         if np.diff(gamma.cdf([LEAST, MOST], self.shape, scale=1.0 / self.rate)).item() < 0.01:
             raise ValueError(
                 f"shape={self.shape!r}, rate={self.rate!r} put nearly all of the prior on a and b outside "
-                f"[{LEAST:g}, {MOST:g}]: their prior mean is shape/rate"
+                f"[{LEAST:g}, {MOST:g}]: choose others; their prior mean is shape/rate"
             )
         self.sizes(release.n_features)
         known = release.bounds()
@@ -93,8 +93,8 @@ class BetaKernel(Kernel):
         lo, hi = check_bounds(bounds, 1)[0]
         if release.channel.piece_shape == "binomial" and not np.array_equal(known[0], (lo, hi)):
             raise ValueError(
-                f"bounds={self.bounds!r} of BetaKernel are not those of mechanism={release.mechanism!r}, whose closed "
-                "form needs the same: leave the kernel's out"
+                f"bounds={self.bounds!r} of BetaKernel are not those of mechanism={release.mechanism!r}, whose "
+                "closed form needs equal bounds: leave the kernel's out"
             )
         if release.mechanism is None and not np.all((release.Z > lo) & (release.Z < hi)):
             worst = release.Z[np.argmax(np.maximum(lo - release.Z, release.Z - hi))].item()

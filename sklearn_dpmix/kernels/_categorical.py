@@ -15,7 +15,7 @@ from ._kernel import Kernel
 class CategoricalKernel(Kernel):
     """Categories 0..K-1 with probabilities π ~ Dirichlet(alpha, ..., alpha); a product over features.
 
-    "Densities" of records are probabilities of categories; what is not an integer in 0..K-1 has probability 0.
+    "Densities" of records are probabilities of categories; anything but an integer in 0..K-1 has probability 0.
 
     Parameters
     ----------

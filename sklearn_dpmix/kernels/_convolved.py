@@ -12,7 +12,7 @@ class ConvolvedNormalKernel(NormalKernel):
 
     A record is N(μ, σ²) and its release N(μ, τ²) with τ² = σ² + η².  The base measure is put on τ²: N(μ | mean,
     τ²/mean_precision) · IG(τ² | shape, scale), restricted to τ² ≥ η² and normalised.  So clusters can be integrated out
-    (``sampler="neal2"``, ``"neal3"``), and the prior of the records moves with η: the same numbers mean different
+    (``sampler="neal2"``, ``"neal3"``), and the prior of the records depends on η: the same numbers mean different
     priors at different ε.  Needs an unclamped Gaussian channel with one noise scale.
 
     Parameters

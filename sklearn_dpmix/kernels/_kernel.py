@@ -1,4 +1,4 @@
-"""What a sampler asks of a mixture kernel."""
+"""The base class of mixture kernels: what samplers need from them."""
 
 from math import exp
 from typing import Any, Self
@@ -119,12 +119,12 @@ class Kernel(Component):
         if n_features == 1:
             return self, slice(None)
         raise ValueError(
-            f"kernel={self!r} of {n_features} features does not say which law one of them has: define margin(j, "
-            "n_features)"
+            f"kernel={self!r} of {n_features} features does not define the distribution of one of them: define "
+            "margin(j, n_features)"
         )
 
     def resolve(self, release: Any) -> Self:
-        """Return the kernel with its open parameters filled in from the release (see ``NormalKernel``)."""
+        """Return the kernel with its unset parameters estimated from the release (see ``NormalKernel``)."""
         return self
 
     def nearest(self, records: Array) -> Array:
@@ -132,9 +132,10 @@ class Kernel(Component):
         return records
 
     def check_state(self, theta: Array, records: Array) -> None:
-        """Raise ValueError where compiled methods cannot take what a file says are parameters and records.
+        """Raise ValueError if compiled methods cannot use the parameters and records that were read from a file.
 
-        For what they use as an index, and for what a loop of theirs would not end with: here there is nothing of that.
+        A kernel checks what its methods use as an index, or in a loop that might not end; here there is nothing to
+        check.
 
         Parameters
         ----------
@@ -289,14 +290,15 @@ class Kernel(Component):
 
 
 def per_feature(name, value, n_features, low=-np.inf):
-    """Return a kernel parameter as an array of shape (n_features,), or say what is wrong with it."""
+    """Return a kernel parameter as an array of shape (n_features,), or raise ValueError."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number or an array of shape (n_features,), got {value!r}") from None
     if array.shape not in ((), (1,), (n_features,)):
         raise ValueError(
-            f"{name} has shape {array.shape}, but the records have {n_features} feature(s): give one, or one each"
+            f"{name} has shape {array.shape}, but the records have {n_features} feature(s): give one number, or one "
+            "per feature"
         )
     if not np.all(np.isfinite(array)) or not np.all(array > low):
         bound = "finite" if low == -np.inf else f"finite and greater than {low:g}"

@@ -19,10 +19,10 @@ from ._normal import HALF_LOG_2PI, NormalKernel
 class MultivariateNormalKernel(MultivariateSteps):
     r"""Normal records with a full covariance, N(y | μ, Σ), and N(μ | mean, Σ/mean_precision) · IW(Σ | dof, scale).
 
-    Under noise g(z | μ, Σ) needs orthant integrals, so that records cannot be integrated out.  Under Laplace and
-    Gaussian noise ``"auto"`` keeps a record, or what makes it, beside each release and integrates allocations out
-    (``MixingMeasure``, of two or three features and up to 5000 records); else each feature is drawn exactly given the
-    others (``sampler="imputed"``); ``"neal5"`` works too.
+    Under noise g(z | μ, Σ) needs orthant integrals, so records cannot be integrated out.  Under Laplace and Gaussian
+    noise ``"auto"`` imputes the records and integrates allocations out (``MixingMeasure``, for two or three features
+    and up to 5000 records); otherwise each feature is drawn exactly given the others (``sampler="imputed"``);
+    ``"neal5"`` works too.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class MultivariateNormalKernel(MultivariateSteps):
         is_same = np.abs(inverse @ root - np.eye(d)).max(axis=(1, 2)) < 1e-6
         is_same &= np.all(np.abs(np.sqrt((root**2).sum(axis=2)) / sd - 1.0) < 1e-6, axis=1)
         is_same &= np.abs(np.log(diagonal).sum(axis=1) - log_det) < 1e-6
-        require(is_same, "theta", "has columns that contradict each other")
+        require(is_same, "theta", "has inconsistent columns")
 
     def resolve(self, release: Any) -> Self:
         if self.mean is not None and self.scale is not None and self.dof is not None:
@@ -347,14 +347,14 @@ class MultivariateNormalKernel(MultivariateSteps):
 
 
 def _number(name, value, low):
-    """Return a parameter as a float greater than ``low``, or say what is wrong with it."""
+    """Return a parameter as a float greater than ``low``, or raise ValueError."""
     if not is_real(value) or not low < value < np.inf:
         raise ValueError(f"{name} must be a finite number greater than {low:g}, got {value!r}")
     return float(value)
 
 
 def _matrix(value, d):
-    """Return the scale as a positive definite (d, d) array, or say what is wrong with it."""
+    """Return the scale as a positive definite (d, d) array, or raise ValueError."""
     try:
         matrix = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -35,8 +35,8 @@ class NormalKernel(Kernel):
         Scale of the inverse gamma on σ², in squared units of the records.  None: such that a record drawn from the
         prior has the variance v of the release with the noise variance taken off, scale =
         v·(shape-1)/(1+1/mean_precision).  One standard error of the noise's sample variance is added to v, so that the
-        prior is wide where the noise hides how wide the records are; v is kept between (range/20)² and (range/2)² of
-        the bounds, if there are any, and above a thousandth of the release's own variance.  The default uses the data
+        prior is wide if the noise hides how wide the records are; v is kept between (range/20)² and (range/2)² of the
+        bounds, if there are any, and above a thousandth of the release's own variance.  The default uses the data
         twice, once for the prior (empirical Bayes); the two open parameters move by O(n^-1/2), which matters for few
         records or much noise.  Pass numbers for a prior of your own.  Needs ``shape > 1`` when None.
 
@@ -150,7 +150,7 @@ class NormalKernel(Kernel):
             require(sd > 0, "theta", "has a standard deviation that is not positive")
             log_mass = theta[:, 4 * j + 3] - np.log(sd)
             is_same = (np.abs(sd * inverse - 1.0) < 1e-6) & (log_mass > self.least_log_mass - 1e-6) & (log_mass < 1e-6)
-            require(is_same, "theta", "has columns that contradict each other")
+            require(is_same, "theta", "has inconsistent columns")
 
     @compiled
     def set_params(self, theta, k, j, mean, sd):

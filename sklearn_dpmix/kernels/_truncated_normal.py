@@ -18,9 +18,10 @@ NODES, WEIGHTS = (tuple(part.tolist()) for part in np.polynomial.legendre.leggau
 class TruncatedNormalKernel(NormalKernel):
     """Records on an interval: N(μ, σ²) truncated to it, with the base measure of :class:`NormalKernel` on (μ, σ²).
 
-    With several features a product, each truncated to its own bounds.  μ and σ² are those of the normal law before
-    truncation; they move by Metropolis steps: a draw from the conjugate posterior that ignores truncation, and a random
-    walk on (μ, log σ) whose step is tuned in the warm-up only, by the octave of the cluster's size.
+    With several features the kernel is a product, each feature truncated to its own bounds.  μ and σ² are those of the
+    normal distribution before truncation; they move by Metropolis steps: a draw from the conjugate posterior that
+    ignores truncation, and a random walk on (μ, log σ) whose step is tuned in the warm-up only, by the octave of the
+    cluster's size.
 
     Parameters
     ----------

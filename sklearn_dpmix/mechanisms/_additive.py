@@ -1,4 +1,4 @@
-"""Noise added to bounded records or to a query's value: what all such mechanisms share."""
+"""Noise added to bounded records or to a query's value: the base class of such mechanisms."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +23,7 @@ class AdditiveMechanism(RecordChannel):
     A subclass stores its parameters, has a parameter ``scale`` (or defines :meth:`noise_scale_for`), the compiled
     ``log_noise(self, e, scale)``, the log density of noise ``e``, and ``draw_noise(self, rng, scale, size)``.  That is
     enough for every sampler that needs no closed-form marginal.  Attributes ``bounds`` (with ``clamp``) and ``query``
-    are used where the subclass has them.
+    are used if the subclass has them.
 
     Examples
     --------
@@ -66,14 +66,14 @@ class AdditiveMechanism(RecordChannel):
 
     @property
     def noise_scale(self) -> float | Floats:
-        """Scale of the noise; an array of shape (n_records,) where each record has its own.
+        """Scale of the noise; an array of shape (n_records,) if each record has its own.
 
         One pair of bounds counts for one feature: with several features, ask ``noise_scale_for(n_features)``.
         """
         return self.noise_scale_for(None)
 
     def noise_scale_for(self, n_features: int | None) -> float | Floats:
-        """Scale of the noise on records of ``n_features`` (bounds given as one pair count once a feature)."""
+        """Scale of the noise on records of ``n_features`` (bounds given as one pair count once per feature)."""
         return noise_parameter("scale", self.scale)
 
     def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats | None:
@@ -96,9 +96,9 @@ class AdditiveMechanism(RecordChannel):
         if not isinstance(t, (int, float, np.number)) or isinstance(t, bool) or not np.isfinite(t):
             raise ValueError(f"released_above must be a finite number, got {t!r}")
         if self.query is not None:
-            raise ValueError(f"released_above={t!r} is of records, not of a query's value: leave query out")
+            raise ValueError(f"released_above={t!r} is for records, not for a query's value: leave query out")
         if n_features not in (None, 1):
-            raise ValueError(f"{who} with released_above={t!r} releases one feature, got {n_features}")
+            raise ValueError(f"{who} with released_above={t!r} takes one feature, got {n_features}")
 
     def check_release(self, Z: Array) -> None:
         """Raise ValueError where Z cannot be a release of this mechanism."""
@@ -108,8 +108,9 @@ class AdditiveMechanism(RecordChannel):
             below = np.flatnonzero(z <= self.released_above)
             if len(below):
                 raise ValueError(
-                    f"Z must hold releases above released_above={self.released_above!r}, but {len(below)} of {len(z)} "
-                    f"are not, the first in row {below[0]} ({z[below[0]]:.6g}): is the threshold another one?"
+                    f"Z must hold releases above released_above={self.released_above!r}, but {len(below)} of "
+                    f"{len(z)} are not, the first in row {below[0]} ({z[below[0]]:.6g}): give the threshold that was "
+                    "used"
                 )
 
     def bounds_for(self, n_features: int | None) -> Floats | None:
@@ -128,10 +129,10 @@ class AdditiveMechanism(RecordChannel):
         return check_bounds(self.bounds, n_features)
 
     def sensitivity(self, n_features: int | None = None) -> float | None:
-        """Return how far one record can move what is released, under replacement; None where nothing bounds it.
+        """Return how far replacing one record can change what is released; None if nothing bounds it.
 
-        In the norm that the mechanism needs: records inside bounds differ by at most Σ(hi - lo) in L1, √Σ(hi - lo)² in
-        L2, and two opposite corners do.  One pair of bounds counts once a feature: without ``n_features``, for one.
+        In the norm that the mechanism needs: records inside bounds differ by at most Σ(hi - lo) in L1 and √Σ(hi - lo)²
+        in L2, which opposite corners attain.  One pair of bounds counts once per feature, by default for one feature.
         """
         bounds = self.bounds_for(n_features)
         if self.query is not None:
@@ -147,14 +148,15 @@ class AdditiveMechanism(RecordChannel):
         if sensitivity is None:
             raise ValueError(
                 f"{type(self).__name__}.guarantee() needs bounds=(lo, hi) or query=: scale={self.scale!r} alone says "
-                "how much noise, not on what"
+                "how large the noise is, not what it was added to"
             )
         if n_features is None and np.ndim(self.bounds) == 1 and getattr(self, "scale", None) is not None:
             lo, hi = np.asarray(self.bounds).tolist()
             raise ValueError(
                 f"{type(self).__name__}.guarantee() needs n_features: with scale={self.scale!r} a record loses more "
-                f"privacy the more features it has, and bounds={self.bounds!r} may stand for any number of them; call "
-                f"guarantee(n_features=1) where there is one, or give one pair a feature, bounds=[({lo!r}, {hi!r})]"
+                f"privacy the more features it has, and bounds={self.bounds!r} may stand for any number of them; "
+                f"call guarantee(n_features=1) if there is one, or give one pair per feature, bounds=[({lo!r}, "
+                f"{hi!r})]"
             )
         return rounded_up(sensitivity / float(np.min(self.noise_scale_for(n_features)))) if sensitivity else 0.0
 
@@ -172,16 +174,16 @@ class AdditiveMechanism(RecordChannel):
         X : array-like of shape (n_records, n_features)
             Confidential records.
         random_state : int, Generator, RandomState or None
-            For simulation.  A seed that made noise is a secret: who knows it can take the noise off.
+            For simulation.  A seed that made noise is a secret: whoever knows it can remove the noise.
         secure : bool, default=False
             Let OpenDP (extra ``[secure]``) add the noise, which resists floating-point attacks and takes no seed; about
-            50 µs a number.  It does not hide how long the draw took, nor rounding inside a query.  NumPy noise is for
+            50 µs per number.  It hides neither how long the draw took nor rounding inside a query.  NumPy noise is for
             simulation.
 
         Returns
         -------
         Z : ndarray of shape (n_records, n_features), or of the query's shape
-            With ``released_above`` fewer records: those whose release is above it, in their order.
+            With ``released_above`` only the records whose release is above it, in their order.
 
         Raises
         ------
@@ -217,7 +219,7 @@ class AdditiveMechanism(RecordChannel):
         scale = np.atleast_1d(self.noise_scale_for(n_features))
         if scale.shape == (1,) or (self.is_local and scale.shape == (n_records,)):
             return scale
-        there = f"there are {n_records} records: give one number, or one a record"
+        there = f"there are {n_records} records: give one number, or one per record"
         raise ValueError(
             f"{type(self).__name__} has its own noise for each of {len(scale)} records (epsilon, rho or scale of shape "
             f"{scale.shape}), but {there if self.is_local else 'a query makes one release: give one number'}"
@@ -255,18 +257,18 @@ class AdditiveMechanism(RecordChannel):
     # --- the release of any statistic, as simulation-based inference sees it -----------------------------------------
 
     def n_columns(self, n_statistics: int) -> int:
-        """How many numbers a simulator returns for a release of ``n_statistics``: as many."""
+        """How many numbers a simulator returns for a release of ``n_statistics``: equally many."""
         return n_statistics
 
     def release_density(self, S: Array, widen: float = 1.0) -> Callable[[Array], Floats]:
-        """The log density of releases, as a function of what they are noisy values of.
+        """The log density of releases, as a function of the statistics before noise.
 
         Parameters
         ----------
         S : ndarray of shape (n_releases, n_statistics)
             Releases of the same statistics.
         widen : float, default=1.0
-            What the noise's scale is multiplied by.
+            Factor by which the noise's scale is multiplied.
 
         Returns
         -------
@@ -276,7 +278,7 @@ class AdditiveMechanism(RecordChannel):
         Raises
         ------
         TypeError
-            For noise to be widened of a mechanism without a parameter ``scale``.
+            To widen the noise of a mechanism without a parameter ``scale``.
 
         Examples
         --------
@@ -291,8 +293,8 @@ class AdditiveMechanism(RecordChannel):
     def log_release_mode(self, S: ArrayLike) -> float | None:
         """Largest value of :meth:`release_density` at these releases, whatever the statistics; a bound for some noises.
 
-        Noise has its mode at 0.  So one release is likeliest given itself; several of them given their
-        :meth:`likeliest_value`, and where that is not known their modes add up to a bound.
+        Noise has its mode at 0, so a single release is most likely given itself, and several given their
+        :meth:`likeliest_value`; if that is not known, the sum of their modes is a bound.
 
         Parameters
         ----------
@@ -320,9 +322,9 @@ class AdditiveMechanism(RecordChannel):
         return float(self.release_density(np.tile(at, (len(S), 1)))(at[None])[0])
 
     def likeliest_value(self, S: Array, scale: Array) -> Floats | None:
-        """Value under which the densities of several releases have the largest product; None where it is not known.
+        """Value that maximises the product of several releases' densities, ignoring bounds; None if it is not known.
 
-        Without bounds; on either side of it the product must fall.
+        The product must decrease on either side of it.
 
         Parameters
         ----------
@@ -348,7 +350,7 @@ class AdditiveMechanism(RecordChannel):
         return type(self)(**{**params, **unset, "scale": factor * self.noise_scale_for(n_features)})
 
     def law(self) -> tuple[Any, ...]:
-        """What makes the releases of two mechanisms of one law, of one feature."""
+        """A key that is equal for two mechanisms whose releases of one feature have the same distribution."""
         bounds = self.bounds_for(1)
         bounds = None if bounds is None else (*bounds[0].tolist(), bool(self.clamp))
         return type(self), tuple(np.ravel(self.noise_scale).tolist()), bounds, self.released_above

@@ -59,7 +59,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
         array gives every record its own.
     n_trials : int
         m, from 1 to 1000.  With ``BetaKernel`` work grows with m, and a table has (m + 1)² numbers for each distinct ε.
-    bounds : pair (lo, hi), or one a feature, default=(0, 1)
+    bounds : pair (lo, hi), or one per feature, default=(0, 1)
         Public bounds.
 
     Raises
@@ -114,8 +114,8 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
         value = self.n_trials
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 1 <= value <= MAX_TRIALS:
             raise ValueError(
-                f"n_trials must be an integer from 1 to {MAX_TRIALS}, got n_trials={value!r}: near epsilon/2 it tells "
-                "most"
+                f"n_trials must be an integer from 1 to {MAX_TRIALS}, got n_trials={value!r}: values near epsilon/2 "
+                "are most informative"
             )
         return int(value)
 

@@ -1,4 +1,4 @@
-"""The channel of one record: what a sampler asks of a local mechanism (Beraha et al., eq. 4).
+"""The channel of one record: what a sampler needs from a local mechanism (Beraha et al., eq. 4).
 
 ``Z[i]`` is the release of record ``i`` and ``y`` the confidential value of its feature ``j``.  Features are released
 independently given the record, so every question is about one feature.
@@ -105,7 +105,7 @@ class RecordChannel(Component):
         return None
 
     def moments(self, Z: Array) -> tuple[Floats, Floats] | None:
-        """Mean and variance of the confidential records by feature; None: those of the release, less the noise's."""
+        """Mean and variance of the confidential records by feature; None: the release's, less the noise's."""
         return None
 
     def guess(self, Z: Array) -> Floats | None:
@@ -113,7 +113,7 @@ class RecordChannel(Component):
         return None
 
     def moments_of(self, n: int, mean: Floats, variance: Floats) -> tuple[Floats, Floats] | None:
-        """As :meth:`moments`, from the number, mean and variance of releases; None where those do not tell."""
+        """As :meth:`moments`, from the number, mean and variance of releases; None if these do not determine them."""
         return None
 
     @property
@@ -126,16 +126,16 @@ class RecordChannel(Component):
     def kinks(self, n_features: int) -> Floats:
         """Releases where the density of one is not smooth, whatever the population: (n_features, n_kinks), in order.
 
-        Beyond the first and the last, releases say the same of every population, or there are none.
-        """
+        Beyond the first and the last, all releases have the same likelihood up to a factor, or there are none.  """
         return np.empty((n_features, 0))
 
     def on_line(self, z: Floats) -> Floats:
-        """Releases as places where others near by say nearly the same; z of shape (n,) or (n, n_features)."""
+        """Releases as places on a line where nearby ones have nearly the same likelihood; z of shape (n,) or (n,
+        n_features)."""
         return z
 
     def folded(self, z: Floats) -> Floats:
-        """Releases that say the same of every population as these; z of shape (n,) or (n, n_features)."""
+        """Releases with the same likelihood up to a factor as these; z of shape (n,) or (n, n_features)."""
         kinks = self.kinks(1 if z.ndim == 1 else z.shape[1])
         return np.clip(self.on_line(z), kinks[:, 0], kinks[:, -1]) if kinks.size else z
 
@@ -144,7 +144,7 @@ class RecordChannel(Component):
         return places
 
     def reach(self, low: float, high: float) -> tuple[float, float]:
-        """Releases between which log densities of records from ``low`` to ``high`` are no simple functions."""
+        """Releases between which the log densities of records from ``low`` to ``high`` are not simple functions."""
         return low, high
 
     @compiled
@@ -210,7 +210,7 @@ class RecordChannel(Component):
 
     @compiled
     def impute_by_pieces(self, rng, kernel, Z, i, j, theta, k):
-        """The same: a piece by its mass, then y within."""
+        """As :meth:`impute`: a piece by its mass, then y within it."""
         top, total, chosen = -inf, 0.0, 0
         for p in range(self.n_pieces()):
             mass = self.log_piece_mass(kernel, Z, i, j, theta, k, p)

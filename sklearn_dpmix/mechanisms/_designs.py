@@ -224,8 +224,8 @@ class SurveyDesigns:
         is_table = table is not None and table.ndim == 2 and len(table) > 0 and table.shape[1] > 1
         if not is_table or not np.all((table >= 0) & (table < MOST_VALUES) & (table == np.floor(table))):
             raise ValueError(
-                "hashes must hold a row for each hash function and a column for each of two or more categories, of "
-                f"integers from 0 to {MOST_VALUES - 1}, got hashes={hashes!r}"
+                "hashes must hold a row for each hash function and a column for each of two or more categories, "
+                f"filled with integers from 0 to {MOST_VALUES - 1}, got hashes={hashes!r}"
             )
         least = max(int(table.max()) + 1, 2)
         g = least if n_values is None else positive_integer("n_values", n_values, least=least, most=MOST_VALUES)
@@ -269,13 +269,13 @@ class SurveyDesigns:
             )
         if any(one.noncompliance is not None for one in designs):
             raise ValueError(
-                "designs must not have a noncompliance of their own: people are as honest under each of them, and "
-                f"split_sample(designs, noncompliance=...) has the prior, got designs={designs!r}"
+                "designs must not have a noncompliance of their own: people are equally honest under all of them, "
+                f"so give the prior to split_sample(designs, noncompliance=...), got designs={designs!r}"
             )
         rows = [one._for(1, "each of designs")[0] for one in designs]
         if len({len(matrix) for matrix in rows}) > 1:
             raise ValueError(
-                f"designs must be of one question, and have as many categories each, got {[len(one) for one in rows]}"
+                f"designs must have one question each, with equally many categories, got {[len(one) for one in rows]}"
             )
         parts = numbers(np.full(len(rows), 1.0 / len(rows)) if shares is None else shares)
         if parts is None or parts.shape != (len(rows),) or not np.all(parts > 0) or abs(parts.sum() - 1) > ROUNDING:

@@ -49,8 +49,8 @@ class EllipticalMechanism(StatisticNoise):
     def check_width(self, k: int) -> None:
         if k != len(self._factor()):
             raise ValueError(
-                f"a release of {k} number(s) does not fit covariance of shape {self._factor().shape}: give one row and "
-                "one column a number"
+                f"a release of {k} number(s) does not fit covariance of shape {self._factor().shape}: give one row "
+                "and one column per number"
             )
 
     def _matrix(self):
@@ -77,7 +77,8 @@ class EllipticalMechanism(StatisticNoise):
         self.check()
         if self.query is None:
             raise ValueError(
-                f"{type(self).__name__}.guarantee() needs query=: covariance says how much noise, not on what"
+                f"{type(self).__name__}.guarantee() needs query=: covariance says how large the noise is, not what "
+                "it was added to"
             )
         sensitivity = float(self.query.sensitivity(2))
         return rounded_up(sensitivity * self._steepest()) if sensitivity else 0.0
@@ -94,8 +95,8 @@ class EllipticalMechanism(StatisticNoise):
             if doubt <= LARGEST_DOUBT * steepest:
                 return steepest
         raise ValueError(
-            f"covariance must be farther from singular, got covariance={self.covariance!r}: rounding decides how "
-            "little noise its narrowest direction has"
+            f"covariance must be farther from singular, got covariance={self.covariance!r}: the noise in its "
+            "narrowest direction is lost in rounding"
         )
 
     def _statistics(self, X):

@@ -59,7 +59,7 @@ class MultivariateTMechanism(EllipticalMechanism):
 
     def check(self, n_features: int | None = None) -> None:
         if positive_number("df", self.df) < SMALLEST_DF:
-            raise ValueError(f"df must be at least {SMALLEST_DF}, or draws leave floating point, got df={self.df!r}")
+            raise ValueError(f"df must be at least {SMALLEST_DF}, or draws overflow, got df={self.df!r}")
         super().check(n_features)
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:

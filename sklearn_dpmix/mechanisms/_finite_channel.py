@@ -22,26 +22,26 @@ GUARD = 2.0**-50
 class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
     r"""Release for a true category c the answer z with probability ``matrix[c, z]``.
 
-    The designs that surveys use are at hand: :meth:`warner`, :meth:`forced_response`, :meth:`unrelated_question`,
-    :meth:`kuk`, of a yes (1) or no (0), and :meth:`k_ary`.  Two categories' probabilities of an answer z have a ratio
+    There are constructors for survey designs: :meth:`warner`, :meth:`forced_response`, :meth:`unrelated_question` and
+    :meth:`kuk`, for a yes (1) or no (0), and :meth:`k_ary`.  Two categories' probabilities of an answer z have a ratio
     of at most max_c matrix[c, z] / min_c matrix[c, z]: ε is the logarithm of the largest of these, summed over
-    questions, attained.  It is infinite where an answer excludes a category.
+    questions, and is attained.  It is infinite if an answer excludes a category.
 
     With ``kernel="categorical"`` the posterior of the shares, and of the joint shares of several questions, is exact.
 
     Some people protect themselves, and say no whatever the cards say.  With a prior on their share ``PrivateDPMixture``
     draws it together with the shares of the others (``noncompliance_draws_``).  One design of one question says next to
-    nothing on that share, and its posterior is as wide as the prior lets it be; two designs do
-    (:meth:`split_sample`), and so do several questions, since such people say no to all.
+    nothing about that share, and its posterior stays about as wide as the prior; two designs identify it
+    (:meth:`split_sample`), and several questions help, since such people say no to all.
 
     Parameters
     ----------
     matrix : array-like of shape (n_categories, n_answers), or a list of such
         Row c holds the probabilities of all answers of someone whose category is c.  A list has one matrix for each
-        question, which a record answers independently of each other; n_categories is the same in all.
+        question, answered independently given the record; n_categories is the same in all.
     noncompliance : BetaPrior, optional
-        Prior on the share of people who do not follow the design, to whichever category they belong.  None: all do.
-        ``privatize`` makes the answers of people who do.
+        Prior on the share of people who do not follow the design, whatever their category.  None: all follow it.
+        ``privatize`` makes the answers of people who follow it.
     noncompliant_answer : int or list of array-like of shape (n_answers,), default=0
         What those people answer to each question; or, for each question, the probabilities of their answers.
 
@@ -99,7 +99,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         found = [_rows(question, f" of question {j}" * (len(questions) > 1)) for j, question in enumerate(questions)]
         sizes = {len(one) for one in found}
         if len(sizes) > 1:
-            raise ValueError(f"matrix must have as many categories in each question, got {sorted(sizes)}")
+            raise ValueError(f"matrix must have the same number of categories in each question, got {sorted(sizes)}")
         return found
 
     @property
@@ -154,7 +154,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         return matrices
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one record's answers; it warns where it is infinite."""
+        """Return the guarantee of one record's answers; warn if it is infinite."""
         epsilon = 0.0
         for j, matrix in enumerate(self._for(n_features, "a record")):
             most, least = matrix.max(axis=0), matrix.min(axis=0)
@@ -162,8 +162,8 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
             if excluding.size:
                 z = int(excluding[0])
                 warnings.warn(
-                    f"answer {z} to question {j} is never given by category {int(np.argmin(matrix[:, z]))}, so that it "
-                    "excludes that category for sure: epsilon is infinite",
+                    f"answer {z} to question {j} is never given by category {int(np.argmin(matrix[:, z]))}, so it "
+                    "rules that category out: epsilon is infinite",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -209,8 +209,8 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
             if wrong.any():
                 i = int(np.argmax(wrong))
                 raise ValueError(
-                    f"Z must hold answers, integers from 0 to {n_answers - 1}, a column of the matrix each, but row "
-                    f"{i}, column {j} has {z[i]:g}: number the answers as the matrix does"
+                    f"Z must hold answers, integers from 0 to {n_answers - 1}, one for each column of the matrix, "
+                    f"but row {i}, column {j} has {z[i]:g}: number the answers as the matrix does"
                 )
             never = matrix.max(axis=0)[z.astype(int)] == 0.0
             if self.noncompliance is not None:
@@ -218,8 +218,8 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
             if never.any():
                 i = int(np.argmax(never))
                 raise ValueError(
-                    f"row {i}, column {j} of Z has answer {z[i]:g}, which by the matrix nobody gives: its column is "
-                    "all zeros"
+                    f"row {i}, column {j} of Z has answer {z[i]:g}, which according to the matrix nobody gives: its "
+                    "column is all zeros"
                 )
 
     def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
@@ -308,7 +308,7 @@ def _rows(matrix, which):
         c = int(np.argmax(np.abs(totals - 1.0)))
         raise ValueError(
             f"matrix{which} must have rows that sum to 1, the probabilities of all answers given a category, but row "
-            f"{c} sums to {totals[c]:.10g}: where its columns are the categories, pass its transpose"
+            f"{c} sums to {totals[c]:.10g}: if its columns are the categories, pass its transpose"
         )
     return array / totals[:, None]
 

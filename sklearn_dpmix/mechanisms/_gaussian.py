@@ -40,8 +40,8 @@ class GaussianMechanism(GaussianCalibrated):
     rho : float or array, optional
         Zero-concentrated privacy: η = Δ₂/√(2ρ).
     calibration : {"analytic", "classical"}, default="analytic"
-        How η follows from (ε, δ): the exact one (Balle & Wang), or √(2 ln(1.25/δ))Δ₂/ε, proved for ε < 1 only.  Beyond,
-        ``guarantee()`` gives the analytic δ of the classical noise, and ``privatize`` warns.
+        How η follows from (ε, δ): exactly (Balle & Wang), or as √(2 ln(1.25/δ))Δ₂/ε, proved for ε < 1 only.  Beyond
+        that, ``guarantee()`` gives the analytic δ of the classical noise, and ``privatize`` warns.
     clamp : bool, default=True
         As in :class:`LaplaceMechanism`.
     released_above : float, optional
@@ -115,8 +115,7 @@ class GaussianMechanism(GaussianCalibrated):
     def node_spacing(self, sd: float, scale: float | None = None) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation.
 
-        Under noise of this scale; None: of the least.
-        """
+        Under noise of this scale; None: of the smallest.  """
         return max(4.0 * sd, 1.25 * hypot(sd, float(np.min(self.noise_scale)) if scale is None else scale))
 
     def noise_variance(self, n_features: int | None = None) -> float | None:
@@ -210,7 +209,7 @@ class GaussianMechanism(GaussianCalibrated):
 
 
 class _GaussianOfScales(GaussianMechanism):
-    """As compiled code sees it where records have noise scales of their own: those of one scale compile less."""
+    """The compiled form for a noise scale per record; apart, since the form for one scale then compiles faster."""
 
     @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):

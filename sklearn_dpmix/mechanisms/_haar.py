@@ -78,7 +78,7 @@ class HaarWaveletMechanism(BinnedChannel):
         value = self.resolution
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 0 <= value <= MAX_RESOLUTION:
             raise ValueError(
-                f"resolution must be an integer from 0 to {MAX_RESOLUTION} (2^(J+1) - 1 coefficients a record), "
+                f"resolution must be an integer from 0 to {MAX_RESOLUTION} (2^(J+1) - 1 coefficients per record), "
                 f"got resolution={value!r}"
             )
         return int(value)
@@ -149,7 +149,7 @@ class HaarWaveletMechanism(BinnedChannel):
         if Z.shape[1] != self.n_bins - 1:
             raise ValueError(
                 f"Z has {Z.shape[1]} columns, but resolution={self.resolution!r} releases {self.n_bins - 1} "
-                "coefficients a record (level by level, 2^(resolution+1) - 1 in all)"
+                "coefficients per record (level by level, 2^(resolution+1) - 1 in all)"
             )
 
     def log_bins(self, Z: Array) -> Array:

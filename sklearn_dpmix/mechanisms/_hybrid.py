@@ -23,13 +23,13 @@ AWAY = 1.25
 
 
 class HybridMechanism(PiecewiseMechanism):
-    r"""Release an unbiased number for a record t in [-1, 1]: by the piecewise mechanism, or else one of two by a coin.
+    r"""Release an unbiased number for a record t in [-1, 1]: by the piecewise mechanism, or one of two by a coin.
 
-    With probability 1 - e^(-ε/2), where ε > 0.61, the release is that of :class:`PiecewiseMechanism` of this ε; else
-    (always, for smaller ε) it is D = (e^ε + 1)/(e^ε - 1) with probability 1/2 + t/(2D), or -D (Duchi et al.).  Which of
-    the two does not depend on the record, and each is ε-DP, attained by the two bounds: so is the hybrid.  Its worst
-    variance is the least of the three.  For other ``bounds`` both record and release are in their unit.  A record of d
-    features spends ε/d on each, and records outside the bounds are moved to the bound.
+    With probability 1 - e^(-ε/2), if ε > 0.61, the release is that of :class:`PiecewiseMechanism` with this ε;
+    otherwise (always, for smaller ε) it is D = (e^ε + 1)/(e^ε - 1) with probability 1/2 + t/(2D), or -D (Duchi et al.).
+    Which of the two does not depend on the record, and each is ε-DP, attained at the two bounds: so is the hybrid.  Its
+    worst-case variance is the smallest of the three.  For other ``bounds`` both record and release are in their unit.
+    A record of d features spends ε/d on each, and records outside the bounds are moved to the bound.
 
     Inference is exact for kernels with a distribution function and a first moment: the coin's odds given a cluster are
     linear in the mean of its clamped records.
@@ -45,7 +45,7 @@ class HybridMechanism(PiecewiseMechanism):
     ------
     ValueError
         On use, for a parameter out of range, or an ε so large that the window is all but a point (about 50 on (-1,
-        1)); for releases outside [-C, C], C = (e^(ε/2) + 1)/(e^(ε/2) - 1), or of a small ε for others than -D and D.
+        1)); for releases outside [-C, C], C = (e^(ε/2) + 1)/(e^(ε/2) - 1), or for small ε other than -D and D.
 
     References
     ----------
@@ -72,7 +72,7 @@ class HybridMechanism(PiecewiseMechanism):
 
     @staticmethod
     def _share(epsilon):
-        """Of the piecewise mechanism."""
+        """Probability of the piecewise mechanism."""
         return np.where(epsilon > COIN_ALONE, -np.expm1(-0.5 * epsilon), 0.0)
 
     @staticmethod
@@ -123,16 +123,18 @@ class HybridMechanism(PiecewiseMechanism):
         low, high = middle[j] - half[j] * side[i, 0], middle[j] + half[j] * side[i, 0]
         if was_rounded:
             raise ValueError(
-                f"Z was rounded: of its values {nearly.sum()} are about {low:.12g} or {high:.12g}, which {self!r} "
-                f"releases often, and {is_side.sum()} are, to six digits: pass the release as it was published"
+                f"Z was rounded: {nearly.sum()} of its values are close to {low:.12g} or {high:.12g}, which {self!r} "
+                f"releases often, but only {is_side.sum()} equal them to six digits: pass the release as it was "
+                "published"
             )
         raise ValueError(
-            f"Z must hold {low:.12g} and {high:.12g} only, all that {self!r} releases, but row {i}, column {j} has "
-            f"{Z[i, j]:.12g}: pass the release as it was published, with the epsilon and bounds that it was made with"
+            f"Z must hold only {low:.12g} and {high:.12g}, the values that {self!r} releases, but row {i}, column "
+            f"{j} has {Z[i, j]:.12g}: pass the release as it was published, with the epsilon and bounds that it was "
+            "made with"
         )
 
     def _log_densities(self, v, t, half, epsilon, a, h):
-        """Of the coin's sides log probabilities."""
+        """Log densities of releases; log probabilities for the coin's sides."""
         sign, share = self._sides(v, epsilon, a, h), self._share(epsilon)
         with np.errstate(divide="ignore"):
             of_coin = np.log1p(-share) + np.log(0.5 + 0.5 * sign * t / self._side(epsilon))
@@ -149,7 +151,7 @@ class HybridMechanism(PiecewiseMechanism):
         return np.where(sign != 0.0, middle + half * (AWAY * sign * (a + h)), line).reshape(z.shape)
 
     def kinks(self, n_features: int) -> Floats:
-        """As of windows; and the coin's sides."""
+        """The windows' kinks, and the coin's sides."""
         middle, half, a, reach = self._one_window(n_features)
         ends = middle + AWAY * a * (half + reach) * np.array([-1.0, 1.0])
         has_windows = self._share(self._windows(1, n_features)[0]).item() > 0.0

@@ -34,12 +34,12 @@ class LaplaceMechanism(LaplaceCalibrated):
     rho : float or array, optional
         Zero-concentrated privacy: b = Δ₁/√(2ρ) (ERRATA; Bun & Steinke 2016).
     clamp : bool, default=True
-        Move records outside the bounds to the bound before noise.  False: the bounds only calibrate, the guarantee is
-        for records inside them.
+        Move records outside the bounds to the bound before adding noise.  False: the bounds only calibrate the noise,
+        and the guarantee is for records inside them.
     released_above : float, optional
-        Only releases above this public threshold appear; of one feature.  Who was left out is then part of what
-        ``PrivateDPMixture`` infers.  Where records have noise of their own, the mechanism to fit has that of those that
-        appeared, of at most 64 different scales.
+        Only releases above this public threshold appear; for one feature.  ``PrivateDPMixture`` then infers those that
+        were left out, too.  If records have noise scales of their own, the mechanism to fit has those of the records
+        that appeared, at most 64 different ones.
 
     Raises
     ------
@@ -172,7 +172,7 @@ class LaplaceMechanism(LaplaceCalibrated):
 
 
 class _LaplaceOfScales(LaplaceMechanism):
-    """As compiled code sees it where records have noise scales of their own: those of one scale compile less."""
+    """The compiled form for a noise scale per record; apart, since the form for one scale then compiles faster."""
 
     @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):

@@ -10,7 +10,7 @@ from ..privacy import PrivacyGuarantee
 
 
 class RecordLosses:
-    """Part of a channel with the parameter ``epsilon``: one number, or an array of one a record."""
+    """Part of a channel with the parameter ``epsilon``: one number, or an array of one per record."""
 
     epsilon: ArrayLike | None
 

@@ -130,7 +130,7 @@ def constructor_of(measurement):
     """(name of the function that built it, its arguments)"""
     built = getattr(measurement, "__opendp_dict__", None)
     if not built or "__function__" not in built:
-        raise refusal("nothing says how it was built")
+        raise refusal("it does not say how it was built")
     return built["__function__"], built["__kwargs__"]
 
 
@@ -153,7 +153,7 @@ def read_noise(noise, is_integer):
         raise refusal(f"{name} with bounds={given['bounds']} censors the release there")
     is_laplace, measure = NOISE[name], str(noise.output_measure).partition("(")[0]
     if measure not in MEASURES or is_laplace not in (None, MEASURES[measure]):
-        raise refusal(f"{name} with measure {measure} has a law that is not known here")
+        raise refusal(f"{name} with measure {measure} has a distribution that is not known here")
     scale, k = positive_number("scale", given["scale"]), given.get("k")
     if not is_integer and k is not None and not 2.0 ** min(k, 1000) <= FINEST * scale:
         raise refusal(f"{name} with k={k} releases multiples of 2^{k}, and the noise has scale {scale:g}")
@@ -174,9 +174,11 @@ def check_map(noise, is_laplace, scale):
 def check_response(noise, response, bounds, query):
     """Raise ValueError where the privacy map is not the response's, or what noise goes on is given."""
     if bounds is not None or query is not None:
-        raise ValueError(f"bounds and query go with noise, got bounds={bounds!r}, query={query!r}: leave them out")
+        raise ValueError(
+            f"bounds and query are for additive noise, got bounds={bounds!r}, query={query!r}: leave them out"
+        )
     if not 0.0 < response.epsilon < inf:
-        raise refusal(f"randomised response with epsilon={response.epsilon:g} says all or nothing")
+        raise refusal(f"randomised response with epsilon={response.epsilon:g} reveals everything or nothing")
     weight = getattr(constructor_of(noise)[1].get("input_domain"), "max_weight", 1)
     found = float(noise.map(1))
     if weight not in (None, 1) or not abs(found - response.epsilon) <= TOLERANCE * response.epsilon:
@@ -185,7 +187,7 @@ def check_response(noise, response, bounds, query):
 
 def refusal(why):
     return ValueError(
-        "from_opendp reads plain Laplace and Gaussian noise and randomised response only, and of this measurement "
-        f"{why}: if you know the law, give it by hand, as in LaplaceMechanism(scale=...), or write a mechanism of your "
-        "own"
+        "from_opendp reads plain Laplace and Gaussian noise and randomised response only, and not this measurement: "
+        f"{why}; if you know the distribution, give it by hand, as in LaplaceMechanism(scale=...), or write a "
+        "mechanism of your own"
     )

@@ -43,7 +43,9 @@ class SmoothSensitivityMechanism(StatisticNoise):
 
     def check_width(self, k: int) -> None:
         if k != 1:
-            raise ValueError(f"{type(self).__name__} releases one number, got a release of {k}: one mechanism each")
+            raise ValueError(
+                f"{type(self).__name__} releases one number, got a release of {k}: use one mechanism for each"
+            )
 
     def _epsilon(self):
         epsilon = positive_number("epsilon", self.epsilon)
@@ -78,10 +80,14 @@ class SmoothSensitivityMechanism(StatisticNoise):
         (epsilon, delta), law = self._budget(), self._law
         xi = None if self.xi is None else positive_number("xi", self.xi)
         if xi is not None and not xi < epsilon:
-            raise ValueError(f"xi must be below epsilon={self.epsilon!r}, got xi={self.xi!r}: scale alone spends it")
+            raise ValueError(
+                f"xi must be below epsilon={self.epsilon!r}, got xi={self.xi!r}: the change of scale alone spends it"
+            )
         if self.multiplier is not None:
             if xi is None:
-                raise ValueError(f"multiplier={self.multiplier!r} says how much noise only with xi=, got xi=None")
+                raise ValueError(
+                    f"multiplier={self.multiplier!r} determines the noise only together with xi=, got xi=None"
+                )
             return xi, positive_number("multiplier", self.multiplier)
         found = balanced_xi(law, epsilon, delta) if xi is None else xi
         multiplier = None if found is None else least_multiplier(law, epsilon, delta, found)
@@ -100,8 +106,9 @@ class SmoothSensitivityMechanism(StatisticNoise):
         if spent[0] <= epsilon and spent[1] <= delta:
             return None
         return (
-            f"{type(self).__name__} with xi={xi:g}, multiplier={multiplier:g} does not hold epsilon={epsilon:g}, "
-            f"delta={delta:g}: what is verified is epsilon={spent[0]:.4g}, delta={spent[1]:.3g}; leave multiplier out"
+            f"{type(self).__name__} with xi={xi:g}, multiplier={multiplier:g} does not guarantee "
+            f"epsilon={epsilon:g}, delta={delta:g}: what is verified is epsilon={spent[0]:.4g}, "
+            f"delta={spent[1]:.3g}; leave multiplier out"
         )
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
@@ -123,7 +130,8 @@ class SmoothSensitivityMechanism(StatisticNoise):
         self.check()
         if self.query is None:
             raise ValueError(
-                f"{type(self).__name__}.guarantee() needs query=: xi and multiplier say how much noise, not on what"
+                f"{type(self).__name__}.guarantee() needs query=: xi and multiplier say how large the noise is, not "
+                "what it was added to"
             )
         wrong = self._unverified()
         if wrong is not None:
@@ -144,9 +152,7 @@ class SmoothSensitivityMechanism(StatisticNoise):
     def _statistics(self, X):
         self.check()
         if self.query is None:
-            raise ValueError(
-                f"{type(self).__name__} needs query= where it is given records, such as SmoothMedian(bounds=(0, 1))"
-            )
+            raise ValueError(f"{type(self).__name__} needs query= to take records, such as SmoothMedian(bounds=(0, 1))")
         n = self._number_of_records()
         if n is not None and len(X) != n:
             raise ValueError(f"X has {len(X)} records, but n_records={n}: they must agree")

@@ -98,7 +98,9 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         epsilon = positive_number("epsilon", self.epsilon)
         m, n, k = self._numbers()
         if epsilon / k > 700:
-            raise ValueError(f"epsilon={self.epsilon!r} for {k} draw(s) leaves no smoothing at all in floating point")
+            raise ValueError(
+                f"epsilon={self.epsilon!r} for {k} draw(s) leaves no smoothing in floating point: use a smaller epsilon"
+            )
         return float(m / (m + n * np.expm1(epsilon / k)))
 
     def _numbers(self):
@@ -148,7 +150,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
             )
         if not np.all((Z >= lo) & (Z <= hi)):
             worst = Z[np.argmax(np.maximum(lo - Z, Z - hi))].item()
-            raise ValueError(f"Z has {worst:g}, outside bounds={self.bounds!r}: were they other ones?")
+            raise ValueError(f"Z has {worst:g}, outside bounds={self.bounds!r}: pass the bounds that were used")
 
     def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
         """Log density of each draw given all records.

@@ -11,10 +11,10 @@ class SquareWaveMechanism(WindowChannel):
     r"""Release a number within b of a record in [0, 1], with more probability than another in [-b, 1 + b].
 
     The density is p where abs(z - x) <= b, and q = p e^-ε elsewhere on [-b, 1 + b], with p = e^ε/(2b e^ε + 1) and
-    b = (ε e^ε - e^ε + 1)/(2 e^ε (e^ε - 1 - ε)), which makes a bound of the mutual information of record and release
-    largest: 1/2 for small ε, and towards 0 for large ones.  Two densities of one release differ by a factor of 1 or
-    e^ε: it is ε-DP, exactly.  For other ``bounds`` both record and release are in their unit, b times as long.  A
-    record of d features spends ε/d on each, and records outside the bounds are moved to the bound.
+    b = (ε e^ε - e^ε + 1)/(2 e^ε (e^ε - 1 - ε)), which maximises a bound on the mutual information of record and
+    release: 1/2 for small ε, and towards 0 for large ε.  Two densities of one release differ by a factor of 1 or e^ε:
+    it is ε-DP, exactly.  For other ``bounds`` both record and release are in their unit, b times as long.  A record of
+    d features spends ε/d on each, and records outside the bounds are moved to the bound.
 
     Inference is exact for every kernel with a distribution function.
 

@@ -54,7 +54,7 @@ class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
     4.0
     """
 
-    most_categories = 10_000  # bits a record
+    most_categories = 10_000  # bits per record
 
     def __init__(
         self, epsilon: ArrayLike | None = None, n_categories: int | None = None, kind: str = "optimised"

@@ -77,8 +77,8 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         if not narrowest > FINEST * np.spacing(np.max(np.abs(bounds))):
             raise ValueError(
                 f"{type(self).__name__} with epsilon={self.epsilon!r} has a window of width {narrowest:.2g}, which "
-                f"floating-point numbers between bounds={self.bounds!r} hardly tell from a point: such a release hides "
-                "nothing; use a smaller epsilon"
+                f"floating-point numbers between bounds={self.bounds!r} hardly distinguish from a point: such a "
+                "release hides nothing; use a smaller epsilon"
             )
         return tuple(np.broadcast_to(one, (n_records, 1)) for one in (epsilon, a, h))
 
@@ -145,9 +145,9 @@ class WindowChannel(RecordLosses, EstimatedChannel):
             i, j = np.argwhere(wrong)[0]
             reach = half[j] * (a + h)[i, 0]
             raise ValueError(
-                f"Z must lie in [{middle[j] - reach:g}, {middle[j] + reach:g}], all that {self!r} releases, but row "
-                f"{i}, column {j} has {Z[i, j]:g}: pass the release as it was published, with the epsilon and the "
-                "bounds that it was made with"
+                f"Z must lie in [{middle[j] - reach:g}, {middle[j] + reach:g}], the range of {self!r}, but row {i}, "
+                f"column {j} has {Z[i, j]:g}: pass the release as it was published, with the epsilon and the bounds "
+                "that it was made with"
             )
 
     def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:

@@ -92,7 +92,7 @@ def mmd(
     with np.errstate(over="ignore"):
         X, Y = X / width, Y / width
     if not (np.all(np.isfinite(X)) and np.all(np.isfinite(Y))):
-        raise ValueError(f"bandwidth={width:g} is too small for points beyond floating point of it: pass a larger one")
+        raise ValueError(f"bandwidth={width:g} is too small: the points divided by it overflow; pass a larger one")
     n, m = len(X), len(Y)
     within_x, within_y, between = _kernel_sum(X, X), _kernel_sum(Y, Y), _kernel_sum(X, Y)
     if biased:  # each mean apart, so that equal samples give exactly 0
@@ -124,8 +124,8 @@ def _width(X, Y, bandwidth, n_median, random_state):
         width = numbers(bandwidth)
         if width is None or width.ndim or not 0.0 < width < np.inf:
             raise ValueError(
-                f"bandwidth must be 'median' or a positive finite number, got bandwidth={bandwidth!r}: for a width a "
-                "feature, divide the features by theirs"
+                f"bandwidth must be 'median' or a positive finite number, got bandwidth={bandwidth!r}: for a width "
+                "per feature, divide each feature by its own"
             )
         return float(width)
     points = np.concatenate([X, Y])
@@ -134,8 +134,7 @@ def _width(X, Y, bandwidth, n_median, random_state):
     median = float(np.median(pdist(points)))
     if not 0.0 < median < np.inf:
         raise ValueError(
-            f"bandwidth='median' is {median:g} for these points, of which most coincide or lie beyond floating point: "
-            "pass a number"
+            f"bandwidth='median' is {median:g} for these points, most of which coincide or overflow: pass a number"
         )
     return median
 

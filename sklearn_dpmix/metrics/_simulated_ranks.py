@@ -146,7 +146,7 @@ def coverage(
     if tails.min() * (n_draws + 1) < 1.0 - ROUNDING:
         needed = np.ceil(1.0 / tails.min() - ROUNDING) - 1
         raise ValueError(
-            f"levels={levels.max():g} needs at least {needed:.0f} draws a simulation, got draws of shape "
+            f"levels={levels.max():g} needs at least {needed:.0f} draws per simulation, got draws of shape "
             f"{draws.shape}: draw more, or leave that level out"
         )
     low, high = np.quantile(draws, [tails, 1.0 - tails], axis=1, method="weibull")
@@ -167,8 +167,8 @@ def _simulations(draws, truth):
     draws, truth = arrays
     if draws.ndim not in (2, 3) or draws.size == 0:
         raise ValueError(
-            "draws must have shape (n_simulations, n_draws) or (n_simulations, n_draws, n_quantities), none of them 0, "
-            f"got shape {draws.shape}: one row a simulation"
+            "draws must have shape (n_simulations, n_draws) or (n_simulations, n_draws, n_quantities), none of them "
+            f"0, got shape {draws.shape}: one row per simulation"
         )
     expected = draws.shape[:1] + draws.shape[2:]
     if truth.shape != expected:

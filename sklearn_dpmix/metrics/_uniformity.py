@@ -34,7 +34,7 @@ class RankUniformity:
     pointwise_level : float
         Level at each single point which makes the band hold jointly; 1 - γ in the paper.
     points : ndarray of shape (n_points,)
-        Where the distribution function is looked at: multiples of 1/(n_draws + 1), increasing, between 0 and 1.
+        Where the distribution function is evaluated: multiples of 1/(n_draws + 1), increasing, between 0 and 1.
     ecdf, lower, upper : ndarray of shape (n_points,)
         Fraction of the ranks below ``points`` · (n_draws + 1), and the band for it, both ends included.
 
@@ -69,19 +69,19 @@ def rank_uniformity(
     Nothing is simulated: both p-values are exact for discrete ranks, P(p ≤ α) ≤ α, with equality at each value that p
     can take.  (SciPy's test takes ranks as continuous, and its p-values are too large.)  The band's intervals are
     binomial with one two-sided level at all points, the lowest that holds jointly.  It is narrow towards 0 and 1, where
-    Kolmogorov–Smirnov's is as wide as in the middle, and so finds posteriors too narrow or too wide the sooner.
+    Kolmogorov–Smirnov's is as wide as in the middle, so it detects posteriors that are too narrow or too wide sooner.
 
     Parameters
     ----------
     ranks : array-like of int, of shape (n_simulations,)
-        Of one quantity, from independent simulations.  For several, call once a column, and let the level allow for it.
+        Of one quantity, from independent simulations.  For several, call it once per column, and adjust the level.
     n_draws : int
         Draws that the truth was ranked among: the largest possible rank.
     level : float in (0, 1), default=0.95
         Joint level of the band.
     n_points : int, optional
-        At how many points, or one more, the band looks; they are evenly spaced.  None: the least of ``n_draws``,
-        ``n_simulations`` and 200.  Kolmogorov–Smirnov's test looks at all.
+        Number of evenly spaced points (or one more) at which the band is checked.  None: the smallest of ``n_draws``,
+        ``n_simulations`` and 200.  Kolmogorov–Smirnov's test uses all points.
 
     Returns
     -------
@@ -96,8 +96,8 @@ def rank_uniformity(
     -----
     The numbers of uniform ranks below increasing points are a Markov chain, and the probability that it leaves a band
     comes from one pass over the points, as in the paper's optimisation; the steps here are those of a Poisson process,
-    which given its end has the same law and makes each step a convolution.  A few simulations cannot leave any band:
-    look at ``lower`` and ``upper`` before you take ``inside`` for good news.
+    which given its end has the same law and makes each step a convolution.  With very few simulations no ranks can
+    leave the band: check ``lower`` and ``upper`` before you trust ``inside``.
 
     References
     ----------

@@ -45,14 +45,14 @@ class DirichletProcess(Component):
             fixed, shape, rate = positive("concentration", self.concentration), 0.0, 0.0
         else:
             if np.shape(self.prior) != (2,):
-                raise ValueError(f"prior must be a pair (shape, rate) of a gamma law, got {self.prior!r}")
+                raise ValueError(f"prior must be a pair (shape, rate) of a gamma distribution, got {self.prior!r}")
             shape, rate = positive("prior shape", self.prior[0]), positive("prior rate", self.prior[1])
             fixed = shape / rate
         return lower(type(self), {"start": fixed, "prior_shape": shape, "prior_rate": rate, "discount": 0.0})
 
     @property
     def random_part(self) -> str | None:
-        """What has draws of its own beside the partition, by name; None where the concentration is fixed."""
+        """Name of the parameter that is drawn besides the partition; None if the concentration is fixed."""
         return None if self.prior is None else "concentration"
 
     @property

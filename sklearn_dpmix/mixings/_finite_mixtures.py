@@ -62,8 +62,8 @@ class MixtureOfFiniteMixtures(Component):
                 table, log_fail = np.log(prior / prior.sum()), 0.0
         else:
             raise ValueError(
-                "prior must be a number in (0, 1), of a geometric number of components, or their probabilities from 1 "
-                f"on, got {self.prior!r}"
+                "prior must be a number in (0, 1), for a geometric number of components, or the probabilities of 1, "
+                f"2, ... components, got {self.prior!r}"
             )
         fields = {"discount": -gamma, "log_fail": log_fail, "log_prior": table, "most_clusters": most}
         return lower(type(self), fields | {"start": min(10.0, most)})

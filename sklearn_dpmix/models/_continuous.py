@@ -149,9 +149,8 @@ class Normal(Family):
     def default_prior(self, bounds: tuple[float, float] | None) -> NormalInverseGammaPrior | None:
         """Under bounds with centre c and half width h: μ is Cauchy(c, h), and σ = (h/10)/abs(Z) with Z standard normal.
 
-        So half of the prior is on means within the bounds, and 4/5 on populations of which the middle 95 % (four σ)
-        fill between a tenth and all of them.  It counts for one record in the variance, for 1/100 in the mean.
-        """
+        So half of the prior is on means within the bounds, and 4/5 on populations whose middle 95 % (four σ) fill
+        between a tenth and all of them.  It counts for one record in the variance, for 1/100 in the mean.  """
         if bounds is None:
             return None
         lo, hi = bounds

@@ -13,7 +13,7 @@ OUTSIDE = {None: 0.0, "clamp": 1.0, "drop": 2.0}
 
 
 class Family(Component):
-    """Base class of exponential families of one number a record.
+    """Base class of exponential families of one number per record.
 
     A subclass sets the attributes below where they differ and defines ``statistics(x)``; to be released with bounds
     also :meth:`diameter` and :meth:`radius`, which must hold for every pair of records: privacy rests on them.

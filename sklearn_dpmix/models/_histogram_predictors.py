@@ -27,7 +27,8 @@ START_WEIGHT = 20.0
 
 
 class HistogramPredictors(BaseEstimator):
-    """Model of a regression's predictors: each has a histogram on its public bounds, which the release must tell of.
+    """Model of a regression's predictors: each has a histogram on its public bounds, which is inferred from the
+    release.
 
     A predictor is at its lower bound, or uniform in one of ``n_bins`` bins of one width, or at its upper bound.  Each
     of these cells has a share of the population; shares have a Dirichlet prior.  The bounds have cells of their own for

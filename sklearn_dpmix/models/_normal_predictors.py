@@ -17,7 +17,7 @@ from ._predictor_law import PredictorLaw
 
 
 class GaussianPredictors(BaseEstimator):
-    """Model of a regression's predictors, x ~ N(mean, covariance), which the release alone must tell of.
+    """Model of a regression's predictors, x ~ N(mean, covariance), inferred from the release alone.
 
     Parameters
     ----------

@@ -125,16 +125,16 @@ class DirichletPrior(Prior):
         alpha = numbers(self.alpha)
         if alpha is None or alpha.ndim > 1 or alpha.size == 0 or not np.all((alpha > 0) & (alpha < np.inf)):
             raise ValueError(
-                f"alpha of DirichletPrior must be positive and finite, a number or one a category, got alpha="
-                f"{self.alpha!r}"
+                "alpha of DirichletPrior must be positive and finite, a number or one per category, got "
+                f"alpha={self.alpha!r}"
             )
 
     def _alpha(self, family):
         alpha = np.asarray(self.alpha, dtype=np.float64)
         if alpha.ndim and len(alpha) != family.n_params:
             raise ValueError(
-                f"alpha of DirichletPrior has {len(alpha)} number(s), but there are {family.n_params} categories: give "
-                "one number, or one a category"
+                f"alpha of DirichletPrior has {len(alpha)} number(s), but there are {family.n_params} categories: "
+                "give one number, or one per category"
             )
         return np.broadcast_to(alpha, (family.n_params,)).copy()
 

@@ -16,9 +16,10 @@ class CalibrationDisplay:
     """Distribution function of the ranks of true values among posterior draws, less the uniform one, with its band.
 
     Simulate parameters, records and releases, fit each release, and rank the truth among the draws: ranks are uniform
-    if the posterior is right, and all lines then stay within the band with probability ``level`` at least.  A line
-    above 0 on the left and below on the right is of a posterior too narrow, the mirror image of one too wide; a line
-    all above 0 is of draws too high, all below of draws too low.  Use :meth:`from_draws` or :meth:`from_ranks`.
+    if the posterior is right, and all lines then stay within the band with probability at least ``level``.  A line
+    above 0 on the left and below 0 on the right means a posterior that is too narrow, the mirror image one that is too
+    wide; a line all above 0 means draws that are too high, all below 0 draws that are too low.  Use :meth:`from_draws`
+    or :meth:`from_ranks`.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class CalibrationDisplay:
         names: Sequence[str] | None = None,
         ax: Any = None,
     ) -> Self:
-        """Draw ranks that are at hand.
+        """Draw ranks that you have already.
 
         Parameters
         ----------
@@ -140,7 +141,7 @@ class CalibrationDisplay:
             counts = {np.shape(values)[1:] for values in draws.values()}
             if len(counts) > 1 or any(len(count) != 1 for count in counts):
                 raise ValueError(
-                    "draws must be arrays of shape (n_simulations, n_draws), as many draws in each, got shapes "
+                    "draws must be arrays of one shape (n_simulations, n_draws), got shapes "
                     f"{[np.shape(values) for values in draws.values()]}"
                 )
             ranks = {k: posterior_ranks(v, truths[k], random_state=random_state) for k, v in draws.items()}
@@ -199,5 +200,5 @@ def _columns(what, values, names, ndim):
         names = ["ranks"] if len(columns) == 1 else [f"quantity {j}" for j in range(len(columns))]
     names = [names] if isinstance(names, str) else list(names)
     if len(set(names)) != len(columns) or len(names) != len(columns):
-        raise ValueError(f"names must hold {len(columns)} different names, one a quantity, got names={names!r}")
+        raise ValueError(f"names must hold {len(columns)} different names, one per quantity, got names={names!r}")
     return dict(zip(names, columns, strict=True))

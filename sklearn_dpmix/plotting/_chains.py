@@ -32,8 +32,8 @@ def of_estimator(estimator, names, caller):
         source = getattr(estimator, "sampler_", None)  # a classifier's chains are its sampler's
     if not hasattr(source, "_monitors_"):
         raise TypeError(
-            f"{caller} needs an estimator with Markov chains, which {type(estimator).__name__} has not: such as "
-            "PrivateDPMixture, or from_draws for draws of your own"
+            f"{caller} needs an estimator with Markov chains, which {type(estimator).__name__} does not have: fit "
+            "one such as PrivateDPMixture, or use from_draws"
         )
     if hasattr(source, "weights_"):
         raise TypeError(

@@ -15,7 +15,7 @@ APART = 0.13  # of a row, from its middle to either method
 
 
 class CoefficientDisplay:
-    """Posterior intervals of coefficients, one row a coefficient, beside a naive answer and the truth.
+    """Posterior intervals of coefficients, one row per coefficient, next to a naive estimate and the truth.
 
     Use :meth:`from_estimator` or :meth:`from_draws`; the constructor takes the numbers themselves.
 
@@ -85,17 +85,17 @@ class CoefficientDisplay:
         naive_name: str = "naive",
         truth_name: str = "truth",
     ) -> None:
-        self.estimate = vector("estimate", estimate, what="one a coefficient")
+        self.estimate = vector("estimate", estimate, what="one per coefficient")
         n = len(self.estimate)
         self.band = interval("band", band, n)
         if self.band[0] is None:
             raise ValueError("band must be a pair (lower, upper), got None")
         self.level = None if level is None else check_level(level)
-        self.naive = None if naive is None else vector("naive", naive, n, "one a coefficient", allow_nan=True)
+        self.naive = None if naive is None else vector("naive", naive, n, "one per coefficient", allow_nan=True)
         if naive_band is not None and naive is None:
             raise ValueError("naive_band was given without naive: pass the estimates as well")
         self.naive_band = None if naive_band is None else interval("naive_band", naive_band, n)
-        self.truth = None if truth is None else vector("truth", truth, n, "one a coefficient")
+        self.truth = None if truth is None else vector("truth", truth, n, "one per coefficient")
         self.feature_names = names_of_features(feature_names, None, n)
         self.unit, self.naive_name, self.truth_name = unit, naive_name, truth_name
 
@@ -186,7 +186,7 @@ class CoefficientDisplay:
         draws = np.asarray(draws, dtype=np.float64)
         if draws.ndim < 2 or draws.size == 0:
             raise ValueError(
-                f"draws must have shape (..., n_features), one column a coefficient, got shape {draws.shape}"
+                f"draws must have shape (..., n_features), one column per coefficient, got shape {draws.shape}"
             )
         estimate = draws.reshape(-1, draws.shape[-1]).mean(axis=0)
         return cls(estimate=estimate, band=central_interval(draws, level), level=level, **parameters).plot(ax)

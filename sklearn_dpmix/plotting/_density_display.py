@@ -34,7 +34,7 @@ class DensityDisplay:
     curves : dict of str to array-like of shape (n_points,), optional
         Other densities to compare with, by their names in the legend.
     records : array-like of shape (n_records,) or (n_records, 1), optional
-        Confidential records, where the curator draws the picture: a filled histogram.
+        Confidential records, for a curator who has them: a filled histogram.
     release : array-like of shape (n_records,) or (n_records, 1), optional
         Privatised records: the outline of their histogram is the density that ignores the noise.
     feature_name : str, default="record"
@@ -93,8 +93,8 @@ class DensityDisplay:
         self.band = None if band is None else interval("band", band, size)
         self.level = None if level is None else check_level(level)
         self.curves = {str(name): vector(f"curves[{name!r}]", y, size) for name, y in _named("curves", curves).items()}
-        self.records = None if records is None else vector("records", records, what="one number a record")
-        self.release = None if release is None else vector("release", release, what="one number a record")
+        self.records = None if records is None else vector("records", records, what="one number per record")
+        self.release = None if release is None else vector("release", release, what="one number per record")
         self.feature_name, self.unit = feature_name, unit
 
     @classmethod
@@ -126,7 +126,7 @@ class DensityDisplay:
         level : float in (0, 1), default=0.95
             Of the band at each point.
         feature : int or str, optional
-            Which feature, by number or name, where records have several.
+            Which feature, by number or name, if records have several.
         compare : dict of str to estimator, function or array-like, optional
             Other densities by name: a fitted estimator with ``score_samples`` (such as
             :class:`~sklearn_dpmix.DeconvolutionKDE`), a function of points (n_points,), or numbers at ``points``.
@@ -146,7 +146,7 @@ class DensityDisplay:
         Raises
         ------
         TypeError
-            For an estimator without what is needed, and an ``ax`` that is none.
+            For an estimator that lacks these methods, and an ``ax`` that is not Axes.
         ValueError
             For several features, categories, and numbers that do not fit.
         sklearn.exceptions.NotFittedError
@@ -207,7 +207,9 @@ class DensityDisplay:
         require_matplotlib(f"{cls.__name__}.from_draws")
         points, draws = _check_points(points), np.asarray(draws, dtype=np.float64)
         if draws.ndim < 2 or draws.shape[-1] != len(points) or draws.size == 0:
-            raise ValueError(f"draws must have shape (..., {len(points)}), one column a point, got shape {draws.shape}")
+            raise ValueError(
+                f"draws must have shape (..., {len(points)}), one column per point, got shape {draws.shape}"
+            )
         draws = draws.reshape(-1, len(points))
         band = np.quantile(draws, tails(level), axis=0)
         return cls(points=points, density=draws.mean(axis=0), band=band, level=level, **parameters).plot(ax)
@@ -263,7 +265,8 @@ class DensityDisplay:
         return self
 
     def _edges(self):
-        """Bins over the points, the square root of the number of records there: several modes are told apart."""
+        """Bins over the points, as many as the square root of the number of records there, so that several modes
+        show."""
         low, high = self.points[0], self.points[-1]
         data = self.records if self.records is not None else self.release
         n_inside = 0 if data is None else np.count_nonzero((data >= low) & (data <= high))

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._base.parameters import numbers
 
 
-def vector(name, values, size=None, what="one number a point", allow_nan=False):
+def vector(name, values, size=None, what="one number per point", allow_nan=False):
     """Return numbers of shape (n,) or (n, 1) as floats of shape (n,), ``size`` of them where that is known."""
     array = numbers(values)
     if array is not None and array.ndim == 2 and array.shape[1] == 1:
@@ -31,7 +31,7 @@ def interval(name, ends, size):
     lower, upper = (vector(f"{name}[{i}]", end, size, allow_nan=True) for i, end in enumerate(ends))
     if np.any(lower > upper):
         i = int(np.argmax(lower > upper))
-        raise ValueError(f"{name} must be (lower, upper), got {lower[i]:g} above {upper[i]:g}: change their order")
+        raise ValueError(f"{name} must be (lower, upper), got {lower[i]:g} above {upper[i]:g}: swap them")
     return lower, upper
 
 
@@ -54,8 +54,8 @@ def _check_has(estimator, caller, names, instead):
     missing = [name for name in names if not hasattr(estimator, name)]
     if missing:
         raise TypeError(
-            f"{caller} needs an estimator with {' and '.join(missing)}, which {type(estimator).__name__} does not have "
-            f"as it is set{instead and ': '}{instead}"
+            f"{caller} needs an estimator with {' and '.join(missing)}, which {type(estimator).__name__} does not "
+            f"have with these parameters{instead and ': '}{instead}"
         )
 
 
@@ -68,5 +68,5 @@ def names_of_features(given, estimator, n_features):
             names = [f"x{j}" for j in range(n_features)]
     names = [names] if isinstance(names, str) else list(names)
     if len(names) != n_features:
-        raise ValueError(f"feature_names must hold {n_features} names, one a feature, got {given!r}")
+        raise ValueError(f"feature_names must hold {n_features} names, one per feature, got {given!r}")
     return [str(name) for name in names]

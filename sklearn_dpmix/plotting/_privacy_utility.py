@@ -105,7 +105,7 @@ class PrivacyUtilityDisplay:
         name: str = "posterior",
         ax: Any = None,
     ) -> Self:
-        """Draw numbers that are at hand.
+        """Draw numbers that you have already.
 
         Parameters
         ----------

@@ -17,13 +17,12 @@ MOST_IN_LEGEND = 8
 
 
 class RankDisplay:
-    """How each chain's draws are spread over the ranks of all chains' draws: level lines where chains have mixed.
+    """How each chain's draws are spread over the ranks of all chains' draws: level lines if the chains have mixed.
 
     All draws of a quantity are ranked together.  A chain whose line rises to the right has more of the high values than
-    its share; one that is high at both ends has wider draws than the others.  The grey band is where 95 % of the bins
-    would be, roughly, if all chains had one law, each with the effective sample size that it has by itself (the median
-    of these).  A single chain is compared with itself: first half and second half.  Use :meth:`from_estimator` or
-    :meth:`from_draws`.
+    its share; one that is high at both ends has wider draws than the others.  Roughly 95 % of the bins would lie in the
+    grey band if all chains had the same distribution, each with its own effective sample size (the median of these).  A
+    single chain is split, and its halves are compared.  Use :meth:`from_estimator` or :meth:`from_draws`.
 
     Parameters
     ----------
@@ -36,17 +35,17 @@ class RankDisplay:
     ----------
     shares : dict of str to ndarray of shape (n_chains, n_bins)
         Draws of a chain in each bin, relative to a uniform spread.
-    axes_ : ndarray of matplotlib Axes, one a quantity
+    axes_ : ndarray of matplotlib Axes, one per quantity
     ax_ : matplotlib Axes
         The first of them.
     figure_ : matplotlib Figure
-    lines_ : dict of str to list of StepPatch, one a chain
+    lines_ : dict of str to list of StepPatch, one per chain
 
     Notes
     -----
     Equal values, which discrete quantities have, share their ranks: each counts evenly in all the bins they reach over.
-    What is drawn here needs no more than ranks, so it is plain matplotlib: arviz-plots would bring xarray, and a cap on
-    the version of arviz-stats.  ``to_datatree()`` hands the draws to ArviZ's own plots.
+    This is plain matplotlib, since arviz-plots would require xarray and cap the version of arviz-stats.
+    ``to_datatree()`` passes the draws to ArviZ's own plots.
 
     References
     ----------
@@ -91,12 +90,12 @@ class RankDisplay:
         Parameters
         ----------
         estimator : fitted estimator with chains
-            What has ``r_hat_``, or a ``sampler_`` that has.
+            One with ``r_hat_``, or whose ``sampler_`` has it.
         names : str or list of str, optional
             Names in ``r_hat_``; "theta" means "theta[0]", "theta[1]", ...  None: all, or the eight of largest R-hat.
         n_bins : int, optional
             As for the class.
-        ax : matplotlib Axes or array of them, one a quantity, optional
+        ax : matplotlib Axes or array of them, one per quantity, optional
             None: a new figure.
 
         Returns
@@ -144,7 +143,7 @@ class RankDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes or array of them, one a quantity, optional
+        ax : matplotlib Axes or array of them, one per quantity, optional
             None: a new figure.
 
         Returns
@@ -209,7 +208,7 @@ def effective_size(draws):
 
 
 def half_width(independent, n_chains, n_bins):
-    """Of the band: 1.96 standard deviations of a bin's relative share, for so many independent draws a chain.
+    """Of the band: 1.96 standard deviations of a bin's relative share, for so many independent draws per chain.
 
     The count of a chain in a bin of the ranks is hypergeometric.
     """
@@ -220,8 +219,8 @@ def _at_least_two_chains(name, draws):
     """The draws, or the halves of a single chain."""
     if draws.shape[1] < (FEWEST_DRAWS if len(draws) > 1 else 2 * FEWEST_DRAWS):
         raise ValueError(
-            f"{name} has draws of shape (n_chains, n_draws) = {draws.shape}, too few of each chain to rank: increase "
-            "n_draws, or look at TraceDisplay"
+            f"{name} has draws of shape (n_chains, n_draws) = {draws.shape}, too few from each chain to rank: "
+            "increase n_draws, or use TraceDisplay"
         )
     half = draws.shape[1] // 2
     return draws if len(draws) > 1 else draws[:, -2 * half :].reshape(2, half)

@@ -19,7 +19,7 @@ MOST_SHARP = 500  # records: with more, there are several to a pixel
 
 
 class SimilarityDisplay:
-    """Posterior probability that two records are in one cluster, as an image with like records side by side.
+    """Posterior probability that two records are in one cluster, as an image with similar records side by side.
 
     Use :meth:`from_estimator` or :meth:`from_partitions`; the constructor takes the numbers themselves.
 
@@ -45,7 +45,7 @@ class SimilarityDisplay:
     Raises
     ------
     ValueError
-        For a matrix that is no similarity, and labels that do not fit.
+        For a matrix that is not a similarity, and labels that do not fit.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class SimilarityDisplay:
         n = len(self.similarity)
         self.labels = None if labels is None else np.asarray(labels)
         if self.labels is not None and self.labels.shape != (n,):
-            raise ValueError(f"labels must have shape ({n},), one a record, got shape {self.labels.shape}")
+            raise ValueError(f"labels must have shape ({n},), one per record, got shape {self.labels.shape}")
         place = np.zeros(n, dtype=np.int64)
         place[_hierarchical(self.similarity)] = np.arange(n)
         self.order = np.argsort(place) if self.labels is None else np.lexsort((place, self.labels))

@@ -50,7 +50,7 @@ def many_axes(ax, n, caller, n_columns=1, panel=(6.0, 1.6)):
         _check_axes(one, "ax must be matplotlib Axes")
     if len(axes) != n:
         raise ValueError(
-            f"ax must hold {n} Axes, one a quantity, got {len(axes)}: pass plt.subplots({n})[1], or fewer names"
+            f"ax must hold {n} Axes, one per quantity, got {len(axes)}: pass plt.subplots({n})[1], or fewer names"
         )
     return axes
 

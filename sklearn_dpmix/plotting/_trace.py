@@ -26,11 +26,11 @@ class TraceDisplay:
 
     Attributes
     ----------
-    axes_ : ndarray of matplotlib Axes, one a quantity
+    axes_ : ndarray of matplotlib Axes, one per quantity
     ax_ : matplotlib Axes
         The first of them.
     figure_ : matplotlib Figure
-    lines_ : dict of str to list of Line2D, one a chain
+    lines_ : dict of str to list of Line2D, one per chain
 
     Examples
     --------
@@ -57,7 +57,7 @@ class TraceDisplay:
             What has ``r_hat_``, or a ``sampler_`` that has.
         names : str or list of str, optional
             Names in ``r_hat_``; "theta" means "theta[0]", "theta[1]", ...  None: all, or the eight of largest R-hat.
-        ax : matplotlib Axes or array of them, one a quantity, optional
+        ax : matplotlib Axes or array of them, one per quantity, optional
             None: a new figure.
 
         Returns
@@ -100,7 +100,7 @@ class TraceDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes or array of them, one a quantity, optional
+        ax : matplotlib Axes or array of them, one per quantity, optional
             None: a new figure.
 
         Returns

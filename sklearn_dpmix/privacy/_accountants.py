@@ -23,7 +23,7 @@ def epsilon_of(releases: Releases | Iterable[Releases], delta: float, accountant
     Parameters
     ----------
     releases : Releases or list of Releases
-        Made on the same data, in any order; each may be chosen in sight of those before it.
+        Made on the same data, in any order; each may be chosen after seeing those before it.
     delta : float in (0, 1)
     accountant : {"tight", "rdp", "zcdp"}, default="tight"
         - ``"zcdp"``: ρ's add up and ε = ρ + 2√(ρ ln 1/δ) (Bun & Steinke 2016); no amplification by subsampling.
@@ -111,7 +111,7 @@ def delta_of(releases: Releases | Iterable[Releases], epsilon: float, accountant
 
 
 def fits(releases, epsilon, delta, accountant):
-    """Whether releases keep to (ε, δ).  One comparison for all that hand out a budget, so that they never disagree."""
+    """Whether releases keep to (ε, δ).  Every budget uses this one comparison, so that they never disagree."""
     if accountant == "zcdp":
         return total_rho(releases) <= approx_dp_to_zcdp(epsilon, delta)
     if accountant == "tight":
@@ -124,7 +124,7 @@ def fits(releases, epsilon, delta, accountant):
 
 
 def as_list(releases):
-    """Return releases as a list, and say what is not one."""
+    """Return releases as a list; TypeError if one is something else."""
     found = [releases] if isinstance(releases, Releases) else list(_iterate(releases))
     for one in found:
         if not isinstance(one, Releases):

@@ -146,6 +146,6 @@ def evaluate(curve, orders):
     values = np.asarray(curve(orders), dtype=np.float64)
     if values.shape != orders.shape or not np.all(values >= 0):
         raise ValueError(
-            f"rdp must return one divergence of at least 0 (or inf) an order, got {values!r} for orders {orders!r}"
+            f"rdp must return one divergence of at least 0 (or inf) per order, got {values!r} for orders {orders!r}"
         )
     return np.array(values)

@@ -1,4 +1,4 @@
-"""A privacy budget for one data set that many fits spend from, and that none can overspend."""
+"""A privacy budget for one data set that several fits share and cannot overspend together."""
 
 import os
 import threading
@@ -32,7 +32,7 @@ class BudgetExceededError(ValueError):
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """What was spent at one time.
+    """What one call of :meth:`PrivacyLedger.spend` recorded.
 
     Attributes
     ----------
@@ -57,16 +57,15 @@ class LedgerEntry:
 class PrivacyLedger:
     """A budget (ε, δ) for one data set, spent before each release and never overspent; neighbours replace one record.
 
-    *What may depend on earlier answers.*  Queries always may.  Which noise and how many releases come next may, too,
-    where all entries are Gaussian (Smith & Thakurta 2022) or the accountant is ``"zcdp"`` (Whitehouse, Ramdas, Rogers &
-    Wu 2023).  With batches, the order of the Rényi divergence that is best depends on all entries, and the proof for
-    noise chosen on the way is of one fixed order (Feldman & Zrnic 2021): settle noise and numbers before the first
-    answer.
+    *What may depend on earlier answers.*  Queries always may.  The noise and the number of the next releases may, too,
+    if all entries are Gaussian (Smith & Thakurta 2022) or the accountant is ``"zcdp"`` (Whitehouse, Ramdas, Rogers & Wu
+    2023).  With batches, the best order of the Rényi divergence depends on all entries, but the proof for noise chosen
+    along the way is for one fixed order (Feldman & Zrnic 2021): decide noise and numbers before the first answer.
 
-    *Spend first.*  :meth:`spend` records, then the caller draws the noise.  A crash in between costs budget, never
-    privacy.
+    *Spend first.*  :meth:`spend` records the releases, then the caller draws the noise.  A crash in between costs
+    budget, never privacy.
 
-    *One budget.*  Two ledgers of the same data set know nothing of each other unless they have the same ``path``.  A
+    *One budget.*  Two ledgers for the same data set do not know of each other unless they have the same ``path``.  A
     ledger without a path lives in one process: ``copy``, ``deepcopy`` and scikit-learn's ``clone`` return the ledger
     itself, so that copies of an estimator share its budget; pickling it, or using it in a process forked from its own,
     is refused, since that would make two budgets of one.  A ledger with a path is pickled as the path, and whoever
@@ -77,10 +76,9 @@ class PrivacyLedger:
     epsilon : float, positive
     delta : float in (0, 1)
     path : str or os.PathLike, optional
-        A file that holds the entries; created where there is none.  It is read again before each spending under a lock
-        between processes, which is on the file itself, and replaced whole.  While it is in use, ``path`` + ".holder"
-        beside it says by whom.  The file is part of the promise: whoever deletes it or puts back an older copy forgets
-        what was spent.
+        A file with the entries, created if there is none.  Each spending locks it against other processes, reads it
+        again and replaces it whole.  While it is in use, ``path`` + ".holder" next to it says by whom.  The guarantee
+        depends on this file: deleting it or restoring an older copy forgets what was spent.
     accountant : {"tight", "rdp", "zcdp"}, default="tight"
         As for :func:`epsilon_of`.  Under ``"tight"``, one release on a batch moves the account of all entries from the
         exact one to Rényi divergences.
@@ -158,7 +156,7 @@ class PrivacyLedger:
         Raises
         ------
         BudgetExceededError
-            Where they do not fit; nothing is recorded, and nothing may be released.
+            If they exceed the budget; nothing is recorded, and nothing may be released.
         TypeError
             Where ``releases`` or ``what`` is something else, or cannot be stored in a file.
         OSError
@@ -239,7 +237,7 @@ class PrivacyLedger:
 
     @contextmanager
     def _current(self):
-        """Hold what guards the entries, and give them as they are now."""
+        """Hold the lock on the entries, and yield them as they are now."""
         if os.getpid() != self._process:
             if self._file is None:
                 raise RuntimeError(
@@ -301,7 +299,7 @@ class PrivacyLedger:
 
 
 def _reopen(path, budget):
-    """Open the ledger of a pickle; a file that is gone is not begun anew."""
+    """Open the ledger of a pickle; a file that is gone is not created again."""
     if not os.path.lexists(path):
         LedgerFile(path, budget).read()  # says so
     return PrivacyLedger(**budget, path=path)
@@ -312,5 +310,5 @@ def _flat(entries):
 
 
 def _largest_mu(epsilon, delta, accountant):
-    """The μ of Gaussian releases that a whole budget buys."""
+    """The largest μ of Gaussian releases within a whole budget."""
     return 0.5 / noise_multiplier_for(epsilon, delta, 1, accountant) ** 2

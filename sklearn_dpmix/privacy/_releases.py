@@ -11,7 +11,7 @@ from ._number_checks import check_count, check_number, check_orders
 
 
 class Releases:
-    """Releases of one kind, each of which may be chosen in sight of those before it; neighbours replace one record.
+    """Releases of one kind, each of which may be chosen after seeing those before it; neighbours replace one record.
 
     A subclass is a frozen dataclass with ``n_releases``.  All numbers are totals over its releases, in nats, and upper
     bounds wherever they are not exact.

@@ -5,8 +5,7 @@ Most are record-additive, Σ t(record).  Give one to a mechanism, as in
 ``query.sensitivity(norm)``, exact for each query here: some pair of neighbours attains it.
 
 A median or a trimmed mean is no sum, and its sensitivity depends on the data: ``SmoothMedian`` and
-``SmoothTrimmedMean`` go with ``SmoothLaplaceMechanism`` and its kin.
-"""
+``SmoothTrimmedMean`` work with ``SmoothLaplaceMechanism`` and the like.  """
 
 from ._bounded import BoundedRecords
 from ._counts import ClassFeatureCounts

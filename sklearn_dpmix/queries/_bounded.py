@@ -17,7 +17,7 @@ class BoundedRecords(Query):
 
     Parameters
     ----------
-    bounds : pair (lo, hi), or one a feature
+    bounds : pair (lo, hi), or one per feature
         Public bounds, in the records' unit.
     n_features : int, default=1
         Columns of the records.
@@ -27,7 +27,7 @@ class BoundedRecords(Query):
     Raises
     ------
     ValueError
-        On use, for bounds that are reversed, not finite or not one pair a feature; for records that do not fit.
+        On use, for bounds that are reversed, not finite or not one pair per feature; for records that do not fit.
 
     References
     ----------

@@ -92,13 +92,13 @@ class ClassFeatureCounts(Query):
             size = positive_integer("n_values", self.n_values)
             if n_features is None:
                 raise ValueError(
-                    f"n_features must be given where n_values is one number for all, got n_features=None with "
-                    f"n_values={self.n_values!r}; or give n_values a number a feature"
+                    "n_features must be given if n_values is one number for all, got n_features=None with "
+                    f"n_values={self.n_values!r}; or give n_values as one number per feature"
                 )
             return n_classes, [size] * n_features
         if sizes.ndim != 1 or len(sizes) != (n_features or max(len(sizes), 1)):
             raise ValueError(
-                f"n_values must be a number, or one a feature, got n_values={self.n_values!r} with "
+                f"n_values must be a number, or one per feature, got n_values={self.n_values!r} with "
                 f"n_features={self.n_features!r}: leave n_features out, or make them agree"
             )
         return n_classes, [positive_integer("n_values", size) for size in self.n_values]

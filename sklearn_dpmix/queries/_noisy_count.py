@@ -10,10 +10,10 @@ from .._base.typing import Floats
 
 
 class NoisyCount(BaseEstimator):
-    """The number of records behind a release, where only a noisy count of them is public.
+    """The number of records behind a release, if only a noisy count of them is public.
 
-    Neighbours that add or remove a record change the number of records by 1, so that it needs noise of its own.  Give
-    one as ``n_records=`` to an estimator: n is then unknown, with a flat prior on 0, 1, 2, ..., and drawn along.
+    Adding or removing a record changes the number of records by 1, so it needs noise of its own.  Pass this as
+    ``n_records=`` to an estimator: n is then unknown, with a flat prior on 0, 1, 2, ..., and is drawn too.
 
     Parameters
     ----------
@@ -87,5 +87,5 @@ class NoisyCount(BaseEstimator):
 
     @property
     def most(self) -> int:
-        """A number of records that there cannot be more of: noise goes 40 scales beyond it with probability e^-40."""
+        """An upper limit on the number of records: noise exceeds 40 scales with probability e^-40."""
         return self.likely + math.ceil(40.0 * self.scale)

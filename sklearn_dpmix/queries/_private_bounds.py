@@ -16,9 +16,9 @@ def private_quantile(
     """Draw a quantile of confidential numbers by the exponential mechanism.
 
     A point t of the bounds has density proportional to ``exp(-ε |#{x_i < t} - qn| / 2)``: replacing a record changes
-    the count by 1 at most, so the density, its normaliser included, by a factor of at most e^ε.  Between records that
-    are equal there is no room: where many are, the answer falls into the gaps beside them.  That holds in exact
-    arithmetic: there is no ``secure``, the draw is NumPy's, and its floating-point values may tell more.
+    the count by 1 at most, so the density, its normaliser included, by a factor of at most e^ε.  Between equal records
+    there is no room: if many are equal, the answer falls into the gaps next to them.  The guarantee holds in exact
+    arithmetic: there is no ``secure``, the draw is NumPy's, and its floating-point values may reveal more.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def private_quantile(
     epsilon : float
         What the draw spends.
     bounds : pair (lo, hi)
-        Public and generous: the answer lies in them, and their width costs ln(width) / ε ranks of accuracy.
+        Public and generous: the answer lies between them, and their width costs ln(width) / ε ranks of accuracy.
     random_state : int, Generator, RandomState or None
         For simulation.  A seed that made a release is a secret; None takes fresh entropy of the operating system.
 
@@ -66,7 +66,7 @@ def private_quantile(
 def private_bounds(
     x: ArrayLike, epsilon: float, bounds: ArrayLike, *, coverage: float = 0.95, random_state: Seed = None
 ) -> tuple[tuple[float, float], PrivacyGuarantee]:
-    """Draw bounds that hold about a share ``coverage`` of confidential numbers: two private quantiles, ε/2 each.
+    """Draw bounds around about a share ``coverage`` of confidential numbers: two private quantiles, ε/2 each.
 
     As for :func:`private_quantile` there is no ``secure``: the draws are NumPy's.
 
@@ -83,9 +83,9 @@ def private_bounds(
     Returns
     -------
     bounds : pair (lo, hi) of float
-        For ``SufficientStatistics(family, bounds)`` and its kin.
+        For ``SufficientStatistics(family, bounds)`` and the like.
     guarantee : PrivacyGuarantee
-        What was spent: the release that uses the bounds comes on top.
+        What was spent; the release that uses the bounds is extra.
 
     Raises
     ------

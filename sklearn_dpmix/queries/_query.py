@@ -1,4 +1,4 @@
-"""What a query is, and the checks that all queries share."""
+"""The base class of queries, and the checks that they share."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,9 +21,9 @@ class Query(BaseEstimator):
     Attributes
     ----------
     neighbours : {"replace", "add_remove"}
-        What the sensitivity, and with it the mechanism's guarantee, is about.
+        The relation that the sensitivity, and so the mechanism's guarantee, is for.
     n_statistics : int or None
-        Length of the value; None where a query of your own does not say.
+        Length of the value; None if a query of your own does not define it.
 
     References
     ----------
@@ -99,13 +99,13 @@ class Query(BaseEstimator):
         Raises
         ------
         ValueError
-            Where :meth:`contributions` does; for contributions that are not one row a record, or not finite.
+            Where :meth:`contributions` does; for contributions that are not one row per record, or not finite.
         """
         contributions, n = np.asarray(self.contributions(records), dtype=np.float64), np.shape(records)[0]
         if contributions.ndim != 2 or len(contributions) != n:
             raise ValueError(
-                f"{type(self).__name__}.contributions(records) must have shape (n_records, n_statistics) with "
-                f"{n} rows, got {contributions.shape}: one row a record"
+                f"{type(self).__name__}.contributions(records) must have shape (n_records, n_statistics) with {n} "
+                f"rows, got {contributions.shape}: one row per record"
             )
         total = contributions.sum(axis=0)
         if not np.all(np.isfinite(total)):
@@ -116,7 +116,7 @@ class Query(BaseEstimator):
         return total
 
     def sensitivity(self, norm: int = 1, neighbours: str | None = None) -> float:
-        """Return how far one record can move the value: max ‖t(x) - t(x')‖ over records, or max ‖t(x)‖.
+        """Return how far one record can change the value: max ‖t(x) - t(x')‖ over records, or max ‖t(x)‖.
 
         The former if a record is replaced, the latter if one is added or removed.
 
@@ -158,7 +158,7 @@ class Query(BaseEstimator):
 
 
 def check_relation(neighbours):
-    """Return a neighbour relation, or say what is wrong with it."""
+    """Return a neighbour relation, or raise ValueError."""
     if not isinstance(neighbours, str) or neighbours not in RELATIONS:
         raise ValueError(
             f'neighbours must be "replace" (one record for another) or "add_remove" (one more or less), got '
@@ -176,7 +176,7 @@ def named_bounds(name, bounds, n_features):
 
 
 def as_records(records, n_columns, columns):
-    """Return records as finite floats of shape (n_records, n_columns), or say what is wrong with them.
+    """Return records as finite floats of shape (n_records, n_columns), or raise ValueError.
 
     ``columns`` says what the columns are.
     """
@@ -189,7 +189,7 @@ def as_records(records, n_columns, columns):
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] != n_columns:
         raise ValueError(
-            f"records must have shape (n_records, {n_columns}), {columns}, got shape {array.shape}: one row a record"
+            f"records must have shape (n_records, {n_columns}), {columns}, got shape {array.shape}: one row per record"
         )
     wrong = np.argwhere(~np.isfinite(array))
     if len(wrong):

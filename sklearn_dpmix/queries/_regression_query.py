@@ -66,11 +66,11 @@ class RegressionMoments(Query):
     .. math:: \Delta_1 = \frac{(p + 1)(p + 3)^2}{2 (p + 2)}, \qquad \Delta_2 = 2 \sqrt{\lfloor (p + 2)^2 / 4 \rfloor},
 
     both proved at the head of this file and attained.  The sum of the entries' ranges, p² + 4p + 3 in L1, is larger
-    (15 against 9.375 at p = 2): ``sensitivity="sum"`` has it, for releases that were calibrated so.
+    (15 against 9.375 at p = 2): ``sensitivity="sum"`` uses it, for releases that were calibrated that way.
 
     Parameters
     ----------
-    x_bounds : pair (lo, hi), or one a feature
+    x_bounds : pair (lo, hi), or one per feature
         Public bounds of the predictors, in their unit.
     y_bounds : pair (lo, hi)
         Public bounds of the response, in its unit.
@@ -79,7 +79,7 @@ class RegressionMoments(Query):
     sensitivity : {"joint", "sum"}, default="joint"
         The exact sensitivity, or the sum of the entries' ranges (in L2 the root of the sum of their squares).
     neighbours : {"replace", "add_remove"}, default="replace"
-        What the guarantee is about.
+        The relation that the guarantee is for.
 
     Notes
     -----

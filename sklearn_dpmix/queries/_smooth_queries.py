@@ -21,12 +21,12 @@ class SmoothQuery(BaseEstimator):
     """One number of a data set, not a sum over records, that knows its smooth sensitivity.
 
     Neighbours replace one record by another; the number of records n is public.  The local sensitivity LS(x) is how far
-    one replacement moves the value of x.  The ξ-smooth sensitivity SS_ξ(x) = max over x' of exp(-ξ d(x, x')) LS(x'), d
-    the number of records that differ, bounds LS and changes by a factor of at most e^ξ between neighbours: that is what
-    the noise of :class:`SmoothLaplaceMechanism` and its kin is calibrated by.
+    one replacement can change the value of x.  The ξ-smooth sensitivity SS_ξ(x) = max over x' of exp(-ξ d(x, x'))
+    LS(x'), d the number of records that differ, bounds LS and changes by a factor of at most e^ξ between neighbours:
+    the noise of :class:`SmoothLaplaceMechanism` and the like is calibrated to it.
 
     A query of your own defines ``value(X)`` -> (1,) and ``smooth_sensitivity(X, xi)`` -> float, which must be positive
-    and have both properties for *every* data set; where it can, ``smallest_smooth_sensitivity(n, xi)``.
+    and have both properties for *every* data set; and, if possible, ``smallest_smooth_sensitivity(n, xi)``.
 
     References
     ----------
@@ -69,7 +69,7 @@ class SmoothQuery(BaseEstimator):
         return 0.0
 
     def sensitivity(self, norm: int = 1, neighbours: str | None = None) -> float:
-        """Not available: TypeError.  Other mechanisms ask for it, and the data decide here."""
+        """Raises TypeError: other mechanisms ask for a sensitivity, but here it depends on the data."""
         raise TypeError(
             f"{type(self).__name__} has a sensitivity that depends on the data: release it through "
             "SmoothLaplaceMechanism, SmoothGaussianMechanism, SmoothCauchyMechanism or SmoothStudentTMechanism"
@@ -77,7 +77,7 @@ class SmoothQuery(BaseEstimator):
 
 
 class CentralMean(SmoothQuery):
-    """Mean of the records that are left when the g smallest and the g largest are left out.
+    """Mean of the records without the g smallest and the g largest.
 
     A subclass has ``bounds`` and defines ``n_trimmed(n)``, the number g, at most (n - 1)/2.
 
@@ -153,7 +153,7 @@ class CentralMean(SmoothQuery):
         Parameters
         ----------
         X : array-like of shape (size, n_records)
-            One simulated data set a row.
+            One simulated data set per row.
         xi : float
             ξ, positive: the mechanism's ``xi_``.
 
@@ -171,8 +171,8 @@ class CentralMean(SmoothQuery):
         array = numbers(X)
         if array is None or array.ndim != 2 or array.shape[1] == 0 or not np.all(np.isfinite(array)):
             raise ValueError(
-                "X must be finite numbers of shape (size, n_records), one data set a row, with at least one record; "
-                f"got {'no numbers' if array is None else f'shape {array.shape}'}"
+                "X must be finite numbers of shape (size, n_records), one data set per row, with at least one "
+                f"record; got {'no numbers' if array is None else f'shape {array.shape}'}"
             )
         n = array.shape[1]
         g = self.n_trimmed(n)
@@ -188,7 +188,7 @@ class CentralMean(SmoothQuery):
         return result
 
     def smallest_smooth_sensitivity(self, n: int, xi: float) -> float:
-        """Return the smallest ξ-smooth sensitivity that n records can have: that of records all in the middle.
+        """Return the smallest ξ-smooth sensitivity that n records can have: when all are in the middle.
 
         Parameters
         ----------
@@ -246,8 +246,8 @@ class SmoothMedian(CentralMean):
 
     Notes
     -----
-    The smooth sensitivity is exact; derivation in ``CentralMean``, of which a median is the case that leaves one
-    record, or two.  For an odd number of records it is Nissim et al.'s.
+    The smooth sensitivity is exact; ``CentralMean`` has the derivation: a median is the case that leaves one record, or
+    two.  For an odd number of records it is Nissim et al.'s.
 
     References
     ----------

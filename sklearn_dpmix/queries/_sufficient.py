@@ -12,8 +12,8 @@ from ._query import Query, as_records, named_bounds
 class SufficientStatistics(Query):
     """Sum of the sufficient statistics t(x) of an exponential family, over records inside public bounds.
 
-    Entries that are not integers are first mapped to [-1, 1] or so by the bounds (``scaled``), so that each is worth
-    its share of the noise, whatever unit the records are in.
+    Entries that are not integers are first mapped to roughly [-1, 1] by the bounds (``scaled``), so that the noise is
+    divided well between them, whatever unit the records are in.
 
     A record outside the bounds is moved to the bound (``outside="clamp"``), or contributes 0 (``"drop"``, the
     truncation of Bernstein & Sheldon, §3.3).  These are different releases: inference must know which.
@@ -27,9 +27,9 @@ class SufficientStatistics(Query):
     ``"drop"``      max ‖t(x)‖           the larger of both: a dropped record contributes 0
     ==============  ===================  ===================================================
 
-    Both maxima are closed-form and attained.  They are joint over the entries of t: the paper's supplement C sums the
-    entries' ranges, which is at least as large.  Of scaled statistics they are, with c the centre of the bounds and h
-    their half width:
+    Both maxima have closed forms and are attained.  They are joint over the entries of t: the paper's supplement C sums
+    the entries' ranges, which is at least as large.  For scaled statistics, with c the centre of the bounds and h their
+    half width, they are:
 
     ===================  =============================  ==============  ===================
     family               t(x)                           max ‖t(x)‖      max ‖t(x) - t(x')‖
@@ -47,15 +47,15 @@ class SufficientStatistics(Query):
         ``"gamma"``, ``"normal"``, ``"beta"``, or an object of :mod:`sklearn_dpmix.models`.
     bounds : pair (lo, hi), optional
         Public bounds, in the records' unit; inside the family's support, and integers if records are.  Bernoulli and
-        multinomial records are bounded as they are and take none; the others have a sensitivity with bounds only.
+        multinomial records are bounded already and take none; the others have a sensitivity only with bounds.
     outside : {"clamp", "drop"}, default="clamp"
         What happens to a record outside the bounds.
     neighbours : {"replace", "add_remove"}, default="replace"
-        What the guarantee is about.
+        The relation that the guarantee is for.
     scaled : bool, default=True
         Whether the statistic of normal, exponential, gamma and beta records between bounds is scaled as above.  False:
-        t(x) itself, (x, x²), x or (log x, log(1 - x)), for releases that were made so; the sensitivities
-        are then ``radius`` and ``diameter`` of the family.  Other families have no scaling.
+        t(x) itself, (x, x²), x or (log x, log(1 - x)), for releases that were made that way; the sensitivities are then
+        ``radius`` and ``diameter`` of the family.  Other families have no scaling.
 
     Raises
     ------
@@ -161,7 +161,7 @@ class SufficientStatistics(Query):
         self.check()
         family = self._family()
         who = f"family {type(family).__name__}"
-        x = as_records(records, 1, "one number a record")[:, 0]
+        x = as_records(records, 1, "one number per record")[:, 0]
         lo, hi = family.support
         _refuse((x < lo) | (x > hi), x, f"inside the support of {who}, from {lo:g} to {hi:g}")
         if family.is_integer:

@@ -12,7 +12,7 @@ class ThetaDraws(NamedTuple):
 
 
 class StatisticDraws(NamedTuple):
-    """Draws, one a row, of the parameters, of the statistic behind a release, and of the number of records."""
+    """Draws, one per row, of the parameters, of the statistic behind a release, and of the number of records."""
 
     theta: np.ndarray  # (n_draws, n_params)
     statistic: np.ndarray  # (n_draws, n_statistics)

@@ -313,7 +313,7 @@ def test_plain_python_agrees(loss, monkeypatch):
         ({"loss": None}, "loss must be one of 'binder', 'vi', got loss=None"),
         ({"label_draws": [0, 1, 1]}, "label_draws must have shape (n_draws, n)"),
         ({"label_draws": np.zeros((2, 3, 4), int)}, "label_draws must have shape (n_draws, n)"),
-        ({"label_draws": np.zeros((0, 3), int)}, "got shape (0, 3): one row a draw"),
+        ({"label_draws": np.zeros((0, 3), int)}, "got shape (0, 3): one row per draw"),
         ({"label_draws": [[0.0, 1.0]]}, "label_draws must be integers"),
         ({"label_draws": [["a", "b"]]}, "numpy.unique(..., return_inverse=True)"),
         ({"label_draws": [[True, False]]}, "label_draws must be integers"),

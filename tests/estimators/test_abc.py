@@ -401,7 +401,7 @@ def test_warm_start_of_chains():
     whole = draws_of("mcmc", n_warmup=20)
     model = PrivateABC(FIT, **{**SHORT, **params, "n_draws": 100}).fit([37.4])
     assert np.array_equal(model.set_params(n_draws=300).fit([37.4]).theta_draws_, whole)
-    with pytest.raises(ValueError, match="warm_start=True goes on with chains"):
+    with pytest.raises(ValueError, match="warm_start=True continues chains"):
         model.set_params(method="smc").fit([37.4])
 
 

@@ -29,7 +29,7 @@ def test_the_budget_of_simulations():
     with pytest.warns(RuntimeWarning, match="after 40000 simulations.*of n_draws=1000 draws") as record:
         model.fit([300.2])
     assert len(record) == 1 and 0 < len(model.theta_draws_) < 1000 and model.n_simulations_ == 40_000
-    with pytest.raises(ValueError, match=r"of 40000 simulations a share of .* no draw: use method=\"smc\""):
+    with pytest.raises(ValueError, match=r"a share of .* of 40000 simulations .* no draw: use method=\"smc\""):
         PrivateABC(LaplaceMechanism(scale=0.5), model=EXAMPLE, max_simulations=40_000, random_state=0).fit([300.2])
     with pytest.warns(RuntimeWarning, match="stopped early"):
         model.set_params(method="smc", max_simulations=3000).fit([300.2])
@@ -42,7 +42,7 @@ def test_the_budget_of_simulations():
 
 
 def test_weights_that_say_little_are_doubted():
-    with pytest.warns(RuntimeWarning, match=r"the draws say little: .* effective draws of 1000") as record:
+    with pytest.warns(RuntimeWarning, match=r"the draws are worth little: .* effective draws of 1000") as record:
         PrivateABC(LaplaceMechanism(scale=0.5), model=VAGUE, method="importance", random_state=0).fit([300.2])
     assert len(record) == 1
 
@@ -91,7 +91,7 @@ WRONG = [  # parameters, release, error, message
      r"Simulated.sample_prior\(rng, \d+\) must return an array of real numbers, got str of <U1"),
     ({"model": Simulated(sample_statistic=lambda rng, theta: theta + 1j)}, [37.4], ValueError,
      r"sample_statistic\(rng, theta\) must return an array of real numbers, got ndarray of complex128"),
-    ({"max_simulations": 1e4}, [1e6], ValueError, "a share of less than 1e-300 is compatible with the release"),
+    ({"max_simulations": 1e4}, [1e6], ValueError, "a share of less than 1e-300 of 10000 simulations is compatible"),
     ({"method": ImportanceABC(object())}, [37.4], TypeError, r"proposal must have sample\(rng, size\)"),
     ({"mechanism": DiscreteLaplaceMechanism(scale=2.0), "model": Simulated(sample_statistic=lambda rng, theta: theta)},
      [37.0], ValueError, "statistics must hold integers"),

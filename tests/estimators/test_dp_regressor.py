@@ -114,7 +114,7 @@ def test_other_units_make_the_same_fit(mechanism, is_linear):
 
 
 BAD = {
-    "another length": ({}, (np.zeros((4, 1)), np.zeros(3)), "y must have one response a row of Z, got 3"),
+    "another length": ({}, (np.zeros((4, 1)), np.zeros(3)), "y must have one response per row of Z, got 3"),
     "no response": ({}, (np.zeros((4, 1)), None), "requires y to be passed"),
     "nan in y": ({}, (np.zeros((2, 1)), [0.0, np.nan]), "Input y contains NaN"),
     "nan in Z": ({}, ([[0.0], [np.nan]], np.zeros(2)), "Input Z contains NaN"),
@@ -147,7 +147,7 @@ BAD = {
     "mixing": (
         {"linear": True, "mixing": DirichletProcess()},
         (np.zeros((4, 1)), np.zeros(4)),
-        "linear=True is one normal.*leave mixing out",
+        "linear=True fits one normal.*leave mixing out",
     ),
     "noised inputs of several predictors": (
         {"mechanism": LaplaceMechanism(scale=1.0), "noised_inputs": True},

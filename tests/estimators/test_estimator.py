@@ -360,11 +360,11 @@ def test_who_wants_the_density_only_is_told_that_it_has_mixed():
     model.mixing_ = DirichletProcess(concentration=None, prior=(2.0, 2.0))
     model.ess_ = {"n_clusters": 40.0, "concentration": 60.0, "log_density": 900.0, "mean": 800.0}
     model.r_hat_ = {"n_clusters": 1.2, "concentration": 1.1, "log_density": 1.01, "mean": 1.02}
-    assert "monitored of the density has: 1.020, 800)" in model._not_mixed()
+    assert "(but all quantities of the density have: 1.020, 800)" in model._not_mixed()
     model.r_hat_["mean"] = 1.06
-    assert "density has" not in model._not_mixed()
+    assert "of the density have" not in model._not_mixed()
     model.r_hat_["mean"], model.ess_["log_density"] = 1.02, 90.0
-    assert "density has" not in model._not_mixed()
+    assert "of the density have" not in model._not_mixed()
 
 
 def test_mixed_chains_are_silent():

@@ -267,7 +267,7 @@ def test_several_starts():
     one = PrivateMCEM(mechanism, model=TwoHills(), random_state=0, tol=0.05).fit(S)
     judge(one.theta_[0], ends[0], one.monte_carlo_error_[0] + 0.05 * one.standard_error_[0] / Z)
     several = clone(one).set_params(n_starts=4)
-    with pytest.warns(RuntimeWarning, match=r"of 4 starts \d ended elsewhere, at \[-1\.9.* \(log likelihood") as record:
+    with pytest.warns(RuntimeWarning, match=r"\d of 4 starts ended elsewhere, at \[-1\.9.* \(log likelihood") as record:
         several.fit(S)
     judge(several.theta_[0], ends[1], several.monte_carlo_error_[0] + 0.05 * several.standard_error_[0] / Z)
     assert len(record) == 1 and several.converged_ and several.trace_["theta"].shape == (several.n_iter_, 1)

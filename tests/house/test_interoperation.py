@@ -130,7 +130,7 @@ def test_randomised_response_is_read(name):
     assert found.epsilon == pytest.approx(expected.epsilon, rel=1e-9)
     assert found.n_categories == expected.n_categories
     assert found.get_params().get("kind") == expected.get_params().get("kind")
-    with pytest.raises(ValueError, match="bounds and query go with noise"):
+    with pytest.raises(ValueError, match="bounds and query are for additive noise"):
         from_opendp(build(), n_categories=n_categories, bounds=(0, 1))
 
 
@@ -153,8 +153,8 @@ REFUSED = {
         lambda: dp.m.make_canonical_noise(*floats(), d_in=1.0, d_out=(1.0, 1e-6)),
         "make_canonical_noise is not noise",
     ),
-    "a certain answer": (lambda: dp.m.make_randomized_response_bool(prob=1.0), "epsilon=inf says all or nothing"),
-    "no answer": (lambda: dp.m.make_randomized_response_bool(prob=0.5), "epsilon=0 says all or nothing"),
+    "a certain answer": (lambda: dp.m.make_randomized_response_bool(prob=1.0), "epsilon=inf reveals everything"),
+    "no answer": (lambda: dp.m.make_randomized_response_bool(prob=0.5), "epsilon=0 reveals everything"),
     "post-processed": (lambda: (count() >> dp.m.then_laplace(scale=3.0)) >> abs, "make_chain_pm is not noise"),
     "several": (
         lambda: dp.c.make_basic_composition([count() >> dp.m.then_laplace(scale=3.0)] * 2),

@@ -307,7 +307,7 @@ def fit(mechanism, Z, **params):
         ([[0.5, 0.2], [0.5, 0.8]], r"row 0 sums to 0\.7"),
         ([[1.5, -0.5], [0.5, 0.5]], r"must hold probabilities, but row 0, column 0 has 1\.5"),
         ([[0.5, 0.5], [np.nan, 0.5]], "row 1, column 0 has nan"),
-        ([MIXED, [[1.0], [1.0]]], r"as many categories in each question, got \[2, 3\]"),
+        ([MIXED, [[1.0], [1.0]]], r"the same number of categories in each question, got \[2, 3\]"),
         ([MIXED, [[0.3, 0.3], [0.5, 0.5]]], "matrix of question 1 must have rows that sum to 1"),
     ],
 )
@@ -349,7 +349,7 @@ def test_wrong_records_and_designs():
         (lambda: design(MIXED).privatize([[0, 1]]), r"matrix has 1 question\(s\), but X has 2"),
         (lambda: design(MIXED).guarantee(2), r"matrix has 1 question\(s\), but a record has 2"),
         (lambda: design(MIXED).privatize([[0]], secure=True, random_state=1), "takes no seed"),
-        (lambda: design(MIXED).log_density([[0]], [[0], [1]]), "give one release a record"),
+        (lambda: design(MIXED).log_density([[0]], [[0], [1]]), "give one release per record"),
         (lambda: UnaryEncodingMechanism(1.0, 3).log_density([[0, 1, 0]], [[0], [1]]), "n_categories=3 bits"),
         (lambda: UnaryEncodingMechanism(1.0, 3).privatize([["bus"]]), "encode text"),
         (lambda: PrivateDPMixture(design(MIXED), kernel=CategoricalKernel(2)).fit([[0]]), "leave the kernel's out"),

@@ -313,7 +313,7 @@ def test_clusters_predictions_and_scores():
         (BinomialMechanism(1.0, 0), [[0.0]], "got n_trials=0"),
         (BinomialMechanism(1.0, True), [[0.0]], "got n_trials=True"),
         (BinomialMechanism(1.0, 2.0), [[0.0]], "got n_trials=2.0"),
-        (BinomialMechanism(1.0, 1001), [[0.0]], "got n_trials=1001: near epsilon/2"),
+        (BinomialMechanism(1.0, 1001), [[0.0]], "got n_trials=1001: values near epsilon/2"),
         (BinomialMechanism(1.0, 3, bounds=(1, 0)), [[0.0]], "bounds must be finite with lo < hi"),
         (BinomialMechanism(1.0, 3, bounds=None), [[0.0]], "bounds must be a pair"),
         (BinomialMechanism(1.0, 3, bounds=[(0, 1)] * 2), [[0.0]], "has 2 pair"),

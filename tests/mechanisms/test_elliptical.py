@@ -245,7 +245,7 @@ def test_a_wrong_covariance_is_named(name, covariance, says):
 @every_law
 def test_wrong_inputs_are_named(name):
     mechanism = MAKE[name](np.eye(2))
-    with pytest.raises(ValueError, match=r"guarantee\(\) needs query=: covariance says how much noise, not on what"):
+    with pytest.raises(ValueError, match=r"guarantee\(\) needs query=: covariance says how large the noise is"):
         mechanism.guarantee()
     with pytest.raises(ValueError, match="has no secure=True: it draws with NumPy only"):
         mechanism.privatize(np.zeros((1, 2)), secure=True)

@@ -77,7 +77,7 @@ def test_admissible_pairs_keep_the_guarantee(epsilon, delta, share):
     assert 0.3 * delta < found <= delta
     less = clone(mechanism).set_params(xi=mechanism.xi_, multiplier=0.67 * mechanism.multiplier_)
     assert apart(less, less.xi_) > delta
-    with pytest.raises(ValueError, match=r"does not hold epsilon=.* what is verified is"):
+    with pytest.raises(ValueError, match=r"does not guarantee epsilon=.* what is verified is"):
         less.guarantee()
     value_alone = SmoothLaplaceMechanism(epsilon, delta, query=query)
     forgotten = clone(mechanism).set_params(xi=value_alone.xi_, multiplier=value_alone.multiplier_)

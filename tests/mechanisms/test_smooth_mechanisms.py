@@ -129,7 +129,7 @@ def test_guarantees():
     assert SmoothCauchyMechanism(2.0, query=query).guarantee().rho == 2.0
     assert SmoothLaplaceMechanism(2.0, 1e-6, query=query).guarantee().rho == math.inf
     printed = SmoothLaplaceMechanism(1.0, 1e-6, query=query, xi=0.016, multiplier=1.0)
-    says = r"does not hold epsilon=1, delta=1e-06: what is verified is epsilon=1, delta=0\.00"
+    says = r"does not guarantee epsilon=1, delta=1e-06: what is verified is epsilon=1, delta=0\.00"
     with pytest.raises(ValueError, match=says):
         printed.guarantee()
     with pytest.warns(UserWarning, match=says):
@@ -156,11 +156,11 @@ def laplace(**changes):
         (laplace(delta=1e-16), ValueError, "delta must be below 1, and at least 1e-15 .* SmoothCauchyMechanism"),
         (laplace(xi=1.0), ValueError, "xi must be below epsilon=1.0, got xi=1.0"),
         (laplace(xi=0.5), ValueError, "xi=0.5 leaves nothing for the shift at epsilon=1.0, delta=1e-06: .* smaller xi"),
-        (laplace(multiplier=2.0), ValueError, r"multiplier=2.0 says how much noise only with xi=, got xi=None"),
+        (laplace(multiplier=2.0), ValueError, r"multiplier=2.0 determines the noise only together with xi="),
         (laplace(xi=0.01, multiplier=0.0), ValueError, "multiplier must be positive and finite"),
         (laplace(n_records=2.5), ValueError, "n_records must be a positive integer or None, got n_records=2.5"),
         (laplace(n_records=3), ValueError, "X has 2 records, but n_records=3: they must agree"),
-        (laplace(query=None), ValueError, "SmoothLaplaceMechanism needs query= where it is given"),
+        (laplace(query=None), ValueError, "SmoothLaplaceMechanism needs query= to take records"),
         (laplace(query=BoundedRecords((0, 1))), TypeError, r"needs a query with value\(X\) and smooth_sensitivity"),
         (laplace(query=SmoothMedian), TypeError, r"needs a query with value\(X\) and smooth_sensitivity"),
         (laplace(query=SmoothMedian((1, 0))), ValueError, r"bounds must be finite with lo < hi, got bounds=\(1, 0\)"),
@@ -180,7 +180,7 @@ def test_wrong_inputs_are_named():
     mechanism = laplace()
     with pytest.raises(ValueError, match="SmoothLaplaceMechanism has no secure=True: it draws with NumPy only"):
         mechanism.privatize([[0.5]], secure=True)
-    with pytest.raises(ValueError, match="needs query= where it is given records, such as SmoothMedian"):
+    with pytest.raises(ValueError, match="needs query= to take records, such as SmoothMedian"):
         laplace(query=None).log_density([[0.5]], [[0.5]])
     with pytest.raises(ValueError, match="X contains NaN"):
         mechanism.privatize([[np.nan]])

@@ -288,7 +288,7 @@ def test_wrong_parameters_and_releases(kind):
         (kind(1.0, (1, 0)), [[0.5]], "bounds must be finite with lo < hi"),
         (kind(1.0, None), [[0.5]], "bounds must be a pair"),
         (kind(1.0, [(0, 1), (0, 1)]), [[0.5]], "has 2 pair"),
-        (kind(1.0), [[0.5], [5.2]], r"Z must lie in \[-.*\], all that " + name + r".*row 1, column 0 has 5\.2"),
+        (kind(1.0), [[0.5], [5.2]], r"Z must lie in \[-.*\], the range of " + name + r".*row 1, column 0 has 5\.2"),
         (kind(700.0), [[0.5]], rf"{name} with epsilon=700\.0 has a window of width .*use a smaller epsilon"),
         (kind(20.0, (1e9, 1e9 + 1)), [[1e9 + 0.5]], r"epsilon=20\.0 has a window .*bounds=\(1000000000\.0, 10"),
     ):

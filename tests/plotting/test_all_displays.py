@@ -158,7 +158,7 @@ WRONG = {
         lambda: CalibrationDisplay.from_draws({"a": DRAWS}, {"b": [0, 0]}), ValueError, "truth must have the names",
     ),
     "different numbers": (
-        lambda: CalibrationDisplay.from_draws({"a": DRAWS, "b": DRAWS[:, :5]}, [0, 0]), ValueError, "as many draws",
+        lambda: CalibrationDisplay.from_draws({"a": DRAWS, "b": DRAWS[:, :5]}, [0, 0]), ValueError, "of one shape",
     ),
     "simulations": (lambda: CalibrationDisplay.from_ranks({"a": [0], "b": [0, 1]}, 1), ValueError, "display of each"),
 }  # fmt: skip

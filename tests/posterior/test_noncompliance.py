@@ -376,7 +376,7 @@ def test_refusals():
     for designs in ([WARNER(0.8)], WARNER(0.8), [WARNER(0.8), 0.3]):
         with pytest.raises(ValueError, match="designs must be a list of two or more"):
             FiniteChannelMechanism.split_sample(designs)
-    with pytest.raises(ValueError, match="as many categories each"):
+    with pytest.raises(ValueError, match="equally many categories"):
         FiniteChannelMechanism.split_sample([WARNER(0.8), compliant])
     for shares in ([0.5, 0.6], [1.0, 0.0], [1.0], "even"):
         with pytest.raises(ValueError, match="shares must be 2 positive numbers that sum to 1"):

@@ -354,16 +354,16 @@ def test_refusals():
             PrivateDPMixture(mechanism, **parts).fit(z[:2])
     with pytest.raises(ValueError, match="takes noise of at most 64 different scales"):
         PrivateDPMixture(LaplaceMechanism(scale=1.0 + np.arange(65), released_above=1.0)).fit(np.full((65, 1), 2.0))
-    with pytest.raises(ValueError, match="nobody knows which of them the records had"):
+    with pytest.raises(ValueError, match="it is unknown which of them the records"):
         PrivateDPMixture(LaplaceMechanism(scale=[1.0, 2.0], released_above=1.0), n_records=9).fit(z[:2])
     with pytest.raises(ValueError, match="n_records=1, but 2 releases appeared"):
         PrivateDPMixture(mechanism, n_records=1).fit(z[:2])
-    with pytest.raises(ValueError, match="releases one feature, got 2"):
+    with pytest.raises(ValueError, match="takes one feature, got 2"):
         mechanism.privatize(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="released_above must be a finite number, got 'high'"):
         LaplaceMechanism(scale=1.0, released_above="high").privatize([[0.5]])
     a_sum = SimpleNamespace(value=np.sum, sensitivity=lambda norm: 1.0)
-    with pytest.raises(ValueError, match="is of records, not of a query's value"):
+    with pytest.raises(ValueError, match="is for records, not for a query's value"):
         LaplaceMechanism(epsilon=1.0, query=a_sum, released_above=0.5).privatize([[0.5]])
     with pytest.raises(ValueError, match="DeconvolutionKDE takes releases of all records"):
         DeconvolutionKDE(mechanism).fit(z[:2])

@@ -160,7 +160,7 @@ def test_arguments_are_checked(path):
     with pytest.raises(ValueError, match="accountant must be one of"):
         PrivacyLedger(1.0, 0.1, path=path, accountant="exact")
     for wrong in ("\ud800", "a\0b"):
-        with pytest.raises(ValueError, match=r"^path=.* is a path that no file can have"):
+        with pytest.raises(ValueError, match=r"^path=.* is not a valid path for a file"):
             PrivacyLedger(1.0, 0.1, path=wrong)
     assert not path.exists()
     with pytest.raises(TypeError):

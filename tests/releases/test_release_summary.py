@@ -124,7 +124,7 @@ def test_damaged_files_are_named(tmp_path):
     whole = path.read_bytes()
     for wrong in (b"", whole[:3000], whole[:2000] + b"xxxx" + whole[2004:], b"no zip"):
         path.write_bytes(wrong)
-        with pytest.raises(ValueError, match=r"path=.*summary\.npz' is no summary that can be read"):
+        with pytest.raises(ValueError, match=r"path=.*summary\.npz' cannot be read as a summary"):
             ReleaseSummary.load(path)
     cells = summary._cells
     for wrong in (
@@ -139,7 +139,7 @@ def test_damaged_files_are_named(tmp_path):
         damaged = deepcopy(summary)
         damaged._hold(summary._sums, summary._records, wrong)
         damaged.save(path)
-        with pytest.raises(ValueError, match=r"is no summary that can be read"):
+        with pytest.raises(ValueError, match=r"cannot be read as a summary"):
             ReleaseSummary.load(path)
     with pytest.raises(FileNotFoundError):
         ReleaseSummary.load(tmp_path / "none.npz")
@@ -155,7 +155,7 @@ def test_bad_batches_leave_the_summary_as_it_was():
         ([[1.0], [np.nan]], "batch 1: .*NaN"),
         ([[1.0], [np.inf]], "batch 1: .*infinity"),
         ([[1e200]], "batch 1: .*squares overflow"),
-        (pd.DataFrame({"height": [1.0]}), "batch 1 has the column 'height', and the summary is of 'age'"),
+        (pd.DataFrame({"height": [1.0]}), "batch 1 has the column 'height', but the summary is of 'age'"),
         ([["a"]], "batch 1: "),
     ):
         with pytest.raises(ValueError, match=words) as caught:
@@ -196,7 +196,7 @@ def test_what_cannot_be_summarised_is_refused(monkeypatch):
     for mechanism, words in (
         (None, "additive noise, .*got mechanism=None"),
         (DiscreteLaplaceMechanism(epsilon=1.0, bounds=(0, 5)), "additive noise, .*got mechanism=DiscreteLaplace"),
-        (LaplaceMechanism(epsilon=[1.0, 2.0], bounds=(0, 5)), "noise of one scale for all records, got"),
+        (LaplaceMechanism(epsilon=[1.0, 2.0], bounds=(0, 5)), "one noise scale for all records, got"),
     ):
         with pytest.raises(ValueError, match=words):
             ReleaseSummary(mechanism)

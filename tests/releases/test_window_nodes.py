@@ -212,7 +212,7 @@ def test_a_summary_of_windows_is_kept_in_files(tmp_path):
     for twin in (PiecewiseMechanism(1.5), PiecewiseMechanism(1.6, BOUNDS), SquareWaveMechanism(1.5, BOUNDS)):
         with pytest.raises(ValueError, match="this summary is of releases of PiecewiseMechanism"):
             loaded.merge(ReleaseSummary(twin))
-    with pytest.raises(ValueError, match="one scale for all records"):
+    with pytest.raises(ValueError, match="one noise scale for all records"):
         ReleaseSummary(SquareWaveMechanism([1.0, 2.0]))
     with pytest.raises(ValueError, match=r"batch 1: Z must lie in .* the summary stays as it was"):
         loaded.update([[99.0]])
@@ -233,7 +233,7 @@ def test_fits_of_records_and_of_their_summary_are_one(kind):
 
 
 def test_what_the_walk_does_not_take():
-    with pytest.raises(ValueError, match="or not where records have noise of their own"):
+    with pytest.raises(ValueError, match="or not with a noise scale for each record"):
         PrivateDPMixture(SquareWaveMechanism([1.0, 2.0]), sampler="mixing_measure").fit([[0.2], [0.3]])
 
 

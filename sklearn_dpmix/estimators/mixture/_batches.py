@@ -51,7 +51,7 @@ def from_files(paths):
         from pyarrow.dataset import dataset
     except ImportError:
         raise ImportError(
-            f"to read {paths!r} needs pyarrow: pip install 'sklearn-dpmix[arrow]', or pass an array"
+            f"reading {paths!r} needs pyarrow: pip install 'sklearn-dpmix[arrow]', or pass an array"
         ) from None
     return from_dataset(dataset(paths, format="parquet"))
 

@@ -106,7 +106,7 @@ def check_mechanism(mechanism, n_records):
     if not getattr(mechanism, "is_local", True) and not getattr(mechanism, "is_histogram", False):
         if n_records is None and hasattr(mechanism, "log_channel"):
             raise ValueError(
-                f"mechanism={mechanism!r} releases a statistic of all records: n_records must say how many they were, "
+                f"mechanism={mechanism!r} releases a statistic of all records: pass n_records, how many there were; "
                 "got n_records=None"
             )
         raise ValueError(
@@ -122,21 +122,22 @@ def check_mechanism(mechanism, n_records):
         raise TypeError(f"mechanism {type(mechanism).__name__} must derive from sklearn_dpmix.mechanisms.RecordChannel")
     mechanism.check()
     if mechanism.is_histogram and n_records not in (None, mechanism.n_records):
-        raise ValueError(f"n_records={n_records!r}, but mechanism={mechanism!r} says another number of records")
+        raise ValueError(f"n_records={n_records!r}, but mechanism={mechanism!r} has another number of records")
 
 
 def check_n_records(mechanism, n_records, n):
-    """A local release has one row a record."""
+    """A local release has one row per record."""
     if mechanism is not None and mechanism.released_above is not None:
         if n_records is not None and n_records < n:
             raise ValueError(
-                f"n_records={n_records}, but {n} releases appeared above released_above={mechanism.released_above!r}: "
-                "n_records counts those that did not, too; leave it out where it is unknown"
+                f"n_records={n_records}, but {n} releases appeared above "
+                f"released_above={mechanism.released_above!r}: n_records also counts those that did not; leave it "
+                "out if it is unknown"
             )
         if n_records is not None and np.unique(mechanism.noise_scale).size > 1:
             raise ValueError(
-                f"n_records={n_records}, but under noise of several scales nobody knows which of them the records had "
-                "that did not appear: leave it out"
+                f"n_records={n_records}, but with several noise scales it is unknown which of them the records that "
+                "did not appear had: leave it out"
             )
     elif (mechanism is None or mechanism.is_local) and n_records is not None and n_records != n:
         raise ValueError(

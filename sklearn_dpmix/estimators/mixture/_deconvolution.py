@@ -163,22 +163,22 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
     the confidential records had been smoothed; its variance grows as 1/φ_noise(1/h)².  It is not Bayesian and has no
     intervals: a baseline for :class:`PrivateDPMixture`.
 
-    The integral takes negative values.  ``density`` and ``score_samples`` make it proper: 0 where it is negative, and
-    divided by the integral of its positive part (trapezoid rule with 32 points a bandwidth).  It ends ten bandwidths
+    The estimate can be negative.  ``density`` and ``score_samples`` make it proper: 0 where it is negative, and divided
+    by the integral of its positive part (trapezoid rule with 32 points per bandwidth).  It is cut off ten bandwidths
     beyond the smallest and the largest release, where it is small; further out the density is 0.
 
-    Clamping is ignored: the estimate takes the records to be inside the mechanism's bounds, where clamping does
-    nothing, and it does not use that their density is 0 outside.
+    Clamping is ignored: the estimate assumes that records lie inside the mechanism's bounds, where clamping does
+    nothing, but does not use the fact that their density is then 0 outside.
 
     Parameters
     ----------
     mechanism : LaplaceMechanism or GaussianMechanism
-        What the release went through: one noise scale, record by record.  None raises on ``fit``.
+        What each record went through, with one noise scale.  None raises on ``fit``.
     bandwidth : {"plug-in", "bootstrap"} or float, default="plug-in"
         h, in units of the records.  "plug-in" minimises the asymptotic mean integrated squared error, with ∫f''²
-        estimated in two stages from a normal reference; "bootstrap" minimises the bootstrap's in its closed form,
-        nothing is resampled.  The normal reference's variance is that of the release less the noise's, and not below
-        one standard error of that difference.
+        estimated in two stages from a normal reference; "bootstrap" minimises the bootstrap's, which has a closed form,
+        so nothing is resampled.  The normal reference's variance is the release's variance less the noise's, but at
+        least one standard error of that difference.
 
     Attributes
     ----------
@@ -255,8 +255,8 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         mechanism = self.mechanism
         if mechanism is None:
             raise ValueError(
-                "mechanism=None: there is no noise to divide out; the density of records that were not privatised is "
-                "sklearn.neighbors.KernelDensity's, else pass the mechanism that made Z"
+                "mechanism=None: there is no noise to divide out; for records that were not privatised use "
+                "sklearn.neighbors.KernelDensity, otherwise pass the mechanism that made Z"
             )
         law = None if isinstance(mechanism, type) else getattr(mechanism, "log_gain", None)
         if law is None or law(0.0, 1.0) is None:
@@ -273,8 +273,8 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         scale = np.asarray(mechanism.noise_scale_for(1))
         if scale.size != 1:
             raise ValueError(
-                f"mechanism must have one noise scale, got one for each of {scale.size} records in {mechanism!r}: use "
-                "PrivateDPMixture, or fit the records of each scale by themselves"
+                f"mechanism must have one noise scale, got one for each of {scale.size} records in {mechanism!r}: "
+                "use PrivateDPMixture, or fit the records of each scale separately"
             )
         return law, float(scale.item())
 

@@ -34,7 +34,7 @@ from ._privatised_records import PrivatisedRecordsMixin, is_local
 
 
 def takes_batches(estimator):
-    """Whether there is noise that may be of a release in batches."""
+    """Whether there is noise, so that a release may come in batches."""
     return estimator.mechanism is not None and is_local(estimator)
 
 
@@ -43,7 +43,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
 
     The confidential records are a mixture of kernels under a Dirichlet-process (or Pitman–Yor) prior, and each went
     through ``mechanism`` before it was released.  ``fit`` draws from the exact posterior of that mixture given the
-    release; all that is computed afterwards, densities above all, is about *confidential* records.
+    release; everything computed from the draws, densities above all, is about *confidential* records.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         What the release went through, such as ``LaplaceMechanism(epsilon=2.0, bounds=(0, 1))``.  Its ε is known, never
         tuned. None: the records are not privatised, and this is the ordinary Bayesian mixture.
     kernel : kernel object or "normal", default="normal"
-        Density of a record in a cluster, with its base measure.  "normal" is ``NormalKernel()``, whose open parameters
-        are taken from the release with the noise variance taken off (empirical Bayes, see there).
+        Density of a record in a cluster, with its base measure.  "normal" is ``NormalKernel()``, whose unset parameters
+        are estimated from the release, less the noise variance (empirical Bayes, see there).
     mixing : DirichletProcess or PitmanYor, optional
         Prior on the partition; or MixtureOfFiniteMixtures, or a name: "dirichlet_process", "pitman_yor",
         "mixture_of_finite_mixtures".  None: a Dirichlet process with concentration 1.
@@ -66,7 +66,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     n_warmup : int, default=1000
         Sweeps of each chain that are dropped.
     n_draws : int, "auto" or AutoDraws, default=1000
-        Draws kept of each chain; "auto": as many as it takes, see :class:`AutoDraws`.
+        Draws kept of each chain; "auto": until there are enough, see :class:`AutoDraws`.
     thin : int, default=1
         Sweeps for one draw.
     n_jobs : int, optional
@@ -74,13 +74,13 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     random_state : int, Generator, RandomState or None
         Seed of the chains.
     warm_start : bool, default=False
-        Go on with the chains of the last fit up to a larger ``n_draws``: the draws are those of one longer run.
+        Continue the chains of the last fit up to a larger ``n_draws``, with the draws of one longer run.
     checkpoint : str or path, optional
-        File that the run is saved to every half minute, and at its end.  A fit that finds it goes on from there, to the
-        draws of one uninterrupted run; that of another fit is refused and left as it is.  Beside it stays an empty
-        file with ``.lock``.
+        File to which the run is saved every half minute and at its end.  A fit that finds it resumes from there, with
+        the draws of an uninterrupted run; a file from another fit is refused and left as it is.  An empty ``.lock``
+        file stays next to it.
     verbose : int, default=0
-        1 shows a progress bar, with draws a second, R-hat so far and the time left.
+        1 shows a progress bar, with draws per second, R-hat so far and the time left.
 
     Attributes
     ----------
@@ -94,11 +94,10 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         Components of the population, those without records included; only for ``MixtureOfFiniteMixtures``.
     labels_ : ndarray of int, (n,)
         Cluster of each record, consecutive from 0: the largest w_k·g(z | θ_k) in a representative draw.  Only where
-        records were released one by one, and ``fit`` was given all of them as an array.  Worked out when first asked
-        for.
+        records were released one by one, and ``fit`` was given all of them as an array.  Computed when first accessed.
     noncompliance_draws_ : ndarray, (n_chains, n_draws)
-        Share of people who answered whatever the design says; only for ``noncompliance=`` of the mechanism.  All else
-        is about the population that the others are drawn from.
+        Share of people who did not follow the design; only for ``noncompliance=`` of the mechanism.  Everything else is
+        about the population of those who did.
     mechanism_, kernel_, mixing_, sampler_ : the components in force, defaults filled in
     r_hat_, ess_ : dict of str to float
         Split R-hat and bulk effective sample size of the number of clusters, the mixture's moments and its log density
@@ -108,7 +107,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     min_acceptance_ : float
         Smallest acceptance probability met: at least exp(-ε) where Proposition 1 of the paper holds.
     summary_ : ReleaseSummary
-        Of all records, where ``fit`` was given a summary or batches, and after ``partial_fit``.
+        Of all records, if ``fit`` was given a summary or batches, and after ``partial_fit``.
     compression_error_ : float
         Largest error of the log likelihood of all records, over 100 draws, from nodes that stand for them; only of
         ``MixingMeasure``.
@@ -187,12 +186,12 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         Parameters
         ----------
         Z : array-like of shape (n, n_features)
-            Privatised records, as they were published: a step that rescales them would break the noise model.  Under a
+            Privatised records, as they were published: rescaling them would invalidate the noise model.  Under a
             mechanism that releases a histogram of all records: its release, of shape (n_released,) or (n_released, 1).
 
             One feature that ``MixingMeasure`` takes may also come as a :class:`ReleaseSummary`; an iterator of batches;
             an Arrow dataset, scanner or reader of record batches; the path of a Parquet file or of a folder of them, or
-            a list of paths; a Dask array or data frame.  It is read once, and never in memory as a whole.
+            a list of paths; a Dask array or data frame.  It is read once, and never held in memory as a whole.
         y : ignored
 
         Returns
@@ -217,9 +216,9 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, Z: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Add records to those fitted before, and go on with the chains on all of them.
+        """Add records to those fitted before, and continue the chains on all of them.
 
-        Chains start where the last ones ended, and warm up anew.  The first call is :meth:`fit` on a summary.
+        Chains start where the last ones ended, and warm up again.  The first call is :meth:`fit` on a summary.
 
         Parameters
         ----------
@@ -233,12 +232,12 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         Raises
         ------
         ValueError, TypeError
-            As :meth:`fit` does, and where ``checkpoint`` is set, which is one fit's.  The model stays as it was.
+            As :meth:`fit` does, and if ``checkpoint`` is set, which is for a single fit.  The model stays as it was.
         """
         if self.checkpoint is not None:
             raise ValueError(
-                f"checkpoint={self.checkpoint!r} is of one fit, and partial_fit makes many: pass checkpoint=None, and "
-                "save summary_ instead"
+                f"checkpoint={self.checkpoint!r} is for one fit, but partial_fit makes many: pass checkpoint=None, "
+                "and save summary_ instead"
             )
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
         self._check_takes_summaries(Z, *parts)
@@ -282,7 +281,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         self._note_clusters(problem.values, summary)
 
     def _note_compression(self, problem):
-        """Say how good the nodes are that stood for the records."""
+        """Record how accurately the nodes stood for the records, and warn if the summary's cells were too wide."""
         error = problem.compression_error(self._draws_.flat)
         if error is not None:
             self.compression_error_ = error
@@ -306,8 +305,9 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if not (sampler.takes_summaries and kernel.is_product):  # correlated ones keep something beside each
             raise ValueError(
                 f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
-                f"{type(Z).__name__}: fit an array, or parts that MixingMeasure takes (a normal, truncated normal or "
-                "beta kernel, Laplace or Gaussian noise of one scale or windows of one epsilon, no Pitman–Yor process)"
+                f"{type(Z).__name__}: fit an array, or use what MixingMeasure takes (a normal, truncated normal or "
+                "beta kernel, Laplace or Gaussian noise with one scale or a window mechanism with one epsilon, no "
+                "Pitman–Yor process)"
             )
 
     def _checked_records(self, Z):
@@ -322,7 +322,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     def _take_columns(self, summary):
         """Columns as of an array."""
         if summary.n_records == 0:
-            raise ValueError("there are no records in this summary, or no batches: update() takes them")
+            raise ValueError("there are no records in this summary, or no batches: add records by update()")
         check_n_records(self.mechanism, self.n_records, summary.n_records)
         self.n_features_in_ = 1
         if summary._column is not None:
@@ -347,7 +347,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         self._monitor(self._monitors(centre))
 
     def _monitors(self, centre):
-        """What convergence is judged by: free of labels."""
+        """The quantities whose convergence is checked; none depends on how clusters are numbered."""
         monitors = {"n_clusters": self.n_clusters_draws_}
         if self.mixing_.random_part:
             monitors[self.mixing_.random_part] = getattr(self, f"{self.mixing_.random_part}_draws_")
@@ -361,12 +361,12 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         return monitors
 
     def _not_mixed(self):
-        """The number of clusters mixes slowly: say so where all that is monitored of the density has mixed."""
+        """As the parent; if only the number of clusters has not mixed, add that the density has."""
         complaint, of_clusters = super()._not_mixed(), {"n_clusters", self.mixing_.random_part}
         r_hat = {name: value for name, value in self.r_hat_.items() if name not in of_clusters}
         worst, fewest = least(r_hat, self.ess_)
         if complaint and worst is not None and have_mixed(r_hat, self.ess_):
-            complaint += f" (what is monitored of the density has: {r_hat[worst]:.3f}, {self.ess_[fewest]:.0f})"
+            complaint += f" (but all quantities of the density have: {r_hat[worst]:.3f}, {self.ess_[fewest]:.0f})"
         return complaint
 
     # --- parts as compiled code sees them ----------------------------------------------------------------------------
@@ -381,14 +381,14 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         return lowered_channel(self.kernel_, mechanism, n_records, self._n_features_)
 
     def _noised(self):
-        """The mechanism, where it offers the densities of the kernel's records at many places of a line at once."""
+        """The mechanism, if it can compute the densities of the kernel's records at many places of a line at once."""
         mechanism = self.mechanism_
         if mechanism is None or mechanism.n_answers is not None or mechanism.is_discrete:
             return None
         return mechanism if self._n_features_ == 1 and has_noised_normal(mechanism, self.kernel_) else None
 
     def _has_answers(self):
-        """Whether releases are one of few answers to each question, of one law."""
+        """Whether each release is one of a few answers to each question, from one channel."""
         return self.mechanism_ is not None and self.mechanism_.n_answers is not None and self.mechanism_.has_one_law
 
     def _has_marginal(self):

@@ -31,37 +31,37 @@ from ._regressor_inputs import check_columns, check_noised_inputs
 
 
 class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
-    """Regression of y on x from records that were noised one by one, y and x alike.
+    """Regression of y on x from records (x, y) that had noise added one by one.
 
     Confidential records (x, y) are a Dirichlet-process mixture of correlated normals, each went through ``mechanism``,
-    and ``fit`` draws from the exact posterior of that mixture (:class:`PrivateDPMixture`).  What is predicted is the
-    conditional law of a *confidential* y, which a draw of the mixture has in closed form; so noise in x attenuates
-    nothing.  With ``linear=True`` the mixture is one normal: y is a line in x plus normal errors, and the posterior is
-    that of its coefficients.
+    and ``fit`` draws from the exact posterior of that mixture (:class:`PrivateDPMixture`).  Predictions are of a
+    *confidential* y given x, whose distribution has a closed form in each draw; so noise in x causes no attenuation.
+    With ``linear=True`` the mixture is one normal: y is a line in x plus normal errors, with a posterior of its
+    coefficients.
 
     Parameters
     ----------
     mechanism : mechanism object or None, default=None
         What the columns (x, y) went through together, y last, such as ``GaussianMechanism(scale=1.0)`` or
-        ``LaplaceMechanism(epsilon=2.0, bounds=[(0, 1), (0, 50)])``: one pair of bounds a column, or one for all.
+        ``LaplaceMechanism(epsilon=2.0, bounds=[(0, 1), (0, 50)])``: one pair of bounds per column, or one for all.
         None: nothing was privatised.
     kernel : MultivariateNormalKernel or "multivariate_normal", default="multivariate_normal"
-        Joint law of (x, y) in a cluster, with its base measure.  By name, open parameters are taken from the release;
-        with ``linear=True`` the prior then weighs as much as about one record: dof n_columns + 2, the mean of Σ
-        diagonal with the release's variances less the noise's.
+        Joint distribution of (x, y) in a cluster, with its base measure.  If given by name, its parameters are
+        estimated from the release; with ``linear=True`` the prior then weighs about as much as one record: dof
+        n_columns + 2, the mean of Σ diagonal with the release's variances less the noise's.
     mixing : DirichletProcess or PitmanYor, optional
         As in :class:`PrivateDPMixture`; not with ``linear=True``.
     sampler : str or sampler object, default="auto"
-        As in :class:`PrivateDPMixture`.  With ``linear=True``, "auto" needs the release's mean and covariance only, at
-        one price for any n, where noise is Gaussian, of one scale and without clamping, or where there is none; else
-        "imputed".
+        As in :class:`PrivateDPMixture`.  With ``linear=True``, "auto" needs only the release's mean and covariance, at
+        the same cost for any n, if noise is Gaussian with one scale and no clamping, or if there is none; otherwise it
+        is "imputed".
     linear : bool, default=False
         One normal in place of the mixture: one linear relation, x and y jointly normal.
     noised_inputs : bool, default=False
-        Whether the X of predictions went through the mechanism, as in ``fit``: y is then predicted from what a release
-        says of x.  False: X is x itself.  Exact for Gaussian noise of one scale without clamping (closed form), and for
-        one predictor under Laplace noise, clamped noise or any other channel of pieces (quadrature, to rounding;
-        quantiles take some 0.04 s a place and 1000 draws there); other cases are refused.
+        Whether the X of predictions went through the mechanism, as in ``fit``: y is then predicted given the release of
+        x.  False: X is x itself.  Exact for Gaussian noise of one scale without clamping (closed form), and for one
+        predictor under Laplace noise, clamped noise or any other piecewise channel (quadrature, to rounding; quantiles
+        then take some 0.04 s per place and 1000 draws); other cases are refused.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.
 
@@ -74,7 +74,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
     intercept_ : float
         Posterior means.
     n_clusters_draws_ : ndarray of int, (n_chains, n_draws)
-        Number of occupied clusters; only of the mixture.
+        Number of occupied clusters; only for the mixture.
     kernel_, mechanism_, sampler_ : the components in force, defaults filled in
     r_hat_, ess_ : dict of str to float
         As of :class:`PrivateDPMixture`, columns of its moments being (x, y), and of the curve at the mean of x and one
@@ -87,7 +87,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
     A draw of the mixture is cut where less than 0.001 of its mass is left, and one more cluster has that rest.  Given
     the draws, conditional means, variances and densities are exact to rounding, quantiles to 1e-9 standard deviations.
 
-    A place x is where one asks, not a new record: draws have equal weight whatever they say of the density of x.
+    x is a place of interest, not a new record: draws have equal weight, whatever density they give to x.
 
     The model of ``linear=True`` has x normal.  For other x under Gaussian noise the slope is still estimated
     consistently, as the normal's mean and covariance are; its interval is then approximate.
@@ -187,11 +187,10 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         -----
         With ``linear=True`` under Gaussian noise of one scale and without clamping, or without noise, a fit takes as
         long for any n once the release's covariance is known: a default fit of 10⁶ records takes 0.6 s of one core, of
-        10⁷ 4.5 s.  Elsewhere a sweep looks at each record, for some 0.7 µs: a default fit to 10⁴ records takes a minute
-        of one core, and 10⁵ take ten.  Nothing is approximated for more records, but chains of the mixture mix more
-        slowly the more there are.  On a curve with two bends the default left 750 effective draws of it for 300
-        records and 150 for 1000 (9 s); for 3000 it is likely to warn, and more draws are needed than a minute makes.
-        """
+        10⁷ 4.5 s.  Otherwise a sweep takes some 0.7 µs per record: a default fit to 10⁴ records takes a minute of one
+        core, and 10⁵ take ten.  Nothing is approximated for more records, but the mixture's chains then mix more
+        slowly.  On a curve with two bends a default fit had 750 effective draws of the curve for 300 records and 150
+        for 1000 (9 s); for 3000 it will probably warn, and needs more draws than a minute makes.  """
         with self._refit() as earlier:
             release = check_columns(self, Z, y)
             joint = earlier.get("_joint_") if self.warm_start else None
@@ -207,15 +206,17 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         kernel, _, _ = resolve_components(self.mechanism, self.kernel, None, "auto", None)
         if not isinstance(kernel, MultivariateNormalKernel):
             raise ValueError(
-                f"kernel must be 'multivariate_normal' or a MultivariateNormalKernel, whose law of y given x is known, "
-                f"got {self.kernel!r}"
+                "kernel must be 'multivariate_normal' or a MultivariateNormalKernel, whose distribution of y given "
+                f"x is known, got {self.kernel!r}"
             )
         return parts | (self._linear_parts(release) if self.linear else {"kernel": kernel})
 
     def _linear_parts(self, release):
         """Of one normal."""
         if self.mixing is not None:
-            raise ValueError(f"linear=True is one normal, and no mixture, got mixing={self.mixing!r}: leave mixing out")
+            raise ValueError(
+                f"linear=True fits one normal, not a mixture, got mixing={self.mixing!r}: leave mixing out"
+            )
         kernel, sampler = self.kernel, self.sampler
         if isinstance(kernel, str):
             mean, variance = Release(release, self.mechanism).moments()
@@ -226,7 +227,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         return {"kernel": kernel, "mixing": MixtureOfFiniteMixtures(prior=[1.0]), "sampler": sampler}
 
     def _keep(self):
-        """Take over what the fit of the joint mixture says."""
+        """Take over the results of the joint mixture's fit."""
         joint = self._joint_
         for name in ("kernel_", "mechanism_", "sampler_", "n_iter_"):
             setattr(self, name, getattr(joint, name))
@@ -349,7 +350,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         X = self._places(X)
         y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
         if y.shape != (len(X),):
-            raise ValueError(f"y must have shape ({len(X)},), one response a row of X, got {y.shape}")
+            raise ValueError(f"y must have shape ({len(X)},), one response per row of X, got {y.shape}")
         return self._law().log_density(X, y, self.n_jobs)
 
     def coef_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -365,7 +366,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         """
         check_is_fitted(self)
         if not hasattr(self, "coef_draws_"):
-            raise AttributeError("coefficients are of one linear relation: fit with linear=True")
+            raise AttributeError("coefficients exist only for one linear relation: fit with linear=True")
         return central_interval(self.coef_draws_, level)
 
 

@@ -28,7 +28,7 @@ class MixtureContents(Contents):
         fitted = self.fitted
         self._refuse_summary("log_likelihood")
         if fitted.mechanism_ is not None and not fitted.mechanism_.is_local:
-            why = "one statistic of all records was released, which is one point: nothing of it can be left out"
+            why = "one statistic of all records was released, which is a single point: there is nothing to leave out"
             self._refuse("log_likelihood", why)
         if not fitted._has_marginal():
             why = (
@@ -53,7 +53,7 @@ class MixtureContents(Contents):
         if mechanism is not None and mechanism.released_above is not None:
             self._refuse("posterior_predictive", "how many records there are is not known, only how many appeared")
         if mechanism is not None and mechanism.noncompliance is not None:
-            self._refuse("posterior_predictive", "privatize() makes the answers of people who follow the design only")
+            self._refuse("posterior_predictive", "privatize() makes only the answers of people who follow the design")
         n = len(fitted._release_) if mechanism is None or mechanism.is_local else mechanism.n_records
 
         def release(records):

@@ -54,8 +54,8 @@ class PopulationMixin:
     def density_draws(self, X: ArrayLike, *, feature: int | str | None = None) -> Floats:
         """Draws of the density of confidential records.
 
-        Each draw is a random density, the unseen part of the mixture drawn with it (what is left of it below a mass of
-        0.001 is put to the base measure's own density).
+        Each draw is a random density, including the unseen part of the mixture (once its remaining mass is below 0.001,
+        the remainder has the base measure's density).
 
         Parameters
         ----------
@@ -166,9 +166,9 @@ class PopulationMixin:
     def informativeness(self, n_samples: int = 20_000, random_state: Seed = None) -> float:
         """Hellinger distance between the posterior's and the prior's mean density: is this release informative?
 
-        Near 0 the release has said next to nothing, and the posterior is the prior's picture; the paper recommends it
-        as a check (§4.1, Figure 1).  Under an empirical-Bayes kernel the "prior" has already seen the release: pass a
-        kernel with numbers.
+        Near 0 the release has said next to nothing, and the posterior is almost the prior; the paper recommends this
+        check (§4.1, Figure 1).  Under an empirical-Bayes kernel the "prior" has already seen the release: pass a kernel
+        with numbers.
 
         Parameters
         ----------

@@ -1,4 +1,5 @@
-"""What draws of a mixture say of privatised records: labels, partitions, densities, and what did not appear."""
+"""What a mixture's draws say about privatised records: labels, partitions, densities, and releases that did not
+appear."""
 
 from numbers import Integral
 from typing import Any
@@ -29,13 +30,13 @@ def has_threshold(estimator):
 
 
 def check_same_number(mechanism, n):
-    """Raise ValueError where added noise is known record by record, and of another number of records."""
+    """Raise ValueError if the noise has a scale for each record, but for another number of records."""
     n_fitted = np.size(getattr(mechanism, "noise_scale", 1.0))
     if n_fitted not in (1, n):
         is_epsilon = mechanism.get_params().get("epsilon") is not None
         raise ValueError(
             f"Z has {n} records, but the fitted {type(mechanism).__name__} has noise for each of {n_fitted}: "
-            + ("pass epsilon=, one number or one a record" if is_epsilon else "give the records that were fitted")
+            + ("pass epsilon=, one number or one per record" if is_epsilon else "give the records that were fitted")
         )
 
 
@@ -112,12 +113,12 @@ class PrivatisedRecordsMixin:
         ----------
         Z : array-like of shape (n, n_features)
         epsilon : float or array of shape (n,), optional
-            The new records' own ε, where it is not the mechanism's.
+            The new records' own ε, if it is not the mechanism's.
 
         Returns
         -------
         labels : ndarray of int, (n,)
-            A cluster that no training record was put in has a number beyond those of ``labels_``.
+            A cluster without training records gets a number beyond those of ``labels_``.
         """
         Z, channel = self._new_release(Z, epsilon)
         noised = self._noised() if epsilon is None else None
@@ -172,8 +173,8 @@ class PrivatisedRecordsMixin:
     def released_share_draws(self) -> Floats:
         """Draws of the probability that a record's release appears above the threshold: (n_chains, n_draws).
 
-        Under noise of several scales it is that of all records, Σn/Σ(n/R) of those that appeared.
-        """
+        With several noise scales it is the probability over all records, Σn/Σ(n/R), n those that appeared with each
+        scale.  """
         check_is_fitted(self)
         counts, shares = self._shares_by_scale()
         return counts.sum() / np.sum(counts / shares, axis=-1)
@@ -191,8 +192,8 @@ class PrivatisedRecordsMixin:
     def n_suppressed_draws(self, random_state: Seed = None) -> Array:
         """Draws of the number of records whose releases did not appear: (n_chains, n_draws).
 
-        Given the population and the number that appeared it is negative binomial, under the prior 1/n of all (of each
-        noise scale): drawn anew by each call, unless ``random_state`` is a seed.
+        Given the population and the number that appeared, it is negative binomial under the prior 1/n on the total (for
+        each noise scale).  Each call draws again, unless ``random_state`` is a seed.
 
         Parameters
         ----------
@@ -236,8 +237,8 @@ class PrivatisedRecordsMixin:
         Parameters
         ----------
         loss : {"vi", "binder"}, default="vi"
-            Variation of information, or the share of pairs on which two partitions disagree.  Where noise leaves
-            memberships in doubt, the first prefers few clusters and the second leaves doubtful records alone.
+            Variation of information, or the share of pairs on which two partitions disagree.  If noise makes
+            memberships uncertain, the first prefers few clusters and the second leaves uncertain records alone.
         n_partitions : int, default=500
             Posterior draws of the partition, evenly spaced, that the expectation is over.
         n_starts : int, default=8

@@ -19,7 +19,7 @@ def check_columns(estimator, Z, y):
     y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=estimator)
     y = _check_y(y, y_numeric=True, estimator=estimator)
     if len(y) != len(Z):
-        raise ValueError(f"y must have one response a row of Z, got {len(y)} responses for {len(Z)} rows")
+        raise ValueError(f"y must have one response per row of Z, got {len(y)} responses for {len(Z)} rows")
     check_width(estimator, Z.shape[1] + 1)
     check_noised_inputs(estimator, Z.shape[1])
     return np.column_stack([Z, y])
@@ -56,9 +56,9 @@ def check_noised_inputs(estimator, n_features):
         return
     if n_features > 1 or mechanism.piece_shape not in MultivariateNormalKernel.conditional_tilts:
         raise ValueError(
-            f"noised_inputs=True is exact for Gaussian noise of one scale without clamping, and for one predictor "
-            f"under noise of pieces (Laplace, clamped), got {n_features} predictor(s) under {mechanism!r}: predict "
-            "at confidential x, with noised_inputs=False"
+            "noised_inputs=True is exact for Gaussian noise of one scale without clamping, and for one predictor "
+            f"under Laplace or clamped noise, got {n_features} predictor(s) under {mechanism!r}: predict at "
+            "confidential x, with noised_inputs=False"
         )
     if mechanism.is_discrete or not mechanism.has_one_law:
         raise ValueError(

@@ -36,17 +36,17 @@ class Parts(NamedTuple):
         return self.mechanism is not None and not self.kernel.absorbs_noise
 
     def offers(self, name):
-        """What the mechanism says of itself; false without a mechanism."""
+        """An attribute of the mechanism; False without a mechanism or the attribute."""
         return self.mechanism is not None and getattr(self.mechanism, name, False)
 
     @property
     def threshold(self):
-        """Above which releases appear; None: all do."""
+        """Threshold above which releases appear; None: all do."""
         return None if self.mechanism is None else self.mechanism.released_above
 
     @property
     def setting(self):
-        """For a sentence about both."""
+        """Words for a message: with or without a mechanism."""
         return "without a mechanism" if self.mechanism is None else "under a mechanism"
 
     @property
@@ -61,7 +61,7 @@ class Parts(NamedTuple):
 
     @property
     def missing(self):
-        """Compiled methods of the kernel that the sampler needs and that are not there, of the first such need."""
+        """Compiled methods that the kernel lacks, for the first of the sampler's needs that is not met."""
         lacks = [need for need in self.sampler.kernel_needs if not self.kernel.can(need)]
         return ", ".join(self.kernel.CAPABILITIES[lacks[0]]) if lacks else ""
 
@@ -73,7 +73,7 @@ class Requirement(NamedTuple):
     why: str
 
     def refusal(self, parts):
-        """What to say where it is not met, or None."""
+        """The message if it is not met, or None."""
         if self.is_met(parts):
             return None
         names = {"who": parts.sampler.label, "of": type(parts.kernel).__name__, "under": type(parts.mechanism).__name__}
@@ -95,14 +95,14 @@ REQUIREMENTS = (
     Requirement(
         lambda parts: not parts.sampler.needs_noised_kernel or has_noised(parts.mechanism, parts.kernel),
         "sampler {who} needs the densities of the kernel's records under noise at many places at once, which "
-        "mechanism={mechanism!r} does not offer for {of}, or not where records have noise of their own: " + AUTO,
+        "mechanism={mechanism!r} does not offer for {of}, or not with a noise scale for each record: " + AUTO,
     ),
     Requirement(
         lambda parts: not parts.sampler.needs_masses or has_masses(parts.mixing),
-        f"sampler {{who}} walks over Dirichlet processes of a concentration of at most {MOST_CONCENTRATION:g}, "
+        f"sampler {{who}} walks over Dirichlet processes with a concentration of at most {MOST_CONCENTRATION:g}, "
         f"Pitman–Yor processes with a discount up to {MOST_DISCOUNT:g} and a positive concentration up to "
-        f"{MOST_POWER_LAW:g}, and finite mixtures of concentration {MOST_SHAPE:g} and {MOST_COMPONENTS} components at "
-        f"most, of any number up to it (or such prior means), got mixing={{mixing!r}}: {AUTO}",
+        f"{MOST_POWER_LAW:g}, and finite mixtures with a concentration of at most {MOST_SHAPE:g} and any number of "
+        f"components up to at most {MOST_COMPONENTS} (or such prior means), got mixing={{mixing!r}}: {AUTO}",
     ),
     Requirement(
         lambda parts: (
@@ -118,8 +118,8 @@ REQUIREMENTS = (
     ),
     Requirement(
         lambda parts: parts.threshold is None or np.unique(parts.mechanism.noise_scale).size <= MOST_SCALES,
-        f"released_above={{parts.threshold!r}} takes noise of at most {MOST_SCALES} different scales, since each has a "
-        "probability of appearing of its own, got mechanism={mechanism!r}",
+        f"released_above={{parts.threshold!r}} takes noise of at most {MOST_SCALES} different scales, since each has "
+        "its own probability of appearing, got mechanism={mechanism!r}",
     ),
     Requirement(
         lambda parts: (
@@ -147,7 +147,7 @@ REQUIREMENTS = (
         lambda parts: not (parts.is_noisy and parts.sampler.needs_noise_free),
         "sampler {who} works on noise-free records only: use it with mechanism=None, or with "
         "kernel=ConvolvedNormalKernel(...) under an unclamped Gaussian channel with one noise scale; got "
-        'mechanism={mechanism!r}, kernel={kernel!r}; sampler="auto" takes this pair',
+        'mechanism={mechanism!r}, kernel={kernel!r}; sampler="auto" handles this pair',
     ),
     Requirement(
         lambda parts: (
@@ -170,12 +170,12 @@ REQUIREMENTS = (
             parts.kernel.is_product
             or ("noise" if parts.mechanism is not None else "none") in parts.sampler.takes_correlated
         ),
-        "sampler {who} does not take {of}, whose features are correlated, {parts.setting}: " + AUTO,
+        "sampler {who} cannot use {of}, whose features are correlated, {parts.setting}: " + AUTO,
     ),
     Requirement(
         lambda parts: getattr(parts.mixing, "discount", 0) <= parts.sampler.max_discount,
-        "sampler {who} takes a discount of at most {sampler.max_discount}, got mixing={mixing!r}: beyond, it must draw "
-        f'too many atoms; {AUTO}, "neal5" or "neal8"',
+        "sampler {who} takes a discount of at most {sampler.max_discount}, got mixing={mixing!r}: beyond "
+        f'that, it must draw too many atoms; {AUTO}, "neal5" or "neal8"',
     ),
     Requirement(
         lambda parts: not parts.missing,

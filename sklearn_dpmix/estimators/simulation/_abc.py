@@ -66,22 +66,22 @@ class PrivateABC(ChainEstimator):
             simulated.
     method : {"rejection", "importance", "mcmc", "smc"} or object, default="rejection"
         "rejection"
-            Independent draws; needs 1/``acceptance_rate_`` simulations a draw.
+            Independent draws; needs 1/``acceptance_rate_`` simulations per draw.
         "importance"
             ``n_draws`` weighted simulations; ``ImportanceABC(proposal=...)`` takes a proposal of your own.
         "mcmc"
             Pseudo-marginal chains, exact for any number of replicates: ``MarkovABC(n_replicates=...)``.
         "smc"
-            Noise narrows to the mechanism's own while a proposal is learnt; then importance sampling from it until
-            ``n_draws`` simulations are effective, and as many resampled.  Where rejection keeps less than one
+            The noise is narrowed to the mechanism's own while a proposal is learnt; then importance sampling from it
+            until ``n_draws`` simulations are effective, and as many resampled.  Use it if rejection keeps less than one
             simulation in a thousand.
 
         The classes are in :mod:`sklearn_dpmix.samplers`.
     n_draws : int, default=1000
         Draws (of each chain, for "mcmc", which also takes "auto" and :class:`AutoDraws`).
     max_simulations : int, default=10**8
-        Most simulations; what is there by then is kept, with a warning.  "mcmc", which knows beforehand how many it
-        takes, raises ValueError.
+        Limit on simulations; the draws made by then are kept, with a warning.  "mcmc", which knows in advance how many
+        it needs, raises ValueError.
     n_chains, n_warmup, thin, warm_start, checkpoint :
         As in :class:`PrivateDPMixture`, for "mcmc" alone.
     n_jobs, random_state, verbose :
@@ -95,7 +95,7 @@ class PrivateABC(ChainEstimator):
     weights_ : ndarray of shape (n_draws,)
         They sum to 1; not for "mcmc".
     release_ : ndarray of shape (n_releases, n_statistics)
-        What was inferred from.
+        The release that was fitted.
     log_evidence_, log_evidence_error_ : float
         Log density of the release under the model, and its standard error; not for "mcmc".
     acceptance_rate_ : float
@@ -103,10 +103,10 @@ class PrivateABC(ChainEstimator):
     n_simulations_ : int
         For "mcmc" the steps times replicates, those outside the support included.
     ess_, r_hat_ : dict of str to float
-        Effective sample sizes of means, at most Kish's 1/Σw², which is that of a parameter that does not vary (for
-        "smc" a lower bound, which counts resampling as if at random); R-hat for "mcmc".
+        Effective sample sizes of means, at most Kish's 1/Σw² (for "smc" a lower bound, as if resampling were at
+        random); R-hat for "mcmc".
     k_hat_ : float
-        "importance" only: Pareto k-hat of the weights; above 0.7 they are not to be trusted.
+        "importance" only: Pareto k-hat of the weights; above 0.7, do not trust them.
     widths_ : ndarray
         "smc" only: how many times as wide as the mechanism's the noise was, step by step.
     n_iter_ : int
@@ -185,7 +185,7 @@ class PrivateABC(ChainEstimator):
         Parameters
         ----------
         s_obs : array-like of shape (n_statistics,) or (n_releases, n_statistics)
-            The released statistic; several releases of the same statistic one a row.
+            The released statistic; several releases of the same statistic one per row.
         y : ignored
 
         Returns
@@ -198,7 +198,7 @@ class PrivateABC(ChainEstimator):
             For a mechanism or a model that lacks what the method needs.
         ValueError
             For a bad parameter or release; where the simulator returns the wrong shape, or numbers that are not finite;
-            where not one draw comes of ``max_simulations`` simulations.
+            if ``max_simulations`` simulations give not one draw.
 
         Warns
         -----
@@ -218,12 +218,16 @@ class PrivateABC(ChainEstimator):
 
     def _check_without_chains(self):
         if self.warm_start:
-            raise ValueError(f"warm_start=True goes on with chains, and method={self.method!r} has none")
+            raise ValueError(
+                f"warm_start=True continues chains, but method={self.method!r} has none: pass warm_start=False"
+            )
         if self.checkpoint is not None:
-            raise ValueError(f"checkpoint={self.checkpoint!r} keeps chains, and method={self.method!r} has none")
+            raise ValueError(
+                f"checkpoint={self.checkpoint!r} saves chains, but method={self.method!r} has none: leave it out"
+            )
         if not isinstance(self.n_draws, Integral):
             raise ValueError(
-                f"n_draws={self.n_draws!r} looks at chains as they run, and method={self.method!r} has none: give a "
+                f"n_draws={self.n_draws!r} monitors chains as they run, but method={self.method!r} has none: give a "
                 "number"
             )
 
@@ -237,7 +241,7 @@ class PrivateABC(ChainEstimator):
         self.acceptance_rate_, self.log_evidence_ = draws.acceptance_rate, draws.log_evidence
         if len(draws.theta) == 0 or not draws.weights.any():
             words = self._words(draws, simulator)
-            raise ValueError(words + ', so that there is no draw: use method="smc", or check the release')
+            raise ValueError(words + ', so there is no draw: use method="smc", or check the release')
         self.theta_draws_, self.statistic_draws_, self.weights_ = draws.theta, draws.statistics, draws.weights
         self.log_evidence_error_ = draws.log_evidence_error
         vars(self).update(draws.attributes)
@@ -250,10 +254,10 @@ class PrivateABC(ChainEstimator):
     def _words(self, draws, simulator):
         """How many simulations there were, and what share of them rejection would keep."""
         if simulator.log_mode == np.inf:
-            return f"of {draws.n_simulations} simulations few are compatible with the release"
+            return f"few of {draws.n_simulations} simulations are compatible with the release"
         share = np.exp(draws.log_evidence - simulator.log_mode)
         words = f"{share:.2g}" if share > 0.0 else "less than 1e-300"
-        return f"of {draws.n_simulations} simulations a share of {words} is compatible with the release"
+        return f"a share of {words} of {draws.n_simulations} simulations is compatible with the release"
 
     def _warn_about_draws(self, draws, simulator):
         """Warn once: of a fit that was cut short, or of weights that cannot be trusted."""
@@ -262,15 +266,15 @@ class PrivateABC(ChainEstimator):
             words = self._words(draws, simulator)
             warn_user(
                 f"stopped early, after {draws.n_simulations} simulations (max_simulations={self.max_simulations:g}): "
-                f"{n} of n_draws={self.n_draws} draws, {fewest:.0f} of them effective; {words}: where that is few, "
-                'method="smc" needs fewest simulations, and method="mcmc" where there are many parameters',
+                f"{n} of n_draws={self.n_draws} draws, {fewest:.0f} of them effective; {words}: if that is too few, "
+                'method="smc" needs the fewest simulations, or method="mcmc" with many parameters',
                 RuntimeWarning,
             )
         elif k_hat > K_HAT_LIMIT or (np.ptp(draws.weights) > 0.0 and fewest < min(ESS_LIMIT, n)):
             tail = f", Pareto k-hat {k_hat:.2f} (should be below {K_HAT_LIMIT})" if k_hat > K_HAT_LIMIT else ""
             warn_user(
-                f"the draws say little: {fewest:.0f} effective draws of {n}{tail}; increase n_draws, or use another "
-                'method, such as "smc"',
+                f"the draws are worth little: {fewest:.0f} effective draws of {n}{tail}; increase n_draws, or use "
+                'another method, such as "smc"',
                 RuntimeWarning,
             )
 
@@ -280,7 +284,7 @@ class PrivateABC(ChainEstimator):
         if planned > self.max_simulations:
             raise ValueError(
                 f"max_simulations={self.max_simulations:g} is less than the {planned} simulations that n_chains, "
-                "n_warmup, n_draws, thin and n_replicates ask for"
+                "n_warmup, n_draws, thin and n_replicates require"
             )
         init, advance = partial(method.init, simulator), partial(method.advance, simulator)
         checks = partial(method.restored, simulator), partial(method.check_draws, simulator)
@@ -334,8 +338,8 @@ class PrivateABC(ChainEstimator):
         Parameters
         ----------
         weights : {None, "resample", "keep"}
-            What to do with draws whose weights differ, which ArviZ ignores.  None: ValueError; "resample": take as many
-            draws of equal weight, by ``random_state``; "keep": take them as they are, with ``weight`` in the group
+            What to do if weights differ, which ArviZ ignores.  None: ValueError; "resample": take as many draws of
+            equal weight, by ``random_state``; "keep": take them as they are, with ``weight`` in the group
             "sample_stats", for functions of your own.
         log_likelihood, posterior_predictive, thin, random_state :
             As in :meth:`PrivateDPMixture.to_datatree`.
@@ -344,7 +348,7 @@ class PrivateABC(ChainEstimator):
         -------
         tree : xarray.DataTree
             As there.  The posterior has ``log_evidence``, its error and ``k_hat`` among its attributes, where the
-            method gives them.  Draws that are not of chains are those of one.
+            method gives them.  Draws that are not from chains appear as one chain.
 
         Raises
         ------
@@ -357,8 +361,8 @@ class PrivateABC(ChainEstimator):
         if np.ptp(getattr(self, "weights_", 0.0)) > 0.0:
             if weights is None:
                 raise ValueError(
-                    "the draws have weights, which ArviZ would ignore: use resample(), or to_datatree("
-                    'weights="resample"), or weights="keep", with which they are in sample_stats'
+                    "the draws have weights, which ArviZ would ignore: use resample(), or "
+                    'to_datatree(weights="resample"), or weights="keep", which puts them into sample_stats'
                 )
             rows = self._resampled(None, rng) if weights == "resample" else None
         return build_tree(

@@ -36,9 +36,10 @@ MOST_NEWTON = 30  # steps
 class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
     """Maximum likelihood and standard errors given noisy statistics, by Monte Carlo EM.
 
-    A curator released s_obs = s(x) + noise.  The likelihood of s is known, that of s_obs an integral over s: the E-step
-    simulates s and weighs it by the noise's density.  Sample sizes follow an ascent rule (Caffo, Jank & Jones 2005), so
-    that there is no schedule to set; Newton steps with Louis' score and information end the ascent, since EM creeps.
+    A curator released s_obs = s(x) + noise.  The likelihood of s is known, and that of s_obs is an integral over s: the
+    E-step simulates s and weighs it by the noise's density.  Sample sizes follow an ascent rule (Caffo, Jank & Jones
+    2005), so there is no schedule to set; Newton steps with Louis' score and information end the ascent, where EM is
+    slow.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         ``score(statistics, theta)`` -> (size, n_params), ``hessian(...)`` -> (size, n_params, n_params), optional
             Derivatives of the log likelihood; finite differences otherwise.
     tol : float, default=0.01
-        The ascent ends where a step gains less than ``tol²`` in log likelihood, Monte Carlo error included.  Newton
+        The ascent ends when a step gains less than ``tol²`` in log likelihood, Monte Carlo error included.  Newton
         steps follow, each with a Monte Carlo error of less than ``tol / 10`` standard errors, until one is shorter than
         ``tol`` standard errors.
     max_iter : int, default=200
@@ -68,8 +69,8 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
     max_simulations : int, default=10**7
         Most simulations of one step.
     n_starts : int, default=1
-        Ascents, of which the one with the largest likelihood counts: a likelihood may have several maxima.  The first
-        starts as said above, the others at draws of the prior (the model's ``sample_prior``).
+        Number of ascents; the one with the largest likelihood is kept, since a likelihood may have several maxima.  The
+        first starts as described above, the others at draws from the prior (the model's ``sample_prior``).
     random_state : int, Generator, RandomState or None
     verbose : int, default=0
 
@@ -154,7 +155,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         s_obs : array-like of shape (n_statistics,) or (n_releases, n_statistics)
-            The released statistic; several releases of the same statistic one a row.
+            The released statistic; several releases of the same statistic one per row.
         y : ignored
 
         Returns
@@ -216,7 +217,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         n_params = np.size(start) if draws is None else draws.shape[1]
         if start is None or np.size(start) != max(n_params, 1) or not np.all(np.isfinite(start)):
             raise ValueError(
-                f"{type(self.model).__name__}.theta_init must be {n_params} finite number(s), one a parameter, got "
+                f"{type(self.model).__name__}.theta_init must be {n_params} finite number(s), one per parameter, got "
                 f"{first!r}"
             )
         start = start.reshape(1, -1)
@@ -250,7 +251,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
     def _finish(self, simulator, likelihood, theta, rng, converged):
         """Newton steps until one is short, and the errors."""
         doubts = [] if converged else [f"it did not converge within max_iter={self.max_iter} steps and "
-            f"max_simulations={self.max_simulations:g} simulations a step"]  # fmt: skip
+                                       f"max_simulations={self.max_simulations:g} simulations per step"]  # fmt: skip
         for _ in range(MOST_NEWTON):
             top = newton_step(simulator, likelihood, theta, 0.1 * self.tol, int(self.max_simulations), rng)
             if top.step is None:
@@ -300,7 +301,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
 
 
 def disagreements(fits, best, tol):
-    """A sentence where ascents ended apart from the best by more than their errors and what Newton's steps leave."""
+    """A sentence, if ascents ended farther from the best than their errors and the Newton steps' tolerance explain."""
 
     def is_apart(fit):
         error = np.hypot(fit["monte_carlo_error_"], best["monte_carlo_error_"])
@@ -311,4 +312,4 @@ def disagreements(fits, best, tol):
     if not apart:
         return []
     ends = ", ".join(f"{fit['theta_'].tolist()} (log likelihood {fit['log_likelihood_']:.6g})" for fit in apart)
-    return [f"of {len(fits)} starts {len(apart)} ended elsewhere, at {ends}, and this is the best: increase n_starts"]
+    return [f"{len(apart)} of {len(fits)} starts ended elsewhere, at {ends}, and this is the best: increase n_starts"]

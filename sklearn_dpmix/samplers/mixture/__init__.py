@@ -1,1 +1,1 @@
-"""Samplers of mixture posteriors: their state, what each asks for, their sweeps, and which one is taken by default."""
+"""Samplers of mixture posteriors: their state, what each requires, their sweeps, and which one is the default."""

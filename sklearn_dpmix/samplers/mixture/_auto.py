@@ -31,16 +31,15 @@ FEW_MASSES = 1000
 class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
-    Noise-free records: ``ReUse``, or ``Neal8`` where the kernel lacks what that needs.  Privatised ones: ``Cells``
-    where the channel has cells, else ``MixingMeasure`` for one feature, two normal ones of up to 50,000 records, three
-    of up to 5000, two or three correlated ones of up to 5000, or categories with some hundred different answers, where
-    it takes kernel, noise (of one scale or one a record, and on clamped integers) and mixing, else ``Interweaved``, or
-    ``Imputed`` where features are correlated; where the kernel lacks what that needs, ``Conditional`` if g is
-    closed-form, or ``Neal5``.  A Pitman–Yor discount beyond what ``Conditional`` can take makes that ``Neal8``, or
-    ``Neal5`` on a histogram.
-    ``ConvolvedNormalKernel`` with two features goes by ``ReUse`` up to 500 records, with more features whatever their
-    number; a Pitman–Yor process by ``MixingMeasure`` from 3000 records of one feature on, where at most 1000 masses are
-    expected.
+    For noise-free records ``ReUse``, or ``Neal8`` if the kernel lacks what ``ReUse`` needs.  For privatised ones
+    ``Cells`` if the channel has cells; otherwise ``MixingMeasure`` for one feature, two normal ones with up to 50,000
+    records, three with up to 5000, two or three correlated ones with up to 5000, or categories with some hundred
+    different answers, if it takes kernel, noise (one scale or one per record; clamped integers) and mixing; otherwise
+    ``Interweaved``, or ``Imputed`` if features are correlated; if the kernel lacks what that needs, ``Conditional`` if
+    g has a closed form, or ``Neal5``.  If the Pitman–Yor discount is too large for ``Conditional``, it is ``Neal8``, or
+    ``Neal5`` on a histogram.  ``ConvolvedNormalKernel`` uses ``ReUse`` with two features up to 500 records, and with
+    more features at any number; a Pitman–Yor process uses ``MixingMeasure`` from 3000 records of one feature on, if at
+    most 1000 masses are expected.
 
     Examples
     --------
@@ -56,7 +55,7 @@ class Auto(MixtureSampler):
 
 
 class AutoOfRecords(MixtureSampler):
-    """The same among samplers that keep a record of each release."""
+    """As :class:`Auto`, among samplers that keep a record for each release."""
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
         if mechanism is None or kernel.absorbs_noise:
@@ -74,7 +73,8 @@ class AutoOfRecords(MixtureSampler):
 
 
 class MeasureWhereFast(MixingMeasure):
-    """The walk over mixing measures, for as many records, features and answers as it is ahead for; else another."""
+    """The walk over mixing measures, for the numbers of records, features and answers where it is fastest; else
+    another."""
 
     def __init__(self, mechanism: Any, kernel: Any, mixing: Any, other: MixtureSampler) -> None:
         super().__init__()
@@ -134,12 +134,12 @@ def has_noised(mechanism, kernel):
 
 
 def has_noised_normal(mechanism, kernel):
-    """Whether it offers those of normal ones in closed form."""
+    """Whether the mechanism offers these densities in closed form for normal kernels."""
     return own(kernel, "noised_as") == "normal" and has_noised(mechanism, kernel)
 
 
 def own(component, name):
-    """What the component's own class says; a class that derives from it may have changed what that is true of."""
+    """An attribute of the component's own class only: a derived class may have changed what it is true of."""
     return vars(type(component)).get(name)
 
 

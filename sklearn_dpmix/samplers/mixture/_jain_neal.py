@@ -60,7 +60,7 @@ class JainNeal(WrappingSampler):
             raise TypeError(f"JainNeal: sampler must be another sampler object such as Neal3(), got {self.sampler!r}")
         super().check()
         if self.wrapped.n_imputed != 1:
-            raise ValueError(f"JainNeal needs one imputed record a record, got sampler={self.sampler!r}")
+            raise ValueError(f"JainNeal needs one imputed value per record, got sampler={self.sampler!r}")
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
         """Records must be there when the other sampler's sweep ends: drawn from their law given the clusters."""

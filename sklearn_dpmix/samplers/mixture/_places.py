@@ -1,4 +1,4 @@
-"""Where a chain of a mixture keeps its numbers: a place of its own for all that a sampler or a move has.
+"""Where a mixture's chain keeps its numbers: every sampler and every move has places of its own.
 
 Compiled code reads ``state.floats[URN_RATE]``; samplers and moves go together in many ways, so that no two things may
 share a place.

@@ -52,7 +52,7 @@ class ReUse(MixtureSampler):
 
     @compiled
     def weigh_in_logs(self, channel, kernel, Z, i, records, theta, work, n_slots):
-        """The same for a record so far from every cluster that they all underflow; returns their sum."""
+        """Weights in logs, for a record so far from every cluster that they all underflow; returns their sum."""
         return weigh_in_logs(kernel, theta, work, records, i, n_slots)
 
     @compiled

@@ -1,4 +1,4 @@
-"""What every mixture sampler is: needs that it declares, a start, and one compiled sweep."""
+"""The base class of mixture samplers: declared requirements, a start, and one compiled sweep."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ class MixtureSampler(Component):
 
     @property
     def label(self) -> str:
-        """What errors call it."""
+        """Its name in error messages."""
         return type(self).__name__
 
     def check(self) -> None:
@@ -103,7 +103,7 @@ class MixtureSampler(Component):
         return Z
 
     def compression_error(self, values: Any, Z: Array, release: Any, seen: Any, draws: Any) -> float | None:
-        """How far the log likelihood of draws is off by what :meth:`summarise` left out; None where that is nothing."""
+        """Error of the draws' log likelihood due to what :meth:`summarise` left out; None if it left out nothing."""
         return None
 
     def init(self, values: Any, Z: Array, records: Array, sizes: Any, rng: np.random.Generator) -> Any:
@@ -129,7 +129,7 @@ class MixtureSampler(Component):
         return state._replace(table=start_table(values[1], Z, records)) if self.is_global(values[1]) else state
 
     def continued(self, values: Any, Z: Any, state: Any) -> Any:
-        """Return a start from the end of a chain that saw fewer records, where the sampler takes summaries.
+        """Return a start from the end of a chain that saw fewer records, for a sampler that takes summaries.
 
         The mixing may be another one.
         """

@@ -65,7 +65,7 @@ class State(NamedTuple):
         require_range(0, n_slots - 1, alloc=state.alloc)
         occupied = np.bincount(state.alloc, minlength=capacity)
         require(state.counts == occupied, "counts", "are not those of alloc")
-        require(ints[N_CLUSTERS] == np.count_nonzero(occupied), "ints", "says another number of clusters than alloc")
+        require(ints[N_CLUSTERS] == np.count_nonzero(occupied), "ints", "has another number of clusters than alloc")
         empty = np.flatnonzero(occupied[:n_slots] == 0)
         require_range(0, len(empty), ints=n_free)
         stack = state.free[:n_free]

@@ -1,4 +1,4 @@
-"""Samplers that run another one: what that one asks for, they ask for too, by construction."""
+"""Samplers that run another one, and so have its requirements too."""
 
 from operator import add, and_, or_
 from typing import Any
@@ -22,7 +22,7 @@ TOGETHER: dict[str, Any] = {
 
 
 def requirements():
-    """Names of all that a sampler declares, each with how two of them go together."""
+    """Names of all that a sampler declares, each with the function that combines two of them."""
     for name, value in vars(MixtureSampler).items():
         if not (name.startswith("_") or callable(value) or isinstance(value, (property, staticmethod))):
             rules = [rule for start, rule in TOGETHER.items() if name.startswith(start)]
@@ -32,7 +32,7 @@ def requirements():
 
 
 class WrappingSampler(MixtureSampler):
-    """Base class: a subclass declares what its own part of a sweep asks for, and has ``wrapped``, the other sampler.
+    """Base class: a subclass declares what its own part of a sweep requires, and has ``wrapped``, the other sampler.
 
     The parameter that holds the other sampler is ``sampler``.
     """

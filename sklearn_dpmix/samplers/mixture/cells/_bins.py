@@ -62,7 +62,7 @@ class Bins(CellSampler):
 
     @compiled
     def pass_share(self, rng, channel, Z, state, warming_up):
-        """Where the release tells bins hardly apart, splits and merges alone move records better."""
+        """If the release hardly distinguishes bins, splits and merges alone move records better."""
         if warming_up:
             rate = bin_move_rate(rng, channel, Z, state)
             state.floats[BIN_MOVE_RATE] = running_mean(state.floats[BIN_MOVE_RATE], rate)

@@ -142,7 +142,8 @@ class CellSampler(ReUse):
 
     @compiled
     def attempts(self, state):
-        """To split or merge, in a sweep: as many as half fewer where cells are known, and the passes do more."""
+        """Number of split-merge attempts in a sweep: down to half as many where cells are known, as the passes then do
+        more."""
         return int(max(0.5 * (1.0 + self.move_share(state)) * self.n_tries, 1.0))
 
     @compiled

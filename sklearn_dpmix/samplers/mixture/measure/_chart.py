@@ -1,4 +1,4 @@
-"""What the walk over mixing measures asks of a kernel: coordinates of its parameters, and moves in them."""
+"""What the walk over mixing measures needs from a kernel: coordinates of its parameters, and moves in them."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ class Chart(Component):
         self.n_features = n_features
 
     def n_coordinates(self) -> int:
-        """Numbers of an atom beside its mass."""
+        """How many numbers an atom has besides its mass."""
         raise NotImplementedError
 
     def n_params(self) -> int:
@@ -69,11 +69,11 @@ class Chart(Component):
         raise NotImplementedError
 
     def finer(self) -> "Chart":
-        """A chart that computes densities to more digits, where they are not exact to rounding."""
+        """A chart that computes densities more accurately, if they are not exact to rounding."""
         return self
 
     def ends(self) -> tuple[float, ...]:
-        """Places that cells of nodes should not reach across, beside those of the mechanism."""
+        """Places that cells of nodes should not reach across, besides those of the mechanism."""
         return ()
 
     def seen_of(self, channel: Any) -> Any:
@@ -105,7 +105,7 @@ class Chart(Component):
         return {"kernel": self.kernel, "n_features": self.n_features}
 
     def value(self) -> Any:
-        """The chart as compiled code sees it, with room of its own to write to where it needs some."""
+        """The chart's compiled value, with scratch space of its own if it needs any."""
         return lower(type(self), self.fields(), frozen=False)
 
     def check_places(self, **places: Any) -> None:
@@ -118,7 +118,7 @@ class Chart(Component):
 
     @compiled
     def choose_along(self, rng, walk, j):
-        """The same of a step of neighbours in feature j."""
+        """As :meth:`choose_moving`, for a step of two neighbours along feature j."""
         self.choose_moving(rng, walk)
 
     @compiled
@@ -133,11 +133,12 @@ class Chart(Component):
 
     @compiled
     def exchange(self, rng, channel, walk):
-        """What follows each time: draw what is kept beside the releases anew."""
+        """Called after each round of moves: redraw the records or residuals that are kept with the releases."""
 
     @compiled
     def fill_moved(self, channel, walk, k, source):
-        """As ``fill``, of an atom that differs from atom ``source`` in its mass and in coordinates that move."""
+        """As ``fill``, for an atom that differs from atom ``source`` only in its mass and in the coordinates that
+        move."""
         self.fill(channel, walk, k)
 
     @compiled

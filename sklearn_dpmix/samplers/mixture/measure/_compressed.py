@@ -47,7 +47,7 @@ class Compressed(NamedTuple):
 
     @property
     def weights(self):
-        """Of nodes that stand for records."""
+        """Weights of the nodes that stand for records."""
         return self.nodes[-1, : self.n_seen]
 
     def walk(self, state, masses):

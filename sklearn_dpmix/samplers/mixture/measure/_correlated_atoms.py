@@ -38,8 +38,7 @@ class CorrelatedNormalChart(Chart):
 
     s_j is in units of √Ψ_jj, so that another unit of the records changes no rounding of what chains do.  x_i given the
     features before it is normal with standard deviation s_i, and -t_ij is its slope on x_j.  The density under noise
-    has no closed form: a record, or what makes it, is kept beside each release (``_hidden_records``).
-    """
+    has no closed form: a record or its residual is kept for each release (``_hidden_records``).  """
 
     keeps_records = True
 

@@ -29,7 +29,7 @@ P_DUST = 0.25  # of a sweep: it draws the dust anew, where the concentration is 
 
 
 class DirichletMasses(MassLaw):
-    """Masses of the Poisson process of intensity α J⁻¹ e⁻ᴶ; what is random beside them is α."""
+    """Masses of the Poisson process of intensity α J⁻¹ e⁻ᴶ; besides them, α may be random."""
 
     def start(self, n_atoms):
         return n_atoms, self.mixing.start
@@ -72,12 +72,12 @@ class DirichletMasses(MassLaw):
 
 @apart
 def renew_dust(rng, channel, chart, masses, walk, share, value, log_ratio):
-    """Propose to draw a share of the dust anew; whether it was accepted.
+    """Propose to redraw a share of the dust; return whether it was accepted.
 
-    Each of its atoms goes with that probability, and as many come as a Poisson process has, given ``value``, what is
-    random beside the masses; ``log_ratio`` is the prior's for a change of that.  So the dust keeps its law, and only
-    the likelihood and the law of S are left.  Atoms below the dust are left out: they hold next to no records.
-    """
+    Each of its atoms is dropped with that probability, and new ones come from a Poisson process, given ``value``,
+    whatever is random besides the masses; ``log_ratio`` is the prior's for a change of that.  So the dust keeps its
+    law, and only the likelihood and the law of S decide.  Atoms below the dust are left out: they hold next to no
+    records.  """
     law, atoms, marks, first = walk.law, walk.atoms, walk.marks, walk.capacity
     n_old, n_new = int(law[N_DUST]), draw_poisson(rng, share * masses.dust_rate(walk, value))
     if n_old + n_new > walk.capacity:

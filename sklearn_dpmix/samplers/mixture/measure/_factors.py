@@ -1,4 +1,4 @@
-"""Densities of atoms whose features are independent: products, of which the factors are kept beside g.
+"""Densities of atoms whose features are independent: products, whose factors are kept with g.
 
 An atom's table has g, two derivatives a feature, and with more than one feature the features' factors.  Derivatives
 are those of the factors; ``times_others`` makes them those of g.  So a move of one feature costs one factor.
@@ -18,7 +18,7 @@ def fill(channel, walk, k):
 
 @apart
 def fill_feature(channel, walk, k, source, j):
-    """The same of an atom that differs from atom ``source`` in its mass and feature j only."""
+    """As :meth:`fill`, for an atom that differs from atom ``source`` only in its mass and feature j."""
     tables, n, to, of = walk.tables, walk.n_nodes, row(walk, k), row(walk, source)
     if walk.n_features > 1:
         for m in range(n, walk.n_rows * n):

@@ -52,7 +52,7 @@ class ChoiceOfFew:
         return found if self.share_taken(values, found, rng) >= LEAST_TAKEN else seen
 
     def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:
-        """Of some excursions."""
+        """Share of some excursions that were accepted."""
         (_, channel, kernel, mixing), state = values, self.init(values, seen, None, None, rng)
         channel = chart_of(kernel).seen_of(channel)
         chart, masses, taken = chart_of(kernel).value(), masses_of(mixing).value(), 0

@@ -14,7 +14,7 @@ MOST_HIDDEN, NEGLIGIBLE = 1e5, 1e-15
 
 
 class FiniteMasses(MassLaw):
-    """M ~ p components with masses of law Gamma(γ, 1); what is random beside those above the cut is how many are below.
+    """M ~ p components with masses of law Gamma(γ, 1); besides those above the cut, the number below it is random.
 
     As a point process the masses have the density M! p(M) Π J^γ e^-J/Γ(γ) in log J, and the law of S given M the
     constant Γ(γM), S^-γM.  The cut holds so little that those below have no weight in the likelihood.

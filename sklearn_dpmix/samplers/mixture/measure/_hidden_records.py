@@ -1,4 +1,4 @@
-"""A record beside each release, or what makes it, where densities under noise have no closed form.
+"""A hidden record, or residual, kept for each release, where densities under noise have no closed form.
 
 Allocations are integrated out in two ways, and a sweep goes over both (interweaving: Yu & Meng 2011).
 
@@ -117,7 +117,7 @@ def invert(chart, walk, a):
 
 @apart
 def exchange(rng, channel, chart, walk):
-    """Keep residuals where records were kept, and the other way round; what is kept is drawn anew on the way."""
+    """Switch from kept records to kept residuals or back, redrawing what is kept on the way."""
     n, d, n_atoms, records, residuals = walk.n_nodes, chart.n_features, n_all(walk), walk.records, walk.residuals
     by_residuals = walk.law[BY_RESIDUALS] == 1.0
     for m in range(n):

@@ -1,4 +1,4 @@
-"""What a walk over mixing measures needs of the mixing: the prior of the masses J, whose shares are the weights."""
+"""What a walk over mixing measures needs from the mixing: the prior of the masses J, whose shares are the weights."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ class MassLaw(Component):
 
     A law also defines, compiled, ``power(walk, n_atoms)``; ``log_growth(walk, n_atoms)``, the log ratio of the prior
     with one atom more than that many, beyond S, J^``shape`` and the atom's place; ``renew(rng, channel, chart, walk)``,
-    which draws at the end of a sweep what is random beside the atoms above the cut; ``left_out(walk)``, the expected
-    mass beyond the walk; and ``kept(walk)``, what a draw keeps of what is random.
+    which draws at the end of a sweep whatever is random besides the atoms above the cut; ``left_out(walk)``, the
+    expected mass beyond the walk; and ``kept(walk)``, what a draw keeps of what is random.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class MassLaw(Component):
         self.mixing = mixing
 
     def cut(self, n_records: int) -> float:
-        """Masses from here on are walked over one by one."""
+        """Masses above the cut are walked over one by one."""
         return min(0.02 / n_records, 0.01)
 
     def check(self, label: str, n_records: int) -> None:
@@ -40,7 +40,7 @@ class MassLaw(Component):
         return 64
 
     def start(self, n_atoms: int) -> tuple[int, float]:
-        """A number of atoms that the prior allows, near this one, and what is random beside them."""
+        """A number of atoms that the prior allows, near this one, and whatever is random besides them."""
         raise NotImplementedError
 
     def check_random(self, mixing: Any, value: float, n_atoms: int) -> None:

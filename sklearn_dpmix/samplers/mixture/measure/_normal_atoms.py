@@ -40,8 +40,8 @@ class NormalChart(Chart):
         for scale in self.kernel.prior_scale:
             if not 1e-200 < scale < 1e200:
                 raise ValueError(
-                    f"sampler {label} takes kernels with a scale between 1e-200 and 1e200, got scale={scale:.3g}: use "
-                    "another unit, in records and in the mechanism"
+                    f"sampler {label} takes kernels with a scale between 1e-200 and 1e200, got scale={scale:.3g}: "
+                    "use another unit, for the records and the mechanism"
                 )
 
     def seen_of(self, channel):
@@ -116,7 +116,7 @@ class NormalChart(Chart):
 
     @compiled
     def densities_by(self, channel):
-        """Who has ``fill_normal``."""
+        """The object that has ``fill_normal``."""
         return channel
 
     @compiled

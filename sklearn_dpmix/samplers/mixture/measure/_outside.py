@@ -44,13 +44,13 @@ class Outside(NamedTuple):
     b: float
 
     def start(self, rng: np.random.Generator) -> float:
-        """A mass by the prior, beside a mixture of mass 1."""
+        """A mass drawn from the prior, next to a mixture of mass 1."""
         share = float(np.clip(rng.beta(self.a, self.b), 1e-6, 1.0 - 1e-6))
         return share / (1.0 - share)
 
 
 def outside_of(mechanism: Any, nodes: Any) -> Outside:
-    """Those outside of the mixture under a mechanism of answers, at nodes (features + 1, nodes)."""
+    """The records outside the mixture under a mechanism of answers, at nodes (features + 1, nodes)."""
     prior = mechanism.noncompliance
     density = np.exp(mechanism.log_noncompliant(nodes[:-1].T))
     shares, copies = [], []
@@ -97,7 +97,7 @@ def log_outside(walk, new, total):
 
 @helper
 def log_total(walk, total):
-    """Log ratio of the law of S, beside what it has of the share outside."""
+    """Log ratio of the law of S, without the factor of the share outside."""
     law, n_atoms = walk.law, int(walk.law[N_ATOMS])
     ratio = log_tilt(walk, n_atoms, total) - log_tilt(walk, n_atoms, law[TOTAL])
     return ratio - log_mass_inside(walk, total, law[OUTSIDE]) + log_mass_inside(walk, law[TOTAL], law[OUTSIDE])

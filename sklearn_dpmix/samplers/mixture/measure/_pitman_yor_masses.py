@@ -31,7 +31,7 @@ SHARES = 4.0  # of the dust, in logs: from all of it down to e^-4
 
 
 class PitmanYorMasses(MassLaw):
-    """Masses of that process; what is random beside them is ζ."""
+    """Masses of that process; besides them, ζ is random."""
 
     def __init__(self, mixing):
         super().__init__(mixing)
@@ -48,9 +48,9 @@ class PitmanYorMasses(MassLaw):
         n = self.n_expected(n_records)
         if n > MOST_ATOMS:
             raise ValueError(
-                f"sampler {label} would have to walk over some {n:.0f} masses, of which it takes {MOST_ATOMS}, with "
-                f"concentration={self.alpha:g}, discount={self.discount:g} and {n_records} records: use a smaller "
-                'discount, or sampler="auto"'
+                f"sampler {label} would have to walk over some {n:.0f} masses, more than its limit of {MOST_ATOMS}, "
+                f"with concentration={self.alpha:g}, discount={self.discount:g} and {n_records} records: use a "
+                'smaller discount, or sampler="auto"'
             )
 
     def n_expected(self, n_records):
@@ -58,7 +58,7 @@ class PitmanYorMasses(MassLaw):
         return self.n_atoms(self.cut(n_records))
 
     def n_atoms(self, cut):
-        """The same for a cut."""
+        """As above, for a cut."""
         lowest = cut * exp(-self.dust_range)
         return self.alpha / self.discount * self.intensity / self.discount * lowest**-self.discount
 

@@ -1,4 +1,4 @@
-"""Trades of those outside of the mixture with atoms: what more of them add to the answers, atoms take off.
+"""Trades between those outside the mixture and atoms: what more of the former add to the answers, atoms take away.
 
 If s is the product over questions of the law of answers of some signed shares σ_j of categories, a mass t outside adds
 to the answers what t ⊗σ_j adds to the table of true ones, Σ_k J_k ⊗π_kj.  Of one question j let the masses
@@ -122,7 +122,7 @@ def fill_given(channel, walk, j, size, n, among):
 
 @helper
 def step_along(rng, chart, walk, n, least, step, more):
-    """Such a step, by which there is so much more outside; whether it is taken.
+    """Propose a step after which there is so much more mass outside; return whether it was accepted.
 
     In (M, Σγ) an atom's law has the density J^(shape - K) Π γ_c^(alpha - 1), and J₀ has one factor less than in log J₀.
     """
@@ -169,7 +169,7 @@ def step_along(rng, chart, walk, n, least, step, more):
 
 @helper
 def most_atoms(size, n_features):
-    """As many atoms as make up anything in the other questions, if their shares differ."""
+    """How many atoms suffice to match anything in the other questions, if their shares differ."""
     most = 1
     for _ in range(1, n_features):
         most = min(most * size, MOST_ATOMS)
@@ -178,7 +178,7 @@ def most_atoms(size, n_features):
 
 @apart_sums
 def find_parts(walk, j, r):
-    """What of a mass outside is taken off each chosen atom, into ``move``, and what that leaves, into ``score``.
+    """Write how much of a mass outside each chosen atom gives up into ``move``, and what is left over into ``score``.
 
     Least squares of s at the nodes, in the metric of the answers that were given; the parts add up to 1.  It depends on
     the other questions' shares alone, which stay, so that the way back is the same.  Return about how far it may go.

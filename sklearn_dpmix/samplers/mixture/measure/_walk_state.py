@@ -162,7 +162,7 @@ class Walk(Component):
 
     @compiled
     def is_lost(self, density):
-        """Whether a mixture with these densities cannot be judged."""
+        """Whether a mixture with these densities has no usable likelihood."""
         return False
 
 
@@ -200,14 +200,14 @@ def row(walk, k):
 
 @helper
 def log_tilt(walk, n_atoms, total):
-    """Log density of S, with e^-J of all atoms, beyond what the law of the masses has without it."""
+    """Log density of S, with e^-J of all atoms, apart from what the law of the masses already contains."""
     value = walk.masses.power(walk, n_atoms) * log(total) - (TILT + 1.0) * total
     return value + log_mass_inside(walk, total, walk.law[OUTSIDE])
 
 
 @helper
 def log_mass_inside(walk, total, outside):
-    """Beta law of the share that is outside of the mixture, by what depends on S: beside ``outside`` to the power a."""
+    """Log of the factor in S of the outside share's beta density, apart from ``outside`` to the power a."""
     a, b = walk.law[OUTSIDE_A], walk.law[OUTSIDE_B]
     return b * log(total) - (a + b) * log(total + outside)
 
@@ -260,7 +260,7 @@ def try_one(walk, c, k, total):
 
 @apart_sums
 def try_three(walk, c, k, c2, k2, c3, k3):
-    """The same with three atoms, which leave the total as it is."""
+    """As :meth:`try_one`, with three atoms that leave the total unchanged."""
     weights, mix, trial, tables, value = walk.weights, walk.mix, walk.trial, walk.tables, 0.0
     g, g2, g3 = row(walk, k), row(walk, k2), row(walk, k3)
     for m in range(walk.n_nodes):
@@ -273,7 +273,7 @@ def try_three(walk, c, k, c2, k2, c3, k3):
 
 @helper
 def keep_trial(walk, total, value):
-    """Take the proposed mixture for the present one."""
+    """Accept the proposed mixture as the current one."""
     for m in range(walk.n_nodes):
         walk.mix[m] = walk.trial[m]
     walk.law[TOTAL], walk.law[LOG_LIKELIHOOD] = total, value
@@ -300,7 +300,7 @@ def copy_atom(walk, k, source):
 
 @helper
 def refresh(walk):
-    """Add the mixture up anew: a function of the state alone, free of rounding that adds up."""
+    """Recompute the mixture's sum, so that it depends on the state alone and rounding does not accumulate."""
     total, n_atoms = 0.0, int(walk.law[N_ATOMS])
     for m in range(walk.n_nodes):
         walk.mix[m] = walk.law[OUTSIDE] * walk.outside[m]
@@ -315,7 +315,7 @@ def refresh(walk):
 
 @helper
 def random_mass(rng, walk):
-    """A random mass, from one that hardly holds a record to a tenth of all: atoms above it are worth a move."""
+    """A random mass, from one that hardly holds a record to a tenth of all; moves choose among the atoms above it."""
     log_least = log(10.0 * walk.law[CUT])
     return exp(log_least + rng.random() * (log(0.1) - log_least))
 
