@@ -1,4 +1,4 @@
-"""Draws of a model's parameters, and how many of them a block of sweeps leaves."""
+"""Draws of a model's parameters."""
 
 from typing import NamedTuple
 
@@ -17,11 +17,6 @@ class StatisticDraws(NamedTuple):
     theta: np.ndarray  # (n_draws, n_params)
     statistic: np.ndarray  # (n_draws, n_statistics)
     n_records: np.ndarray  # (n_draws,)
-
-
-def n_kept(done, n_sweeps, n_warmup, thin):
-    """How many draws ``n_sweeps`` sweeps leave, after ``done`` of them."""
-    return max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
 
 
 def new_statistic_draws(n_draws, n_params, n_statistics):

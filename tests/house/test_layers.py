@@ -7,7 +7,7 @@ from scripts import PACKAGE
 
 # ---------------------------------------------------------------- layers
 
-STATISTIC = {"samplers._parameter_draws", "samplers._proposal", "samplers._release_density"}
+STATISTIC = {"samplers._driver", "samplers._parameter_draws", "samplers._proposal", "samplers._release_density"}
 COMPONENTS = {"_base", "kernels", "mechanisms", "mixings", "models", "privacy", "queries", "samplers"}
 #: What the files of each room may import of the package, besides the files beside them: a room stands for all of its
 #: files and rooms.  Nothing below knows what is above it, and no room looks into another one's files unless it says so.
@@ -27,9 +27,9 @@ ROOMS = {
     "samplers.augmentation": {"_base", *STATISTIC},
     "samplers.sums": {"_base", *STATISTIC},
     "samplers.tables": {"_base", *STATISTIC},
-    "samplers.simulation": {"_base", "samplers._parameter_draws"},
+    "samplers.simulation": {"_base", "samplers._driver"},
     "samplers.private": {"_base", "samplers._threads"},
-    "samplers.mixture": {"_base", "samplers._parameter_draws", "samplers._threads", "samplers.mixture.moves"},
+    "samplers.mixture": {"_base", "samplers._driver", "samplers._threads", "samplers.mixture.moves"},
     "samplers.mixture.moves": {"_base", "samplers.mixture._places", "samplers.mixture._state"},
     "samplers.mixture.cells": {
         "_base",
@@ -44,7 +44,7 @@ ROOMS = {
         "_releases.nodes",
         "_releases.nodes_of_scales",
         "_releases.nodes_of_several",
-        "samplers._parameter_draws",
+        "samplers._driver",
         "samplers.mixture._run",
         "samplers.mixture._sampler",
     },
@@ -78,6 +78,7 @@ FILES = {
     "_releases.nodes_of_several": {"_releases.nodes"},
     "_releases.fine_cells": {"_base", "_releases.nodes"},
     "_chains.checkpoint": {"__init__", "_base", "_chains.chain"},  # of the package: its version
+    "samplers._driver": {"_base"},
     "samplers._parameter_draws": set(),
     "samplers._proposal": {"_base"},
     "samplers._release_density": {"_base"},
@@ -86,7 +87,7 @@ FILES = {
     "samplers.mixture._state": {"_base", "samplers.mixture._places"},
     "samplers.mixture._run": {
         "_base",
-        "samplers._parameter_draws",
+        "samplers._driver",
         "samplers.mixture._places",
         "samplers.mixture._state",
     },

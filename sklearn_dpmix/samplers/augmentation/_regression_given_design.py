@@ -22,10 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._base.compiled import Component, compiled, entry, helper
+from ..._base.compiled import Component, compiled, helper, lower
 from ..._base.linear import factor, multiply_lower, multiply_upper
 from ..._base.restore import require, require_finite, require_range, same_layout
-from .._parameter_draws import n_kept, new_statistic_draws
+from .._driver import n_kept, run_chain
+from .._parameter_draws import new_statistic_draws
 from .._release_density import log_entry, log_release
 from ._carry import adapt_factor
 
@@ -376,22 +377,22 @@ def learn(sampler, state):
     state.ints[N_TUNED] = 10
 
 
-@entry
-def run_moments(sampler, model, channel, counter, S, C, state, rng, until, n_warmup, thin, theta, statistic, records):
-    """Sweep up to sweep ``until``; write a draw after every ``thin`` sweeps beyond the warm-up into the next rows."""
-    n_drawn, d = 0, model.d
-    while state.ints[N_SWEEPS] < until:
-        sweep = state.ints[N_SWEEPS] + 1 - n_warmup
-        sampler.sweep(model, channel, counter, S, C, state, rng, sweep <= 0)
-        state.ints[N_SWEEPS] += 1
-        if sweep > 0 and sweep % thin == 0:
-            for a in range(d):
-                theta[n_drawn, a] = state.work[d, a]
-            theta[n_drawn, d] = model.tau(state.point[0])
-            for j in range(statistic.shape[1]):
-                statistic[n_drawn, j] = state.moments[0, j]
-            records[n_drawn] = model.number(state.point[0])
-            n_drawn += 1
+class MomentsSweeps(Component):
+    """A sampler with all it needs: the fields ``sampler``, ``model``, ``channel``, ``counter``, ``S``, ``C``."""
+
+    @compiled
+    def sweep(self, state, rng, warming_up):
+        self.sampler.sweep(self.model, self.channel, self.counter, self.S, self.C, state, rng, warming_up)
+
+    @compiled
+    def keep(self, state, rng, draws, row):
+        d = self.model.d
+        for a in range(d):
+            draws.theta[row, a] = state.work[d, a]
+        draws.theta[row, d] = self.model.tau(state.point[0])
+        for j in range(draws.statistic.shape[1]):
+            draws.statistic[row, j] = state.moments[0, j]
+        draws.n_records[row] = self.model.number(state.point[0])
 
 
 def advance_moments(values, S, C, state, rng, n_sweeps, n_warmup, thin):
@@ -403,8 +404,8 @@ def advance_moments(values, S, C, state, rng, n_sweeps, n_warmup, thin):
     S : ndarray of shape (n_releases, n_statistics)
     C : ndarray of shape (n_counts, 1)
     """
-    done, d = int(state.ints[N_SWEEPS]), state.work.shape[1]
-    draws = new_statistic_draws(n_kept(done, n_sweeps, n_warmup, thin), d + 1, S.shape[1])
-    S, C = np.array(S), np.array(C)  # writable: one compiled version, wherever they come from
-    run_moments(*values, S, C, state, rng, done + n_sweeps, n_warmup, thin, *draws)
+    names, done = ("sampler", "model", "channel", "counter", "S", "C"), state.ints[N_SWEEPS:]
+    sweeps = lower(MomentsSweeps, dict(zip(names, (*values, S, C), strict=True)))
+    draws = new_statistic_draws(n_kept(done[0], n_sweeps, n_warmup, thin), state.work.shape[1] + 1, S.shape[1])
+    run_chain(sweeps, state, rng, done, n_sweeps, n_warmup, thin, draws)
     return state, draws

@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._base.compiled import entry
+from ..._base.compiled import Component, compiled, lower
 from ..._base.linear import draw_normal
 from ..._base.restore import require, require_finite, same_layout
-from .._parameter_draws import ThetaDraws, n_kept
+from .._driver import n_kept, run_chain
+from .._parameter_draws import ThetaDraws
 from ._regression_given_design import N_SWEEPS, require_sweeps
 
 
@@ -28,12 +29,16 @@ class KnownState(NamedTuple):
         return state
 
 
-@entry
-def run_known(model, gram, fit, residual, n, state, rng, until, n_warmup, thin, theta):
-    """γ and τ given X'X, the least squares coefficients and their residual sum of squares."""
-    n_drawn, d, matrix, gamma = 0, model.d, state.work, state.theta
-    while state.ints[N_SWEEPS] < until:
-        rate = gamma[d] ** -2
+class KnownSweeps(Component):
+    """γ and τ given X'X, the least squares coefficients and their residual sum of squares.
+
+    Fields: ``model``, ``gram``, ``fit``, ``residual``, and ``n`` records.
+    """
+
+    @compiled
+    def sweep(self, state, rng, warming_up):
+        model, gram, fit, matrix, gamma = self.model, self.gram, self.fit, state.work, state.theta
+        d, rate = model.d, gamma[model.d] ** -2
         for a in range(d):
             gamma[a] = model.shift[a]
             for b in range(d):
@@ -41,17 +46,16 @@ def run_known(model, gram, fit, residual, n, state, rng, until, n_warmup, thin, 
                 gamma[a] += rate * gram[a, b] * fit[b]
         draw_normal(rng, matrix, gamma, d)
         if model.sigma == 0.0:
-            squares = residual
+            squares = self.residual
             for a in range(d):
                 for b in range(d):
                     squares += (gamma[a] - fit[a]) * gram[a, b] * (gamma[b] - fit[b])
-            gamma[d] = model.draw_tau(rng, n, max(squares, 0.0))
-        state.ints[N_SWEEPS] += 1
-        sweep = state.ints[N_SWEEPS] - n_warmup
-        if sweep > 0 and sweep % thin == 0:
-            for a in range(d + 1):
-                theta[n_drawn, a] = gamma[a]
-            n_drawn += 1
+            gamma[d] = model.draw_tau(rng, self.n, max(squares, 0.0))
+
+    @compiled
+    def keep(self, state, rng, draws, row):
+        for a in range(state.theta.size):
+            draws.theta[row, a] = state.theta[a]
 
 
 def start_known(model, rng):
@@ -62,8 +66,8 @@ def start_known(model, rng):
 
 def advance_known(model, gram, fit, residual, n, state, rng, n_sweeps, n_warmup, thin):
     """Advance a chain in place by ``n_sweeps``; return (state, draws)."""
-    done = int(state.ints[N_SWEEPS])
-    draws = ThetaDraws(np.zeros((n_kept(done, n_sweeps, n_warmup, thin), len(state.theta))))
-    gram, fit = np.array(gram), np.array(fit)  # writable: one compiled version, wherever they come from
-    run_known(model, gram, fit, float(residual), float(n), state, rng, done + n_sweeps, n_warmup, thin, draws.theta)
+    fields = {"model": model, "gram": gram, "fit": fit, "residual": float(residual), "n": float(n)}
+    sweeps, done = lower(KnownSweeps, fields), state.ints[N_SWEEPS:]
+    draws = ThetaDraws(np.zeros((n_kept(done[0], n_sweeps, n_warmup, thin), len(state.theta))))
+    run_chain(sweeps, state, rng, done, n_sweeps, n_warmup, thin, draws)
     return state, draws

@@ -15,8 +15,9 @@ from math import exp
 import numpy as np
 
 from ..._base.acceptance import note_acceptance
-from ..._base.compiled import Component, compiled, entry, helper
-from .._parameter_draws import n_kept, new_statistic_draws
+from ..._base.compiled import Component, compiled, helper, lower
+from .._driver import n_kept, run_chain
+from .._parameter_draws import new_statistic_draws
 from .._release_density import log_release
 from ._augmented_state import N_RECORDS, N_SWEEPS
 from ._carry import move_blocks
@@ -83,43 +84,25 @@ class Augmentation(Component):
         move_blocks(rng, int(self.n_moves), model, channel, S, state, current, warming_up)
 
 
-# A compiled function is optimised with all that it calls, once for itself and once more in each caller: so what is big
-# is not nested deeper than it must be.
+class AugmentationSweeps(Component):
+    """A sampler with all it needs: the fields ``sampler``, ``model``, ``channel``, ``counting``, ``S``, ``count``."""
 
-
-@entry
-def run_augmentation(sampler, model, channel, counting, S, count, state, rng, until, n_warmup, thin, draws):
-    """Sweep up to sweep ``until``; after every ``thin`` sweeps beyond the warm-up write a row of ``draws``."""
-    n_drawn = 0
-    while state.ints[N_SWEEPS] < until:
-        sweep = state.ints[N_SWEEPS] + 1 - n_warmup
+    @compiled
+    def sweep(self, state, rng, warming_up):
+        model, channel, S = self.model, self.channel, self.S
         refresh_total(state)
         current = update_records(rng, model, channel, S, state)
-        current = change_number(rng, model, channel, counting, count, S, state, current)
+        current = change_number(rng, model, channel, self.counting, self.count, S, state, current)
         model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
-        sampler.move(model, channel, S, state, rng, current, sweep <= 0)
-        n_drawn = finish_sweep(state, draws, n_drawn, sweep, thin)
+        self.sampler.move(model, channel, S, state, rng, current, warming_up)
 
-
-@helper
-def finish_sweep(state, draws, n_drawn, sweep, thin):
-    """Count the sweep, and record a draw where one is due."""
-    state.ints[N_SWEEPS] += 1
-    if sweep <= 0 or sweep % thin != 0:
-        return n_drawn
-    for p in range(state.theta.size):
-        draws.theta[n_drawn, p] = state.theta[p]
-    for j in range(state.total.size):
-        draws.statistic[n_drawn, j] = state.total[j]
-    draws.n_records[n_drawn] = state.ints[N_RECORDS]
-    return n_drawn + 1
-
-
-def new_draws(state, n_sweeps, n_warmup, thin):
-    """(Room for the draws of the next ``n_sweeps`` sweeps, the sweep that they end with)."""
-    done = int(state.ints[N_SWEEPS])
-    n_draws = n_kept(done, n_sweeps, n_warmup, thin)
-    return new_statistic_draws(n_draws, len(state.theta), len(state.total)), done + n_sweeps
+    @compiled
+    def keep(self, state, rng, draws, row):
+        for p in range(state.theta.size):
+            draws.theta[row, p] = state.theta[p]
+        for j in range(state.total.size):
+            draws.statistic[row, j] = state.total[j]
+        draws.n_records[row] = state.ints[N_RECORDS]
 
 
 def advance_augmentation(values, S, count, state, rng, n_sweeps, n_warmup, thin):
@@ -132,7 +115,8 @@ def advance_augmentation(values, S, count, state, rng, n_sweeps, n_warmup, thin)
     count : float
         The noisy number of records, where ``counting`` says that there is one.
     """
-    draws, until = new_draws(state, n_sweeps, n_warmup, thin)
-    S = np.array(S)  # writable: one compiled version, wherever it comes from
-    run_augmentation(*values, S, np.full((1, 1), count), state, rng, until, n_warmup, thin, draws)
+    names, done = ("sampler", "model", "channel", "counting", "S", "count"), state.ints[N_SWEEPS:]
+    sweeps = lower(AugmentationSweeps, dict(zip(names, (*values, S, np.full((1, 1), count)), strict=True)))
+    draws = new_statistic_draws(n_kept(done[0], n_sweeps, n_warmup, thin), len(state.theta), len(state.total))
+    run_chain(sweeps, state, rng, done, n_sweeps, n_warmup, thin, draws)
     return state, draws

@@ -16,6 +16,7 @@ import numpy as np
 from ..._base.acceptance import N_COUNTERS, note_acceptance, require_acceptance
 from ..._base.compiled import entry
 from ..._base.restore import require, require_finite, require_same, same_layout
+from .._driver import is_kept
 from .._parameter_draws import ThetaDraws
 from .._release_density import log_entry, log_release
 
@@ -228,7 +229,6 @@ def advance_user_model(model, release, state, rng, n_sweeps, n_warmup, thin):
     draws = []
     for _ in range(n_sweeps):
         sweep(model, release, state, rng)
-        kept = int(state.n_sweeps[0]) - n_warmup
-        if kept > 0 and kept % thin == 0:
+        if is_kept(int(state.n_sweeps[0]), n_warmup, thin):
             draws.append(state.theta.copy())
     return state, ThetaDraws(np.reshape(draws, (len(draws), len(state.theta))))

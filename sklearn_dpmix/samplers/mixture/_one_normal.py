@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from ..._base.compiled import compiled, entry, helper, lower
 from ..._base.linear import factor, multiply_lower, multiply_upper, solve_lower, solve_upper
 from ..._base.restore import require, require_finite, require_range, same_layout
-from .._parameter_draws import n_kept
+from .._driver import n_kept, run_chain
 from ._run import Draws
 from ._sampler import MixtureSampler, check_concentration
 
@@ -96,16 +96,19 @@ class OneNormal(MixtureSampler):
     def advance(
         self, values: Any, Z: Any, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int
     ) -> Any:
-        sampler, _, kernel, _ = values
-        n_draws = n_kept(int(state.ints[N_SWEEPS]), n_sweeps, n_warmup, thin)
-        theta, ones = np.zeros((n_draws, n_columns(len(Z.mean)))), np.ones(n_draws, np.int64)
         vectors, matrices = scratch(Z)
-        run(sampler, kernel, Z, state, vectors, matrices, rng, n_sweeps, n_warmup, thin, theta)
-        return state, Draws(ones, ones.copy(), np.ones(n_draws), np.ones(n_draws), theta)
+        fields = {"kernel": values[2], "seen": Z, "vectors": vectors, "matrices": matrices}
+        sampler, done = lower(type(self), fields, frozen=False), state.ints[N_SWEEPS:]
+        n = n_kept(done[0], n_sweeps, n_warmup, thin)
+        ones, theta = np.ones(n, np.int64), np.zeros((n, n_columns(len(Z.mean))))
+        draws = Draws(ones, ones.copy(), np.ones(n), np.ones(n), theta)
+        run_chain(sampler, state, rng, done, n_sweeps, n_warmup, thin, draws)
+        return state, draws
 
     @compiled
-    def sweep(self, kernel, seen, state, vectors, matrices, rng, tune):
-        """Paths of L in the metric's coordinates."""
+    def sweep(self, state, rng, warming_up):
+        """Paths of L in the metric's coordinates; ``self`` is the value that ``advance`` makes."""
+        kernel, seen, vectors, matrices = self.kernel, self.seen, self.vectors, self.matrices
         ints, floats, size = state.ints, state.floats, state.point.size
         for a in range(size):
             vectors[POINT, a] = state.point[a]
@@ -123,7 +126,7 @@ class OneNormal(MixtureSampler):
                 end -= 0.5 * vectors[MOMENTUM, a] ** 2
             gain = end - start
             probability = exp(min(gain, 0.0)) if gain > -inf else 0.0  # nan, too
-            if tune:
+            if warming_up:
                 ints[N_TUNED] += 1
                 step = floats[LOG_STEP] + max(ints[N_TUNED] ** -0.6, 0.01) * (probability - TARGET)
                 floats[LOG_STEP] = min(max(step, -20.0), 0.2)
@@ -134,6 +137,11 @@ class OneNormal(MixtureSampler):
                     vectors[POINT, a] = vectors[PROPOSAL, a]
         for a in range(size):
             state.point[a] = vectors[POINT, a]
+
+    @compiled
+    def keep(self, state, rng, draws, row):
+        log_target(self.kernel, self.seen, self.vectors, self.matrices, POINT)
+        draw_mean(rng, self.kernel, self.seen, self.vectors, self.matrices, draws.theta, row)
 
 
 def n_columns(d):
@@ -194,20 +202,6 @@ def evaluate(kernel, seen, vectors, matrices):
     value = log_target(kernel, seen, vectors, matrices, POINT)
     set_force(kernel, seen, vectors, matrices)
     return value
-
-
-@entry
-def run(sampler, kernel, seen, state, vectors, matrices, rng, n_sweeps, n_warmup, thin, theta):
-    """Sweep, and keep a draw after every ``thin`` sweeps beyond the warm-up."""
-    kept = 0
-    for _ in range(n_sweeps):
-        sweep = state.ints[N_SWEEPS] + 1 - n_warmup
-        sampler.sweep(kernel, seen, state, vectors, matrices, rng, sweep <= 0)
-        state.ints[N_SWEEPS] += 1
-        if sweep > 0 and sweep % thin == 0:
-            log_target(kernel, seen, vectors, matrices, POINT)
-            draw_mean(rng, kernel, seen, vectors, matrices, theta, kept)
-            kept += 1
 
 
 @helper

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._base.compiled import entry, helper
 from ..._base.restore import require, require_range
-from .._parameter_draws import n_kept
+from .._driver import is_kept, n_kept
 from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, NOT_BEGUN, STAGE
 from ._state import MAX_SLOTS, grow, twice, update_clusters
 
@@ -110,11 +110,10 @@ def run(sampler, channel, kernel, mixing, Z, state, rng, until, n_warmup, thin, 
         update_clusters(rng, sampler.n_aux, channel, kernel, state, False)  # given the starting records
         ints[STAGE] = 0
     while ints[N_SWEEPS] < until:
-        sweep = ints[N_SWEEPS] + 1 - n_warmup
-        records_draw = sweep > 0 and sweep % thin == 0
+        records_draw = is_kept(ints[N_SWEEPS] + 1, n_warmup, thin)
         if records_draw and draws.weights.size < filled[1] + state.counts.size + MAX_ATOMS + 1:
             return NO_ROOM
-        if not sampler.sweep(channel, kernel, mixing, Z, state, rng, sweep <= 0):
+        if not sampler.sweep(channel, kernel, mixing, Z, state, rng, ints[N_SWEEPS] < n_warmup):
             return NO_SLOTS
         state.floats[CONCENTRATION] = mixing.update_concentration(
             rng, state.floats[CONCENTRATION], ints[N_CLUSTERS], state.alloc.size

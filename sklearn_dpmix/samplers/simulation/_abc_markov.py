@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..._base.acceptance import N_COUNTERS, note_acceptance, require_acceptance
 from ..._base.restore import require, require_finite, require_same, same_layout
-from .._parameter_draws import n_kept
+from .._driver import is_kept, n_kept
 
 #: Simulations from the prior that a chain's start is chosen from.
 N_STARTS = 1000
@@ -120,9 +120,9 @@ class MarkovABC(BaseEstimator):
         done = int(state.n_sweeps[0])
         n_draws, row = n_kept(done, n_sweeps, n_warmup, thin), 0
         draws = MarkovDraws(np.zeros((n_draws, len(state.theta))), np.zeros((n_draws, len(state.statistic))))
-        for sweep in range(done + 1 - n_warmup, done + n_sweeps + 1 - n_warmup):
-            self._step(simulator, state, rng, adapt=sweep <= 0)
-            if sweep > 0 and sweep % thin == 0:
+        for sweep in range(done + 1, done + n_sweeps + 1):
+            self._step(simulator, state, rng, adapt=sweep <= n_warmup)
+            if is_kept(sweep, n_warmup, thin):
                 draws.theta[row], draws.statistics[row] = state.theta, state.statistic
                 row += 1
         return state, draws

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._base.compiled import Component, compiled, entry, helper, lower
+from ..._base.compiled import Component, compiled, helper, lower
 from ..._base.restore import require, require_finite, require_range, require_same, require_whole, same_layout
-from .._parameter_draws import n_kept, new_statistic_draws
+from .._driver import n_kept, run_chain
+from .._parameter_draws import new_statistic_draws
 from .._release_density import log_entry
 
 N_SWEEPS, PROPOSED, ACCEPTED, N_INTS = 0, 1, 2, 3
@@ -122,22 +123,21 @@ def log_noise(channel, S, j, x):
     return log_entry(channel, S, j, x) if j < S.shape[1] else 0.0
 
 
-@entry
-def run_statistic(sampler, model, channel, counter, S, C, state, rng, until, n_warmup, thin, theta, statistic, records):
-    """Sweep up to sweep ``until``; write a draw after every ``thin`` sweeps beyond the warm-up into the next rows."""
-    n_drawn = 0
-    while state.ints[N_SWEEPS] < until:
-        sweep = state.ints[N_SWEEPS] + 1 - n_warmup
-        sampler.sweep(model, channel, counter, S, C, state, rng, sweep <= 0)
-        state.ints[N_SWEEPS] += 1
-        if sweep > 0 and sweep % thin == 0:
-            sampler.draw_theta(model, state, rng)
-            for p in range(theta.shape[1]):
-                theta[n_drawn, p] = state.theta[p]
-            for j in range(statistic.shape[1]):
-                statistic[n_drawn, j] = sampler.statistic(state, j)
-            records[n_drawn] = sampler.n_records(state)
-            n_drawn += 1
+class StatisticSweeps(Component):
+    """A sampler with all it needs: the fields ``sampler``, ``model``, ``channel``, ``counter``, ``S``, ``C``."""
+
+    @compiled
+    def sweep(self, state, rng, warming_up):
+        self.sampler.sweep(self.model, self.channel, self.counter, self.S, self.C, state, rng, warming_up)
+
+    @compiled
+    def keep(self, state, rng, draws, row):
+        self.sampler.draw_theta(self.model, state, rng)
+        for p in range(draws.theta.shape[1]):
+            draws.theta[row, p] = state.theta[p]
+        for j in range(draws.statistic.shape[1]):
+            draws.statistic[row, j] = self.sampler.statistic(state, j)
+        draws.n_records[row] = self.sampler.n_records(state)
 
 
 def advance_statistic(values, S, C, n_statistics, state, rng, n_sweeps, n_warmup, thin):
@@ -149,10 +149,10 @@ def advance_statistic(values, S, C, n_statistics, state, rng, n_sweeps, n_warmup
     S : ndarray of shape (n_releases, n_statistics)
     C : ndarray of shape (n_counts, 1)
     """
-    done = int(state.ints[N_SWEEPS])
-    draws = new_statistic_draws(n_kept(done, n_sweeps, n_warmup, thin), len(state.theta), n_statistics)
-    S, C = np.array(S), np.array(C)  # writable: one compiled version, wherever they come from
-    run_statistic(*values, S, C, state, rng, done + n_sweeps, n_warmup, thin, *draws)
+    names, done = ("sampler", "model", "channel", "counter", "S", "C"), state.ints[N_SWEEPS:]
+    sweeps = lower(StatisticSweeps, dict(zip(names, (*values, S, C), strict=True)))
+    draws = new_statistic_draws(n_kept(done[0], n_sweeps, n_warmup, thin), len(state.theta), n_statistics)
+    run_chain(sweeps, state, rng, done, n_sweeps, n_warmup, thin, draws)
     return state, draws
 
 

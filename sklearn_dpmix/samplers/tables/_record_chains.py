@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._base.acceptance import N_COUNTERS, note_acceptance, require_acceptance
-from ..._base.compiled import Component, compiled, entry, helper
+from ..._base.compiled import Component, compiled, entry, helper, lower
 from ..._base.restore import (
     require,
     require_finite,
@@ -25,7 +25,8 @@ from ..._base.restore import (
     require_total,
     same_layout,
 )
-from .._parameter_draws import ThetaDraws, n_kept
+from .._driver import n_kept, run_chain
+from .._parameter_draws import ThetaDraws
 from .._release_density import log_entry
 
 # rows of ``work``: by cell, by row (j, c) of the tables, by class
@@ -262,6 +263,19 @@ def set_log_class(model, work, c):
 # --- the chain --------------------------------------------------------------------------------------------------------
 
 
+class TablesSweeps(Component):
+    """A sampler with all it needs: the fields ``sampler``, ``model``, ``channel``, ``S``."""
+
+    @compiled
+    def sweep(self, state, rng, warming_up):
+        self.sampler.sweep(self.model, self.channel, self.S, state, rng, warming_up)
+
+    @compiled
+    def keep(self, state, rng, draws, row):
+        for p in range(state.theta.size):
+            draws.theta[row, p] = state.theta[p]
+
+
 def advance_tables(values, S, state, rng, n_sweeps, n_warmup, thin):
     """Advance a chain in place by ``n_sweeps``; return (state, draws).
 
@@ -270,23 +284,8 @@ def advance_tables(values, S, state, rng, n_sweeps, n_warmup, thin):
     values : tuple (sampler, model, channel) of component values
     S : ndarray of shape (n_releases, n_cells)
     """
-    done = int(state.n_sweeps[0])
-    draws = ThetaDraws(np.zeros((n_kept(done, n_sweeps, n_warmup, thin), len(state.theta))))
-    S = np.array(S)  # writable: one compiled version, wherever it comes from
-    sampler, model, channel = values
-    run_tables(sampler, model, channel, S, state, rng, done + n_sweeps, n_warmup, thin, draws.theta)
+    sweeps = lower(TablesSweeps, dict(zip(("sampler", "model", "channel", "S"), (*values, S), strict=True)))
+    done = state.n_sweeps
+    draws = ThetaDraws(np.zeros((n_kept(done[0], n_sweeps, n_warmup, thin), len(state.theta))))
+    run_chain(sweeps, state, rng, done, n_sweeps, n_warmup, thin, draws)
     return state, draws
-
-
-@entry
-def run_tables(sampler, model, channel, S, state, rng, until, n_warmup, thin, draws):
-    """Sweep up to sweep ``until``; after every ``thin`` sweeps beyond the warm-up write θ into a row of ``draws``."""
-    n_drawn = 0
-    while state.n_sweeps[0] < until:
-        sweep = state.n_sweeps[0] + 1 - n_warmup
-        sampler.sweep(model, channel, S, state, rng, sweep <= 0)
-        state.n_sweeps[0] += 1
-        if sweep > 0 and sweep % thin == 0:
-            for p in range(state.theta.size):
-                draws[n_drawn, p] = state.theta[p]
-            n_drawn += 1

@@ -8,7 +8,7 @@ import numpy as np
 from ...._base.compiled import compiled, entry, lower
 from ...._base.restore import require, require_range
 from ...._releases.nodes import FEW
-from ..._parameter_draws import n_kept
+from ..._driver import is_kept, n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
 from ._compressed import (
@@ -380,8 +380,7 @@ def run(sampler, channel, chart, walk, are_records, rng, until, n_warmup, thin, 
         refresh(walk)
         sampler.sweep(channel, chart, walk, rng)
         law[N_SWEEPS] += 1.0
-        sweep = int(law[N_SWEEPS]) - n_warmup
-        if sweep > 0 and sweep % thin == 0:
+        if is_kept(int(law[N_SWEEPS]), n_warmup, thin):
             t, used = filled[0], filled[1]
             refresh(walk)
             n_occupied, n_atoms = keep_draw(rng, chart, walk, are_records, draws.weights, draws.theta, used)

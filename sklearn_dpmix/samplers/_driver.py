@@ -1,0 +1,34 @@
+"""The loop over a chain's sweeps: which of them warm it up, and which leave a draw.
+
+Sweeps count from the chain's start.  The first ``n_warmup`` warm it up; after those every ``thin``-th leaves a draw.
+Mixtures, which may stop where there is no room, and chains in plain Python loop by themselves, by the same rule.
+"""
+
+from .._base.compiled import entry, helper
+
+
+@helper
+def is_kept(sweep, n_warmup, thin):
+    """Whether the chain's sweep of that number, the first being 1, leaves a draw."""
+    return sweep > n_warmup and (sweep - n_warmup) % thin == 0
+
+
+def n_kept(done, n_sweeps, n_warmup, thin):
+    """How many draws ``n_sweeps`` sweeps leave, after ``done`` of them."""
+    return max(done + n_sweeps - n_warmup, 0) // thin - max(done - n_warmup, 0) // thin
+
+
+@entry
+def run_chain(sampler, state, rng, done, n_sweeps, n_warmup, thin, draws):
+    """Advance a chain in place by ``n_sweeps``, and write its draws, one a row.
+
+    ``sampler`` has all that it needs of the release, ``sweep(state, rng, warming_up)``, and ``keep(state, rng, draws,
+    row)``, which writes a draw; ``done`` is the part of the state that begins with the number of sweeps so far.
+    """
+    until, row = done[0] + n_sweeps, 0
+    while done[0] < until:
+        sampler.sweep(state, rng, done[0] < n_warmup)
+        done[0] += 1
+        if is_kept(done[0], n_warmup, thin):
+            sampler.keep(state, rng, draws, row)
+            row += 1
