@@ -6,7 +6,6 @@ import numpy as np
 
 from ...._base.compiled import compiled
 from ...._base.vector import exp_bounded
-from ._any_noise import noise_in_table
 from ._interval import channel_of, grid, multiply_table, padded, table
 from ._normal_atoms import NormalChart
 from ._walk_state import HALF_LOG_2PI
@@ -51,9 +50,6 @@ class TruncatedNormalChart(NormalChart):
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
         mean = shares @ y
         return mean, np.sqrt(np.maximum(shares @ y**2 - mean**2, 0.0))
-
-    def seen_of(self, channel):
-        return noise_in_table()
 
     def start(self, places, rng):
         return super().start(np.clip(places, self.low, self.low + self.width), rng)
