@@ -46,23 +46,27 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     family : str or object of :mod:`sklearn_dpmix.models`
         Required: "bernoulli" (or "binomial": n_records of them), "multinomial" (or "categorical"), "poisson",
         "exponential", "gamma" (its shape known: ``Gamma(shape=...)``), "normal" or "beta".
-    prior : BetaPrior, DirichletPrior, GammaPrior, NormalInverseGammaPrior or GammaProductPrior, optional
-        The one that is conjugate to the family, in the records' unit.  None: uniform on probabilities; under public
-        bounds weakly informative in their unit, so that records, bounds and release in another unit give the same
-        posterior in that unit.  With c, h the centre and half width of bounds (lo, hi):
+    prior : object of :mod:`sklearn_dpmix.models`, optional
+        The one that is conjugate to the family, in the records' unit, or one of the table.  None: uniform on
+        probabilities; under public bounds weakly informative in their unit, so that records, bounds and release in
+        another unit give the same posterior in that unit.  With c, h the centre and half width of bounds (lo, hi):
 
         ===================  ==========================================  =============================================
         family               prior                                       so that a priori
         ===================  ==========================================  =============================================
-        normal               NormalInverseGammaPrior(c, 0.01, 1/2,       the mean is inside the bounds with probability
-                             h²/200)                                     1/2, 4 sd are a tenth to all of them with 4/5
-        exponential, gamma   GammaPrior(1, hi/(10 shape))                the mean of a record is hi/20 to hi with 0.77
+        normal               NormalCauchyPrior(c, h, 0.15 h)             the mean is inside the bounds with probability
+                                                                         1/2; the sd is 0.6 % to 95 % of them with 0.9
+        exponential, gamma   LogLogisticPrior(shape/(0.15 hi))           the mean of a record is 0.8 % to 285 % of hi
+                                                                         with 0.9
         poisson              GammaPrior(1, 2/hi)                         the mean is below hi with 0.86
         beta                 GammaProductPrior(1, 0.1)                   a, b are 10 on average (there is no unit)
         ===================  ==========================================  =============================================
 
-        Without a mechanism nothing is hidden, and bounds are taken from the statistic: of normal records their mean,
-        give or take two standard deviations; of exponential and gamma records 0 to ten times their mean.  Under a
+        Bounds may be far wider than what is within them: priors that fall faster than that hold a small scale for
+        impossible where noise hides it.  Without a mechanism nothing is hidden, priors are conjugate
+        (NormalInverseGammaPrior(c, 0.01, 1/2, h²/200), GammaPrior(1, hi/(10 shape))), and bounds are taken from the
+        statistic: of normal records their mean, give or take two standard deviations; of exponential and gamma
+        records 0 to ten times their mean.  Under a
         mechanism without bounds (``scale=`` alone) those three have no default and need a prior in the records' unit;
         Poisson counts, whose unit is 1, have GammaPrior(1, 0.01).
     n_records : int or NoisyCount

@@ -78,7 +78,8 @@ def read_problem(estimator, S):
         family = Multinomial(n_categories=S.shape[1])
         family.check()
     bounds, outside = check_bounds(estimator.truncation, family, query)
-    prior = None if estimator.prior is None else check_prior(estimator.prior, family)
+    is_hidden = bounds is not None and estimator.mechanism is not None
+    prior = None if estimator.prior is None else check_prior(estimator.prior, family, wide=is_hidden)
     scaling = None if query is None else query._scaling(family)
     problem = Problem(family, prior, estimator.mechanism, bounds, outside, n_records, S, scaling)
     if estimator.mechanism is None:
@@ -149,12 +150,14 @@ def check_family(family, query):
     return family
 
 
-def check_prior(prior, family):
-    """Return the prior."""
-    if not isinstance(prior, family.prior_class):
-        raise ValueError(
-            f"prior of family {type(family).__name__} must be a {family.prior_class.__name__}, got prior={prior!r}"
-        )
+def check_prior(prior, family, wide=False):
+    """Return the prior; ``wide`` ones are for noisy sums of records within bounds."""
+    classes = [family.prior_class]
+    if wide and family.wide_prior_class is not None:
+        classes.append(family.wide_prior_class)
+    if not isinstance(prior, tuple(classes)):
+        names = " or ".join(one.__name__ for one in classes)
+        raise ValueError(f"prior of family {type(family).__name__} must be a {names}, got prior={prior!r}")
     prior.check()
     prior.fields(family)
     return prior
@@ -163,6 +166,8 @@ def check_prior(prior, family):
 def default_prior(problem):
     """The family's prior in the unit of the public bounds; else, without noise, in that of the statistic itself."""
     family, bounds = problem.family, problem.bounds
+    if bounds is not None and problem.mechanism is not None:
+        return check_prior(family.wide_prior(bounds), family, wide=True)
     if bounds is None and problem.mechanism is None:
         n = problem.n_records.likely if isinstance(problem.n_records, NoisyCount) else problem.n_records
         bounds = family.bounds_of(problem.S[0], n)

@@ -45,7 +45,7 @@ def run_known(model, gram, fit, residual, n, state, rng, until, n_warmup, thin, 
             for a in range(d):
                 for b in range(d):
                     squares += (gamma[a] - fit[a]) * gram[a, b] * (gamma[b] - fit[b])
-            gamma[d] = model.draw_tau(rng, n, max(squares, 0.0))
+            gamma[d] = model.draw_tau(rng, gamma[d], n, max(squares, 0.0))
         state.ints[N_SWEEPS] += 1
         sweep = state.ints[N_SWEEPS] - n_warmup
         if sweep > 0 and sweep % thin == 0:
