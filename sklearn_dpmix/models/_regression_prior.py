@@ -131,7 +131,7 @@ def residual_force(shape, scale, rate, tau):
 
 @helper
 def draw_residual(rng, shape, scale, rate, tau, n, squares):
-    """τ given n residuals, the sum of whose squares is ``squares``, and the τ before, which an unknown scale follows."""
+    """τ given n residuals, the sum of whose squares is ``squares``; an unknown scale follows the τ before."""
     if rate > 0.0:
         scale = rng.standard_gamma(shape + 0.5) / (rate + 1.0 / (tau * tau))
     return sqrt((scale + 0.5 * squares) / rng.standard_gamma(shape + 0.5 * n))

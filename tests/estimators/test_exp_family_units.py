@@ -465,6 +465,25 @@ def test_priors_and_bounds_that_do_not_go_together_are_doubted():
         PrivateExpFamilyGibbs(mechanism, **options).fit(S)
 
 
+@pytest.mark.filterwarnings("ignore:with probability")
+@pytest.mark.parametrize(
+    ("name", "bounds", "release", "prior", "named"),
+    [
+        ("normal", (0, 100), [1800.0, -2400.0], None, r"sum\(\(x-50\)/50\) = 1800"),  # Σ u² of 50, (Σ u)²/n of 1620
+        ("beta", (0.01, 0.9), [1900.0, 1900.0], None, r"sum\(\(log\(.* = 1900"),
+        ("poisson", (0, 10), [6000.0], GammaPrior(1000.0, 1e9), r"sum\(x\) = 6000"),  # a mean of 1e-6
+    ],
+)
+def test_numbers_that_contradict_each_other_or_the_prior_are_doubted(name, bounds, release, prior, named):
+    """Each possible by itself: only the posterior sees it."""
+    mechanism = LaplaceMechanism(epsilon=1.0, query=SufficientStatistics(name, bounds))
+    model = PrivateExpFamilyGibbs(
+        mechanism, family=name, n_records=2000, prior=prior, n_chains=2, n_draws=100, random_state=0
+    )
+    with pytest.warns(UserWarning, match=rf"contradicts the model: {named}, where the posterior has .*probability"):
+        model.fit(release)
+
+
 GRID = {  # records, bounds
     "normal": (lambda rng, n: rng.normal(40, 10, n), (0, 100)),
     "exponential": (lambda rng, n: rng.exponential(20, n), (0, 100)),

@@ -22,7 +22,7 @@ from ...models import Family, Multinomial
 from ...queries import NoisyCount
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import fit_context, with_callbacks
-from ._curator import keep_names
+from ._curator import keep_names, warn_if_unlikely
 from ._exp_family_engines import choose_engine
 from ._exp_family_inputs import N_PRIOR, read_problem, share_inside
 from ._statistic_contents import ExpFamilyContents
@@ -211,8 +211,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         Warns
         -----
         UserWarning
-            Where the noise hardly ever takes a release as far as this one is from what the statistic can be; where a
-            prior of one's own is far outside the bounds; where most of the population seems to be outside them.
+            Where the noise hardly ever takes a release as far as this one is from what the statistic can be, or is
+            under the posterior (with probability below 10⁻³, all numbers allowed for); where a prior of one's own is
+            far outside the bounds; where most of the population seems to be outside them.
         """
         with self._refit() as earlier:
             problem = read_problem(self, S)
@@ -226,6 +227,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
             posed = Problem(problem.S, engine.init, engine.advance, engine.restored, engine.check_draws)
             self._advance_chains(posed, keep, earlier)
         self._warn_about_chains()
+        if self.mechanism is not None:
+            hint = "the scaling of its query, the bounds, and whether prior is in the records' unit"
+            warn_if_unlikely(self, self.statistic_draws_, [f"sum({label})" for label in problem.labels], hint)
         if problem.bounds is not None:
             self._warn_about_bounds(problem)
         return self

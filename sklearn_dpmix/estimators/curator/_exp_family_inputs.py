@@ -14,7 +14,7 @@ from ...models import Family, Multinomial, Prior, resolve_family
 from ...models._scaling import Scaling, scaling_of
 from ...queries import NoisyCount, SufficientStatistics
 from .._chain_estimator import warn_user
-from ._curator import IMPOSSIBLE, check_statistic_names
+from ._curator import IMPOSSIBLE, check_statistic_names, reach
 
 #: Draws of a prior, and records given each, by which a prior or a posterior is compared with the bounds.
 N_PRIOR, N_RECORDS = 2000, 40
@@ -339,7 +339,7 @@ def furthest(problem):
     scale = np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1))
     low, high = value_range(problem)
     distance = np.maximum(np.maximum(low - S, S - high), 0.0)
-    tail = mechanism.tail_probability(distance, scale)
+    tail = reach(mechanism, distance, scale)
     if tail is None:
         return None
     tail = np.where(distance > 0, tail, 1.0)
@@ -361,7 +361,7 @@ def refuse_other_scaling(problem, outlier):
             f"the release was made with another scaling: sum({label}) = {value:g} is between "
             f"{outlier.low[outlier.entry]:g} and {outlier.high[outlier.entry]:g} before noise, but as "
             f"{query.statistic_names()} release {outlier.row}, {problem.S[outlier.row].tolist()}, is an ordinary one; "
-            f"give scaled={scaled} to SufficientStatistics, or correct n_records where that is wrong"
+            f"give scaled={scaled} to SufficientStatistics, or correct n_records or the order of the release"
         )
 
 
@@ -391,7 +391,7 @@ def check_possible(problem):
         off = np.abs(S.sum(axis=1) - problem.n_known)  # the noise of K counts: one of them is at least off / K
         size = S.shape[1]
         scale = np.reshape(mechanism.noise_scale_for(size), (-1, 1))
-        tails = 2.0 * size * np.ravel(mechanism.tail_probability(off[:, None] / size, scale)) * len(S)
+        tails = 2.0 * size * np.ravel(reach(mechanism, off[:, None] / size, scale)) * len(S)
         if tails.min() < IMPOSSIBLE:
             row = int(np.argmin(tails))
             warn_user(

@@ -31,7 +31,7 @@ from ...samplers.augmentation._regression_shapes import ShapeAugmentation
 from ...samplers.augmentation._regression_start import start_moments
 from ...samplers.augmentation._sweeps import advance_augmentation
 from .._chain_estimator import warn_user
-from ._curator import number_of_records, variance_of
+from ._curator import number_of_records, variance_of, warn_if_unlikely
 
 #: Steps of the non-centred random walk in a sweep, with imputed records.
 N_MOVES = 50
@@ -39,8 +39,6 @@ N_MOVES = 50
 STEP_RECORDS, TRY_RECORDS = 12_000, 900_000
 #: Residuals of known records, in half-widths, are not taken for smaller than that: a line through all has no σ.
 ROUNDING = 1e-12
-#: A released moment less likely than that is worth a warning.
-UNLIKELY = 1e-3
 #: A part of the responses beyond their bounds that is worth a warning, and a probability that is sure enough.
 CUT, SURE = 0.05, 0.95
 #: The prior's standard deviation of y, in widths of its bounds, that is worth a warning.
@@ -117,26 +115,11 @@ class GivenDesign:
         fit.x_covariance_draws_ = covariance * np.outer(half, half)
         return {}
 
-    def warn_if_unlikely(self, fit):
-        """Warn where the posterior predictive probability of a released moment is small, for their number."""
-        S, mechanism, names = fit.release_, fit.mechanism, fit.mechanism.query.statistic_names()
-        draws = fit.statistic_draws_.reshape(-1, S.shape[1])
-        draws = draws[:: max(1, len(draws) // 1000)]
+    def doubt(self, fit):
+        """Warn where the release contradicts the model, or the bounds cut off responses."""
+        hint = "and whether y is a line in x plus normal errors that its bounds do not cut off"
+        warn_if_unlikely(fit, fit.statistic_draws_, fit.mechanism.query.statistic_names(), hint)
         self.warn_if_cut_off(fit)
-        scale = mechanism.noise_scale_for(S.shape[1])
-        if mechanism.tail_probability(np.zeros(1), scale) is None:
-            return
-        tails = np.stack([2.0 * mechanism.tail_probability(np.abs(row - draws), scale).mean(axis=0) for row in S])
-        row, j = np.unravel_index(np.argmin(tails), tails.shape)
-        if tails[row, j] * tails.size < UNLIKELY:
-            warn_user(
-                f"the release contradicts the model: {names[j]} = {S[row, j]:g}, where the posterior has "
-                f"{draws[:, j].mean():g} before noise, and noise goes that far with probability {tails[row, j]:.1g} "
-                f"only ({tails.size} moments were released): check n_records, the mechanism, the order of the release, "
-                "and whether y is a line in x plus normal errors that its bounds do not cut off",
-                UserWarning,
-            )
-
 
     def warn_if_cut_off(self, fit):
         """Warn where surely a part of the responses is beyond their bounds, which this model knows nothing of.
@@ -216,8 +199,10 @@ class ImputedRecords:
             setattr(fit, f"{name}_draws_", values)
         return {name: draws[name] for name in law.monitored}
 
-    def warn_if_unlikely(self, fit):
-        """Draws of the moments are not kept."""
+    def doubt(self, fit):
+        """Warn where the release contradicts the model."""
+        hint = "what x_model says of the predictors, and whether y is a line in x plus normal errors"
+        warn_if_unlikely(fit, fit._all_draws("statistic"), fit.mechanism.query.statistic_names(), hint)
 
 
 def check_draws(p, squares, known, draws, law=None):
