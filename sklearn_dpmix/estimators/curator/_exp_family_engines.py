@@ -84,7 +84,9 @@ def choose_engine(problem, approximation):
 
 
 def cut_off(problem, found):
-    """The part of the records that is beyond the bounds at the highest mode."""
+    """The part of the records that is beyond the bounds, if there are any, at the highest mode."""
+    if problem.bounds is None:
+        return 0.0
     model, family, theta = lowered(problem), problem.family, np.zeros(problem.family.n_params)
     model.to_theta(found[0][0, : family.n_free], theta)
     x = family.draw(np.random.default_rng(0), np.broadcast_to(theta, (N_SEARCHED, len(theta))))
