@@ -30,6 +30,7 @@ from ._priors import (
 from ._records import RecordModel
 from ._regression_prior import RegressionPrior
 from ._simulators import BinomialCount, NormalMoments, PoissonCount
+from ._wide_priors import LogLogisticPrior, NormalCauchyPrior
 
 __all__ = [
     "FAMILIES",
@@ -49,9 +50,11 @@ __all__ = [
     "HistogramPredictors",
     "LikelihoodModel",
     "LinearGaussianLikelihood",
+    "LogLogisticPrior",
     "LogisticLikelihood",
     "Multinomial",
     "Normal",
+    "NormalCauchyPrior",
     "NormalInverseGammaPrior",
     "NormalMoments",
     "Poisson",

@@ -12,6 +12,7 @@ from .._base.typing import Array, Floats
 from ._exponential_family import Family, Identity, LargestAtTheEnds
 from ._moments import beta_moments, gamma_moments, normal_moments
 from ._priors import GammaPrior, GammaProductPrior, NormalInverseGammaPrior
+from ._wide_priors import LogLogisticPrior, NormalCauchyPrior, log_normal_prior, log_rate_prior
 
 
 class GammaRecords(Identity):
@@ -19,6 +20,7 @@ class GammaRecords(Identity):
 
     support = (0.0, inf)
     prior_class = GammaPrior
+    wide_prior_class = LogLogisticPrior
     param_names = ("rate",)
     exact_law = "gamma"
     known_shape = 1.0
@@ -33,11 +35,17 @@ class GammaRecords(Identity):
         """
         return None if bounds is None else GammaPrior(shape=1.0, rate=0.1 * bounds[1] / self.known_shape)
 
+    def wide_prior(self, bounds: tuple[float, float]) -> LogLogisticPrior:
+        """The median of the mean of a record is 15 % of the upper bound hi; 90 % of the prior from 0.8 % to 285 %."""
+        return LogLogisticPrior(self.known_shape / (0.15 * bounds[1]))
+
     def bounds_of(self, statistic: Array, n_records: int) -> tuple[float, float]:
         """From 0 to ten times the mean: the posterior mean of the rate is then known_shape over the records' mean."""
         return 0.0, 10.0 * float(statistic[0]) / n_records
 
     def prior_in_units(self, prior: Any, centre: float, unit: float) -> Any:
+        if isinstance(prior, LogLogisticPrior):
+            return clone(prior).set_params(scale=prior.scale * unit)
         return clone(prior).set_params(rate=prior.rate / unit)
 
     def theta_from_units(self, theta: Array, centre: float, unit: float) -> Array:
@@ -66,7 +74,7 @@ class GammaRecords(Identity):
     @compiled
     def log_prior(self, v):
         """Of log θ."""
-        return self.shape * v[0] - self.rate * exp(v[0])
+        return log_rate_prior(self, v[0])
 
     @compiled
     def moments(self, v, mean, root):
@@ -144,6 +152,7 @@ class Normal(Family):
     n_free = 2
     labels = ("x", "x^2")
     prior_class = NormalInverseGammaPrior
+    wide_prior_class = NormalCauchyPrior
     param_names = ("mean", "variance")
 
     def default_prior(self, bounds: tuple[float, float] | None) -> NormalInverseGammaPrior | None:
@@ -157,6 +166,12 @@ class Normal(Family):
         h = 0.5 * hi - 0.5 * lo
         return NormalInverseGammaPrior(mean=0.5 * lo + 0.5 * hi, mean_precision=0.01, shape=0.5, scale=h * h / 200.0)
 
+    def wide_prior(self, bounds: tuple[float, float]) -> NormalCauchyPrior:
+        """With centre c and half width h: μ is Cauchy(c, h), as by default, and σ half-Cauchy with median 0.15 h."""
+        lo, hi = bounds
+        h = 0.5 * hi - 0.5 * lo
+        return NormalCauchyPrior(mean=0.5 * lo + 0.5 * hi, spread=h, deviation=0.15 * h)
+
     def bounds_of(self, statistic: Array, n_records: int) -> tuple[float, float]:
         """The mean, give or take two standard deviations; of records that are all one, their size."""
         centre = float(statistic[0]) / n_records
@@ -166,7 +181,10 @@ class Normal(Family):
         return centre - half, centre + half
 
     def prior_in_units(self, prior: Any, centre: float, unit: float) -> Any:
-        return clone(prior).set_params(mean=(prior.mean - centre) / unit, scale=prior.scale / unit / unit)
+        mean = (prior.mean - centre) / unit
+        if isinstance(prior, NormalCauchyPrior):
+            return clone(prior).set_params(mean=mean, spread=prior.spread / unit, deviation=prior.deviation / unit)
+        return clone(prior).set_params(mean=mean, scale=prior.scale / unit / unit)
 
     def theta_from_units(self, theta: Array, centre: float, unit: float) -> Array:
         return theta * np.array([unit, unit * unit]) + np.array([centre, 0.0])
@@ -197,9 +215,7 @@ class Normal(Family):
     @compiled
     def log_prior(self, v):
         """Of (μ, log σ²)."""
-        centred = v[0] - self.mean
-        half = self.scale + 0.5 * self.mean_precision * centred * centred
-        return -(self.shape + 0.5) * v[1] - half * exp(-v[1])
+        return log_normal_prior(self, v[0], v[1])
 
     @compiled
     def moments(self, v, mean, root):

@@ -83,6 +83,7 @@ class Family(Component):
     is_bounded = False
     param_names: tuple[str, ...] = ("theta",)
     prior_class: type | None = None
+    wide_prior_class: type | None = None
     n_free = 1
     exact_law: str | None = None
 
@@ -113,6 +114,10 @@ class Family(Component):
         None where records have a unit, and nothing says which.
         """
         return self.prior_class() if self.prior_class else None
+
+    def wide_prior(self, bounds: tuple[float, float]) -> Any:
+        """Return the default prior under public bounds where noise hides the statistic; not conjugate, as a rule."""
+        return self.default_prior(bounds)
 
     def bounds_of(self, statistic: Array, n_records: int) -> tuple[float, float] | None:
         """Return bounds that stand for public ones where the statistic of all records is known, or None: no unit."""

@@ -14,6 +14,7 @@ from .._base.numeric import log_gamma_p
 from ._exponential_family import OUTSIDE
 from ._moments import log1p_exp
 from ._records import RecordModel
+from ._wide_priors import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior
 
 CLAMP, DROP = OUTSIDE["clamp"], OUTSIDE["drop"]
 N_SLICES = 4  # rounds of slice sampling of a beta law's parameters in a sweep
@@ -110,7 +111,7 @@ class RateRecords(FamilyRecords):
     def log_prior_block(self, theta, block):
         if not 1e-150 < theta[0] < self.largest:
             return -inf
-        return self.shape * log(theta[0]) - self.rate * theta[0]
+        return log_rate_prior(self, log(theta[0]))
 
 
 class ScaleRecords(RateRecords):
@@ -125,7 +126,7 @@ class ScaleRecords(RateRecords):
         total = 0.0
         for i in range(n):
             total += records[i, 0]
-        theta[0] = max(rng.standard_gamma(self.shape + n * self.known_shape) / (self.rate + total), 1e-300)
+        theta[0] = draw_rate(rng, self, theta[0], n * self.known_shape, total)
 
     @compiled
     def carry(self, theta, to, block, records, i, row):
@@ -203,12 +204,7 @@ class NormalRecords(FamilyRecords):
             centre = total / n
             for i in range(n):
                 squares += (records[i, 0] - centre) ** 2
-        precision = self.mean_precision + n
-        shift = centre - self.mean
-        scale = self.scale + 0.5 * (squares + self.mean_precision * n / precision * shift * shift)
-        variance = scale / rng.standard_gamma(self.shape + 0.5 * n)
-        theta[0] = self.mean + n / precision * shift + sqrt(variance / precision) * rng.standard_normal()
-        theta[1] = variance
+        draw_normal_parameters(rng, self, theta, n, centre, squares)
 
     @compiled
     def block_size(self, block):
@@ -226,9 +222,7 @@ class NormalRecords(FamilyRecords):
     def log_prior_block(self, theta, block):
         if not 1e-150 < theta[1] < 1e150:
             return -inf
-        centred = theta[0] - self.mean
-        half = self.scale + 0.5 * self.mean_precision * centred * centred
-        return -(self.shape + 0.5) * log(theta[1]) - half / theta[1]
+        return log_normal_prior(self, theta[0], log(theta[1]))
 
     @compiled
     def carry(self, theta, to, block, records, i, row):

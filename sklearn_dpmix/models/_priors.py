@@ -175,7 +175,7 @@ class GammaPrior(Prior):
         self._positive("shape", "rate")
 
     def fields(self, family: Any) -> Any:
-        return {"shape": float(self.shape), "rate": float(self.rate)}
+        return {"shape": float(self.shape), "rate": float(self.rate), "wide": 0.0}
 
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         return np.maximum(rng.gamma(float(self.shape), 1.0 / float(self.rate), (size, 1)), SMALLEST_DRAW)
@@ -222,17 +222,18 @@ class NormalInverseGammaPrior(Prior):
             raise ValueError(f"mean of NormalInverseGammaPrior must be a finite number, got mean={self.mean!r}")
 
     def fields(self, family: Any) -> Any:
-        return {name: float(getattr(self, name)) for name in ("mean", "mean_precision", "shape", "scale")}
+        names = "mean", "mean_precision", "shape", "scale"
+        return {**{name: float(getattr(self, name)) for name in names}, "spread": 0.0}
 
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
-        mean, mean_precision, shape, scale = self.fields(family).values()
+        mean, mean_precision, shape, scale, _ = self.fields(family).values()
         variance = scale / rng.gamma(shape, size=size)
         mean = mean + np.sqrt(variance / mean_precision) * rng.standard_normal(size)
         return np.column_stack([mean, variance])
 
     def log_density(self, theta: Array) -> Floats:
         mean, variance = theta.T
-        centre, mean_precision, shape, scale = self.fields(None).values()
+        centre, mean_precision, shape, scale, _ = self.fields(None).values()
         inside = np.where(variance > 0.0, variance, 1.0)
         value = _log_gamma(1.0 / inside, shape, scale) - 2.0 * np.log(inside)  # 1/σ² is a gamma
         of_mean = inside / mean_precision

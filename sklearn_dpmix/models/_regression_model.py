@@ -12,6 +12,7 @@ import numpy as np
 from .._base.compiled import compiled, lower
 from .._base.linear import draw_normal
 from ._records import RecordModel
+from ._regression_prior import draw_residual, log_residual
 
 
 class ClampedRegression(RecordModel):
@@ -47,6 +48,7 @@ class ClampedRegression(RecordModel):
             "knows_sigma": float(prior.sigma is not None),
             "sigma_shape": prior.shape,
             "sigma_scale": prior.scale,
+            "sigma_rate": prior.rate,
             "x": self.x._lower(),
         }
         return lower(type(self), fields)
@@ -227,8 +229,8 @@ class ClampedRegression(RecordModel):
                 squares -= 2.0 * theta[a] * sums[q, a]
                 for b in range(q):
                     squares += theta[a] * theta[b] * sums[max(a, b), min(a, b)]
-            scale = self.sigma_scale + 0.5 * max(squares, 0.0)
-            theta[p + 1] = (scale / rng.standard_gamma(self.sigma_shape + 0.5 * n)) ** 0.5
+            shape, scale, rate = self.sigma_shape, self.sigma_scale, self.sigma_rate
+            theta[p + 1] = draw_residual(rng, shape, scale, rate, theta[p + 1], n, max(squares, 0.0))
         self.x.update(rng, theta, records, n, sums, matrix, vector, work[2 * q + 2 :])
 
     # --- compiled: non-centred moves; block 0 is (α, β, log σ), block 1 the law's of x, if it has one -----------------
@@ -277,7 +279,7 @@ class ClampedRegression(RecordModel):
         if self.knows_sigma == 0.0:  # of log σ
             if not 1e-150 < theta[p + 1] < 1e150:
                 return -inf
-            value -= 2.0 * self.sigma_shape * log(theta[p + 1]) + self.sigma_scale / theta[p + 1] ** 2
+            value += log_residual(self.sigma_shape, self.sigma_scale, self.sigma_rate, theta[p + 1])
         return value
 
     @compiled

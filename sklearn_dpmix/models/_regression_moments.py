@@ -24,6 +24,7 @@ import numpy as np
 
 from .._base.compiled import Component, compiled, helper, lower
 from .._base.linear import draw_normal, factor, solve_lower
+from ._regression_prior import draw_residual, log_residual, residual_force
 
 SMALLEST = 1e-7  # of the diagonal of L: smaller ones are rounding
 
@@ -72,6 +73,7 @@ class MomentRegression(Component):
             "sigma": 0.0 if prior.sigma is None else float(prior.sigma),
             "shape": float(prior.shape),
             "scale": float(prior.scale),
+            "rate": float(prior.rate),
             "known": float(self.n_records),
             "most": float(self.most),
         }
@@ -132,8 +134,7 @@ class MomentRegression(Component):
             value -= 0.5 * point[at + a] * point[at + a]
         value += half * (log_q - log(2.0)) - 0.5 * exp(log_q) - lgamma(half)
         if self.sigma == 0.0:
-            log_tau = point[at + 2 * d + 1]
-            value -= 2.0 * self.shape * log_tau + self.scale * exp(-2.0 * log_tau)
+            value += log_residual(self.shape, self.scale, self.rate, exp(point[at + 2 * d + 1]))
         return value + log_volume(work, d)
 
     @compiled
@@ -168,7 +169,7 @@ class MomentRegression(Component):
         half = 0.5 * self.degrees(n)
         force[at + 2 * d] = tau * tau * q * slope[d] + half - 0.5 * q
         if self.sigma == 0.0:
-            force[at + 2 * d + 1] = tau * by_tau - 2.0 * self.shape + 2.0 * self.scale * tau**-2
+            force[at + 2 * d + 1] = tau * by_tau + residual_force(self.shape, self.scale, self.rate, tau)
         entry = 2 * d  # of the moments: E x_j x_k
         for j in range(1, d):
             by_root[j, 0] += n * slope[d + j]
@@ -186,7 +187,7 @@ class MomentRegression(Component):
                 force[entry] = by_root[j, r]
                 entry += 1
         if self.known == 0.0:
-            force[point.size - 1] = by_n + 0.5 * (point[at + 2 * d] - log(half))  # of log χ²(n - d) about
+            force[point.size - 1] = by_n + 0.5 * (point[at + 2 * d] - log(2.0 * half))  # of log χ²(n - d) about
 
     @compiled
     def first_exit(self, point, velocity, normal):
@@ -222,9 +223,9 @@ class MomentRegression(Component):
         return first
 
     @compiled
-    def draw_tau(self, rng, n, squares):
-        """τ given the sum of the squares of all n residuals: τ² is inverse gamma."""
-        return sqrt((self.scale + 0.5 * squares) / rng.standard_gamma(self.shape + 0.5 * n))
+    def draw_tau(self, rng, tau, n, squares):
+        """τ given the sum of the squares of all n residuals, and the τ before."""
+        return draw_residual(rng, self.shape, self.scale, self.rate, tau, n, squares)
 
     @compiled
     def update_given_moments(self, rng, point, work):
@@ -250,7 +251,7 @@ class MomentRegression(Component):
             point[at + d + a] = value
             squares += value * value
         if self.sigma == 0.0:
-            tau = self.draw_tau(rng, n, squares)
+            tau = self.draw_tau(rng, tau, n, squares)
             point[at + 2 * d + 1] = log(tau)
         point[at + 2 * d] = log(residual) - 2.0 * log(tau)
         for a in range(d):

@@ -1,27 +1,32 @@
 """What is known of a linear regression before the release."""
 
-from math import inf
+from math import inf, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .._base.compiled import helper
 from .._base.typing import Floats
 
 #: Standard deviation, in half-widths of the bounds, of the default prior of slopes and of the intercept at the centre.
 COEF_SCALE = 2.5
-#: The default prior's residual, as a part of the half-width of the response's bounds: a twentieth of their width.
-RESIDUAL = 0.1
+#: Median of the default prior's residual, as a part of the half-width of the response's bounds.
+RESIDUAL = 0.15
 
 
 class ScaledPrior(NamedTuple):
-    """A regression's prior where the bounds are [-1, 1]: γ ~ N(mean, root root'), τ² ~ InverseGamma(shape, scale)."""
+    """A regression's prior where the bounds are [-1, 1]: γ ~ N(mean, root root'), τ² ~ InverseGamma(shape, scale).
+
+    Where ``rate`` is positive, that scale is itself unknown, and Gamma(1/2, rate): with shape 1/2 τ is half-Cauchy.
+    """
 
     mean: np.ndarray  # (d,): of the intercept and of the slopes
     root: np.ndarray  # (d, d): any R such that R R' is the covariance
     sigma: float | None
     shape: float
     scale: float
+    rate: float
 
     @property
     def covariance(self) -> Floats:
@@ -39,8 +44,8 @@ class RegressionPrior(BaseEstimator):
     Let each coordinate be mapped to [-1, 1] by its bounds.  Then by default each slope, and the intercept at the
     centre of the bounds, is N(0, 2.5²): a predictor that goes from one bound to the other moves y by 2.5 times the
     width of its bounds, give or take.  Of regression lines drawn from that, more leave the bounds of y than stay
-    within, so that it says little about any that stays.  The residual standard deviation is a twentieth of y's width
-    divided by \|N(0, 1)\|: with median 7 % of the width, and 90 % between 2.6 % and 80 %; it is worth one record.
+    within, so that it says little about any that stays.  The residual standard deviation is half-Cauchy: with median
+    7.5 % of y's width, and 90 % between 0.6 % and 95 %; bounds may be far wider than the residuals are.
     Whatever the units of the data are, the posterior is the same.
 
     A number for ``coef_scale``, ``sigma`` or ``sigma_scale`` is on the data's original scale instead.
@@ -55,7 +60,7 @@ class RegressionPrior(BaseEstimator):
     sigma_shape : float, default=0.5
         σ² ~ InverseGamma(sigma_shape, sigma_scale), which is worth 2 sigma_shape records.
     sigma_scale : float, optional
-        None: ``sigma_shape`` times the square of a twentieth of y's width.
+        None: it is unknown, Gamma(1/2) about ``sigma_shape`` times the square of 7.5 % of y's width.
 
     Notes
     -----
@@ -100,6 +105,33 @@ class RegressionPrior(BaseEstimator):
             root = np.diag([1.0, *half[:-1]])
             root[0, 1:] = centre[:-1]
             mean[0], root = -centre[-1] / half[-1], root * (self.coef_scale / half[-1])
-        scale = self.sigma_shape * RESIDUAL**2 if self.sigma_scale is None else self.sigma_scale / half[-1] ** 2
+        scale, rate = 0.0, 0.5 / (self.sigma_shape * RESIDUAL**2)
+        if self.sigma_scale is not None:
+            scale, rate = self.sigma_scale / half[-1] ** 2, 0.0
         sigma = None if self.sigma is None else self.sigma / half[-1]
-        return ScaledPrior(mean, root, sigma, float(self.sigma_shape), float(scale))
+        return ScaledPrior(mean, root, sigma, float(self.sigma_shape), float(scale), float(rate))
+
+
+@helper
+def log_residual(shape, scale, rate, tau):
+    """Log density of log τ, up to a constant."""
+    if rate > 0.0:
+        return log(tau) - (shape + 0.5) * log1p(rate * tau * tau)
+    return -2.0 * shape * log(tau) - scale / (tau * tau)
+
+
+@helper
+def residual_force(shape, scale, rate, tau):
+    """Its derivative in log τ."""
+    if rate > 0.0:
+        square = rate * tau * tau
+        return 1.0 - (2.0 * shape + 1.0) * square / (1.0 + square)
+    return -2.0 * shape + 2.0 * scale / (tau * tau)
+
+
+@helper
+def draw_residual(rng, shape, scale, rate, tau, n, squares):
+    """τ given n residuals, the sum of whose squares is ``squares``; an unknown scale follows the τ before."""
+    if rate > 0.0:
+        scale = rng.standard_gamma(shape + 0.5) / (rate + 1.0 / (tau * tau))
+    return sqrt((scale + 0.5 * squares) / rng.standard_gamma(shape + 0.5 * n))

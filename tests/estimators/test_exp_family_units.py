@@ -21,9 +21,12 @@ from sklearn_dpmix.models import (
     Gamma,
     GammaPrior,
     GammaProductPrior,
+    LogLogisticPrior,
     Normal,
+    NormalCauchyPrior,
     NormalInverseGammaPrior,
     Poisson,
+    resolve_family,
 )
 from sklearn_dpmix.models._family_records import RECORD_MODELS
 from sklearn_dpmix.models._scaling import scaling_of
@@ -64,6 +67,8 @@ def test_imputed_records_add_what_the_query_says(family, bounds, outside, scaled
         (Normal(), NormalInverseGammaPrior(30.0, 0.2, 3.0, 50.0), [[35.0, 20.0], [10.0, 4.0]]),
         (Exponential(), GammaPrior(2.0, 7.0), [[0.3], [2.0]]),
         (Gamma(2.5), GammaPrior(2.0, 7.0), [[0.3], [2.0]]),
+        (Normal(), NormalCauchyPrior(30.0, 8.0, 5.0), [[35.0, 20.0], [10.0, 4.0]]),
+        (Gamma(2.5), LogLogisticPrior(3.0), [[0.3], [2.0]]),
         (Beta(), GammaProductPrior(), [[0.3, 2.0]]),
     ],
 )
@@ -91,8 +96,14 @@ def test_default_priors_say_what_their_docstrings_say():
         filled = np.sqrt(variance) / h
         rate = Exponential().default_prior((lo, hi)).draw(rng, size, Exponential())[:, 0]
         second = Gamma(2.5).default_prior((lo, hi)).draw(rng, size, Gamma(2.5))[:, 0]
+        under_noise, wide = Normal().wide_prior((lo, hi)).draw(rng, size, Normal()).T
+        width = np.sqrt(wide) / (hi - lo)
+        of_hi = 2.5 / Gamma(2.5).wide_prior((lo, hi)).draw(rng, size, Gamma(2.5))[:, 0] / hi
         for found, expected in (
             ((mean > lo) & (mean < hi), 0.5),
+            ((under_noise > lo) & (under_noise < hi), 0.5),
+            ((width > 0.0059) & (width < 0.953), 0.9),
+            ((of_hi > 0.15 / 19) & (of_hi < 0.15 * 19), 0.9),
             ((filled > 0.05) & (filled < 0.5), 0.7951),  # P(0.2 < |Z| < 2)
             ((1.0 / rate > hi / 20) & (1.0 / rate < hi), np.exp(-0.1) - np.exp(-2.0)),
             ((2.5 / second > hi / 20) & (2.5 / second < hi), np.exp(-0.1) - np.exp(-2.0)),
@@ -233,6 +244,61 @@ def test_the_posterior_is_rescaled_with_the_data(family, bounds, approximation):
     for unit in (2.0**-20, 2.0**20):
         rescaled = expected * [unit, unit**2] if isinstance(family, Normal) else expected / unit
         np.testing.assert_allclose(fit(unit), rescaled, rtol=1e-13)
+
+
+# --- wide priors ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["imputed", "normal"])
+@pytest.mark.parametrize(
+    ("name", "narrow", "unit"),
+    [
+        ("normal", lambda rng: rng.normal(400.0, 3.0, 400), 1000.0),
+        ("exponential", lambda rng: rng.exponential(2.0, 400), 1000.0),
+    ],
+)
+def test_a_population_that_fills_little_of_the_bounds(name, narrow, unit, noise):
+    """What a conjugate default took for impossible: an sd or a mean of 0.2 or 0.3 % of the width."""
+    rng = np.random.default_rng(3)
+    mechanism = LaplaceMechanism(epsilon=2.0, query=SufficientStatistics(name, (0.0, unit)))
+    S = mechanism.privatize(narrow(rng)[:, None], random_state=1)
+    options = {"family": name, "n_records": 400, "random_state": 0, "n_chains": 2, "n_draws": 500}
+    approximation = "exact" if noise == "imputed" else "normal"
+
+    def misses(**prior):
+        model = PrivateExpFamilyGibbs(mechanism, approximation=approximation, **options, **prior).fit(S)
+        scale = np.sqrt(model.theta_draws_[..., 1]) if name == "normal" else 1.0 / model.theta_draws_[..., 0]
+        return np.quantile(scale, 0.005) > (3.0 if name == "normal" else 2.0)
+
+    assert not misses()
+    assert misses(prior=resolve_family(name).default_prior((0.0, unit)))
+
+
+@pytest.mark.parametrize(
+    ("family", "prior"), [(Normal(), NormalCauchyPrior(2.0, 3.0, 0.5)), (Exponential(), LogLogisticPrior(0.2))]
+)
+def test_wide_priors_are_what_their_updates_keep(family, prior):
+    """Density, draws and the update of imputed records say the same of no records; and of many, what they are."""
+    draws = prior.draw(np.random.default_rng(0), 20_000, family)
+    grid = np.quantile(draws[:, -1], np.linspace(0.02, 0.98, 200))
+    theta = np.column_stack([*([np.full(200, 2.0)] if family.n_params == 2 else []), grid])
+    density = np.exp(prior.log_density(theta)) * (np.pi * 3.0 if family.n_params == 2 else 1.0)  # of the scale alone
+    assert np.trapezoid(density, grid) == pytest.approx(0.96, abs=0.01)
+    model = RECORD_MODELS[family.names[0]](family, prior, (0.0, 1.0), "clamp", None, None, None)._lower()
+    log_prior = [model.log_prior_block(row, 0) for row in theta]
+    of_log = prior.log_density(theta) + np.log(grid)
+    np.testing.assert_allclose(np.diff(log_prior), np.diff(of_log), rtol=1e-8, atol=1e-10)
+    rng, after = np.random.default_rng(1), draws[:4000].copy()
+    for row in after:
+        for _ in range(2):
+            model.update_theta(rng, row, np.zeros((0, 1)), 0, None)
+    for before, found in zip(draws.T, after.T, strict=True):
+        assert stats.ks_2samp(before[4000:], found).pvalue > 1e-6
+    records = family.draw(rng, np.tile([1.0, 4.0][: family.n_params], (4000, 1)))[:, None]
+    row = draws[0].copy()
+    for _ in range(5):
+        model.update_theta(rng, row, records, 4000, None)
+    np.testing.assert_allclose(row, [1.0, 4.0][: family.n_params], rtol=0.2)
 
 
 # --- joint moves -----------------------------------------------------------------------------------------------------
@@ -394,9 +460,28 @@ def test_priors_and_bounds_that_do_not_go_together_are_doubted():
     with pytest.warns(UserWarning, match=r"between 9.. and .* from 0 to 100 with probability 0:.*prior=None is"):
         PrivateExpFamilyGibbs(mechanism, prior=NormalInverseGammaPrior(1000.0, 1.0, 3.0, 100.0), **options).fit(S)
     S = mechanism.privatize(rng.normal(130.0, 20.0, (2000, 1)), random_state=1)
-    words = r"probability 1 more than half .* from 0 to 100 \([89].% on average\).*wider bounds"
+    words = r"probability 0.99 more than half .* from 0 to 100 \([89].% on average\).*wider bounds"
     with pytest.warns(UserWarning, match=words):
         PrivateExpFamilyGibbs(mechanism, **options).fit(S)
+
+
+@pytest.mark.filterwarnings("ignore:with probability")
+@pytest.mark.parametrize(
+    ("name", "bounds", "release", "prior", "named"),
+    [
+        ("normal", (0, 100), [1800.0, -2400.0], None, r"sum\(\(x-50\)/50\) = 1800"),  # Σ u² of 50, (Σ u)²/n of 1620
+        ("beta", (0.01, 0.9), [1900.0, 1900.0], None, r"sum\(\(log\(.* = 1900"),
+        ("poisson", (0, 10), [6000.0], GammaPrior(1000.0, 1e9), r"sum\(x\) = 6000"),  # a mean of 1e-6
+    ],
+)
+def test_numbers_that_contradict_each_other_or_the_prior_are_doubted(name, bounds, release, prior, named):
+    """Each possible by itself: only the posterior sees it."""
+    mechanism = LaplaceMechanism(epsilon=1.0, query=SufficientStatistics(name, bounds))
+    model = PrivateExpFamilyGibbs(
+        mechanism, family=name, n_records=2000, prior=prior, n_chains=2, n_draws=100, random_state=0
+    )
+    with pytest.warns(UserWarning, match=rf"contradicts the model: {named}, where the posterior has .*probability"):
+        model.fit(release)
 
 
 GRID = {  # records, bounds

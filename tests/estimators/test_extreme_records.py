@@ -105,6 +105,7 @@ def assert_rescaled(cls, n, n_features, **params):
         (LaplaceMechanism, 4000, 1, {}),
         pytest.param(GaussianMechanism, 60, 2, {}, marks=pytest.mark.nightly),
         pytest.param(LaplaceMechanism, 60, 2, {"kernel": "multivariate_normal"}, marks=pytest.mark.nightly),
+        pytest.param(LaplaceMechanism, 60, 1, {"kernel": "truncated_normal"}, marks=pytest.mark.nightly),
     ],
 )
 def test_default_fits_are_rescaled_with_the_data(cls, n, n_features, params):

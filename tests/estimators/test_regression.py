@@ -12,7 +12,7 @@ from sklearn_dpmix import PrivateLinearRegressionDA
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.estimators.curator import _regression_problems
 from sklearn_dpmix.mechanisms import LaplaceMechanism
-from sklearn_dpmix.models import GaussianPredictors, RegressionPrior
+from sklearn_dpmix.models import GaussianPredictors, HistogramPredictors, RegressionPrior
 from sklearn_dpmix.models._regression_model import ClampedRegression
 from sklearn_dpmix.queries import BoundedRecords, NoisyCount, RegressionMoments
 from sklearn_dpmix.samplers.augmentation._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED
@@ -191,6 +191,16 @@ def test_a_confidential_number_of_records_is_released_apart():
         model.set_params(n_records=NoisyCount("many", MECHANISM)).fit(np.zeros(5))
     with pytest.raises(TypeError, match="mechanism of NoisyCount must be an object that adds noise"):
         model.set_params(n_records=NoisyCount(30, None)).fit(np.zeros(5))
+
+
+@pytest.mark.parametrize("x_model", [GaussianPredictors(), HistogramPredictors()])
+def test_a_release_that_contradicts_a_model_of_the_predictors_is_doubted(x_model):
+    """Σ xy beyond what Σ x² and Σ y² allow, each within the bounds by itself."""
+    mechanism = LaplaceMechanism(scale=1.0, query=QUERY)
+    with pytest.warns(UserWarning, match=r"contradicts the model: sum\(x1\*y\) = 25, .* what x_model says"):
+        PrivateLinearRegressionDA(mechanism, n_records=30, **SHORT | {"x_model": x_model}).fit(
+            [0.0, 25.0, 5.0, 0.0, 5.0]
+        )
 
 
 def test_an_impossible_release_is_doubted():

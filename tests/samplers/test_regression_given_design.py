@@ -15,6 +15,7 @@ from sklearn_dpmix.estimators.curator import _regression_problems
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import GaussianPredictors, HistogramPredictors, RegressionPrior
 from sklearn_dpmix.models._regression_moments import MomentRegression
+from sklearn_dpmix.models._regression_prior import draw_residual, log_residual, residual_force
 from sklearn_dpmix.queries import NoisyCount, RegressionMoments
 
 PRIOR = RegressionPrior(coef_scale=0.8, sigma_shape=2.0, sigma_scale=0.2)
@@ -210,6 +211,45 @@ def test_without_noise_it_is_the_conjugate_posterior():
     np.testing.assert_allclose(model.x_covariance_draws_.mean(axis=(0, 1)), np.cov(x.T, ddof=0), atol=1e-3)
 
 
+def test_the_default_prior_of_residuals_is_half_cauchy():
+    """Its density, the force of it, and the update given no residuals, which keeps it."""
+    _, _, sigma, *numbers = RegressionPrior().scaled(np.array([[0.0, 3.0], [10.0, 14.0]]))
+    law = stats.halfcauchy(scale=0.15)  # of half a width
+    tau, step = np.geomspace(1e-5, 30.0, 100), 1e-5
+    found = [log_residual(*numbers, one) for one in tau]
+    np.testing.assert_allclose(np.diff(found), np.diff(law.logpdf(tau) + np.log(tau)), atol=1e-9)
+    for one in tau:
+        rise = log_residual(*numbers, one * np.exp(step)) - log_residual(*numbers, one * np.exp(-step))
+        assert residual_force(*numbers, one) == pytest.approx(0.5 * rise / step, abs=1e-6)
+    rng = np.random.default_rng(0)
+    after = [draw_residual(rng, *numbers, one, 0, 0.0) for one in law.rvs(4000, random_state=1)]
+    assert sigma is None and stats.kstest(after, law.cdf).pvalue > 1e-6
+    fixed = RegressionPrior(sigma_shape=3.0, sigma_scale=0.2).scaled(np.array([[-1.0, 1.0]] * 2))[3:]
+    after = [draw_residual(rng, *fixed, 1.0, 7, 0.3) for _ in range(4000)]
+    assert stats.kstest(np.square(after), stats.invgamma(6.5, scale=0.35).cdf).pvalue > 1e-6
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("sigma", [0.001, 0.01])
+def test_residuals_far_smaller_than_the_bounds(sigma):
+    """A default prior that is worth a record of a twentieth of y's width held them for impossible."""
+    rng, n = np.random.default_rng(3), 200_000
+    x = rng.random(n)
+    y = 0.2 + 0.5 * x + sigma * rng.standard_normal(n)
+    mechanism = LaplaceMechanism(epsilon=5.0, query=RegressionMoments((0, 1), (0, 1), 1))
+    S = mechanism.privatize(np.column_stack([x, y]), random_state=1)
+    fit = PrivateLinearRegressionDA(mechanism, n_records=n, random_state=0).fit(S)
+    assert np.quantile(fit.sigma_draws_, 0.005) < sigma < np.quantile(fit.sigma_draws_, 0.995)
+
+
+def test_records_on_a_line_have_hardly_any_residual():
+    """No noise and no residuals: σ goes to the rounding of records, not to 0."""
+    x = np.linspace(0.0, 1.0, 20)
+    fit = PrivateLinearRegressionDA(n_draws=500, n_chains=2, random_state=0).fit(x[:, None], 2.0 - 3.0 * x)
+    assert np.all((fit.sigma_draws_ > 1e-14) & (fit.sigma_draws_ < 1e-9))
+    np.testing.assert_allclose([fit.intercept_, *fit.coef_], [2.0, -3.0], rtol=1e-9)
+
+
 SHORT = {"n_chains": 2, "n_warmup": 60, "n_draws": 40, "random_state": 0}
 
 
@@ -365,6 +405,46 @@ def test_an_ordinary_release_is_not_doubted():
     mechanism = LaplaceMechanism(scale=1.0, query=query(1))
     S = mechanism.privatize(np.column_stack([x, y]), random_state=0)
     fitted(S, mechanism, n_chains=4, n_warmup=1000, n_draws=1000)
+
+
+def cut(law, lo, hi, slope=0.5):
+    """A release of 3000 records on a line, clamped to [lo, hi], by default."""
+    rng = np.random.default_rng(2)
+    x = POPULATIONS[law](rng, 3000)
+    mechanism = LaplaceMechanism(epsilon=5.0, query=RegressionMoments((0, 1), (lo, hi), 1))
+    records = np.column_stack([x, 0.2 + slope * x + 0.05 * rng.standard_normal(3000)])
+    return fitted(mechanism.privatize(records, random_state=1), mechanism, n_records=3000, n_warmup=300, n_draws=200)
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("law", "hi", "share"), [("uniform", 0.45, "[2-5].%"), ("uniform", 0.3, "[2-7].%"), ("binary", 0.65, "[2-5].%")]
+)
+def test_bounds_that_cut_off_responses_are_doubted(law, hi, share):
+    """With the share, the bounds and what to do; slopes are then 0.31, 0.08 and 0.43 for 0.5."""
+    with pytest.warns(UserWarning, match=rf"about {share} of the responses .* y_bounds from 0 to {hi}.*wider y_bounds"):
+        cut(law, 0.0, hi)
+
+
+@pytest.mark.filterwarnings("error:.*of the responses")
+@pytest.mark.parametrize("law", POPULATIONS)
+def test_bounds_that_hold_the_responses_are_not_doubted(law):
+    """Lines that go from one bound to the other, too."""
+    cut(law, 0.0, 1.0)
+    cut(law, 0.05, 1.05, slope=0.7)
+
+
+@pytest.mark.filterwarnings("error")
+def test_rare_binary_predictors_and_an_unknown_number_mix():
+    """Moments at the edge of what can be, a million records: chains that began far inside it had R-hat 3.9."""
+    rng, n = np.random.default_rng(0), 1_000_000
+    x = (rng.random((n, 3)) < 0.05).astype(float)
+    y = 0.4 + x @ [0.3, -0.2, 0.1] + 0.05 * rng.standard_normal(n)
+    for epsilon, number in ((10.0, n), (0.1, NoisyCount(n + 14.0, LaplaceMechanism(scale=10.0)))):
+        mechanism = LaplaceMechanism(epsilon=epsilon, query=RegressionMoments((0, 1), (0, 1), 3))
+        S = mechanism.privatize(np.column_stack([x, y]), random_state=rng)
+        fit = PrivateLinearRegressionDA(mechanism, n_records=number, random_state=0).fit(S)
+        assert max(fit.r_hat_.values()) <= 1.01 and min(fit.ess_.values()) >= 400
 
 
 #: p, n, ε: with all defaults.

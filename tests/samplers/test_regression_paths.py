@@ -11,17 +11,19 @@ from sklearn_dpmix.samplers.augmentation._regression_given_design import drift
 from sklearn_dpmix.samplers.augmentation._regression_start import start_moments
 
 
-@pytest.mark.parametrize(("p", "sigma"), [(1, None), (3, 0.3)])
-def test_the_force_is_the_gradient_of_the_density(p, sigma):
+@pytest.mark.parametrize(("p", "sigma", "known"), [(1, None, True), (3, 0.3, True), (2, None, False)])
+def test_the_force_is_the_gradient_of_the_density(p, sigma, known):
     """In plain Python; a wrong force leaves the posterior right and the chains slow, so that nothing else sees it."""
     rng = np.random.default_rng(0)
     bounds, n = np.sort(rng.normal(size=(p + 1, 2)), axis=1), 40
-    model = MomentRegression(RegressionPrior(1.3, sigma=sigma).scaled(bounds), n, n)
+    prior = RegressionPrior(1.3, sigma=sigma, sigma_scale=None if known else 0.2)
+    model = MomentRegression(prior.scaled(bounds), n if known else 0, 2 * n)
     value, at, d = model._lower(), model.n_design, p + 1
     point = 0.3 * rng.normal(size=model.n_coordinates)
     rows, columns = np.tril_indices(d)
     point[:at] = np.where(rows == columns, 0.7, 0.1)[1:] + 0.1 * rng.normal(size=at)
     point[at + 2 * d] += log(n)
+    point[-1] = point[-1] if known else n
     moments, work, slope = np.zeros((p + 1) * (p + 4) // 2), np.zeros((2 * d + 3, d)), rng.normal(size=(2, 54))
     slope = slope[:, : len(moments)] * np.array([[0.01], [1e-3]])
 
@@ -34,6 +36,10 @@ def test_the_force_is_the_gradient_of_the_density(p, sigma):
     value.set_force(point, slope[0] - 2.0 * slope[1] * moments, force, work)
     steps = 1e-6 * np.eye(len(point))
     expected = [(log_density(point + step) - log_density(point - step)) / 2e-6 for step in steps]
+    if not known:  # n goes in whole steps, and its gamma function is taken for Stirling's: 1/(2 (n - d)) off
+        expected[-1] = force[-1]
+        more, fewer = (log_density(point + sign * 1e6 * steps[-1]) for sign in (1.0, -1.0))
+        assert abs(force[-1] - 0.5 * (more - fewer)) < 0.03
     np.testing.assert_allclose(force, expected, rtol=1e-5, atol=1e-5)
     log_density(point)
     before = moments.copy()

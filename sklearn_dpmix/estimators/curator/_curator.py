@@ -10,6 +10,8 @@ from .._chain_estimator import warn_user
 
 #: A release less likely than that for any data is worth a warning.
 IMPOSSIBLE = 1e-6
+#: A released number less likely than that under the posterior is worth one, too.
+UNLIKELY = 1e-3
 #: What queries call their statistics begins so.
 STATISTICS = ("sum(", "count(")
 #: Records beyond cannot be counted in floating point.
@@ -188,10 +190,41 @@ def warn_if_impossible(mechanism, S, low, high, names, unscaled=None):
     )
 
 
+def warn_if_unlikely(estimator, statistic, names, hint):
+    """Warn where the posterior predictive probability of a released number is small, for how many there are.
+
+    ``statistic`` has draws of the numbers before noise; ``hint`` says what to check.
+    """
+    S, mechanism = estimator.release_, estimator.mechanism
+    draws = statistic.reshape(-1, S.shape[1])
+    draws = draws[:: max(1, len(draws) // 1000)]
+    scales = np.broadcast_to(mechanism.noise_scale_for(S.shape[1]), (len(S),))
+    if mechanism.tail_probability(np.zeros(1), scales[0]) is None:
+        return
+    gaps = np.abs(S[:, None] - (np.round(draws) if mechanism.is_discrete else draws))
+    tails = [(2.0 * reach(mechanism, *one)).clip(max=1.0).mean(axis=0) for one in zip(gaps, scales, strict=True)]
+    row, j = np.unravel_index(np.argmin(tails), S.shape)
+    if tails[row][j] * S.size < UNLIKELY:
+        warn_user(
+            f"the release contradicts the model: {names[j]} = {S[row, j]:g}, where the posterior has "
+            f"{draws[:, j].mean():g} before noise, and noise goes that far with probability {tails[row][j]:.1g} only "
+            f"({S.size} numbers were released): check n_records, the mechanism, the order of the release, {hint}",
+            UserWarning,
+        )
+
+
+def reach(mechanism, distance, scale):
+    """P(noise >= distance), 1/2 or more at 0; None where nothing says.  Noise on integers jumps there."""
+    if not mechanism.is_discrete:
+        return mechanism.tail_probability(distance, scale)
+    before = np.ceil(np.asarray(distance) - 1e-6) - 1.0
+    return np.where(before < 0.0, 1.0, mechanism.tail_probability(np.maximum(before, 0.0), scale))
+
+
 def probability_outside(mechanism, S, low, high):
     """How probable noise is that takes numbers in [low, high] so far outside, (S.shape); None where nothing says."""
     distance = np.maximum(np.maximum(low - S, S - high), 0.0)
-    probability = mechanism.tail_probability(distance, mechanism.noise_scale_for(S.shape[1]))
+    probability = reach(mechanism, distance, mechanism.noise_scale_for(S.shape[1]))
     return None if probability is None else np.where(distance > 0, probability, 1.0)
 
 

@@ -22,7 +22,7 @@ from ...models import Family, Multinomial
 from ...queries import NoisyCount
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import fit_context, with_callbacks
-from ._curator import keep_names
+from ._curator import keep_names, warn_if_unlikely
 from ._exp_family_engines import choose_engine
 from ._exp_family_inputs import N_PRIOR, read_problem, share_inside
 from ._statistic_contents import ExpFamilyContents
@@ -46,23 +46,27 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     family : str or object of :mod:`sklearn_dpmix.models`
         Required: "bernoulli" (or "binomial": n_records of them), "multinomial" (or "categorical"), "poisson",
         "exponential", "gamma" (its shape known: ``Gamma(shape=...)``), "normal" or "beta".
-    prior : BetaPrior, DirichletPrior, GammaPrior, NormalInverseGammaPrior or GammaProductPrior, optional
-        The one that is conjugate to the family, in the records' unit.  None: uniform on probabilities; under public
-        bounds weakly informative in their unit, so that records, bounds and release in another unit give the same
-        posterior in that unit.  With c, h the centre and half width of bounds (lo, hi):
+    prior : object of :mod:`sklearn_dpmix.models`, optional
+        The one that is conjugate to the family, in the records' unit, or one of the table.  None: uniform on
+        probabilities; under public bounds weakly informative in their unit, so that records, bounds and release in
+        another unit give the same posterior in that unit.  With c, h the centre and half width of bounds (lo, hi):
 
         ===================  ==========================================  =============================================
         family               prior                                       so that a priori
         ===================  ==========================================  =============================================
-        normal               NormalInverseGammaPrior(c, 0.01, 1/2,       the mean is inside the bounds with probability
-                             h²/200)                                     1/2, 4 sd are a tenth to all of them with 4/5
-        exponential, gamma   GammaPrior(1, hi/(10 shape))                the mean of a record is hi/20 to hi with 0.77
+        normal               NormalCauchyPrior(c, h, 0.15 h)             the mean is inside the bounds with probability
+                                                                         1/2; the sd is 0.6 % to 95 % of them with 0.9
+        exponential, gamma   LogLogisticPrior(shape/(0.15 hi))           the mean of a record is 0.8 % to 285 % of hi
+                                                                         with 0.9
         poisson              GammaPrior(1, 2/hi)                         the mean is below hi with 0.86
         beta                 GammaProductPrior(1, 0.1)                   a, b are 10 on average (there is no unit)
         ===================  ==========================================  =============================================
 
-        Without a mechanism nothing is hidden, and bounds are taken from the statistic: of normal records their mean,
-        give or take two standard deviations; of exponential and gamma records 0 to ten times their mean.  Under a
+        Bounds may be far wider than what is within them: priors that fall faster than that hold a small scale for
+        impossible where noise hides it.  Without a mechanism nothing is hidden, priors are conjugate
+        (NormalInverseGammaPrior(c, 0.01, 1/2, h²/200), GammaPrior(1, hi/(10 shape))), and bounds are taken from the
+        statistic: of normal records their mean, give or take two standard deviations; of exponential and gamma
+        records 0 to ten times their mean.  Under a
         mechanism without bounds (``scale=`` alone) those three have no default and need a prior in the records' unit;
         Poisson counts, whose unit is 1, have GammaPrior(1, 0.01).
     n_records : int or NoisyCount
@@ -207,8 +211,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         Warns
         -----
         UserWarning
-            Where the noise hardly ever takes a release as far as this one is from what the statistic can be; where a
-            prior of one's own is far outside the bounds; where most of the population seems to be outside them.
+            Where the noise hardly ever takes a release as far as this one is from what the statistic can be, or is
+            under the posterior (with probability below 10⁻³, all numbers allowed for); where a prior of one's own is
+            far outside the bounds; where most of the population seems to be outside them.
         """
         with self._refit() as earlier:
             problem = read_problem(self, S)
@@ -222,6 +227,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
             posed = Problem(problem.S, engine.init, engine.advance, engine.restored, engine.check_draws)
             self._advance_chains(posed, keep, earlier)
         self._warn_about_chains()
+        if self.mechanism is not None:
+            hint = "the scaling of its query, the bounds, and whether prior is in the records' unit"
+            warn_if_unlikely(self, self.statistic_draws_, [f"sum({label})" for label in problem.labels], hint)
         if problem.bounds is not None:
             self._warn_about_bounds(problem)
         return self

@@ -33,6 +33,13 @@ from ._curator import number_of_records, variance_of
 #: large noise they and θ hold each other in place, and what the release says is hardly more than a mean anyway.
 AFFORDABLE = {"exponential": 1000, "gamma": 1000, "poisson": 200, "normal": 1000, "beta": 0}
 MOST_RECORDS = 1e6  # and "exact" does
+#: Where at least so many of at least so many records are beyond the bounds, chains of imputed records are slow and the
+#: normal approximation is good.
+TENS, HUNDREDS = 20, 200
+#: A part of the records beyond the bounds from which on a sweep goes several rounds: (n at most, rounds, moves in
+#: each).  Poisson records take longer to move.
+CUT = 0.02
+ROUNDS, POISSON_ROUNDS = ((100, 4, 4), (200, 2, 4)), ((50, 2, 2), (100, 2, 1))
 WIDEST = 4.0  # Laplace noise counts as Gaussian of variances that differ by as much either way
 WIDTHS = {1: [(1.0 / WIDEST,), (1.0,), (WIDEST,)],
           2: [(1.0, 1.0), (WIDEST, WIDEST), (WIDEST, 1.0 / WIDEST), (1.0 / WIDEST, WIDEST)]}  # fmt: skip
@@ -68,11 +75,32 @@ def choose_engine(problem, approximation):
         if reason is not None:
             raise ValueError(f'approximation="exact" cannot be had here: {reason}; approximation="normal" handles it')
         return records_engine(problem, modes(problem))
-    if reason is None and start_of(problem) <= affordable(problem):
+    n = start_of(problem)
+    if reason is None and n <= affordable(problem):
         found = modes(problem)
-        if len(found[0]) == 1:
+        if len(found[0]) == 1 and (n < HUNDREDS or n * cut_off(problem, found) < TENS):
             return records_engine(problem, found)
     return normal_engine(problem)
+
+
+def cut_off(problem, found):
+    """The part of the records that is beyond the bounds, if there are any, at the highest mode."""
+    if problem.bounds is None:
+        return 0.0
+    model, family, theta = lowered(problem), problem.family, np.zeros(problem.family.n_params)
+    model.to_theta(found[0][0, : family.n_free], theta)
+    x = family.draw(np.random.default_rng(0), np.broadcast_to(theta, (N_SEARCHED, len(theta))))
+    return float(np.mean((x < problem.bounds[0]) | (x > problem.bounds[1])))
+
+
+def rounds(problem, found):
+    """(How often a sweep does all that it does, moves each time)."""
+    n, is_slow = start_of(problem), problem.family.is_integer
+    if cut_off(problem, found) > CUT:
+        for most, n_rounds, n_moves in POISSON_ROUNDS if is_slow else ROUNDS:
+            if n <= most:
+                return n_rounds, n_moves
+    return 1, 2 if is_slow and n > 100 else 4
 
 
 def affordable(problem):
@@ -107,7 +135,8 @@ def records_engine(problem, found):
     mixture = centres, factors, found[2]
     if problem.n_known:  # else the modes are of n as well
         mixture = fit_mixture(collapsed_of(problem), *mixture)
-    sampler, value = FamilyAugmentation(*mixture), model._lower()
+    n_rounds, n_moves = rounds(problem, found)
+    sampler, value = FamilyAugmentation(*mixture, n_moves=n_moves, n_rounds=n_rounds), model._lower()
     values = sampler._lower(), value, channel, counting(n_records)._lower()
     init = partial(start_augmentation, model, value, start, most, S, None)
     advance, restored = partial(advance_augmentation, values, S, count), partial(restored_records, family, value)

@@ -14,7 +14,7 @@ from ...models import Family, Multinomial, Prior, resolve_family
 from ...models._scaling import Scaling, scaling_of
 from ...queries import NoisyCount, SufficientStatistics
 from .._chain_estimator import warn_user
-from ._curator import IMPOSSIBLE, check_statistic_names
+from ._curator import IMPOSSIBLE, check_statistic_names, reach
 
 #: Draws of a prior, and records given each, by which a prior or a posterior is compared with the bounds.
 N_PRIOR, N_RECORDS = 2000, 40
@@ -78,7 +78,8 @@ def read_problem(estimator, S):
         family = Multinomial(n_categories=S.shape[1])
         family.check()
     bounds, outside = check_bounds(estimator.truncation, family, query)
-    prior = None if estimator.prior is None else check_prior(estimator.prior, family)
+    is_hidden = bounds is not None and estimator.mechanism is not None
+    prior = None if estimator.prior is None else check_prior(estimator.prior, family, wide=is_hidden)
     scaling = None if query is None else query._scaling(family)
     problem = Problem(family, prior, estimator.mechanism, bounds, outside, n_records, S, scaling)
     if estimator.mechanism is None:
@@ -149,12 +150,14 @@ def check_family(family, query):
     return family
 
 
-def check_prior(prior, family):
-    """Return the prior."""
-    if not isinstance(prior, family.prior_class):
-        raise ValueError(
-            f"prior of family {type(family).__name__} must be a {family.prior_class.__name__}, got prior={prior!r}"
-        )
+def check_prior(prior, family, wide=False):
+    """Return the prior; ``wide`` ones are for noisy sums of records within bounds."""
+    classes = [family.prior_class]
+    if wide and family.wide_prior_class is not None:
+        classes.append(family.wide_prior_class)
+    if not isinstance(prior, tuple(classes)):
+        names = " or ".join(one.__name__ for one in classes)
+        raise ValueError(f"prior of family {type(family).__name__} must be a {names}, got prior={prior!r}")
     prior.check()
     prior.fields(family)
     return prior
@@ -163,6 +166,8 @@ def check_prior(prior, family):
 def default_prior(problem):
     """The family's prior in the unit of the public bounds; else, without noise, in that of the statistic itself."""
     family, bounds = problem.family, problem.bounds
+    if bounds is not None and problem.mechanism is not None:
+        return check_prior(family.wide_prior(bounds), family, wide=True)
     if bounds is None and problem.mechanism is None:
         n = problem.n_records.likely if isinstance(problem.n_records, NoisyCount) else problem.n_records
         bounds = family.bounds_of(problem.S[0], n)
@@ -334,7 +339,7 @@ def furthest(problem):
     scale = np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1))
     low, high = value_range(problem)
     distance = np.maximum(np.maximum(low - S, S - high), 0.0)
-    tail = mechanism.tail_probability(distance, scale)
+    tail = reach(mechanism, distance, scale)
     if tail is None:
         return None
     tail = np.where(distance > 0, tail, 1.0)
@@ -356,7 +361,7 @@ def refuse_other_scaling(problem, outlier):
             f"the release was made with another scaling: sum({label}) = {value:g} is between "
             f"{outlier.low[outlier.entry]:g} and {outlier.high[outlier.entry]:g} before noise, but as "
             f"{query.statistic_names()} release {outlier.row}, {problem.S[outlier.row].tolist()}, is an ordinary one; "
-            f"give scaled={scaled} to SufficientStatistics, or correct n_records where that is wrong"
+            f"give scaled={scaled} to SufficientStatistics, or correct n_records or the order of the release"
         )
 
 
@@ -386,7 +391,7 @@ def check_possible(problem):
         off = np.abs(S.sum(axis=1) - problem.n_known)  # the noise of K counts: one of them is at least off / K
         size = S.shape[1]
         scale = np.reshape(mechanism.noise_scale_for(size), (-1, 1))
-        tails = 2.0 * size * np.ravel(mechanism.tail_probability(off[:, None] / size, scale)) * len(S)
+        tails = 2.0 * size * np.ravel(reach(mechanism, off[:, None] / size, scale)) * len(S)
         if tails.min() < IMPOSSIBLE:
             row = int(np.argmin(tails))
             warn_user(

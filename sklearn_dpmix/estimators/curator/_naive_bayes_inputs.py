@@ -4,7 +4,7 @@ import numpy as np
 
 from .._chain_estimator import warn_user
 from .._confidential import encode_labels
-from ._curator import IMPOSSIBLE, warn_if_impossible
+from ._curator import IMPOSSIBLE, reach, warn_if_impossible
 
 
 def check_values(X, n_values):
@@ -87,7 +87,7 @@ def warn_about_release(mechanism, query, S, n_records):
         size, total = table.shape[1], table.sum(axis=1)
         total = total[np.argmax(np.abs(total - n_records))]
         distance = abs(total - n_records) / size  # the noise of one of the counts is at least that
-        tail = mechanism.tail_probability(distance, np.max(mechanism.noise_scale_for(S.shape[1])))
+        tail = reach(mechanism, distance, np.max(mechanism.noise_scale_for(S.shape[1])))
         if tail is not None and 2.0 * S.size * tail < IMPOSSIBLE:
             warn_user(
                 f"the counts of x{j + 1} in the release add up to {total:g}, and to n_records={n_records} before "
@@ -95,3 +95,21 @@ def warn_about_release(mechanism, query, S, n_records):
                 UserWarning,
             )
             return
+    warn_about_classes(mechanism, S, [table.reshape(len(S), n_classes, -1) for table in tables])
+
+
+def warn_about_classes(mechanism, S, tables):
+    """Warn where two tables, (n_releases, n_classes, n_values), have other sizes of a class than noise explains."""
+    totals = np.array([table.sum(axis=2) for table in tables])  # (features, releases, classes)
+    sizes = np.array([table.shape[2] for table in tables])
+    gaps = np.abs(totals[:, None] - totals[None]) / (sizes[:, None] + sizes)[..., None, None]
+    j, other, row, k = np.unravel_index(np.argmax(gaps), gaps.shape)  # noise of one of the counts is at least that
+    tail = reach(mechanism, gaps[j, other, row, k], np.max(mechanism.noise_scale_for(S.shape[1])))
+    if tail is None or 2.0 * S.size * tail >= IMPOSSIBLE:
+        return
+    warn_user(
+        f"class {k} has {totals[j, row, k]:g} records by the counts of x{j + 1} and {totals[other, row, k]:g} by those "
+        f"of x{other + 1}; before noise they are the same, and that has a probability of at most "
+        f"{2.0 * S.size * float(tail):.1g}; are n_classes, n_values and the order of the release right?",
+        UserWarning,
+    )

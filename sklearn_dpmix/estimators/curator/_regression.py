@@ -200,9 +200,10 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         -----
         UserWarning
             For ``fit(X, y)`` under a mechanism without ``secure=True``.
-            Where the release contradicts the bounds or, the design being given, the model: a released moment has
-            posterior predictive probability below 10⁻³, all moments allowed for.  Where the prior is far from the
-            bounds: it gives y a standard deviation below 1 % of the width of its bounds, or above 10⁴ times that.
+            Where the release contradicts the bounds or the model: a released moment has posterior predictive
+            probability below 10⁻³, all moments allowed for.  Where, the design being given, more than 5 % of the
+            responses seem to be beyond their bounds.  Where the prior is far from the bounds: it gives y a standard
+            deviation below 1 % of the width of its bounds, or above 10⁴ times that.
         RuntimeWarning
             Where the chains have not mixed.
         """
@@ -246,7 +247,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         problem = problem_class(self, S, n_records)
         warn_about_prior(problem.prior, problem.bounds)
         self._run_problem(problem, S, earlier)
-        problem.warn_if_unlikely(self)
+        problem.doubt(self)
 
     def _run_problem(self, problem, data, earlier):
         posed = Problem(data, problem.init, problem.advance, problem.restored, problem.check_draws)

@@ -9,6 +9,7 @@ their θ are the intercept, the slopes and σ there.
 from functools import partial
 
 import numpy as np
+from scipy.special import ndtr
 
 from ..._base.restore import require, require_whole
 from ...models._regression_model import ClampedRegression
@@ -30,14 +31,16 @@ from ...samplers.augmentation._regression_shapes import ShapeAugmentation
 from ...samplers.augmentation._regression_start import start_moments
 from ...samplers.augmentation._sweeps import advance_augmentation
 from .._chain_estimator import warn_user
-from ._curator import number_of_records, variance_of
+from ._curator import number_of_records, variance_of, warn_if_unlikely
 
 #: Steps of the non-centred random walk in a sweep, with imputed records.
 N_MOVES = 50
 #: Records that a sweep passes over for single steps, and for proposals of other shapes of the predictors.
 STEP_RECORDS, TRY_RECORDS = 12_000, 900_000
-#: A released moment less likely than that is worth a warning.
-UNLIKELY = 1e-3
+#: Residuals of known records, in half-widths, are not taken for smaller than that: a line through all has no σ.
+ROUNDING = 1e-12
+#: A part of the responses beyond their bounds that is worth a warning, and a probability that is sure enough.
+CUT, SURE = 0.05, 0.95
 #: The prior's standard deviation of y, in widths of its bounds, that is worth a warning.
 NARROW, WIDE = 0.01, 1e4
 
@@ -55,7 +58,7 @@ class KnownRecords:
         scaled = (records - centre) / half
         design = np.column_stack([np.ones(len(X)), scaled[:, :-1]])
         fit = np.linalg.lstsq(design, scaled[:, -1])[0]
-        residual = float(np.sum((scaled[:, -1] - design @ fit) ** 2))
+        residual = max(float(np.sum((scaled[:, -1] - design @ fit) ** 2)), len(X) * ROUNDING**2)
         model = MomentRegression(self.prior, len(X), len(X))
         self.init = partial(start_known, model)
         self.advance = partial(advance_known, model._lower(), design.T @ design, fit, residual, len(X))
@@ -112,22 +115,35 @@ class GivenDesign:
         fit.x_covariance_draws_ = covariance * np.outer(half, half)
         return {}
 
-    def warn_if_unlikely(self, fit):
-        """Warn where the posterior predictive probability of a released moment is small, for their number."""
-        S, mechanism, names = fit.release_, fit.mechanism, fit.mechanism.query.statistic_names()
-        draws = fit.statistic_draws_.reshape(-1, S.shape[1])
-        draws = draws[:: max(1, len(draws) // 1000)]
-        scale = mechanism.noise_scale_for(S.shape[1])
-        if mechanism.tail_probability(np.zeros(1), scale) is None:
-            return
-        tails = np.stack([2.0 * mechanism.tail_probability(np.abs(row - draws), scale).mean(axis=0) for row in S])
-        row, j = np.unravel_index(np.argmin(tails), tails.shape)
-        if tails[row, j] * tails.size < UNLIKELY:
+    def doubt(self, fit):
+        """Warn where the release contradicts the model, or the bounds cut off responses."""
+        hint = "and whether y is a line in x plus normal errors that its bounds do not cut off"
+        warn_if_unlikely(fit, fit.statistic_draws_, fit.mechanism.query.statistic_names(), hint)
+        self.warn_if_cut_off(fit)
+
+    def warn_if_cut_off(self, fit):
+        """Warn where surely a part of the responses is beyond their bounds, which this model knows nothing of.
+
+        Of the line it takes two values at each draw, a standard deviation either side of the mean, within what the
+        bounds of the predictors allow.
+        """
+        size = fit.coef_draws_[..., 0].size
+        some = slice(None, None, max(1, size // 1000))
+        coef, mean = (getattr(fit, f"{name}_draws_").reshape(size, -1)[some] for name in ("coef", "x_mean"))
+        intercept, sigma = fit.intercept_draws_.ravel()[some], fit.sigma_draws_.ravel()[some]
+        covariance = fit.x_covariance_draws_.reshape(size, coef.shape[1], -1)[some]
+        spread = np.sqrt(np.maximum(np.einsum("ij,ijk,ik->i", coef, covariance, coef), 0.0))
+        ends = self.bounds[:-1, 0] * coef, self.bounds[:-1, 1] * coef
+        line = np.sum(coef * mean, axis=1) + np.array([[-1.0], [1.0]]) * spread
+        line = intercept + np.clip(line, np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1))
+        lo, hi = self.bounds[-1]
+        beyond = np.mean(ndtr((lo - line) / sigma) + ndtr((line - hi) / sigma), axis=0)
+        if np.mean(beyond > CUT) > SURE:
             warn_user(
-                f"the release contradicts the model: {names[j]} = {S[row, j]:g}, where the posterior has "
-                f"{draws[:, j].mean():g} before noise, and noise goes that far with probability {tails[row, j]:.1g} "
-                f"only ({tails.size} moments were released): check n_records, the mechanism, the order of the release, "
-                "and whether y is a line in x plus normal errors that its bounds do not cut off",
+                f"about {np.mean(beyond):.0%} of the responses seem to be beyond y_bounds from {lo:g} to {hi:g}, where "
+                "they were clamped, and the model is of responses that were not: slopes are then too flat; release "
+                "with wider y_bounds, or give x_model=HistogramPredictors() or GaussianPredictors(), which count "
+                "clamping",
                 UserWarning,
             )
 
@@ -183,8 +199,10 @@ class ImputedRecords:
             setattr(fit, f"{name}_draws_", values)
         return {name: draws[name] for name in law.monitored}
 
-    def warn_if_unlikely(self, fit):
-        """Draws of the moments are not kept."""
+    def doubt(self, fit):
+        """Warn where the release contradicts the model."""
+        hint = "what x_model says of the predictors, and whether y is a line in x plus normal errors"
+        warn_if_unlikely(fit, fit._all_draws("statistic"), fit.mechanism.query.statistic_names(), hint)
 
 
 def check_draws(p, squares, known, draws, law=None):

@@ -5,8 +5,9 @@ from math import exp, inf
 from ..._base.compiled import compiled, helper, lower
 from .._proposal import log_proposal, proposal_fields, propose
 from .._release_density import log_release
+from ._augmented_state import N_RECORDS
 from ._carry import carried_total, carry_records, move_blocks
-from ._sweeps import Augmentation
+from ._sweeps import Augmentation, update_records
 
 OLD, NEW, TO = 4, 5, 6  # rows of the scratch
 
@@ -21,23 +22,30 @@ class FamilyAugmentation(Augmentation):
     centres, factors, log_weights : ndarrays
         The modes, as in ``proposal_fields``.
     n_moves : int, default=4
-        Rounds of such a move and random-walk moves in a sweep.
+        Rounds of such a move and random-walk moves.
+    n_rounds : int, default=1
+        How often a sweep does all that it does: records, parameters, moves.  Where many records are beyond the bounds,
+        parameters follow their number, which goes slowly where there is little noise.
     """
 
-    def __init__(self, centres, factors, log_weights, n_moves=4):
+    def __init__(self, centres, factors, log_weights, n_moves=4, n_rounds=1):
         self.centres = centres
         self.factors = factors
         self.log_weights = log_weights
         self.n_moves = n_moves
+        self.n_rounds = n_rounds
 
     def _lower(self, **context):
         fields = proposal_fields(self.centres, self.factors, self.log_weights)
-        return lower(type(self), {**fields, "n_moves": float(self.n_moves)})
+        return lower(type(self), {**fields, "n_moves": float(self.n_moves), "n_rounds": float(self.n_rounds)})
 
     @compiled
     def move(self, model, channel, S, state, rng, current, warming_up):
-        if model.n_blocks() > 0:
-            for _ in range(int(self.n_moves)):
+        for turn in range(int(self.n_rounds)):
+            if turn > 0:
+                current = update_records(rng, model, channel, S, state)
+                model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
+            for _ in range(int(self.n_moves) if model.n_blocks() > 0 else 0):
                 current = jump(rng, self, model, channel, S, state, current)
                 current = move_blocks(rng, 1, model, channel, S, state, current, warming_up)
 

@@ -2,11 +2,11 @@
 
 The state is a point of :class:`MomentRegression`, which says what all moments are.  A sweep:
 
-1. a Hamiltonian path of the whole point, the moments going along: prior, and noise at the release, decide.  The metric
-   is that of the linearised posterior, then that of draws in the warm-up; it knows what is pinned, by the noise where
-   there is little of it and by the prior where there is much.  The force may be anything that depends on the point
-   alone: of noise it is a wide difference quotient, which smooths the kink of Laplace noise, and a number of records
-   is taken for continuous.  At an edge of what G can be a path is reflected;
+1. two Hamiltonian paths of the whole point, the moments going along: prior, and noise at the release, decide.  The
+   metric is that of the linearised posterior, then that of draws in the warm-up; it knows what is pinned, by the noise
+   where there is little of it and by the prior where there is much.  The force may be anything that depends on the
+   point alone: of noise it is a wide difference quotient, which smooths the kink of Laplace noise, and a number of
+   records is taken for continuous.  At an edge of what G can be a path is reflected;
 2. ε and z by elliptical slice sampling (Murray, Adams & MacKay 2010), τ by steps of many sizes, q from its prior: free
    where noise is much, as no edge of what G can be is in the way;
 3. a random walk of L with all else held, so that b and c go along, and one with b, q and τ held and γ integrated out,
@@ -34,6 +34,7 @@ N_SWEEPS, PROPOSED, N_TUNED, N_COLLECTED, N_INTS = 0, 1, 2, 3, 6
 OF_STEP, OF_HELD = 2, 3  # where the integers that a walk is adapted by begin
 ACCEPTED, LOG_STEP, N_FLOATS = 0, 1, 2
 TARGET = 0.75  # acceptance rate that the step is adapted to
+REACH, MOST_LONGER = 4.0, 3.0  # of the longest paths, in units of the metric; and how many times as many steps
 MOST_TURNS = 10
 MOST_EDGES = 30  # that a step of a path may meet
 APART = 0.25  # of the noise's standard deviation: half the difference that the force is taken over
@@ -93,19 +94,23 @@ class MomentsSampler(Component):
     n_walks : int
         Steps of either random walk in a sweep.
     n_steps : int
-        Most steps of a path.
+        Most steps of a path; more where steps are so short that a path would lead nowhere.
+    n_paths : int
+        Paths in a sweep.
     """
 
-    def __init__(self, sd, n_warmup, n_walks=8, n_steps=20):
+    def __init__(self, sd, n_warmup, n_walks=8, n_steps=20, n_paths=2):
         self.sd = sd
         self.n_warmup = n_warmup
         self.n_walks = n_walks
         self.n_steps = n_steps
+        self.n_paths = n_paths
 
     @compiled
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
         current = log_target(model, channel, counter, S, C, state, 0)
-        current = follow(rng, self, model, channel, counter, S, C, state, current, warming_up)
+        for _ in range(int(self.n_paths)):
+            current = follow(rng, self, model, channel, counter, S, C, state, current, warming_up)
         current = turn(rng, model, channel, counter, S, C, state, current)
         current = rescale(rng, model, channel, counter, S, C, state, current)
         current = walk_design(rng, self, model, channel, counter, S, C, state, current, warming_up)
@@ -149,7 +154,8 @@ def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
     point, momentum, force = state.point, state.vectors[0], state.vectors[1]
     size = point.shape[1]
     step = exp(state.floats[LOG_STEP]) * (0.7 + 0.6 * rng.random())
-    n_steps = 1 + int(rng.random() * sampler.n_steps)
+    most = min(max(sampler.n_steps, REACH * exp(-state.floats[LOG_STEP])), MOST_LONGER * sampler.n_steps)
+    n_steps = 1 + int(rng.random() * most)
     energy = 0.0
     for a in range(size):
         momentum[a] = rng.standard_normal()

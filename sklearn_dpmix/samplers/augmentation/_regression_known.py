@@ -50,7 +50,7 @@ class KnownSweeps(Component):
             for a in range(d):
                 for b in range(d):
                     squares += (gamma[a] - fit[a]) * gram[a, b] * (gamma[b] - fit[b])
-            gamma[d] = model.draw_tau(rng, self.n, max(squares, 0.0))
+            gamma[d] = model.draw_tau(rng, gamma[d], self.n, max(squares, 0.0))
 
     @compiled
     def keep(self, state, rng, draws, row):

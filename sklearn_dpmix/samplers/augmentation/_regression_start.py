@@ -23,7 +23,7 @@ def start_moments(model, S, n_records, variance, count_variance, rng):
     """
     value, mean = model._lower(), S.mean(axis=0)
     d, n = len(model.prior.mean), max(n_records, len(model.prior.mean) + 1)
-    centre = first_point(model, mean / n, n)
+    centre = first_point(model, mean / n, n, sqrt(variance / len(S)) / n)
     work, moments = np.zeros((2 * d + 3, d)), np.zeros(S.shape[1])
     size = len(centre)
     steps = np.full(size, 1e-5)
@@ -69,8 +69,12 @@ def start_moments(model, S, n_records, variance, count_variance, rng):
     )
 
 
-def first_point(model, mean, n):
-    """A possible point near noisy means of products: these are drawn towards the centre until they are possible."""
+def first_point(model, mean, n, noise):
+    """A possible point near means of products with so much noise: they are drawn to the centre until they are possible.
+
+    No further than the noise is large: of binary predictors the posterior is within that of an edge, where a chain that
+    starts far inside never arrives.
+    """
     value, prior = model._lower(), model.prior
     d, at = len(prior.mean), model.n_design
     p = d - 1
@@ -83,13 +87,13 @@ def first_point(model, mean, n):
     if not model.n_records:
         point[-1] = n
     work, moments = np.zeros((2 * d + 3, d)), np.zeros(len(mean))
-    for shrink in [0.0, *np.geomspace(1e-3, 1.0, 30)]:
+    for shrink in [0.0, *np.geomspace(min(1e-3, noise), 1.0, 60)]:
         mixed = (1.0 - shrink) * noisy + shrink * even
         if np.linalg.eigvalsh(mixed)[0] > 1e-13:
             point[:at] = np.linalg.cholesky(mixed)[lower][1:]
             if value.set_moments(point, moments, work):
                 break
-    shrink = shrink + MARGIN * (1.0 - shrink)
+    shrink = shrink + min(MARGIN, noise) * (1.0 - shrink)
     root = np.linalg.cholesky((1.0 - shrink) * noisy + shrink * even)
     point[:at] = root[lower][1:]
     coefs = np.linalg.solve(root @ root.T + 1e-3 * np.eye(d), mean[:d])

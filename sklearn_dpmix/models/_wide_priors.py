@@ -1,0 +1,162 @@
+"""Priors of scales that are far wider than conjugate ones: what is inferred where noise hides how small a scale is.
+
+A conjugate prior counts for records, and of one record h from the rest the density of a scale s is exp(-h²/s²) or
+exp(-h/s).  That is nothing to records that are seen.  To a noisy sum of them it is much: where the noise cannot tell
+s = h/100 from h/30, such a prior can, by hundreds in the exponent.  Those here fall as powers at either end.
+
+Each is a mixture of conjugate ones, by which imputed records update parameters.
+"""
+
+from math import exp, log, log1p, sqrt
+from typing import Any
+
+import numpy as np
+
+from .._base.compiled import helper
+from .._base.parameters import numbers
+from .._base.typing import Array, Floats
+from ._priors import LARGEST, SMALLEST_DRAW, Prior
+
+
+class NormalCauchyPrior(Prior):
+    """Prior on a normal's mean and variance: the mean is Cauchy, the standard deviation half-Cauchy, independent.
+
+    Parameters
+    ----------
+    mean : float, default=0.0
+        Median of the mean.
+    spread : float, default=1.0
+        Half of the prior is on means less than that away from ``mean``.
+    deviation : float, default=1.0
+        Median of the standard deviation.
+
+    Raises
+    ------
+    ValueError
+        On use, for a parameter that is not positive (``mean``: not finite), and by an estimator that has neither noise
+        nor bounds, where the prior must be conjugate.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import NormalCauchyPrior
+    >>> NormalCauchyPrior(mean=170.0, spread=20.0, deviation=10.0).spread
+    20.0
+    """
+
+    def __init__(self, mean: float = 0.0, spread: float = 1.0, deviation: float = 1.0) -> None:
+        self.mean = mean
+        self.spread = spread
+        self.deviation = deviation
+
+    def check(self) -> None:
+        self._positive("spread", "deviation")
+        mean = numbers(self.mean)
+        if mean is None or mean.ndim or not abs(mean) <= LARGEST:
+            raise ValueError(f"mean of NormalCauchyPrior must be a finite number, got mean={self.mean!r}")
+
+    def fields(self, family: Any) -> Any:
+        deviation, spread = float(self.deviation), float(self.spread)
+        return {
+            "mean": float(self.mean), "mean_precision": 0.0, "shape": 0.5, "scale": deviation**2, "spread": spread
+        }  # fmt: skip
+
+    def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
+        mean = self.mean + self.spread * rng.standard_cauchy(size)
+        return np.column_stack([mean, np.maximum((self.deviation * rng.standard_cauchy(size)) ** 2, SMALLEST_DRAW)])
+
+    def log_density(self, theta: Array) -> Floats:
+        mean, variance = theta.T
+        inside = np.where(variance > 0.0, variance, 1.0)
+        value = -np.log1p(((mean - self.mean) / self.spread) ** 2) - np.log(np.pi * self.spread)
+        value -= np.log1p(inside / self.deviation**2) + 0.5 * np.log(inside) + np.log(np.pi * self.deviation)
+        return np.where(variance > 0.0, value, -np.inf)
+
+
+class LogLogisticPrior(Prior):
+    """Log-logistic prior on a rate θ: density scale/(scale + θ)², so that log θ is logistic about log(scale).
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Median of the rate.
+
+    Raises
+    ------
+    ValueError
+        On use, for a scale that is not positive, and by an estimator that has neither noise nor bounds, where the prior
+        must be conjugate.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import LogLogisticPrior
+    >>> LogLogisticPrior(scale=0.2)
+    LogLogisticPrior(scale=0.2)
+    """
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = scale
+
+    def check(self) -> None:
+        self._positive("scale")
+
+    def fields(self, family: Any) -> Any:
+        return {"shape": 1.0, "rate": float(self.scale), "wide": 1.0}
+
+    def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
+        return np.maximum(self.scale * np.exp(rng.logistic(size=(size, 1))), SMALLEST_DRAW)
+
+    def log_density(self, theta: Array) -> Floats:
+        rate = theta[:, 0]
+        inside = np.where(rate > 0.0, rate, 1.0)
+        return np.where(rate > 0.0, np.log(self.scale) - 2.0 * np.log(self.scale + inside), -np.inf)
+
+
+# --- compiled; ``prior`` has the numbers of a conjugate prior or of a wide one ----------------------------------------
+
+
+@helper
+def log_normal_prior(prior, mean, log_variance):
+    """Log density of (μ, log σ²), up to a constant."""
+    centred = mean - prior.mean
+    if prior.spread > 0.0:
+        value = -log1p((centred / prior.spread) ** 2) + 0.5 * log_variance
+        return value - log1p(exp(min(log_variance, 600.0)) / prior.scale)
+    half = prior.scale + 0.5 * prior.mean_precision * centred * centred
+    return -(prior.shape + 0.5) * log_variance - half * exp(-log_variance)
+
+
+@helper
+def draw_normal_parameters(rng, prior, theta, n, centre, squares):
+    """(μ, σ²) given n records, their mean and the sum of squares about it: together, or where wide in turn."""
+    shift = centre - prior.mean
+    if prior.spread > 0.0:
+        gap, variance = theta[0] - prior.mean, theta[1]
+        precision = 2.0 * rng.standard_exponential() / (prior.spread * prior.spread + gap * gap)
+        scale = rng.standard_exponential() / (1.0 / prior.scale + 1.0 / variance)
+        whole = n / variance + precision
+        theta[0] = prior.mean + n / variance / whole * shift + rng.standard_normal() / sqrt(whole)
+        gap = centre - theta[0]
+        theta[1] = (scale + 0.5 * (squares + n * gap * gap)) / rng.standard_gamma(0.5 + 0.5 * n)
+        return
+    precision = prior.mean_precision + n
+    scale = prior.scale + 0.5 * (squares + prior.mean_precision * n / precision * shift * shift)
+    variance = scale / rng.standard_gamma(prior.shape + 0.5 * n)
+    theta[0] = prior.mean + n / precision * shift + sqrt(variance / precision) * rng.standard_normal()
+    theta[1] = variance
+
+
+@helper
+def log_rate_prior(prior, log_rate):
+    """Log density of the log of a rate (or of a Poisson mean), up to a constant."""
+    if prior.wide > 0.0:
+        return log_rate - 2.0 * log(prior.rate + exp(log_rate))
+    return prior.shape * log_rate - prior.rate * exp(log_rate)
+
+
+@helper
+def draw_rate(rng, prior, rate, shape, total):
+    """A rate given records that count for ``shape`` and add up to ``total``, and the rate before."""
+    own = prior.rate
+    if prior.wide > 0.0:
+        own = rng.standard_gamma(2.0) / (prior.rate + rate)
+    return max(rng.standard_gamma(prior.shape + shape) / (own + total), 1e-300)
