@@ -184,14 +184,6 @@ class LogisticLikelihood(LinearLikelihood):
         """Largest trace of a record's information: R²/4."""
         return None if self.data_norm is None else self.row_norm**2 / 4.0
 
-    @property
-    def curvature_weights(self) -> Floats:
-        """Of the diagonal of the information: its entries are alike if all features are, in rows of full length."""
-        weights = np.ones(self.n_params)
-        if self.fit_intercept and self.data_norm is not None:
-            weights[-1] = self.data_norm**2 / self.n_features
-        return weights
-
     def normal_means(self, mean: Any, variance: Any) -> tuple[Any, Any, Any, Any]:
         """Means of σ and its first three derivatives over records with normal logits, σ being a mixture of probits."""
         scale = np.sqrt(PROBIT_SCALES**2 + np.asarray(variance)[..., None])

@@ -32,7 +32,7 @@ def coefficients(rng, posterior, walkers, expansion):
 # ---------------------------------------------------------------- one coefficient, by quadrature
 
 ONE = ReleasedScore(
-    np.array([0.4]), np.array([40.0]), 15.0, np.array([[25.0]]), 9.0, 2.0, 100.0, np.ones(1), prior_df=1.0
+    np.array([0.4]), np.array([40.0]), 15.0, np.array([[25.0]]), 9.0, 2.0, 100.0, np.full((1, 1, 1), 30.0), prior_df=1.0
 )
 OF_ONE = Expansion(np.array([-0.32]), np.array([[0.8]]), 0.7)
 
@@ -79,21 +79,26 @@ def test_variances_have_their_posterior(df):
 # ---------------------------------------------------------------- two coefficients, by ranks
 
 THETA0, LARGEST, DF = np.array([0.4, -0.2]), 60.0, 2.0
+SHAPES = np.array([[[10.0, 0.0], [0.0, 20.0]], [[15.0, 5.0], [5.0, 10.0]]])
 OF_TWO = Expansion(np.array([-0.3, 0.2]), np.array([[0.8, 0.3], [-0.1, 0.6]]), 0.7)
 
 
 def from_the_model(rng):
     """(θ, u, a release): all from the prior that the class states."""
-    k = rng.choice(EVENNESS)
-    W = stats.wishart.rvs(2.0 * k + 3.0, np.eye(2), random_state=rng)  # given its trace of density det(W)^k
-    H = rng.uniform(0.0, LARGEST) * W / np.trace(W)
+    while True:
+        k, S = rng.choice(EVENNESS), SHAPES[rng.integers(len(SHAPES))]
+        W = stats.wishart.rvs(2.0 * k + 3.0, np.eye(2), random_state=rng)  # given its trace of density det(W)^k
+        root = np.linalg.cholesky(S / (0.5 * np.trace(S)))
+        H = root @ (rng.uniform(0.0, 3.0 * LARGEST) * W / np.trace(W)) @ root.T
+        if np.trace(H) < LARGEST:
+            break
     u = np.log(stats.invgamma.rvs(0.5 * DF, scale=0.5 * DF, size=2, random_state=rng))
     theta = np.exp(0.5 * u) / np.sqrt(2.0) * rng.standard_normal(2)
     noise = OF_TWO.spread * H + 15.0**2 * np.eye(2)
     gradient = rng.multivariate_normal(H @ (OF_TWO.offset + OF_TWO.slope @ theta), noise)
     E = rng.standard_normal((2, 2)) * 7.0 / np.sqrt(2.0)
     E = np.array([[E[0, 0] * np.sqrt(2.0), E[0, 1]], [E[0, 1], E[1, 1] * np.sqrt(2.0)]])
-    return theta, u, ReleasedScore(THETA0, gradient, 15.0, H + E, 7.0, 2.0, LARGEST, np.ones(2), prior_df=DF)
+    return theta, u, ReleasedScore(THETA0, gradient, 15.0, H + E, 7.0, 2.0, LARGEST, SHAPES, prior_df=DF)
 
 
 def true_and_drawn(cls, seed, n_settle, n_moves, n_replicates=100, n_walkers=19):
@@ -182,6 +187,6 @@ def test_a_number_is_a_normal_prior_in_the_units_of_the_rows():
     """No variance is learnt and no row rescaled; None has both."""
     fixed, learnt = fitted(4.0, prior_sigma=3.0)[0].sampler_, fitted(4.0)[0].sampler_
     assert (fixed.model.prior_df, fixed.model.prior_sigma, fixed.model.data_norm) == (None, 3.0, 4.0)
-    assert (learnt.model.prior_df, learnt.model.data_norm) == (1.0, np.sqrt(2.0))
+    assert (learnt.model.prior_df, learnt.model.data_norm) == (2.0, np.sqrt(2.0))
     assert learnt.model.prior_sigma == pytest.approx(np.sqrt(3.0))
-    assert fixed.released_.prior_df is None and learnt.released_.prior_df == 1.0
+    assert fixed.released_.prior_df is None and learnt.released_.prior_df == 2.0

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import gammaln, multigammaln
 
 N_LEAPFROG = 6
@@ -23,7 +22,7 @@ class ReleasedScore(NamedTuple):
     curvature_noise: float  # s_H
     prior_precision: float  # λ: θ ~ N(0, I/λ), or as prior_df says
     largest_trace: float  # of what H can be
-    weights: np.ndarray  # of the diagonal, (p,), by which its entries are about alike
+    shapes: np.ndarray  # S, (n_shapes, p, p): H is about a multiple of one of them
     prior_df: float | None = None  # ν: the variance of each θ_j is Inv-Gamma(ν/2, ν/(2λ)), which makes it Student's t
 
     def precisions(self, theta):
@@ -52,13 +51,13 @@ class Walkers(NamedTuple):
 class CurvaturePosterior:
     """H given a :class:`ReleasedScore`, with θ integrated out.
 
-    Prior: the trace, weighted by ``weights``, uniform as far as ``largest_trace`` allows; given it a density
+    Prior: S is one of ``shapes``, tr(S⁻¹H) is uniform as far as ``largest_trace`` allows, and given both the density is
     proportional to det(H)^k, k one of ``EVENNESS``.  With k = 0, all positive matrices alike, eigenvalues would be as
     far apart as those of Z and as much noise again, some of them near 0, and coefficients too large; with k unknown Z
-    says how alike they are, as in shrinkage of covariances (Ledoit & Wolf 2004).
+    says how near H is to S, as in shrinkage of covariances (Ledoit & Wolf 2004).
 
     The gradient given θ and H is N(H(c + Aθ), bH + s_g² I), with c = -θ0, A = I and b = 1 where the log likelihood is
-    quadratic, so that with θ integrated out z ~ N(Hc, S), S = bH + s_g² I + HADAᵀH, D the prior variances of θ: 1/λ,
+    quadratic, so that with θ integrated out z ~ N(Hc, V), V = bH + s_g² I + HADAᵀH, D the prior variances of θ: 1/λ,
     or where ``prior_df`` is given e^u/λ with u among the coordinates of a walker.
 
     H = R L D Lᵀ Rᵀ with L unit lower triangular, D diagonal and R a root of a guess; (log D, L) are scaled by the
@@ -83,13 +82,16 @@ class CurvaturePosterior:
         # ∫ det(H)^k over matrices of trace 1 is Γ_p(a)/Γ(pa), a = k + (p + 1)/2
         self.log_shares = np.array([gammaln(p * a) - multigammaln(a, p) for a in EVENNESS + 0.5 * (p + 1)])
         self.lower = np.tril_indices(p, -1)
-        values, vectors = np.linalg.eigh(released.curvature)
-        h = self._guess(values)
+        self.inverses = np.linalg.inv(released.shapes)  # times a number that makes tr(S⁻¹H) the trace where H = S
+        self.inverses *= (np.trace(released.shapes, axis1=1, axis2=2) / p)[:, None, None]
+        self.log_dets = np.linalg.slogdet(self.inverses)[1]
+        h, vectors = np.linalg.eigh(self._guess())
+        values = ((released.curvature @ vectors) * vectors).sum(axis=0)
         self.root = vectors * np.sqrt(h)
         self.guess = self.root @ self.root.T
         self.log_det = np.log(h).sum()
         # minus the second derivatives of the log density at the guess
-        even = float(self._evenness(self.log_det - p * np.log(h.sum()))[1])
+        even = float(self._log_prior(self.guess[None], self.log_det)[2][0])
         noise, dims = released.curvature_noise**2, self.n_entries - 1 + p * even
         precision = np.diag(h * (2.0 * h - values) / noise + dims * h / h.sum()) - dims * np.outer(h, h) / h.sum() ** 2
         size, axes = np.linalg.eigh(precision)
@@ -99,44 +101,57 @@ class CurvaturePosterior:
         self.lower_sd = 1.0 / np.sqrt(below)
         self.powers = p - np.arange(p, dtype=np.float64)  # of D in dH = Π d_i^(p - i + 1) d(log d) dL
 
-    def _evenness(self, log_det):
-        """(log density, mean k) given log det(H/trace), of any shape."""
-        terms = self.log_shares + EVENNESS * np.asarray(log_det)[..., None]
-        largest = terms.max(axis=-1, keepdims=True)
-        is_largest = terms == largest
-        n_largest = is_largest.sum(axis=-1)
-        rest = np.where(is_largest, 0.0, np.exp(terms - largest)).sum(axis=-1)
-        value = np.log1p(rest / n_largest) + np.log(n_largest) + largest[..., 0]  # SciPy's logsumexp, ten times as fast
-        return value, (np.exp(terms - value[..., None]) * EVENNESS).sum(axis=-1)
+    def _log_prior(self, H, log_det):
+        """(Log prior density, its slope in H with det H left alone, mean k) given matrices and their log det."""
+        flat = self.inverses.reshape(len(self.inverses), -1)
+        trace = H.reshape(len(H), -1) @ flat.T
+        log_trace = np.log(trace)
+        log_share = (np.asarray(log_det)[..., None] + self.log_dets - self.p * log_trace)[:, :, None]
+        of_shape = 0.5 * (self.p + 1) * self.log_dets - (self.n_entries - 1) * log_trace
+        terms = self.log_shares + EVENNESS * log_share + of_shape[:, :, None]
+        largest = terms.max(axis=(1, 2), keepdims=True)
+        parts = np.exp(terms - largest)
+        total = parts.sum(axis=(1, 2), keepdims=True)
+        parts /= total
+        even = parts @ EVENNESS
+        slope = ((self.n_entries - 1) * parts.sum(axis=2) + self.p * even) / trace
+        value = np.log(total[:, 0, 0]) + largest[:, 0, 0]
+        return value, -(slope @ flat).reshape(H.shape), even.sum(axis=1)
 
     def _total(self, h):
-        """Eigenvalues of S, of a matrix with eigenvalues h, as if A were a multiple of the identity."""
+        """Eigenvalues of V, of a matrix with eigenvalues h, as if A were a multiple of the identity."""
         return self.released.gradient_noise**2 + self.spread * h + self.mean_square * h * h
 
     def _rise(self, h):
-        """Slope in log h of what pulls eigenvalues up (volume) less what pulls them down (det S)."""
+        """Slope in log h of what pulls eigenvalues up (volume) less what pulls them down (det V)."""
         slope = self.spread * h + 2.0 * self.mean_square * h * h
         return 0.5 * (self.p + 1) - 0.5 * slope / self._total(h)
 
-    def _guess(self, values):
-        """Eigenvalues of a matrix near the mode, in the axes of Z."""
-        noise, dims = self.released.curvature_noise**2, self.n_entries - 1
-        most = 0.9 * self.released.largest_trace
+    def _guess(self):
+        """A matrix near the mean given Z: Z shrunk towards each cS, by how likely S and k are, as were H normal.
 
-        def cost(u):
-            h = np.exp(u)
-            over = max(np.log(h.sum() / most), 0.0)
-            value = 0.5 * ((values - h) ** 2).sum() / noise + dims * np.log(h.sum()) - 0.5 * (self.p + 1) * u.sum()
-            log_even, even = self._evenness(u.sum() - self.p * np.log(h.sum()))
-            value += 0.5 * np.log(self._total(h)).sum() + 50.0 * over**2 - log_even
-            slope = -(values - h) * h / noise + (dims + self.p * even + 100.0 * over) * h / h.sum()
-            slope -= self._rise(h) + even
-            return value, slope
-
-        start = np.log(np.maximum(values, 0.1 * self.released.curvature_noise + 1e-12 * most))
-        start += min(0.0, np.log(most / np.exp(start).sum()))
-        h = np.exp(minimize(cost, start, jac=True, method="L-BFGS-B").x)
-        return h * min(1.0, most / h.sum())
+        In the axes of S, S = diag(h): entries have the variances h_i h_j/(2k + p + 1) of a Wishart matrix, on the
+        diagonal twice that; c is what the diagonal of Z says it is, with N(1, 1/4) before.
+        """
+        one, upper = self.released, np.triu_indices(self.p)
+        twice, found, log_p = 1.0 + np.eye(self.p), [], []
+        noise = 0.5 * one.curvature_noise**2 * twice
+        for shape in one.shapes:
+            h, axes = np.linalg.eigh(shape)
+            seen = axes.T @ one.curvature @ axes
+            for k in EVENNESS:
+                spread = np.outer(h, h) * twice / (2.0 * k + self.p + 1.0)
+                total = spread + noise
+                weight = h / np.diagonal(total)
+                c = max((4.0 + weight @ np.diagonal(seen)) / (4.0 + weight @ h), 0.1)
+                rest = seen - np.diag(c * h)
+                value = (rest * rest / total + np.log(total))[upper].sum() + np.log(4.0 + weight @ h)
+                log_p.append(-0.5 * value - 2.0 * (c - 1.0) ** 2)
+                found.append(axes @ (np.diag(c * h) + rest * spread / total) @ axes.T)
+        weights = np.exp(np.array(log_p) - max(log_p))
+        h, axes = np.linalg.eigh(np.tensordot(weights / weights.sum(), found, 1))
+        h = np.maximum(h, 0.1 * np.abs(h).mean())
+        return axes * (h * min(1.0, 0.9 * one.largest_trace / h.sum())) @ axes.T
 
     # ---------------------------------------------------------------- coordinates
 
@@ -169,7 +184,7 @@ class CurvaturePosterior:
         outside = ~((trace <= one.largest_trace) & np.all(np.abs(x[:, self.n_entries :]) < FARTHEST, axis=1))
         variances = self.variances(x)
         H[outside], variances[outside] = np.eye(self.p), 1.0
-        # z = H(c + Aθ) + noise by way of θ given H: were S formed, large variances would swamp the noise
+        # z = H(c + Aθ) + noise by way of θ given H: were V formed, large variances would swamp the noise
         noise = b * H
         noise[:, diagonal, diagonal] += one.gradient_noise**2
         inverse, K = np.linalg.inv(noise), H @ self.slope
@@ -184,17 +199,14 @@ class CurvaturePosterior:
         log_det = np.linalg.slogdet(noise)[1] + np.linalg.slogdet(M)[1] + np.log(variances).sum(axis=1)
         error = H - one.curvature
         value = -0.5 * (error * error).sum(axis=(1, 2)) / one.curvature_noise**2
-        weighted = H[:, diagonal, diagonal] @ one.weights
-        log_det_share = log_d.sum(axis=1) + self.log_det + np.log(one.weights).sum() - self.p * np.log(weighted)
-        log_even, even = self._evenness(log_det_share)
-        value += log_d @ self.powers - 0.5 * log_det - 0.5 * (q * rest).sum(axis=1) + log_even
-        value -= (self.n_entries - 1) * np.log(weighted) + 0.5 * (mean * mean / variances).sum(axis=1)
+        log_prior, of_prior, even = self._log_prior(H, log_d.sum(axis=1) + self.log_det)
+        value += log_d @ self.powers - 0.5 * log_det - 0.5 * (q * rest).sum(axis=1) + log_prior
+        value -= 0.5 * (mean * mean / variances).sum(axis=1)
         # with respect to H, as the mean over θ of the slope given θ; then to its factors
         toward = self.offset + mean @ self.slope.T + 0.5 * b * q
         outer = 0.5 * (q[:, :, None] * toward[:, None, :] - weighed @ covariance @ self.slope.T)
-        G = outer + outer.transpose(0, 2, 1) - error / one.curvature_noise**2
+        G = outer + outer.transpose(0, 2, 1) - error / one.curvature_noise**2 + of_prior
         G += 0.5 * b * (weighed @ covariance @ weighed.transpose(0, 2, 1) - inverse)
-        G[:, diagonal, diagonal] -= ((self.n_entries - 1 + self.p * even) / weighted)[:, None] * one.weights
         of_T = 2.0 * (self.root.T @ (G @ B))
         of_log_d = 0.5 * (T * of_T).sum(axis=1) + self.powers + even[:, None]
         below = (of_T * root_d)[:, self.lower[0], self.lower[1]] * self.lower_sd

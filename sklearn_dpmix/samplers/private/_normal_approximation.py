@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ._curvature import CurvaturePosterior, Expansion, ReleasedScore
-from ._normal_logits import NormalLogits
+from ._normal_logits import NormalLogits, even_curvatures
 from ._target import has_range
 
 N_WALKERS = 100
@@ -26,9 +26,10 @@ class PrivateNormalApproximation(BaseEstimator):
 
         z given θ and H ~ N(H d(θ), b(θ) H + s_g² I),   Z given H ~ N(H, s_H²),   θ ~ the model's prior.
 
-    The prior of H, the curvature at θ0, has a uniform trace up to what the records can have, and given the trace a
-    density proportional to det(H)^k, k unknown: Z says how alike eigenvalues are.  d(θ) is θ - θ0 and b is 1 near θ0;
-    farther off they are what they would be were the rows normal (``normal_means`` of the model).
+    The prior of H, the curvature at θ0, is around S times any number, where S is the curvature of a design with
+    independent normal features of one size, an intercept's 1 beside them; that size is unknown, and so is how near H is
+    to S.  d(θ) is θ - θ0 and b is 1 near θ0; farther off they are what they would be were the rows normal
+    (``normal_means`` of the model).
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ def release_score(target, theta, gradient_multiplier, curvature_multiplier, sour
         curvature_multiplier * sensitivity,
         model.prior_sigma**-2.0,
         target.n_records * model.largest_information,
-        model.curvature_weights,
+        even_curvatures(model, theta, target.n_records),
         getattr(model, "prior_df", None),
     )
 
