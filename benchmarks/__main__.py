@@ -184,8 +184,8 @@ def main():
         + "\nAgainst output perturbation of several λ: agreement with the best classifier, mean error of"
         " probabilities, width of their intervals and the share that hold:\n\n"
         + table(logistic.AGAINST_HEAD, logistic.some_against(), ("{}", "{}", "{:g}", "{}", *["{:.3f}"] * 4))
-        + "\ndiffprivlib's classifier is in it where one is installed that works with this scikit-learn (0.6.6 does not"
-        " with 1.9).\n",
+        + "\ndiffprivlib's classifier is in it where one is installed that works with this scikit-learn (0.6.6 does"
+        " with 1.6, not\nwith 1.9; [logistic_coverage.md](logistic_coverage.md) has it).\n",
     )
     if not options.no_memory:
         memory = startup.peak_memory()

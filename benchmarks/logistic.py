@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.logistic [--releases 200] [--against]`` puts a row a cell into docs/logistic_coverage.md, where
 rows of other cells stay, and draws them; about half a second a release.  ``--against``: output perturbation beside it,
-and diffprivlib's classifier where one is installed that works with this scikit-learn.  ``python -m benchmarks`` has a
-few of these cells.
+and diffprivlib's classifier where one is installed that works with this scikit-learn (0.6.6 does with 1.6, not with
+1.9).  ``python -m benchmarks`` has a few of these cells.
 """
 
 import argparse
@@ -140,7 +140,7 @@ def diffprivlib_probabilities(rows, epsilon, seed):
         from diffprivlib.models import LogisticRegression as Private
 
         fit = Private(epsilon=epsilon, data_norm=rows.data_norm, random_state=seed)
-    except (ImportError, TypeError):  # 0.6.6 uses what scikit-learn 1.9 no longer has
+    except (ImportError, TypeError):  # 0.6.6 uses what scikit-learn 1.9 no longer has, and 1.6 has
         return None
     return fit.fit(rows.X, rows.y).predict_proba(rows.X_test)[:, 1]
 
@@ -263,7 +263,8 @@ def main():
             print("no diffprivlib that works with this scikit-learn: left out")
         for n, d, epsilon in grid:
             for name, values in against("balanced", n, d, epsilon, options.releases).items():
-                put(AGAINST_HEAD, [str(n), str(d), f"{epsilon:g}", name, *(f"{v:.3f}" for v in values)])
+                cells = [f"{v:.3f}" if v == v else "–" for v in values]  # "–": no intervals
+                put(AGAINST_HEAD, [str(n), str(d), f"{epsilon:g}", name, *cells])
         return
     for (n, d, epsilon), population in itertools.product(grid, options.populations):
         values = coverage(population, n, d, epsilon, options.releases)
