@@ -139,9 +139,9 @@ def test_too_few_draws_asked_for_names_where_the_draws_are(tmp_path):
     """Catches an error about warm_start where the file, not the last fit, has more draws than are asked for."""
     model = fit(n_draws=10)
     fit(checkpoint=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"checkpoint=.* cannot take draws back: n_draws=20, but there are 30"):
+    with pytest.raises(ValueError, match=r"checkpoint=.* cannot discard draws: n_draws=20, but there are 30"):
         model.set_params(n_draws=20, warm_start=True, checkpoint=tmp_path / "run").fit([13.0])
-    with pytest.raises(ValueError, match="warm_start=True cannot take draws back: n_draws=5"):
+    with pytest.raises(ValueError, match="warm_start=True cannot discard draws: n_draws=5"):
         model.set_params(n_draws=5, checkpoint=None).fit([13.0])
 
 

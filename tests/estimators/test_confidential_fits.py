@@ -17,6 +17,7 @@ from sklearn_dpmix import (
     PrivateNaiveBayesDA,
 )
 from sklearn_dpmix.estimators._chain_estimator import ChainEstimator
+from sklearn_dpmix.estimators.curator._regression_problems import GivenDesign, ImputedRecords
 from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import Banana, GaussianPredictors, LinearGaussianLikelihood
 from sklearn_dpmix.queries import ClassFeatureCounts, RegressionMoments
@@ -230,6 +231,8 @@ def test_errors_quote_nothing_confidential(name, monkeypatch):
     """Whatever is wrong with whichever record: the same words, and none of them from the records."""
     for method in ("_advance_chains", "_warn_about_chains"):  # what is wrong is said before
         monkeypatch.setattr(ChainEstimator, method, lambda *args: None)
+    for problem in (GivenDesign, ImputedRecords):
+        monkeypatch.setattr(problem, "doubt", lambda *args: None)
     estimator, takes_y, must_refuse = FITS[name]
     good = np.array([[0.0], [1.0]]) if name == "one posterior" else np.zeros((4, 2))
     clone(estimator).fit(good, [0, 1, 0, 1] if takes_y else None)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import regression_oracle as oracle
 from scipy import stats
-from statistical import Disagreement, assert_ranks_uniform, compare_in_steps, effective_sample_size
+from statistical import Disagreement, assert_ranks_uniform, effective_sample_size
 
 from sklearn_dpmix import PrivateLinearRegressionDA
 from sklearn_dpmix._base.compiled import compiled
@@ -110,21 +110,16 @@ def check(name, interweave=True, scale=1.0):
         n_draws=8000,
         thin=3 if interweave else 10,
         random_state=5,
-    )
-    exact = truth(name)
-
-    def compare(model, min_ess):
-        shares = model.x_share_draws_.reshape(*model.sigma_draws_.shape, -1)
-        parts = [model.intercept_draws_[..., None], model.coef_draws_, np.log(model.sigma_draws_)[..., None], shares]
-        draws = np.concatenate([*parts, model.x_mean_draws_], axis=-1)
-        for j in range(draws.shape[-1]):
-            ess = effective_sample_size(draws[..., j], min_ess, what=f"{name}[{j}]")
-            error = np.hypot(draws[..., j].std() / np.sqrt(ess), exact.mean_error[j])
-            z = (draws[..., j].mean() - exact.mean[j]) / error
-            if abs(z) > stats.norm.isf(0.5e-6):
-                raise Disagreement(f"{name}: quantity {j} is {z:+.1f} standard errors off")
-
-    compare_in_steps(model, (np.array(case.release),), compare)
+    ).fit(np.array(case.release))
+    shares = model.x_share_draws_.reshape(*model.sigma_draws_.shape, -1)
+    parts = [model.intercept_draws_[..., None], model.coef_draws_, np.log(model.sigma_draws_)[..., None], shares]
+    draws, exact = np.concatenate([*parts, model.x_mean_draws_], axis=-1), truth(name)
+    for j in range(draws.shape[-1]):
+        ess = effective_sample_size(draws[..., j], what=f"{name}[{j}]")
+        error = np.hypot(draws[..., j].std() / np.sqrt(ess), exact.mean_error[j])
+        z = (draws[..., j].mean() - exact.mean[j]) / error
+        if abs(z) > stats.norm.isf(0.5e-6):
+            raise Disagreement(f"{name}: quantity {j} is {z:+.1f} standard errors off")
 
 
 @pytest.mark.slow

@@ -127,7 +127,7 @@ def test_warm_start_and_checkpoints_of_summaries(tmp_path):
     resumed = model(n_draws=40, checkpoint=path).fit(summary)
     np.testing.assert_array_equal(whole.weights_draws_, resumed.weights_draws_)
     other = deepcopy(summary).update(release(1))
-    with pytest.raises(ValueError, match="another fit's: the data changed"):
+    with pytest.raises(ValueError, match="from another fit: the data changed"):
         model(n_draws=40, checkpoint=path).fit(other)
     with pytest.raises(ValueError, match="but the data changed"):
         parts.fit(other)

@@ -190,6 +190,14 @@ COMPONENTS: dict[str, Subject] = {
     "GammaProductPrior": component(
         models.GammaProductPrior, with_prior("beta", [-8.0, -9.0], truncation=(0.1, 0.9)), shape=1.0, rate=0.1
     ),
+    "LogLogisticPrior": component(
+        models.LogLogisticPrior, with_prior("exponential", [0.4], truncation=(0, 1)), scale=1.0
+    ),
+    "NormalCauchyPrior": component(
+        models.NormalCauchyPrior,
+        with_prior("normal", [0.4, 0.3], truncation=(0, 1)),
+        mean=0.0, spread=1.0, deviation=1.0,
+    ),
     "NormalInverseGammaPrior": component(
         models.NormalInverseGammaPrior,
         with_prior("normal", [3.0, 4.0], truncation=(0, 1)),

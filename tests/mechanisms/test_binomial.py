@@ -343,7 +343,7 @@ def test_parts_that_do_not_go_together():
         BinomialMechanism(np.linspace(1, 2, 200), 1000)._lower(n_records=200, n_features=1)
     with pytest.raises(ValueError, match="takes no seed, got random_state=0"):
         mechanism.privatize([[1.0]], secure=True, random_state=0)
-    with pytest.raises(ValueError, match=r"Z has shape \(2, 1\), but X \(1, 1\)"):
+    with pytest.raises(ValueError, match=r"Z has shape \(2, 1\), but X has \(1, 1\)"):
         mechanism.log_density([[1], [2]], [[0.5]])
 
 

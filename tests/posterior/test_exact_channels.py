@@ -14,7 +14,7 @@ import grid_oracle as oracle
 import numpy as np
 import pytest
 from exact_answer_cases import FAMILIES
-from exact_channel_cases import PRIOR, check, compare, draws_of, exact, model_of
+from exact_channel_cases import PRIOR, compare, exact, fit
 from statistical import Disagreement
 
 from sklearn_dpmix._base.compiled import compiled
@@ -106,7 +106,7 @@ COMBINATIONS = [
 def test_posterior_is_exact(family, sampler):
     """Catches a wrong target of any sampler on these channels and kernels: the twins below are a list of reasons."""
     for seed, name in enumerate(FAMILIES[family]):
-        check(FAMILIES[family][name], sampler, seed, exact(family, name), f"{family}, {sampler}, {name}")
+        compare(*fit(FAMILIES[family][name], sampler, seed), exact(family, name), f"{family}, {sampler}, {name}")
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_wrong_twins_are_rejected(family):
     name = next(iter(FAMILIES[family]))
     case = FAMILIES[family][name]
     sampler = next(sampler for other, sampler in reversed(COMBINATIONS) if other == family)
-    draws = draws_of(model_of(case, sampler, 0).fit(case.Z), case)
+    draws = fit(case, sampler, 0)
     compare(*draws, exact(family, name), f"{family}, {name}")
     for twin, changes in case.twins.items():
         try:
@@ -212,9 +212,9 @@ def test_broken_samplers_are_rejected(family, twin):
     name = next(iter(FAMILIES[family]))
     case = FAMILIES[family][name]
     is_kernel = isinstance(twin, BetaKernel)
-    case, sampler = (case._replace(kernel=twin), "cells") if is_kernel else (case, twin)
+    draws = fit(case._replace(kernel=twin) if is_kernel else case, "cells" if is_kernel else twin, 0)
     with pytest.raises(Disagreement):
-        check(case, sampler, 0, exact(family, name), f"{family}, {name}")
+        compare(*draws, exact(family, name), f"{family}, {name}")
 
 
 class NotClamped(SquareWaveMechanism):
@@ -287,8 +287,9 @@ def test_broken_channels_are_rejected(family, sampler, twin):
     """Catches a comparison that would not see a channel that is not the mechanism's."""
     name, case = next(iter(FAMILIES[family].items()))
     case = case._replace(mechanism=twin(**case.mechanism.get_params()))
+    draws = fit(case, sampler, 0)
     with pytest.raises(Disagreement):
-        check(case, sampler, 0, exact(family, name), f"{family}, {name}")
+        compare(*draws, exact(family, name), f"{family}, {name}")
 
 
 class FromRecordsOnly(SmoothedHistogramMechanism):
@@ -353,8 +354,9 @@ def test_broken_sources_are_rejected(twin):
         case = case._replace(mixing=twin(case.mixing.concentration))
     else:
         sampler = twin()
+    draws = fit(case, sampler, 0)
     with pytest.raises(Disagreement):
-        check(case, sampler, 0, exact("few-draws-beta", name), name)
+        compare(*draws, exact("few-draws-beta", name), name)
 
 
 # --- the channels themselves ------------------------------------------------------------------------------------------

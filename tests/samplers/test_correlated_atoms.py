@@ -193,12 +193,12 @@ def draws_of(sampler, n_draws, thin):
 def compare(n_draws=600, thin=2, min_ess=200):
     """Compare with the other sampler of correlated records, which is checked by enumeration."""
     draws = draws_of.__wrapped__(MixingMeasure(n_moves=40), n_draws, thin)  # not kept: a twin may have changed it
-    assert_means_agree(draws_of("imputed", 2500, 3), draws, min_ess=min_ess)
+    assert_means_agree(draws_of("imputed", 4000, 3), draws, min_ess=min_ess)
 
 
 @pytest.mark.slow
 def test_agrees_with_imputed_records():
-    compare(2500, 3, MIN_ESS)
+    compare(4000, 3, MIN_ESS)
 
 
 @pytest.mark.slow

@@ -188,12 +188,12 @@ def broken(monkeypatch, name, chart):
 )
 def test_broken_charts_are_rejected(family, name, twin, monkeypatch):
     from exact_answer_cases import FAMILIES
-    from exact_channel_cases import check, exact
+    from exact_channel_cases import compare, exact, fit
 
     broken(monkeypatch, name, twin)
     case, first = next(iter(FAMILIES[family].values())), next(iter(FAMILIES[family]))
     with pytest.raises(Disagreement):
-        check(case, "mixing_measure", 0, exact(family, first), family)
+        compare(*fit(case, "mixing_measure", 0), exact(family, first), family)
 
 
 def test_forgotten_ends_are_seen():

@@ -286,12 +286,12 @@ def test_what_it_does_not_take():
     many, gap, one = (MixtureOfFiniteMixtures(1.0, prior) for prior in (0.001, (1.0, 0.0, 1.0), (0.0, 1.0)))
     steep, negative = PitmanYor(1.0, 0.5), PitmanYor(-0.1, 0.25)
     for mixing in (steep, negative, DirichletProcess(100.0), DirichletProcess(None, (2.0, 0.01)), many, gap, one):
-        with pytest.raises(ValueError, match=r"Dirichlet processes of a concentration of at most 20.*got mixing="):
+        with pytest.raises(ValueError, match=r"Dirichlet processes with a concentration of at most 20.*got mixing="):
             small_fit(sampler="mixing_measure", mixing=mixing)
     mechanism = SquareWaveMechanism(2.0, (-10, 10))
     with pytest.raises(ValueError, match="densities of the kernel's records under noise"):
         small_fit(mechanism, sampler="mixing_measure", kernel="multivariate_normal")
-    with pytest.raises(ValueError, match=r"would have to walk over some .* masses, of which it takes 1500"):
+    with pytest.raises(ValueError, match=r"would have to walk over some .* masses, more than its limit of 1500"):
         small_fit(sampler="mixing_measure", mixing=PitmanYor(5.0, 0.3))
     with pytest.raises(ValueError, match="n_moves must be a positive integer"):
         small_fit(sampler=MixingMeasure(n_moves=0))

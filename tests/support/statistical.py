@@ -12,7 +12,6 @@ from scipy import stats
 
 ALPHA = 1e-6
 MIN_ESS = 2000  # fewer effective draws than that, and the test must run longer
-PLENTY = 5000  # with so many a run may end before its time: about what the slowest samplers have at its end
 MIN_PROBABILITY = 0.01  # rarer values are pooled with their neighbours: the normal approximation of a count
 
 
@@ -40,23 +39,6 @@ def effective_sample_size(draws, min_ess=MIN_ESS, what="draws"):
     if not ess >= min_ess:
         raise TooFewDraws(f"{what}: {ess:.0f} effective draws of {draws.size}, {min_ess} are needed: run longer")
     return min(float(ess), draws.size)
-
-
-def compare_in_steps(model, data, compare):
-    """Fit ``model``, and go on with more draws of the same chains until there are plenty, at most ``n_draws`` of it.
-
-    ``compare(model, min_ess)`` raises :class:`Disagreement`, at any length, or :class:`TooFewDraws`; at full length
-    ``MIN_ESS`` effective draws will do.
-    """
-    n_draws = model.n_draws
-    model.set_params(warm_start=True)
-    for share in (0.3, 0.6):
-        model.set_params(n_draws=int(share * n_draws)).fit(*data)
-        try:
-            return compare(model, PLENTY)
-        except TooFewDraws:
-            continue
-    return compare(model.set_params(n_draws=n_draws).fit(*data), MIN_ESS)
 
 
 def _columns(draws, n):
