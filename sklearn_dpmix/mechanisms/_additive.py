@@ -387,9 +387,7 @@ class AdditiveMechanism(RecordChannel):
                 f"{type(self).__name__} must define the compiled method log_noise(self, e, scale), the log density of "
                 "the noise: def log_noise under the decorator @compiled"
             )
-        fields = self._fields(n_records, n_features)
-        of_scales = vars(type(self)).get("of_scales") if fields["each"] else None
-        return lower(of_scales or type(self), fields)
+        return lower(type(self), self._fields(n_records, n_features))
 
     def _fields(self, n_records, n_features):
         """Bounds, scales and their reciprocals: of record i entry ``i * each``, one for all or n."""

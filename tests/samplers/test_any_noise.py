@@ -16,6 +16,7 @@ from sklearn_dpmix.mechanisms import (
     PiecewiseMechanism,
     SquareWaveMechanism,
 )
+from sklearn_dpmix.mechanisms._channel import with_densities
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers.mixture.measure._any_noise import any_noise
 from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed, chart_of, masses_of
@@ -62,7 +63,7 @@ def parts(mechanism):
     state = new_state(2, 2)
     state.mass[0], state.place[0] = 1.0, ATOM
     walk = seen.walk(state, masses_of(DirichletProcess()._lower()).value())
-    return chart, mechanism._lower(n_records=3, n_features=1), walk
+    return chart, with_densities(mechanism._lower(n_records=3, n_features=1)), walk
 
 
 @COMPILES
