@@ -219,8 +219,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
             self.lengthen(seen, self.trial_draws(values, seen), values[2])
         return seen
 
-    def trial_draws(self, values: Any, seen: Compressed, rng: Any = None, n: int = N_TRIAL) -> Draws:
-        rng = np.random.default_rng(0) if rng is None else rng
+    def trial_draws(self, values: Any, seen: Compressed, rng: Any = None, n: int | None = None) -> Draws:
+        rng, n = np.random.default_rng(0) if rng is None else rng, N_TRIAL if n is None else n
         start = self.init(values, seen, None, None, rng)
         return self.advance(values, seen, start, rng, n, n // 3, 1)[1]
 
