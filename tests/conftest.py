@@ -1,4 +1,4 @@
-"""What holds for all tests: what the compile cache goes by is what is compiled, and garbage is looked for less often."""
+"""What holds for all tests: the compile cache goes by what is compiled, and garbage is looked for less often."""
 
 import gc
 

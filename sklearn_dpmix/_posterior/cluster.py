@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._base.compiled import entry, helper
-from ..mechanisms._channel import with_densities
+from ..samplers.mixture.measure._any_noise import with_densities
 from .mixture import POINTS, in_chunks, log_sum_in
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on

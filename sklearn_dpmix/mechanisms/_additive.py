@@ -407,6 +407,13 @@ class AdditiveMechanism(RecordChannel):
         return nodes[3 * n + m] if self.each else self.noise[0]
 
     @compiled
+    def fill_unseen(self, nodes, start, n, mean, log_variance, out, first, second):
+        """``fill_normal`` at nodes from ``start`` on, of records whose releases appeared or did not, whatever these."""
+        for m in range(start, n):
+            noise = self.noise_at(nodes, m, n)
+            self.fill_released(nodes[m], noise, mean, log_variance, out, first + m, second + m, second + n + m)
+
+    @compiled
     def log_channel(self, Z, i, j, y):
         """log q(z_ij | y): the noise's log density at z - clamp(y)."""
         return self.log_noise(Z[i, j] - min(max(y, self.low[j]), self.high[j]), self.noise[i * self.each])

@@ -67,8 +67,8 @@ class RecordChannel(Component):
     #: ``node_spacing`` and ``lookup``), or ``answer(j, z, c)``, the probability of an answer given a category; by the
     #: class that sets it alone, not by those that derive from it
     noised_kernels: frozenset[str] = frozenset()
-    #: the class whose compiled form has them where records have noise scales of their own (:func:`with_densities`);
-    #: None: no such densities are offered there
+    #: the class whose compiled form has these densities where records have noise scales of their own; None: there are
+    #: none there
     of_scales: type | None = None
     #: how many answers there are to a question; None where numbers are released
     n_answers: int | None = None
@@ -225,18 +225,6 @@ class RecordChannel(Component):
                     chosen = p
         lo, hi, anchor, _, slope, curvature = self.piece(Z, i, j, chosen)
         return kernel.draw_tilted(rng, theta, k, j, lo, hi, anchor, slope, curvature)
-
-
-def with_densities(channel: Any) -> Any:
-    """The value of a channel for what asks for densities at nodes (``fill_normal``).
-
-    It is another one where records have noise scales of their own: all that asks for none is compiled once for one
-    scale and for many.
-    """
-    of_scales = vars(channel._owner).get("of_scales")
-    if of_scales is None or not channel.each:
-        return channel
-    return lower(of_scales, {name: getattr(channel, name) for name in channel._fields})
 
 
 class NoNoise(RecordChannel):

@@ -16,9 +16,8 @@ from sklearn_dpmix.mechanisms import (
     PiecewiseMechanism,
     SquareWaveMechanism,
 )
-from sklearn_dpmix.mechanisms._channel import with_densities
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers.mixture.measure._any_noise import any_noise
+from sklearn_dpmix.samplers.mixture.measure._any_noise import any_noise, with_densities
 from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed, chart_of, masses_of
 from sklearn_dpmix.samplers.mixture.measure._walk_state import PER_FEATURE, new_state
 

@@ -14,11 +14,11 @@ from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.mechanisms._channel import with_densities
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
 from sklearn_dpmix.samplers.mixture.measure import _node_layout
+from sklearn_dpmix.samplers.mixture.measure._any_noise import with_densities
 
 MECHANISMS = {"laplace": LaplaceMechanism, "gaussian": GaussianMechanism}
 KERNEL = NormalKernel(0.0, 0.1, 3.0, 3.0)

@@ -7,7 +7,6 @@ import numpy as np
 
 from ..._chains.problem import Problem
 from ...mechanisms import NoNoise
-from ...mechanisms._channel import with_densities
 from ...samplers.mixture._sampler import check_concentration
 
 
@@ -42,10 +41,9 @@ class MixtureProblem:
         self.release, self.mixing = release, mixing
         self.sampler, self.kernel = sampler.sized(n, d), kernel.resolve(release)
         self.Z = release.encoded()
-        channel = lowered_channel(self.kernel, mechanism, n, d)
         self.values = (
             self.sampler._lower(n_records=n),
-            with_densities(channel) if self.sampler.needs_noised_kernel else channel,
+            lowered_channel(self.kernel, mechanism, n, d),
             lowered_kernel(self.kernel, mechanism, d),
             mixing._lower(),
         )
