@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._base.compiled import entry, helper
+from ..samplers.mixture.measure._any_noise import with_densities
 from .mixture import POINTS, in_chunks, log_sum_in
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on
@@ -54,7 +55,7 @@ class Clustering(NamedTuple):
         places = mechanism.folded(Z[rows, 0])[None]
         scales = () if mechanism.has_one_law else (np.asarray(mechanism.noise_scale_for(1))[rows],)
         clusters, nodes = np.empty(len(rows), dtype=np.int64), np.vstack([places, mechanism.lookup(places, *scales)])
-        score = classify_noised(channel, nodes, np.exp(self.log_weights), self.theta, clusters)
+        score = classify_noised(with_densities(channel), nodes, np.exp(self.log_weights), self.theta, clusters)
         far = np.flatnonzero(clusters < 0)
         if len(far):
             clusters[far], score_of_far = self.classify(channel, kernel, Z, rows[far])

@@ -387,9 +387,7 @@ class AdditiveMechanism(RecordChannel):
                 f"{type(self).__name__} must define the compiled method log_noise(self, e, scale), the log density of "
                 "the noise: def log_noise under the decorator @compiled"
             )
-        fields = self._fields(n_records, n_features)
-        of_scales = vars(type(self)).get("of_scales") if fields["each"] else None
-        return lower(of_scales or type(self), fields)
+        return lower(type(self), self._fields(n_records, n_features))
 
     def _fields(self, n_records, n_features):
         """Bounds, scales and their reciprocals: of record i entry ``i * each``, one for all or n."""
@@ -407,6 +405,13 @@ class AdditiveMechanism(RecordChannel):
     def noise_at(self, nodes, m, n):
         """Scale of the noise at node m of n."""
         return nodes[3 * n + m] if self.each else self.noise[0]
+
+    @compiled
+    def fill_unseen(self, nodes, start, n, mean, log_variance, out, first, second):
+        """``fill_normal`` at nodes from ``start`` on, of records whose releases appeared or did not, whatever these."""
+        for m in range(start, n):
+            noise = self.noise_at(nodes, m, n)
+            self.fill_released(nodes[m], noise, mean, log_variance, out, first + m, second + m, second + n + m)
 
     @compiled
     def log_channel(self, Z, i, j, y):

@@ -67,7 +67,8 @@ class RecordChannel(Component):
     #: ``node_spacing`` and ``lookup``), or ``answer(j, z, c)``, the probability of an answer given a category; by the
     #: class that sets it alone, not by those that derive from it
     noised_kernels: frozenset[str] = frozenset()
-    #: what compiled code sees where records have noise scales of their own; None: no such densities are offered there
+    #: the class whose compiled form has these densities where records have noise scales of their own; None: there are
+    #: none there
     of_scales: type | None = None
     #: how many answers there are to a question; None where numbers are released
     n_answers: int | None = None

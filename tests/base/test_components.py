@@ -52,15 +52,17 @@ OWN_LAPLACE = """
             return rng.laplace(scale=scale, size=size)
 
     if __name__ == "__main__":
-        n_draws, backend, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-        kernel = NormalKernel(mean=0.4, mean_precision=0.3, shape=2.5, scale=1.7)
-        model = PrivateDPMixture(
-            OwnLaplace(1.0, bounds=(-2, 3)), kernel=kernel, sampler="neal5", n_chains=2, n_warmup=20, n_draws=n_draws,
-            thin=1 if n_draws < 1000 else 10, random_state=0, n_jobs=2,
-        )
-        with parallel_config(backend):
-            model.fit([[-3.1], [-0.9], [0.2], [2.9]])
-        np.savez(out, clusters=model.n_clusters_draws_, density=model.density_draws([[-2.0], [0.0], [2.5]]))
+        n_draws, out, backends = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+        kernel, found = NormalKernel(mean=0.4, mean_precision=0.3, shape=2.5, scale=1.7), []
+        for backend in backends:
+            model = PrivateDPMixture(
+                OwnLaplace(1.0, bounds=(-2, 3)), kernel=kernel, sampler="neal5", n_chains=2, n_warmup=20,
+                n_draws=n_draws, thin=1 if n_draws < 1000 else 10, random_state=0, n_jobs=2,
+            )
+            with parallel_config(backend):
+                model.fit([[-3.1], [-0.9], [0.2], [2.9]])
+            found.append([model.n_clusters_draws_, model.density_draws([[-2.0], [0.0], [2.5]])])
+        np.savez(out, **{name: np.array(part) for name, part in zip(("clusters", "density"), zip(*found))})
         stats = getattr(run, "stats", None)
         print(json.dumps({
             "hits": sum(stats.cache_hits.values()) if stats else 0,
@@ -85,10 +87,11 @@ def test_a_script_with_its_own_mechanism(tmp_path):
     """Its posterior is exact; rerun it hits the cache; loky and plain Python draw the same; edited, it draws anew."""
     script, out, cache = write(tmp_path, own_laplace=OWN_LAPLACE), tmp_path / "out.npz", tmp_path / "cache"
 
-    def draws(n_draws, backend="threading", **environment):
-        said = run(script, n_draws, backend, out, cache=cache, **environment)
+    def draws(n_draws, *backends, **environment):
+        said = run(script, n_draws, out, "threading", *backends, cache=cache, **environment)
         with np.load(out) as saved:
-            return said, dict(saved)
+            found = [dict(zip(saved, one)) for one in zip(*saved.values())]
+        return said, *found
 
     said, first = draws(20_000)
     assert (said["hits"], said["misses"]) == (0, 1)
@@ -96,10 +99,10 @@ def test_a_script_with_its_own_mechanism(tmp_path):
     with pytest.raises(Disagreement):
         agrees_with_oracle(first, 1.5)
 
-    said, few = draws(40)
+    said, few, of_loky = draws(40, "loky")
     assert (said["hits"], said["misses"]) == (1, 0)
-    for backend, environment in (("loky", {}), ("threading", {"NUMBA_DISABLE_JIT": "1"})):
-        _, same = draws(40, backend, **environment)
+    _, as_python = draws(40, NUMBA_DISABLE_JIT="1")
+    for same in (of_loky, as_python):
         np.testing.assert_array_equal(same["clusters"], few["clusters"])
         np.testing.assert_allclose(same["density"], few["density"], rtol=1e-12)
 

@@ -211,7 +211,8 @@ def test_wrong_input_is_named(params, error, message):
 
 
 def test_what_did_not_converge_is_said():
-    model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=Plain(PoissonCount(), [1.0]), max_iter=2, random_state=0)
+    few = {"max_iter": 2, "max_simulations": 20_000, "random_state": 0}
+    model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=Plain(PoissonCount(), [1.0]), **few)
     with pytest.warns(RuntimeWarning, match="did not converge within max_iter=2 steps"):
         model.fit([37.4])
     assert not model.converged_

@@ -121,7 +121,7 @@ def fitted(request):
     return small_fit(mechanism, Z, kernel="multivariate_normal", n_draws=500), Z
 
 
-def grid(model, step=0.1, reach=12.0):
+def grid(model, step=0.2, reach=12.0):
     """Cells of a grid around the records: (points, density times area)."""
     t = np.arange(-reach, reach, step) + 0.5 * step
     x = np.stack(np.meshgrid(t + 1.0, t, indexing="ij"), axis=-1).reshape(-1, 2)

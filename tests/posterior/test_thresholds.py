@@ -210,7 +210,7 @@ def simulated(scales=(SCALE,) * 3):
 
     A third way, without partitions, nodes or chains: sticks (Sethuraman 1994).
     """
-    rng, size, n_sticks, parts = np.random.default_rng(1), 20_000, 60, []
+    rng, size, n_sticks, parts = np.random.default_rng(1), 20_000, 30, []  # they leave 2⁻³⁰ on average
     for _ in range(15):
         v = rng.beta(1.0, 1.0, (size, n_sticks))
         w = v * np.cumprod(np.column_stack([np.ones(size), 1.0 - v[:, :-1]]), axis=1)

@@ -17,7 +17,7 @@ from sklearn_dpmix.mechanisms import (
     SquareWaveMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers.mixture.measure._any_noise import any_noise
+from sklearn_dpmix.samplers.mixture.measure._any_noise import any_noise, with_densities
 from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed, chart_of, masses_of
 from sklearn_dpmix.samplers.mixture.measure._walk_state import PER_FEATURE, new_state
 
@@ -62,7 +62,7 @@ def parts(mechanism):
     state = new_state(2, 2)
     state.mass[0], state.place[0] = 1.0, ATOM
     walk = seen.walk(state, masses_of(DirichletProcess()._lower()).value())
-    return chart, mechanism._lower(n_records=3, n_features=1), walk
+    return chart, with_densities(mechanism._lower(n_records=3, n_features=1)), walk
 
 
 @COMPILES

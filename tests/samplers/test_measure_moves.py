@@ -28,7 +28,7 @@ from sklearn_dpmix.samplers.mixture.measure import (
     _steps,
     _walk_state,
 )
-from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart
+from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart, chances_of
 from sklearn_dpmix.samplers.mixture.measure._many_categories import ManyCategoriesChart
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
 from sklearn_dpmix.samplers.mixture.measure._walk import law_of, masses_of
@@ -169,7 +169,8 @@ def draw_walk(rng, chart, mixing, law, law_of_masses):
         place[:n] = draw_places(rng, chart, n)
     nodes, ends = np.zeros((n_features + 1, 1)), np.zeros((2 * n_features, 1))
     ways = Ways(ANSWERS, AXES, AXES @ ANSWERS) if chart.goes_ways else None
-    return Walk.of(state, nodes, ends, law, law_of_masses, ways=ways)
+    chances = chances_of(Channel(), nodes, 3) if isinstance(chart, CategoricalChart) else None
+    return Walk.of(state, nodes, ends, law, law_of_masses, ways=ways, chances=chances)
 
 
 def summary(walk, chart):

@@ -18,6 +18,7 @@ from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
 from sklearn_dpmix.samplers.mixture.measure import _node_layout
+from sklearn_dpmix.samplers.mixture.measure._any_noise import with_densities
 
 MECHANISMS = {"laplace": LaplaceMechanism, "gaussian": GaussianMechanism}
 KERNEL = NormalKernel(0.0, 0.1, 3.0, 3.0)
@@ -45,7 +46,7 @@ def test_densities_are_those_of_one_scale(kind, bounds):
         scale, sd, mean = 10 ** rng.uniform(-1, 1, n), 10 ** rng.uniform(-1.5, 1), 2.0 * rng.standard_normal()
         x = rng.uniform(-6.0, 6.0, n) if bounds is None else rng.uniform(*bounds, n)
         own, out, expected = kind(scale=scale, bounds=bounds), np.zeros(3 * n), np.zeros((3, n))
-        nodes, value = np.vstack([x, own.lookup(x[None], scale)]), own._lower(n_records=n, n_features=1)
+        nodes, value = np.vstack([x, own.lookup(x[None], scale)]), with_densities(own._lower(n_records=n, n_features=1))
         value.fill_normal(0, nodes.ravel(), n, mean, 2 * log(sd), out, 0, n)
         found = out.reshape(3, n)
         for i in range(n):
@@ -76,7 +77,8 @@ def test_nodes_stand_for_records(kind, many, bounds, monkeypatch):
     n, sampler, draws = 6000, MixingMeasure(50), random_draws()
     mechanism = kind(scale=scales(many, n), bounds=bounds)
     Z = mechanism.privatize(three_normals(n), random_state=4)
-    channel, kernel = mechanism._lower(n_records=n, n_features=1), KERNEL._lower(n_features=1)
+    channel = with_densities(mechanism._lower(n_records=n, n_features=1))
+    kernel = KERNEL._lower(n_features=1)
     values, release = (None, channel, kernel, DirichletProcess()._lower()), Release(Z, mechanism)
     width = mechanism.node_spacing(_node_layout.narrowest(kernel)[0])
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...._base.compiled import apart, compiled, helper
 from ...._base.restore import require_range
+from ._any_noise import noise_in_table
 from ._chart import Chart
 from ._gamma_shares import log_gammas
 from ._outside import move_outside
@@ -62,6 +63,9 @@ class CategoricalChart(Chart):
         mean = shares @ values
         return mean, np.sqrt(np.maximum(shares @ values**2 - mean**2, 0.0))
 
+    def seen_of(self, channel):
+        return noise_in_table()
+
     def check_places(self, **places):
         require_range(-1e100, 500.0, **places)
 
@@ -107,7 +111,7 @@ class CategoricalChart(Chart):
 
     @compiled
     def fill(self, channel, walk, k):
-        fill_answers(channel, self.kernel, walk, k)
+        fill_answers(self.kernel, walk, k)
 
     @compiled
     def put(self, walk, a, theta, row):
@@ -142,9 +146,9 @@ class CategoricalChart(Chart):
 
 
 @apart
-def fill_answers(channel, kernel, walk, k):
+def fill_answers(kernel, walk, k):
     """g = Π_j Σ_c π_jc q(z_j | c) of atom k, with ∂g/∂η_jc = π_jc (q(z_j | c) - g_j) Π_i≠j g_i."""
-    tables, nodes, n, d, size = walk.tables, walk.nodes, walk.n_nodes, walk.n_features, kernel.size
+    tables, chances, n, d, size = walk.tables, walk.chances, walk.n_nodes, walk.n_features, kernel.size
     a, start = at(walk, k) + 1, row(walk, k)
     factors = start if d == 1 else start + walk.width * n
     for j in range(d):
@@ -154,7 +158,7 @@ def fill_answers(channel, kernel, walk, k):
         for c in range(size):
             share, slopes = exp(walk.atoms[a + j * size + c] - highest) / total, start + (1 + j * size + c) * n
             for m in range(n):
-                tables[slopes + m] = share * channel.answer(j, nodes[3 * j * n + m], c)
+                tables[slopes + m] = share * chances[(j * size + c) * n + m]
                 tables[factors + j * n + m] += tables[slopes + m]
         for c in range(size):
             share, slopes = exp(walk.atoms[a + j * size + c] - highest) / total, start + (1 + j * size + c) * n
@@ -174,6 +178,19 @@ def fill_answers(channel, kernel, walk, k):
                     others *= tables[factors + i * n + m]
             for c in range(size):
                 tables[start + (1 + j * size + c) * n + m] *= others
+
+
+def chances_of(channel, nodes, size):
+    """Probability of the answers at nodes (features + 1, nodes) given each category, (features, categories, nodes).
+
+    The moves look them up here, so that they are compiled once for all mechanisms of answers.
+    """
+    found = np.empty((len(nodes) - 1, size, nodes.shape[1]))
+    for j, answers in enumerate(nodes[:-1]):
+        different, places = np.unique(answers, return_inverse=True)
+        of_each = [[channel.answer(j, z, c) for z in different] for c in range(size)]
+        found[j] = np.array(of_each)[:, places]
+    return found
 
 
 # --- a part goes anywhere, and the rest makes up for it: the shares of each feature stay as they are -----------------

@@ -43,6 +43,7 @@ class Compressed(NamedTuple):
     few: Any = None  # the same of a few nodes, for excursions; None: no excursions
     apart: int = 0  # sweeps between glides or excursions, if there are any
     ways: Ways | None = None  # that shares of many categories go
+    chances: np.ndarray | None = None  # of answers given each category
     keeps_records: bool = False  # or what makes them, beside each release
 
     @property
@@ -53,11 +54,12 @@ class Compressed(NamedTuple):
     def walk(self, state, masses):
         """The walk of a state over these nodes."""
         kind = Walk if self.n_seen is None else ThresholdWalk
-        return kind.of(state, self.nodes, self.lookup, self.law, masses, self.n_seen, self.outside, self.ways)
+        seen = self.n_seen, self.outside, self.ways, self.chances
+        return kind.of(state, self.nodes, self.lookup, self.law, masses, *seen)
 
     def channel(self, chart, channel):
-        """What moves see of the channel; all of it where some releases did not appear."""
-        return chart.seen_of(channel) if self.n_seen is None else channel
+        """What moves see of the channel."""
+        return chart.seen_of(channel)
 
     def start(self):
         """Records that chains begin with, where they keep them."""

@@ -23,10 +23,7 @@ class ThresholdWalk(Walk):
 
     @compiled
     def fill_unseen(self, channel, mean, log_variance, g, slopes):
-        tables, nodes, n = self.tables, self.nodes, self.n_nodes
-        for m in range(self.n_seen, n):
-            noise = channel.noise_at(nodes, m, n)
-            channel.fill_released(nodes[m], noise, mean, log_variance, tables, g + m, slopes + m, slopes + n + m)
+        channel.fill_unseen(self.nodes, self.n_seen, self.n_nodes, mean, log_variance, self.tables, g, slopes)
 
     @compiled
     def judged(self, value, c, k, c2, k2, c3, k3, total):

@@ -66,7 +66,7 @@ def trade(rng, channel, chart, walk):
         what[c] = 1.0
         if e < size and e != c:
             what[e] = -1.0
-    fill_given(channel, walk, j, size, n, among)
+    fill_given(walk, j, size, n, among)
     longest, moved = find_parts(walk, j, r), False
     walk.move[r] = -1.0
     for i in range(n):
@@ -96,7 +96,7 @@ def swap(rng, walk, n):
 
 
 @helper
-def fill_given(channel, walk, j, size, n, among):
+def fill_given(walk, j, size, n, among):
     """Fill ``given`` with the answers to the question, and ``score`` with all answers, of what the atoms give."""
     to, n_nodes = walk.given, walk.n_nodes
     if not among:
@@ -109,7 +109,7 @@ def fill_given(channel, walk, j, size, n, among):
     for c in range(size):
         if walk.gradient[c] != 0.0:
             for m in range(n_nodes):
-                to[m] += walk.gradient[c] * channel.answer(j, walk.nodes[3 * j * n_nodes + m], c)
+                to[m] += walk.gradient[c] * walk.chances[(j * size + c) * n_nodes + m]
     factors = row(walk, int(walk.marks[n - 1])) + walk.width * n_nodes
     for m in range(n_nodes):
         to[m] /= walk.roots[m]

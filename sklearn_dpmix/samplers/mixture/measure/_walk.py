@@ -11,6 +11,7 @@ from ...._releases.nodes import FEW
 from ..._driver import is_kept, n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
+from ._categorical_atoms import chances_of
 from ._compressed import (
     Compressed,
     chart_of,
@@ -208,6 +209,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
         lookup = np.zeros((2 * release.n_features, nodes.shape[1]))
         seen = Compressed(nodes, lookup, nodes[:-1], law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
+        seen = seen._replace(chances=chances_of(values[1], nodes, int(values[2].size)))
         if chart.goes_ways:
             seen = seen._replace(ways=ways_of(release.mechanism, nodes))
         if release.mechanism.noncompliance is not None:
@@ -219,8 +221,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
             self.lengthen(seen, self.trial_draws(values, seen), values[2])
         return seen
 
-    def trial_draws(self, values: Any, seen: Compressed, rng: Any = None, n: int = N_TRIAL) -> Draws:
-        rng = np.random.default_rng(0) if rng is None else rng
+    def trial_draws(self, values: Any, seen: Compressed, rng: Any = None, n: int | None = None) -> Draws:
+        rng, n = np.random.default_rng(0) if rng is None else rng, N_TRIAL if n is None else n
         start = self.init(values, seen, None, None, rng)
         return self.advance(values, seen, start, rng, n, n // 3, 1)[1]
 

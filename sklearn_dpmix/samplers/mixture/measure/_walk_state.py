@@ -90,12 +90,12 @@ class Walk(Component):
     """
 
     @classmethod
-    def of(cls, state, nodes, lookup, law, masses, n_seen=None, outside=None, ways=None):
+    def of(cls, state, nodes, lookup, law, masses, n_seen=None, outside=None, ways=None, chances=None):
         """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights.
 
         After the first ``n_seen``, or all, there are those for records whose releases did not appear: their place is 1
         where they have the probability that one appears, and a negative weight; else -1.  ``outside`` is an
-        ``Outside``, and ``ways`` are ``Ways``, whose moves need no derivatives.
+        ``Outside``, and ``ways`` are ``Ways``, whose moves need no derivatives; ``chances`` are of answers.
         """
         (capacity, n_coordinates), size, n_features = state.place.shape, nodes.shape[1], len(nodes) - 1
         width = 1 + n_coordinates
@@ -138,6 +138,7 @@ class Walk(Component):
             "capacity": np.int64(capacity),
             "n_features": n_features,
             "answers": np.zeros(0) if ways is None else ways.answers.ravel(),
+            "chances": np.zeros(0) if chances is None else chances.ravel(),  # (features, categories, nodes)
             "records": state.records.ravel(),
             "residuals": np.zeros(state.records.size),
             "ways": np.zeros(0) if ways is None else ways.ways.ravel(),
