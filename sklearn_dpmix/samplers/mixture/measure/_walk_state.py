@@ -140,6 +140,7 @@ class Walk(Component):
             "answers": np.zeros(0) if ways is None else ways.answers.ravel(),
             "records": state.records.ravel(),
             "residuals": np.zeros(state.records.size),
+            "roots_of": np.zeros(2 * capacity * n_features * (n_features + 1) if state.records.size else 0),
             "ways": np.zeros(0) if ways is None else ways.ways.ravel(),
             "seen": np.zeros(0) if ways is None else ways.seen.ravel(),
         }
