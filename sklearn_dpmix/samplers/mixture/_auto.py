@@ -20,7 +20,7 @@ MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each
 RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "beta": {1: (0, inf)},
     "convolved_normal": {1: (0, inf), 2: (500, 50_000)},
-    "correlated_normal": {2: (0, 5000), 3: (0, 5000)},
+    "correlated_normal": {2: (0, 10_000), 3: (0, 5000)},
     "normal": {1: (0, inf), 2: (0, 50_000), 3: (0, 5000)},
     "truncated_normal": {1: (0, inf)},
 }
