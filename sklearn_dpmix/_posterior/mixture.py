@@ -130,6 +130,11 @@ class MixtureDraws:
         moments = mixture_moments(kernel, self.start, self.flat.weights, self.flat.theta, n_features)
         return tuple(map(self.by_chain, moments))
 
+    def clamped_moments(self, kernel, low, high):
+        """Mean and variance of one feature's records moved to [low, high], each (n_chains, n_draws)."""
+        moments = clamped_moments(kernel, self.start, self.flat.weights, self.flat.theta, low, high)
+        return tuple(map(self.by_chain, moments))
+
     def sample(self, kernel, rng, n, n_features):
         """n records from the posterior predictive: a draw at random for each."""
         return mixture_sample(kernel, self.start, self.flat.weights, self.flat.theta, n, n_features, rng)[:, 0]
@@ -308,6 +313,18 @@ def mixture_moments(kernel, start, weights, theta, n_features):
             for h in range(start[t], start[t + 1]):
                 shift = kernel.mean(theta, h, j) - mean[t, j]
                 variance[t, j] += weights[h] * (kernel.variance(theta, h, j) + shift * shift)
+    return mean, variance
+
+
+@entry
+def clamped_moments(kernel, start, weights, theta, low, high):
+    mean, variance = np.zeros(start.size - 1), np.zeros(start.size - 1)
+    for t in range(start.size - 1):
+        for h in range(start[t], start[t + 1]):
+            mean[t] += weights[h] * kernel.clamped_mean(theta, h, 0, low, high)
+        for h in range(start[t], start[t + 1]):
+            shift = kernel.clamped_mean(theta, h, 0, low, high) - mean[t]
+            variance[t] += weights[h] * (kernel.clamped_variance(theta, h, 0, low, high) + shift * shift)
     return mean, variance
 
 

@@ -224,6 +224,14 @@ class NormalKernel(Kernel):
         mean, sd = theta[k, 4 * j], theta[k, 4 * j + 1]
         return lo + sd * (mean_above((lo - mean) / sd) - mean_above((hi - mean) / sd))
 
+    @compiled
+    def clamped_variance(self, theta, k, j, lo, hi):
+        """Variance of the record moved to [lo, hi]: of e - (e - b)₊ + (a - e)₊, e standard normal, in units of σ²."""
+        mean, sd = theta[k, 4 * j], theta[k, 4 * j + 1]
+        a, b = (mean - lo) / sd, (hi - mean) / sd
+        away = mean_above(a) - mean_above(b)
+        return sd * sd * max(0.0, 1.0 + square_beyond(a) + square_beyond(b) - away * away)
+
     # --- tilts (DESIGN 2.2): N(μ, σ²)·exp(slope·u - curvature·u²/2), u = y - anchor, is again normal -----------------
 
     @compiled
@@ -303,3 +311,9 @@ class NormalKernel(Kernel):
 def mean_above(t):
     """E(e - t)₊, e standard normal."""
     return exp(-0.5 * t * t) / sqrt(2.0 * pi) - 0.5 * t * erfc(t / sqrt(2.0))
+
+
+@helper
+def square_beyond(t):
+    """E((e - t)₊² - 2 e (e - t)₊), e standard normal."""
+    return 0.5 * (t * t - 1.0) * erfc(t / sqrt(2.0)) - t * exp(-0.5 * t * t) / sqrt(2.0 * pi)

@@ -3,20 +3,27 @@
 In plain Python, so that a broken twin is one function in place of another.
 """
 
-import sys
-from functools import cache
-from math import gamma, log
-from types import SimpleNamespace
+from math import log
 
-import numpy as np
 import pytest
-from scipy.stats import ks_2samp
+from walks_of_the_prior import (
+    CATEGORIES,
+    CORRELATED,
+    CUT_AT,
+    FINITE,
+    FIXED,
+    MANY,
+    POWER_LAW,
+    RANDOM,
+    breaks,
+    p_value,
+    plain_python,
+    plus,
+)
 
-from sklearn_dpmix._base.compiled import _Helper, compiled
-from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
-from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers.mixture.measure import (
     _categorical_atoms,
+    _correlated_splits,
     _dirichlet_masses,
     _finite_masses,
     _many_categories,
@@ -28,229 +35,16 @@ from sklearn_dpmix.samplers.mixture.measure import (
     _steps,
     _walk_state,
 )
-from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart, chances_of
-from sklearn_dpmix.samplers.mixture.measure._many_categories import ManyCategoriesChart
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
-from sklearn_dpmix.samplers.mixture.measure._walk import law_of, masses_of
 from sklearn_dpmix.samplers.mixture.measure._walk_state import (
-    CONCENTRATION,
-    CUT,
-    DUST_RANGE,
-    LOG_LIKELIHOOD,
     N_ATOMS,
-    N_DUST,
-    N_RECORDS,
-    TILT,
-    TOTAL,
-    Walk,
-    new_state,
 )
-from sklearn_dpmix.samplers.mixture.measure._ways import Ways
-
-FIXED, RANDOM = DirichletProcess(1.5), DirichletProcess(None, (3.0, 2.0))
-POWER_LAW = PitmanYor(1.5, 0.25)
-FINITE = MixtureOfFiniteMixtures(0.6, 0.25), MixtureOfFiniteMixtures(0.4, (0.0, 1.0, 3.0, 2.0))
-CUT_AT = 0.001
-N, N_BEFORE = 1000, 4000  # two-sample tests of these see as much as of twice 1600
-SIZES = 250, 500, 1000, 2000, 4000
-CATEGORIES, MANY = "categories", "many categories"
-ANSWERS = np.linspace(0.2, 0.8, 8)[:, None]
-AXES = np.vstack([np.eye(7, 8) - np.eye(7, 8, 1)])
-
-
-class PlainWalk(SimpleNamespace):
-    """A walk for plain Python, which is made in an instant."""
-
-    is_lost, judged, fill_unseen = Walk.is_lost, Walk.judged, Walk.fill_unseen
-
-    def copy(self, law_of_masses):
-        """The same walk, with atoms and tables of its own, and what it works in shared."""
-        own = {name: vars(self)[name].copy() for name in ("law", "atoms", "tables")}
-        return PlainWalk(**vars(self) | own | {"masses": law_of_masses})
 
 
 @pytest.fixture(scope="module", autouse=True)
 def plain():
-    """Helpers are their functions, and a walk is its fields: to ask numba for them takes longer than the moves."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in sys.modules if name.startswith("sklearn_dpmix.")]:
-            for key, value in list(vars(sys.modules[name]).items()):
-                if isinstance(value, _Helper):
-                    patch.setitem(vars(sys.modules[name]), key, value.py_func)
-        patch.setattr(_pitman_yor_masses, "LEFT_OUT", _pitman_yor_masses.IN_DUST * np.exp(-1.5))  # little dust
-        patch.setattr(_walk_state, "lower", lambda owner, fields, frozen: PlainWalk(**fields))
+    with plain_python():
         yield
-
-
-class Channel:
-    """Any densities will do: they have no weight."""
-
-    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
-        out[first], out[second], out[second + n] = 1.0, 0.1, 0.1
-
-    def answer(self, j, z, c):
-        return 0.5 + 0.1 * c
-
-
-def chart_of(n_features):
-    priors = [0.3, -1.0], [0.5, 0.2], [3.0, 2.5], [2.0, 0.7]
-    if n_features == CATEGORIES:
-        return CategoricalChart(CategoricalKernel(3, 0.8)._lower(n_features=2), 2)
-    if n_features == MANY:
-        return ManyCategoriesChart(CategoricalKernel(8, 1.7)._lower(n_features=1), 1)
-    kernel = NormalKernel(*(prior[:n_features] for prior in priors))._lower(n_features=n_features)
-    return NormalChart(kernel, n_features)
-
-
-def masses(rng, alpha, low, high):
-    """Points of the Poisson process α J⁻¹ e⁻ᴶ dJ between two masses, by thinning."""
-    mass = low * np.exp(log(high / low) * rng.random(rng.poisson(alpha * log(high / low))))
-    return mass[rng.random(len(mass)) < np.exp(-mass)]
-
-
-def power_law_masses(rng, time, low, high):
-    """The same of a process of intensity ζ c J⁻¹⁻ᵈ e⁻ᴶ, c = d/Γ(1 - d)."""
-    d = POWER_LAW.discount
-    n = rng.poisson(time / gamma(1.0 - d) * (low**-d - high**-d))
-    mass = (low**-d - rng.random(n) * (low**-d - high**-d)) ** (-1.0 / d)
-    return mass[rng.random(n) < np.exp(-mass)]
-
-
-def draw_places(rng, chart, n):
-    """Coordinates of the base measure."""
-    kernel = chart.kernel
-    if isinstance(chart, CategoricalChart):
-        return np.log(rng.gamma(kernel.concentration, size=(n, chart.n_coordinates())))
-    variance = kernel.prior_scale / rng.gamma(kernel.prior_shape, size=(n, chart.n_features))
-    mean = kernel.prior_mean + np.sqrt(variance / kernel.precision) * rng.standard_normal(variance.shape)
-    return np.stack([mean, np.log(variance)], axis=2).reshape(n, chart.n_coordinates())
-
-
-def draw_masses(rng, mixing):
-    """Masses above the cut, dust, and what is random beside them; the law of the total is tilted."""
-    if mixing in FINITE:
-        table = np.append(0.0, mixing.prior)
-        n = rng.geometric(mixing.prior) if np.ndim(mixing.prior) == 0 else rng.choice(len(table), p=table / table.sum())
-        found = rng.gamma(mixing.concentration, size=n)
-        found *= rng.gamma(TILT, 1.0 / (TILT + 1.0)) / found.sum()
-        return found[found > CUT_AT], np.zeros(0), float(np.sum(found <= CUT_AT))
-    if mixing is POWER_LAW:
-        while True:
-            time = rng.gamma(mixing.concentration / mixing.discount)
-            found = power_law_masses(rng, time, CUT_AT, 20.0)
-            dust = power_law_masses(rng, time, CUT_AT * np.exp(-masses_of(mixing._lower()).dust_range), CUT_AT)
-            total = found.sum() + dust.sum()
-            if len(found) and rng.random() < (total * np.exp(1.0 - total)) ** TILT:
-                return found, dust, time
-    alpha = rng.gamma(mixing.prior[0], 1.0 / mixing.prior[1]) if mixing is RANDOM else mixing.concentration
-    while True:
-        found, dust = masses(rng, alpha, CUT_AT, 20.0), masses(rng, alpha, CUT_AT * np.exp(-DUST_RANGE), CUT_AT)
-        total = found.sum() + dust.sum()
-        if len(found) and total > 0 and rng.random() < (total * np.exp(1.0 - total)) ** TILT:
-            return found, dust, alpha
-
-
-def law_of_walks(chart, mixing):
-    """(law, value of the masses' law): what all walks of the prior have alike."""
-    law_of_masses, n_features = masses_of(mixing._lower()), chart.n_features
-    law = law_of(chart, law_of_masses, 1, np.zeros(n_features), np.ones(n_features))
-    law[N_RECORDS], law[CUT] = 0.0, CUT_AT
-    return law, law_of_masses.value()
-
-
-def draw_walk(rng, chart, mixing, law, law_of_masses):
-    """A walk of the prior."""
-    found, dust, value = draw_masses(rng, mixing)
-    state, n_features = new_state(chart.n_coordinates(), 256 if mixing is POWER_LAW else 64), chart.n_features
-    state.ints[:2], state.floats[0] = (len(found), len(dust)), value
-    for mass, place, values in ((state.mass, state.place, found), (state.dust_mass, state.dust_place, dust)):
-        n = len(values)
-        mass[:n] = rng.permutation(values)
-        place[:n] = draw_places(rng, chart, n)
-    nodes, ends = np.zeros((n_features + 1, 1)), np.zeros((2 * n_features, 1))
-    ways = Ways(ANSWERS, AXES, AXES @ ANSWERS) if chart.goes_ways else None
-    chances = chances_of(Channel(), nodes, 3) if isinstance(chart, CategoricalChart) else None
-    return Walk.of(state, nodes, ends, law, law_of_masses, ways=ways, chances=chances)
-
-
-def summary(walk, chart):
-    n, n_dust = int(walk.law[N_ATOMS]), int(walk.law[N_DUST])
-    atoms = walk.atoms.reshape(-1, int(walk.width))
-    mass, place = atoms[:n, 0], atoms[:n, 1:]
-    share = mass / mass.sum()
-    if isinstance(chart, CategoricalChart):
-        gamma = np.exp(place.reshape(n, chart.n_features, -1))
-        pi = gamma / gamma.sum(axis=2, keepdims=True)
-        spread = [*(share @ pi.reshape(n, -1)), *pi[0].ravel(), share @ (pi[:, 0, 0] * pi[:, -1, 1])]
-    else:
-        spread = np.log(share @ (np.exp(place[:, 1::2]) + place[:, ::2] ** 2))
-    total = mass.sum() + atoms[walk.capacity : walk.capacity + n_dust, 0].sum()
-    return [n, n_dust, total, share.max(), walk.law[CONCENTRATION], *(share @ place), *place[0], *spread]
-
-
-@cache
-def before(n_features, mixing):
-    """Summaries of draws of the prior, as any move should leave them, each sorted."""
-    rng, chart = np.random.default_rng(1), chart_of(n_features)
-    laws = law_of_walks(chart, mixing)
-    found = [summary(draw_walk(rng, chart, mixing, *laws), chart) for _ in range(N_BEFORE)]
-    return np.sort(np.transpose(found))
-
-
-def add_up(walk):
-    """``refresh`` where nothing was released, by NumPy."""
-    n, n_dust, capacity, width, n_rows = (
-        int(part) for part in (walk.law[N_ATOMS], walk.law[N_DUST], walk.capacity, walk.width, walk.n_rows)
-    )
-    first, last = capacity * width, (capacity + n_dust) * width
-    mass, dust = walk.atoms[: n * width : width], walk.atoms[first:last:width]
-    first, last = capacity * n_rows, (capacity + n_dust) * n_rows
-    walk.mix[0] = mass @ walk.tables[: n * n_rows : n_rows] + dust @ walk.tables[first:last:n_rows]
-    walk.law[TOTAL], walk.law[LOG_LIKELIHOOD] = mass.sum() + dust.sum(), 0.0
-
-
-@cache
-def supply(n_features, mixing, seed):
-    """Where :func:`start` keeps what it drew."""
-    return np.random.default_rng(seed), []
-
-
-def start(n_features, mixing, seed, i):
-    """The i-th of other draws of the prior, which moves may change a copy of: all tests share them."""
-    rng, walks = supply(n_features, mixing, seed)
-    if i >= len(walks):
-        chart = chart_of(n_features)
-        laws = law_of_walks(chart, mixing)
-        while len(walks) < i + 100:
-            walks.append(draw_walk(rng, chart, mixing, *laws))
-            walks[-1].tables[:] = 1.0
-    return walks[i]
-
-
-def p_values(move, n_features=1, *, mixing=FIXED, n_moves=4, seed=0, sizes=(N,)):
-    """The least p-value of two-sample tests of moved draws of the prior against others, for so many, then more."""
-    rng, chart = np.random.default_rng([seed, 1]), chart_of(n_features)
-    value, channel, after = chart.value(), Channel(), []
-    law_of_masses = law_of_walks(chart, mixing)[1]  # made anew: a twin may have changed it
-    for n in sizes:
-        for i in range(len(after), n):
-            walk = start(n_features, mixing, seed, i).copy(law_of_masses)
-            for _ in range(n_moves):
-                add_up(walk)
-                move(rng, channel, value, walk)
-            after.append(summary(walk, chart))
-        pairs = zip(before(n_features, mixing), np.transpose(after), strict=True)
-        yield min(ks_2samp(a, b).pvalue for a, b in pairs if a[0] < a[-1])
-
-
-def p_value(move, n_features=1, **setting):
-    """The same for as many as show what a move does wrong."""
-    return next(p_values(move, n_features, **setting))
-
-
-def breaks(move, n_features=1, **setting):
-    """Whether a move is seen to leave the prior, by no more draws than that takes."""
-    return any(p < 1e-6 for p in p_values(move, n_features, sizes=SIZES, **setting))
 
 
 MOVES = {
@@ -283,6 +77,36 @@ OF_CHARTS = {
 @pytest.mark.parametrize("name", OF_CHARTS)
 def test_moves_of_categories_keep_the_prior(name):
     assert p_value(OF_CHARTS[name], CATEGORIES) > 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("features", CORRELATED)
+def test_splits_of_correlated_atoms_keep_the_prior(features):
+    assert p_value(OF_CHARTS["parts"], features, n_moves=12) > 1e-6
+
+
+#: Splits of correlated atoms with one term forgotten, or changed.
+CORRELATED_TWINS = {
+    "the volume of covariances": (
+        "log_base_of_covariance",
+        lambda chart, walk, k, d: sum(2.0 * (d - i) * walk.atoms[k * walk.width + 2 + 2 * i] for i in range(d)),
+    ),
+    "the inner determinant": (
+        "log_split_ratio",
+        lambda chart, *rest: -_correlated_splits.log_diagonal(chart, rest[3], 2),
+    ),
+    "the law of a shift": ("log_shift", lambda shift, d: log(shift)),
+    "the law of a spread": ("log_spread", lambda log_first, log_second, share, d: 0.6 * log_first),
+    "the chance of a pair": ("log_pair", lambda chart, walk, i, j, n: 1.0),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", CORRELATED_TWINS)
+def test_broken_splits_of_correlated_atoms_do_not(twin, monkeypatch):
+    function, change = CORRELATED_TWINS[twin]
+    monkeypatch.setattr(_correlated_splits, function, plus(getattr(_correlated_splits, function), change))
+    assert breaks(OF_CHARTS["parts"], "two correlated", n_moves=12)
 
 
 def of_masses(move, n_times=4):
@@ -442,10 +266,6 @@ def test_broken_moves_of_finite_mixtures_do_not(twin, monkeypatch):
     assert breaks(OF_MASSES[name], mixing=FINITE[0], n_moves=n_moves)
 
 
-def plus(function, change):
-    return compiled(lambda *args: function(*args) + change(*args))
-
-
 #: A move, and a function that it calls, with one term forgotten.
 TWINS = {
     "the Jacobian of a split": (
@@ -455,7 +275,7 @@ TWINS = {
         "log_share_ratio",
         lambda share: log(share * (1 - share)),
     ),
-    "the chance of a pair": ("split_or_merge", 12, _splits, "log_pair", lambda walk, i, j, n: 1.0),
+    "the chance of a pair": ("split_or_merge", 12, _splits, "log_pair", lambda chart, walk, i, j, n: 1.0),
     "the Jacobian of a slide": ("slide", 6, _slides, "log_jacobian", lambda n, spread: -(n - 1.0) * spread),
     "how many atoms may be split": ("split_or_merge", 16, _splits, "n_above", lambda walk, least: 3.0),
     "the Jacobian of a rescaling": ("rescale", 24, _slides, "log_rescaling", lambda size: -size),

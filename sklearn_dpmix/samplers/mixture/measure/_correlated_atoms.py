@@ -8,6 +8,7 @@ from scipy.special import gammainccinv
 from ...._base.compiled import apart, compiled, helper
 from ...._base.restore import require_range
 from ._chart import NARROWEST, Chart
+from ._correlated_splits import split_or_merge
 from ._hidden_records import exchange, fill_by_records, fill_by_residuals, invert
 from ._normal_atoms import N_WIDTHS, SCALE_CURVATURE, step_nearest
 from ._steps import step_above
@@ -38,7 +39,7 @@ class CorrelatedNormalChart(Chart):
 
     s_j is in units of √Ψ_jj, so that another unit of the records changes no rounding of what chains do.  x_i given the
     features before it is normal with standard deviation s_i, and -t_ij is its slope on x_j.  The density under noise
-    has no closed form: a record or its residual is kept for each release (``_hidden_records``).  """
+    has no closed form: a record or its residual is kept for each release (``_hidden_records``)."""
 
     keeps_records = True
 
@@ -103,11 +104,17 @@ class CorrelatedNormalChart(Chart):
         d, theta, units = self.n_features, np.zeros((1, self.n_params())), self.units()
         vectors = {name: np.zeros(d) for name in ("mean", "residual", "direction", "trial")}
         vectors |= {"units": units, "log_units": np.log(units)}
-        return super().fields() | vectors | {"root": np.zeros(d * d), "inverse": np.zeros(d * d), "theta": theta}
+        matrices = {"root": np.zeros(d * d), "inverse": np.zeros(d * d), "work": np.zeros(5 * d * d)}
+        return super().fields() | vectors | matrices | {"theta": theta}
 
     @compiled
     def n_parts(self):
         return 2
+
+    @compiled
+    def moves(self):
+        """Fewer steps, each of which takes as long as four births."""
+        return 0.2, 0.28, 0.5, 0.55, 0.78, 0.86, 0.96
 
     @compiled
     def share(self, part):
@@ -211,6 +218,31 @@ class CorrelatedNormalChart(Chart):
             j = at_slope - i * (i - 1) // 2
             return walk.law[PER_FEATURE + 3 * i + NEAR] / walk.law[PER_FEATURE + 3 * j + NEAR]
         return walk.law[PER_FEATURE + 3 * ((e - 1) // 2) + NEAR] if e % 2 == 1 else NEAR_SCALE
+
+    @compiled
+    def affinity(self, walk, i, j):
+        """By the distance of the means, in units of the two covariances, and by how far scales and slopes differ."""
+        atoms, a, b, d = walk.atoms, at(walk, i), at(walk, j), self.n_features
+        by_first, by_second, distance = 1e-12, 1e-12, 0.2
+        for f in range(d):
+            first, second = self.inverse_scale(walk, a, f), self.inverse_scale(walk, b, f)
+            e, e2 = 0.0, 0.0
+            for g in range(f + 1):
+                shift, t, t2 = atoms[a + 1 + 2 * g] - atoms[b + 1 + 2 * g], self.slope(walk, a, f, g), 1.0
+                if g < f:
+                    t2 = self.slope(walk, b, f, g)
+                    scales = self.inverse_scale(walk, a, g) * self.inverse_scale(walk, b, g)
+                    distance += (t - t2) ** 2 * first * second / scales
+                e += t * shift
+                e2 += t2 * shift
+            by_first += (e * first) ** 2
+            by_second += (e2 * second) ** 2
+            distance += 4.0 * (atoms[a + 2 + 2 * f] - atoms[b + 2 + 2 * f]) ** 2
+        return 1.0 / (distance + 2.0 / (1.0 / by_first + 1.0 / by_second))
+
+    @compiled
+    def part(self, rng, channel, walk):
+        split_or_merge(rng, channel, self, walk)
 
     @compiled
     def put(self, walk, a, theta, row):

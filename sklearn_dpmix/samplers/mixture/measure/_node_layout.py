@@ -15,7 +15,7 @@ from ._walk_state import N_MOVES, N_RECORDS
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
 N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
-N_MOVES_OF_RECORDS, MOST_WORK_OF_RECORDS = 30, 150_000  # ... where a record is kept beside each release
+N_MOVES_OF_RECORDS, MOST_WORK_OF_RECORDS = 40, 300_000  # ... where a record is kept beside each release
 MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
 FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
 BAND = 1.2  # of log scales of the noise, for cells of the width that their least one asks for

@@ -153,6 +153,17 @@ class NormalChart(Chart):
             walk.atoms[1 + 2 * j], walk.atoms[2 + 2 * j] = theta[row, 4 * j], 2.0 * theta[row, 4 * j + 3]
 
     @compiled
+    def affinity(self, walk, i, j):
+        """How likely two atoms are proposed to merge, up to a factor."""
+        atoms, distance, a, b = walk.atoms, 0.2, at(walk, i), at(walk, j)
+        for _ in range(self.n_features):
+            d, e = atoms[a + 1] - atoms[b + 1], atoms[a + 2] - atoms[b + 2]
+            distance += 2.0 * d * d / (exp(atoms[a + 2]) + exp(atoms[b + 2])) + e * e
+            a += 2
+            b += 2
+        return 1.0 / distance
+
+    @compiled
     def part(self, rng, channel, walk):
         split_or_merge(rng, channel, self, walk)
 

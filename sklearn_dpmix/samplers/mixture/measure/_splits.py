@@ -3,6 +3,7 @@
 from math import exp, log, pi, sin, sqrt
 
 from ...._base.compiled import apart, helper
+from ._pairs import draw_partner, log_pair
 from ._walk_state import (
     CUT,
     HALF_LOG_2PI,
@@ -24,50 +25,6 @@ from ._walk_state import (
 LEAST_SHIFT = 0.003
 LOG_SHIFTS = log(1.0 / LEAST_SHIFT)
 WIDE, NARROW, P_WIDE = 0.7, 0.07, 0.6
-
-
-# --- which pair ------------------------------------------------------------------------------------------------------
-
-
-@helper
-def affinity(walk, i, j):
-    """How likely two atoms are proposed to merge, up to a factor."""
-    atoms, distance, a, b = walk.atoms, 0.2, at(walk, i), at(walk, j)
-    for _ in range(walk.n_features):
-        d, e = atoms[a + 1] - atoms[b + 1], atoms[a + 2] - atoms[b + 2]
-        distance += 2.0 * d * d / (exp(atoms[a + 2]) + exp(atoms[b + 2])) + e * e
-        a += 2
-        b += 2
-    return 1.0 / distance
-
-
-@apart
-def affinities(walk, i, n):
-    """Their sum over all partners of atom i."""
-    total = 0.0
-    for j in range(n):
-        if j != i:
-            total += affinity(walk, i, j)
-    return total
-
-
-@helper
-def draw_partner(rng, walk, i, n):
-    """Another atom, by affinity."""
-    u, partner = rng.random() * affinities(walk, i, n), -1
-    for j in range(n):
-        if j != i:
-            partner = j
-            u -= affinity(walk, i, j)
-            if u <= 0.0:
-                break
-    return partner
-
-
-@helper
-def log_pair(walk, i, j, n):
-    """Log probability that i and j are the pair, in either order."""
-    return log(affinity(walk, i, j) / n * (1.0 / affinities(walk, i, n) + 1.0 / affinities(walk, j, n)))
 
 
 # --- a split keeps mass, and mean and variance of each feature -------------------------------------------------------
@@ -157,7 +114,7 @@ def split(rng, channel, chart, walk):
         value = try_three(walk, -mass, k, first, trial, second, n)
         ratio += log_one_more(walk, n) + walk.masses.log_ratio(first * second, mass)
         ratio += chart.log_base(walk, k) + chart.log_base(walk, n)
-        ratio += log(n_choices) + log_pair(walk, k, n, n + 1)
+        ratio += log(n_choices) + log_pair(chart, walk, k, n, n + 1)
         if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
             copy_atom(walk, k, trial)
             law[N_ATOMS] = n + 1.0
@@ -174,7 +131,7 @@ def merge(rng, channel, chart, walk):
     if n < 2:
         return
     i = int(rng.random() * n)
-    j = draw_partner(rng, walk, i, n)
+    j = draw_partner(rng, chart, walk, i, n)
     if atoms[at(walk, i) + 1] > atoms[at(walk, j) + 1]:
         i, j = j, i
     a, b, new = at(walk, i), at(walk, j), at(walk, trial)
@@ -199,7 +156,7 @@ def merge(rng, channel, chart, walk):
     value = try_three(walk, -atoms[a], i, -atoms[b], j, both, trial)
     ratio += log_one_more(walk, n - 1) + walk.masses.log_ratio(atoms[a] * atoms[b], both)
     ratio += chart.log_base(walk, i) + chart.log_base(walk, j)
-    ratio += log(n_choices) + log_pair(walk, i, j, n) - chart.log_base(walk, trial)
+    ratio += log(n_choices) + log_pair(chart, walk, i, j, n) - chart.log_base(walk, trial)
     if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
         copy_atom(walk, i, trial)
         keep_trial(walk, law[TOTAL], value)

@@ -37,6 +37,7 @@ from ._walk_state import (
 LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
 SHORTER = 4.0  # ... to e^-4, where the mass outside may be hard to tell from the atoms: along a bend of many records
 MASS_CURVATURE = 0.25
+CHUNK = 256  # nodes
 # a step's fence: masses stay above the least, and one coordinate nearer than the limit to where it is measured from;
 # those that move are this many from the first on
 LEAST, AXIS, FROM, LIMIT, FIRST, N_MOVING = range(6)
@@ -74,6 +75,41 @@ def step_above(rng, channel, chart, walk):
 
 
 @apart_sums
+def add_products(score, n, n_nodes, metric):
+    """Write the products of ``n`` rows with each other into the metric's lower half.
+
+    Two rows with two at a time, of as many nodes as fit into the nearest cache: what it takes is to read the rows.
+    """
+    for i in range(n * n):
+        metric[i] = 0.0
+    done = 0
+    while done < n_nodes:
+        size, i = min(n_nodes - done, CHUNK), 0
+        while i < n:
+            a = i * n_nodes + done
+            b = a + n_nodes if i + 1 < n else a
+            j = 0
+            while j <= i:
+                c = j * n_nodes + done
+                d = c + n_nodes if j + 1 < n else c
+                ac, ad, bc, bd = 0.0, 0.0, 0.0, 0.0
+                for m in range(size):
+                    ac += score[a + m] * score[c + m]
+                    ad += score[a + m] * score[d + m]
+                    bc += score[b + m] * score[c + m]
+                    bd += score[b + m] * score[d + m]
+                metric[i * n + j] += ac
+                if j < i:
+                    metric[i * n + j + 1] += ad
+                if i + 1 < n:
+                    metric[(i + 1) * n + j] += bc
+                    metric[(i + 1) * n + j + 1] += bd
+                j += 2
+            i += 2
+        done += size
+
+
+@apart_sums
 def fill_geometry(chart, walk, size, k, other, density, total):
     """Gradient and metric, into ``gradient`` and ``metric``, of atom k and with ``size`` 2 of another one."""
     score, roots, gradient, metric, atoms = walk.score, walk.roots, walk.gradient, walk.metric, walk.atoms
@@ -104,12 +140,7 @@ def fill_geometry(chart, walk, size, k, other, density, total):
             value += score[to + m] * signed[m]
         a, b = walk.law[OUTSIDE_A], walk.law[OUTSIDE_B]
         gradient[n_inside] = value + a - (a + b) * share
-    for i in range(n):
-        for j in range(i + 1):
-            value, a, b = 0.0, i * n_nodes, j * n_nodes
-            for m in range(n_nodes):
-                value += score[a + m] * score[b + m]
-            metric[i * n + j] = value
+    add_products(score, n, n_nodes, metric)
     for c in range(size):
         i, a = c * width, at(walk, other if c else k)
         share = atoms[a] / total

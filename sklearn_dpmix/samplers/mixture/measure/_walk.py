@@ -342,23 +342,24 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     @compiled
     def sweep(self, channel, chart, walk, rng):
         """As many moves at random as the law says, then what is random beside the atoms above the cut."""
+        mass, masses, births, parts, joins, one, two = chart.moves()
         for part in range(chart.n_parts()):
             for _ in range(int(walk.law[N_MOVES] * chart.share(part))):
                 walk.before_move()
                 u = rng.random()
-                if u < 0.17:
+                if u < mass:
                     move_mass(rng, walk)
-                elif u < 0.25:
+                elif u < masses:
                     change_mass(rng, walk)
-                elif u < 0.39:
+                elif u < births:
                     bear_or_kill(rng, channel, chart, walk)
-                elif u < 0.51:
+                elif u < parts:
                     chart.part(rng, channel, walk)
-                elif u < 0.64:
+                elif u < joins:
                     part_or_join(rng, channel, chart, walk)
-                elif u < 0.73:
+                elif u < one:
                     step_one(rng, channel, chart, walk)
-                elif u < 0.92:
+                elif u < two:
                     chart.step(rng, channel, walk)
                 else:
                     chart.slide(rng, channel, walk)
