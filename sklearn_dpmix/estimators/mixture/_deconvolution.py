@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
 from scipy.optimize import brentq, minimize_scalar
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..._base.log_sum import log_sum_exp
 from ..._base.parameters import check_array, refuse_threshold
 from ..._base.typing import Floats
 from ..._releases.release import Release
@@ -84,7 +84,7 @@ _U, _W = _quadrature(240.0)  # for the noise terms, whatever the bandwidth
 
 def _log_noise_term(log_h, moment, log_gain, n):
     """Log of (1/πnh)∫_0^1 m(u)/φ_noise(u/h)² du; in logs, for 1/φ_noise² of Gaussian noise overflows."""
-    return log_sum_exp(2.0 * log_gain(_U * exp(-log_h)), _W * moment) - log_h - log(pi * n)
+    return logsumexp(2.0 * log_gain(_U * exp(-log_h)), b=_W * moment) - log_h - log(pi * n)
 
 
 def _balance(moment, coefficient, power, log_gain, n):

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
 from ..._base.acceptance import N_COUNTERS, note_acceptance, require_acceptance
-from ..._base.log_sum import log_sum_exp
 from ..._base.restore import require, require_finite, require_same, same_layout
 from .._driver import is_kept, n_kept
 
@@ -148,7 +147,7 @@ class MarkovABC(BaseEstimator):
         statistics = simulator.statistics(rng, np.tile(theta, (self.n_replicates, 1)))
         log_release = simulator.log_release(statistics)
         chosen = int(np.argmax(log_release + rng.gumbel(size=self.n_replicates)))
-        return log_prior + log_sum_exp(log_release) - np.log(self.n_replicates), statistics[chosen]
+        return log_prior + np.logaddexp.reduce(log_release) - np.log(self.n_replicates), statistics[chosen]
 
 
 def adapt_covariance(factor, direction, probability, step):

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from ..._base.log_sum import log_sum_exp
 from ..._base.parameters import numbers
 
 #: Errors of a rise that is taken for one, of the size of the next sample, and of convergence (Caffo et al., §5).
@@ -39,7 +38,7 @@ def impute(simulator, theta, size, rng, earlier=None):
         statistics = simulator.statistics(rng, np.tile(theta, (n, 1)))
         parts.append((statistics, simulator.log_release(statistics)))
     statistics, log_release = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    total = log_sum_exp(log_release)
+    total = np.logaddexp.reduce(log_release)
     if total == -np.inf:
         raise ValueError(
             f"the release has density 0 given each of {len(statistics)} simulations at theta={theta.tolist()}: start "
