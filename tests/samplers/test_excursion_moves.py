@@ -4,7 +4,8 @@ from math import exp, pi, sqrt
 
 import numpy as np
 import pytest
-from test_measure_moves import FIXED, MOVES, RANDOM, breaks, chart_of, draw_walk, law_of_walks, p_value, plain
+from test_measure_moves import MOVES
+from walks_of_the_prior import FIXED, RANDOM, breaks, chart_of, draw_walk, law_of_walks, p_value, plain
 
 from sklearn_dpmix.samplers.mixture.measure import _excursions
 from sklearn_dpmix.samplers.mixture.measure._walk_draws import n_all, number

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.stats import norm
-from test_measure_moves import FINITE, FIXED, Channel, breaks, chart_of, draw_walk, law_of_walks, p_value, plain
+from walks_of_the_prior import FINITE, FIXED, Channel, breaks, chart_of, draw_walk, law_of_walks, p_value, plain
 
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.samplers.mixture.measure import _glides, _sheet

@@ -17,7 +17,7 @@ from walks_of_the_prior import (
     RANDOM,
     breaks,
     p_value,
-    plain_python,
+    plain,
     plus,
 )
 
@@ -40,12 +40,7 @@ from sklearn_dpmix.samplers.mixture.measure._walk_state import (
     N_ATOMS,
 )
 
-
-@pytest.fixture(scope="module", autouse=True)
-def plain():
-    with plain_python():
-        yield
-
+__all__ = ["plain"]
 
 MOVES = {
     "move_mass": lambda rng, channel, chart, walk: _masses.move_mass(rng, walk),

@@ -4,7 +4,6 @@ A broken twin is one function in place of another.
 """
 
 import sys
-from contextlib import contextmanager
 from functools import cache
 from math import gamma, log
 from types import SimpleNamespace
@@ -64,8 +63,8 @@ class PlainWalk(SimpleNamespace):
         return PlainWalk(**vars(self) | own | {"masses": law_of_masses})
 
 
-@contextmanager
-def plain_python():
+@pytest.fixture(scope="module", autouse=True)
+def plain():
     """Helpers are their functions, and a walk is its fields: to ask numba for them takes longer than the moves."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in sys.modules if name.startswith("sklearn_dpmix.")]:
