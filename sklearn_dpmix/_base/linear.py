@@ -96,6 +96,48 @@ def multiply_upper(a, b, d):
 
 
 @helper
+def divide_triangle(a, b, d):
+    """Overwrite A by A B⁻¹, both lower triangles."""
+    for i in range(d):
+        for j in range(i, -1, -1):
+            value = a[i, j]
+            for r in range(j + 1, i + 1):
+                value -= a[i, r] * b[r, j]
+            a[i, j] = value / b[j, j]
+
+
+@helper
+def multiply_triangles(a, b, times, out, d):
+    """out = A B, times a number, of lower triangles."""
+    for i in range(d):
+        for j in range(i + 1):
+            value = 0.0
+            for r in range(j, i + 1):
+                value += a[i, r] * b[r, j]
+            out[i, j] = times * value
+
+
+@helper
+def add_square(a, times, out, d):
+    """Add L L', times a number, to the lower triangle of ``out``, for L in that of a."""
+    for i in range(d):
+        for j in range(i + 1):
+            value = 0.0
+            for r in range(j + 1):
+                value += a[i, r] * a[j, r]
+            out[i, j] += times * value
+
+
+@helper
+def log_diagonal(a, d):
+    """Log determinant of a triangle."""
+    value = 0.0
+    for i in range(d):
+        value += log(a[i, i])
+    return value
+
+
+@helper
 def draw_normal(rng, a, b, d):
     """Draw x ~ N(A⁻¹ b, A⁻¹) into b; the precision A is overwritten by its factor."""
     factor(a, d)
@@ -116,9 +158,4 @@ def draw_inverse_wishart_factor(rng, a, d, dof, scratch):
         for j in range(i):
             scratch[i, j] = rng.standard_normal()
         scratch[i, i] = sqrt(2.0 * rng.standard_gamma(0.5 * (dof - d + 1.0 + i)))
-    for i in range(d):  # row i of X from X B = C: from the right
-        for j in range(i, -1, -1):
-            value = a[i, j]
-            for r in range(j + 1, i + 1):
-                value -= a[i, r] * scratch[r, j]
-            a[i, j] = value / scratch[j, j]
+    divide_triangle(a, scratch, d)

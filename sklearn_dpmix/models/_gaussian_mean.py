@@ -86,8 +86,7 @@ class GaussianMean(LikelihoodModel):
         """2R ‖θ' - θ‖/σ²: the log ratio is linear in x."""
         if self.data_norm is None:
             return None
-        step = new - theta
-        return 2.0 * self.data_norm * sqrt(step @ step) / self.sigma**2
+        return 2.0 * self.data_norm * float(np.linalg.norm(new - theta)) / self.sigma**2
 
     def gradient_range(self, theta: Array, frame: Any) -> Any:
         """2R ‖F‖/σ²."""

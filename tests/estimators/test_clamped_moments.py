@@ -52,8 +52,8 @@ def test_moments_are_the_cdfs(kernel):
         np.testing.assert_allclose(moments.variance[..., j], second - first**2, atol=2e-2)
 
 
-def test_a_mean_within_the_bounds_is_surer_than_one_beyond_them():
-    """Exponential records next to a bound: clusters reach beyond it, and take the mean with them."""
+def test_clusters_beyond_a_bound_take_the_mean_with_them():
+    """Exponential records next to a bound."""
     X = np.random.default_rng(0).exponential(12.0, size=(500, 1))
     mechanism = LaplaceMechanism(epsilon=2.0, bounds=(0, 100))
     model = PrivateDPMixture(mechanism, **FIT).fit(mechanism.privatize(X, random_state=1))

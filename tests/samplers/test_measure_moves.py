@@ -5,6 +5,7 @@ In plain Python, so that a broken twin is one function in place of another.
 
 from math import log
 
+import numpy as np
 import pytest
 from walks_of_the_prior import (
     CATEGORIES,
@@ -36,9 +37,7 @@ from sklearn_dpmix.samplers.mixture.measure import (
     _walk_state,
 )
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
-from sklearn_dpmix.samplers.mixture.measure._walk_state import (
-    N_ATOMS,
-)
+from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS
 
 __all__ = ["plain"]
 
@@ -82,25 +81,27 @@ def test_splits_of_correlated_atoms_keep_the_prior(features):
 
 #: Splits of correlated atoms with one term forgotten, or changed.
 CORRELATED_TWINS = {
-    "the volume of covariances": (
-        "log_base_of_covariance",
-        lambda chart, walk, k, d: sum(2.0 * (d - i) * walk.atoms[k * walk.width + 2 + 2 * i] for i in range(d)),
-    ),
+    "the volume of covariances": (_correlated_splits, "log_volume", lambda chart, walk, a: -walk.atoms[a + 2]),
     "the inner determinant": (
+        _correlated_splits,
         "log_split_ratio",
-        lambda chart, *rest: -_correlated_splits.log_diagonal(chart, rest[3], 2),
+        lambda share, shift, root, inner, *rest: -np.log(np.diag(inner)).sum(),
     ),
-    "the law of a shift": ("log_shift", lambda shift, d: log(shift)),
-    "the law of a spread": ("log_spread", lambda log_first, log_second, share, d: 0.6 * log_first),
-    "the chance of a pair": ("log_pair", lambda chart, walk, i, j, n: 1.0),
+    "the law of a shift": (_correlated_splits, "log_shift", lambda shift, d: log(shift)),
+    "the law of a spread": (
+        _correlated_splits,
+        "log_spread",
+        lambda log_first, log_second, share, d: 0.6 * log_first,
+    ),
+    "the chance of a pair": (_splits, "log_pair", lambda chart, walk, i, j, n: 1.0),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", CORRELATED_TWINS)
 def test_broken_splits_of_correlated_atoms_do_not(twin, monkeypatch):
-    function, change = CORRELATED_TWINS[twin]
-    monkeypatch.setattr(_correlated_splits, function, plus(getattr(_correlated_splits, function), change))
+    module, function, change = CORRELATED_TWINS[twin]
+    monkeypatch.setattr(module, function, plus(getattr(module, function), change))
     assert breaks(OF_CHARTS["parts"], "two correlated", n_moves=12)
 
 

@@ -15,10 +15,7 @@ from scipy.stats import ks_2samp
 from sklearn_dpmix._base.compiled import _Helper, compiled
 from sklearn_dpmix.kernels import CategoricalKernel, MultivariateNormalKernel, NormalKernel
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
-from sklearn_dpmix.samplers.mixture.measure import (
-    _pitman_yor_masses,
-    _walk_state,
-)
+from sklearn_dpmix.samplers.mixture.measure import _pitman_yor_masses, _walk_state
 from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart, chances_of
 from sklearn_dpmix.samplers.mixture.measure._correlated_atoms import CorrelatedNormalChart
 from sklearn_dpmix.samplers.mixture.measure._many_categories import ManyCategoriesChart

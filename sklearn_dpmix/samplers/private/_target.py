@@ -38,19 +38,13 @@ class Target:
         self.clip_bound, self.gradient_clip_bound = as_float(clip_bound), as_float(gradient_clip_bound)
         self.temperature = float(temperature)
         self._passes = passes(model, np.ascontiguousarray(X))
-        self._priors = ((None, 0.0), (None, 0.0))  # the last two θ, and their log priors
 
     # ---------------------------------------------------------------- public: of θ alone
 
     def log_prior(self, theta):
-        """-inf outside the support.  A step asks again for where the chain is: the last two are remembered."""
-        for known, value in self._priors:
-            if known is theta:
-                return value
+        """-inf outside the support."""
         value = float(np.asarray(self.model.log_prior(theta[None, :]))[0])
-        value = value if value == value else -np.inf
-        self._priors = (theta, value), self._priors[0]
-        return value
+        return value if value == value else -np.inf
 
     def grad_log_prior(self, theta):
         """By central differences where the model does not have it: the prior is public."""
@@ -67,11 +61,10 @@ class Target:
             return bound, 2.0 * bound * ROUNDING
         if not self.is_private:
             return np.inf, 0.0
-        width = getattr(self.model, "log_ratio_range", None)
-        there = width(theta, new) if callable(width) else None
-        if there is None:
+        if not has_range(self.model, "log_ratio_range", theta):
             return np.inf, None
-        return np.inf, max(there, width(new, theta)) * ROUNDING  # the same both ways, or the chain leaves its target
+        there, back = self.model.log_ratio_range(theta, new), self.model.log_ratio_range(new, theta)
+        return np.inf, max(there, back) * ROUNDING  # the same both ways, or the chain leaves its target
 
     def gradient_bound(self, theta, frame, clip_bound=None):
         """The same of gradients Fᵀg; ``clip_bound`` goes before the target's own."""

@@ -29,6 +29,17 @@ class Chart(Component):
     ``put(walk, a, theta, row)``   write the atom that begins at ``a`` as the kernel's parameters
     ``take(theta, row, walk)``     read them into atom 0
     =============================  =====================================================================================
+
+    and, where :meth:`part` is ``split_or_merge``, of atoms that begin at ``a``, ``b``, ``c`` and ``new``,
+
+    =============================  =====================================================================================
+    ``affinity(walk, i, j)``       how likely atoms i and j are proposed to merge, up to a factor
+    ``split_place(rng, walk, a,    write at ``b`` and ``c`` the places of two atoms, the first with this share of the
+    b, c, share)``                 mass of ``a``; return the log Jacobian less the log density of what was drawn, or
+                                   ``IMPOSSIBLE`` where numbers cannot hold it
+    ``merge_places(walk, a, b,     write at ``new`` the place of the atom that would be split into ``a`` and ``b``;
+    new, share)``                  return what ``split_place`` would
+    =============================  =====================================================================================
     """
 
     #: whether the release has few values, of which each is a node

@@ -8,9 +8,10 @@ from scipy.special import gammainccinv
 from ...._base.compiled import apart, compiled, helper
 from ...._base.restore import require_range
 from ._chart import NARROWEST, Chart
-from ._correlated_splits import split_or_merge
+from ._correlated_splits import merge_covariances, split_covariance
 from ._hidden_records import exchange, fill_by_records, fill_by_residuals, invert
 from ._normal_atoms import N_WIDTHS, SCALE_CURVATURE, step_nearest
+from ._splits import split_or_merge
 from ._steps import step_above
 from ._walk_state import (
     BY_RESIDUALS,
@@ -104,8 +105,9 @@ class CorrelatedNormalChart(Chart):
         d, theta, units = self.n_features, np.zeros((1, self.n_params())), self.units()
         vectors = {name: np.zeros(d) for name in ("mean", "residual", "direction", "trial")}
         vectors |= {"units": units, "log_units": np.log(units)}
-        matrices = {"root": np.zeros(d * d), "inverse": np.zeros(d * d), "work": np.zeros(5 * d * d)}
-        return super().fields() | vectors | matrices | {"theta": theta}
+        matrices = {"root": np.zeros(d * d), "inverse": np.zeros(d * d), "theta": theta}
+        matrices |= {name: np.zeros((d, d)) for name in ("pair", "inner", "first", "second", "scratch")}
+        return super().fields() | vectors | matrices
 
     @compiled
     def n_parts(self):
@@ -239,6 +241,14 @@ class CorrelatedNormalChart(Chart):
             by_second += (e2 * second) ** 2
             distance += 4.0 * (atoms[a + 2 + 2 * f] - atoms[b + 2 + 2 * f]) ** 2
         return 1.0 / (distance + 2.0 / (1.0 / by_first + 1.0 / by_second))
+
+    @compiled
+    def split_place(self, rng, walk, a, b, c, share):
+        return split_covariance(rng, self, walk, a, b, c, share)
+
+    @compiled
+    def merge_places(self, walk, a, b, new, share):
+        return merge_covariances(self, walk, a, b, new, share)
 
     @compiled
     def part(self, rng, channel, walk):

@@ -119,27 +119,22 @@ def invert(chart, walk, a):
 def exchange(rng, channel, chart, walk):
     """Switch from kept records to kept residuals or back, redrawing what is kept on the way."""
     n, d, n_atoms, records, residuals = walk.n_nodes, chart.n_features, n_all(walk), walk.records, walk.residuals
-    by_residuals, roots, size = walk.law[BY_RESIDUALS] == 1.0, walk.roots_of, chart.n_features * (chart.n_features + 1)
-    for h in range(n_atoms):  # μ and L of each atom
-        invert(chart, walk, at(walk, number(walk, h)))
-        for i in range(d):
-            roots[h * size + i] = chart.mean[i]
-        for i in range(d * d):
-            roots[h * size + d + i] = chart.root[i]
+    by_residuals = walk.law[BY_RESIDUALS] == 1.0
     for m in range(n):
-        h = draw_atom(rng, walk, m, walk.mix[m], n_atoms, False) * size
+        k = number(walk, draw_atom(rng, walk, m, walk.mix[m], n_atoms, False))
+        invert(chart, walk, at(walk, k))
         for i in range(d):
             if by_residuals:
                 chart.residual[i] = residuals[i * n + m]
             else:  # u = L⁻¹ (x - μ)
-                value = records[i * n + m] - roots[h + i]
+                value = records[i * n + m] - chart.mean[i]
                 for j in range(i):
-                    value -= roots[h + d + i * d + j] * chart.residual[j]
-                chart.residual[i] = value / roots[h + d + i * d + i]
-        slice_residual(rng, channel, chart, walk, m, h)
+                    value -= chart.root[i * d + j] * chart.residual[j]
+                chart.residual[i] = value / chart.root[i * d + i]
+        slice_residual(rng, channel, chart, walk, m)
         for i in range(d):
             if by_residuals:
-                records[i * n + m] = made(chart, walk, h, i, chart.residual)
+                records[i * n + m] = made(chart, i, chart.residual)
             else:
                 residuals[i * n + m] = chart.residual[i]
     walk.law[BY_RESIDUALS] = 0.0 if by_residuals else 1.0
@@ -149,39 +144,38 @@ def exchange(rng, channel, chart, walk):
 
 
 @helper
-def made(chart, walk, h, i, residual):
-    """Feature i of the record that an atom, whose μ and L are from ``h`` on in ``roots_of``, makes of a residual."""
-    d = chart.n_features
-    x = walk.roots_of[h + i]
+def made(chart, i, residual):
+    """Feature i of the record that the atom at hand makes of a residual."""
+    x = chart.mean[i]
     for j in range(i + 1):
-        x += walk.roots_of[h + d + i * d + j] * residual[j]
+        x += chart.root[i * chart.n_features + j] * residual[j]
     return x
 
 
 @helper
-def log_noise(channel, chart, walk, m, h, residual):
-    """Log density of release m given that its record is what an atom makes of a residual."""
+def log_noise(channel, chart, walk, m, residual):
+    """Log density of release m given that its record is what the atom at hand makes of a residual."""
     n, d, value = walk.n_nodes, chart.n_features, 0.0
     for i in range(d):
-        x = min(max(made(chart, walk, h, i, residual), channel.low[i]), channel.high[i])
+        x = min(max(made(chart, i, residual), channel.low[i]), channel.high[i])
         value += channel.log_noise_slope((walk.nodes[2 * i * n + m] - x) * walk.nodes[(2 * i + 1) * n + m])[0]
     return value
 
 
 @helper
-def slice_residual(rng, channel, chart, walk, m, h):
-    """One step of the residual at hand that keeps its law given release m and an atom."""
+def slice_residual(rng, channel, chart, walk, m):
+    """One step of the residual at hand that keeps its law given release m and the atom."""
     d, residual, direction, trial = chart.n_features, chart.residual, chart.direction, chart.trial
     for i in range(d):
         direction[i] = rng.standard_normal()
-    level = log_noise(channel, chart, walk, m, h, residual) - rng.standard_exponential()
+    level = log_noise(channel, chart, walk, m, residual) - rng.standard_exponential()
     angle = 2.0 * pi * rng.random()
     low, high = angle - 2.0 * pi, angle
     while True:
         c, s = cos(angle), sin(angle)
         for i in range(d):
             trial[i] = c * residual[i] + s * direction[i]
-        if log_noise(channel, chart, walk, m, h, trial) >= level or high - low < 1e-12:
+        if log_noise(channel, chart, walk, m, trial) >= level or high - low < 1e-12:
             break
         if angle < 0.0:
             low = angle

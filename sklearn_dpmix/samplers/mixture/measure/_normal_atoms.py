@@ -11,6 +11,7 @@ from ...._base.restore import require_range
 from ._any_noise import any_noise
 from ._chart import NARROWEST, Chart
 from ._factors import fill, fill_feature, times_others
+from ._normal_splits import merge_features, split_features
 from ._slides import rescale, slide
 from ._splits import split_or_merge
 from ._steps import AXIS, FIRST, FROM, LEAST, LIMIT, N_MOVING, step
@@ -154,7 +155,6 @@ class NormalChart(Chart):
 
     @compiled
     def affinity(self, walk, i, j):
-        """How likely two atoms are proposed to merge, up to a factor."""
         atoms, distance, a, b = walk.atoms, 0.2, at(walk, i), at(walk, j)
         for _ in range(self.n_features):
             d, e = atoms[a + 1] - atoms[b + 1], atoms[a + 2] - atoms[b + 2]
@@ -162,6 +162,14 @@ class NormalChart(Chart):
             a += 2
             b += 2
         return 1.0 / distance
+
+    @compiled
+    def split_place(self, rng, walk, a, b, c, share):
+        return split_features(rng, walk, a, b, c, share)
+
+    @compiled
+    def merge_places(self, walk, a, b, new, share):
+        return merge_features(walk, a, b, new, share)
 
     @compiled
     def part(self, rng, channel, walk):

@@ -141,7 +141,6 @@ class Walk(Component):
             "chances": np.zeros(0) if chances is None else chances.ravel(),  # (features, categories, nodes)
             "records": state.records.ravel(),
             "residuals": np.zeros(state.records.size),
-            "roots_of": np.zeros(2 * capacity * n_features * (n_features + 1) if state.records.size else 0),
             "ways": np.zeros(0) if ways is None else ways.ways.ravel(),
             "seen": np.zeros(0) if ways is None else ways.seen.ravel(),
         }
