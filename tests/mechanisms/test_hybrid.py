@@ -93,7 +93,8 @@ def test_law_of_a_release(epsilon, secure):
     mechanism.check_release(Z)
     for j, (lo, hi) in enumerate((BOUNDS, (0.0, 1.0))):
         v = (Z[:, j] - 0.5 * (lo + hi)) / (0.5 * (hi - lo))
-        for t, is_right in ((np.clip((X[0, j] - lo) / (hi - lo) * 2 - 1, -1, 1), True), (0.0, False)):
+        own = np.clip((X[0, j] - lo) / (hi - lo) * 2 - 1, -1, 1)
+        for t, is_right in ((own, True), (-own, False)):
             share, side, up = printed(epsilon, t)
             is_side = np.abs(np.abs(v) - side) < 1e-9
             seen = np.array([np.sum(is_side & (v < 0)), np.sum(is_side & (v > 0)), np.sum(~is_side)])

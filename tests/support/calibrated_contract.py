@@ -233,7 +233,7 @@ class CalibratedContract(AdditiveContract):
     def test_secure_noise_has_the_same_law(self):
         """OpenDP's noise in units of the declared scale, one scale for all records or one each."""
         pytest.importorskip("opendp")
-        for mechanism in (self.cls(**self.budget, bounds=PAIR), self.cls(scale=np.repeat([1.0, 3.0, 0.1], 700))):
+        for mechanism in (self.cls(**self.budget, bounds=PAIR), self.cls(scale=np.repeat([1.0, 3.0, 0.1], 2600))):
             noise = self.standardised(mechanism, secure=True)[:8000]
             assert law_is(noise, self.law(1.0).cdf)
             assert not law_is(1.3 * noise, self.law(1.0).cdf)
