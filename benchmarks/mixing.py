@@ -86,7 +86,7 @@ def cell(mechanism, records, kernel="normal"):
 
 INTRODUCTION = """
 `python -m benchmarks.mixing` writes this page: for each default fit of `PrivateDPMixture` (bounds (0, 100), four chains
-of 1000 draws) the worst R-hat, the smallest effective sample size, and the CPU seconds after compilation.
+of 1000 draws) it gives the worst R-hat, the smallest effective sample size, and the CPU seconds after compilation.
 """
 
 
