@@ -183,14 +183,18 @@ def measure(cell, n_releases, n_jobs=1):
 HEADER = """# Coverage of ordinary truths
 
 `python -m benchmarks.coverage` writes the first sections of this page.  The truth is fixed, data sets are drawn from it
-and released, and each is fitted with the defaults.  *Bias*: mean distance of the posterior mean from the truth, in
-posterior sds.  *50 %* and *90 %*: how often equal-tailed intervals hold the truth.  *Width*: median width of the 90 %
-interval over that of the usual one without noise.  Rows of one n and ε share random numbers, and go together.
-The classifier has [a page of its own](logistic_coverage.md).
+and released, and each is fitted with the defaults.  The columns are:
 
-Populations in italics are ones that the model is knowingly wrong for: their rows are there to tell what that costs.  In
-the pictures hollow marks are 50 % intervals and full ones 90 %; lines are 95 % intervals of what the counts allow, and
-orange is a model that is knowingly wrong.
+- *bias*: the mean distance of the posterior mean from the truth, in posterior sds;
+- *50 %* and *90 %*: how often equal-tailed intervals contain the truth;
+- *width*: the median width of the 90 % interval, divided by that of the usual interval without noise.
+
+Rows with the same n and ε share random numbers, so they go up and down together.  The classifier has
+[its own page](logistic_coverage.md).
+
+For populations in italics the model is known to be wrong; their rows show what that costs.  In the pictures hollow marks
+are 50 % intervals and full marks are 90 % intervals.  Lines are 95 % intervals of what the counts allow, and orange marks
+a model that is known to be wrong.
 """
 
 
@@ -203,8 +207,8 @@ def table(part, rows, n_releases):
     lines = [
         f"{title(part)}\n",
         f"{PARTS[part].__doc__}",
-        f"**{n_releases} releases in each row**: a right 90 % interval then shows {low:.2f} to {high:.2f}, nineteen "
-        "times of twenty.\n",
+        f"**{n_releases} releases in each row**: a correct 90 % interval then shows {low:.2f} to {high:.2f} in nineteen "
+        "cases out of twenty.\n",
         f"![Coverage]({picture(part).relative_to(PAGE.parent)})\n",
         "| population | n | ε | noise | of | bias | 50 % | 90 % | width |",
         "|" + 9 * "---|",

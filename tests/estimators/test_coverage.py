@@ -76,7 +76,7 @@ def test_what_is_written(monkeypatch, tmp_path):
     assert text.startswith(module.HEADER)
     heads = [line for line in text.splitlines() if line.startswith("## ")]
     assert heads == ["## Normal family", "## Mixture", "## What it says"]
-    assert "**20 releases in each row**: a right 90 % interval then shows 0.75 to 1.00" in text
+    assert "**20 releases in each row**: a correct 90 % interval then shows 0.75 to 1.00" in text
     assert "| normal | 500 | 1 | Laplace | sd | +0.25 | 0.75 | 0.75 | 2.0 |" in text
     assert "| *uniform* | 500 | 1 | Laplace | mean |" in text and text.count("| *uniform* |") == 1
     assert "mixtures" in text and "Words." in text and "# Old" not in text
