@@ -26,8 +26,9 @@ PAGE = pathlib.Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 INTRODUCTION = """# Benchmarks
 
-`make bench` writes this page.  Every figure that matters is a ratio within one run, on one thread's processor time; the
-absolute ones are of the machine named below.  Data: section 4.1 of Beraha et al. (three normals, Laplace noise).
+`make bench` writes this page.  Every figure that matters is a ratio within one run, measured in the processor time of
+one thread.  Absolute figures are for the machine named below.  The data are those of section 4.1 of Beraha et al.
+(three normals, Laplace noise).
 """
 
 
@@ -64,7 +65,8 @@ def main():
     )
     section(
         "First fits of a process (seconds)",
-        "Mixtures with all else by default; of the other estimators the examples in their docstrings.\n\n"
+        "For mixtures, everything else is at its default; for the other estimators, the examples in their docstrings "
+        "are timed.\n\n"
         + table(
             ("what", "cold cache", "its processor time", "warm cache"),
             startup.first_fits(),
@@ -107,8 +109,8 @@ def main():
     )
     section(
         "Channels of bins and other cells: Beta kernel, n = 250, ε = 50",
-        "Data: section 4.2.  `auto` is `Cells` here, with the records integrated out, and `Sources` on the histogram;\n"
-        "`neal5` and `slice` are the paper's, `conditional` draws records exactly.\n\n"
+        "The data are those of section 4.2.  Here `auto` is `Cells`, with the records integrated out, and `Sources` on "
+        "the histogram.\n`neal5` and `slice` are the paper's samplers, and `conditional` draws records exactly.\n\n"
         + table(
             ("channel", "sampler", "µs a sweep", "clusters /s", "log f(0.5) /s", "ratio to neal5", "ratio"),
             channels.exact_against_paper(),
@@ -123,7 +125,7 @@ def main():
     )
     section(
         "Slice-type sweeps of many records (wall time, µs a sweep)",
-        f"In one piece, and in blocks on one core and on all {threads.config.NUMBA_NUM_THREADS}.\n\n"
+        f"A sweep in one piece, and in blocks on one core and on all {threads.config.NUMBA_NUM_THREADS}.\n\n"
         + table(
             ("sampler", "n", "one piece", "blocks, one core", "blocks, all cores", "one piece / all cores"),
             threads.blocks_against_one_piece(),
@@ -137,7 +139,7 @@ def main():
             [regression.against_hand_fused()],
             ("{:.1f}", "{:.1f}", "{:.2f}"),
         )
-        + "\nSmallest effective sample size of a coefficient a second, without and with interweaving:\n\n"
+        + "\nSmallest effective sample size of a coefficient per second, without and with interweaving:\n\n"
         + table(
             ("n", "ε", "µs a sweep", "interwoven", "ESS /s", "interwoven", "ratio"),
             regression.interweaving(),
@@ -147,7 +149,7 @@ def main():
     section(
         "Exact ABC (Example 4 of Gong 2019: million simulations a second)",
         table(("rejection", "bare NumPy loop", "ratio"), [simulation.rejection()], ("{:.1f}", "{:.1f}", "{:.2f}"))
-        + '\nSimulations of `method="smc"` and of rejection for the same effective draws, over '
+        + '\nSimulations that `method="smc"` and rejection take for the same number of effective draws, over '
         f"{simulation.N_RUNS} runs:\n\n"
         + table(
             ("setting", "rejection keeps", "simulations", "effective draws", "times fewer than rejection"),
@@ -157,7 +159,7 @@ def main():
     )
     section(
         "Curators' statistics: seconds of a fit with 10,000 draws of one chain",
-        f"Naive Bayes, Ju et al. §4.1 (n = 100): {curator.naive_bayes():.3f} s.\n\n"
+        f"Naive Bayes in the setting of Ju et al., §4.1 (n = 100): {curator.naive_bayes():.3f} s.\n\n"
         + table(
             ("family", "approximation", "n = 100", "n = 1,000,000"),
             curator.families(),
@@ -174,22 +176,25 @@ def main():
     )
     section(
         "Private logistic regression",
-        f"Seconds of a default fit with ten features: {logistic.seconds_of_a_fit():.2f}.  Share of 90 % intervals that "
-        "hold the truth, over 20 releases, and their median widths (`python -m benchmarks.logistic` has more):\n\n"
+        f"A default fit with ten features takes {logistic.seconds_of_a_fit():.2f} seconds.  The table has the share of "
+        "90 % intervals that contain the truth, over 20\nreleases, and their median widths (`python -m "
+        "benchmarks.logistic` has more):\n\n"
         + table(
             logistic.HEAD,
             logistic.some_cells(),
             ("{}", "{}", "{:g}", "{}", *["{:.2f}"] * 6),
         )
-        + "\nAgainst output perturbation of several λ: agreement with the best classifier, mean error of"
-        " probabilities, width of their intervals and the share that hold:\n\n"
+        + "\nCompared with output perturbation with several λ: agreement with the best classifier, mean error of "
+        "probabilities, width of\ntheir intervals, and the share of intervals that contain the truth:\n\n"
         + table(logistic.AGAINST_HEAD, logistic.some_against(), ("{}", "{}", "{:g}", "{}", *["{:.3f}"] * 4))
-        + "\ndiffprivlib's classifier is in it where one is installed that works with this scikit-learn (0.6.6 does"
-        " with 1.6, not\nwith 1.9; [logistic_coverage.md](logistic_coverage.md) has it).\n",
+        + "\ndiffprivlib's classifier is included if a version is installed that works with this scikit-learn (0.6.6 "
+        "works with 1.6 but not\nwith 1.9; [logistic_coverage.md](logistic_coverage.md) has its figures).\n",
     )
     if not options.no_memory:
         memory = startup.peak_memory()
-        section("Memory", f"A million records, 4 chains of 500 draws: peak {memory:.2f} GiB resident.\n")
+        section(
+            "Memory", f"A million records and 4 chains of 500 draws need at most {memory:.2f} GiB of resident memory.\n"
+        )
         section(
             "Ten million records, one chain, the release mapped from a file",
             table(

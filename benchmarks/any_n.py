@@ -16,8 +16,8 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 
 from .efficiency import hand_fused
 
-COUNTS = """Of the default the weakest of log f at four points, mean, log variance and the number of clusters;
-of Neal 5 the weaker of the number of clusters and log f(0).
+COUNTS = """For the default chains: the weakest among log f at four points, the mean, the log variance and the number of
+clusters.  For Neal 5: the weaker of the number of clusters and log f(0).
 
 """
 POINTS = np.array([[-5.0], [-2.0], [0.0], [6.0]])

@@ -192,9 +192,9 @@ and released, and each is fitted with the defaults.  The columns are:
 Rows with the same n and ε share random numbers, so they go up and down together.  The classifier has
 [its own page](logistic_coverage.md).
 
-For populations in italics the model is known to be wrong; their rows show what that costs.  In the pictures hollow marks
-are 50 % intervals and full marks are 90 % intervals.  Lines are 95 % intervals of what the counts allow, and orange marks
-a model that is known to be wrong.
+For populations in italics the model is known to be wrong; their rows show what that costs.  In the pictures hollow
+marks are 50 % intervals and full marks are 90 % intervals.  Lines are 95 % intervals of what the counts allow, and
+orange marks a model that is known to be wrong.
 """
 
 
@@ -207,8 +207,8 @@ def table(part, rows, n_releases):
     lines = [
         f"{title(part)}\n",
         f"{PARTS[part].__doc__}",
-        f"**{n_releases} releases in each row**: a correct 90 % interval then shows {low:.2f} to {high:.2f} in nineteen "
-        "cases out of twenty.\n",
+        f"**{n_releases} releases in each row**: a correct 90 % interval then shows {low:.2f} to {high:.2f} in "
+        "nineteen cases out of twenty.\n",
         f"![Coverage]({picture(part).relative_to(PAGE.parent)})\n",
         "| population | n | ε | noise | of | bias | 50 % | 90 % | width |",
         "|" + 9 * "---|",
