@@ -251,7 +251,7 @@ class AdditiveMechanism(RecordChannel):
         if not self.is_local:
             value = np.tile(value, (len(Z), 1))
         if Z.shape != value.shape:
-            raise ValueError(f"Z must have the shape of what is released of X, {value.shape}, got {Z.shape}")
+            raise ValueError(f"Z must have the shape of a release of X, {value.shape}, got {Z.shape}")
         return _log_density(self._lower(n_records=len(Z), n_features=Z.shape[1]), Z, value)
 
     # --- the release of any statistic, as simulation-based inference sees it -----------------------------------------

@@ -106,7 +106,7 @@ class StatisticNoise(BaseEstimator):
             statistics = np.repeat(statistics, len(Z), axis=0)
         k = self._k(statistics)
         if Z.shape != (len(statistics), k):
-            raise ValueError(f"Z must have the shape of what is released of X, {(len(statistics), k)}, got {Z.shape}")
+            raise ValueError(f"Z must have the shape of a release of X, {(len(statistics), k)}, got {Z.shape}")
         return self._log_noise(Z - statistics[:, :k], statistics, 1.0)
 
     def release_density(self, S: Array, widen: float = 1.0) -> Callable[[Array], Floats]:

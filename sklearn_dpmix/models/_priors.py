@@ -281,7 +281,7 @@ class GammaProductPrior(Prior):
         if not (np.all(shape <= LARGEST_BETA) and np.all(mean <= LARGEST_BETA)):
             raise ValueError(
                 f"shape of GammaProductPrior, and its mean shape/rate, must be at most {LARGEST_BETA:g}: beyond, the "
-                f"densities of beta laws are lost in rounding; got shape={self.shape!r}, rate={self.rate!r}"
+                f"densities of beta distributions are lost in rounding; got shape={self.shape!r}, rate={self.rate!r}"
             )
 
     def fields(self, family: Any) -> Any:

@@ -129,7 +129,7 @@ def as_list(releases):
     for one in found:
         if not isinstance(one, Releases):
             raise TypeError(
-                f"releases must be a Releases or a list of them, got {one!r}: describe what was released by "
+                f"releases must be a Releases or a list of them, got {one!r}: describe what was released with "
                 "GaussianReleases, SubsampledGaussianReleases or SubsampledReleases"
             )
     return found

@@ -202,7 +202,7 @@ def test_draws_of_one_record_in_1560_are_not_told_apart_beyond_epsilon():
 @pytest.mark.parametrize(
     ("params", "X", "message"),
     [
-        ({}, [0, 1, 2], "one 0 or 1 a record"),
+        ({}, [0, 1, 2], "one 0 or 1 per record"),
         ({"epsilon": -1.0}, [0, 1], "epsilon must be positive"),
         ({"low": 0.6}, [0, 1], "low must be between 0 and 0.5, got low=0.6"),
         ({"prior": 3}, [0, 1], "prior"),

@@ -158,7 +158,7 @@ def test_noise_comes_from_the_operating_system(estimator, monkeypatch):
     first = clone(roomy).fit(X).theta_draws_
     np.random.seed(0)  # noqa: NPY002
     assert not np.array_equal(first, clone(roomy).fit(X).theta_draws_)
-    with pytest.raises(ValueError, match="random_state could take it off"):
+    with pytest.raises(ValueError, match="random_state could remove it"):
         clone(estimator).set_params(random_state=0).fit(X)
     source = SystemNoise()
     source.random(3)

@@ -255,7 +255,7 @@ def test_tables_that_disagree_on_the_classes_are_warned_of():
     mechanism = LaplaceMechanism(epsilon=1.0, query=ClassFeatureCounts(2, [2, 3]))
     model = PrivateNaiveBayesDA(mechanism, n_records=1000, n_chains=1, n_draws=20, random_state=0)
     table = [500.0, 400.0, 50.0, 50.0]
-    with pytest.warns(UserWarning, match="class 0 has 900 records by the counts of x1 and 100 by those of x2; .*right"):
+    with pytest.warns(UserWarning, match="class 0 has 900 records in the counts of x1 and 100 in those of x2; .*right"):
         model.fit([*table, 30.0, 30.0, 40.0, 300.0, 300.0, 300.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)

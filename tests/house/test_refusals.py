@@ -263,7 +263,7 @@ def test_priors_are_the_same_in_any_kind_of_number(of):
 def test_priors_of_a_beta_law_that_rounding_loses_are_refused():
     """Catches a search for modes among rounding errors, which took ten seconds; and a draw of a = 0."""
     for shape, rate in ((1e17, 0.1), (1.0, 1e-17), ((1.0, 1e10), 1e10)):
-        with pytest.raises(ValueError, match="must be at most 1e\\+09: beyond, the densities of beta laws are lost"):
+        with pytest.raises(ValueError, match="must be at most 1e\\+09: beyond, the densities of beta distributions"):
             GammaProductPrior(shape, rate).check()
     tiny = GammaProductPrior(1e-17, 1.0)
     tiny.check()

@@ -255,7 +255,7 @@ def test_wrong_inputs_are_named(name):
         mechanism.n_columns(3)
     with pytest.raises(ValueError, match=r"statistics must have shape \(size, 2\) .* got statistics of shape \(5, 3\)"):
         mechanism.release_density(np.zeros((1, 2)))(np.zeros((5, 3)))
-    with pytest.raises(ValueError, match=r"Z must have the shape of what is released of X, \(4, 2\), got \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"Z must have the shape of a release of X, \(4, 2\), got \(3, 2\)"):
         mechanism.log_density(np.zeros((3, 2)), np.zeros((4, 2)))
     for df in (0.0, -1.0, np.inf, "a", None):
         with pytest.raises(ValueError, match="df must be positive and finite"):
@@ -269,5 +269,5 @@ def test_elsewhere_they_are_refused_in_a_sentence(name):
         with pytest.raises(ValueError, match=r"(?s)PrivateDPMixture has no sampler for .* release records one by one"):
             PrivateDPMixture(MAKE[name](np.eye(2), query=query)).fit(np.zeros((5, 2)))
     joint = MAKE[name](np.eye(5), query=RegressionMoments((0, 1), (0, 1), 1))
-    with pytest.raises(TypeError, match="PrivateLinearRegressionDA needs noise that is drawn for each number"):
+    with pytest.raises(TypeError, match="PrivateLinearRegressionDA needs noise that is drawn separately for"):
         PrivateLinearRegressionDA(joint, n_records=5).fit(np.ones((1, 5)))

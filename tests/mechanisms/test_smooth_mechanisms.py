@@ -186,7 +186,7 @@ def test_wrong_inputs_are_named():
         mechanism.privatize([[np.nan]])
     with pytest.raises(ValueError, match=r"records must have shape \(n_records, 1\)"):
         mechanism.privatize([[0.5, 0.5]])
-    with pytest.raises(ValueError, match=r"Z must have the shape of what is released of X, \(1, 1\), got \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"Z must have the shape of a release of X, \(1, 1\), got \(1, 2\)"):
         mechanism.log_density([[0.5, 0.5]], [[0.5]])
     with pytest.raises(ValueError, match="releases one number, got a release of 2"):
         mechanism.n_columns(2)

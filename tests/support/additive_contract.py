@@ -278,7 +278,7 @@ class AdditiveContract:
         mechanism = self.cls(scale=1.0, bounds=PAIR)
         with pytest.raises(ValueError, match=r"(?s)bounds=.* has 2 pair\(s\), but the records have 3 feature\(s\): "):
             mechanism.privatize(np.zeros((4, 3)))
-        with pytest.raises(ValueError, match=r"Z must have the shape of what is released of X, \(4, 2\), got \(3, 2\)"):
+        with pytest.raises(ValueError, match=r"Z must have the shape of a release of X, \(4, 2\), got \(3, 2\)"):
             mechanism.log_density(np.zeros((3, 2)), np.zeros((4, 2)))
 
     @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ class OnePosteriorSampling(BaseEstimator):
         named, X = X, check_confidential(self, X, ensure_2d=False)
         x = X.reshape(-1)
         if X.ndim > 2 or X.size != len(X) or not np.all((x == 0) | (x == 1)):
-            raise ValueError("X must hold one 0 or 1 a record, of shape (n_records, 1)")
+            raise ValueError("X must hold one 0 or 1 per record, of shape (n_records, 1)")
         epsilon, low = positive_number("epsilon", self.epsilon), positive_number("low", self.low)
         if low >= 0.5:
             raise ValueError(f"low must be between 0 and 0.5, got low={self.low!r}")

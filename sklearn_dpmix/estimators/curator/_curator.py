@@ -32,7 +32,7 @@ def check_curator(estimator, query_class):
         )
     if not hasattr(mechanism, "log_release"):
         raise TypeError(
-            f"{who} needs noise that is drawn for each number by itself, such as {example}, got "
+            f"{who} needs noise that is drawn separately for each number, such as {example}, got "
             f"mechanism={mechanism!r}: estimators that simulate releases take joint noise"
         )
     query.check()
@@ -124,9 +124,9 @@ def check_raw(estimator, query, earlier):
     draws_rule(estimator.n_draws)
     if estimator.warm_start and "_run_" in earlier:
         raise ValueError(
-            "warm_start=True with fit(X, y) for the second time: it would spend the budget on another release, with "
-            "which no chain goes on; release once, S = mechanism.privatize(...) of the columns (X, y), keep S, and "
-            "fit(S) with warm_start=True, or fit with warm_start=False"
+            "warm_start=True with fit(X, y) a second time: this would spend the budget on another release, and no "
+            "chain could continue with it; release once, S = mechanism.privatize(...) of the columns (X, y), keep S, "
+            "and fit(S) with warm_start=True, or fit with warm_start=False"
         )
     if estimator.checkpoint is not None:
         raise ValueError(
@@ -136,7 +136,7 @@ def check_raw(estimator, query, earlier):
     if query.neighbours != "replace":
         raise ValueError(
             f"with neighbours={query.neighbours!r} the number of records is confidential, and fit(X, y) would use it: "
-            "release it by a mechanism of its own, and fit both releases with n_records=NoisyCount(value, mechanism) "
+            "release it by its own mechanism, and fit both releases with n_records=NoisyCount(value, mechanism) "
             'where the estimator takes that; or use a query with neighbours="replace"'
         )
 
@@ -178,9 +178,9 @@ def warn_if_impossible(mechanism, S, low, high, names, unscaled=None):
     if unscaled is not None and np.all(probability_outside(mechanism, S, *unscaled) >= IMPOSSIBLE):
         raise ValueError(
             f"the release was made with another scaling: {names[j]} = {S[row, j]:g} is between {low[j]:g} and "
-            f"{high[j]:g} before noise, but all its numbers are what records can sum up to in their own unit; "
-            "RegressionMoments are of records that their bounds map to [-1, 1]: release "
-            "mechanism.privatize(records), or correct n_records where that is wrong"
+            f"{high[j]:g} before noise, but all its numbers are possible sums of records in their own unit; "
+            "RegressionMoments are sums over records that the bounds map to [-1, 1]: release "
+            "mechanism.privatize(records), or correct n_records if that is wrong"
         )
     warn_user(
         f"the release has {names[j]} = {S[row, j]:g}, which is between {low[j]:g} and {high[j]:g} before noise, "

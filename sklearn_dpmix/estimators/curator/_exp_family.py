@@ -244,8 +244,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
             lo, hi = problem.bounds
             warn_user(
                 f"with probability {probability:.2g} more than half of the population lies outside the bounds from "
-                f"{lo:g} to {hi:g} ({1.0 - float(np.mean(inside)):.0%} on average): what the posterior says of it is "
-                f"hardly more than what family={self.family_!r} assumes; release with wider bounds",
+                f"{lo:g} to {hi:g} ({1.0 - float(np.mean(inside)):.0%} on average): what the posterior says about "
+                f"it is hardly more than what family={self.family_!r} assumes; release with wider bounds",
                 UserWarning,
             )
 
@@ -253,8 +253,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         self.theta_draws_ = problem.theta_from_units(self._all_draws("theta"))
         if not np.all(np.isfinite(self.theta_draws_)):
             raise FloatingPointError(
-                f"the parameters of {self.family_!r} left the range of floating point: records and release must be in "
-                f"a unit, and prior={self.prior_!r} have parameters, that are nearer 1"
+                f"the parameters of {self.family_!r} left the range of floating point: choose a unit for records and "
+                f"release, and parameters of prior={self.prior_!r}, that are nearer 1"
             )
         self.statistic_draws_ = self._all_draws("statistic")
         names = self.family_.param_names
@@ -309,7 +309,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         if X.ndim == 2 and X.shape[1] == 1:
             X = X[:, 0]
         if X.ndim != 1:
-            raise ValueError(f"X must have shape (n_samples, 1), one number a record, got {X.shape}")
+            raise ValueError(f"X must have shape (n_samples, 1), one number per record, got {X.shape}")
         x, where = np.unique(X, return_inverse=True)
         n_parts = -(-x.size * len(theta) // CHUNK)
         parts = [

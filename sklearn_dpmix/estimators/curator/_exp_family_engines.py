@@ -73,7 +73,7 @@ def choose_engine(problem, approximation):
     reason = why_not_by_records(problem)
     if approximation == "exact":
         if reason is not None:
-            raise ValueError(f'approximation="exact" cannot be had here: {reason}; approximation="normal" handles it')
+            raise ValueError(f'approximation="exact" is not possible here: {reason}; approximation="normal" handles it')
         return records_engine(problem, modes(problem))
     n = start_of(problem)
     if reason is None and n <= affordable(problem):
@@ -113,7 +113,7 @@ def affordable(problem):
 def why_not_by_records(problem):
     """Why the posterior cannot be had by imputing all records; None where it can."""
     if problem.mechanism is None:
-        return "without noise, no imputed record can be changed by itself"
+        return "without noise, no single imputed record can be changed"
     if problem.family.names[:1] == () or problem.family.names[0] not in RECORD_MODELS:
         return f"records of {problem.family!r} cannot be imputed"
     if start_of(problem) > MOST_RECORDS:
@@ -261,7 +261,7 @@ def normal_counts_engine(problem):
     given, n = (None, start_of(problem)) if problem.mechanism is not None else (problem.S[0], problem.S[0].sum())
     if given is None and problem.mechanism.is_discrete:
         raise ValueError(
-            'approximation="normal" takes multinomial counts for real numbers, but the noise of '
+            'approximation="normal" treats multinomial counts as real numbers, but the noise of '
             f'{problem.mechanism!r} is on integers: use approximation="exact"'
         )
     if given is not None:

@@ -131,7 +131,7 @@ def check_family(family, query):
     family.check()
     if family.prior_class is None:
         raise ValueError(
-            f"family={family!r} has no prior_class, so that nothing can be inferred: define what Family asks for, or "
+            f"family={family!r} has no prior_class, so nothing can be inferred: define what Family requires, or "
             "use one of sklearn_dpmix.models"
         )
     if query is None:
@@ -174,10 +174,10 @@ def default_prior(problem):
     prior = family.default_prior(bounds)
     if prior is None:
         raise ValueError(
-            f"prior=None for family {type(family).__name__}: nothing says in what unit its records are, as "
-            f"mechanism={problem.mechanism!r} knows no bounds; give a mechanism with "
+            f"prior=None for family {type(family).__name__}: the unit of its records is not known, since "
+            f"mechanism={problem.mechanism!r} has no bounds; give a mechanism with "
             f"query=SufficientStatistics({family.names[0]!r}, bounds=(lo, hi), scaled=False) if the release was made "
-            f"so, truncation=(lo, hi) if records outside were dropped, or a prior in the records' unit, such as "
+            f"that way, truncation=(lo, hi) if records outside were dropped, or a prior in the records' unit, such as "
             f"{family.prior_class.__name__}(...)"
         )
     return check_prior(prior, family)
@@ -210,18 +210,18 @@ def check_release(estimator, S, family):
     if k is None:
         k = array.shape[1]
         if k < 2:
-            raise ValueError(f"{who}: a release of counts must have one number a category, at least 2, got {k}")
+            raise ValueError(f"{who}: a release of counts must have one number per category, at least 2, got {k}")
     if array.ndim != 2 or array.shape[1] != k:
-        names = list(family.labels) or "one count a category"
+        names = list(family.labels) or "one count per category"
         raise ValueError(
             f"{who}: a release of family {type(family).__name__} must have {k} number(s), the sums of {names}, got "
-            f"shape {np.shape(S)}; several releases go one a row, (n_releases, {k})"
+            f"shape {np.shape(S)}; pass several releases as rows, (n_releases, {k})"
         )
     if mechanism is not None:
         if mechanism.is_discrete and not family.is_integer:
             raise ValueError(
                 f"mechanism={mechanism!r} adds noise to integers, but the statistic of family {type(family).__name__} "
-                f"is not one: use {mechanism.continuous}"
+                f"is not an integer: use {mechanism.continuous}"
             )
         mechanism.check_release(array)
     return np.ascontiguousarray(array)
@@ -260,7 +260,7 @@ def check_exact_statistic(problem):
     family, S = problem.family, problem.S
     if np.any(S != S[0]):
         raise ValueError(
-            "without a mechanism the release is the statistic itself, so that several rows must be equal: give one "
+            "without a mechanism the release is the statistic itself, so several rows must be equal: give one "
             "row, or the mechanism that made them"
         )
     s, n = S[0], problem.n_known
@@ -370,8 +370,8 @@ def check_possible(problem):
     mechanism, S = problem.mechanism, problem.S
     if problem.n_known == len(S) > 1:
         warn_user(
-            f"the release has as many rows, {len(S)}, as there are records, and each row is taken for a release of "
-            "the sum over all of them: if these are the records themselves, fit mechanism.privatize(records)",
+            f"the release has as many rows, {len(S)}, as there are records, and each row is treated as a release "
+            "of the sum over all of them: if these are the records themselves, fit mechanism.privatize(records)",
             UserWarning,
         )
     outlier = furthest(problem)
@@ -383,7 +383,7 @@ def check_possible(problem):
         warn_user(
             f"release {row} has sum({problem.labels[j]}) = {S[row, j]:g}, which is between {low[j]:g} and "
             f"{high[j]:g} before noise: among {S.size} number(s) one so far outside has probability {probability:.2g} "
-            f"under {mechanism!r}; was it released by another mechanism, or of another number of records than "
+            f"under {mechanism!r}; was it released by another mechanism, or from another number of records than "
             f"{problem.n_records!r}?",
             UserWarning,
         )

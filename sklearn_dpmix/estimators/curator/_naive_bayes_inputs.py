@@ -44,8 +44,8 @@ def public_classes(classes, n_classes):
         increase = False
     if labels.shape != (n_classes,) or not increase:
         raise ValueError(
-            f"classes must be {n_classes} different labels in increasing order, as np.unique returns them, classes[k] "
-            f"that of class k; got classes={classes!r}"
+            f"classes must be {n_classes} different labels in increasing order, as np.unique returns them, where "
+            f"classes[k] is the label of class k; got classes={classes!r}"
         )
     return labels
 
@@ -108,7 +108,7 @@ def warn_about_classes(mechanism, S, tables):
     if tail is None or 2.0 * S.size * tail >= IMPOSSIBLE:
         return
     warn_user(
-        f"class {k} has {totals[j, row, k]:g} records by the counts of x{j + 1} and {totals[other, row, k]:g} by those "
+        f"class {k} has {totals[j, row, k]:g} records in the counts of x{j + 1} and {totals[other, row, k]:g} in those "
         f"of x{other + 1}; before noise they are the same, and that has a probability of at most "
         f"{2.0 * S.size * float(tail):.1g}; are n_classes, n_values and the order of the release right?",
         UserWarning,

@@ -228,7 +228,7 @@ class PrivatePosteriorDA(ChainEstimator):
 
     def _check_n_records(self, n):
         if self.n_records not in (None, n):
-            raise ValueError(f"n_records={self.n_records}, but S has {n} rows, one a record: leave n_records out")
+            raise ValueError(f"n_records={self.n_records}, but S has {n} rows, one per record: leave n_records out")
 
     def _check_sums(self, S):
         """A query's release as an array of shape (n_releases, n_statistics)."""

@@ -301,7 +301,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         X = self._predictors(X)
         y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
         if y.shape != (len(X),):
-            raise ValueError(f"y must have shape ({len(X)},), one response a row of X, got {y.shape}")
+            raise ValueError(f"y must have shape ({len(X)},), one response per row of X, got {y.shape}")
         coef = self.coef_draws_.reshape(-1, X.shape[1])
         intercept, sigma = self.intercept_draws_.ravel(), self.sigma_draws_.ravel()
         result = np.empty(len(X))

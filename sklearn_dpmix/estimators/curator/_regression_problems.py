@@ -76,8 +76,8 @@ class GivenDesign:
         """Raise where there are too few records, ``most`` at most."""
         if most < n_features + 2:
             raise ValueError(
-                f"n_records must be at least n_features + 2 = {n_features + 2}, so that residuals say something of "
-                f"sigma, got {most}; with x_model=GaussianPredictors() fewer records will do"
+                f"n_records must be at least n_features + 2 = {n_features + 2}, so that residuals say something "
+                f"about sigma, got {most}; x_model=GaussianPredictors() can do with fewer records"
             )
 
     def __init__(self, fit, S, n_records):
@@ -141,8 +141,8 @@ class GivenDesign:
         if np.mean(beyond > CUT) > SURE:
             warn_user(
                 f"about {np.mean(beyond):.0%} of the responses seem to be beyond y_bounds from {lo:g} to {hi:g}, where "
-                "they were clamped, and the model is of responses that were not: slopes are then too flat; release "
-                "with wider y_bounds, or give x_model=HistogramPredictors() or GaussianPredictors(), which count "
+                "they were clamped, but the model assumes responses that were not: slopes are then too flat; release "
+                "with wider y_bounds, or pass x_model=HistogramPredictors() or GaussianPredictors(), which model "
                 "clamping",
                 UserWarning,
             )
@@ -201,7 +201,7 @@ class ImputedRecords:
 
     def doubt(self, fit):
         """Warn where the release contradicts the model."""
-        hint = "what x_model says of the predictors, and whether y is a line in x plus normal errors"
+        hint = "what x_model says about the predictors, and whether y is a line in x plus normal errors"
         warn_if_unlikely(fit, fit._all_draws("statistic"), fit.mechanism.query.statistic_names(), hint)
 
 
@@ -248,6 +248,6 @@ def warn_about_prior(prior, bounds):
     warn_user(
         f"under the prior y has standard deviation {spread * width:.3g} over predictors within their bounds, which is "
         f"{spread:.3g} times the width {width:.3g} of its own bounds: check coef_scale of RegressionPrior and the "
-        f"{p + 1} bounds; coef_scale=None takes the bounds for units",
+        f"{p + 1} bounds; coef_scale=None uses the bounds as units",
         UserWarning,
     )

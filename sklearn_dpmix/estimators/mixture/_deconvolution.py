@@ -305,7 +305,7 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         if not span < MAX_SPAN or not log_gain(1.0) < -log(np.finfo(float).eps):
             raise ValueError(
                 f"bandwidth={self.bandwidth!r} gives h={h:g}, too small for records of range {high - low:g} and noise "
-                f'of scale {noise_scale:g}: nothing can be seen at that resolution; use "plug-in" or a larger one'
+                f'of scale {noise_scale:g}: nothing can be seen at that resolution; use "plug-in" or a larger bandwidth'
             )
         support = np.array([low - MARGIN * h, high + MARGIN * h])
         if not np.all(np.isfinite(support)):

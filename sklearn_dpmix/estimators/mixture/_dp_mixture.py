@@ -322,7 +322,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     def _take_columns(self, summary):
         """Columns as of an array."""
         if summary.n_records == 0:
-            raise ValueError("there are no records in this summary, or no batches: add records by update()")
+            raise ValueError("there are no records in this summary, or no batches: add records with update()")
         check_n_records(self.mechanism, self.n_records, summary.n_records)
         self.n_features_in_ = 1
         if summary._column is not None:

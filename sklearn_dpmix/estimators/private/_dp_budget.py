@@ -45,7 +45,7 @@ class Budget:
             if self.delta < SMALLEST_DELTA:
                 raise ValueError(
                     f"delta of the mechanism of {self.who} must be at least {SMALLEST_DELTA:g}, got "
-                    f"delta={self.delta!r}: the noise has no tails beyond"
+                    f"delta={self.delta!r}: the noise has no tails beyond that"
                 )
             self.mu = gaussian_mu(self.epsilon, self.delta)
             if self.mu == 0.0:

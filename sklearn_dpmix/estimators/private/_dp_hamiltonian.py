@@ -156,7 +156,7 @@ class DPHamiltonianMC(DPMCMC):
     def _masses(self, n_params):
         mass = np.ones(n_params) if self.mass is None else np.asarray(self.mass, dtype=np.float64)
         if mass.shape != (n_params,) or not np.all((mass > 0) & np.isfinite(mass)):
-            raise ValueError(f"mass must be {n_params} positive numbers, one a parameter, got mass={self.mass!r}")
+            raise ValueError(f"mass must be {n_params} positive numbers, one per parameter, got mass={self.mass!r}")
         return mass
 
     def _releases(self, multiplier, n, n_records):

@@ -77,7 +77,7 @@ class DPInputs:
             return None
         if self.random_state is not None and not self.simulate:
             raise ValueError(
-                f"{who} draws noise from the operating system's entropy: whoever knows random_state could take it off. "
+                f"{who} draws noise from the operating system's entropy: whoever knows random_state could remove it. "
                 "Leave random_state=None, or simulate=True on data that are not confidential"
             )
         if self.secure and self.simulate:
@@ -119,7 +119,7 @@ class DPInputs:
         start = np.asarray(start, dtype=np.float64)
         if start.ndim != 1 or len(start) != (n_params or len(start)) or not np.all(np.isfinite(start)):
             length = "n_params" if n_params is None else n_params
-            raise ValueError(f"init must be {length} finite numbers, one a parameter, got init={start.tolist()}")
+            raise ValueError(f"init must be {length} finite numbers, one per parameter, got init={start.tolist()}")
         return start
 
     def _sources(self, n):

@@ -127,7 +127,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         if self.clipped_fraction_share is not None:
             if not self._is_clipping() or self._uses_batches():
                 raise ValueError(
-                    "clipped_fraction_share pays for what is only there where log ratios of all records are clipped: "
+                    "clipped_fraction_share pays for what exists only where log ratios of all records are clipped: "
                     f"it needs clip_bound and no batch_size, got clipped_fraction_share={self.clipped_fraction_share}"
                 )
             clipped = budget.part(self.clipped_fraction_share, 1)
@@ -141,7 +141,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             if n_iter < 1:
                 raise ValueError(
                     f"the budget ({budget!r}) is too small for one iteration of n_chains={self.n_chains} chains at "
-                    f"{self._describe_noise()}: more noise, fewer chains, or a larger budget"
+                    f"{self._describe_noise()}: use more noise, fewer chains, or a larger budget"
                 )
         else:
             n_iter = n_iter // self.n_chains
@@ -211,7 +211,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
                 chains, sampler, plan.n_iter, n_jobs=self.n_jobs, watch=lambda chains, blocks, n_done: progress(n_done)
             )
         if n_done == 0:
-            raise KeyboardInterrupt("interrupted before there was anything to keep; the budget is spent all the same")
+            raise KeyboardInterrupt("interrupted before there was anything to keep; the budget is spent nevertheless")
         self.theta_draws_, self.n_iter_ = np.array([np.concatenate(own) for own in blocks]), n_done
         self._keep(budget, plan, [chain.state for chain in chains], sources[0], len(records))
 

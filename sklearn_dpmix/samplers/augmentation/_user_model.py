@@ -51,7 +51,7 @@ def restored_user(model, release, state, fresh, n_sweeps):
     try:
         sweep(model, release, UserState(*(part.copy() for part in state)), np.random.default_rng(0))
     except Exception as error:
-        raise ValueError(f"the model does not go on from its theta and records: {error}") from error
+        raise ValueError(f"the model cannot continue from its theta and records: {error}") from error
     return state
 
 
@@ -74,8 +74,8 @@ class QueryRelease:
         contributions = np.asarray(self.query.contributions(records), dtype=np.float64)
         if contributions.shape != expected:
             raise ValueError(
-                f"{type(self.query).__name__}.contributions(records) must have shape {expected}, a row a record and a "
-                f"column for each number in the release, got {contributions.shape}"
+                f"{type(self.query).__name__}.contributions(records) must have shape {expected}, a row per record and "
+                f"a column for each number in the release, got {contributions.shape}"
             )
         return contributions
 

@@ -47,7 +47,7 @@ class PrivateNewton(BaseEstimator):
     def check(self, model: Any, theta: Any, who: str, is_private: bool) -> None:
         """Raise ValueError or TypeError where a parameter is wrong or the model lacks something at θ."""
         if not isinstance(self.n_steps, Integral) or self.n_steps < 1:
-            raise ValueError(f"n_steps of PrivateNewton must be an integer from 1 on, got n_steps={self.n_steps!r}")
+            raise ValueError(f"n_steps of PrivateNewton must be an integer of at least 1, got n_steps={self.n_steps!r}")
         if not isinstance(self.share, Real) or not 0 < self.share < 1:
             raise ValueError(f"share of PrivateNewton must be between 0 and 1, got share={self.share!r}")
         bound = self.gradient_clip_bound

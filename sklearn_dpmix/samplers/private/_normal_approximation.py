@@ -84,7 +84,7 @@ class PrivateNormalApproximation(BaseEstimator):
             value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
                 raise ValueError(
-                    f"{name} of PrivateNormalApproximation must be an integer from {least} on, got {name}={value!r}"
+                    f"{name} of PrivateNormalApproximation must be an integer of at least {least}, got {name}={value!r}"
                 )
         share = self.curvature_share
         if not isinstance(share, Real) or not 0 < share < 1:
@@ -93,8 +93,8 @@ class PrivateNormalApproximation(BaseEstimator):
             )
         if not is_private:
             raise ValueError(
-                f"sampler=PrivateNormalApproximation() of {who} is of noisy releases and needs a mechanism; without "
-                "one take chains, as in sampler=DPPenaltyMCMC(n_iter=4000)"
+                f"sampler=PrivateNormalApproximation() of {who} works from noisy releases and needs a mechanism; "
+                "without one use chains, as in sampler=DPPenaltyMCMC(n_iter=4000)"
             )
         if not has_range(model, "information_range", theta):
             raise ValueError(f"sampler=PrivateNormalApproximation() of {who} needs data_norm=..., got model={model!r}")

@@ -94,7 +94,7 @@ class Simulator:
             if self.n_columns > self.S.shape[1]:
                 must += "the last column being the smooth sensitivity of the data set"
             else:
-                must += "a column for each number of the release (several releases go one a row)"
+                must += "a column for each number of the release (pass several releases as rows)"
             raise self._wrong("sample_statistic(rng, theta)", must, value.shape)
         if not np.all(np.isfinite(value)):
             row = int(np.argmin(np.isfinite(value).all(axis=1)))
