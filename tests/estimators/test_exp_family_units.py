@@ -122,7 +122,7 @@ def test_nothing_that_says_the_unit_is_no_default(name):
     """Under noise without bounds a release would be taken for one of records near 1."""
     mechanism = LaplaceMechanism(scale=2.0)
     options = {"family": name, "n_records": 20, "random_state": 0}
-    with pytest.raises(ValueError, match=r"prior=None .* unit .*scale=2.0.* knows no bounds; give .* a prior in the"):
+    with pytest.raises(ValueError, match=r"prior=None .* unit .*scale=2.0.* has no bounds; give .* a prior in the"):
         PrivateExpFamilyGibbs(mechanism, **options).fit([30.0, 70.0][: len(UNITS[name])])
 
 
