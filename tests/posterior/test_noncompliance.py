@@ -154,11 +154,11 @@ class NeverTrades(_compressed.CategoricalChart):
         move_outside(rng, walk)
 
 
-def of_two_questions(sampler, n_draws=8000):
+def of_two_questions(sampler, n_draws):
     rng, matrices = np.random.default_rng(5), [WARNER(0.85).matrix, WARNER(0.2).matrix]
     mechanism = FiniteChannelMechanism(matrices, noncompliance=BetaPrior(A, B))
-    Z = mechanism.privatize((rng.random((1000, 2)) < [0.3, 0.6]).astype(int), random_state=rng)
-    Z[rng.random(1000) < 0.15] = 0.0
+    Z = mechanism.privatize((rng.random((400, 2)) < [0.3, 0.6]).astype(int), random_state=rng)
+    Z[rng.random(400) < 0.15] = 0.0
     model = fitted(mechanism, Z, DirichletProcess(1.0), 0.7, sampler, n_draws=n_draws)
     places = list(product(range(2), repeat=2))
     values = np.concatenate([model.noncompliance_draws_[..., None], model.density_draws(places)], axis=-1)
@@ -168,9 +168,9 @@ def of_two_questions(sampler, n_draws=8000):
 @pytest.mark.slow
 def test_trades_agree_with_moves_of_one_mass(monkeypatch):
     """And those of other categories do not."""
-    new, twin = of_two_questions(MixingMeasure(400)), of_two_questions(TradesForNothing(400), 1500)
+    new, twin = of_two_questions(MixingMeasure(100), 16_000), of_two_questions(TradesForNothing(100), 3000)
     monkeypatch.setitem(_compressed.CHARTS, "categorical", NeverTrades)
-    old = of_two_questions(MixingMeasure(400), 15_000)
+    old = of_two_questions(MixingMeasure(100), 40_000)
 
     def distances(first, second):
         errors = [[one[..., j].std() / np.sqrt(effective_sample_size(one[..., j], 200, "share"))
