@@ -30,7 +30,7 @@ from ._priors import (
 from ._records import RecordModel
 from ._regression_prior import RegressionPrior
 from ._simulators import BinomialCount, NormalMoments, PoissonCount
-from ._wide_priors import LogLogisticPrior, NormalCauchyPrior
+from ._wide_priors import LogLogisticPrior, MeanPrecisionPrior, NormalCauchyPrior
 
 __all__ = [
     "FAMILIES",
@@ -52,6 +52,7 @@ __all__ = [
     "LinearGaussianLikelihood",
     "LogLogisticPrior",
     "LogisticLikelihood",
+    "MeanPrecisionPrior",
     "Multinomial",
     "Normal",
     "NormalCauchyPrior",

@@ -10,9 +10,16 @@ from sklearn.base import clone
 from .._base.compiled import compiled
 from .._base.typing import Array, Floats
 from ._exponential_family import Family, Identity, LargestAtTheEnds
-from ._moments import beta_moments, gamma_moments, normal_moments
+from ._moments import beta_moments, gamma_moments, log1p_exp, normal_moments
 from ._priors import GammaPrior, GammaProductPrior, NormalInverseGammaPrior
-from ._wide_priors import LogLogisticPrior, NormalCauchyPrior, log_normal_prior, log_rate_prior
+from ._wide_priors import (
+    LogLogisticPrior,
+    MeanPrecisionPrior,
+    NormalCauchyPrior,
+    log_normal_prior,
+    log_rate_prior,
+    log_shapes_prior,
+)
 
 
 class GammaRecords(Identity):
@@ -252,7 +259,7 @@ class Normal(Family):
 class Beta(LargestAtTheEnds):
     """Beta(a, b) records, strictly between 0 and 1, t(x) = (log x, log(1 - x)).
 
-    θ is (a, b), under a :class:`GammaProductPrior`.
+    θ is (a, b), under a :class:`MeanPrecisionPrior` or a :class:`GammaProductPrior`.
 
     Both logarithms are monotone, so that in any norm the bounds are furthest apart.  abs(t₁) + abs(t₂) = -log x(1 - x)
     and t₁² + t₂² are convex in x, for (log² x)'' = 2 (1 - log x)/x² > 0: largest at a bound.
@@ -271,7 +278,13 @@ class Beta(LargestAtTheEnds):
     labels = ("log(x)", "log(1-x)")
     support = (0.0, 1.0)
     prior_class = GammaProductPrior
+    wide_prior_class = MeanPrecisionPrior
+    needs_conjugate_prior = False
     param_names = ("a", "b")
+
+    def default_prior(self, bounds: tuple[float, float] | None) -> MeanPrecisionPrior:
+        """The mean is uniform, and a + b has median 10; 90 % of the prior on it from 0.06 to 1600."""
+        return MeanPrecisionPrior()
 
     def statistics(self, x: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -291,17 +304,20 @@ class Beta(LargestAtTheEnds):
     def draw(self, rng: np.random.Generator, theta: Array) -> Array:
         return rng.beta(theta[:, 0], theta[:, 1])
 
+    def to_free(self, theta: Array) -> Array:
+        theta = np.maximum(theta, 1e-100)
+        return np.column_stack([np.log(theta[:, 0]) - np.log(theta[:, 1]), np.log(theta.sum(axis=1))])
+
     @compiled
     def to_theta(self, v, theta):
-        theta[0], theta[1] = exp(v[0]), exp(v[1])
+        theta[0], theta[1] = exp(v[1] - log1p_exp(-v[0])), exp(v[1] - log1p_exp(v[0]))
 
     @compiled
     def log_prior(self, v):
-        """Of (log a, log b)."""
-        value = self.shape[0] * v[0] - self.rate[0] * exp(v[0])
-        return value + self.shape[1] * v[1] - self.rate[1] * exp(v[1])
+        """Of logit(a/(a+b)) and log(a+b); as that of (log a, log b), for the volume is the same."""
+        return log_shapes_prior(self, v[1] - log1p_exp(-v[0]), v[1] - log1p_exp(v[0]))
 
     @compiled
     def moments(self, v, mean, root):
-        a, b = exp(v[0]), exp(v[1])
+        a, b = exp(v[1] - log1p_exp(-v[0])), exp(v[1] - log1p_exp(v[0]))
         beta_moments(a, b, self.lo, self.hi, self.outside, self.gain, self.offset, mean, root)

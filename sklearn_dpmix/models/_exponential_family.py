@@ -84,6 +84,7 @@ class Family(Component):
     param_names: tuple[str, ...] = ("theta",)
     prior_class: type | None = None
     wide_prior_class: type | None = None
+    needs_conjugate_prior = True  # where nothing is hidden
     n_free = 1
     exact_law: str | None = None
 

@@ -14,7 +14,7 @@ from .._base.numeric import log_gamma_p
 from ._exponential_family import OUTSIDE
 from ._moments import log1p_exp
 from ._records import RecordModel
-from ._wide_priors import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior
+from ._wide_priors import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior, log_shapes_prior
 
 CLAMP, DROP = OUTSIDE["clamp"], OUTSIDE["drop"]
 N_SLICES = 4  # rounds of slice sampling of a beta law's parameters in a sweep
@@ -230,7 +230,7 @@ class NormalRecords(FamilyRecords):
 
 
 class BetaRecords(FamilyRecords):
-    """Beta(a, b) records, a and b under independent gamma priors; no non-centred moves.
+    """Beta(a, b) records; no non-centred moves.
 
     θ given the records is not conjugate: slice sampling (Neal 2003) of logit(a/(a+b)) and log(a+b), which are nearly
     independent.
@@ -269,8 +269,8 @@ def log_beta_posterior(model, sums, n, v, w):
     if not (log_a > -300.0 and log_b > -300.0 and w < 300.0):
         return -inf
     a, b = exp(log_a), exp(log_b)
-    value = model.shape[0] * log_a - model.rate[0] * a + model.shape[1] * log_b - model.rate[1] * b
-    return value + a * sums[0] + b * sums[1] + n * (lgamma(a + b) - lgamma(a) - lgamma(b))
+    value = a * sums[0] + b * sums[1] + n * (lgamma(a + b) - lgamma(a) - lgamma(b))
+    return value + log_shapes_prior(model, log_a, log_b)
 
 
 @helper

@@ -285,10 +285,11 @@ class GammaProductPrior(Prior):
             )
 
     def fields(self, family: Any) -> Any:
-        return {
+        pairs = {
             name: np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), (2,)).copy()
             for name in ("shape", "rate")
         }
+        return {**pairs, "precision": 0.0}
 
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         fields = self.fields(family)

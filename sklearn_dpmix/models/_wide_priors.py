@@ -7,7 +7,7 @@ s = h/100 from h/30, such a prior can, by hundreds in the exponent.  Those here 
 Each is a mixture of conjugate ones, by which imputed records update parameters.
 """
 
-from math import exp, log, log1p, sqrt
+from math import exp, inf, log, log1p, sqrt
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from .._base.compiled import helper
 from .._base.parameters import numbers
 from .._base.typing import Array, Floats
-from ._priors import LARGEST, SMALLEST_DRAW, Prior
+from ._priors import LARGEST, LARGEST_BETA, SMALLEST_DRAW, Prior
 
 
 class NormalCauchyPrior(Prior):
@@ -111,6 +111,61 @@ class LogLogisticPrior(Prior):
         return np.where(rate > 0.0, np.log(self.scale) - 2.0 * np.log(self.scale + inside), -np.inf)
 
 
+class MeanPrecisionPrior(Prior):
+    """Prior on a beta distribution's mean a/(a + b), which is uniform, and its precision a + b, independent.
+
+    1/√(a + b), about the standard deviation of records whose mean is 1/2, times two, is half-Cauchy.
+
+    Parameters
+    ----------
+    precision : float, default=10.0
+        Median of the precision: 90 % of the prior is between 0.0062 and 161 times that.  At most 10⁸; a precision
+        beyond 10⁹, where densities of beta distributions are lost in rounding, has no prior probability.
+
+    Raises
+    ------
+    ValueError
+        On use, for a precision that is not positive, or too large.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import MeanPrecisionPrior
+    >>> MeanPrecisionPrior(precision=50.0)
+    MeanPrecisionPrior(precision=50.0)
+    """
+
+    def __init__(self, precision: float = 10.0) -> None:
+        self.precision = precision
+
+    def check(self) -> None:
+        self._positive("precision")
+        if not self.precision <= 0.1 * LARGEST_BETA:
+            raise ValueError(
+                f"precision of MeanPrecisionPrior must be at most {0.1 * LARGEST_BETA:g}: beyond, the densities of "
+                f"beta distributions are lost in rounding; got precision={self.precision!r}"
+            )
+
+    def fields(self, family: Any) -> Any:
+        return {"shape": np.ones(2), "rate": np.zeros(2), "precision": float(self.precision)}
+
+    def _left_out(self):
+        """What the half-Cauchy distribution has beyond the largest precision."""
+        return 2.0 / np.pi * np.arctan(np.sqrt(self.precision / LARGEST_BETA))
+
+    def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
+        least = self._left_out()
+        root = np.tan(0.5 * np.pi * (least + (1.0 - least) * rng.random(size)))
+        mean, both = rng.random(size), np.minimum(self.precision / root**2, LARGEST_BETA)
+        return np.maximum(np.column_stack([mean * both, (1.0 - mean) * both]), SMALLEST_DRAW)
+
+    def log_density(self, theta: Array) -> Floats:
+        both = theta.sum(axis=1)
+        inside = np.all(theta > 0.0, axis=1) & (both <= LARGEST_BETA)
+        both = np.where(inside, both, 1.0)
+        value = 0.5 * np.log(self.precision) - np.log(np.pi * (1.0 - self._left_out()))
+        return np.where(inside, value - 1.5 * np.log(both) - np.log(self.precision + both), -np.inf)
+
+
 # --- compiled; ``prior`` has the numbers of a conjugate prior or of a wide one ----------------------------------------
 
 
@@ -160,3 +215,27 @@ def draw_rate(rng, prior, rate, shape, total):
     if prior.wide > 0.0:
         own = rng.standard_gamma(2.0) / (prior.rate + rate)
     return max(rng.standard_gamma(prior.shape + shape) / (own + total), 1e-300)
+
+
+@helper
+def log_shapes_prior(prior, log_a, log_b):
+    """Log density of the logs of both parameters of a beta distribution, up to a constant."""
+    if prior.precision > 0.0:
+        log_both = max(log_a, log_b) + log1p(exp(-abs(log_a - log_b)))
+        both = exp(log_both)
+        if not both <= LARGEST_BETA:
+            return -inf
+        return log_a + log_b - 1.5 * log_both - log(prior.precision + both)
+    value = prior.shape[0] * log_a - prior.rate[0] * exp(log_a)
+    return value + prior.shape[1] * log_b - prior.rate[1] * exp(log_b)
+
+
+@helper
+def draw_shapes_rate(rng, prior, both):
+    """The rate of the gamma priors of which the wide one is a mixture, given a + b; what else they have is their own.
+
+    s^(-3/2)/(s + c) is the mean of exp(-(t + u) s) over t with density √t and u with density exp(-u c).
+    """
+    if prior.precision > 0.0:
+        return rng.standard_gamma(1.5) / both + rng.standard_exponential() / (prior.precision + both)
+    return 0.0

@@ -34,6 +34,7 @@ from sklearn_dpmix.models import (
     Gamma,
     GammaPrior,
     GammaProductPrior,
+    MeanPrecisionPrior,
     NormalInverseGammaPrior,
 )
 from sklearn_dpmix.samplers.sums import _integer_table
@@ -261,16 +262,28 @@ def test_without_noise_a_normal_is_conjugate_too():
 
 
 @pytest.mark.slow
-def test_without_noise_beta_records():
-    """On a grid of (log a, log b); shapes of the prior below and above 1."""
+@pytest.mark.parametrize(
+    "prior, log_prior",
+    [
+        (GammaProductPrior((0.6, 2.0), (0.3, 0.5)), lambda a, b: 0.6 * np.log(a) - 0.3 * a + 2.0 * np.log(b) - 0.5 * b),
+        (MeanPrecisionPrior(3.0), lambda a, b: np.log(a * b) - 1.5 * np.log(a + b) - np.log(3.0 + a + b)),
+    ],
+)
+def test_without_noise_beta_records(prior, log_prior):
+    """On a grid of (log a, log b); shapes of the prior below and above 1, and the wide one; not the other."""
     x = np.array([0.2, 0.5, 0.7, 0.4, 0.35])
     s = Beta().statistics(x).sum(axis=0)
-    a, b = np.meshgrid(*[np.exp(np.linspace(-4.0, 5.0, 400))] * 2, indexing="ij")
-    log_p = 0.6 * np.log(a) - 0.3 * a + 2.0 * np.log(b) - 0.5 * b + a * s[0] + b * s[1]
-    log_p += 5 * (gammaln(a + b) - gammaln(a) - gammaln(b))
+    a, b = np.meshgrid(*[np.exp(np.linspace(-4.0, 6.0, 500))] * 2, indexing="ij")
+    log_p = log_prior(a, b) + a * s[0] + b * s[1] + 5 * (gammaln(a + b) - gammaln(a) - gammaln(b))
     w = np.exp(log_p - log_p.max())
-    model = given("beta", s, 5, GammaProductPrior((0.6, 2.0), (0.3, 0.5)))
-    assert_mean_close(model.theta_draws_, [(w * a).sum() / w.sum(), (w * b).sum() / w.sum()])
+
+    def compare(prior):
+        log_theta = np.log(given("beta", s, 5, prior).theta_draws_)
+        assert_mean_close(log_theta, [(w * np.log(a)).sum() / w.sum(), (w * np.log(b)).sum() / w.sum()])
+
+    compare(prior)
+    with pytest.raises(Disagreement):
+        compare(GammaProductPrior() if isinstance(prior, MeanPrecisionPrior) else MeanPrecisionPrior())
 
 
 # --- calibration -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from curator_oracle import discrete_laplace, laplace
 from exp_family_case import MIXED, check, draw
 from scipy import stats
-from scipy.special import log_expit, logsumexp
+from scipy.special import expit, log_expit, logsumexp
 from statistical import (
     Disagreement,
     assert_mean_close,
@@ -27,6 +27,7 @@ from sklearn_dpmix.models import (
     Gamma,
     GammaPrior,
     GammaProductPrior,
+    MeanPrecisionPrior,
     Normal,
     NormalInverseGammaPrior,
     Poisson,
@@ -87,7 +88,7 @@ RECORDS = [  # family, prior, v, the law of a record, bounds
         ]
     ),
     *(
-        (Beta(), GammaProductPrior(), [np.log(a), np.log(b)], stats.beta(a, b), (0.05, 0.9))
+        (Beta(), GammaProductPrior(), [np.log(a / b), np.log(a + b)], stats.beta(a, b), (0.05, 0.9))
         for a, b in [(1.0, 1.0), (0.3, 0.5), (5.0, 2.0), (50.0, 30.0), (0.05, 3.0)]
     ),
 ]  # fmt: skip
@@ -115,7 +116,7 @@ def test_moments_without_bounds():
         (Gamma(2.5), GammaPrior(), [0.7], stats.gamma(2.5, scale=np.exp(-0.7)), (0.0, 40.0)),
         (Poisson(), GammaPrior(), [0.7], stats.poisson(np.exp(0.7)), (0, 60)),
         (Normal(), NormalInverseGammaPrior(), [3.0, 0.7], stats.norm(3.0, np.exp(0.35)), (-30.0, 30.0)),
-        (Beta(), GammaProductPrior(), [1.1, 0.7], stats.beta(np.exp(1.1), np.exp(0.7)), (1e-9, 1 - 1e-9)),
+        (Beta(), GammaProductPrior(), [0.4, 1.6], stats.beta(*np.exp(1.6) * expit([0.4, -0.4])), (1e-9, 1 - 1e-9)),
     ]:
         k = family.n_statistics
         mean, root = np.zeros(k), np.zeros((k, k))
@@ -125,13 +126,15 @@ def test_moments_without_bounds():
         np.testing.assert_allclose(root @ root.T, covariance, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "poisson", "exponential", "normal", "beta"])
+@pytest.mark.parametrize("name", ["bernoulli", "poisson", "exponential", "normal", "beta", "beta, wide"])
 def test_the_prior_of_free_coordinates(name):
     """Draws of the prior, as coordinates v, have the density that the compiled ``log_prior`` says: by its score."""
-    family = resolve_family(name)
-    prior = {"normal": NormalInverseGammaPrior(1.0, 0.5, 3.0, 2.0), "beta": GammaProductPrior((2.0, 1.5), 0.7)}.get(
-        name, family.prior_class(2.0, 1.5)
-    )
+    family = resolve_family(name.split(",")[0])
+    prior = {
+        "normal": NormalInverseGammaPrior(1.0, 0.5, 3.0, 2.0),
+        "beta": GammaProductPrior((2.0, 1.5), 0.7),
+        "beta, wide": MeanPrecisionPrior(30.0),
+    }.get(name, family.prior_class(2.0, 1.5))
     value = family._lower(prior=prior)
     v = family.to_free(prior.draw(np.random.default_rng(0), 20_000, family))
     theta = np.zeros(family.n_params)

@@ -22,6 +22,7 @@ from sklearn_dpmix.models import (
     GammaPrior,
     GammaProductPrior,
     LogLogisticPrior,
+    MeanPrecisionPrior,
     Normal,
     NormalCauchyPrior,
     NormalInverseGammaPrior,
@@ -249,29 +250,37 @@ def test_the_posterior_is_rescaled_with_the_data(family, bounds, approximation):
 # --- wide priors ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", ["imputed", "normal"])
+NARROW = {
+    "normal": (lambda rng: rng.normal(400.0, 3.0, 400), (0.0, 1000.0)),
+    "exponential": (lambda rng: rng.exponential(2.0, 400), (0.0, 1000.0)),
+    "beta": (lambda rng: rng.beta(2000.0, 3000.0, 400), (0.001, 0.999)),
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "narrow", "unit"),
+    "name, approximation",
     [
-        ("normal", lambda rng: rng.normal(400.0, 3.0, 400), 1000.0),
-        ("exponential", lambda rng: rng.exponential(2.0, 400), 1000.0),
+        ("normal", "exact"), ("normal", "normal"), ("exponential", "exact"), ("exponential", "normal"),
+        ("beta", "normal"),
     ],
-)
-def test_a_population_that_fills_little_of_the_bounds(name, narrow, unit, noise):
-    """What a conjugate default took for impossible: an sd or a mean of 0.2 or 0.3 % of the width."""
+)  # fmt: skip
+def test_a_population_that_fills_little_of_the_bounds(name, approximation):
+    """What a conjugate default took for impossible: an sd or a mean of 0.2 to 0.7 % of the width."""
     rng = np.random.default_rng(3)
-    mechanism = LaplaceMechanism(epsilon=2.0, query=SufficientStatistics(name, (0.0, unit)))
+    narrow, bounds = NARROW[name]
+    mechanism = LaplaceMechanism(epsilon=2.0, query=SufficientStatistics(name, bounds))
     S = mechanism.privatize(narrow(rng)[:, None], random_state=1)
     options = {"family": name, "n_records": 400, "random_state": 0, "n_chains": 2, "n_draws": 500}
-    approximation = "exact" if noise == "imputed" else "normal"
 
     def misses(**prior):
         model = PrivateExpFamilyGibbs(mechanism, approximation=approximation, **options, **prior).fit(S)
-        scale = np.sqrt(model.theta_draws_[..., 1]) if name == "normal" else 1.0 / model.theta_draws_[..., 0]
-        return np.quantile(scale, 0.005) > (3.0 if name == "normal" else 2.0)
+        first, second = model.theta_draws_[..., 0], model.theta_draws_[..., -1]
+        scale = {"normal": np.sqrt(second), "exponential": 1.0 / first, "beta": 0.49 / np.sqrt(first + second)}[name]
+        return np.quantile(scale, 0.005) > {"normal": 3.0, "exponential": 2.0, "beta": 0.0069}[name]
 
     assert not misses()
-    assert misses(prior=resolve_family(name).default_prior((0.0, unit)))
+    family = resolve_family(name)
+    assert misses(prior=GammaProductPrior() if name == "beta" else family.default_prior(bounds))
 
 
 @pytest.mark.parametrize(
@@ -299,6 +308,27 @@ def test_wide_priors_are_what_their_updates_keep(family, prior):
     for _ in range(5):
         model.update_theta(rng, row, records, 4000, None)
     np.testing.assert_allclose(row, [1.0, 4.0][: family.n_params], rtol=0.2)
+
+
+def test_the_wide_prior_of_beta_records():
+    """Its density, its draws, and updates of imputed records: of no records they keep it, of many they find them."""
+    prior, family, rng = MeanPrecisionPrior(3.0), Beta(), np.random.default_rng(0)
+    draws = prior.draw(rng, 20_000, family)
+    mean, both = draws[:, 0] / draws.sum(axis=1), draws.sum(axis=1)
+    assert stats.kstest(mean, "uniform").pvalue > 1e-6
+    assert stats.kstest(1.0 / np.sqrt(both), stats.halfcauchy(scale=3.0**-0.5).cdf).pvalue > 1e-6
+    grid = np.geomspace(1e-7, 1e9, 2000)  # at means of 1/3: da db = s dm ds
+    density = np.exp(prior.log_density(np.column_stack([grid, 2.0 * grid]) / 3.0)) * grid
+    assert np.trapezoid(density * grid, np.log(grid)) == pytest.approx(1.0, abs=2e-4)
+    model = RECORD_MODELS["beta"](family, prior, (0.1, 0.9), "clamp", None, None, None)._lower()
+    after, work = draws[:4000].copy(), np.zeros((1, 2))
+    for row in after:
+        model.update_theta(rng, row, np.zeros((0, 1)), 0, work)
+    for before, found in zip(draws.T, after.T, strict=True):
+        assert stats.ks_2samp(before[4000:], found).pvalue > 1e-6
+    row = draws[0].copy()
+    model.update_theta(rng, row, rng.beta(1.0, 4.0, (4000, 1)), 4000, work)
+    np.testing.assert_allclose(row, [1.0, 4.0], rtol=0.2)
 
 
 # --- joint moves -----------------------------------------------------------------------------------------------------
@@ -488,6 +518,7 @@ GRID = {  # records, bounds
     "normal": (lambda rng, n: rng.normal(40, 10, n), (0, 100)),
     "exponential": (lambda rng, n: rng.exponential(20, n), (0, 100)),
     "beta": (lambda rng, n: rng.beta(2, 5, n), (0.02, 0.98)),
+    "narrow beta": (lambda rng, n: rng.beta(2000, 3000, n), (0.001, 0.999)),
     "poisson": (lambda rng, n: rng.poisson(4, n), (0, 20)),
 }
 
@@ -501,6 +532,7 @@ def default_fit(name, n, mechanism, S):
 
 def assert_mixed(name, n, epsilon, cls, **options):
     make, bounds = GRID[name]
+    name = name.split()[-1]
     budget = {"epsilon": epsilon, "delta": 1e-6} if "Gaussian" in cls.__name__ else {"epsilon": epsilon}
     mechanism = cls(**budget, query=SufficientStatistics(name, bounds, **options))
     x = make(np.random.default_rng(n + int(10 * epsilon)), n).astype(float)
@@ -514,6 +546,13 @@ def assert_mixed(name, n, epsilon, cls, **options):
 def test_default_fits_of_a_normal_mix(epsilon):
     for n in (50, 5000, 1_000_000):
         assert_mixed("normal", n, epsilon, LaplaceMechanism)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n, epsilon", [(5000, 10.0), (100_000, 1.0)])
+def test_default_fits_of_narrow_beta_records_mix(n, epsilon):
+    """In (log a, log b) it is a ridge a thousand times as long as it is wide, on which chains stood still."""
+    assert_mixed("narrow beta", n, epsilon, LaplaceMechanism)
 
 
 @pytest.mark.nightly

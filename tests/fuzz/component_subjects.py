@@ -193,6 +193,9 @@ COMPONENTS: dict[str, Subject] = {
     "LogLogisticPrior": component(
         models.LogLogisticPrior, with_prior("exponential", [0.4], truncation=(0, 1)), scale=1.0
     ),
+    "MeanPrecisionPrior": component(
+        models.MeanPrecisionPrior, with_prior("beta", [-8.0, -9.0], truncation=(0.1, 0.9)), precision=10.0
+    ),
     "NormalCauchyPrior": component(
         models.NormalCauchyPrior,
         with_prior("normal", [0.4, 0.3], truncation=(0, 1)),

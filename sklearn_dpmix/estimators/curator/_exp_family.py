@@ -59,7 +59,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         exponential, gamma   LogLogisticPrior(shape/(0.15 hi))           the mean of a record is 0.8 % to 285 % of hi
                                                                          with 0.9
         poisson              GammaPrior(1, 2/hi)                         the mean is below hi with 0.86
-        beta                 GammaProductPrior(1, 0.1)                   a, b are 10 on average (there is no unit)
+        beta                 MeanPrecisionPrior(10)                      the mean is uniform, a + b is 0.06 to 1600 with
+                                                                         0.9 (there is no unit)
         ===================  ==========================================  =============================================
 
         Bounds may be far wider than what is within them: priors that fall faster than that hold a small scale for

@@ -153,7 +153,7 @@ def check_family(family, query):
 def check_prior(prior, family, wide=False):
     """Return the prior; ``wide`` ones are for noisy sums of records within bounds."""
     classes = [family.prior_class]
-    if wide and family.wide_prior_class is not None:
+    if (wide or not family.needs_conjugate_prior) and family.wide_prior_class is not None:
         classes.append(family.wide_prior_class)
     if not isinstance(prior, tuple(classes)):
         names = " or ".join(one.__name__ for one in classes)

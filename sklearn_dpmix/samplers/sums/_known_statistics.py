@@ -9,6 +9,8 @@ import numpy as np
 
 from ..._base.compiled import compiled, helper
 from ..._base.restore import require
+from ...models._priors import LARGEST_BETA
+from ...models._wide_priors import draw_shapes_rate
 from ._log_concave import draw_log_concave
 from ._statistic import StatisticSampler, log_gamma_ratio, new_state
 
@@ -50,7 +52,8 @@ class GivenBeta(StatisticSampler):
     """Beta records: a given b and b given a, each log-concave, in turn, ``ROUNDS`` times a sweep.
 
     The log posterior of a is (shape-1) log a - rate a + a s_1 + n (log Γ(a+b) - log Γ(a)).  ψ'(a+b) - ψ'(a) < 0, and
-    for a shape below 1 the power has an auxiliary variable, as in :mod:`_hidden_sums`.
+    for a shape below 1 the power has an auxiliary variable, as in :mod:`_hidden_sums`.  A wide prior is a mixture of
+    such priors, whose rate is drawn.
 
     Examples
     --------
@@ -71,12 +74,13 @@ class GivenBeta(StatisticSampler):
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
         context = (channel, counter, S, C, state.work)
         for i in range(2 * ROUNDS):
-            draw_shape(rng, self, model, context, state, i % 2)
+            rate = draw_shapes_rate(rng, model, state.theta[0] + state.theta[1])
+            draw_shape(rng, self, model, context, state, i % 2, rate)
 
     @compiled
     def log_law(self, context, x):
         work = context[4]
-        if not x > 0.0:
+        if not 0.0 < x <= LARGEST_BETA - work[OTHER]:
             return -math.inf
         value = x * work[LINEAR] + work[RECORDS] * log_gamma_ratio(x, work[OTHER], 0.0)
         return value + (work[SHAPE] - 1.0) * math.log(x) if work[SHAPE] > 1.0 else value
@@ -87,10 +91,10 @@ class GivenBeta(StatisticSampler):
 
 
 @helper
-def draw_shape(rng, sampler, model, context, state, which):
-    """a (``which`` 0) or b given the other."""
+def draw_shape(rng, sampler, model, context, state, which, rate):
+    """a (``which`` 0) or b given the other, under gamma priors with this rate besides their own."""
     theta, work = state.theta, state.work
-    linear = state.statistic[which] - model.rate[which]
+    linear = state.statistic[which] - model.rate[which] - rate
     if model.shape[which] < 1.0:
         linear -= rng.standard_gamma(1.0 - model.shape[which]) / theta[which]
     work[LINEAR], work[RECORDS] = linear, state.n_records[0]
