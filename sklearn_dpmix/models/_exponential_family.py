@@ -88,7 +88,7 @@ class Family(Component):
     exact_law: str | None = None
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
 
     def _lower(self, *, prior=None, bounds=None, outside=None, gains=None, **context):
         """The family with its prior's numbers and what is done to records outside ``bounds``, a pair or None.

@@ -65,7 +65,7 @@ class HistogramPredictors(BaseEstimator):
         self.concentration = concentration
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
         n_bins, concentration = self.n_bins, self.concentration
         if not isinstance(n_bins, Integral) or isinstance(n_bins, bool) or not 1 <= n_bins <= 10_000:
             raise ValueError(f"HistogramPredictors: n_bins must be a whole number from 1 to 10000, got {n_bins=!r}")

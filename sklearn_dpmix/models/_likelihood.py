@@ -79,7 +79,7 @@ class LikelihoodModel(Component):
     n_params: int
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
         self._positive("prior_sigma", *([] if self.data_norm is None else ["data_norm"]))
 
     def _positive(self, *names):

@@ -33,7 +33,7 @@ class Prior(BaseEstimator):
     """
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
 
     def fields(self, family: Any) -> Any:
         """The numbers that compiled code reads, by name: floats and float arrays."""

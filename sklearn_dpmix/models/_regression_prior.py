@@ -88,7 +88,7 @@ class RegressionPrior(BaseEstimator):
         self.sigma_scale = sigma_scale
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
         for name in ("coef_scale", "sigma", "sigma_shape", "sigma_scale"):
             value = getattr(self, name)
             if value is None and name != "sigma_shape":

@@ -42,7 +42,7 @@ class NoisyCount(BaseEstimator):
         self.mechanism = mechanism
 
     def check(self) -> None:
-        """Raise ValueError or TypeError where a parameter is wrong."""
+        """Raise ValueError or TypeError if a parameter is wrong."""
         values, mechanism = numbers(self.value), self.mechanism
         if values is None or values.ndim or not np.isfinite(values):
             raise ValueError(f"value of NoisyCount must be a finite number, got value={self.value!r}")

@@ -60,7 +60,7 @@ class Query(BaseEstimator):
         return None
 
     def check(self) -> None:
-        """Raise ValueError or TypeError where a parameter is wrong."""
+        """Raise ValueError or TypeError if a parameter is wrong."""
         check_relation(self.neighbours)
 
     def contributions(self, records: ArrayLike) -> Array:

@@ -54,7 +54,7 @@ class SmoothQuery(BaseEstimator):
     n_statistics = 1
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
 
     def value(self, X: ArrayLike) -> Any:
         """Return the value of confidential records X of shape (n, 1), before noise: ndarray of shape (1,)."""

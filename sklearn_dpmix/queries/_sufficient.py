@@ -195,7 +195,7 @@ class SufficientStatistics(Query):
 
 
 def _refuse(wrong, x, what):
-    """Raise ValueError where ``wrong`` is true of a record."""
+    """Raise ValueError if ``wrong`` is true of a record."""
     if np.any(wrong):
         first = int(np.argmax(wrong))
         raise ValueError(
