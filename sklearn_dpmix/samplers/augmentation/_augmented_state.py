@@ -22,7 +22,7 @@ N_FLOATS = N_COUNTERS + 3
 
 
 class AugmentedState(NamedTuple):
-    """All of a chain but its random generator: arrays that a sweep changes in place."""
+    """All of a chain except its random generator: arrays that a sweep changes in place."""
 
     theta: np.ndarray  # (n_params,)
     records: np.ndarray  # (most + 1, d): ints[N_RECORDS] imputed confidential records; the last row is scratch

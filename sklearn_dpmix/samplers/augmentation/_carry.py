@@ -1,4 +1,4 @@
-"""Non-centred moves: parameters move, and each record goes along with its standardised residual (Yu & Meng 2011).
+"""Non-centred moves: parameters move, and records with them at fixed standardised residuals (Yu & Meng 2011).
 
 The step is a factor of a covariance, adapted in the warm-up only (Vihola 2012).
 """

@@ -1,4 +1,4 @@
-"""``sampler="auto"``: the fastest exact sampler that we know for the parts at hand (measured in ``benchmarks``)."""
+"""``sampler="auto"``: the fastest exact sampler that we know for the given parts (measured in ``benchmarks``)."""
 
 from math import inf
 from typing import Any
@@ -55,7 +55,7 @@ class Auto(MixtureSampler):
 
 
 class AutoOfRecords(MixtureSampler):
-    """As :class:`Auto`, among samplers that keep a record for each release."""
+    """As :class:`Auto`, but only among samplers that keep a record for each release."""
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
         if mechanism is None or kernel.absorbs_noise:
@@ -73,8 +73,7 @@ class AutoOfRecords(MixtureSampler):
 
 
 class MeasureWhereFast(MixingMeasure):
-    """The walk over mixing measures, for the numbers of records, features and answers where it is fastest; else
-    another."""
+    """The walk over mixing measures where it is fastest, by numbers of records, features and answers; else another."""
 
     def __init__(self, mechanism: Any, kernel: Any, mixing: Any, other: MixtureSampler) -> None:
         super().__init__()

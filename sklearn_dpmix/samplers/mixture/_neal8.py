@@ -1,7 +1,7 @@
 """Neal 8 on the closed-form marginal channel: Gibbs over clusters with auxiliary parameters (Neal 2000, Algorithm 8).
 
-The confidential records are integrated out of the allocations (g(z | θ) in place of f(y | θ)) and drawn exactly, for
-the update of θ only (DESIGN 2.2).
+The confidential records are integrated out of the allocations (g(z | θ) in place of f(y | θ)); they are drawn exactly,
+but only for the update of θ (DESIGN 2.2).
 """
 
 from math import exp, inf
@@ -15,12 +15,12 @@ from ._state import copy_params, fill_cache, occupy, take_slot, update_clusters,
 class Neal8(MixtureSampler):
     """Gibbs sampler of clusters given z, with ``n_auxiliary`` candidate new clusters drawn from the base measure.
 
-    Needs the marginal channel in closed form; exact.
+    It is exact, and needs the marginal channel in closed form.
 
     Parameters
     ----------
     n_auxiliary : int, default=3
-        Candidate new clusters a record.
+        Number of candidate new clusters for each record.
 
     References
     ----------

@@ -1,12 +1,12 @@
-"""One normal population under Gaussian noise, or none: mean and covariance of the release are sufficient.
+"""One normal population under Gaussian noise or without noise: mean and covariance of the release are sufficient.
 
-With T = Σ + η²I the release has mean z̄ ~ N(μ, T/n) and scatter S ~ Wishart(n - 1, T), apart.  Under the base measure of
-``MultivariateNormalKernel``, N(μ | m, Σ/λ) · IW(Σ | ν, Ψ), the mean integrates out,
+With T = Σ + η²I the release has mean z̄ ~ N(μ, T/n) and, independent of it, scatter S ~ Wishart(n - 1, T).  Under the
+base measure of ``MultivariateNormalKernel``, N(μ | m, Σ/λ) · IW(Σ | ν, Ψ), the mean integrates out,
 
     z̄ | Σ ~ N(m, C),  C = Σ/λ + T/n,
 
-so that what is left is a posterior of L, Σ = L L', in d(d + 1)/2 numbers: Hamiltonian paths in (log L_ii, L_ij), in the
-metric of the curvature at the mode; then μ given Σ, which is normal.  A sweep costs the same for any n.
+which leaves a posterior of L, Σ = L L', in d(d + 1)/2 numbers.  A sweep makes Hamiltonian paths in (log L_ii, L_ij), in
+the metric of the curvature at the mode; then it draws μ given Σ, which is normal.  A sweep costs the same for any n.
 """
 
 from math import exp, inf, log, sqrt
@@ -44,7 +44,7 @@ class Moments(NamedTuple):
 
 
 class NormalState(NamedTuple):
-    """All of a chain but its random generator."""
+    """All of a chain except its random generator."""
 
     point: np.ndarray  # (d(d + 1)/2,), in the metric's coordinates about the mode
     ints: np.ndarray
@@ -52,10 +52,10 @@ class NormalState(NamedTuple):
 
 
 class OneNormal(MixtureSampler):
-    """One multivariate normal given the mean and the covariance of a release: any number of records at one price.
+    """One multivariate normal given the mean and the covariance of a release: the same cost for any number of records.
 
-    For ``MultivariateNormalKernel`` and a mixture of one component; no noise, or Gaussian noise of one scale that
-    nothing was clamped before.
+    It is for ``MultivariateNormalKernel`` and a mixture of one component, without noise, or under Gaussian noise of one
+    scale on records that were not clamped.
     """
 
     takes_correlated = frozenset({"none", "noise"})

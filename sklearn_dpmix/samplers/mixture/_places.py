@@ -1,7 +1,7 @@
-"""Where a mixture's chain keeps its numbers: every sampler and every move has places of its own.
+"""Where a mixture's chain keeps its numbers: every sampler and every move has its own places.
 
-Compiled code reads ``state.floats[URN_RATE]``; samplers and moves go together in many ways, so that no two things may
-share a place.
+Compiled code reads ``state.floats[URN_RATE]``; samplers and moves are combined in many ways, so no two things may share
+a place.
 """
 
 from ..._base.acceptance import N_COUNTERS

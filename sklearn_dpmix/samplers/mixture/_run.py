@@ -20,8 +20,8 @@ DONE, NO_SLOTS, NO_ROOM = range(3)  # why ``run`` stops
 class Draws(NamedTuple):
     """Draws of the mixing measure, one after the other: draw t has ``n_atoms[t]`` rows of ``weights`` and ``theta``.
 
-    The first ``n_clusters[t]`` atoms are the occupied clusters, largest first; then atoms of the unseen part; the
-    last atom stands for what is left (mass below ``LEFTOVER``).  Weights of a draw sum to one.
+    The first ``n_clusters[t]`` atoms are the occupied clusters, largest first; then come atoms of the unseen part; the
+    last atom stands for the rest (mass below ``LEFTOVER``).  Weights of a draw sum to one.
     """
 
     n_clusters: np.ndarray

@@ -21,12 +21,12 @@ class MixtureSampler(Component):
     """Base class of samplers of Dirichlet-process mixtures.
 
     A subclass defines the compiled ``sweep(self, channel, kernel, mixing, Z, state, rng, warming_up) -> bool``: one
-    sweep that keeps the posterior invariant, changing the arrays of ``state`` in place.  It returns False when it ran
-    out of slots; it is then called again with a larger state and goes on at ``state.ints[CURSOR]``.
+    sweep that leaves the posterior invariant and changes the arrays of ``state`` in place.  It returns False if it ran
+    out of slots; it is then called again with a larger state and continues at ``state.ints[CURSOR]``.
 
     Examples
     --------
-    What a sampler asks of its parts is written in its class:
+    What a sampler requires of its parts is stated in its class:
 
     >>> from sklearn_dpmix.samplers import Conditional, Neal2, Neal5
     >>> Neal5.needs_marginal_channel, Conditional.needs_marginal_channel

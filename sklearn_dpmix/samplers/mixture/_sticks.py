@@ -1,6 +1,6 @@
 """Steps of samplers that keep the mixing measure: its weights, slice levels, sticks, and the records given it.
 
-Numbers as in ``_conditional``.
+Numbers of steps are as in ``_conditional``.
 """
 
 from math import exp, inf

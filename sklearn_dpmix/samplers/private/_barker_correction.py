@@ -62,14 +62,14 @@ FILE_NAME = "barker_correction.json"
 
 
 class BarkerCorrection(NamedTuple):
-    """Law of V, on finitely many points, for noise N(0, ``variance``); :func:`barker_correction` returns it.
+    """Distribution of V, on finitely many points, for noise N(0, ``variance``); :func:`barker_correction` returns it.
 
     Attributes
     ----------
     variance : float
-        Of the noise: the square of its standard deviation, in units of log ratio.
+        Variance of the noise: the square of its standard deviation, in units of log ratio.
     weights : ndarray of shape (n_components,)
-        Positive, of sum 1, and symmetric.
+        Positive, with sum 1, and symmetric.
     means : ndarray of shape (n_components,)
         The points, in ascending order.
     error : float
@@ -79,7 +79,7 @@ class BarkerCorrection(NamedTuple):
     temperature_error : float
         Largest error of log(A(λ) / A(-λ)) / λ for 0 < |λ| ≤ ``log_ratio_range``.
     log_ratio_range : float
-        Where these two hold.
+        Range in which these two hold.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A mode and its curvature found by a few noisy Newton steps: where private chains start, and in which geometry."""
+"""A mode and its curvature, found by a few noisy Newton steps: the start and the geometry of private chains."""
 
 from numbers import Integral, Real
 from typing import Any
@@ -11,18 +11,18 @@ from ._walk_moves import Coordinates
 
 
 class PrivateNewton(BaseEstimator):
-    """Where private chains start and in which geometry they move: Newton steps on noisy gradients.
+    """Newton steps on noisy gradients, which find where private chains start and the geometry in which they move.
 
     The curvature is the model's public ``information(theta)``, or the released ``observed_information``; moves are
     scaled by it.  Chains start at draws from a normal approximation of the posterior *given the noisy steps*: around
-    their end, with that covariance times 1 + s², s the last step's noise in standard deviations.  Noise of the
-    curvature and of steps before the last is left out; three steps are a good number.
+    the end of the steps, with that covariance times 1 + s², where s is the last step's noise in standard deviations.
+    Noise of the curvature and of steps before the last is ignored; three steps are a good number.
 
     Parameters
     ----------
     n_steps : int, default=3
     share : float in (0, 1), default=0.1
-        Of the budget, as the mean of a Gaussian privacy loss (what ρ is in zero-concentrated privacy).
+        Share of the budget, as the mean of a Gaussian privacy loss (which is ρ in zero-concentrated privacy).
     gradient_clip_bound : float, optional
         Gradients of a record, in units in which the curvature is 1, are clipped to this length.  None: the model's
         ``gradient_range`` bounds them.
@@ -30,7 +30,7 @@ class PrivateNewton(BaseEstimator):
     Raises
     ------
     ValueError
-        On use, for a parameter that is not such.
+        On use, for a parameter that is not valid.
 
     Examples
     --------

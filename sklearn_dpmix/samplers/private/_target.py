@@ -1,4 +1,4 @@
-"""What a private chain moves on: a tempered posterior of which only noisy sums over records are ever seen."""
+"""The target of a private chain: a tempered posterior, of which only noisy sums over records are ever seen."""
 
 from math import sqrt
 
@@ -23,9 +23,9 @@ class Target:
     clip_bound : float, optional
         Log ratios are clipped to ±clip_bound ‖θ' - θ‖.  None: the model's ``log_ratio_range`` bounds them.
     gradient_clip_bound : float, optional
-        Lengths of gradients.  None: the model's ``gradient_range`` bounds their differences.
+        Gradients are clipped to this length.  None: the model's ``gradient_range`` bounds their differences.
     temperature : float
-        T, on the log likelihood.
+        T, the power of the likelihood.
     is_private : bool
         False: ranges are not needed.
     """

@@ -13,13 +13,13 @@ from ._simulator import WeightedDraws, block_generator, blocks_of
 
 
 class ImportanceABC(BaseEstimator):
-    """Weigh parameters from a proposal g by q(s_obs | s) π(θ) / g(θ), s their simulated statistic.
+    """Weight parameters from a proposal g by q(s_obs | s) π(θ) / g(θ), where s is their simulated statistic.
 
     Parameters
     ----------
     proposal : object or None, default=None
-        Has ``sample(rng, size)`` -> (size, n_params) and ``log_density(theta)`` -> (size,), positive wherever the prior
-        is; the model then needs ``log_prior``.  None: the prior.
+        It has ``sample(rng, size)`` -> (size, n_params) and ``log_density(theta)`` -> (size,), and its density is
+        positive wherever the prior is; the model then needs ``log_prior``.  None: the prior.
     block_size : int, default=16384
         Simulations at a time.
 

@@ -23,7 +23,7 @@ FEWEST_EFFECTIVE = 100  # simulations, by their weights, for an error to be beli
 
 
 class Imputation(NamedTuple):
-    """Weighted statistics from the law of s given the release and θ; the weights sum to 1."""
+    """Weighted statistics from the distribution of s given the release and θ; the weights sum to 1."""
 
     statistics: np.ndarray
     weights: np.ndarray
@@ -49,7 +49,7 @@ def impute(simulator, theta, size, rng, earlier=None):
 
 
 class Likelihood:
-    """The model's log likelihood with its derivatives and its maximum; numeric where the model has no closed form."""
+    """The model's log likelihood with its derivatives and its maximum; numeric if the model has no closed form."""
 
     def __init__(self, model):
         self.model = model
@@ -193,7 +193,7 @@ def upper_gain(step):
 
 
 class Top(NamedTuple):
-    """What is known of the likelihood at one θ."""
+    """What is known about the likelihood at one θ."""
 
     imputed: Imputation
     score: np.ndarray

@@ -55,13 +55,13 @@ def draw_auxiliary(rng, alpha, x):
 
 
 class Counts(StatisticSampler):
-    """Transfers between pairs of counts in random order, and single counts where n is unknown; θ integrated out.
+    """Transfers between pairs of counts in random order, and single counts if n is unknown, with θ integrated out.
 
     The model's value has ``alpha``, (K,), and their sum ``alpha_total``.
 
     References
     ----------
-    Bernstein & Sheldon (2018), §3.2, whose normal approximation of s | θ this does without; Damien, Wakefield & Walker
+    Bernstein & Sheldon (2018), §3.2, whose normal approximation of s | θ is not needed here; Damien, Wakefield & Walker
     (1999) for auxiliary variables.
 
     Examples

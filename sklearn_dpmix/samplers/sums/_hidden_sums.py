@@ -31,7 +31,7 @@ KIND, LINEAR, LOG_V, SHAPE, RATE, OTHER, KNOWN = range(7)
 
 
 class SumSampler(StatisticSampler):
-    """What both samplers share; the model's value has the prior's ``shape`` a and ``rate`` b."""
+    """The common part of both samplers; the model's value has the prior's ``shape`` a and ``rate`` b."""
 
     def init(self, model, n_params, n_records, given, rng):
         """Start at a sum drawn from the model, where none is ``given``."""
@@ -55,8 +55,8 @@ class PoissonSum(SumSampler):
     """Sum of Poisson(θ) records.
 
     p(s | n) = Γ(s+a)/(Γ(a) s!) · (n/(b+n))^s (b/(b+n))^a.  In s, the power is linear and Γ(s+a)/Γ(s+1) is log-concave
-    for a >= 1 (else as in ``_hidden_counts``).  In n, s log(n/(b+n)) is concave, its derivative s(1/n - 1/(b+n))
-    falling, and (b+n)^-a has an auxiliary variable.
+    for a >= 1 (otherwise as in ``_hidden_counts``).  In n, s log(n/(b+n)) is concave, because its derivative s(1/n -
+    1/(b+n)) falls, and (b+n)^-a has an auxiliary variable.
 
     Examples
     --------
@@ -126,8 +126,8 @@ class GammaSum(SumSampler):
 
     p(s | n) = b^a s^(m-1) (b+s)^-(a+m) / B(m, a), m = nk.  In s it is (s/(b+s))^(m-1) (b+s)^-(a+1): for m >= 1 the
     first is log-concave, as above, and the second has an auxiliary variable; for m < 1 both s^-(1-m) and (b+s)^-(a+m)
-    have one.  In n >= 1, m log(s/(b+s)) is linear and Γ(m+a)/Γ(m) log-concave, ψ'(m+a) - ψ'(m) being negative.  (Of no
-    records there is no sum: the flat prior on n starts at 1.)
+    have one.  In n >= 1, m log(s/(b+s)) is linear and Γ(m+a)/Γ(m) is log-concave, because ψ'(m+a) - ψ'(m) is negative.
+    (No records have no sum, so the flat prior on n starts at 1.)
 
     Examples
     --------

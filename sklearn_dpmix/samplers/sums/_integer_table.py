@@ -21,7 +21,7 @@ TAIL = 1e-12  # mass that a table may leave out
 
 
 class TableSampler(StatisticSampler):
-    """Each draw of s is independent of the others; a subclass says p(s) and draws θ given s.
+    """Each draw of s is independent of the others; a subclass defines p(s) and draws θ given s.
 
     Parameters
     ----------

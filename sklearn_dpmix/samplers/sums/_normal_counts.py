@@ -28,7 +28,7 @@ SMALLEST_WALK = 1e-3  # walks are between that and 2 units, even in the logarith
 
 
 class NormalCounts(StatisticSampler):
-    """Pairwise sampler of (θ, s) under the normal law of s | θ; the model's value has ``alpha``."""
+    """Pairwise sampler of (θ, s) under the normal distribution of s | θ; the model's value has ``alpha``."""
 
     def init(self, model, n_params, n_records, given, release, rng):
         """θ starts from the conjugate law at the release: from far away step 2 would wait long where noise is small."""

@@ -47,7 +47,7 @@ KIND, CENTRE, SPREAD, POINT, DIRECTION, N_WORK = 0, 1, 2, 3, 5, 7
 
 
 class NormalState(NamedTuple):
-    """All of a chain but its random generator."""
+    """All of a chain except its random generator."""
 
     theta: np.ndarray  # (n_params,)
     statistic: np.ndarray  # (k,)
@@ -69,7 +69,7 @@ class NormalState(NamedTuple):
 
 
 class NormalApproximation(StatisticSampler):
-    """The posterior under a normal law of s | θ; a model as in :class:`sklearn_dpmix.models.Family`.
+    """The posterior under a normal distribution of s | θ; a model as in :class:`sklearn_dpmix.models.Family`.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ class NormalApproximation(StatisticSampler):
     log_weights : ndarray of shape (n_modes,)
         Logarithms of the modes' shares, which add up to 1.
     n_records : float
-        0 where it is unknown.
+        0 if it is unknown.
     y, noise : ndarrays of shape (n_statistics,)
         Mean of the releases and variance of its noise, for joint moves.
     widest : float
-        Joint moves take the variance times a number between 1/widest and widest: 1 for Gaussian noise.
+        Joint moves multiply the variance by a number between 1/widest and widest; 1 for Gaussian noise.
     is_given : bool
         Whether the statistic was released without noise.
     """
@@ -192,7 +192,7 @@ class NormalApproximation(StatisticSampler):
 
 
 class RoundedNormalApproximation(NormalApproximation):
-    """The same for one statistic under integer noise, which goes on s rounded to an integer."""
+    """The same for one statistic under integer noise, which is added to s rounded to an integer."""
 
     @compiled
     def update_statistic(self, rng, context, state):

@@ -32,7 +32,7 @@ TAILS, NEGLIGIBLE = (1e-10, 1e-20), 1e-7
 
 
 class Row(NamedTuple):
-    """Counts of known sum: log weights of each, and the convolutions of those of the v-th and all after it.
+    """Counts with a known sum: log weights of each, and the convolutions of those of the v-th and all after it.
 
     ``log_weight[v][i]`` is log w_v(low[v] + i), ``log_sum[v][i]`` is log W_v(sum_low[v] + i), and ``centre[v][i]`` the
     mean of the v-th count given that it and those after it have that sum.
@@ -220,14 +220,14 @@ def fill_log_noise(channel, S, low, table):
 
 
 class IndependentTables(Component):
-    """Counts drawn from their law, each draw independent of the last, and θ given them; nothing else is kept.
+    """Counts drawn from their distribution, each draw independent of the last, and θ given them; nothing else is kept.
 
     A draw costs as many terms as there are likely values of the counts.
 
     Parameters
     ----------
     rows : list of Row
-        Those of (j, c) in the order of a release, then that of the classes.
+        Rows for (j, c) in the order of a release, then that for the classes.
     n_records : int
     """
 

@@ -1,7 +1,7 @@
 """Channels of cells (``mechanisms._cells``) with the records integrated out.
 
-On such a channel g(z | θ) costs a product a cell, so that memberships, parameters, splits and merges can all be judged
-by it: nothing holds anything else in place.
+On such a channel, g(z | θ) costs one product per cell, so memberships, parameters, splits and merges can all be decided
+by it, and nothing holds anything else in place.
 """
 
 from math import inf, log
@@ -18,7 +18,7 @@ from ..moves._split_merge import sort_records, split_merge
 
 
 class CellSampler(ReUse):
-    """Base class of samplers of such channels; as it stands, that of releases of single records."""
+    """Base class of samplers for such channels; by itself it is the sampler for releases of single records."""
 
     kernel_needs = ("steps",)
     needs_noise_free = False

@@ -1,6 +1,7 @@
-"""Split and merge of clusters in one step, records carried along, so that only the channel and the priors decide.
+"""Split and merge of clusters in one step, with their records, so that only the channel and the priors decide.
 
-How records follow is the sampler's (``shift``, ``keep``, ``undo``): by their residuals, integrated out, or drawn anew.
+The sampler decides how records follow (``shift``, ``keep``, ``undo``): by their residuals, integrated out, or drawn
+again.
 
 A split picks a cluster, a size for the new part with probability proportional to 1/n_1 + 1/n_2, and that many of its
 records at random; the new part gets parameters from the base measure or near the old ones.  A merge picks an ordered
