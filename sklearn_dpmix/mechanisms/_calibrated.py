@@ -56,7 +56,7 @@ class LaplaceCalibrated(AdditiveMechanism):
         Parameters
         ----------
         n_features : int, optional
-            Needed where the noise was given as ``scale`` and the bounds as one pair, which may stand for any number.
+            Needed if the noise was given as ``scale`` and the bounds as one pair, which may stand for any number.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class GaussianCalibrated(AdditiveMechanism):
         Parameters
         ----------
         n_features : int, optional
-            Needed where the noise was given as ``scale`` and the bounds as one pair, which may stand for any number.
+            Needed if the noise was given as ``scale`` and the bounds as one pair, which may stand for any number.
             Otherwise, ρ without it is the largest for any number of features.
 
         Raises

@@ -172,7 +172,7 @@ class RecordChannel(Component):
 
     @compiled
     def can_reverse(self):
-        """Whether ``draw_reverse`` proposes records near the release: a cheap move where the noise is small."""
+        """Whether ``draw_reverse`` proposes records near the release: a cheap move if the noise is small."""
         return False
 
     @compiled

@@ -26,7 +26,7 @@ def secure_release(noise, value, scale):
     ----------
     noise : {"laplace", "gaussian", "discrete laplace", "discrete gaussian"}
     value : ndarray of float
-        Finite; integers below 2^53 in magnitude where the noise is discrete.
+        Finite; integers below 2^53 in magnitude if the noise is discrete.
     scale : float or ndarray that broadcasts to ``value``
         b of Laplace noise, or the standard deviation of Gaussian noise (the parameter σ of discrete noise), for each
         entry.

@@ -33,7 +33,7 @@ def mean_square(n_cells, k):
 def propose_change(rng, alpha, n_cells, n, counts, cells, direction, change):
     """Propose the change of each of the counts of ``n`` records.
 
-    Returns the log ratio of weights and proposals, -inf where there is no proposal.  ``cells`` and ``direction`` are
+    Returns the log ratio of weights and proposals, -inf if there is no proposal.  ``cells`` and ``direction`` are
     scratch for four numbers.
     """
     for k in range(n_cells):

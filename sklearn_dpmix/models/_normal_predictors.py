@@ -41,7 +41,7 @@ class GaussianPredictors(BaseEstimator):
         self.covariance = covariance
 
     def check(self, n_features: int) -> tuple[Floats | None, Floats | None]:
-        """Return (mean or None, covariance or None) as arrays; raise ValueError where one is wrong."""
+        """Return (mean or None, covariance or None) as arrays; raise ValueError if one is wrong."""
         mean = None if self.mean is None else _array("mean", self.mean, (n_features,))
         covariance = None if self.covariance is None else _array("covariance", self.covariance, (n_features,) * 2)
         if covariance is not None:
@@ -75,7 +75,7 @@ class NormalLaw(PredictorLaw):
     Parameters
     ----------
     bounds : ndarray of shape (p, 2)
-    mean, covariance : ndarray, or None where it is not known
+    mean, covariance : ndarray, or None if it is not known
     """
 
     def __init__(self, bounds, mean, covariance):

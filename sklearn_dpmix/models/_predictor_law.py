@@ -11,7 +11,7 @@ class PredictorLaw(Component):
 
     ============================================================  ====================================================
     ``draw(rng, theta, records, i)``                               x of a record, into the first places of row i
-    ``update(rng, theta, records, n, sums, matrix, vector,         the law's parameters given n records, of which
+    ``update(rng, theta, records, n, sums, matrix, vector,         the parameters given n records, of which
     scratch)``                                                     ``sums`` has the products of (1, x, y)
     ``standardise(theta, records, i, row)``                        z of record i, into a row of ``records``: what
                                                                    non-centred moves hold

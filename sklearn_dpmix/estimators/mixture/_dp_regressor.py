@@ -76,7 +76,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         Posterior means.
     n_clusters_draws_ : ndarray of int, (n_chains, n_draws)
         Number of occupied clusters; only for the mixture.
-    kernel_, mechanism_, sampler_ : the components in force, defaults filled in
+    kernel_, mechanism_, sampler_ : the components in use, defaults filled in
     r_hat_, ess_ : dict of str to float
         As in :class:`PrivateDPMixture`, where the columns of the moments are (x, y), and for the curve at the mean of x
         and one standard deviation to either side; with ``linear=True``, for coefficients, intercept and log σ.

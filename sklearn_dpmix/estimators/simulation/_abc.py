@@ -198,7 +198,7 @@ class PrivateABC(ChainEstimator):
         TypeError
             For a mechanism or a model that lacks what the method needs.
         ValueError
-            For a bad parameter or release; where the simulator returns the wrong shape, or numbers that are not finite;
+            For a bad parameter or release; if the simulator returns the wrong shape, or numbers that are not finite;
             if ``max_simulations`` simulations do not give a single draw.
 
         Warns

@@ -168,7 +168,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         TypeError
             For a mechanism or a model that lacks what is needed.
         ValueError
-            For a bad parameter or release; where the model returns the wrong shape, or numbers that are not finite; if
+            For a bad parameter or release; if the model returns the wrong shape, or numbers that are not finite; if
             the start cannot have led to the release.
 
         Warns
