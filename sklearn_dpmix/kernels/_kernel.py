@@ -23,9 +23,10 @@ class Kernel(Component):
     ``draw_prior(rng, theta, k)``                        θ_k ~ G0, written into ``theta[k]``
     ``add(stats, k, j, y, sign)``                        add (``sign`` 1) or take off (-1) a record's feature
     ``update_params(rng, theta, k, stats, n)``           a move of θ_k that is exact given n records
-    ``log_likelihood(theta, k, j, y)``                   log f(y | θ_k), one feature ``draw(rng, theta, k, j)``
-    y ~ f(· | θ_k) ``cdf(theta, k, j, y)``                              P(Y <= y | θ_k) ``mean(theta, k, j)``,
-    ``variance(theta, k, j)``     of Y given θ_k
+    ``log_likelihood(theta, k, j, y)``                   log f(y | θ_k), one feature
+    ``draw(rng, theta, k, j)``                           y ~ f(· | θ_k)
+    ``cdf(theta, k, j, y)``                              P(Y <= y | θ_k)
+    ``mean(theta, k, j)``, ``variance(theta, k, j)``     of Y given θ_k
     ==================================================  ==============================================================
 
     and as many of those behind a capability (:meth:`can`) as it can.

@@ -3,6 +3,7 @@
 These are loops over ``n`` nodes without branches and calls, which LLVM vectorises.  From ``x`` on, ``nodes`` has the
 places (within the bounds, if the noise is Laplace noise and records are clamped), then two numbers for each that the
 mechanism looks up.  The results go into ``out``: g from ``first`` on, and ∂g/∂μ and ∂g/∂log σ² from ``second`` on.
+
 Under additive noise the two numbers are the noise's densities given a record at the lower bound and at the upper bound,
 0 without bounds.  Clamped records are those inside the bounds and two atoms:
 

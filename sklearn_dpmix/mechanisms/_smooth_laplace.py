@@ -24,9 +24,11 @@ class LaplaceLaw(DilatedLaw):
 
         log p/q = t - |u| + |u - s|/b, with b = e^t, is linear on three pieces, and equals ε at most once on each side
         of its extreme points.  At a root p = e^ε q, so the masses beyond it are p (at one scale) and b p (at the
-        other).  If b < 1, p wins beyond a root on the left and one right of s, by p(u)(1 - b) each; if the left root is
-        not left of 0, p wins up to the root between 0 and s.  If b > 1, p wins between a root left of 0 and that one,
-        if anywhere.
+        other).
+
+        If b < 1, p wins beyond a root on the left and one right of s, by p(u)(1 - b) each; if the left root is not left
+        of 0, p wins up to the root between 0 and s.  If b > 1, p wins between a root left of 0 and that one, if
+        anywhere.
         """
         t, b, s = log_dilation, np.exp(log_dilation), shift
         at_zero = t + s / b - epsilon  # log p/q - ε at u = 0

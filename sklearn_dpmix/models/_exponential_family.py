@@ -17,6 +17,7 @@ class Family(Component):
 
     A subclass sets the attributes below if they differ, and defines ``statistics(x)``.  To be released with bounds, it
     also defines :meth:`diameter` and :meth:`radius`, which must hold for every pair of records: privacy rests on them.
+
     Inference needs more: a ``prior_class``; :meth:`log_density`, :meth:`mean` and :meth:`draw` of records given θ; and
     for the normal approximation the compiled methods, on ``n_free`` unconstrained coordinates v of θ,
 

@@ -20,7 +20,9 @@ class PredictorLaw(Component):
 
     x must be linear in z.  If the parameters have non-centred moves, ``n_blocks()`` is 1, and ``block_size()``,
     ``get_block``, ``set_block``, ``log_prior`` and ``carry`` are as in :class:`RecordModel`; otherwise z may be x
-    itself.  If ``has_shape``, many records of one predictor change at once, with ``n_scratch`` = 1 more column:
+    itself.
+
+    If ``has_shape``, many records of one predictor change at once, with ``n_scratch`` = 1 more column:
 
     ============================================================  ====================================================
     ``count(records, n, j, counts)``                               how many records are in each cell of predictor j

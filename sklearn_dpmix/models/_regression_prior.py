@@ -47,8 +47,9 @@ class RegressionPrior(BaseEstimator):
     of its bounds.  Of the regression lines drawn from this prior, more leave the bounds of y than stay within, so it
     says little about any line that stays.  The residual standard deviation is half-Cauchy, with median 7.5 % of y's
     width and 90 % between 0.6 % and 95 %, because bounds may be far wider than the residuals.  The posterior does not
-    depend on the units of the data.  A number for ``coef_scale``, ``sigma`` or ``sigma_scale`` is on the data's
-    original scale instead.
+    depend on the units of the data.
+
+    A number for ``coef_scale``, ``sigma`` or ``sigma_scale`` is on the data's original scale instead.
 
     Parameters
     ----------

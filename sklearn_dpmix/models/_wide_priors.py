@@ -3,7 +3,9 @@
 A conjugate prior counts for records, and one record at distance h from the rest has density exp(-h²/s²) or exp(-h/s) as
 a function of the scale s.  This is negligible next to records that are seen.  It is not negligible next to a noisy sum
 of them: where the noise cannot tell s = h/100 from h/30, such a prior can, by hundreds in the exponent.  The priors
-here fall as powers at either end.  Each is a mixture of conjugate priors, with which imputed records update parameters.
+here fall as powers at either end.
+
+Each is a mixture of conjugate priors, with which imputed records update parameters.
 """
 
 from math import exp, log, log1p, sqrt

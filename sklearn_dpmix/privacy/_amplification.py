@@ -89,7 +89,7 @@ def _cumulant(log_terms, alpha):
 
 
 def by_profile(curve, q, orders):
-    """Return the second bound for an array of orders; inf if the curve ends too early for the tail of H."""
+    """Return the second bound for an array of orders; inf where the curve has no higher order."""
     rdp = evaluate(curve, ORDERS)
     known = np.isfinite(rdp)
     if not known.any():
