@@ -253,7 +253,7 @@ class DensityDisplay:
             self.band_ = ax.fill_between(points, *self.band, **look)
         self.curves_ = {}
         for i, (name, y) in enumerate(self.curves.items(), start=1):
-            shift = self.release is not None  # it has the second style
+            shift = self.release is not None  # the release has the second style
             (self.curves_[name],) = ax.plot(points, y, label=name, linewidth=1.5, **style(i + shift))
         solid = {"color": BLUE, "linewidth": 2.0, "label": "posterior mean", **(line_kwargs or {})}
         (self.line_,) = ax.plot(points, self.density, **solid)

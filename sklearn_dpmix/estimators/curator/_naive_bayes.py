@@ -82,8 +82,8 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         The public labels, in increasing order: ``classes[k]`` is class k of the query.  None: 0, ..., n_classes - 1
         under a mechanism, and the labels in ``y`` without one.
     n_values : int or sequence of int of length n_features, optional
-        Values of a feature are 0, 1, ..., n_values - 1.  None: what the query says, or without a mechanism the values
-        in ``X``.
+        Values of a feature are 0, 1, ..., n_values - 1.  None: what the query says, or without a mechanism, up to the
+        largest value in ``X``.
     secure : bool, default=False
         Let OpenDP (extra ``[secure]``) draw the noise of ``fit(X, y)`` under a mechanism.  False: NumPy draws it, which
         is for simulation, and ``fit`` warns.  No noise is drawn if ``fit`` gets a release.
