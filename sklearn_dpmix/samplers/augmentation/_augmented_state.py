@@ -38,7 +38,7 @@ class AugmentedState(NamedTuple):
 def restored_augmentation(model, state, fresh, n_sweeps):
     """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`).
 
-    ``model`` is the component's value.  The total is added up anew in each sweep.
+    ``model`` is the component's value.  The total is added up again in each sweep.
     """
     state = same_layout(fresh, state)
     n, most = state.ints[N_RECORDS], state.records.shape[0] - 1

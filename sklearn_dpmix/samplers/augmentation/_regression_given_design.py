@@ -77,7 +77,7 @@ def restored_moments(model, state, fresh, n_sweeps):
 
 
 def require_sweeps(state, n_sweeps):
-    """Raise where the counts of a state are not those of a chain after that many sweeps."""
+    """Raise if the counts of a state are not those of a chain after that many sweeps."""
     require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
     require_range(0, 2**62, ints=state.ints)
 
@@ -122,7 +122,7 @@ class MomentsSampler(Component):
 
 @helper
 def log_target(model, channel, counter, S, C, state, which):
-    """Log density of a point, whose moments are written; -inf where it is impossible."""
+    """Log density of a point, whose moments are written; -inf if it is impossible."""
     point, moments = state.point[which], state.moments[which]
     if not model.set_moments(point, moments, state.work):
         return -inf
@@ -191,7 +191,7 @@ def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
 
 @helper
 def drift(model, state, time):
-    """Move the proposal by its momentum, reflected where it meets an edge; False where it meets too many.
+    """Move the proposal by its momentum, reflected where it meets an edge; False if it meets too many.
 
     As light is, in the metric's coordinates: that keeps volume and energy, and the way back is the same (Mohasel Afshar
     & Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo").
@@ -344,7 +344,7 @@ def walk_given_products(rng, sampler, model, channel, S, state, adapt):
 
 @helper
 def log_given_products(model, channel, S, state, which):
-    """Log density of L given b, q and τ, γ integrated out; -inf where it is impossible."""
+    """Log density of L given b, q and τ, γ integrated out; -inf if it is impossible."""
     value = model.log_design(state.point[which], state.moments[which], state.work)
     return value + log_release(channel, S, state.moments[which]) if value > -inf else value
 

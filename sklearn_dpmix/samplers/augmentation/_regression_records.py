@@ -42,7 +42,7 @@ class RegressionAugmentation(Augmentation):
 
 @helper
 def walk_and_steps(sampler, model, channel, S, state, rng, current, warming_up):
-    """The walk, and where that is not enough steps that are each accepted by the exact posterior."""
+    """The walk and, if that is not enough, steps that are each accepted by the exact posterior."""
     current = walk(int(sampler.n_moves), model, channel, S, state, rng, current, warming_up)
     if state.floats[TUNED] < WALKS_SUFFICE:
         accepted, proposed = state.floats[MOVES_ACCEPTED], state.floats[MOVES_PROPOSED]
@@ -87,7 +87,7 @@ def walk(n_moves, model, channel, S, state, rng, current, warming_up):
 
 @helper
 def long_share(state):
-    """Probability of a long walk: near 1 where their ends are accepted, small where clamping has most rejected."""
+    """Probability of a long walk: near 1 if their ends are accepted, small if clamping makes most of them rejected."""
     rate = state.floats[TUNED]
     return 0.5 if rate == 0.0 else min(max(2.0 * rate, 0.1), 0.9)
 

@@ -37,7 +37,7 @@ class UserState(NamedTuple):
 def restored_user(model, release, state, fresh, n_sweeps):
     """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`).
 
-    ``release=None`` where the records are known.  What the model can go on from, only a sweep of it can tell.
+    ``release=None`` if the records are known.  What the model can go on from, only a sweep of it can tell.
     """
     state = same_layout(fresh, state)
     require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
@@ -213,7 +213,7 @@ def start_known(model, records, rng):
 
 
 def sweep(model, release, state, rng):
-    """One sweep; ``release=None`` where the records are known."""
+    """One sweep; ``release=None`` if the records are known."""
     if release is not None:
         proposed = model.records(rng, state.theta.copy(), state.records)
         judged = release.judge(proposed)

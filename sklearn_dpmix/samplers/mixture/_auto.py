@@ -104,7 +104,7 @@ def can_walk(mechanism, kernel, mixing):
 
 
 def has_masses(mixing):
-    """Whether the mixing measure's weights are shares of masses whose law is known, few enough to walk over."""
+    """Whether the mixing measure's weights are shares of masses with a known distribution, few enough to walk over."""
     return mixing is None or (own(mixing, "masses_as") is not None and mixing.can_walk)
 
 
@@ -143,6 +143,6 @@ def own(component, name):
 
 
 def has_conditional(mechanism, kernel):
-    """Whether a feature is drawn exactly given the others; kept masses are those of a feature's marginal law."""
+    """Whether a feature is drawn exactly given the others; kept masses are those of a feature's marginal."""
     can_tilt = mechanism.piece_shape in kernel.conditional_tilts and kernel.can("conditional")
     return can_tilt and not mechanism.keeps_masses

@@ -87,7 +87,7 @@ class Imputed(Interweaved):
 
 @helper
 def impute_by_feature(rng, channel, kernel, Z, state):
-    """y_ij given z_ij, the other features and θ, for every record; the first unused slot holds the conditional law."""
+    """y_ij given z_ij, the other features and θ, for every record; the first unused slot holds the conditional."""
     spare = state.ints[N_SLOTS]
     for i in range(state.alloc.size):
         for j in range(kernel.n_features):

@@ -123,7 +123,7 @@ def urn_or_gibbs(sampler, channel, kernel, mixing, Z, state, rng, warming_up):
 
 @helper
 def urn_share(state):
-    """Probability of an urn pass: near 1 where about a third of its proposals is accepted, near 0 where few are."""
+    """Probability of an urn pass: near 1 if about a third of its proposals are accepted, near 0 if few are."""
     rate = state.floats[URN_RATE]
     return 0.5 if rate == 0.0 else min(max((rate / 0.35) ** 2, 0.05), 0.95)
 

@@ -63,7 +63,7 @@ class JainNeal(WrappingSampler):
             raise ValueError(f"JainNeal needs one imputed value per record, got sampler={self.sampler!r}")
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
-        """Records must be there when the other sampler's sweep ends: drawn from their law given the clusters."""
+        """Records must be there when the other sampler's sweep ends; they are drawn given the clusters."""
         resolved = super().resolve(mechanism, kernel, mixing)
         if not resolved.keeps_records:
             raise ValueError(

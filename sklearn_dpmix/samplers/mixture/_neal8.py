@@ -65,7 +65,7 @@ def impute_records(rng, channel, kernel, Z, state):
 def gibbs_sweep(n_candidates, channel, kernel, mixing, Z, state, rng):
     """c_i given all other clusters, record by record.  False when out of slots (resumes at the cursor).
 
-    Every candidate needs a slot of its own; candidates wait in the first empty ones, and all but the chosen are
+    Every candidate needs its own slot; candidates wait in the first empty ones, and all except the chosen one are
     forgotten. Where record i is alone, its own parameters are the first candidate.
     """
     alloc, counts, theta = state.alloc, state.counts, state.theta
@@ -113,7 +113,7 @@ def gibbs_sweep(n_candidates, channel, kernel, mixing, Z, state, rng):
 
 @helper
 def settle(state, i, k, chosen):
-    """Move record i (taken off cluster k) to ``chosen``; a candidate beyond the used slots gets a slot of its own."""
+    """Move record i (removed from cluster k) to ``chosen``; a candidate beyond the used slots gets its own slot."""
     if chosen >= state.ints[N_SLOTS]:
         to = take_slot(state)
         copy_params(state.theta, chosen, to)

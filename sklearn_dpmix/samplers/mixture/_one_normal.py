@@ -34,7 +34,7 @@ CHUNK = 2**18  # records looked at together
 
 
 class Moments(NamedTuple):
-    """What the chains see of a release, and where and how they walk."""
+    """What the chains see of a release, and where and how they move."""
 
     mean: np.ndarray  # (d,)
     scatter: np.ndarray  # (d, d): Σ (z - z̄)(z - z̄)'
@@ -154,7 +154,7 @@ def scratch(Z):
 
 
 def mode(kernel, Z):
-    """Where the posterior of L has its mode, by BFGS from the release's covariance with the noise's taken off.
+    """The mode of the posterior of L, by BFGS from the covariance of the release minus that of the noise.
 
     Whatever comes of it, chains are exact: they only start there, and walk in the metric that it has there.
     """
@@ -338,7 +338,7 @@ def add_sandwich(kernel, scatter, root, vectors, slope, d, is_prior):
 
 @helper
 def follow(n_steps, step, kernel, seen, vectors, matrices):
-    """A path of leapfrog steps of the proposal; returns its log density, -inf where it left floating point."""
+    """A path of leapfrog steps of the proposal; returns its log density, -inf if it left floating point."""
     point, momentum, force = vectors[PROPOSAL], vectors[MOMENTUM], vectors[FORCE]
     value = log_target(kernel, seen, vectors, matrices, PROPOSAL)
     set_force(kernel, seen, vectors, matrices)
@@ -359,7 +359,7 @@ def follow(n_steps, step, kernel, seen, vectors, matrices):
 def draw_mean(rng, kernel, seen, vectors, matrices, theta, k):
     """μ given Σ and z̄ into row k of θ, with all that follows: a prior draw u of μ - m and e of z̄ - μ, moved to fit.
 
-    μ = m + u + (Σ/λ) C⁻¹ (z̄ - m - u - e) has the conditional law (Matheron's rule).
+    μ = m + u + (Σ/λ) C⁻¹ (z̄ - m - u - e) has the conditional distribution (Matheron's rule).
     """
     d, n, noise = kernel.n_features, seen.law[0], seen.law[1]
     root, of_mean = matrices[ROOT], matrices[OF_MEAN]

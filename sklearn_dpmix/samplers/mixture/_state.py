@@ -109,7 +109,7 @@ def copy_state(state):
 
 
 def twice(part, axis=0):
-    """Return the array with as many zeros behind it."""
+    """Return the array followed by as many zeros."""
     return np.concatenate([part, np.zeros_like(part)], axis=axis)
 
 
@@ -207,7 +207,7 @@ def tune_step(floats, tuned, at, probability, target):
 
 @helper
 def fill_cache(channel, kernel, theta, k):
-    """What the channel keeps of θ_k: a function of its own, or every place that calls it compiles it anew."""
+    """What the channel keeps of θ_k: a separate function, since otherwise every caller compiles it again."""
     channel.cache(kernel, theta, k)
 
 

@@ -98,7 +98,7 @@ class PlainPass:
 def observed_information(model, X, theta):
     """The model's, (n_params, n_params), of all records in X whose own is finite.
 
-    The model sums over records itself: where a sum is not finite, the halves tell whose fault it was.
+    The model sums over records itself: if a sum is not finite, the halves tell which record caused it.
     """
     with np.errstate(all="ignore"):
         total = np.asarray(model.observed_information(X, theta))

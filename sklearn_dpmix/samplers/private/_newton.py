@@ -45,7 +45,7 @@ class PrivateNewton(BaseEstimator):
         self.gradient_clip_bound = gradient_clip_bound
 
     def check(self, model: Any, theta: Any, who: str, is_private: bool) -> None:
-        """Raise ValueError or TypeError where a parameter is wrong or the model lacks something at θ."""
+        """Raise ValueError or TypeError if a parameter is wrong or the model lacks something at θ."""
         if not isinstance(self.n_steps, Integral) or self.n_steps < 1:
             raise ValueError(f"n_steps of PrivateNewton must be an integer of at least 1, got n_steps={self.n_steps!r}")
         if not isinstance(self.share, Real) or not 0 < self.share < 1:
@@ -95,7 +95,7 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
     phi : ndarray of shape (n_params,)
         In working coordinates.
     root : ndarray of shape (n_params, n_params)
-        Root of the inverse curvature where the last step began, what moves are scaled by.
+        Root of the inverse curvature where the last step began, by which moves are scaled.
     noise : float
         Standard deviation of the last step's noise, in units of ``root``: how far φ is from where it would be.
     """

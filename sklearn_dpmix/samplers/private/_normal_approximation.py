@@ -79,7 +79,7 @@ class PrivateNormalApproximation(BaseEstimator):
         self.secure = secure
 
     def check(self, model: Any, theta: Any, who: str, is_private: bool) -> None:
-        """Raise ValueError or TypeError where a parameter is wrong or the model lacks something at θ."""
+        """Raise ValueError or TypeError if a parameter is wrong or the model lacks something at θ."""
         for name, least in (("n_steps", 1), ("n_draws", N_WALKERS)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:

@@ -104,11 +104,11 @@ class MarkovABC(BaseEstimator):
         )
 
     def restored(self, simulator: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
-        """Return a state that was read from a file, or raise ValueError where it cannot be one of this chain."""
+        """Return a state that was read from a file, or raise ValueError if it cannot be one of this chain."""
         return restored_markov(simulator, state, fresh, n_sweeps)
 
     def check_draws(self, simulator: Any, draws: Any) -> None:
-        """Raise ValueError where draws that were read from a file are impossible."""
+        """Raise ValueError if draws that were read from a file are impossible."""
         if len(draws.theta):
             require(simulator.log_prior(draws.theta) > -np.inf, "theta", "is impossible under the prior")
 

@@ -52,7 +52,7 @@ class RejectionABC(BaseEstimator):
     ) -> Any:
         """Return ``WeightedDraws``; ``root`` is a SeedSequence.
 
-        Results do not depend on ``n_jobs``: block i has a generator of its own, and the draws are the first ones in the
+        Results do not depend on ``n_jobs``: block i has its own generator, and the draws are the first ones in the
         order of blocks.
         """
         if simulator.log_mode == inf:

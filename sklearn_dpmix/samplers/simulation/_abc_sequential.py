@@ -25,7 +25,7 @@ from ._simulator import WeightedDraws, block_generator
 
 STALLED = 0.8  # a width that shrinks by less says that the scatter of s decides
 N_CENTRES = 200  # of the mixture that proposes
-DF = 5.0  # its components are t laws: their tails keep weights bounded
+DF = 5.0  # its components are t distributions: their tails keep weights bounded
 SHARE_OF_PRIOR = 0.1  # in each proposal: so that weights are bounded where the prior goes
 MOST_BATCHES = 100  # of a step
 MOST_NUMBERS = 2**23  # in memory, of simulations: parameters, statistics and weights
@@ -130,7 +130,7 @@ class Budget:
         return self.left <= 0
 
     def take(self, n_batches, batch_size):
-        """Sizes of as many batches as there may be."""
+        """Sizes of the batches, as many as there may be."""
         sizes = [min(batch_size, self.left - i * batch_size) for i in range(n_batches)]
         sizes = [size for size in sizes if size > 0]
         self.left -= sum(sizes)
@@ -180,7 +180,7 @@ class Simulations:
         )
 
     def check_normalised(self):
-        """Raise ValueError where the prior's density does not integrate to 1: π/g then has another mean under g.
+        """Raise ValueError if the prior's density does not integrate to 1: π/g then has another mean under g.
 
         It is at most 1 / ``SHARE_OF_PRIOR`` if the density is right, so that its variance is at most that, too.
         """

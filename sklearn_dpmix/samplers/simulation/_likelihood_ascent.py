@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from ..._base.parameters import numbers
 
-#: Errors of a rise that is taken for one, of the size of the next sample, and of convergence (Caffo et al., §5).
+#: Error probabilities of accepting a rise, of the size of the next sample, and of convergence (Caffo et al., §5).
 ALPHA, BETA, GAMMA = 0.25, 0.25, 0.1
 BLOCK = 65536  # simulations at a time
 LAST = 100_000  # of a Newton step, at least
@@ -65,7 +65,7 @@ class Likelihood:
         return np.where(np.isnan(value), -np.inf, value)
 
     def of_own_draws(self, statistics, theta):
-        """The same where the statistics were drawn at θ, so that none of them can be impossible."""
+        """The same if the statistics were drawn at θ, so that none of them can be impossible."""
         value = self.log_likelihood(statistics, theta)
         wrong = ~np.isfinite(value)
         if np.any(wrong):
@@ -198,7 +198,7 @@ class Top(NamedTuple):
     imputed: Imputation
     score: np.ndarray
     information: np.ndarray
-    step: np.ndarray | None  # Newton's; None where the information is not positive
+    step: np.ndarray | None  # Newton's; None if the information is not positive
     error: np.ndarray
     monte_carlo_error: np.ndarray  # of the step
     is_precise: bool
@@ -224,7 +224,7 @@ def newton_step(simulator, likelihood, theta, precision, most, rng):
 
 
 def inside(likelihood, imputed, theta, step):
-    """θ moved by the step, or by half of it and so on until the likelihood is finite; None where it never is."""
+    """θ moved by the step, or by half of it and so on until the likelihood is finite; None if it never is."""
     statistics = imputed.statistics[imputed.weights > 0.0]
     for _ in range(10):
         if np.all(likelihood.log_likelihood(statistics, theta + step) > -np.inf):

@@ -1,8 +1,8 @@
 """Exact draws of hidden sums: Poisson and gamma (exponential) records under a gamma prior, n known or not.
 
-θ ~ Gamma(a, b) is integrated out, so that it does not hold s in place, and drawn from its conjugate law only where a
-draw is recorded.  What is left of Γ functions and powers is log-concave in one variable at a time, or made linear by an
-auxiliary gamma variable that is drawn afresh each time:
+θ ~ Gamma(a, b) is integrated out, so that it does not hold s in place, and drawn from its conjugate distribution only
+when a draw is recorded.  The remaining Γ functions and powers are log-concave in one variable at a time, or made linear
+by an auxiliary gamma variable that is drawn again each time:
 
     (b + x)^-c = 1/Γ(c) ∫_0^∞ w^(c-1) e^(-(b+x)w) dw,   w | x ~ Gamma(c, rate b + x).
 
@@ -25,7 +25,7 @@ from ._statistic import (
     new_state,
 )
 
-SUM, RECORDS = 0.0, 1.0  # kinds of law: s given n, and n given s
+SUM, RECORDS = 0.0, 1.0  # kinds of distribution: s given n, and n given s
 # state.work: the kind; slope and log v of auxiliary variables; the prior; the other variable; the known shape
 KIND, LINEAR, LOG_V, SHAPE, RATE, OTHER, KNOWN = range(7)
 
@@ -34,7 +34,7 @@ class SumSampler(StatisticSampler):
     """The common part of both samplers; the model's value has the prior's ``shape`` a and ``rate`` b."""
 
     def init(self, model, n_params, n_records, given, rng):
-        """Start at a sum drawn from the model, where none is ``given``."""
+        """Start at a sum drawn from the model, if none is ``given``."""
         n_records = max(n_records, self.fewest)
         s = self.start(model, n_records, rng) if given is None else given[0]
         if s > 0:

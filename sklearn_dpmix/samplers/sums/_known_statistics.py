@@ -1,6 +1,6 @@
 """Statistics that were released without noise: θ from its ordinary posterior, for the families without another sampler.
 
-(Counts and sums of :mod:`_hidden_counts` and :mod:`_hidden_sums` stay where they are given by themselves.)
+(Counts and sums of :mod:`_hidden_counts` and :mod:`_hidden_sums` do not move if they are given.)
 """
 
 import math

@@ -24,8 +24,8 @@ class StatisticState(NamedTuple):
     theta: np.ndarray  # (n_params,): where the sampler keeps it, and scratch for draws of it elsewhere
     statistic: np.ndarray  # (n_coordinates,): s, and what else belongs to it (the zeros of a binomial)
     n_records: np.ndarray  # (1,)
-    width: np.ndarray  # (n_laws,): spread of each one-dimensional law when it was last drawn from; saves evaluations
-    work: np.ndarray  # the law that is drawn from, as numbers
+    width: np.ndarray  # (n_laws,): spread of each one-dimensional distribution when last drawn from; saves evaluations
+    work: np.ndarray  # the distribution that is drawn from, as numbers
     order: np.ndarray  # (n_coordinates,) integers: the coordinates in random order
     ints: np.ndarray
 
@@ -77,7 +77,7 @@ class StatisticSampler(Component):
     """
 
     def _lower(self, *, is_given=False):
-        """``is_given``: the statistic was released without noise, and stays where it is."""
+        """``is_given``: the statistic was released without noise, and does not move."""
         return lower(type(self), {"is_given": float(is_given)})
 
     def restored(self, model, is_known, is_given, state, fresh, n_sweeps):
@@ -103,10 +103,10 @@ class StatisticSampler(Component):
         return state
 
     def check_statistic(self, statistic):
-        """Raise ValueError where no records have such a statistic."""
+        """Raise ValueError if no records have such a statistic."""
 
     def check_state(self, state):
-        """Raise ValueError where the statistic cannot be what it is."""
+        """Raise ValueError if the statistic cannot be what it is."""
 
     @compiled
     def statistic(self, state, j):
