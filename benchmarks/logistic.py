@@ -1,9 +1,9 @@
-"""DPLogisticRegressionMCMC by default: do 90 % intervals hold the truth, and what do others give?
+"""The default DPLogisticRegressionMCMC: do 90 % intervals cover the truth, and how do other methods compare?
 
-``python -m benchmarks.logistic [--releases 200] [--against]`` puts a row a cell into docs/logistic_coverage.md, where
-rows of other cells stay, and draws them; about half a second a release.  ``--against``: output perturbation beside it,
-and diffprivlib's classifier where one is installed that works with this scikit-learn (0.6.6 does with 1.6, not with
-1.9).  ``python -m benchmarks`` has a few of these cells.
+``python -m benchmarks.logistic [--releases 200] [--against]`` puts one row per cell into docs/logistic_coverage.md,
+keeps the rows of other cells there, and plots them; a release takes about half a second.  ``--against`` compares with
+output perturbation, and with diffprivlib's classifier if a version is installed that works with this scikit-learn
+(0.6.6 works with 1.6 but not with 1.9).  ``python -m benchmarks`` has a few of these cells.
 """
 
 import argparse
@@ -96,7 +96,7 @@ def ours(rows, epsilon, seed):
 
 
 def coverage(population, n, d, epsilon, n_releases, seed=0):
-    """Shares of 90 % intervals that hold the truth (coefficients; the worst of them; probabilities) and mean widths."""
+    """Shares of 90 % intervals that cover the truth (coefficients, their worst, probabilities) and median widths."""
     rng = np.random.default_rng([seed, n, d, int(10 * epsilon), list(POPULATIONS).index(population)])
     found = []
     for _ in range(n_releases):
@@ -135,12 +135,12 @@ def output_perturbation(rows, epsilon, weight, rng):
 
 
 def diffprivlib_probabilities(rows, epsilon, seed):
-    """Of its classifier (a perturbed objective, pure ε-DP), which has no intervals; None without one that works."""
+    """Those of its classifier (a perturbed objective, pure ε-DP), which has no intervals; None if no version works."""
     try:
         from diffprivlib.models import LogisticRegression as Private
 
         fit = Private(epsilon=epsilon, data_norm=rows.data_norm, random_state=seed)
-    except (ImportError, TypeError):  # 0.6.6 uses what scikit-learn 1.9 no longer has, and 1.6 has
+    except (ImportError, TypeError):  # 0.6.6 uses what scikit-learn 1.9 no longer has but 1.6 has
         return None
     return fit.fit(rows.X, rows.y).predict_proba(rows.X_test)[:, 1]
 
@@ -199,7 +199,7 @@ def seconds_of_a_fit(n=5000, d=10, n_fits=5):
 
 
 def rows_of(head, page):
-    """{the four first cells: cells} of the table in a page that begins so, numbers as text."""
+    """{the first four cells: cells} of the page's table with that head, numbers as text."""
     table = re.search(re.escape(line(head)) + r"\n\|[-|]+\n((?:\|.*\n)*)", page)
     rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table[1].splitlines()]
     return {tuple(row[:4]): row for row in rows}
@@ -210,7 +210,7 @@ def line(cells):
 
 
 def place(row):
-    """Where a row belongs: features, n, ε, and what it is of in the order of this file."""
+    """Where a row belongs: features, n, ε, and the population or method, in the order of this file."""
     n, d, epsilon, name = row
     return int(d), int(n), float(epsilon), list(POPULATIONS).index(name) if name in POPULATIONS else name
 

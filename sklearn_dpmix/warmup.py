@@ -1,8 +1,8 @@
 """Compile in advance what fits compile on first use: ``python -m sklearn_dpmix.warmup [estimator ...]``.
 
-Compiled code is kept on disk beside the package, or in the folder that ``NUMBA_CACHE_DIR`` names.  A line of this in a
-Dockerfile, after the package is installed, saves each container's first fit some ten seconds.  The code is used on
-processors of the same kind; what is kept beside the package may move with it.
+Compiled code is kept on disk next to the package, or in the folder that ``NUMBA_CACHE_DIR`` names.  A line with this
+command in a Dockerfile, after the package is installed, saves about ten seconds in the first fit of each container.
+The code is used on processors of the same kind; what is kept next to the package may move with it.
 """
 
 import argparse
@@ -45,19 +45,19 @@ def estimators() -> list[str]:
 
 
 def warm_up(names: Sequence[str] = (), n_jobs: int | None = None) -> dict[str, float]:
-    """Compile what the defaults of some estimators need, each in a process of its own.
+    """Compile what the defaults of some estimators need, each in its own process.
 
     Parameters
     ----------
     names : sequence of str
-        Of estimators; none: all.
+        Names of estimators; without any, all are compiled.
     n_jobs : int, optional
-        Processes; None: as many as there are cores.
+        Number of processes.  None: as many as there are cores.
 
     Returns
     -------
     seconds : dict of str to float
-        By estimator, of the slowest of its examples.
+        Time by estimator, for the slowest of its examples.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""What draws of mixtures say: densities, clusters, partitions, releases one by one, conditional laws."""
+"""What draws of mixtures say: densities, clusters, partitions, releases one by one, conditional distributions."""

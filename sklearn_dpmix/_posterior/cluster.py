@@ -1,4 +1,4 @@
-"""What draws of a mixture say of releases: their density g(z), and the clusters that they come from."""
+"""What draws of a mixture say about releases: their density g(z), and the clusters that they come from."""
 
 from functools import cached_property
 from math import exp, inf, log
@@ -10,7 +10,7 @@ from .._base.compiled import entry, helper
 from ..samplers.mixture.measure._any_noise import with_densities
 from .mixture import POINTS, in_chunks, log_sum_in
 
-N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records that they are tried on
+N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records on which they are tried
 CHUNK = 2**16  # releases classified together
 LEAST = 1e-280  # densities below it are compared by their logarithms
 N_SCORED, N_PREDICTIVE = 500, 10_000  # draws averaged in g(z); records drawn where g has no closed form
@@ -29,9 +29,9 @@ class Clustering(NamedTuple):
         return self.label[self.clusters(channel, kernel, Z, n_jobs, noised)]
 
     def clusters(self, channel, kernel, Z, n_jobs=None, noised=None):
-        """The number of that cluster, of each release.
+        """The number of that cluster for each release.
 
-        ``noised`` is the mechanism, where it offers the densities of the kernel's records at many places at once.
+        ``noised`` is the mechanism, if it offers the densities of the kernel's records at many places at once.
         """
         found = np.empty(len(Z), dtype=np.int64)
 
@@ -64,7 +64,7 @@ class Clustering(NamedTuple):
 
 
 class ReleaseClusters:
-    """The clusters of the release that was fitted, chosen when first asked for; takes what that is chosen by."""
+    """The clusters of the release that was fitted, chosen on first use; takes the parts needed for that choice."""
 
     def __init__(self, *parts):
         self.parts = parts
@@ -88,10 +88,11 @@ def choose_clustering(
     """Choose a representative draw on the training release; return (its :class:`Clustering`, the release's labels).
 
     It is the draw whose classification likelihood Σ_i max_k log(w_k g(z_i | θ_k)) is largest, among ``N_CANDIDATES``
-    draws and on ``N_RECORDS`` releases, both evenly spaced; so the cost is O(n) whatever the number of draws.
+    draws and on ``N_RECORDS`` releases, both evenly spaced; so the cost is O(n), whatever the number of draws.
     Splitting one cluster into two that overlap lowers that likelihood, so spurious splits are not chosen.  The labels
-    of the training release are consecutive from 0; clusters that it left empty come after them.  With ``weights`` each
-    row of Z stands for so many releases.  Of many answers to questions (``has_answers``) equal ones are labelled once.
+    of the training release are consecutive from 0; clusters that it left empty come after them.  With ``weights``, each
+    row of Z stands for that many releases.  Among many answers to questions (``has_answers``), equal ones are labelled
+    once.
     """
     index = slice(None)
     if has_answers and len(Z) > CHUNK:
@@ -117,7 +118,7 @@ def choose_clustering(
 def released_shares(draws, channel, chosen):
     """R(P_t), the probability that a record's release appears, under the mixtures P_t of the draws ``chosen``.
 
-    Under noise of one scale.
+    For noise of one scale.
     """
     start, log_weights, theta = draws.atoms_of(chosen)
     shares = np.zeros(len(start) - 1)
@@ -128,7 +129,7 @@ def released_shares(draws, channel, chosen):
 def atoms_of_releases(draws, channel, chosen):
     """``draws.atoms_of(chosen)``, with weights for densities of releases.
 
-    Those are of releases that appear, divided by R(P_t), and of people who follow the design.
+    These are densities of releases that appear, divided by R(P_t), and of people who follow the design.
     """
     start, log_weights, theta = draws.atoms_of(chosen)
     if draws.flat.outside.size:
@@ -141,7 +142,7 @@ def atoms_of_releases(draws, channel, chosen):
 def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None, log_outside=None):
     """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y.
 
-    ``log_outside`` is the log density of each for records outside of the mixture, where there are such.
+    ``log_outside`` is the log density of each for records outside the mixture, if there are any.
     """
     if has_marginal:
         chosen = draws.every(N_SCORED)
@@ -165,7 +166,7 @@ def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None, lo
 def draw_partitions(draws, channel, kernel, Z, n_partitions, rng):
     """(n_partitions, n) draws of the partition given the release: c_i ~ w_k g(z_i | θ_k), independent given P.
 
-    Exact but for the last atom of each draw, which stands for the unseen rest of P (mass below 0.001).
+    Exact except for the last atom of each draw, which stands for the unseen rest of P (mass below 0.001).
     """
     start, log_weights, theta = draws.atoms_of(draws.every(n_partitions))
     labels = np.empty((len(start) - 1, len(Z)), dtype=np.int64)
@@ -267,7 +268,7 @@ def classify(channel, kernel, log_weights, theta, Z, rows, labels):
 
 @entry
 def classify_noised(channel, nodes, weights, theta, labels):
-    """As :func:`classify`, of normal kernels in one feature; label -1 where all densities are next to nothing.
+    """As :func:`classify`, for normal kernels in one feature; label -1 if all densities are next to nothing.
 
     ``nodes`` are places, and what the mechanism looks up there.
     """

@@ -13,7 +13,7 @@ from ..samplers.mixture._run import Draws
 __all__ = ["MixtureDraws"]
 
 POINTS = 512  # points of an inner loop: their partial sums stay in the processor's first cache
-N_PRIOR = 5000  # clusters drawn from the base measure where it has no closed-form density
+N_PRIOR = 5000  # clusters drawn from the base measure if it has no closed-form density
 CHUNK = 2_000_000  # numbers of a temporary (n_draws, n_points) table
 
 
@@ -51,7 +51,7 @@ class MixtureDraws:
         return self.log_weights[rows], self.flat.theta[rows]
 
     def atoms_of(self, chosen):
-        """(start, log weights, theta) of some draws only, all their atoms."""
+        """(start, log weights, theta) of only some draws, with all their atoms."""
         rows = np.concatenate([np.arange(self.start[t], self.start[t + 1]) for t in chosen])
         start = np.concatenate([[0], np.cumsum(self.flat.n_atoms[chosen])])
         return start, self.log_weights[rows], self.flat.theta[rows]
@@ -66,7 +66,7 @@ class MixtureDraws:
         return self.by_chain(padded)
 
     def with_columns(self, columns):
-        """The same draws with some columns of θ only."""
+        """The same draws with only some columns of θ."""
         part = copy(self)
         part.flat = self.flat._replace(theta=np.ascontiguousarray(self.flat.theta[:, columns]))
         part.atoms = part.start, part.log_weights, part.flat.theta
@@ -136,12 +136,12 @@ class MixtureDraws:
         return tuple(map(self.by_chain, moments))
 
     def sample(self, kernel, rng, n, n_features):
-        """n records from the posterior predictive: a draw at random for each."""
+        """n records from the posterior predictive, each from a random draw."""
         return mixture_sample(kernel, self.start, self.flat.weights, self.flat.theta, n, n_features, rng)[:, 0]
 
 
 def in_chunks(function, n_rows, size, n_jobs):
-    """``function`` of slices of ``size`` rows, in ``n_jobs`` threads, on which the slices do not depend: a list."""
+    """A list of ``function`` of slices of ``size`` rows, in ``n_jobs`` threads, on which the slices do not depend."""
     slices = [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
     if len(slices) == 1:
         return [function(slices[0])]
@@ -163,7 +163,7 @@ def log_sum_in(top, total, value):
 
 @helper
 def log_base(kernel, X, p):
-    """Log density of point p under the base measure; 0 where that is not closed-form."""
+    """Log density of point p under the base measure; 0 if that has no closed form."""
     return kernel.log_base_record(X, p) if kernel.has_base_predictive() else 0.0
 
 
@@ -182,7 +182,7 @@ def add_density(kernel, first, last, log_weights, theta, x, size, values, sums):
 
 @helper
 def n_explicit(kernel, start, t):
-    """End of the atoms of draw t with a density of their own: the last is the base measure's, where it has one."""
+    """End of the atoms of draw t with their own density: the last is that of the base measure, if it has one."""
     return start[t + 1] - 1 if kernel.has_base_predictive() else start[t + 1]
 
 
@@ -283,7 +283,7 @@ def mixture_quantile(kernel, start, weights, theta, j, q):
             sd = kernel.variance(theta, h, j) ** 0.5
             lowest = min(lowest, kernel.mean(theta, h, j) - 10.0 * sd)
             highest = max(highest, kernel.mean(theta, h, j) + 10.0 * sd)
-            reachable += weights[h]  # 1, but for rounding
+            reachable += weights[h]  # 1, except for rounding
         for p in range(q.size):
             lo, hi, target = lowest, highest, min(q[p], reachable * (1.0 - 1e-15))
             while cdf_at(kernel, start[t], start[t + 1], weights, theta, j, lo) > target:

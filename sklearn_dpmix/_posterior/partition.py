@@ -1,9 +1,9 @@
-"""A partition that stands for draws of partitions: the one of least expected loss, after Dahl, Johnson, Müller (2022).
+"""A partition that represents draws of partitions: the one with least expected loss (Dahl, Johnson, Müller 2022).
 
 Write a, b, m for the sizes of a cluster of the candidate, of a cluster of a draw, and of what they share.  Both losses
 are sums of a term d(m, a, b) over such pairs of clusters: m(a + b - 2m) for "binder", m log2(ab/m²) for "vi".
 Collected by sizes they are Σ f(a) + Σ f(b) - 2 Σ f(m), with f(x) = x² or x log2 x; so putting an item into a cluster
-changes few terms of the sum, and the search never computes a loss anew.
+changes few terms of the sum, and the search never computes a loss from scratch.
 """
 
 import numbers
@@ -23,18 +23,18 @@ def expected_loss(labels, label_draws, loss):
     Parameters
     ----------
     labels : array-like of int, shape (n,)
-        The partition: items are together where their labels are equal.
+        The partition: items are together if their labels are equal.
     label_draws : array-like of int, shape (n_draws, n)
         Draws of the partition.
     loss : {"binder", "vi"}
-        "binder": the share of the n(n - 1)/2 pairs of items that one partition has together and the other apart [1]_,
-        between 0 and 1; it is one minus Rand's index.  "vi": the variation of information H(c | c') + H(c' | c) in bits
-        [2]_, between 0 and log2(n).
+        "binder": the share of the n(n - 1)/2 pairs of items that are together in one partition and apart in the other
+        [1]_, between 0 and 1; it is one minus the Rand index.  "vi": the variation of information H(c | c') + H(c' | c)
+        in bits [2]_, between 0 and log2(n).
 
     Returns
     -------
     float
-        Exactly 0 where every draw is the partition itself.
+        Exactly 0 if every draw is the partition itself.
 
     Raises
     ------
@@ -70,12 +70,12 @@ def expected_loss(labels, label_draws, loss):
 
 
 def point_partition(label_draws, loss="vi", *, n_starts=16, max_clusters=None, rng):
-    """Return a partition of least expected loss: Bayes' estimate of the partition, up to the search.
+    """Return a partition with least expected loss: the Bayes estimate of the partition, up to the search.
 
-    The search is greedy, from several starts.  A start puts the items one by one, in random order, each where it costs
-    least given the items before it; every other start takes a random draw instead.  Then items are moved one at a
-    time, to another cluster or to one of their own, and pairs of clusters are merged, until neither lowers the
-    expected loss.  The best of the starts is returned: a local optimum, not surely the global one.
+    The search is greedy, from several starts.  A start places the items one by one, in random order, each where it
+    costs least given the items before it; every other start takes a random draw instead.  Then items are moved one at a
+    time, to another cluster or to one of their own, and pairs of clusters are merged, until neither lowers the expected
+    loss.  The best result over the starts is returned: a local optimum, but not necessarily the global one.
 
     Parameters
     ----------
@@ -86,22 +86,23 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, max_clusters=None, r
     n_starts : int, default=16
         Number of starts.
     max_clusters : int, optional
-        The most clusters that the partition may have.  None: no bound.
+        Largest number of clusters that the partition may have.  None: no bound.
     rng : numpy.random.Generator
-        Chooses the starts; given these, nothing is random.
+        Chooses the starts; nothing else is random.
 
     Returns
     -------
     labels : ndarray of int64, shape (n,)
-        Consecutive from 0, the largest cluster first; of equal ones, the one that comes first among the items.
+        Consecutive from 0, the largest cluster first; among clusters of equal size, the one that comes first among the
+        items.
     expected_loss : float
         That of ``labels``, as :func:`expected_loss` computes it.
 
     Raises
     ------
     ValueError
-        For an unknown loss, labels that are not integers or not of two axes, counts below 1, and an ``rng`` that is no
-        generator.
+        For an unknown loss, labels that are not integers or not of two axes, counts below 1, and an ``rng`` that is not
+        a generator.
 
     Notes
     -----
@@ -112,8 +113,8 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, max_clusters=None, r
     - "vi" keeps how many items each cluster of each draw shares with each of the candidate, (R, K), and (n, n_draws)
       row numbers of that table.  A pass over the items takes O(n n_draws K).
 
-    The algorithm is after [1]_: sequential allocation, then reallocation.  The merging is ours, and so are the starts
-    from draws.
+    The algorithm is after [1]_: sequential allocation, then reallocation.  The merging and the starts from draws are
+    ours.
 
     References
     ----------
@@ -165,7 +166,7 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, max_clusters=None, r
 
 
 def similarity(label_draws):
-    """Return the share of the draws in which each two items are together.
+    """Return the share of the draws in which two items are together, for each pair.
 
     Parameters
     ----------

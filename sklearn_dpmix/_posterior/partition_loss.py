@@ -1,4 +1,4 @@
-"""What the search for a point partition knows of its loss: costs of moving one item, and of merging two clusters."""
+"""What the search for a point partition knows about its loss: costs of moving an item, and of merging two clusters."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ N_BYTES = 2**18  # of a block of pairs in ``count_together``, so that it stays i
 
 
 def count_together(rows):
-    """In how many draws each two items are together, (n, n) floats that are integers."""
+    """In how many draws two items are together, for each pair: (n, n) floats that are integers."""
     n_draws, n = rows.shape
     codes = rows - rows.min(axis=1, keepdims=True)
     codes = codes.astype(np.min_scalar_type(codes.max()))

@@ -1,4 +1,4 @@
-"""The greedy search for a partition of least expected loss, compiled: one item at a time, then pairs of clusters."""
+"""The greedy search for a partition with least expected loss, compiled: first single items, then pairs of clusters."""
 
 from math import inf
 from typing import NamedTuple
@@ -24,8 +24,8 @@ class State(NamedTuple):
 def search(model, state, limit):
     """Search from ``state.labels``, with at most ``limit`` clusters; `model` is the loss.
 
-    Each move lowers the expected loss by more than the tolerance, so it ends.  Return whether the arrays have had room
-    for all clusters; where not, the state is of no use.
+    Each move lowers the expected loss by more than the tolerance, so the search ends.  Return whether the arrays had
+    room for all clusters; if not, the state is of no use.
     """
     n_clusters = enter_labelled(model, state)
     n_before = -1
@@ -55,9 +55,10 @@ def enter_labelled(model, state):
 
 @helper
 def reallocate(model, state, n_clusters, limit):
-    """Put each item where it costs least given the others; the first pass so places what is in no cluster yet.
+    """Put each item where it costs least given the others; the first pass also places items that are in no cluster yet.
 
-    Return (the number of clusters, that of the moves).  One cluster more than there is room for: the pass has stopped.
+    Return (number of clusters, number of moves).  If there is one cluster more than there is room for, the pass has
+    stopped.
     """
     n_moves = 0
     for i in state.order:
@@ -93,7 +94,7 @@ def cheapest(model, state, n_clusters, limit, i, own):
 
 @helper
 def put(model, state, i, k, sign):
-    """Enter item i into cluster k, or with sign -1 take it out."""
+    """Put item i into cluster k, or take it out with sign -1."""
     model.shift(state.table, i, k, sign)
     state.size[k] += sign
 

@@ -13,9 +13,9 @@ DRAWS = 64  # of a block, on which threads work
 def mixture_log_likelihood(draws, channel, kernel, Z, chosen, n_jobs=None, log_outside=None):
     """log g(z_i | P_t) = log Σ_k w_k g(z_i | θ_k) for the mixtures P_t of the draws ``chosen``: (len(chosen), n).
 
-    All atoms of a draw count, those without records included; the last one stands for what is left of the unseen part
-    (a mass of at most ``LEFTOVER``).  ``log_outside`` is the log density of each release for records outside of the
-    mixture, where there are such.
+    All atoms of a draw count, those without records included; the last one stands for the rest of the unseen part (a
+    mass of at most ``LEFTOVER``).  ``log_outside`` is the log density of each release for records outside the mixture,
+    if there are any.
     """
     start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
     theta = with_cache(channel, kernel, theta)
@@ -34,7 +34,7 @@ def mixture_log_likelihood(draws, channel, kernel, Z, chosen, n_jobs=None, log_o
 
 
 def mixture_replicates(draws, kernel, release, chosen, n, n_features, rng):
-    """What ``release(records)`` makes of n new records of each draw's mixture: (len(chosen), ...)."""
+    """``release(records)`` of n new records from each draw's mixture: (len(chosen), ...)."""
     start, log_weights, theta = draws.atoms_of(chosen)
     weights, replicates = np.exp(log_weights), []
     for t in range(len(chosen)):

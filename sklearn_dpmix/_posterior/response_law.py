@@ -1,7 +1,7 @@
-"""The law of the last feature, y, given the others, x, or a release of them: what draws of a mixture say of it.
+"""The distribution of the last feature, y, given the others, x, or a release of them, under draws of a mixture.
 
-In a draw of the mixture that law is a mixture again.  Each component, with its normal joint law of x and y, gives one
-or several *pieces*: under piece p
+In a draw of the mixture, that distribution is a mixture again.  Each component, with its normal joint distribution of x
+and y, gives one or several *pieces*: under piece p
 
     y = c + k t + τ e,  e ~ N(0, 1), t ~ N(0, 1) within (α, β),
 
@@ -10,7 +10,7 @@ noise, a component is one piece with k = 0 (:class:`AtPlace`).  Given a release 
 log-quadratic in x (Laplace noise, clamped records), x is a normal cut to an interval for each piece of the channel
 (:class:`AtRelease`), for one feature x.
 
-The last atom of a draw, which stands for what is left below a mass of 0.001, counts as it was drawn.
+The last atom of a draw, which stands for the rest below a mass of 0.001, counts as it was drawn.
 """
 
 from math import inf
@@ -41,7 +41,7 @@ N_PLACES = 64  # given to a thread at a time
 
 
 class ConditionalLaw:
-    """The law of y in all draws, at many places.
+    """The distribution of y in all draws, at many places.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class ConditionalLaw:
         return np.concatenate(in_chunks(find, len(X), N_PLACES, n_jobs))
 
     def quantiles(self, X, q, n_jobs=None):
-        """(n_places, n_q) quantiles of the mean of the draws' laws of y."""
+        """(n_places, n_q) quantiles of the mean of the draws' distributions of y."""
         mean, variance = self.each(X, predictive_moments, n_jobs)
         sd = np.sqrt(variance)
 
@@ -96,7 +96,7 @@ class ConditionalLaw:
 
 
 def predictive_moments(mean, variance):
-    """Mean and variance of y at each place, of those in each draw: (2, n_places)."""
+    """Mean and variance of y at each place, from those in each draw: (2, n_places)."""
     return np.array([mean.mean(axis=0), variance.mean(axis=0) + mean.var(axis=0)])
 
 
@@ -132,10 +132,10 @@ def regression(theta, d, noise_variance=0.0):
 
 
 class AtPlace(Component):
-    """y given x, or given x plus Gaussian noise: one piece a component.
+    """y given x, or given x plus Gaussian noise: one piece per component.
 
-    A row an atom of ``atoms`` has its log weight and the constant of x's density; c's own part and slopes; τ; the
-    centre of x; and the inverse of the factor of x's covariance, row by row.
+    ``atoms`` has a row per atom, with its log weight and the constant of x's density; the constant and the slopes of c;
+    τ; the centre of x; and the inverse of the factor of x's covariance, row by row.
     """
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Pieces of a conditional law (``response_law``): moments, densities and quantiles of their mixture, in compiled code.
+"""Pieces of a conditional distribution (``response_law``): moments, densities and quantiles of their mixture, compiled.
 
 A ``law`` writes a piece with ``write_piece(channel, kernel, theta, X, i, h, r, out)``, piece r of atom h at row i of X;
 ``law.nodes`` and ``law.shares`` are a Gauss rule on [0, 1].
@@ -15,7 +15,7 @@ from .mixture import log_sum_in
 
 MASS, CENTRE, SLOPE, SD, LOW, HIGH = range(6)  # of a piece: its log mass, c, k, τ, α, β
 TOTAL, MEAN, SPREAD, N_COLUMNS = range(6, 10)  # of (α, β), its log probability; of y
-FAR = 45.0  # a piece whose log mass is so far below another's does not count
+FAR = 45.0  # a piece whose log mass is this far below another's does not count
 REACH = 9.0  # standard deviations, beyond which a normal density does not count
 N_NODES = 40  # of a Gauss rule, over at most REACH standard deviations: to rounding
 LEAST = 1e-15  # mass of pieces that do not count in a distribution function
@@ -105,7 +105,7 @@ def log_piece_density(out, y):
 
 @helper
 def set_total(out):
-    """Log probability of (α, β), 0 where nothing that counts is cut off."""
+    """Log probability of (α, β); 0 if nothing that counts is cut off."""
     is_whole = out[LOW] <= -REACH and out[HIGH] >= REACH
     out[TOTAL] = 0.0 if is_whole else min(log_ndtr_interval(out[LOW], out[HIGH]), -TINY)
 
@@ -134,7 +134,7 @@ def mean_log_density(law, channel, kernel, start, theta, X, y):
 
 @entry
 def fill_table(law, channel, kernel, start, theta, X, table):
-    """Pieces of all draws at the one row of X, their masses (not logs) adding up to 1 but for those next to nothing.
+    """Pieces of all draws at the one row of X; their masses (not logs) add up to 1 except for those next to nothing.
 
     Returns how many rows of ``table`` were filled.
     """
@@ -221,7 +221,7 @@ def gap_and_density(law, table, y, q, is_rough):
 
 @entry
 def table_quantiles(law, table, mean, sd, q):
-    """Quantiles of the mixture of the table's pieces: Newton's steps, halving where they leave the bracket.
+    """Quantiles of the mixture of the table's pieces: Newton steps, and halving if they leave the bracket.
 
     No quantile is farther from the mean than sd √(q/(1 - q)) above, or √((1 - q)/q) below it (Cantelli).
     """

@@ -10,7 +10,7 @@ from .nodes import FEW
 from .summary import ReleaseSummary
 
 MISFIT = 1e-6  # probability below which a release is said not to fit its mechanism
-CHUNK = 2**18  # records looked at together, which bounds the memory of what is kept of each
+CHUNK = 2**18  # records processed together, which bounds the memory of what is kept of each
 FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are asked for
 MOST_ROUNDS = 50  # of weights for records of unequal noise
 NARROWEST = 2.0**-16  # of a release's range: narrower cells are not made
@@ -61,7 +61,7 @@ class Release:
         return self.Z
 
     def encoded(self):
-        """The records as samplers see them; None where a summary is left."""
+        """The records as samplers see them; None if only a summary is left."""
         return self.channel.encode(self.Z)
 
     def narrowest(self):
@@ -279,7 +279,7 @@ class Release:
 
 
 class SummarisedRelease(Release):
-    """A release of which a summary is left."""
+    """A release of which only a summary is left."""
 
     def __init__(self, summary, mechanism, n_all=None):
         self._summary = summary

@@ -29,18 +29,18 @@ _DAMAGE = (
 
 
 class ReleaseSummary:
-    """All that a fit needs of privatised records, in a few hundred kilobytes whatever their number.
+    """All that a fit needs from privatised records, in a few hundred kilobytes whatever their number.
 
-    Batches are added one by one, and summaries of parts can be merged, from other machines as well; up to rounding the
+    Batches are added one by one, and summaries of parts can be merged, also from other machines.  Up to rounding, the
     result is that of all records at once, in any order.  ``PrivateDPMixture(mechanism).fit(summary)`` takes it in place
-    of the records.  One feature, through one channel: additive noise with one scale (``LaplaceMechanism`` and
+    of the records.  It is for one feature through one channel: additive noise with one scale (``LaplaceMechanism`` and
     ``GaussianMechanism``), or a window mechanism with one ε (``SquareWaveMechanism``, ``PiecewiseMechanism``,
     ``HybridMechanism``).
 
     Parameters
     ----------
     mechanism : mechanism object
-        What made the release.  A summary is valid for the noise and the bounds of one mechanism.
+        The mechanism that made the release.  A summary is valid for the noise and the bounds of one mechanism.
     width : float, optional
         Largest width of a cell of the summary, in units of the release; a cell with records takes 64 bytes.  None: such
         that at most 4096 cells have records (under bounds with clamping, a 4096th of their range; for window
@@ -50,18 +50,18 @@ class ReleaseSummary:
     Attributes
     ----------
     n_records : int
-        Records so far.
+        Number of records so far.
     n_batches : int
-        Batches so far, those of merged summaries included.
+        Number of batches so far, those of merged summaries included.
     cell_width : float or None
         Current width of the cells; None while there are at most 150 records, which are kept as they are.
 
     Notes
     -----
-    Records of a cell are replaced by its moments of Chebyshev polynomials of degree up to seven, whose Gauss rule has
-    four nodes.  It is exact for log likelihoods that are such polynomials in each cell.  Fits work with cells at least
-    eight times as wide, so the error is far below rounding; their ``compression_error_`` includes it.  A summary is a
-    function of the release, so it needs no more protection than that.
+    The records in a cell are replaced by moments of Chebyshev polynomials of degree up to seven, whose Gauss rule has
+    four nodes.  This is exact for log likelihoods that are such polynomials in each cell.  Fits work with cells at
+    least eight times as wide, so the error is far below rounding; their ``compression_error_`` includes it.  A summary
+    is a function of the release, so it needs no more protection than that.
 
     References
     ----------
@@ -137,8 +137,8 @@ class ReleaseSummary:
         Raises
         ------
         ValueError
-            For a batch that is not one column of finite numbers, or of another column than those before (where columns
-            have names).  The error has its number, from 0, and the summary stays as it was.
+            For a batch that is not one column of finite numbers, or of another column than the earlier ones (if columns
+            have names).  The error has the number of the batch, from 0, and the summary does not change.
         """
         self._add(*checked_batch(batch, f"batch {self.n_batches}", self.mechanism))
         return self
@@ -173,12 +173,12 @@ class ReleaseSummary:
         return self._column if column is None else column
 
     def merge(self, other: "ReleaseSummary") -> Self:
-        """Add the records of another summary, which stays as it is.
+        """Add the records of another summary, which does not change.
 
         Parameters
         ----------
         other : ReleaseSummary
-            Of the same mechanism, bounds and ``width``.
+            A summary with the same mechanism, bounds and ``width``.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class ReleaseSummary:
         Raises
         ------
         TypeError, ValueError
-            If ``other`` is not a summary, or has another mechanism, width or column; this one stays as it was.
+            If ``other`` is not a summary, or has another mechanism, width or column; this summary then does not change.
         """
         if not isinstance(other, ReleaseSummary):
             raise TypeError(f"other must be a ReleaseSummary, got {type(other).__name__}: update() takes records")
@@ -214,7 +214,7 @@ class ReleaseSummary:
         ----------
         mechanism : mechanism object
         who : str
-            How the error names it.
+            The words before the mechanism in the error.
 
         Examples
         --------
@@ -250,7 +250,7 @@ class ReleaseSummary:
         return self.nodes() if self.n_records <= FEW else self._cells.coarser().nodes()
 
     def contents(self) -> tuple[Any, ...]:
-        """All that is in it, as arrays and numbers.
+        """Everything in the summary, as arrays and numbers.
 
         Returns
         -------
@@ -273,7 +273,7 @@ class ReleaseSummary:
         Raises
         ------
         TypeError
-            For a mechanism that is not of this package: :meth:`load` could not make it.
+            For a mechanism that is not from this package, since :meth:`load` could not make it.
         """
         kind = type(self.mechanism)
         if getattr(mechanisms, kind.__name__, None) is not kind:
@@ -311,7 +311,7 @@ class ReleaseSummary:
         ------
         FileNotFoundError
         ValueError
-            For a file that is damaged, or is no summary.
+            For a file that is damaged, or is not a summary.
         """
         path = resolved("path", path)
         with open(path, "rb") as file:
@@ -391,7 +391,7 @@ def checked_batch(batch, who, mechanism):
 
 
 def plain(value):
-    """A parameter of a mechanism as JSON has it."""
+    """A parameter of a mechanism in a form for JSON."""
     if value is None or isinstance(value, (str, bool)):
         return value
     return np.asarray(value).tolist()

@@ -17,16 +17,17 @@ def load_air_time() -> Floats:
     -------
     minutes : ndarray of shape (327346,), float64
         The variable ``air_time`` of every flight that has one, from the shortest to the longest: 20 to 695 minutes.  No
-        flight within one country stays up for 12 hours, so ``bounds=(0, 720)`` hold without looking at the data.
+        flight within one country stays in the air for 12 hours, so ``bounds=(0, 720)`` hold without looking at the
+        data.
 
     Notes
     -----
-    Routes make several peaks, about 40, 85, 110, 145, 200 and 330 minutes, and a small one about 620 (Honolulu).
-    Minutes are whole, 509 of them.  A row is a flight, no person: the data stand for records that people would keep
-    to themselves, such as how long they travel.
+    Routes make several peaks, around 40, 85, 110, 145, 200 and 330 minutes, and a small one around 620 (Honolulu).
+    Minutes are whole numbers, with 509 different values.  A row is a flight and not a person: the data stand for
+    records that people would keep to themselves, such as how long they travel.
 
-    The data are the U.S. Bureau of Transportation Statistics', in the public domain, and the package that they were
-    taken from is under CC0 [1]_.  The packaged file ``PROVENANCE.md`` says how.
+    The data are from the U.S. Bureau of Transportation Statistics, in the public domain, and the package from which
+    they were taken is under CC0 [1]_.  The packaged file ``PROVENANCE.md`` says how.
 
     References
     ----------

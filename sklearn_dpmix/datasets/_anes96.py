@@ -8,7 +8,7 @@ import numpy as np
 from .._base.typing import Floats
 
 FILE_NAME = "anes96.csv.gz"
-#: What each column of the source starts counting from.
+#: The number from which each column of the source starts counting.
 LOWEST = {"selfLR": 1, "ClinLR": 1, "DoleLR": 1, "PID": 0, "educ": 1, "vote": 0}
 
 
@@ -33,7 +33,7 @@ def load_anes96() -> tuple[Floats, Floats]:
     Notes
     -----
     The questionnaire fixes the seven answers and the two candidates, so ``n_values=7`` and ``n_classes=2`` hold without
-    looking at the data.  Five tables of counts have sensitivity 10 in L1 where a respondent is replaced.
+    looking at the data.  Five tables of counts have sensitivity 10 in L1 if a respondent is replaced.
 
     The study interviewed 1,714 people [2]_; these are 944 of them, each with a value in every column of the source and
     a vote for one of the two.  That a person is among them, and their number, is taken as known by whoever releases

@@ -11,7 +11,7 @@ FILE_NAME = "engel.csv.gz"
 
 
 def load_engel() -> tuple[Floats, Floats]:
-    """Annual income and food expenditure of 235 Belgian working-class households, of Engel's study of 1857.
+    """Annual income and food expenditure of 235 Belgian working-class households, from Engel's study of 1857.
 
     Returns
     -------
@@ -23,10 +23,10 @@ def load_engel() -> tuple[Floats, Floats]:
     Notes
     -----
     Engel [1]_ found that the poorer a household is, the larger the share of its budget that goes on food.  His table
-    runs from incomes of 200 to 3,000 francs: public bounds that anybody can state without looking at these records.
+    has incomes from 200 to 3,000 francs; anybody can state these public bounds without looking at these records.
 
     Both columns are skewed and the spread of food expenditure grows with income, much less so on the log scale.  One
-    household, of 4,958 francs, lies far from all others, the next having 2,822: without it the least-squares slope of
+    household, with 4,958 francs, is far from all others (the next has 2,822): without it the least-squares slope of
     food on income is 0.55 and not 0.49.
 
     Koenker and Bassett [2]_ made the data a standard example.  The source declares them public domain [3]_.  The

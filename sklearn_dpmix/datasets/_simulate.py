@@ -95,4 +95,4 @@ def _truncated_normal_quantile(u, mean):
     low, high = BOUNDS
     below = ndtr(low - mean)
     x = mean + ndtri(below + u * (ndtr(high - mean) - below))
-    return np.clip(x, low, high)  # rounding only: the ends are exact but for the last digits
+    return np.clip(x, low, high)  # only rounding: the ends are exact except for the last digits

@@ -29,12 +29,12 @@ from .._chains.long_run import LongRun
 from .._chains.mixed import have_mixed, least, numbers
 from .._chains.progress import CallbackSupportMixin
 
-#: What ``n_jobs`` may be.  0 jobs would fail when chains start: too late, where a budget was spent before.
+#: What ``n_jobs`` may be.  0 jobs would fail when chains start, which is too late if a budget was spent before.
 N_JOBS = [Interval(Integral, 1, MOST, closed="both"), Interval(Integral, -MOST, -1, closed="both"), None]
 
 
 class Run(NamedTuple):
-    """What a warm start needs of the last fit."""
+    """What a warm start needs from the last fit."""
 
     signature: dict[str, Any]
     chains: list
@@ -80,8 +80,8 @@ class MonitoredDraws:
         Returns
         -------
         table : pandas.DataFrame
-            A row for each quantity, columns "mean", "sd", "2.5%", "97.5%", "r_hat", "ess", the last two NaN if the
-            draws are not from chains.  Without pandas: a dict of rows that prints as the same table.
+            A row for each quantity, with columns "mean", "sd", "2.5%", "97.5%", "r_hat" and "ess"; the last two are NaN
+            if the draws are not from chains.  Without pandas it is a dict of rows that prints as the same table.
         """
         check_is_fitted(self)
         return summarise(self._monitors_, getattr(self, "r_hat_", {}), getattr(self, "ess_", {}))
@@ -100,10 +100,11 @@ class MonitoredDraws:
         ----------
         log_likelihood : bool, default=False
             Add the log likelihood of each released record (or of each of several releases) under each draw, which
-            ``arviz_stats.loo`` and ``compare`` take.  See Notes; 8 bytes per record and draw.
+            ``arviz_stats.loo`` and ``compare`` take.  It takes 8 bytes per record and draw; see Notes.
         posterior_predictive : bool, default=False
-            Add replicates: from each draw new confidential records, as many as there are, and a release of them by the
-            mechanism.  They are on the scale of the release, noise included; 8 bytes a number released and draw.
+            Add replicates: new confidential records from each draw, as many as there are, and a release of them by the
+            mechanism.  They are on the scale of the release, noise included, and take 8 bytes per released number and
+            draw.
         thin : int, default=1
             Keep every ``thin``-th draw of each chain, in all groups.
         random_state : int, Generator, RandomState or None
@@ -112,31 +113,32 @@ class MonitoredDraws:
         Returns
         -------
         tree : xarray.DataTree
-            Groups: "posterior" with dimensions (chain, draw), the monitored quantities and all ``*_draws_`` but those
-            whose shape depends on the data; "sample_stats", where there was an accept step or draws have weights;
-            "observed_data" with what was released, as ``release``; "log_likelihood" and "posterior_predictive" on
-            request, also as ``release``.  Dimensions have labels: features, parameters, classes, entries of a release.
+            Groups: "posterior" with dimensions (chain, draw), which has the monitored quantities and all ``*_draws_``
+            except those whose shape depends on the data; "sample_stats", if there was an accept step or draws have
+            weights; "observed_data" with what was released, as ``release``; "log_likelihood" and "posterior_predictive"
+            on request, also as ``release``.  Dimensions have labels: features, parameters, classes, entries of a
+            release.
 
         Raises
         ------
         ImportError
             Without the optional extra ``[arviz]``.
         ValueError
-            For a bad parameter; for ``log_likelihood`` or ``posterior_predictive`` where there is none, with the
-            reason.
+            For a bad parameter; for ``log_likelihood`` or ``posterior_predictive`` if there is none, with the reason.
 
         Notes
         -----
-        *Records released one by one* (:class:`PrivateDPMixture`): the term of record i is log g(z_i | P) of the release
-        given the mixture of the draw, the confidential record integrated out in closed form and clusters without
-        records included.  Releases are independent given P, so that LOO estimates the density of a new release.  Where
-        g has no closed form, ValueError.
+        *Records released one by one* (:class:`PrivateDPMixture`): the term of record i is log g(z_i | P), where P is
+        the mixture of the draw, clusters without records included, and the confidential record is integrated out in
+        closed form.  Releases are independent given P, so LOO estimates the density of a new release.  If g has no
+        closed form, a ValueError is raised.
 
         *Several noisy releases of one statistic* (:class:`PrivateExpFamilyGibbs`, :class:`PrivateABC`): the term of
         release r is log p(release r | statistic), given the confidential *statistic* of the draw.  Releases are
         independent given that, and not given θ.  LOO then leaves out a release, not a record: it says how well the
-        other releases and the prior foretell it, and hardly tells models of the records apart.  A single release is one
-        point, where nothing can be left out: ValueError; so it is where draws of the statistic are not kept.
+        other releases and the prior predict it, and can hardly tell models of the records apart.  A single release is
+        one point, so nothing can be left out and a ValueError is raised; so it is if draws of the statistic are not
+        kept.
         """
         check_is_fitted(self)
         return build_tree(
@@ -175,7 +177,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         return array
 
     def _advance_chains(self, problem, keep, earlier):
-        """Run the chains, or go on with those of the ``earlier`` fit or of the checkpoint.
+        """Run the chains, or continue those of the ``earlier`` fit or of the checkpoint.
 
         Sets ``n_iter_``, ``_run_`` and the draws, and what ``keep`` sets.
 
@@ -209,8 +211,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         self._shortfall_ = None if was_interrupted else rule.complaint(so_far.aim, n_drawn, self.r_hat_, self.ess_)
 
     def _despite_interrupt(self, function):
-        """``function()`` once there are draws: Ctrl-C is remembered, as in a block, and it begins anew; a second one
-        gives up."""
+        """``function()`` once there are draws: Ctrl-C is remembered and it starts again; a second Ctrl-C gives up."""
         try:
             return function()
         except KeyboardInterrupt:
@@ -218,7 +219,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             return function()
 
     def _reader(self, problem, step):
-        """What checks a run of the checkpoint: by a fresh state, and by the draws that no sweep makes."""
+        """A function that checks a run of the checkpoint against a fresh state, and for draws that no sweep makes."""
         rng = np.random.default_rng(0)  # whatever it starts from
         fresh = problem.start(rng)
         _, no_draws = step(type(fresh)(*(np.array(part) for part in fresh)), rng, 0)
@@ -237,7 +238,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         return read
 
     def _start(self, signature, init, rule, earlier, checkpoint, reader):
-        """The run to go on with: that of the last fit, of the checkpoint (whichever is longer), or a new one."""
+        """The run to continue: that of the last fit or of the checkpoint (whichever is longer), or a new one."""
         found, source = checkpoint.load(reader), f"checkpoint={self.checkpoint!r}"
         if self.warm_start and "_run_" in earlier:
             last = earlier["_run_"]
@@ -264,12 +265,12 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         return max(n_done - self.n_warmup, 0) // self.thin
 
     def _take_run(self, signature, so_far):
-        """Take chains and draws for this estimator's own."""
+        """Make these chains and draws this estimator's own."""
         self._run_ = Run(signature, so_far.chains, so_far.n_done, so_far.aim)
         self.n_iter_, self._draws_ = so_far.n_done, so_far.draws
 
     def _chains_of(self, draws):
-        """The draws as :meth:`_take_run` got them."""
+        """The draws as they were given to :meth:`_take_run`."""
         return draws
 
     def _all_draws(self, name):
@@ -281,7 +282,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         return np.array([chain.state.floats for chain in self._run_.chains])
 
     def _set_acceptance(self):
-        """Set the acceptance rate, nan where nothing was proposed, and the smallest probability met."""
+        """Set the acceptance rate (nan if nothing was proposed) and the smallest probability that occurred."""
         floats = self._state_floats()
         n_proposed = floats[:, PROPOSED].sum()
         self.acceptance_rate_ = float(floats[:, ACCEPTED].sum() / n_proposed) if n_proposed else np.nan
@@ -293,7 +294,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         return {"the data": fingerprint(data), **{name: fingerprint(value) for name, value in params.items()}}
 
     def _warn_about_chains(self):
-        """Warn where the chains were interrupted, and once where they have not mixed."""
+        """Warn if the chains were interrupted, and once if they have not mixed."""
         if self._interrupted_at_ is not None:
             warn_user(
                 f"interrupted: kept {self._interrupted_at_} of n_draws={self.n_draws} draws of each chain; "
@@ -314,13 +315,14 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
 def fingerprint(value):
     """A value that differs for different values of a parameter.
 
-    For a component it is only the class, since its parameters have names of their own; for a generator, whose state
-    changes with every fit, the class too.  For an array it depends on the contents, not on the memory layout.  """
+    For a component it is only the class, since its parameters have their own names.  It is also the class for a
+    generator, whose state changes with every fit.  For an array it depends on the contents, not on the memory layout.
+    """
     if hasattr(value, "get_params") or isinstance(value, (np.random.Generator, np.random.RandomState)):
         return f"{type(value).__module__}.{type(value).__qualname__}"
     try:
         return joblib_hash(_in_order(value), coerce_mmap=True)
-    except Exception:  # it cannot be pickled: the same object is the same
+    except Exception:  # it cannot be pickled: only the same object counts as the same
         return id(value)
 
 

@@ -1,7 +1,7 @@
-"""Checks of confidential records: what an error says of them is their shapes, and nothing that they hold.
+"""Checks of confidential records: an error states their shapes, and nothing that they hold.
 
 That there is an error at all still says that some record is not what it should be.  scikit-learn's own checks quote
-what they were given (text, a list of numbers), and its check of labels warns of how many there are.
+what they were given (text, a list of numbers), and its check of labels warns about how many there are.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_X_y
 def check_confidential(estimator, X, y=None, *, y_numeric=False, ensure_2d=True):
     """scikit-learn's ``check_array(X)`` or ``check_X_y(X, y)``, of finite numbers, with errors that quote nothing.
 
-    With ``y_numeric=True`` y is made of floats, which scikit-learn does not see to where it is an array of text.
+    With ``y_numeric=True`` y is converted to floats, which scikit-learn does not do for an array of text.
     """
     options = {"dtype": np.float64, "order": "C", "ensure_2d": ensure_2d, "estimator": estimator}
     try:
@@ -38,7 +38,7 @@ def _shape(array):
 
 
 def encode_labels(y, labels):
-    """y as integers 0..K-1, its places in the K public ``labels``, which increase."""
+    """y as integers 0..K-1: its positions in the K public ``labels``, which are in increasing order."""
     try:
         codes = np.searchsorted(labels, y).clip(0, len(labels) - 1)
         is_known = np.array_equal(labels[codes], y)

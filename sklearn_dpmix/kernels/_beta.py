@@ -34,17 +34,17 @@ TARGET = 0.574  # acceptance rate that a Langevin move should have (Roberts & Ro
 class BetaKernel(Kernel):
     """Records on an interval, Beta(a, b) after mapping it to [0, 1], with a, b ~ Gamma(shape, rate) independently.
 
-    One feature.  The parameters of a cluster move by the Metropolis-adjusted Langevin algorithm on (log a, log b),
-    preconditioned by the Fisher information at the current point (Girolami & Calderhead 2011, the simplified
-    manifold version); its step is tuned in the warm-up only, by the octave of the cluster's size.  One update in five
-    begins with an independence move from a Student t at the mode, which finds the bulk from anywhere.
+    It is for one feature.  The parameters of a cluster move by the Metropolis-adjusted Langevin algorithm on (log a,
+    log b), preconditioned by the Fisher information at the current point (Girolami & Calderhead 2011, the simplified
+    manifold version); its step is tuned only in the warm-up, separately for each octave of the cluster's size.  One
+    update in five begins with an independence move from a Student t at the mode, which finds the bulk from anywhere.
 
     Parameters
     ----------
     shape, rate : float, default=2.0
-        Of the gamma priors on a and b, which are restricted to [0.001, 1,000,000].  Positive.
+        Shape and rate of the gamma priors on a and b, which are restricted to [0.001, 1,000,000].  Positive.
     bounds : pair (lo, hi), optional
-        The interval.  None: the mechanism's bounds, or (0, 1) without.
+        The interval.  None: the mechanism's bounds, or (0, 1) without a mechanism.
 
     References
     ----------
@@ -213,7 +213,7 @@ class BetaKernel(Kernel):
 
     @compiled
     def bin_masses(self, channel, theta, k, first):
-        """All bins but the first and the last at once, where they divide the kernel's own interval."""
+        """All bins except the first and the last at once, if they divide the kernel's own interval."""
         size = channel.last_cell + 1
         divides = channel.low == self.low and abs(channel.width * size - self.width) < 1e-12 * self.width
         if divides:
@@ -233,7 +233,7 @@ class BetaKernel(Kernel):
     @compiled
     def perturb(self, rng, theta, k, to, j, mean_step, scale_step):
         u, v = mean_step * rng.standard_normal() * SQRT_HALF, scale_step * rng.standard_normal() * SQRT_HALF
-        # out of the support it is refused wherever it is
+        # outside the support it is rejected, wherever it is
         a = min(max(theta[k, 0] * exp(min(v + u, 50.0)), 0.5 * LEAST), 2.0 * MOST)
         b = min(max(theta[k, 1] * exp(min(v - u, 50.0)), 0.5 * LEAST), 2.0 * MOST)
         self.set_params(theta, to, a, b)
@@ -255,7 +255,7 @@ class BetaKernel(Kernel):
             return -inf
         return self.log_prior_constant + self.prior_shape * (log(a) + log(b)) - self.prior_rate * (a + b)
 
-    # u^s (1 - u)^(n - s), u the record on [0, 1], turns Beta(a, b) into Beta(a + s, b + n - s)
+    # u^s (1 - u)^(n - s), with u the record on [0, 1], turns Beta(a, b) into Beta(a + s, b + n - s)
 
     @compiled
     def log_binomial_mass(self, theta, k, j, n, s):
@@ -314,7 +314,7 @@ def jump(rng, a, b, s, t, n, shape, rate):
     """An independence move from a bivariate t at the mode, found by Fisher scoring from (1, 1): (a, b) after it."""
     mode_a, mode_b = 1.0, 1.0
     l_aa, l_ba, l_bb = 1.0, 0.0, 1.0
-    for _ in range(30):  # the proposal is a function of the statistics alone, wherever this ends
+    for _ in range(30):  # the proposal depends only on the statistics, wherever this ends
         shift_a, shift_b, l_aa, l_ba, l_bb = drift(mode_a, mode_b, s, t, n, shape, rate, 1.0)
         mode_a = min(max(mode_a * exp(min(max(2.0 * shift_a, -1.5), 1.5)), LEAST), MOST)
         mode_b = min(max(mode_b * exp(min(max(2.0 * shift_b, -1.5), 1.5)), LEAST), MOST)
@@ -354,17 +354,18 @@ def langevin_move(rng, a, b, s, t, n, shape, rate, step):
 
 @helper
 def fill_inner_masses(theta, k, first, size, norm, log_middle, log_rest):
-    """Masses of the inner of ``size`` equal bins of [0, 1]; -1 where the density varies too much within.
+    """Masses of the inner bins of ``size`` equal bins of [0, 1]; -1 where the density varies too much within a bin.
 
-    The Taylor series of the density about the middle of a bin, whose coefficients follow from the differential equation
-    x (1 - x) f' = ((a - 1) (1 - x) - (b - 1) x) f; for all bins together, so that the loops run along memory.  ``norm``
-    is the log of the normalising constant; ``log_middle`` and ``log_rest`` are log x and log(1 - x) at the middles.
+    It uses the Taylor series of the density about the middle of a bin, whose coefficients follow from the differential
+    equation x (1 - x) f' = ((a - 1) (1 - x) - (b - 1) x) f.  All bins are done together, so that the loops run along
+    memory.  ``norm`` is the log of the normalising constant; ``log_middle`` and ``log_rest`` are log x and log(1 - x)
+    at the middles.
     """
     a, b = theta[k, 0], theta[k, 1]
     inner = size - 2
     if inner < 1:
         return
-    padded = (inner + 7) // 8 * 8  # whole vectors; what is beyond repeats the last bin
+    padded = (inner + 7) // 8 * 8  # whole vectors; entries beyond the end repeat the last bin
     work = np.empty((7, padded))
     slope, curve, difference, product = work[0], work[1], work[2], work[3]
     term, before, total = work[4], work[5], work[6]
@@ -375,7 +376,7 @@ def fill_inner_masses(theta, k, first, size, norm, log_middle, log_rest):
         curve[c] = min((a + b - 2.0) * hx * hy, 4.0)
         difference[c], product[c] = hx - hy, hx * hy
         term[c], before[c], total[c] = 1.0, 0.0, 1.0
-    # of all bins: slope is monotone or convex, curve over its sign convex; difference is at most 1/3, product 1/9
+    # for all bins: slope is monotone or convex, curve over its sign is convex; difference is at most 1/3, product 1/9
     steepest, most_curved = max(abs(slope[0]), abs(slope[inner - 1])), max(abs(curve[0]), abs(curve[inner - 1]))
     n, bound, bound_before = 0.0, 1.0, 0.0
     while bound + bound_before > 1e-17 and n < 400.0:

@@ -20,7 +20,7 @@ class CategoricalKernel(Kernel):
     Parameters
     ----------
     n_categories : int, optional
-        K, the same for each feature.  None: the mechanism's, or one more than the largest category without one.
+        K, the same for each feature.  None: the mechanism's, or without a mechanism one more than the largest category.
     alpha : float, default=1.0
         Parameter of the symmetric Dirichlet base measure.  Positive.
 
@@ -78,7 +78,7 @@ class CategoricalKernel(Kernel):
         return self, slice(self._n_categories() * j, self._n_categories() * (j + 1))
 
     def nearest(self, records: Array) -> Array:
-        """Categories: under noise on integers the release's guess may be none, and categories are indices."""
+        """Categories: under noise on integers the release's guess may not be a category, and categories are indices."""
         return np.clip(np.rint(records), 0, self._n_categories() - 1)
 
     def check_state(self, theta: Array, records: Array) -> None:
@@ -100,7 +100,7 @@ class CategoricalKernel(Kernel):
 
     @compiled
     def normalise(self, rng, theta, k, j):
-        """Divide by the sum; where a tiny concentration made all gammas underflow, one category has everything."""
+        """Divide by the sum; if a tiny concentration made all gammas underflow, one category gets everything."""
         total = 0.0
         for c in range(self.size):
             total += theta[k, self.size * j + c]
@@ -179,7 +179,7 @@ class CategoricalKernel(Kernel):
 
     @compiled
     def first_above(self, y):
-        """The first category greater than y, ``size`` where there is none."""
+        """The first category greater than y; ``size`` if there is none."""
         return int(floor(min(max(y, -1.0), self.size - 1.0))) + 1
 
     @compiled

@@ -13,12 +13,12 @@ class ConvolvedNormalKernel(NormalKernel):
     A record is N(μ, σ²) and its release N(μ, τ²) with τ² = σ² + η².  The base measure is put on τ²: N(μ | mean,
     τ²/mean_precision) · IG(τ² | shape, scale), restricted to τ² ≥ η² and normalised.  So clusters can be integrated out
     (``sampler="neal2"``, ``"neal3"``), and the prior of the records depends on η: the same numbers mean different
-    priors at different ε.  Needs an unclamped Gaussian channel with one noise scale.
+    priors at different ε.  It needs an unclamped Gaussian channel with one noise scale.
 
     Parameters
     ----------
     mean, mean_precision, shape, scale
-        As in :class:`NormalKernel`, on the total variance τ².  ``scale=None`` takes the release's variance, noise
+        As in :class:`NormalKernel`, on the total variance τ².  ``scale=None`` uses the release's variance, noise
         included.
 
     References
@@ -66,7 +66,7 @@ class ConvolvedNormalKernel(NormalKernel):
 
     @compiled
     def log_predictive(self, stats, k, n, j, y):
-        """Student t times the ratio of the normalisers before and after y: τ² ≥ η² holds for both."""
+        """Student t times the ratio of the normalisers before and after y, both with τ² ≥ η²."""
         precision, shift, shape, scale = self.posterior(stats, k, j, n)
         spread = scale * (precision + 1.0) / precision
         u = y - self.prior_mean[j] - shift

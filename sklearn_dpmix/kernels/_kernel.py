@@ -12,24 +12,24 @@ from .._base.typing import Array
 class Kernel(Component):
     """Base class of mixture kernels f(y | θ) with their base measure G0(dθ).
 
-    The parameters of cluster ``k`` are the row ``theta[k]`` of an array, its sufficient statistics the row
+    The parameters of cluster ``k`` are the row ``theta[k]`` of an array, and its sufficient statistics are the row
     ``stats[k]``; compiled methods get the whole array and ``k``.  Features are independent given θ, and ``j`` names
-    one; a kernel whose features are not (``is_product = False``) defines the methods on whole records,
-    ``<what>_record``, and means the features' marginal laws by the others.
+    one.  A kernel whose features are not independent (``is_product = False``) defines the methods on whole records,
+    ``<what>_record``; its other methods are about the marginal distributions of the features.
 
     Every kernel defines :meth:`sizes` and the compiled methods
 
     ==================================================  ==============================================================
     ``draw_prior(rng, theta, k)``                        θ_k ~ G0, written into ``theta[k]``
     ``add(stats, k, j, y, sign)``                        add (``sign`` 1) or take off (-1) a record's feature
-    ``update_params(rng, theta, k, stats, n)``           a move of θ_k that keeps its law given n records exact
+    ``update_params(rng, theta, k, stats, n)``           a move of θ_k that is exact given n records
     ``log_likelihood(theta, k, j, y)``                   log f(y | θ_k), one feature
     ``draw(rng, theta, k, j)``                           y ~ f(· | θ_k)
     ``cdf(theta, k, j, y)``                              P(Y <= y | θ_k)
     ``mean(theta, k, j)``, ``variance(theta, k, j)``     of Y given θ_k
     ==================================================  ==============================================================
 
-    and, as far as it can, those behind a capability: :meth:`can`.
+    and as many of those behind a capability (:meth:`can`) as it can.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class Kernel(Component):
     False
     """
 
-    #: compiled methods behind each capability that a sampler may ask for
+    #: compiled methods behind each capability that a sampler may require
     CAPABILITIES = {
         "marginal": ("log_tilted_mass", "draw_tilted"),
         "predictive": ("log_predictive", "update_params"),
@@ -93,17 +93,17 @@ class Kernel(Component):
         "residuals": ("residual", "from_residual"),
         "rescaling": ("rescale",),
     }
-    #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}; and "mean" where
+    #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}; and "mean" if
     #: ``clamped_mean(theta, k, j, lo, hi)`` is the mean of the record moved to [lo, hi]
     tilts: frozenset[str] = frozenset()
     #: tilts of one feature given the others, drawn after ``condition``
     conditional_tilts: frozenset[str] = frozenset()
-    #: what mechanisms call its records where they offer the densities of its noised ones, at many places at once; of
-    #: the class that sets it alone, not of those that derive from it
+    #: the name by which mechanisms offer the densities of its records under noise, at many places at once; only for the
+    #: class that sets it, not for classes that derive from it
     noised_as: str | None = None
     #: whether features are independent given θ
     is_product = True
-    #: True where the kernel's likelihood is that of the *release*, the noise included (paper §3.3)
+    #: True if the kernel's likelihood is that of the *release*, noise included (paper §3.3)
     absorbs_noise = False
 
     def can(self, capability: str) -> bool:
@@ -128,26 +128,26 @@ class Kernel(Component):
         return self
 
     def nearest(self, records: Array) -> Array:
-        """Return records, (n, n_features), that the kernel can have drawn, near those that a chain would start from."""
+        """Return records, (n, n_features), that the kernel can have drawn, near those that a chain would start at."""
         return records
 
     def check_state(self, theta: Array, records: Array) -> None:
         """Raise ValueError if compiled methods cannot use the parameters and records that were read from a file.
 
-        A kernel checks what its methods use as an index, or in a loop that might not end; here there is nothing to
-        check.
+        A kernel checks values that its methods use as an index, or in a loop that might not end.  Here there is nothing
+        to check.
 
         Parameters
         ----------
         theta : ndarray of shape (n_clusters, n_columns)
             Parameters of clusters, finite; columns beyond those of :meth:`sizes` are not the kernel's.
         records : ndarray of shape (n, m, n_features)
-            Imputed records, m of each, finite.
+            Imputed records, m for each, finite.
         """
 
     @compiled
     def log_density(self, theta, k, j, y):
-        """Log density of a confidential feature: not the likelihood where the kernel absorbs the noise."""
+        """Log density of a confidential feature; not the likelihood if the kernel absorbs the noise."""
         return self.log_likelihood(theta, k, j, y)
 
     # --- whole records: ``records`` has shape (n, auxiliaries, n_features) ----------------------------------------
@@ -204,17 +204,17 @@ class Kernel(Component):
             total += channel.log_marginal(self, Z, i, j, theta, k)
         return total
 
-    # --- steps of a cluster's parameters, with its records carried along by their residuals -----------------------
+    # --- steps of a cluster's parameters, in which its records move along with fixed residuals ---------------------
 
     @compiled
     def perturb_cluster(self, rng, theta, k, to, mean_step, scale_step):
-        """Write a step of all of cluster k's parameters into ``theta[to]``; that of means is in prior spreads."""
+        """Write a step of all parameters of cluster k into ``theta[to]``; that of means is in prior spreads."""
         for j in range(self.n_features):
             self.perturb(rng, theta, k, to, j, mean_step * self.prior_spread(j), scale_step)
 
     @compiled
     def log_prior_change(self, theta, k, to):
-        """Log density of G0 at ``theta[to]`` less that at ``theta[k]``, in coordinates in which steps are symmetric."""
+        """Log density of G0 at ``theta[to]`` minus that at ``theta[k]``, in coordinates where steps are symmetric."""
         gain = 0.0
         for j in range(self.n_features):
             gain += self.log_prior(theta, to, j) - self.log_prior(theta, k, j)
@@ -222,7 +222,7 @@ class Kernel(Component):
 
     @compiled
     def log_near_ratio(self, theta, k, to, step):
-        """Log density of G0 at ``theta[to]``, less that of :meth:`perturb_cluster` going there from row k."""
+        """Log density of G0 at ``theta[to]``, minus that of :meth:`perturb_cluster` going there from row k."""
         total = 0.0
         for j in range(self.n_features):
             total += self.log_prior(theta, to, j)
@@ -242,7 +242,7 @@ class Kernel(Component):
 
     @compiled
     def carry_record(self, theta, k, to, records, i):
-        """Move record i so that its residuals stay when parameters k become ``to``."""
+        """Move record i so that its residuals do not change when parameters k become ``to``."""
         for j in range(self.n_features):
             records[i, 0, j] = self.from_residual(theta, to, j, self.residual(theta, k, j, records[i, 0, j]))
 
@@ -274,7 +274,7 @@ class Kernel(Component):
 
     @compiled
     def has_base_predictive(self):
-        """Whether ``log_base_predictive(j, y)``, the density of y under a fresh θ, is closed-form."""
+        """Whether ``log_base_predictive(j, y)``, the density of y under a fresh θ, has a closed form."""
         return False
 
     @compiled

@@ -19,7 +19,7 @@ from ._normal import HALF_LOG_2PI, NormalKernel
 class MultivariateNormalKernel(MultivariateSteps):
     r"""Normal records with a full covariance, N(y | μ, Σ), and N(μ | mean, Σ/mean_precision) · IW(Σ | dof, scale).
 
-    Under noise g(z | μ, Σ) needs orthant integrals, so records cannot be integrated out.  Under Laplace and Gaussian
+    Under noise, g(z | μ, Σ) needs orthant integrals, so records cannot be integrated out.  Under Laplace and Gaussian
     noise ``"auto"`` imputes the records and integrates allocations out (``MixingMeasure``, for two or three features
     and up to 5000 records); otherwise each feature is drawn exactly given the others (``sampler="imputed"``);
     ``"neal5"`` works too.
@@ -32,11 +32,11 @@ class MultivariateNormalKernel(MultivariateSteps):
         λ: a cluster mean has prior covariance Σ/λ.  Positive.
     dof : float, optional
         Degrees of freedom ν > n_features - 1 of the inverse Wishart on Σ.  None: n_features + 5, so that each variance
-        has an inverse gamma law of shape 3, as with ``NormalKernel``.
+        has an inverse gamma distribution of shape 3, as with ``NormalKernel``.
     scale : float or array of shape (n_features, n_features), optional
         Ψ, positive definite, in squared units of the records; the mean of Σ is Ψ/(ν - n_features - 1).  A number s is
-        s·I.  None: diagonal, such that a record drawn from the prior has the variances of the release less the noise's
-        (see ``NormalKernel``, also on what that does to a small sample); needs ν > n_features + 1.
+        s·I.  None: diagonal, such that a record drawn from the prior has the variances of the release minus those of
+        the noise (see ``NormalKernel``, also for what that does to a small sample); this needs ν > n_features + 1.
 
     References
     ----------
@@ -164,7 +164,7 @@ class MultivariateNormalKernel(MultivariateSteps):
                     value -= stats[k, row + r] * stats[k, other + r]
                 if m < j:
                     stats[k, at] = value / stats[k, other + m]
-                else:  # Ψ_n is at least Ψ: below a part of that it is rounding
+                else:  # Ψ_n is at least Ψ: anything below a part of that is rounding
                     stats[k, at] = sqrt(max(value, 1e-12 * self.prior_scale[at - first]))
                 at += 1
                 other += m + 1
@@ -196,7 +196,7 @@ class MultivariateNormalKernel(MultivariateSteps):
 
     @compiled
     def draw_factor(self, rng, theta, k, dof, precision):
-        """Σ and μ, from C⁻¹ in the place of J and the centre in that of μ.
+        """Σ and μ, from C⁻¹ in place of J and the centre in place of μ.
 
         B is lower triangular with B_ii² ~ χ²(ν - d + 1 + i), i from 0, and standard normals below: B'B is Wishart.
         """
@@ -218,7 +218,7 @@ class MultivariateNormalKernel(MultivariateSteps):
                 for r in range(j, i):
                     value -= theta[k, at + i * (i + 1) // 2 + r] * theta[k, self.at_root + r * (r + 1) // 2 + j]
                 theta[k, self.at_root + i * (i + 1) // 2 + j] = value / theta[k, at + i * (i + 1) // 2 + i]
-        for j in range(d):  # e_j for now in the place of 1/sd
+        for j in range(d):  # e_j for now, in place of 1/sd
             theta[k, 4 * j + 2] = rng.standard_normal()
         for j in range(d - 1, -1, -1):
             shift, variance = 0.0, 0.0
@@ -270,7 +270,7 @@ class MultivariateNormalKernel(MultivariateSteps):
             log_det -= log(self.prior_root[at - 1])
         return self.log_student(distance, log_det, self.precision, self.dof)
 
-    # --- the record given θ; what NormalKernel says of one feature, it says of its marginal law here -----------------
+    # --- the record given θ; what NormalKernel says about a feature holds for its marginal distribution here ----------
 
     @compiled
     def log_relative_record(self, theta, k, records, i):
@@ -332,7 +332,7 @@ class MultivariateNormalKernel(MultivariateSteps):
 
     @compiled
     def condition(self, theta, k, records, i, j, to):
-        """Write the law of feature j given the others of record i, a normal, into feature j's place of ``theta[to]``.
+        """Write the normal distribution of feature j given the others of record i into its place in ``theta[to]``.
 
         With P = Σ⁻¹ = J'J it has variance 1/P_jj and mean y_j - (P (y - μ))_j / P_jj.
         """

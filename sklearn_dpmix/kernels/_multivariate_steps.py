@@ -1,4 +1,4 @@
-"""Steps of correlated normals: in μ, log L_ii and L_ij/L_ii, which the unit of a feature leaves alone."""
+"""Steps of correlated normals, in μ, log L_ii and L_ij/L_ii, which do not depend on the units of features."""
 
 from math import exp, inf, log, sqrt
 
@@ -7,7 +7,7 @@ from ._normal import HALF_LOG_2PI, NormalKernel
 
 
 class MultivariateSteps(NormalKernel):
-    """What samplers ask of :class:`MultivariateNormalKernel` for steps of a cluster, with its records or without."""
+    """What samplers need from :class:`MultivariateNormalKernel` for steps of a cluster, with or without its records."""
 
     @compiled
     def prior_spread(self, j):
@@ -59,7 +59,7 @@ class MultivariateSteps(NormalKernel):
     @compiled
     def log_prior_change(self, theta, k, to):
         change = self.log_prior_cluster(theta, to) - self.log_prior_cluster(theta, k)
-        return change if change > -1e300 else -inf  # no number, where a step went beyond what numbers hold
+        return change if change > -1e300 else -inf  # NaN if a step went beyond the range of numbers
 
     @compiled
     def log_near_ratio(self, theta, k, to, step):
@@ -75,7 +75,7 @@ class MultivariateSteps(NormalKernel):
 
     @compiled
     def carried(self, theta, k, to, records, i, j):
-        """Feature j of record i under parameters ``to``, its residuals e = J (y - μ) kept."""
+        """Feature j of record i under parameters ``to``, with its residuals e = J (y - μ) kept."""
         value = theta[to, 4 * j]
         for r in range(j + 1):
             row, e = self.at_factor + r * (r + 1) // 2, 0.0
@@ -94,7 +94,7 @@ class MultivariateSteps(NormalKernel):
 
     @compiled
     def carry_record(self, theta, k, to, records, i):
-        for j in range(self.n_features - 1, -1, -1):  # a feature needs those before it as they were
+        for j in range(self.n_features - 1, -1, -1):  # a feature needs the earlier ones as they were
             records[i, 0, j] = self.carried(theta, k, to, records, i, j)
 
     @compiled

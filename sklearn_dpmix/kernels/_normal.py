@@ -14,7 +14,7 @@ from .._base.typing import Array
 from ._kernel import Kernel, per_feature
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
-FAR = 20.0  # standard deviations from a tilt's peak: from there on log_interval_ratio is accurate
+FAR = 20.0  # standard deviations from a tilt's peak, beyond which log_interval_ratio is accurate
 INV_SQRT_2PI = 1.0 / sqrt(2.0 * pi)
 
 
@@ -33,12 +33,12 @@ class NormalKernel(Kernel):
         Shape of the inverse gamma on σ².  Positive.
     scale : float or array of shape (n_features,), optional
         Scale of the inverse gamma on σ², in squared units of the records.  None: such that a record drawn from the
-        prior has the variance v of the release with the noise variance taken off, scale =
-        v·(shape-1)/(1+1/mean_precision).  One standard error of the noise's sample variance is added to v, so that the
-        prior is wide if the noise hides how wide the records are; v is kept between (range/20)² and (range/2)² of the
-        bounds, if there are any, and above a thousandth of the release's own variance.  The default uses the data
-        twice, once for the prior (empirical Bayes); the two open parameters move by O(n^-1/2), which matters for few
-        records or much noise.  Pass numbers for a prior of your own.  Needs ``shape > 1`` when None.
+        prior has v, the variance of the release minus that of the noise: scale = v·(shape-1)/(1+1/mean_precision).  One
+        standard error of the noise's sample variance is added to v, so that the prior is wide if the noise hides how
+        wide the records are; v is kept between (range/20)² and (range/2)² of the bounds, if there are any, and above a
+        thousandth of the release's own variance.  The default uses the data twice, once for the prior (empirical
+        Bayes).  The two parameters that are set in this way vary by O(n^-1/2), which matters for few records or much
+        noise.  Pass numbers for a prior of your own.  None needs ``shape > 1``.
 
     References
     ----------
@@ -121,7 +121,7 @@ class NormalKernel(Kernel):
 
     @compiled
     def posterior(self, stats, k, j, n):
-        """(λ_n, μ_n - mean, a_n, b_n) of the normal-inverse-gamma law given n records."""
+        """(λ_n, μ_n - mean, a_n, b_n) of the normal-inverse-gamma distribution given n records."""
         precision = self.precision[j] + n
         shift = stats[k, 2 * j] / precision
         excess = stats[k, 2 * j + 1] - precision * shift * shift
@@ -141,7 +141,7 @@ class NormalKernel(Kernel):
             mean = self.prior_mean[j] + sd / sqrt(self.precision[j]) * rng.standard_normal()
             self.set_params(theta, k, j, mean, sd)
 
-    #: smallest log mass inside the bounds, which the fourth column has added to log σ
+    #: smallest log mass inside the bounds, which is added to log σ in the fourth column
     least_log_mass = 0.0
 
     def check_state(self, theta: Array, records: Array) -> None:
@@ -226,7 +226,7 @@ class NormalKernel(Kernel):
 
     @compiled
     def clamped_variance(self, theta, k, j, lo, hi):
-        """Variance of the record moved to [lo, hi]: of e - (e - b)₊ + (a - e)₊, e standard normal, in units of σ²."""
+        """Variance of the record moved to [lo, hi]: of e - (e - b)₊ + (a - e)₊ for standard normal e, times σ²."""
         mean, sd = theta[k, 4 * j], theta[k, 4 * j + 1]
         a, b = (mean - lo) / sd, (hi - mean) / sd
         away = mean_above(a) - mean_above(b)
@@ -257,7 +257,7 @@ class NormalKernel(Kernel):
         below, above = (lo - mean) / sd, (mean - hi) / sd
         if below < FAR and above < FAR:
             return log_mass + log_ndtr_interval(below, -above)
-        # far in a tail log_mass and the tail's logarithm would cancel: take the integrand at the nearer end instead
+        # far in a tail, log_mass and the tail's logarithm would cancel: use the integrand at the nearer end instead
         end, far = (lo, below) if below > above else (hi, above)
         u, e = end - anchor, (end - theta[k, 4 * j]) * theta[k, 4 * j + 2]
         log_end = slope * u - 0.5 * curvature * u * u - 0.5 * e * e + log(theta[k, 4 * j + 2]) - HALF_LOG_2PI
@@ -309,11 +309,11 @@ class NormalKernel(Kernel):
 
 @helper
 def mean_above(t):
-    """E(e - t)₊, e standard normal."""
+    """E(e - t)₊, with e standard normal."""
     return exp(-0.5 * t * t) / sqrt(2.0 * pi) - 0.5 * t * erfc(t / sqrt(2.0))
 
 
 @helper
 def square_beyond(t):
-    """E((e - t)₊² - 2 e (e - t)₊), e standard normal."""
+    """E((e - t)₊² - 2 e (e - t)₊), with e standard normal."""
     return 0.5 * (t * t - 1.0) * erfc(t / sqrt(2.0)) - t * exp(-0.5 * t * t) / sqrt(2.0 * pi)

@@ -1,4 +1,4 @@
-"""Normal kernel truncated to public bounds: no mass where no record can be."""
+"""Normal kernel truncated to public bounds: there is no mass where no record can be."""
 
 from math import exp, inf, log, pi, sqrt
 from typing import Any, Self
@@ -18,10 +18,10 @@ NODES, WEIGHTS = (tuple(part.tolist()) for part in np.polynomial.legendre.leggau
 class TruncatedNormalKernel(NormalKernel):
     """Records on an interval: N(μ, σ²) truncated to it, with the base measure of :class:`NormalKernel` on (μ, σ²).
 
-    With several features the kernel is a product, each feature truncated to its own bounds.  μ and σ² are those of the
-    normal distribution before truncation; they move by Metropolis steps: a draw from the conjugate posterior that
-    ignores truncation, and a random walk on (μ, log σ) whose step is tuned in the warm-up only, by the octave of the
-    cluster's size.
+    With several features the kernel is a product, with each feature truncated to its own bounds.  μ and σ² are those of
+    the normal distribution before truncation.  They move by Metropolis steps: a draw from the conjugate posterior that
+    ignores truncation, and a random walk on (μ, log σ) whose step is tuned only in the warm-up, separately for each
+    octave of the cluster's size.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class TruncatedNormalKernel(NormalKernel):
     Raises
     ------
     ValueError
-        On fit, without bounds of its own or of the mechanism, and for noise-free records outside them.
+        On fit, if neither the kernel nor the mechanism has bounds, and for noise-free records outside them.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class TruncatedNormalKernel(NormalKernel):
         self.bounds = bounds
 
     def can(self, capability: str) -> bool:
-        """Neither conjugate, nor with residuals that stay inside the bounds; its fourth column is not log σ."""
+        """It is not conjugate, its residuals may leave the bounds, and its fourth column is not log σ."""
         return capability not in ("predictive", "residuals", "steps") and super().can(capability)
 
     def resolve(self, release: Any) -> Self:
@@ -88,7 +88,7 @@ class TruncatedNormalKernel(NormalKernel):
 
     @compiled
     def set_params(self, theta, k, j, mean, sd):
-        """The fourth column is log σ plus the log mass inside the bounds: so the likelihood is the parent's."""
+        """The fourth column is log σ plus the log mass inside the bounds, so the likelihood is that of the parent."""
         theta[k, 4 * j] = mean
         theta[k, 4 * j + 1] = sd
         theta[k, 4 * j + 2] = 1.0 / sd
@@ -96,7 +96,7 @@ class TruncatedNormalKernel(NormalKernel):
 
     @compiled
     def log_inside(self, theta, k, j):
-        """Log mass of the untruncated law inside the bounds."""
+        """Log mass of the untruncated distribution inside the bounds."""
         return theta[k, 4 * j + 3] + log(theta[k, 4 * j + 2])
 
     # --- parameters --------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class TruncatedNormalKernel(NormalKernel):
 
     @compiled
     def step_scale(self, j):
-        """A typical σ: were it σ itself, which moves too, the way back would have another step."""
+        """A typical σ.  With σ itself, which moves too, the reverse move would have another step size."""
         return sqrt(self.prior_scale[j] / self.prior_shape[j])
 
     # --- the record given θ ------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class TruncatedNormalKernel(NormalKernel):
 
     @compiled
     def moment(self, theta, k, j, centre, power):
-        """∫ (y - centre)^power f(y | θ) dy, by Gauss–Legendre where the mass is."""
+        """∫ (y - centre)^power f(y | θ) dy, by Gauss–Legendre quadrature where the mass is."""
         mean, sd, low, high = theta[k, 4 * j], theta[k, 4 * j + 1], self.low[j], self.high[j]
         top = min(max(mean, low), high)
         reach = 9.0 * sd if top == mean else 40.0 * min(sd, sd * sd / abs(top - mean))

@@ -1,4 +1,4 @@
-"""Privacy mechanisms: what was released, with which law, under which guarantee."""
+"""Privacy mechanisms: what was released, with which distribution, under which guarantee."""
 
 from .._base.compiled import compiled
 from ._additive import AdditiveMechanism

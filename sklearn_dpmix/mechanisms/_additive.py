@@ -21,7 +21,7 @@ class AdditiveMechanism(RecordChannel):
     """Base class of mechanisms that add independent noise.
 
     A subclass stores its parameters, has a parameter ``scale`` (or defines :meth:`noise_scale_for`), the compiled
-    ``log_noise(self, e, scale)``, the log density of noise ``e``, and ``draw_noise(self, rng, scale, size)``.  That is
+    ``log_noise(self, e, scale)``, the log density of noise ``e``, and ``draw_noise(self, rng, scale, size)``.  This is
     enough for every sampler that needs no closed-form marginal.  Attributes ``bounds`` (with ``clamp``) and ``query``
     are used if the subclass has them.
 
@@ -50,25 +50,25 @@ class AdditiveMechanism(RecordChannel):
     bounds: ArrayLike | None = None
     clamp: bool = True
     query: Any = None
-    #: 1 or 2: the norm of the sensitivity that calibrates the noise; None where the class gives no guarantee
+    #: 1 or 2: the norm of the sensitivity that calibrates the noise; None if the class gives no guarantee
     norm: int | None = None
     #: whether the noise's log density is concave
     is_log_concave: bool = False
     #: whether the noise is normal, or normal on the integers
     is_gaussian = False
-    #: "laplace" or "gaussian": what ``secure=True`` asks of OpenDP; None where it has no such noise
+    #: "laplace" or "gaussian": the noise that ``secure=True`` asks OpenDP for; None if OpenDP has no such noise
     secure_noise: str | None = None
 
     @property
     def is_local(self) -> bool:  # type: ignore[override]
-        """Whether the mechanism is applied record by record (local privacy) and not to a query of all of them."""
+        """Whether the mechanism is applied record by record (local privacy) and not to a query of all records."""
         return self.query is None
 
     @property
     def noise_scale(self) -> float | Floats:
         """Scale of the noise; an array of shape (n_records,) if each record has its own.
 
-        One pair of bounds counts for one feature: with several features, ask ``noise_scale_for(n_features)``.
+        One pair of bounds counts for one feature; with several features, use ``noise_scale_for(n_features)``.
         """
         return self.noise_scale_for(None)
 
@@ -77,15 +77,15 @@ class AdditiveMechanism(RecordChannel):
         return noise_parameter("scale", self.scale)
 
     def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats | None:
-        """P(noise > distance), distance at least 0; None where it is unknown."""
+        """P(noise > distance), distance at least 0; None if it is unknown."""
         return None
 
     def log_gain(self, t: ArrayLike, scale: float) -> Floats | None:
-        """Minus the logarithm of the noise's characteristic function at frequency t; None where it is unknown."""
+        """Minus the logarithm of the noise's characteristic function at frequency t; None if it is unknown."""
         return None
 
     def check(self, n_features: int | None = None) -> None:
-        """Raise ValueError where a parameter is wrong; with ``n_features``, also where the bounds do not fit."""
+        """Raise ValueError if a parameter is wrong; with ``n_features``, also if the bounds do not fit."""
         self.bounds_for(n_features)
         self.noise_scale_for(n_features)
         if self.released_above is not None:
@@ -101,7 +101,7 @@ class AdditiveMechanism(RecordChannel):
             raise ValueError(f"{who} with released_above={t!r} takes one feature, got {n_features}")
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where Z cannot be a release of this mechanism."""
+        """Raise ValueError if Z cannot be a release of this mechanism."""
         if self.released_above is not None:
             self._check_threshold(np.shape(Z)[1])
             z = np.asarray(Z)[:, 0]
@@ -131,8 +131,9 @@ class AdditiveMechanism(RecordChannel):
     def sensitivity(self, n_features: int | None = None) -> float | None:
         """Return how far replacing one record can change what is released; None if nothing bounds it.
 
-        In the norm that the mechanism needs: records inside bounds differ by at most Σ(hi - lo) in L1 and √Σ(hi - lo)²
-        in L2, which opposite corners attain.  One pair of bounds counts once per feature, by default for one feature.
+        It is in the norm that the mechanism needs: records inside bounds differ by at most Σ(hi - lo) in L1 and √Σ(hi -
+        lo)² in L2, which opposite corners attain.  One pair of bounds counts once per feature, by default for one
+        feature.
         """
         bounds = self.bounds_for(n_features)
         if self.query is not None:
@@ -143,7 +144,7 @@ class AdditiveMechanism(RecordChannel):
         return float(np.sum(widths)) if self.norm == 1 else hypot(*widths)  # squares of small widths underflow
 
     def _loss(self, n_features):
-        """Sensitivity in units of the noise scale, of the least protected record."""
+        """Sensitivity in units of the noise scale, for the least protected record."""
         sensitivity = self.sensitivity(n_features)
         if sensitivity is None:
             raise ValueError(
@@ -183,7 +184,7 @@ class AdditiveMechanism(RecordChannel):
         Returns
         -------
         Z : ndarray of shape (n_records, n_features), or of the query's shape
-            With ``released_above`` only the records whose release is above it, in their order.
+            With ``released_above``, only the records whose release is above it, in their order.
 
         Raises
         ------
@@ -257,7 +258,7 @@ class AdditiveMechanism(RecordChannel):
     # --- the release of any statistic, as simulation-based inference sees it -----------------------------------------
 
     def n_columns(self, n_statistics: int) -> int:
-        """How many numbers a simulator returns for a release of ``n_statistics``: equally many."""
+        """How many numbers a simulator returns for a release of ``n_statistics``: the same number."""
         return n_statistics
 
     def release_density(self, S: Array, widen: float = 1.0) -> Callable[[Array], Floats]:
@@ -291,10 +292,10 @@ class AdditiveMechanism(RecordChannel):
         return partial(_evaluate, mechanism._lower(n_records=len(S), n_features=S.shape[1]), np.array(S))
 
     def log_release_mode(self, S: ArrayLike) -> float | None:
-        """Largest value of :meth:`release_density` at these releases, whatever the statistics; a bound for some noises.
+        """Largest value of :meth:`release_density` at these releases, whatever the statistics; for some noises a bound.
 
-        Noise has its mode at 0, so a single release is most likely given itself, and several given their
-        :meth:`likeliest_value`; if that is not known, the sum of their modes is a bound.
+        Noise has its mode at 0, so a single release has its largest density given itself, and several releases given
+        their :meth:`likeliest_value`.  If that is not known, the sum of their modes is a bound.
 
         Parameters
         ----------
@@ -356,18 +357,18 @@ class AdditiveMechanism(RecordChannel):
         return type(self), tuple(np.ravel(self.noise_scale).tolist()), bounds, self.released_above
 
     def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
-        """What ``fill_normal`` looks up at each of some releases: densities given a record at either bound.
+        """What ``fill_normal`` looks up for each release in a list: densities given a record at either bound.
 
         Parameters
         ----------
         places : ndarray of shape (n_features, n)
         scales : ndarray of shape (n,), optional
-            Of each release's noise, where they differ.
+            Noise scale of each release, if they differ.
 
         Returns
         -------
         found : ndarray of shape (2 n_features, n), or with ``scales`` (3 n_features, n)
-            For each feature two densities, 0 without bounds; and the scale, where it was given.
+            For each feature two densities, 0 without bounds; and the scale, if it was given.
         """
         (n_features, n), bounds = places.shape, self.bounds_for(len(places))
         ends = np.zeros((n_features, 2, n))
@@ -390,7 +391,7 @@ class AdditiveMechanism(RecordChannel):
         return lower(type(self), self._fields(n_records, n_features))
 
     def _fields(self, n_records, n_features):
-        """Bounds, scales and their reciprocals: of record i entry ``i * each``, one for all or n."""
+        """Bounds, scales and their reciprocals; that of record i is entry ``i * each``, of one for all or of n."""
         bounds = self.bounds_for(n_features)
         if bounds is None or not self.clamp:
             bounds = np.tile([-np.inf, np.inf], (n_features, 1))
@@ -408,7 +409,7 @@ class AdditiveMechanism(RecordChannel):
 
     @compiled
     def fill_unseen(self, nodes, start, n, mean, log_variance, out, first, second):
-        """``fill_normal`` at nodes from ``start`` on, of records whose releases appeared or did not, whatever these."""
+        """``fill_normal`` at nodes from ``start`` on, for records whose releases appeared, or whose did not."""
         for m in range(start, n):
             noise = self.noise_at(nodes, m, n)
             self.fill_released(nodes[m], noise, mean, log_variance, out, first + m, second + m, second + n + m)

@@ -1,7 +1,7 @@
 """Channels that are flat on equal bins of one bounded feature, such as Haar coefficients: exact draws by bins.
 
-Such a release says of a record only how likely each bin makes it, so it is replaced by a table: ``Z[i, b]`` is
-q(z_i | bin b) over its largest value, whose logarithm is ``Z[i, n_bins]``.  The bins are the cells of a
+All that such a release says about a record is how likely the release is given each bin, so it is replaced by a table:
+``Z[i, b]`` is q(z_i | bin b) over its largest value, whose logarithm is ``Z[i, n_bins]``.  The bins are the cells of a
 :class:`CellChannel`, so that g(z | θ) = Σ_b q(z | b) ∫_b f(y | θ) dy costs ``n_bins`` products.
 """
 
@@ -19,9 +19,8 @@ from ._cells import MOST_LOSS, CellChannel
 class BinnedChannel(CellChannel):
     """Base class of mechanisms whose release depends on the bin of one bounded feature only.
 
-    A subclass has the attribute ``bounds``, defines ``n_bins`` (a property) and ``log_bins(Z)``, the (n, n_bins) log
-    density of each release given each bin.  Records
-    outside the bounds are moved to the bound.
+    A subclass has the attribute ``bounds`` and defines ``n_bins`` (a property) and ``log_bins(Z)``, the (n, n_bins) log
+    density of each release given each bin.  Records outside the bounds are moved to the bound.
 
     Examples
     --------
@@ -58,7 +57,7 @@ class BinnedChannel(CellChannel):
         return 1
 
     def bin_of(self, X: ArrayLike) -> Array:
-        """Bin of each record: half-open, but the last holds its upper end too, and clamped records go to the ends."""
+        """Bin of each record: half-open, but the last has its upper end too; clamped records go to the end bins."""
         lo, hi = self.bounds_for(1)[0]
         width = (hi - lo) / self.n_bins
         return np.clip((np.clip(X, lo, hi) - lo) / width, 0, self.n_bins - 1).astype(int)
@@ -78,7 +77,7 @@ class BinnedChannel(CellChannel):
         return table
 
     def check_loss(self, loss: float) -> None:
-        """Raise ValueError where releases tell bins apart beyond what the table can hold."""
+        """Raise ValueError if releases tell bins apart more than the table can hold."""
         if loss > MOST_LOSS:
             raise ValueError(
                 f"{self!r} makes one bin e^{loss:.0f} times as likely as another, beyond floating point (e^700): such "
@@ -86,7 +85,7 @@ class BinnedChannel(CellChannel):
             )
 
     def bin_probabilities(self, Z: Array) -> Array:
-        """Maximum-likelihood probabilities of the bins given the release, roughly: 200 steps of EM."""
+        """Maximum-likelihood probabilities of the bins given the release, approximately: 200 steps of EM."""
         table = self.encode(Z)[:, :-1]
         p = np.full(self.n_bins, 1.0 / self.n_bins)
         for _ in range(200):
@@ -139,14 +138,14 @@ class BinnedChannel(CellChannel):
         return lower(type(self), fields | self._fields())
 
     def _fields(self):
-        """What else compiled methods want as ``self.<name>``."""
+        """Further fields that compiled methods need as ``self.<name>``."""
         return {}
 
     # --- compiled ----------------------------------------------------------------------------------------------------
 
     @compiled
     def row(self, i):
-        """Row of the table that record i has."""
+        """The table's row for record i."""
         return i
 
     @compiled
@@ -159,7 +158,7 @@ class BinnedChannel(CellChannel):
 
     @compiled
     def edges(self, b):
-        """Records that are in bin b: those beyond the bounds are in the first and the last."""
+        """Ends of bin b; records beyond the bounds are in the first and the last bin."""
         lo = self.low + b * self.width if b > 0 else -inf
         return lo, self.low + (b + 1) * self.width if b < self.last_cell else inf
 

@@ -23,12 +23,12 @@ from ._cells import MOST_LOSS, CellChannel
 from ._estimated import EstimatedChannel
 from ._losses import RecordLosses
 
-MAX_TRIALS = 1000  # P(z | k) is a table of a million numbers then, and takes seconds
-MAX_NUMBERS = 2**27  # of such tables together: a gigabyte
+MAX_TRIALS = 1000  # P(z | k) is then a table of a million numbers, and takes seconds
+MAX_NUMBERS = 2**27  # numbers in all such tables together: a gigabyte
 
 
 class BinomialLikelihood(EstimatedChannel):
-    """The channel as kernels see it that cannot integrate it: a density, and no more."""
+    """The channel as seen by kernels that cannot integrate it: a density, and no more."""
 
     @compiled
     def log_channel(self, Z, i, j, y):
@@ -41,22 +41,22 @@ class BinomialLikelihood(EstimatedChannel):
 class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
     r"""Release z ~ Binomial(m, p) of a bounded record, p rising linearly from 1 - q_hi at lo to q_hi at hi.
 
-    q_hi = e^(ε/m)/(1 + e^(ε/m)).  It is ε-DP, exactly: log q(z | y) - log q(z | y') = z log(p/p') + (m - z)
-    log((1 - p)/(1 - p')) is linear in z, so largest at z = 0 or m, where it is at most m log(q_hi/(1 - q_hi)) = ε,
-    attained by records on the two bounds.  A record of d features spends ε/d on each.  Records outside the bounds are
-    moved to the bound.
+    q_hi = e^(ε/m)/(1 + e^(ε/m)).  It is exactly ε-DP: log q(z | y) - log q(z | y') = z log(p/p') + (m - z) log((1 -
+    p)/(1 - p')) is linear in z, so it is largest at z = 0 or m, where it is at most m log(q_hi/(1 - q_hi)) = ε, which
+    records on the two bounds attain.  A record of d features spends ε/d on each.  Records outside the bounds are moved
+    to the bound.
 
-    The estimate of a record in the middle has variance (hi - lo)²/(4 m tanh²(ε/(2m))), which is least for m near ε/2.2:
-    many more trials only add noise.
+    The estimate of a record in the middle has variance (hi - lo)²/(4 m tanh²(ε/(2m))), which is smallest for m near
+    ε/2.2: many more trials only add noise.
 
-    With ``BetaKernel`` on the same bounds, g(z | θ) is closed-form and records are drawn exactly; other kernels have
-    the samplers that need the channel's density only.
+    With ``BetaKernel`` on the same bounds, g(z | θ) has a closed form and records are drawn exactly.  With other
+    kernels, only the samplers that need no more than the channel's density can be used.
 
     Parameters
     ----------
     epsilon : float or array of shape (n_records,)
-        Privacy loss of a record, at most 700: beyond, e^-ε is no floating-point number and nothing is hidden.  An
-        array gives every record its own.
+        Privacy loss of a record, at most 700: beyond that, e^-ε is not a floating-point number and nothing is hidden.
+        An array gives every record its own.
     n_trials : int
         m, from 1 to 1000.  With ``BetaKernel`` work grows with m, and a table has (m + 1)² numbers for each distinct ε.
     bounds : pair (lo, hi), or one per feature, default=(0, 1)
@@ -169,7 +169,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
         return released
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where Z cannot be a release of this mechanism."""
+        """Raise ValueError if Z cannot be a release of this mechanism."""
         m = self._n_trials()
         wrong = (Z != np.floor(Z)) | (Z < 0) | (Z > m)
         if wrong.any():
@@ -206,10 +206,10 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
     # --- where a chain starts ----------------------------------------------------------------------------------------
 
     def _estimates(self, Z):
-        """Unbiased estimates of each record's u and, but for one trial, of u²."""
+        """Unbiased estimates of each record's u and, unless there is one trial, of u²."""
         m = self._n_trials()
         _, q, slope = self._rates(*Z.shape)
-        slope = np.maximum(slope, 1e-100)  # whose square is no zero
+        slope = np.maximum(slope, 1e-100)  # whose square is not zero
         p, p_squared = Z / m, Z * (Z - 1.0) / (m * max(m - 1.0, 1.0))  # unbiased, both
         return (p - q) / slope, (p_squared - 2.0 * q * p + q * q) / slope**2 if m > 1 else None
 
@@ -257,8 +257,8 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
 def coin_tables(r, m):
     """P(z | k)/(C(m, z) q_hi^m) for z, k = 0..m and each r = (1 - q_hi)/q_hi: shape (*r.shape, m + 1, m + 1).
 
-    It is E r^(k + z - 2J), J the number of heads among z of m coins, k of which show heads.  All are in [r^m, 1], and
-    adding a coin takes only sums of positive terms: the last coin shows heads (k >= 1) and is one of the z with
+    It is E r^(k + z - 2J), where J is the number of heads among z of m coins, k of which show heads.  All are in [r^m,
+    1], and adding a coin takes only sums of positive terms: the last coin shows heads (k >= 1) and is one of the z with
     probability z/m.
     """
     r = np.asarray(r)[..., None]

@@ -1,4 +1,4 @@
-"""How much noise a budget asks for, and what noise guarantees: what the continuous and the discrete laws share."""
+"""How much noise a budget needs, and what noise guarantees: the common part of continuous and discrete noise."""
 
 from typing import Any
 
@@ -51,12 +51,12 @@ class LaplaceCalibrated(AdditiveMechanism):
         return np.take_along_axis(S, np.take_along_axis(order, middle[None], axis=0), axis=0)[0]
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one release; of the least protected record where each has its own channel.
+        """Return the guarantee of one release, for the least protected record if each has its own channel.
 
         Parameters
         ----------
         n_features : int, optional
-            Needed where the noise was given as ``scale`` and the bounds as one pair, which may stand for any number.
+            Needed if the noise was given as ``scale`` and the bounds as one pair, which may stand for any number.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class GaussianCalibrated(AdditiveMechanism):
         return scales.reshape(np.shape(epsilon)) if np.ndim(epsilon) else float(scales.item())
 
     def delta_of(self, epsilon: float | None, rho: float) -> float:
-        """δ of the noise in force, at ε."""
+        """δ of the noise that is used, at ε."""
         assert self.delta is not None
         return float(self.delta)
 
@@ -137,15 +137,15 @@ class GaussianCalibrated(AdditiveMechanism):
         return np.average(S, axis=0, weights=(scale.min() / scale) ** 2)
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one release: (ε, δ) where ε was given, and ρ always.
+        """Return the guarantee of one release: (ε, δ) if ε was given, and ρ always.
 
-        Of the least protected record where each has its own channel; δ is the one of the noise in force.
+        It is that of the least protected record if each has its own channel; δ is that of the noise that is used.
 
         Parameters
         ----------
         n_features : int, optional
-            Needed where the noise was given as ``scale`` and the bounds as one pair, which may stand for any number.
-            Elsewhere ρ without it is the largest of any number of features.
+            Needed if the noise was given as ``scale`` and the bounds as one pair, which may stand for any number.
+            Otherwise, ρ without it is the largest for any number of features.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Channels of categories 0..K-1: what they take, and where a chain starts."""
+"""Channels of categories 0..K-1: checks of their inputs, and where a chain starts."""
 
 from math import floor, inf
 
@@ -16,7 +16,7 @@ class CategoryChannel(RecordChannel):
     piece_shape = "flat"
     of_integers = True
     n_categories: int | None
-    #: More are a slip
+    #: More categories than this are taken to be a mistake
     most_categories = 2**31
 
     def _n_categories(self):
@@ -51,11 +51,12 @@ class CategoryChannel(RecordChannel):
 
 
 class IndirectChannel(CategoryChannel):
-    """Base class of those whose releases are no categories themselves: one piece a category.
+    """Base class of channels whose releases are not categories themselves: one piece per category.
 
     A subclass lowers the field ``size``, K, and defines the compiled ``log_category(self, Z, i, j, c)``, the log
-    probability of feature j of release i given category c; and ``_shares(Z)``, rough shares (n_features, K) of the
-    categories, and ``_likelihoods(Z, j)``, how likely each category makes feature j of each release, (n, K).
+    probability of feature j of release i given category c; It also defines ``_shares(Z)``, rough shares (n_features, K)
+    of the categories, and ``_likelihoods(Z, j)``, the likelihood of each category given feature j of each release, (n,
+    K).
     """
 
     def _shares(self, Z):
@@ -87,6 +88,6 @@ class IndirectChannel(CategoryChannel):
 
     @compiled
     def piece(self, Z, i, j, p):
-        """Those around a category; what is below the first and above the last counts as it."""
+        """The interval around a category; what is below the first or above the last counts as that category."""
         lo, hi = p - 0.5 if p > 0 else -inf, p + 0.5 if p < self.size - 1 else inf
         return lo, hi, 0.0, self.log_category(Z, i, j, p), 0.0, 0.0

@@ -6,7 +6,7 @@ As a function of the confidential record, such a channel is
 
 and a kernel can integrate each h_c: it is 1 on a bin and 0 elsewhere, or a binomial probability.  The masses
 ∫ h_c(y) f(y | θ) dy of all cells are kept in spare columns of ``theta``; then g(z | θ) = s(z) Σ_c w(z, c) mass_c costs
-one product a cell, and y | z, θ is drawn exactly: its cell, then y within (DESIGN 2.2).
+one product per cell, and y | z, θ is drawn exactly: first its cell, then y within it (DESIGN 2.2).
 """
 
 from math import exp, inf, log
@@ -14,16 +14,16 @@ from math import exp, inf, log
 from .._base.compiled import compiled
 from ._channel import RecordChannel
 
-MOST_LOSS = 700.0  # beyond, the ratio of two densities is no longer a floating-point number
+MOST_LOSS = 700.0  # beyond this, the ratio of two densities is no longer a floating-point number
 
 
 class CellChannel(RecordChannel):
-    """Base class of such channels, of one feature.
+    """Base class of such channels, for one feature.
 
-    A subclass lowers the fields ``last_cell``, the number of the last cell, and ``n_cached``, how many there are, and
+    A subclass lowers the fields ``last_cell``, the number of the last cell, and ``n_cached``, the number of cells, and
     defines the compiled ``weight(self, Z, i, c)`` -> w(z_i, c); ``log_scale(self, Z, i)`` -> log s(z_i);
-    ``log_mass(self, kernel, theta, k, c)`` -> log ∫ h_c(y) f(y | θ_k) dy; and
-    ``draw_within(self, rng, kernel, theta, k, c)``, a record with density proportional to h_c(y) f(y | θ_k).
+    ``log_mass(self, kernel, theta, k, c)`` -> log ∫ h_c(y) f(y | θ_k) dy; and ``draw_within(self, rng, kernel, theta,
+    k, c)``, a record with density proportional to h_c(y) f(y | θ_k).
     """
 
     keeps_masses = True
@@ -50,7 +50,7 @@ class CellChannel(RecordChannel):
 
     @compiled
     def impute(self, rng, kernel, Z, i, j, theta, k):
-        """Draw y exactly: its cell, then the kernel within."""
+        """Draw y exactly: first its cell, then from the kernel within it."""
         first, chosen = theta.shape[1] - self.last_cell - 1, 0
         u = rng.random() * self.total(Z, i, theta, k)
         for c in range(self.last_cell + 1):

@@ -1,7 +1,7 @@
 """The channel of one record: what a sampler needs from a local mechanism (Beraha et al., eq. 4).
 
 ``Z[i]`` is the release of record ``i`` and ``y`` the confidential value of its feature ``j``.  Features are released
-independently given the record, so every question is about one feature.
+independently given the record, so every method is about one feature.
 """
 
 from math import exp, inf, log
@@ -17,14 +17,15 @@ class RecordChannel(Component):
     """Base class of local mechanisms as samplers see them.
 
     A subclass defines the compiled ``log_channel(self, Z, i, j, y)``, the log density (or mass) of feature ``j`` of
-    release ``i`` given the confidential value ``y``; that is all ``"neal5"`` and ``"slice"`` need.  Where the channel,
-    as a function of ``y``, is piecewise log-quadratic, it also sets :attr:`piece_shape` and defines ``n_pieces(self)``
-    and ``piece(self, Z, i, j, p)`` -> ``(lo, hi, anchor, value, slope, curvature)``, meaning that on ``lo <= y <= hi``
+    release ``i`` given the confidential value ``y``; that is all ``"neal5"`` and ``"slice"`` need.  If the channel is
+    piecewise log-quadratic as a function of ``y``, the subclass also sets :attr:`piece_shape` and defines
+    ``n_pieces(self)`` and ``piece(self, Z, i, j, p)`` -> ``(lo, hi, anchor, value, slope, curvature)``, meaning that on
+    ``lo <= y <= hi``
 
         log q(z | y) = value + slope (y - anchor) - curvature (y - anchor)² / 2.
 
     Pieces cover the line and may be empty.  With a kernel that can integrate such a tilt (DESIGN 2.2), the marginal
-    density g(z | θ) is then closed-form and y | z, θ is drawn exactly.
+    density g(z | θ) then has a closed form, and y | z, θ is drawn exactly.
 
     Examples
     --------
@@ -55,42 +56,42 @@ class RecordChannel(Component):
     #: whether a kernel's masses of the pieces are kept with its parameters, so that ``log_marginal`` is cheap
     keeps_masses = False
 
-    #: whether records are released one by one (local privacy), and not one statistic of all
+    #: whether records are released one by one (local privacy), and not one statistic of all records
     is_local = True
     #: whether that statistic is a histogram (``HistogramMechanism``)
     is_histogram = False
-    #: whether it is draws from that histogram, each of a record or of none (``draw_n_sources``)
+    #: whether draws from that histogram are released, each from a record or from none (``draw_n_sources``)
     has_sources = False
-    #: whether it is additive noise, not of integers, with one scale for all records
+    #: whether the mechanism adds noise that is not of integers, with one scale for all records
     is_common = False
-    #: kernels' ``noised_as`` whose densities under the noise are offered, by ``fill_normal(...)`` (with ``kinks``,
-    #: ``node_spacing`` and ``lookup``), or ``answer(j, z, c)``, the probability of an answer given a category; by the
-    #: class that sets it alone, not by those that derive from it
+    #: the ``noised_as`` of kernels whose densities under the noise are offered, by ``fill_normal(...)`` (with
+    #: ``kinks``, ``node_spacing`` and ``lookup``) or by ``answer(j, z, c)``, the probability of an answer given a
+    #: category; only the class that sets it offers them, not classes that derive from it
     noised_kernels: frozenset[str] = frozenset()
-    #: the class whose compiled form has these densities where records have noise scales of their own; None: there are
-    #: none there
+    #: the class whose compiled form has these densities if records have their own noise scales; None: there is none
     of_scales: type | None = None
-    #: how many answers there are to a question; None where numbers are released
+    #: how many answers there are to a question; None if numbers are released
     n_answers: int | None = None
-    #: public threshold: only releases above it appear; None: all do
+    #: public threshold above which releases appear; None: all appear
     released_above: float | None = None
-    #: prior on the share of people who answer whatever the design says; None: all follow it
+    #: prior on the share of people who do not follow the design; None: all follow it
     noncompliance: Any = None
     #: whether releases are integers
     is_discrete = False
-    #: whether records must be integers: of a real one it releases what is made of the integer next to it, half up
+    #: whether records must be integers: a real record is released as the nearest integer would be, with halves rounded
+    #: up
     of_integers = False
-    #: kurtosis of additive noise, where it is known
+    #: kurtosis of additive noise, if it is known
     kurtosis: float | None = None
 
     def check(self, n_features: int | None = None) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where Z cannot be a release of this mechanism."""
+        """Raise ValueError if Z cannot be a release of this mechanism."""
 
     def n_features(self, n_released: int) -> int:
-        """Confidential features behind ``n_released`` columns of a release."""
+        """Number of confidential features behind ``n_released`` columns of a release."""
         return n_released
 
     def encode(self, Z: Array) -> Array:
@@ -102,11 +103,11 @@ class RecordChannel(Component):
         return None
 
     def noise_variance(self, n_features: int | None = None) -> float | Floats | None:
-        """Mean variance of additive noise on one feature, over records; None where it is unknown."""
+        """Variance of additive noise on one feature, averaged over records; None if it is unknown."""
         return None
 
     def moments(self, Z: Array) -> tuple[Floats, Floats] | None:
-        """Mean and variance of the confidential records by feature; None: the release's, less the noise's."""
+        """Mean and variance of the confidential records by feature; None: the release's minus the noise's."""
         return None
 
     def guess(self, Z: Array) -> Floats | None:
@@ -122,21 +123,20 @@ class RecordChannel(Component):
         """Whether each record goes through the same channel."""
         return self.is_common
 
-    # --- releases as a line, of channels with noised densities of normal kernels -------------------------------------
+    # --- releases as a line, for channels with noised densities of normal kernels ------------------------------------
 
     def kinks(self, n_features: int) -> Floats:
-        """Releases where the density of one is not smooth, whatever the population: (n_features, n_kinks), in order.
+        """Releases at which the density is not smooth, whatever the population: (n_features, n_kinks), in order.
 
         Beyond the first and the last, all releases have the same likelihood up to a factor, or there are none.  """
         return np.empty((n_features, 0))
 
     def on_line(self, z: Floats) -> Floats:
-        """Releases as places on a line where nearby ones have nearly the same likelihood; z of shape (n,) or (n,
-        n_features)."""
+        """Releases as places on a line, on which near ones are nearly as likely; z of shape (n,) or (n, n_features)."""
         return z
 
     def folded(self, z: Floats) -> Floats:
-        """Releases with the same likelihood up to a factor as these; z of shape (n,) or (n, n_features)."""
+        """Releases with the same likelihood as these, up to a factor; z of shape (n,) or (n, n_features)."""
         kinks = self.kinks(1 if z.ndim == 1 else z.shape[1])
         return np.clip(self.on_line(z), kinks[:, 0], kinks[:, -1]) if kinks.size else z
 
@@ -160,11 +160,11 @@ class RecordChannel(Component):
 
     @compiled
     def cache(self, kernel, theta, k):
-        """Write what ``log_marginal`` and ``impute`` need of θ_k into its spare columns; called when θ_k changed."""
+        """Write what ``log_marginal`` and ``impute`` need from θ_k into its spare columns; called after θ_k changed."""
 
     @compiled
     def take_off(self, Z, records, i):
-        """Called before record i is moved, where the channel of a record depends on the others."""
+        """Called before record i is moved, if the channel of a record depends on the others."""
 
     @compiled
     def put_on(self, Z, records, i):
@@ -172,7 +172,7 @@ class RecordChannel(Component):
 
     @compiled
     def can_reverse(self):
-        """Whether ``draw_reverse`` proposes records near the release: a cheap move where the noise is small."""
+        """Whether ``draw_reverse`` proposes records near the release: a cheap move if the noise is small."""
         return False
 
     @compiled
@@ -211,7 +211,7 @@ class RecordChannel(Component):
 
     @compiled
     def impute_by_pieces(self, rng, kernel, Z, i, j, theta, k):
-        """As :meth:`impute`: a piece by its mass, then y within it."""
+        """As :meth:`impute`: first a piece by its mass, then y within it."""
         top, total, chosen = -inf, 0.0, 0
         for p in range(self.n_pieces()):
             mass = self.log_piece_mass(kernel, Z, i, j, theta, k, p)
@@ -230,7 +230,7 @@ class RecordChannel(Component):
 class NoNoise(RecordChannel):
     """The channel of ``mechanism=None``: z is y.
 
-    Its "marginal" is the kernel itself, so that samplers become the ordinary ones.
+    Its "marginal" is the kernel itself, so samplers become the ordinary ones.
 
     Examples
     --------

@@ -29,7 +29,7 @@ class SurveyDesigns:
 
     @classmethod
     def warner(cls, p: float) -> Self:
-        """Asked is "do you have A?" with probability p, or else "do you not have A?" (Warner 1965).
+        """The question is "do you have A?" with probability p, and otherwise "do you not have A?" (Warner 1965).
 
         Parameters
         ----------
@@ -51,7 +51,7 @@ class SurveyDesigns:
 
     @classmethod
     def forced_response(cls, p_yes: float, p_no: float) -> Self:
-        """Told to say yes with probability p_yes, no with p_no, and the truth otherwise (Boruch 1971).
+        """People are told to say yes with probability p_yes, no with p_no, and the truth otherwise (Boruch 1971).
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class SurveyDesigns:
 
     @classmethod
     def unrelated_question(cls, p: float, prevalence: float) -> Self:
-        """Asked is the question with probability p, or else a harmless one (Greenberg et al. 1969).
+        """The question is asked with probability p, and otherwise a harmless one (Greenberg et al. 1969).
 
         Parameters
         ----------
@@ -104,14 +104,14 @@ class SurveyDesigns:
 
     @classmethod
     def kuk(cls, p_yes: float, p_no: float, n_draws: int = 1) -> Self:
-        """Said is how many red cards were drawn, with replacement, from the deck of the true answer (Kuk 1990).
+        """People say how many red cards they drew, with replacement, from the deck of their true answer (Kuk 1990).
 
         Parameters
         ----------
         p_yes, p_no : float
-            Share of red cards in the deck of those whose answer is yes, and no.
+            Share of red cards in the deck of those whose answer is yes, and of those whose answer is no.
         n_draws : int, default=1
-            Cards that are drawn: answers are 0..n_draws.
+            Number of cards drawn; answers are 0..n_draws.
 
         Returns
         -------
@@ -130,9 +130,9 @@ class SurveyDesigns:
 
     @classmethod
     def k_ary(cls, epsilon: float, n_categories: int) -> Self:
-        """The true category with probability e^ε/(e^ε + K - 1), or else one of the others at random.
+        """The true category with probability e^ε/(e^ε + K - 1), and otherwise one of the others at random.
 
-        The law of :class:`RandomizedResponseMechanism` on one feature.
+        This is the distribution of :class:`RandomizedResponseMechanism` on one feature.
 
         Parameters
         ----------
@@ -159,9 +159,9 @@ class SurveyDesigns:
 
     @classmethod
     def hadamard_response(cls, epsilon: float, n_categories: int) -> Self:
-        """One of L answers, e^ε times as likely where row c + 1 of Hadamard's matrix has a 1 (Acharya et al. 2019).
+        """One of L answers, e^ε times as likely where row c + 1 of the Hadamard matrix has a 1 (Acharya et al. 2019).
 
-        L is the power of two above K.  For many categories, and ε of order 1 and less.
+        L is the power of two above K.  This design is for many categories, and for ε of order 1 and less.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class SurveyDesigns:
         """
         epsilon = positive_number("epsilon", epsilon)
         n = positive_integer("n_categories", n_categories, least=2, most=4095)
-        size = 2 ** int(n).bit_length()  # row 0 has all answers alike, and is nobody's
+        size = 2 ** int(n).bit_length()  # row 0 makes all answers alike, and no category has it
         likely, other = expit(epsilon) * 2.0 / size, expit(-epsilon) * 2.0 / size
         return cls(np.where(hadamard(size)[1 : n + 1] > 0, likely, other))
 
@@ -192,14 +192,15 @@ class SurveyDesigns:
     def local_hashing(cls, epsilon: float, hashes: ArrayLike, n_values: int | None = None) -> Self:
         """A hash of the category, by k-ary randomised response; the hash function is drawn for each person (OLH).
 
-        Of few hash functions, drawn from a public list of them, the posterior takes any number of people.  Answer v
-        under function s has the number s g + v.  Wang et al. take g = 1 + e^ε, rounded, and hash with a random seed.
+        With few hash functions, drawn from a public list, the posterior can be computed for any number of people.
+        Answer v under function s has the number s g + v.  Wang et al. take g = 1 + e^ε, rounded, and hash with a random
+        seed.
 
         Parameters
         ----------
         epsilon : float
         hashes : array-like of int, shape (n_functions, n_categories)
-            Each function's value, 0 to g - 1, of each category.
+            The value, 0 to g - 1, that each function gives to each category.
         n_values : int, optional
             g, at least 2.  None: one more than the largest value.
 
@@ -238,16 +239,17 @@ class SurveyDesigns:
     ) -> Self:
         """One of several designs of the same question for each person, drawn at random (Clark & Desharnais 1998).
 
-        Answers are numbered on: those of the second design follow those of the first.  With two designs the share of
-        people who say no whatever the cards say can be told from the share of those whose true answer is no.
+        Answers are numbered consecutively: those of the second design follow those of the first.  With two designs, the
+        share of people who say no whatever the cards say can be told apart from the share of those whose true answer is
+        no.
 
         Parameters
         ----------
         designs : list of FiniteChannelMechanism, of one question each
         shares : array-like of shape (n_designs,), optional
-            Of the people, who get each design.  None: even ones.  The posterior does not depend on them.
+            Shares of the people who get each design.  None: equal shares.  The posterior does not depend on them.
         noncompliance : BetaPrior, optional
-            Of people who give the first answer of their design.
+            Prior on the share of people who give the first answer of their design.
 
         Returns
         -------

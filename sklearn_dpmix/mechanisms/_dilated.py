@@ -1,12 +1,12 @@
-"""What noise hides that is calibrated by a smooth sensitivity: between neighbours its centre *and* its scale change.
+"""Privacy of noise calibrated by a smooth sensitivity: between neighbours its centre *and* its scale change.
 
-Let x and x' be neighbours, h = m SS_ξ the noise's scale, η its density at scale 1, symmetric and falling away from 0.
-In units of h(x), the releases of x and x' have densities p(u) = η(u) and q(u) = η((u - s) e^-t) e^-t with
+Let x and x' be neighbours, h = m SS_ξ the scale of the noise, and η its density at scale 1, symmetric and falling away
+from 0.  In units of h(x), the releases of x and x' have densities p(u) = η(u) and q(u) = η((u - s) e^-t) e^-t with
 
     |t| <= ξ,   |s| <= min(1, e^t)/m,
 
-the latter because a replacement moves the value by no more than LS(x) <= SS(x), and no more than LS(x') <= SS(x').
-What (ε, δ) claims is that E_ε(s, t) = ∫ max(p - e^ε q, 0) <= δ for all of these s and t.
+the latter because a replacement moves the value by no more than LS(x) <= SS(x) and by no more than LS(x') <= SS(x').
+(ε, δ) claims that E_ε(s, t) = ∫ max(p - e^ε q, 0) <= δ for all these s and t.
 """
 
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ from math import exp, floor, inf, log
 
 import numpy as np
 
-#: Cells that [-ξ, ξ] is cut into; odd, so that no cell starts at 0, where closed forms divide by the change of scale
+#: Number of cells of [-ξ, ξ]; odd, so that no cell starts at 0, where closed forms divide by the change of scale
 N_CELLS = 513
-#: Relative excess of what is stated over what was computed, far above the rounding errors of the closed forms
+#: Relative excess of the stated value over the computed one, far above the rounding errors of the closed forms
 GUARD = 1e-6
 #: Least δ for which those errors were measured
 SMALLEST_DELTA = 1e-15
-#: ε between which the closed forms neither overflow nor underflow
+#: range of ε in which the closed forms neither overflow nor underflow
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-100, 300.0
 
 
 @dataclass(frozen=True)
 class DilatedLaw:
-    """Noise at scale 1: its log density, draws, and what it spends.  Base class."""
+    """Base class of noise at scale 1: its log density, draws, and what it spends."""
 
     def log_density(self, u):
         """(...) log η(u)."""
@@ -42,9 +42,9 @@ class DilatedLaw:
         return epsilon, (1.0 + GUARD) * float(np.max(self.bounds(epsilon, xi, multiplier, N_CELLS)))
 
     def bounds(self, epsilon, xi, multiplier, n_cells):
-        """(n_cells,) bounds of E_ε(s, t) for t in the cells that [-ξ, ξ] is cut into, and all s that go with them.
+        """(n_cells,) bounds of E_ε(s, t) for t in each cell of [-ξ, ξ], and all s that go with it.
 
-        Nothing is left to the choice of points:
+        Nothing depends on the choice of points:
 
         - E_ε(s, t) does not fall as |s| grows.  It is 1 - ∫ min(p, e^ε q), and that integral is the length, integrated
           over levels, of the overlap of two intervals around 0 and s where p and e^ε q exceed the level.  So only the
@@ -62,16 +62,16 @@ class DilatedLaw:
         raise NotImplementedError
 
     def holds(self, epsilon, delta, xi, multiplier):
-        """Whether noise of that scale is verified to be (ε, δ)-DP."""
+        """Whether noise of this scale is verified to be (ε, δ)-DP."""
         spent = self.spent(epsilon, xi, multiplier)
         return spent[0] <= epsilon and spent[1] <= delta
 
 
 @lru_cache(maxsize=1000)
 def least_multiplier(law, epsilon, delta, xi, precision=1e-9):
-    """Return the least m, up to ``precision``, that is verified at ξ; None where the change of scale costs more.
+    """Return the smallest m, up to ``precision``, that is verified at ξ; None if the change of scale costs more.
 
-    What is spent falls with m, so that bisection finds it; the end that holds is returned.
+    What is spent falls with m, so bisection finds it; the end that is verified is returned.
     """
     low, high = log(1e-3 / epsilon), log(1e6 / epsilon)
     if xi >= epsilon or not law.holds(epsilon, delta, xi, exp(high)):
@@ -84,12 +84,12 @@ def least_multiplier(law, epsilon, delta, xi, precision=1e-9):
 
 @lru_cache(maxsize=1000)
 def balanced_xi(law, epsilon, delta):
-    """Return the ξ of least noise for regular data, of ε 2^(-j/64) for whole j; None where none holds.
+    """Return the ξ with the least noise for regular data, among ε 2^(-j/64) for whole j; None if none holds.
 
-    A small ξ leaves more of ε for the shift, a large one makes SS_ξ smaller.  Data are regular where the local
-    sensitivity after k replacements is in proportion to k + 1, as for order statistics of evenly spaced records: the
-    noise is then in proportion to m(ξ) max over k of (k + 1) e^(-ξk).  Candidates are an eighth of an octave apart
-    first, then finer around the best.
+    A small ξ leaves more of ε for the shift; a large one makes SS_ξ smaller.  Data are regular if the local sensitivity
+    after k replacements is proportional to k + 1, as for order statistics of evenly spaced records.  The noise is then
+    proportional to m(ξ) max over k of (k + 1) e^(-ξk).  Candidates are first an eighth of an octave apart, then finer
+    around the best.
     """
 
     def noise(j):

@@ -1,10 +1,10 @@
-"""Integer noise on integers: what the discrete mechanisms share.
+"""Integer noise on integers: the common part of the discrete mechanisms.
 
 The release is z = clamp(y) + e for integer records y (or a query's integer value) and integer noise e.  There is no
-floating-point hole to attack (Mironov 2012): every release is an integer whatever the record was.
+floating-point hole to attack (Mironov 2012): every release is an integer, whatever the record was.
 
-Samplers see the confidential y as a real number whose rounding, half up, was released.  As a function of y the channel
-is then flat on unit cells, so that with bounds it has finitely many pieces (see :class:`RecordChannel`).
+Samplers treat the confidential y as a real number that was rounded, halves up, before the release.  As a function of y
+the channel is then flat on unit cells, so with bounds it has finitely many pieces (see :class:`RecordChannel`).
 """
 
 from collections.abc import Callable
@@ -22,22 +22,23 @@ from ._noised_normal import fill_normal_cells
 
 #: Integers below it in magnitude are exact as floats.
 EXACT = 2.0**53
-#: Largest magnitude of what noise goes on, and largest noise scale: noise that takes a release from the one to
-#: ``EXACT`` has probability e^-128, so no release is ever refused, which would say something about the record.
+#: Largest magnitude of a value before noise, and largest noise scale.  Noise that takes a release from this to
+#: ``EXACT`` has probability e^-128, so no release is ever refused; a refusal would say something about the record.
 LARGEST_VALUE, LARGEST_SCALE = 2.0**52, 2.0**45
-#: Smallest noise scale: its square does not underflow; any below 0.01 is no noise at all in double precision.
+#: Smallest noise scale: its square does not underflow.  Any scale below 0.01 is no noise at all in double precision.
 SMALLEST_SCALE = 2.0**-500
-#: Beyond so many cells, an integral over all of them costs more than the samplers that need none take.
+#: With more cells than this, an integral over all of them costs more than samplers that need no integral.
 MAX_CELLS = 1024
 
 
 class IntegerMechanism(AdditiveMechanism):
     """Base class of mechanisms that add integer noise.
 
-    The law of the noise is P(e) = exp(s(e) - c), with a shape s that is symmetric and falls in |e|.  A subclass defines
-    the compiled ``log_shape(self, e, rate)``, that is s(e) at scale 1/rate; ``draw_integer(self, rng, scale)``; and
-    ``log_noise`` and ``draw_noise``; in Python ``log_sum(scale)``, that is c, and ``_noise_moments(scale)``, the second
-    and the fourth moment of the noise, each an array of the shape of ``scale``.
+    The distribution of the noise is P(e) = exp(s(e) - c), with a shape s that is symmetric and falls in |e|.  A
+    subclass defines the compiled methods ``log_shape(self, e, rate)``, which is s(e) at scale 1/rate,
+    ``draw_integer(self, rng, scale)``, ``log_noise`` and ``draw_noise``.  In Python it defines ``log_sum(scale)``,
+    which is c, and ``_noise_moments(scale)``, the second and the fourth moment of the noise, each an array of the shape
+    of ``scale``.
 
     Examples
     --------
@@ -56,7 +57,7 @@ class IntegerMechanism(AdditiveMechanism):
 
     @property
     def piece_shape(self) -> str | None:  # type: ignore[override]
-        """``"flat"`` where bounds make the cells few (``MAX_CELLS`` a feature), else None."""
+        """``"flat"`` if bounds make the cells few (``MAX_CELLS`` per feature), otherwise None."""
         bounds = self.bounds_for(None) if self.clamp else None
         return "flat" if bounds is not None and np.max(np.diff(bounds)) < MAX_CELLS else None
 
@@ -66,7 +67,7 @@ class IntegerMechanism(AdditiveMechanism):
         return np.size(self.noise_scale_for(None)) == 1
 
     def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
-        """What ``fill_normal`` looks up at each of some releases: probabilities given each integer within the bounds.
+        """What ``fill_normal`` looks up for each release in a list: probabilities given each integer within the bounds.
 
         Parameters
         ----------
@@ -76,7 +77,7 @@ class IntegerMechanism(AdditiveMechanism):
         Returns
         -------
         found : ndarray of shape (n_features · cells, n)
-            As many for each feature; 0 for integers beyond its upper bound.
+            The same number for each feature; 0 for integers beyond its upper bound.
         """
         bounds, scale = np.asarray(self.bounds_for(len(places))), float(self.noise_scale_for(len(places)))
         p = np.arange(np.max(bounds[:, 1] - bounds[:, 0]) + 1.0)
@@ -89,9 +90,9 @@ class IntegerMechanism(AdditiveMechanism):
 
     @property
     def kurtosis(self) -> float | None:  # type: ignore[override]
-        """Kurtosis of the noise, or None where its variance is below 1: noise that is mostly zeros is not judged by it.
+        """Kurtosis of the noise, or None if its variance is below 1: noise that is mostly zeros is not judged by it.
 
-        Where each record has its own noise, it is the one with which the variance of the sum of squares is right, as
+        If each record has its own noise, it is the kurtosis with which the variance of the sum of squares is right, as
         if each variance were the square of the scale.
         """
         scale = np.atleast_1d(self.noise_scale_for(None))
@@ -127,7 +128,7 @@ class IntegerMechanism(AdditiveMechanism):
         return scale
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where a release holds what this mechanism cannot have released.
+        """Raise ValueError if a release has values that this mechanism cannot have released.
 
         Parameters
         ----------
@@ -174,7 +175,7 @@ class IntegerMechanism(AdditiveMechanism):
         Z : array-like of shape (n_records, n_features)
             Released integers; under a query, releases of shape (n_releases, n_statistics) of the same records.
         X : array-like of shape (n_records, n_features)
-            Confidential records: integers, under bounds or none.
+            Confidential records: integers, with or without bounds.
 
         Returns
         -------
@@ -231,7 +232,7 @@ class IntegerMechanism(AdditiveMechanism):
 
     @compiled
     def draw_reverse(self, rng, Z, i, j):
-        """Anywhere in the cell of z plus noise: as a density of y it is the unclamped channel itself."""
+        """Draw y anywhere in the cell of z plus noise: as a density of y this is the unclamped channel itself."""
         return Z[i, j] + self.draw_integer(rng, self.noise[i * self.each]) + rng.random() - 0.5
 
     @compiled
@@ -246,12 +247,12 @@ class IntegerMechanism(AdditiveMechanism):
 
     @compiled
     def n_pieces(self):
-        """Of the feature with most cells; pieces beyond a feature's own are empty."""
+        """That of the feature with most cells; pieces beyond a feature's own are empty."""
         return self.cells
 
     @compiled
     def piece(self, Z, i, j, p):
-        """The cell of the integer lo + p; the first and the last go on to infinity."""
+        """The cell of the integer lo + p; the first and the last extend to infinity."""
         c = self.low[j] + p
         if c > self.high[j]:
             return inf, inf, self.high[j], -inf, 0.0, 0.0
@@ -260,7 +261,7 @@ class IntegerMechanism(AdditiveMechanism):
 
 
 def _quote(values, wrong, is_quoted):
-    """The first wrong value and where it is; nothing of a query's value, from which no record could be found."""
+    """The first wrong value and where it is; nothing for a query's value, from which no record could be found."""
     if not is_quoted:
         return ""
     first = tuple(np.argwhere(wrong)[0].tolist())

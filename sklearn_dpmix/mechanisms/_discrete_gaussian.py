@@ -16,10 +16,10 @@ from ._discrete import IntegerMechanism
 from ._discrete_laplace import draw_discrete_laplace
 from ._gaussian import HALF_LOG_2PI
 
-#: δ is calibrated to this much below what was asked, relatively: rounding, and OpenDP's margin on the scale where δ
-#: rises with it, are never paid for in privacy.
+#: δ is calibrated to this much below the requested δ, relatively, so that privacy never pays for rounding, or for
+#: OpenDP's margin on the scale where δ rises with it.
 SLACK = 1e-8
-#: ε beyond which rounding decides what the exact δ is.
+#: ε beyond which rounding determines the exact δ.
 LARGEST_EPSILON = 1e8
 #: Terms of a sum over integers that are added one by one before an integral takes over.
 N_TERMS = 1000
@@ -27,10 +27,11 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
-    """Release z = clamp(y) + e for integer y, P(e) proportional to exp(-e²/(2σ²)), independently by feature.
+    """Release z = clamp(y) + e for integer y, with P(e) proportional to exp(-e²/(2σ²)), independently by feature.
 
-    Records in ``bounds`` differ by at most Δ₂ = √Σ(hi - lo)² in L2, and a release is Δ₂²/(2σ²)-zCDP.  σ is a parameter:
-    the standard deviation is smaller, by a relative 1e-7 at σ = 1 and by less beyond, but by 7 % at σ = 0.5.
+    Records in ``bounds`` differ by at most Δ₂ = √Σ(hi - lo)² in L2, and a release is Δ₂²/(2σ²)-zCDP.  σ is a parameter
+    and not the standard deviation, which is smaller: by a relative 1e-7 at σ = 1 and by less for larger σ, but by 7 %
+    at σ = 0.5.
 
     Parameters
     ----------
@@ -42,22 +43,22 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
     bounds : pair (lo, hi) or array of shape (n_features, 2), optional
         Public bounds of the records, integers within ±2**52; one pair holds for each feature.
     query : object of ``sklearn_dpmix.queries``, optional
-        What is released in place of the records: its ``value(X)`` holds integers; has ``sensitivity(2)``.  An attribute
-        ``n_statistics`` equal to 1 says that it releases one number.
+        What is released in place of the records: its ``value(X)`` holds integers, and it has ``sensitivity(2)``.  An
+        attribute ``n_statistics`` equal to 1 says that it releases one number.
     scale : float or array of shape (n_records,), optional
         σ itself, up to 2**45, in units of the records; it need not be an integer.
     rho : float or array, optional
         Zero-concentrated privacy: σ = Δ₂/√(2ρ).
     calibration : {"analytic"}, default="analytic"
-        How σ follows from (ε, δ); see Notes.  No classical calibration is proved for this law.
+        How σ follows from (ε, δ); see Notes.  No classical calibration is proved for this distribution.
     clamp : bool, default=True
         As in :class:`DiscreteLaplaceMechanism`.
 
     Raises
     ------
     ValueError
-        On use, where not exactly one of ``epsilon``, ``rho``, ``scale`` is given, ``delta`` is missing, where bounds
-        are reversed or not integers, or where records, a query's value or releases are not integers.
+        On use, if not exactly one of ``epsilon``, ``rho``, ``scale`` is given, if ``delta`` is missing, if bounds are
+        reversed or not integers, or if records, a query's value or releases are not integers.
 
     Notes
     -----
@@ -65,16 +66,16 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
 
         δ(σ) = P[e > εσ²/Δ - Δ/2] - e^ε P[e > εσ²/Δ + Δ/2],
 
-    is at most ``delta``.  A shift by less than Δ costs less, the law being log-concave.  Where ε is larger than Δ, δ(σ)
-    rises and falls once with each integer that the threshold εσ²/Δ - Δ/2 passes: noise a little larger than the
-    calibrated one may then have a larger δ.  The guarantee is for the noise in force.
+    is at most ``delta``.  A shift by less than Δ costs less, because the distribution is log-concave.  If ε is larger
+    than Δ, δ(σ) rises and falls once with each integer that the threshold εσ²/Δ - Δ/2 passes, so slightly larger noise
+    than the calibrated one may have a larger δ.  The guarantee is for the noise that is used.
 
     Several features: the theorem does not apply, and σ is the smallest at which ρ = Δ₂²/(2σ²) gives (ε, δ)-DP by
-    Corollary 13, whatever the direction of the shift.  It is conservative: at ε = 1, by 4 % of σ for δ = 1e-12 and 8 %
-    for 1e-5.
+    Corollary 13, whatever the direction of the shift.  It is conservative: at ε = 1, by 4 % of σ for δ = 1e-12 and by 8
+    % for 1e-5.
 
-    Releases are float arrays that hold integers of magnitude below 2**53, exactly.  Samplers take the confidential
-    record for a real number whose rounding, half up, was released.
+    Releases are float arrays that hold integers of magnitude below 2**53, exactly.  Samplers treat the confidential
+    record as a real number that was rounded, halves up, before the release.
 
     References
     ----------
@@ -102,7 +103,7 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
                 f"epsilon must be at most {LARGEST_EPSILON:g} for {type(self).__name__}, got epsilon={epsilon!r}: such "
                 "noise hides nothing; use a smaller epsilon, or rho="
             )
-        shift = floor(sensitivity * (1.0 + 1e-9))  # integers differ by integers; what a query rounded is no excuse
+        shift = floor(sensitivity * (1.0 + 1e-9))  # integers differ by integers; that a query rounded is no excuse
         if shift > 0 and self._one_number(sensitivity, n_features):
             return _exact_scale(epsilon, float(self.delta), shift)
         return sensitivity * _unit_scale(epsilon, float(self.delta))
@@ -130,7 +131,7 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
 
     @staticmethod
     def _noise_moments(scale):
-        """Direct sums for narrow laws; elsewhere what Poisson's formula makes of them, derived by -1/(2σ²)."""
+        """Direct sums for narrow noise; otherwise Poisson's formula for them, differentiated by -1/(2σ²)."""
         small, large = np.minimum(scale, 1.0)[..., None], np.maximum(scale, 1.0)[..., None]
         e = np.arange(1.0, 13.0)
         weight = np.exp(-0.5 * (e / small) ** 2)
@@ -154,7 +155,7 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
         return np.rint(super().likeliest_value(S, scale))
 
     def draw_noise(self, rng: np.random.Generator, scale: ArrayLike, size: int | tuple[int, ...]) -> Array:
-        """Rejection from a discrete Laplace law of scale ⌊σ⌋ + 1 (Algorithm 3), all numbers at once."""
+        """Rejection from discrete Laplace noise of scale ⌊σ⌋ + 1 (Algorithm 3), all numbers at once."""
         scale = np.broadcast_to(scale, size).ravel()
         noise = np.empty(scale.shape)
         left = np.arange(len(scale))
@@ -193,7 +194,7 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
 def log_theta(scale):
     """log Σ exp(-e²/(2σ²)) over the integers: term by term, or for σ >= 1 by Poisson's formula.
 
-    That is σ√(2π) Σ exp(-2π²σ²k²), of which three terms have full accuracy.
+    The latter is σ√(2π) Σ exp(-2π²σ²k²), of which three terms give full accuracy.
     """
     if scale >= 1.0:
         u = pi * scale
@@ -233,9 +234,9 @@ def _tail_by_integral(first, scale):
 def exact_log_delta(scale, epsilon, shift):
     """Return the log of the exact δ at ε of discrete Gaussian noise on an integer that moves by ``shift``.
 
-    Theorem 7's difference of two tails is the sum of P(e)(1 - exp(-λ(e - t))) over the integers e above
-    t = εσ²/Δ - Δ/2, λ = Δ/σ², whose terms are positive: nothing cancels.  ``N_TERMS`` of them are added, and the rest
-    is an integral with two corrections of Euler and Maclaurin.
+    Theorem 7's difference of two tails is the sum of P(e)(1 - exp(-λ(e - t))) over the integers e above t = εσ²/Δ -
+    Δ/2, with λ = Δ/σ².  Its terms are positive, so nothing cancels.  ``N_TERMS`` of them are added, and the rest is an
+    integral with two corrections of Euler and Maclaurin.
 
     Parameters
     ----------
@@ -259,7 +260,7 @@ def exact_log_delta(scale, epsilon, shift):
 
     total = summand(m + np.arange(N_TERMS)).sum()
     start = m + N_TERMS
-    reach = top + scale * (sqrt((top / scale) ** 2 + 80.0) - top / scale)  # beyond it less than e^-40 is left
+    reach = top + scale * (sqrt((top / scale) ** 2 + 80.0) - top / scale)  # beyond this, less than e^-40 is left
     if start < reach:
         edges = np.linspace(start, reach, 17)
         half = 0.5 * np.diff(edges)[:, None]
@@ -276,7 +277,7 @@ def exact_log_delta(scale, epsilon, shift):
     return log(total) - 0.5 * (top / scale) ** 2 - float(DiscreteGaussianMechanism.log_sum(scale))
 
 
-@lru_cache(maxsize=100_000)  # records with their own epsilon ask for many, and again on each use
+@lru_cache(maxsize=100_000)  # records with their own epsilon need many, again on each use
 def _exact_scale(epsilon, delta, shift):
     """The smallest σ found with an exact δ of at most ``delta``."""
     target = log(delta) + log1p(-SLACK)
@@ -292,14 +293,14 @@ def _exact_scale(epsilon, delta, shift):
     found = brentq(excess, low, high, xtol=1e-12, rtol=1e-15)
     if epsilon > 0.5 * shift:
         found = _first_dip(excess, found, epsilon, shift)
-    found, step = found + 1e-12, 1e-12  # where ε is large, rounding of σ alone moves δ
+    found, step = found + 1e-12, 1e-12  # if ε is large, rounding of σ alone changes δ
     while excess(found) > 0:
         found, step = found + step, 2.0 * step
     return exp(found)
 
 
 def _first_dip(excess, found, epsilon, shift):
-    """log σ of the first of the dips, two thresholds apart at most, that lead down to the root ``found``.
+    """log σ of the first of the dips, at most two thresholds apart, that lead down to the root ``found``.
 
     As a function of σ, δ falls where the threshold nears an integer, and may rise between two of them.
     """
@@ -325,8 +326,8 @@ def _first_dip(excess, found, epsilon, shift):
 def _unit_scale(epsilon, delta):
     """The smallest σ/Δ₂ at which Corollary 13 gives (ε, δ)-DP from ρ = Δ₂²/(2σ²).
 
-    It says δ = exp((α-1)(αρ-ε))(1-1/α)^(α-1)/α for any order α > 1: each gives a ρ that is enough, and the largest is
-    taken.
+    It says δ = exp((α-1)(αρ-ε))(1-1/α)^(α-1)/α for any order α > 1.  Each order gives a ρ that is enough, and the
+    largest is used.
     """
 
     def minus_rho(log_order):

@@ -15,7 +15,8 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
     """Release z = clamp(y) + e for integer y, P(e) = (1-r)/(1+r) r^|e| with r = exp(-1/b), independently by feature.
 
     Records in ``bounds`` differ by at most Δ₁ = Σ(hi - lo) in L1, an integer, and the ratio of probabilities is at most
-    exp(Δ₁/b): ε = Δ₁/b, attained.  The variance is 2r/(1-r)², a little below that of the continuous law, 2b².
+    exp(Δ₁/b).  So ε = Δ₁/b, which is attained.  The variance is 2r/(1-r)², a little below that of continuous Laplace
+    noise, 2b².
 
     Parameters
     ----------
@@ -26,26 +27,26 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
         Public bounds of the records, integers within ±2**52; one pair holds for each feature, and Δ₁ adds up over
         features.
     query : object of ``sklearn_dpmix.queries``, optional
-        What is released in place of the records: its ``value(X)`` holds integers; has ``sensitivity(1)``.
+        What is released in place of the records: its ``value(X)`` holds integers, and it has ``sensitivity(1)``.
     scale : float or array of shape (n_records,), optional
         b itself, up to 2**45, in units of the records; it need not be an integer.
     rho : float or array, optional
         Zero-concentrated privacy: b = Δ₁/√(2ρ).  Any ε-DP mechanism is ε²/2-zCDP (Bun & Steinke 2016, Proposition 1.4);
-        the law's own ρ is smaller, as for the continuous one.
+        the ρ of this noise itself is smaller, as for continuous Laplace noise.
     clamp : bool, default=True
-        Move records outside the bounds to the bound before noise.  False: the bounds only calibrate, the guarantee is
-        for records inside them.
+        Move records outside the bounds to the bound before adding noise.  False: the bounds only calibrate the noise,
+        and the guarantee is for records inside them.
 
     Raises
     ------
     ValueError
-        On use, where not exactly one of ``epsilon``, ``rho``, ``scale`` is given, or one is not positive; where bounds
-        are reversed or not integers; where records, a query's value or releases are not integers.
+        On use, if not exactly one of ``epsilon``, ``rho``, ``scale`` is given, or one is not positive; if bounds are
+        reversed or not integers; if records, a query's value or releases are not integers.
 
     Notes
     -----
-    Releases are float arrays that hold integers of magnitude below 2**53, exactly.  Samplers take the confidential
-    record for a real number whose rounding, half up, was released.
+    Releases are float arrays that hold integers of magnitude below 2**53, exactly.  Samplers treat the confidential
+    record as a real number that was rounded, halves up, before the release.
 
     References
     ----------
@@ -69,7 +70,7 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
     continuous = "LaplaceMechanism"
 
     def kinks(self, n_features: int) -> Floats:
-        """The bounds: beyond them all probabilities fall alike."""
+        """The bounds: beyond them all probabilities fall in the same way."""
         bounds = self.bounds_for(n_features)
         return np.empty((n_features, 0)) if bounds is None or not self.clamp else bounds
 

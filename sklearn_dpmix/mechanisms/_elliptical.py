@@ -1,4 +1,4 @@
-"""Noise whose density depends on u'C⁻¹u alone (Gong 2022, §5), and its normal member."""
+"""Noise whose density depends only on u'C⁻¹u (Gong 2022, §5), and its normal member."""
 
 from math import log, pi
 from typing import Any
@@ -13,23 +13,22 @@ from ..privacy import PrivacyGuarantee
 from ..privacy._guarantee import half_square, rounded_up
 from ._statistic_noise import StatisticNoise
 
-#: Of ‖L⁻¹‖, relatively, at most: how far a guarantee may be off for rounding.
+#: Largest relative error of ‖L⁻¹‖ from rounding, and so of a guarantee.
 LARGEST_DOUBT = 1e-9
 
 
 class EllipticalMechanism(StatisticNoise):
-    """Base class: release s + L v, with L L' = C and v of a spherical law.
+    """Base class: release s + L v, with L L' = C and v from a spherical distribution.
 
     A subclass has ``covariance`` and ``query`` and defines ``_log_radial(squared, k)``, the log density of v in R^k
     given ``squared`` = v'v, largest at 0, and ``_draw_spherical(rng, size, k)``.
 
     Notes
     -----
-    Replacing a record moves s by no more than Δ₂ in L2, so L⁻¹s by no more than Δ₂ ‖L⁻¹‖ = Δ₂/√λ, λ the smallest
-    eigenvalue of C.  It is L, as rounded, that makes the noise, so that what counts is L⁻¹, and not C.  The inverse of
-    a triangular matrix by substitution, W, is off by no more than a small multiple of the rounding error times
-    abs(W) abs(L) abs(W) (Higham 2002, §8.2), which is small for scales however different.  Where it is not, C is
-    refused.
+    Replacing a record moves s by no more than Δ₂ in L2, so it moves L⁻¹s by no more than Δ₂ ‖L⁻¹‖ = Δ₂/√λ, where λ is
+    the smallest eigenvalue of C.  The noise is made with the rounded L, so what counts is L⁻¹, and not C.  The inverse
+    W of a triangular matrix by substitution is off by no more than a small multiple of the rounding error times abs(W)
+    abs(L) abs(W) (Higham 2002, §8.2), which is small even for very different scales.  If it is not small, C is refused.
     """
 
     def __init__(self, covariance: ArrayLike, *, query: Any = None) -> None:
@@ -54,7 +53,7 @@ class EllipticalMechanism(StatisticNoise):
             )
 
     def _matrix(self):
-        """C as an array, or what is wrong with it."""
+        """C as an array; raises if something is wrong with it."""
         C = numbers(self.covariance)
         square = C is not None and C.ndim == 2 and C.shape[0] == C.shape[1] > 0 and bool(np.all(np.isfinite(C)))
         if not square or not np.allclose(C, C.T, rtol=1e-10, atol=0.0):
@@ -84,7 +83,7 @@ class EllipticalMechanism(StatisticNoise):
         return rounded_up(sensitivity * self._steepest()) if sensitivity else 0.0
 
     def _steepest(self):
-        """‖L⁻¹‖, to ``LARGEST_DOUBT`` of itself."""
+        """‖L⁻¹‖, to a relative error of ``LARGEST_DOUBT``."""
         factor = self._factor()
         with np.errstate(all="ignore"):
             inverse = solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
@@ -125,7 +124,7 @@ class MultivariateNormalMechanism(EllipticalMechanism):
     covariance : array-like of shape (k, k)
         C, symmetric and positive definite.
     query : object of ``sklearn_dpmix.queries``, optional
-        What is released: has ``value(X)`` of shape (k,) and ``sensitivity(2)``.  None: the rows of X are.
+        What is released; it has ``value(X)`` of shape (k,) and ``sensitivity(2)``.  None: the rows of X are released.
 
     Raises
     ------
@@ -149,7 +148,7 @@ class MultivariateNormalMechanism(EllipticalMechanism):
     """
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one release: ρ = Δ₂²/(2λ) of zero-concentrated privacy, λ the smallest eigenvalue.
+        """Return the guarantee of one release: ρ = Δ₂²/(2λ) (zero-concentrated), with λ the smallest eigenvalue.
 
         ``sklearn_dpmix.privacy.gaussian_delta(epsilon, rho)`` gives its δ at an ε.
 
@@ -166,7 +165,7 @@ class MultivariateNormalMechanism(EllipticalMechanism):
         return PrivacyGuarantee(None, None, half_square(self._mahalanobis_sensitivity()), self._neighbours())
 
     def log_release_mode(self, S: ArrayLike) -> float | None:
-        """Return the largest value of :meth:`release_density` at these releases: given their mean.
+        """Return the largest value of :meth:`release_density` at these releases, which is that given their mean.
 
         Parameters
         ----------

@@ -11,19 +11,19 @@ from ._elliptical import EllipticalMechanism
 
 
 class MultivariateLaplaceMechanism(EllipticalMechanism):
-    """Release s + u, u of density proportional to exp(-√(u'C⁻¹u)) on R^k.
+    """Release s + u, with u of density proportional to exp(-√(u'C⁻¹u)) on R^k.
 
     The normaliser is 2 π^(k/2) Γ(k)/Γ(k/2) √det C: the sphere's area times ∫ r^(k-1) e^-r dr.  So with L L' = C the
-    radius of L⁻¹u has the law Gamma(k) and its direction is uniform, which is how it is drawn, exactly.  Log densities
-    differ by no more than the Mahalanobis length of the shift, by the triangle inequality: ε = Δ₂/√λ, λ the smallest
-    eigenvalue of C.
+    radius of L⁻¹u has the distribution Gamma(k) and its direction is uniform; u is drawn in this way, exactly.  By the
+    triangle inequality, log densities differ by no more than the Mahalanobis length of the shift.  So ε = Δ₂/√λ, where
+    λ is the smallest eigenvalue of C.
 
     Parameters
     ----------
     covariance : array-like of shape (k, k)
         C, symmetric and positive definite: the shape of the noise.  Its covariance is (k + 1) C.
     query : object of ``sklearn_dpmix.queries``, optional
-        What is released: has ``value(X)`` of shape (k,) and ``sensitivity(2)``.  None: the rows of X are.
+        What is released; it has ``value(X)`` of shape (k,) and ``sensitivity(2)``.  None: the rows of X are released.
 
     Raises
     ------
@@ -32,13 +32,14 @@ class MultivariateLaplaceMechanism(EllipticalMechanism):
 
     Notes
     -----
-    The other law of that name, √W N(0, C) with exponential W, has a Bessel function for a density, which for k >= 2
-    grows without bound towards 0: unbounded log ratios, so no ε, and no mode to normalise an acceptance probability by,
-    so no rejection sampling.  With k = 1 both are the Laplace law.
+    The other distribution of this name, √W N(0, C) with exponential W, has a Bessel function as its density, which for
+    k >= 2 grows without bound towards 0.  Log ratios are then unbounded, so there is no ε; and there is no mode by
+    which to normalise an acceptance probability, so there is no rejection sampling.  With k = 1 both are the Laplace
+    distribution.
 
     References
     ----------
-    Gong (2022), §5; Hardt, Talwar (2010), "On the geometry of differential privacy", for noise exp(-‖u‖) of any norm.
+    Gong (2022), §5; Hardt, Talwar (2010), "On the geometry of differential privacy", for noise exp(-‖u‖) with any norm.
 
     Examples
     --------

@@ -17,12 +17,13 @@ SMALLEST_DF = 0.1
 
 
 class MultivariateTMechanism(EllipticalMechanism):
-    """Release s + u, u of the multivariate t distribution: density proportional to (1 + u'C⁻¹u/ν)^(-(ν + k)/2).
+    """Release s + u, with multivariate t noise u: density proportional to (1 + u'C⁻¹u/ν)^(-(ν + k)/2).
 
-    For a shift of Mahalanobis length d the log ratio of densities has the supremum (ν + k) asinh(d/(2√ν)).  Along the
-    shift, R(w) = (ν + (w - d)²)/(ν + w²) is a ratio of quadratic forms in (w, √ν), its largest value the larger
-    eigenvalue of [[1, -d/√ν], [-d/√ν, 1 + d²/ν]], e^θ with cosh θ = 1 + d²/(2ν).  What lies across the shift adds the
-    same to both, and brings R nearer to 1.  So ε is that at d = Δ₂/√λ, λ the smallest eigenvalue of C.
+    For a shift of Mahalanobis length d, the log ratio of densities has the supremum (ν + k) asinh(d/(2√ν)).  Along the
+    shift, R(w) = (ν + (w - d)²)/(ν + w²) is a ratio of quadratic forms in (w, √ν).  Its largest value is the larger
+    eigenvalue of [[1, -d/√ν], [-d/√ν, 1 + d²/ν]], which is e^θ with cosh θ = 1 + d²/(2ν).  Directions across the shift
+    add the same to both forms and bring R nearer to 1.  So ε is the supremum at d = Δ₂/√λ, where λ is the smallest
+    eigenvalue of C.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ class MultivariateTMechanism(EllipticalMechanism):
     df : float
         ν, degrees of freedom, positive.
     query : object of ``sklearn_dpmix.queries``, optional
-        What is released: has ``value(X)`` of shape (k,) and ``sensitivity(2)``.  None: the rows of X are.
+        What is released; it has ``value(X)`` of shape (k,) and ``sensitivity(2)``.  None: the rows of X are released.
 
     Raises
     ------

@@ -11,8 +11,8 @@ class EstimatedChannel(RecordChannel):
     """Base class of such channels.
 
     A subclass defines ``bounds_for(n_features)`` and ``_estimates(Z)``: estimates of each record u on [0, 1] and of u²,
-    (n, n_features) each; None in place of the second where the release says nothing of the variance, which is then
-    taken for the uniform law's.
+    (n, n_features) each.  The second is None if the release says nothing about the variance, which is then taken to be
+    that of a uniform distribution.
     """
 
     def bounds_for(self, n_features: int | None) -> Floats:
@@ -22,21 +22,21 @@ class EstimatedChannel(RecordChannel):
         raise NotImplementedError
 
     def _noise_error(self, mean, n):
-        """Standard error of the variance of n records u near ``mean``, as far as the channel is the reason for it."""
+        """Standard error of the variance of n records u near ``mean``, as far as it is due to the channel."""
         return 0.0
 
     def moments(self, Z: Array) -> tuple[Floats, Floats]:
-        """Mean and variance of the confidential records by feature: unbiased, then moved to where they can be.
+        """Mean and variance of the confidential records by feature: unbiased, then moved to possible values.
 
-        The variance is one standard error larger, as far as that is known: a prior that was made from far too small a
-        one would be sure of it.
+        The variance is made one standard error larger, if that is known: a prior from a variance that is far too small
+        would be sure of it.
         """
         u, u_squared = self._estimates(Z)
         error = u.var(axis=0, ddof=1) / len(u) if len(u) > 1 else 0.0
         return self._possible(len(u), u.mean(axis=0), None if u_squared is None else u_squared.mean(axis=0), error)
 
     def _possible(self, n, mean, mean_square, error):
-        """Moments from estimates of those of u, and the variance of the mean's."""
+        """Moments from estimates of those of u, and the variance of the estimate of the mean."""
         lo, hi = self.bounds_for(len(mean)).T
         variance = 1.0 / 12.0 if mean_square is None else mean_square - mean**2 + error
         mean = np.clip(mean, 0.0, 1.0)

@@ -15,41 +15,41 @@ from ..privacy import PrivacyGuarantee
 from ._categories import IndirectChannel
 from ._designs import ROUNDING, SurveyDesigns
 
-#: What the rounding of sums, quotients and logarithms may take from an ε of order 1, several times over
+#: A generous bound on what rounding of sums, quotients and logarithms may take from an ε of order 1
 GUARD = 2.0**-50
 
 
 class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
-    r"""Release for a true category c the answer z with probability ``matrix[c, z]``.
+    r"""Release the answer z with probability ``matrix[c, z]`` if the true category is c.
 
     There are constructors for survey designs: :meth:`warner`, :meth:`forced_response`, :meth:`unrelated_question` and
-    :meth:`kuk`, for a yes (1) or no (0), and :meth:`k_ary`.  Two categories' probabilities of an answer z have a ratio
-    of at most max_c matrix[c, z] / min_c matrix[c, z]: ε is the logarithm of the largest of these, summed over
+    :meth:`kuk`, for a yes (1) or no (0), and :meth:`k_ary`.  The ratio of two categories' probabilities of an answer z
+    is at most max_c matrix[c, z] / min_c matrix[c, z].  ε is the logarithm of the largest of these, summed over
     questions, and is attained.  It is infinite if an answer excludes a category.
 
     With ``kernel="categorical"`` the posterior of the shares, and of the joint shares of several questions, is exact.
 
-    Some people protect themselves, and say no whatever the cards say.  With a prior on their share ``PrivateDPMixture``
-    draws it together with the shares of the others (``noncompliance_draws_``).  One design of one question says next to
-    nothing about that share, and its posterior stays about as wide as the prior; two designs identify it
-    (:meth:`split_sample`), and several questions help, since such people say no to all.
+    Some people protect themselves and say no, whatever the cards say.  With a prior on their share,
+    ``PrivateDPMixture`` draws it together with the shares of the others (``noncompliance_draws_``).  One design of one
+    question says next to nothing about that share, and its posterior stays about as wide as the prior.  Two designs
+    identify it (:meth:`split_sample`), and several questions help, because such people say no to all of them.
 
     Parameters
     ----------
     matrix : array-like of shape (n_categories, n_answers), or a list of such
-        Row c holds the probabilities of all answers of someone whose category is c.  A list has one matrix for each
+        Row c holds the probabilities of all answers for someone whose category is c.  A list has one matrix for each
         question, answered independently given the record; n_categories is the same in all.
     noncompliance : BetaPrior, optional
         Prior on the share of people who do not follow the design, whatever their category.  None: all follow it.
         ``privatize`` makes the answers of people who follow it.
     noncompliant_answer : int or list of array-like of shape (n_answers,), default=0
-        What those people answer to each question; or, for each question, the probabilities of their answers.
+        What these people answer to each question; or, for each question, the probabilities of their answers.
 
     Raises
     ------
     ValueError
         On use, for a matrix whose rows are not probabilities that sum to 1; for records that are not categories, and
-        for releases that are not answers, or that nobody gives.
+        for releases that are not answers, or that nobody would give.
 
     References
     ----------
@@ -143,7 +143,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         return rows
 
     def _for(self, n_features, name="Z"):
-        """The matrices, where records have as many features."""
+        """The matrices; raises if records do not have as many features."""
         matrices = self._matrices()
         n_features = None if n_features is None else positive_integer("n_features", n_features)
         if n_features not in (None, len(matrices)):
@@ -171,7 +171,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
             elif np.any(most > least):
                 given = most > 0.0
                 loss = float(np.max(np.log(most[given]) - np.log(least[given])))
-                epsilon += loss + GUARD * (1.0 + loss)  # never less than it is
+                epsilon += loss + GUARD * (1.0 + loss)  # never less than the true value
         return PrivacyGuarantee.pure(epsilon)
 
     # --- releases ----------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         return Z
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where Z cannot be a release of this mechanism."""
+        """Raise ValueError if Z cannot be a release of this mechanism."""
         for j, matrix in enumerate(self._for(Z.shape[1])):
             n_answers, z = matrix.shape[1], Z[:, j]
             wrong = (z != np.floor(z)) | (z < 0) | (z >= n_answers)
@@ -242,7 +242,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         return sum(log_p[X[:, j].astype(int), Z[:, j].astype(int)] for j, log_p in enumerate(logs))
 
     def log_noncompliant(self, Z: Array) -> Floats:
-        """Log probability of each release of someone who does not follow the design: (n_records,)."""
+        """Log probability of each release for someone who does not follow the design: (n_records,)."""
         with np.errstate(divide="ignore"):
             logs = [np.log(row) for row in self._noncompliant_rows()]
         return sum(log_p[Z[:, j].astype(int)] for j, log_p in enumerate(logs))
@@ -250,11 +250,11 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
     # --- where a chain starts ----------------------------------------------------------------------------------------
 
     def _shares(self, Z):
-        """By 200 steps of EM on the counts of answers."""
+        """Shares from 200 steps of EM on the counts of answers."""
         found = []
         for j, matrix in enumerate(self._matrices()):
             counts = np.bincount(Z[:, j].astype(int), minlength=matrix.shape[1])
-            told = (counts > 0) & (matrix.max(axis=0) > 0.0)  # not what only people give who do not follow the design
+            told = (counts > 0) & (matrix.max(axis=0) > 0.0)  # answers that people give who follow the design
             seen, p = matrix[:, told], np.full(len(matrix), 1.0 / len(matrix))
             for _ in range(200 * bool(told.any())):
                 p = p * (seen @ (counts[told] / (p @ seen)))
@@ -294,7 +294,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
 
 
 def _rows(matrix, which):
-    """A matrix with rows that sum to 1 as nearly as can be."""
+    """A matrix with rows that sum to 1 as nearly as possible."""
     array = numbers(matrix)
     if array is None or array.ndim != 2 or len(array) < 2 or array.shape[1] == 0:
         raise ValueError(
@@ -319,7 +319,7 @@ def _drawn(row, n, rng):
 
 
 def _exactly(row, n):
-    """Answers with probabilities in proportion to the row's, which are whole multiples of 2^-1074."""
+    """Answers with probabilities proportional to the row's, which are whole multiples of 2^-1074."""
     from secrets import randbelow
 
     below = list(accumulate(p.as_integer_ratio()[0] * (2**1074 // p.as_integer_ratio()[1]) for p in row.tolist()))

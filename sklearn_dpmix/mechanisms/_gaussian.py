@@ -34,23 +34,23 @@ class GaussianMechanism(GaussianCalibrated):
     bounds : pair (lo, hi) or array of shape (n_features, 2), optional
         Public bounds of the records; one pair holds for each feature.
     query : object of ``sklearn_dpmix.queries``, optional
-        What is released in place of the records: has ``value(X)`` and ``sensitivity(2)``.
+        What is released instead of the records; it has ``value(X)`` and ``sensitivity(2)``.
     scale : float or array of shape (n_records,), optional
         The standard deviation η itself, in units of the records.
     rho : float or array, optional
         Zero-concentrated privacy: η = Δ₂/√(2ρ).
     calibration : {"analytic", "classical"}, default="analytic"
-        How η follows from (ε, δ): exactly (Balle & Wang), or as √(2 ln(1.25/δ))Δ₂/ε, proved for ε < 1 only.  Beyond
-        that, ``guarantee()`` gives the analytic δ of the classical noise, and ``privatize`` warns.
+        How η follows from (ε, δ): exactly (Balle & Wang), or as √(2 ln(1.25/δ))Δ₂/ε, which is proved only for ε < 1.
+        Beyond that, ``guarantee()`` gives the analytic δ of the classical noise, and ``privatize`` warns.
     clamp : bool, default=True
         As in :class:`LaplaceMechanism`.
     released_above : float, optional
-        As there.
+        As in :class:`LaplaceMechanism`.
 
     Raises
     ------
     ValueError
-        On use, where not exactly one of ``epsilon``, ``rho``, ``scale`` is given, ``delta`` is missing, or bounds are
+        On use, if not exactly one of ``epsilon``, ``rho``, ``scale`` is given, ``delta`` is missing, or bounds are
         reversed.
 
     References
@@ -99,7 +99,7 @@ class GaussianMechanism(GaussianCalibrated):
 
     @property
     def is_absorbable(self) -> bool:
-        """Whether a normal kernel can absorb the noise (paper §3.3): nothing clamped, one noise scale."""
+        """Whether a normal kernel can absorb the noise (paper §3.3): nothing is clamped and there is one scale."""
         return self.is_local and (self.bounds is None or not self.clamp) and self.is_common
 
     def _scale_of(self, epsilon, sensitivity, n_features):
@@ -113,9 +113,9 @@ class GaussianMechanism(GaussianCalibrated):
         return gaussian_delta(epsilon, rho) if epsilon is not None and rho < inf else 1.0
 
     def node_spacing(self, sd: float, scale: float | None = None) -> float:
-        """Width of cells in which nodes stand for releases of normal components of this standard deviation.
+        """Width of cells in which nodes stand for releases of normal components with this standard deviation.
 
-        Under noise of this scale; None: of the smallest.  """
+        The noise has this scale; None: the smallest.  """
         return max(4.0 * sd, 1.25 * hypot(sd, float(np.min(self.noise_scale)) if scale is None else scale))
 
     def noise_variance(self, n_features: int | None = None) -> float | None:
@@ -209,7 +209,7 @@ class GaussianMechanism(GaussianCalibrated):
 
 
 class _GaussianOfScales(GaussianMechanism):
-    """The compiled form for a noise scale per record; apart, since the form for one scale then compiles faster."""
+    """The compiled form for a noise scale per record; separate, so that the form for one scale compiles faster."""
 
     @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):

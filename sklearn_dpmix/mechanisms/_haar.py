@@ -20,8 +20,8 @@ class HaarWaveletMechanism(BinnedChannel):
 
     With x the record mapped from ``bounds`` to [0, 1], ψ_jk(x) = 2^(j/2) on the first half of [k 2^-j, (k+1) 2^-j),
     -2^(j/2) on the second and 0 elsewhere; the last interval of each level is closed.  The 2^(J+1) - 1 coefficients
-    come level by level: j = 0; j = 1, k = 0, 1; and so on.  All that they depend on is which of 2^(J+1) equal bins x is
-    in, so that inference is exact for every kernel with a distribution function.
+    come level by level: j = 0; j = 1, k = 0, 1; and so on.  They depend only on which of 2^(J+1) equal bins x is in, so
+    inference is exact for every kernel with a distribution function.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class HaarWaveletMechanism(BinnedChannel):
         Public bounds; records outside are moved to the bound.
     calibration : {"exact", "butucea"}, default="exact"
         "exact": Laplace scale Δ₁/ε with the exact L1 sensitivity Δ₁ = 2 (2^((J+1)/2) - 1)/(√2 - 1), which two records
-        that share no half-interval attain.  "butucea": the scale (12/ε) (√2/(√2 - 1)) 2^(J/2) of Butucea et al.
-        (2020), made for general wavelets: 7 to 20 times more noise (ERRATA); ``guarantee()`` then states the smaller ε
-        that the noise buys.
+        that share no half-interval attain.  "butucea": the scale (12/ε) (√2/(√2 - 1)) 2^(J/2) of Butucea et al. (2020),
+        which was made for general wavelets and has 7 to 20 times more noise (ERRATA); ``guarantee()`` then states the
+        smaller ε that this noise gives.
 
     Raises
     ------
@@ -85,7 +85,7 @@ class HaarWaveletMechanism(BinnedChannel):
 
     @property
     def n_bins(self) -> int:
-        """Bins that the coefficients tell apart."""
+        """Number of bins that the coefficients tell apart."""
         return 2 ** (self._resolution() + 1)
 
     @property
@@ -109,12 +109,12 @@ class HaarWaveletMechanism(BinnedChannel):
         raise ValueError(f'calibration must be "exact" or "butucea", got {self.calibration!r}')
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one record's release: the ε that the noise in force buys."""
+        """Return the guarantee of one record's release: the ε that the noise gives."""
         epsilon = self.sensitivity() / self.noise_scale_for(1)
         return PrivacyGuarantee.pure(float(epsilon))
 
     def coefficients(self) -> Floats:
-        """(n_bins, 2^(J+1) - 1) coefficients of a record in each bin."""
+        """Coefficients of a record in each bin: (n_bins, 2^(J+1) - 1)."""
         bins = np.arange(self.n_bins)
         levels = []
         for j in range(self._resolution() + 1):
@@ -145,7 +145,7 @@ class HaarWaveletMechanism(BinnedChannel):
         return value + as_generator(random_state).laplace(scale=self.noise_scale, size=value.shape)
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where Z cannot be a release of this mechanism."""
+        """Raise ValueError if Z cannot be a release of this mechanism."""
         if Z.shape[1] != self.n_bins - 1:
             raise ValueError(
                 f"Z has {Z.shape[1]} columns, but resolution={self.resolution!r} releases {self.n_bins - 1} "
@@ -155,7 +155,7 @@ class HaarWaveletMechanism(BinnedChannel):
     def log_bins(self, Z: Array) -> Array:
         """Log density of each release given each bin, (n, n_bins).
 
-        Only one coefficient a level is not 0, so a bin's value is that of all noise plus J + 1 corrections.
+        Only one coefficient per level is not 0, so a bin's value is that of pure noise plus J + 1 corrections.
         """
         Z = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__)
         self.check_release(Z)

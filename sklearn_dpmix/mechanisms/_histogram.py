@@ -1,8 +1,8 @@
 """Releases of a histogram of all records: draws from a smoothed one, or noisy counts (Beraha et al., §5, App. C).
 
-Given the other records, one record's effect on such a release is flat on bins, so that the channel of a single record
-is a :class:`BinnedChannel` whose table changes as records move.  A chain keeps that table: row 0 has the weight
-q(Z | one more record in the bin)/q(Z | none more), row 1 the imputed records in each bin, row 2 what was released.
+Given the other records, one record's effect on such a release is flat on bins, so the channel of a single record is a
+:class:`BinnedChannel` whose table changes as records move.  A chain keeps that table: row 0 has the weight q(Z | one
+more record in the bin)/q(Z | no more), row 1 the number of imputed records in each bin, row 2 what was released.
 """
 
 from math import exp
@@ -24,9 +24,9 @@ WEIGHT, COUNT, RELEASED = range(3)
 class HistogramMechanism(BinnedChannel):
     """Base class of mechanisms whose release depends on the counts of records in ``n_bins`` bins.
 
-    A subclass defines ``released(Z)``, what was released of each bin, the compiled
-    ``log_released(self, table, b, count)``, the log density of that with so many records in bin b, up to a constant,
-    and its constants by ``_fields()``.
+    A subclass defines ``released(Z)``, what was released for each bin; the compiled ``log_released(self, table, b,
+    count)``, the log density of that with ``count`` records in bin b, up to a constant; and its constants in
+    ``_fields()``.
     """
 
     is_local = False
@@ -64,7 +64,7 @@ class HistogramMechanism(BinnedChannel):
         return table
 
     def proportions(self, Z: Array) -> Array:
-        """Proportions of records in each bin, roughly."""
+        """Approximate proportions of records in each bin."""
         released = np.maximum(self.released(Z), 0.0) + 1e-3
         return released / released.sum()
 

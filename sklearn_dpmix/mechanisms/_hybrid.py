@@ -15,21 +15,22 @@ from ._window import ROUNDING
 
 #: ε up to which the coin alone has the least worst variance (Wang et al., §III-C)
 COIN_ALONE = float(np.log((-5 + 2 * np.cbrt(6353 - 405 * sqrt(241)) + 2 * np.cbrt(6353 + 405 * sqrt(241))) / 27))
-#: How near to a side of the coin a release is one: single precision is, and next to no release is so by chance
+#: How near to a side of the coin a release counts as that side: one in single precision does, and hardly any by chance
 OF_SIDES = 2e-6
-NEARLY, SMALL = 1e-3, 6.0  # and how near it is suspect, up to what ε: beyond, many releases are all but the record
-#: Where the coin's sides are on the line that nodes are laid out on, in multiples of C: beyond all else
+NEARLY, SMALL = 1e-3, 6.0  # how near is suspect, and up to what ε: beyond, many releases are almost the record
+#: Where the coin's sides are on the line on which nodes are laid out, in multiples of C: beyond all other releases
 AWAY = 1.25
 
 
 class HybridMechanism(PiecewiseMechanism):
-    r"""Release an unbiased number for a record t in [-1, 1]: by the piecewise mechanism, or one of two by a coin.
+    r"""Release an unbiased number for a record t in [-1, 1], by the piecewise mechanism or by a coin with two sides.
 
     With probability 1 - e^(-ε/2), if ε > 0.61, the release is that of :class:`PiecewiseMechanism` with this ε;
     otherwise (always, for smaller ε) it is D = (e^ε + 1)/(e^ε - 1) with probability 1/2 + t/(2D), or -D (Duchi et al.).
-    Which of the two does not depend on the record, and each is ε-DP, attained at the two bounds: so is the hybrid.  Its
-    worst-case variance is the smallest of the three.  For other ``bounds`` both record and release are in their unit.
-    A record of d features spends ε/d on each, and records outside the bounds are moved to the bound.
+    The choice between the two does not depend on the record, and each is ε-DP, attained at the two bounds, so the
+    hybrid is too.  Its worst-case variance is the smallest of the three.  For other ``bounds``, both record and release
+    are in their unit.  A record of d features spends ε/d on each, and records outside the bounds are moved to the
+    bound.
 
     Inference is exact for kernels with a distribution function and a first moment: the coin's odds given a cluster are
     linear in the mean of its clamped records.
@@ -44,8 +45,8 @@ class HybridMechanism(PiecewiseMechanism):
     Raises
     ------
     ValueError
-        On use, for a parameter out of range, or an ε so large that the window is all but a point (about 50 on (-1,
-        1)); for releases outside [-C, C], C = (e^(ε/2) + 1)/(e^(ε/2) - 1), or for small ε other than -D and D.
+        On use, for a parameter out of range, or an ε so large that the window is almost a point (about 50 on (-1, 1));
+        for releases outside [-C, C], C = (e^(ε/2) + 1)/(e^(ε/2) - 1), or for small ε other than -D and D.
 
     References
     ----------
@@ -81,7 +82,7 @@ class HybridMechanism(PiecewiseMechanism):
         return 1.0 / np.tanh(0.5 * epsilon)
 
     def _sides(self, v, epsilon, a, h):
-        """1 or -1 where a release on [-C, C] is a side of the coin, also where ``on_line`` has put it; else 0."""
+        """1 or -1 if a release on [-C, C] is a side of the coin, also at its place from ``on_line``; otherwise 0."""
         side = self._side(epsilon)
         is_side = (np.abs(np.abs(v) - side) <= OF_SIDES * side) | (np.abs(v) > (1.0 + 2.0 * ROUNDING) * (a + h))
         return np.where(is_side, np.sign(v), 0.0)
@@ -95,7 +96,7 @@ class HybridMechanism(PiecewiseMechanism):
         return np.where(is_coin, sign * self._side(epsilon), v)
 
     def _secure(self, t, epsilon, a, h):
-        """The coin's odds are shared out between e^ε and e^-ε, rounded to less, in proportion to the record."""
+        """The coin's odds are between e^ε and e^-ε, rounded to less, in proportion to the record."""
         from secrets import randbelow
 
         v, share, side = super()._secure(t, epsilon, a, h), self._share(epsilon), self._side(epsilon)
@@ -108,7 +109,7 @@ class HybridMechanism(PiecewiseMechanism):
         return v
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where Z cannot be a release of this mechanism."""
+        """Raise ValueError if Z cannot be a release of this mechanism."""
         super().check_release(Z)
         epsilon, a, h = self._windows(*Z.shape)
         middle, half = self._middles(Z.shape[1])
@@ -141,7 +142,7 @@ class HybridMechanism(PiecewiseMechanism):
             of_window = np.log(share) + super()._log_densities(v, t, half, epsilon, a, h)
         return np.where(sign != 0.0, of_coin, of_window)
 
-    # --- releases as a line: the coin's sides are beyond all others --------------------------------------------------
+    # --- releases as a line: the coin's sides are beyond all other releases -------------------------------------------
 
     def on_line(self, z: Floats) -> Floats:
         line = z[:, None] if z.ndim == 1 else z
@@ -151,14 +152,14 @@ class HybridMechanism(PiecewiseMechanism):
         return np.where(sign != 0.0, middle + half * (AWAY * sign * (a + h)), line).reshape(z.shape)
 
     def kinks(self, n_features: int) -> Floats:
-        """The windows' kinks, and the coin's sides."""
+        """The kinks of the windows, and the coin's sides."""
         middle, half, a, reach = self._one_window(n_features)
         ends = middle + AWAY * a * (half + reach) * np.array([-1.0, 1.0])
         has_windows = self._share(self._windows(1, n_features)[0]).item() > 0.0
         return np.sort(np.hstack([ends, super().kinks(n_features)]), axis=1) if has_windows else ends
 
     def _signs(self, places):
-        """Sides of the coin, of places on the line, (n_features, n)."""
+        """Sides of the coin for places on the line, (n_features, n)."""
         return self._sides_of_line((places - self._middles(len(places))[0][:, None]).T).T
 
     def _sides_of_line(self, distance):
@@ -190,12 +191,12 @@ class HybridMechanism(PiecewiseMechanism):
         return self._possible(n, u.ravel(), None if u_squared is None else u_squared.ravel(), error.ravel())
 
     def _gain(self, epsilon, a, h):
-        """Of a release's place on the line, a record's multiple that it is the mean of."""
+        """The factor g such that a release's place on the line has mean g times the record."""
         share = self._share(epsilon)
         return share + (1.0 - share) * AWAY * (a + h) / self._side(epsilon)
 
     def _from_line(self, v, v_squared, epsilon, a, h):
-        """Estimates of u and u² from places on the line; None for u² where all are sides of the coin."""
+        """Estimates of u and u² from places on the line; None for u² if all are sides of the coin."""
         t, share, k = v / self._gain(epsilon, a, h), self._share(epsilon), self._share_near(epsilon, a, h)
         if np.any(share == 0.0):
             return 0.5 * (t + 1.0), None
@@ -209,7 +210,7 @@ class HybridMechanism(PiecewiseMechanism):
         return self._from_line(v, v**2, *self._windows(*Z.shape))
 
     def _noise_error(self, mean, n):
-        """Of the mean of v²/(s k a²) - 2 t v/gain, v on the line: uniform near a t, or anywhere, or a side."""
+        """Error of the mean of v²/(s k a²) - 2 t v/gain, for v on the line: uniform near a t or anywhere, or a side."""
         epsilon, a, h = self._windows(np.size(self.epsilon), len(mean))
         share, k, gain = self._share(epsilon), self._share_near(epsilon, a, h), self._gain(epsilon, a, h)
         if np.any(share == 0.0):
@@ -249,7 +250,7 @@ class HybridMechanism(PiecewiseMechanism):
 
     @compiled
     def odds(self, i, j, sign, y):
-        """Probability of a side for records of this mean within the bounds."""
+        """Probability of a side for records with this mean within the bounds."""
         share = (y - self.low[j]) / (2.0 * self.half[j])
         share = min(max(share if sign > 0.0 else 1.0 - share, 0.0), 1.0)
         return self.least[i] + (1.0 - 2.0 * self.least[i]) * share
@@ -272,7 +273,7 @@ class HybridMechanism(PiecewiseMechanism):
 
     @compiled
     def impute(self, rng, kernel, Z, i, j, theta, k):
-        """By a side of the coin: from the kernel, and accepted by the odds; else within the window or outside."""
+        """For a side of the coin: from the kernel, accepted by the odds; otherwise within the window or outside."""
         sign = self.sign(Z, i, j)
         if sign != 0.0:
             most = 1.0 - self.least[i]
@@ -297,7 +298,7 @@ class HybridMechanism(PiecewiseMechanism):
 def fill_coin(nodes, x, n, value, slope, low, high, mean, log_variance, out, first, second):
     """The coin's sides among the nodes: ``value`` and ``slope`` times how far records are from the other bound.
 
-    With t and u the bounds less μ over σ, E(y - low)₊ = σ(φ(t) - t Φ(-t)), with derivatives Φ(-t) and φ(t) by μ and σ.
+    With t and u the bounds minus μ over σ, E(y - low)₊ = σ(φ(t) - t Φ(-t)), with derivatives Φ(-t) and φ(t) by μ and σ.
     """
     sd = exp(0.5 * log_variance)
     t, u = (low - mean) / sd, (high - mean) / sd

@@ -17,8 +17,8 @@ from ._thresholds import fill_released_laplace
 class LaplaceMechanism(LaplaceCalibrated):
     """Release z = clamp(y) + Laplace(b), independently for each feature (or a query's value + Laplace).
 
-    The density of the noise e is ``exp(-|e|/b)/(2b)``, its variance 2b².  Records in ``bounds`` differ by at most
-    Δ₁ = Σ(hi - lo) in L1, and the density ratio is at most exp(Δ₁/b): ε = Δ₁/b.
+    The density of the noise e is ``exp(-|e|/b)/(2b)``, and its variance is 2b².  Records in ``bounds`` differ by at
+    most Δ₁ = Σ(hi - lo) in L1, and the density ratio is at most exp(Δ₁/b), so ε = Δ₁/b.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class LaplaceMechanism(LaplaceCalibrated):
     bounds : pair (lo, hi) or array of shape (n_features, 2), optional
         Public bounds of the records; one pair holds for each feature, and Δ₁ adds up over features.
     query : object of ``sklearn_dpmix.queries``, optional
-        What is released in place of the records: has ``value(X)`` and ``sensitivity(1)``.
+        What is released instead of the records; it has ``value(X)`` and ``sensitivity(1)``.
     scale : float or array of shape (n_records,), optional
         b itself, in units of the records.
     rho : float or array, optional
@@ -38,13 +38,13 @@ class LaplaceMechanism(LaplaceCalibrated):
         and the guarantee is for records inside them.
     released_above : float, optional
         Only releases above this public threshold appear; for one feature.  ``PrivateDPMixture`` then infers those that
-        were left out, too.  If records have noise scales of their own, the mechanism to fit has those of the records
-        that appeared, at most 64 different ones.
+        were left out, too.  If records have their own noise scales, the mechanism to fit has those of the records that
+        appeared, at most 64 different ones.
 
     Raises
     ------
     ValueError
-        On use, where not exactly one of ``epsilon``, ``rho``, ``scale`` is given, or one is not positive, or bounds are
+        On use, if not exactly one of ``epsilon``, ``rho``, ``scale`` is given, or one is not positive, or bounds are
         reversed.
 
     References
@@ -90,7 +90,7 @@ class LaplaceMechanism(LaplaceCalibrated):
         return np.size(self.noise_scale) == 1
 
     def kinks(self, n_features: int) -> Floats:
-        """The bounds: beyond them all densities fall alike."""
+        """The bounds: beyond them all densities fall in the same way."""
         bounds = self.bounds_for(n_features)
         return np.empty((n_features, 0)) if bounds is None or not self.clamp else bounds
 
@@ -172,7 +172,7 @@ class LaplaceMechanism(LaplaceCalibrated):
 
 
 class _LaplaceOfScales(LaplaceMechanism):
-    """The compiled form for a noise scale per record; apart, since the form for one scale then compiles faster."""
+    """The compiled form for a noise scale per record; separate, so that the form for one scale compiles faster."""
 
     @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):

@@ -1,4 +1,4 @@
-"""Channels whose records each have a privacy loss, and spend it evenly on their features."""
+"""Channels whose records each have a privacy loss and spend it evenly on their features."""
 
 from typing import Any
 
@@ -22,5 +22,5 @@ class RecordLosses:
         return one_a_record("epsilon", self._losses(), n_records) / n_features
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one record's release; of the least protected record where each has its own ε."""
+        """Return the guarantee of one record's release, for the least protected record if each has its own ε."""
         return PrivacyGuarantee.pure(float(np.max(self._losses())))

@@ -1,11 +1,11 @@
 """Normal records behind a channel: g(x | μ, log σ²) and its two derivatives, at all nodes at once.
 
-Loops without branches and calls, which LLVM vectorises, over ``n`` nodes.  ``nodes`` has from ``x`` on the places
-(within the bounds, if noise is Laplace's and records are clamped), then two numbers for each that the mechanism looks
-up.  Into ``out`` go g, from ``first`` on, and ∂g/∂μ and ∂g/∂log σ², from ``second`` on.
+These are loops over ``n`` nodes without branches and calls, which LLVM vectorises.  From ``x`` on, ``nodes`` has the
+places (within the bounds, if the noise is Laplace noise and records are clamped), then two numbers for each that the
+mechanism looks up.  The results go into ``out``: g from ``first`` on, and ∂g/∂μ and ∂g/∂log σ² from ``second`` on.
 
-Under additive noise they are the noise's densities given a record at the lower bound, and those at the upper, 0 without
-bounds.  Clamped records are those inside the bounds and two atoms:
+Under additive noise the two numbers are the noise's densities given a record at the lower bound and at the upper bound,
+0 without bounds.  Clamped records are those inside the bounds and two atoms:
 
     g(x) = ∫_lo^hi q(x | y) f(y) dy + F(lo) q(x | lo) + (1 - F(hi)) q(x | hi).
 """
@@ -17,8 +17,8 @@ from .._base.vector import erfcx_positive, exp_bounded
 
 SQRT_HALF = sqrt(0.5)
 INV_SQRT_2PI = 0.3989422804014327
-FARTHEST = 40.0  # standard deviations beyond which there is nothing
-NO_BOUND = 1e100  # stands for an infinite bound where infinity times 0 would be met
+FARTHEST = 40.0  # standard deviations beyond which there is no mass
+NO_BOUND = 1e100  # stands for an infinite bound where infinity times 0 would occur
 
 
 @helper
@@ -26,8 +26,8 @@ def fill_normal_laplace(nodes, x, n, low, high, b, mean, log_variance, out, firs
     """Laplace noise of scale b.
 
     With a = |x - μ|/σ and r = σ/b, 4b g = e^(r²/2 - ra) erfc((r - a)/√2) + e^(r²/2 + ra) erfc((r + a)/√2) without
-    bounds, and ∂²g/∂μ² = (g - f)/b².  With them, for x between them, records below ``low`` act on x as if they were
-    spread by e^(y - low)/b: F(low) in place of A(low) = ∫_-∞^low e^((y - low)/b) f(y) dy; and so above.
+    bounds, and ∂²g/∂μ² = (g - f)/b².  With bounds, for x between them, records below ``low`` act on x as if they were
+    spread by e^(y - low)/b: F(low) in place of A(low) = ∫_-∞^low e^((y - low)/b) f(y) dy; and likewise above.
     """
     variance = exp(log_variance)
     sd = sqrt(variance)
@@ -63,7 +63,7 @@ def fill_normal_laplace(nodes, x, n, low, high, b, mean, log_variance, out, firs
 
 @helper
 def one_sided(t, r):
-    """E[e^(r (Y - t)); Y < t], Y standard normal."""
+    """E[e^(r (Y - t)); Y < t], with Y standard normal."""
     u = (r - t) * SQRT_HALF
     e = 0.5 * exp(-0.5 * t * t) * erfcx_positive(abs(u))
     return e if u >= 0.0 else exp(min(0.5 * r * r - r * t, 0.0)) - e
@@ -73,7 +73,8 @@ def one_sided(t, r):
 def fill_normal_gaussian(nodes, x, n, low, high, noise, mean, log_variance, out, first, second):
     """Gaussian noise of standard deviation ``noise``.
 
-    The inner part is N(x | μ, V), V = σ² + noise², times the probability that y | x ~ N(m, τ²) is within the bounds.
+    The inner part is N(x | μ, V), with V = σ² + noise², times the probability that y | x ~ N(m, τ²) is within the
+    bounds.
     """
     variance = exp(log_variance)
     total_variance = variance + noise * noise
@@ -126,10 +127,10 @@ def add_ends(nodes, x, n, below, above, variance, out, first, second):
 
 @helper
 def fill_normal_window(nodes, x, n, outside, gain, mean, log_variance, out, first, second):
-    """A window of records between two ends, which are looked up: ``outside`` elsewhere, by ``gain`` more within.
+    """A window of records between two ends, which are looked up: ``outside`` elsewhere, and ``gain`` more within.
 
-    Where a bound is in the window all beyond it is, too: then that end is infinite.  With t an end less μ over σ, the
-    mass Φ(t) has derivatives -φ(t)/σ and -t φ(t)/2.
+    If a bound is in the window, all records beyond it are too, and that end is infinite.  With t an end minus μ over σ,
+    the mass Φ(t) has derivatives -φ(t)/σ and -t φ(t)/2.
     """
     inverse = exp(-0.5 * log_variance)
     by_mean, by_scale = gain * inverse * INV_SQRT_2PI, 0.5 * gain * INV_SQRT_2PI
@@ -151,8 +152,8 @@ def fill_normal_window(nodes, x, n, outside, gain, mean, log_variance, out, firs
 def fill_normal_cells(nodes, x, n, low, high, mean, log_variance, out, first, second):
     """Records rounded to an integer from ``low`` to ``high``, whose probabilities of the release are looked up.
 
-    The first cell and the last go on to infinity.  An end of a cell, less μ over σ, has Φ(t) with derivatives -φ(t)/σ
-    and -t φ(t)/2; cells so far away that they have no mass are left out.
+    The first cell and the last extend to infinity.  With t an end of a cell minus μ over σ, Φ(t) has derivatives
+    -φ(t)/σ and -t φ(t)/2.  Cells so far away that they have no mass are left out.
     """
     inverse, n_cells = exp(-0.5 * log_variance), int(high - low) + 1
     for m in range(n):

@@ -1,7 +1,7 @@
-"""As ``_noised_normal``, of releases with noise scales of their own: the scale follows what is looked up at a node.
+"""As ``_noised_normal``, for releases with their own noise scales: the scale follows what is looked up at a node.
 
-The formulas are the same.  What depends on the scale is worked out at each node, which takes up to twice as long; so
-noise of one scale has loops of its own.  Even a shared body of the loops cost that one a fifth more.
+The formulas are the same.  Terms that depend on the scale are computed at each node, which takes up to twice as long,
+so noise of one scale has its own loops.  Even sharing the body of the loops made those a fifth slower.
 """
 
 from math import erfc, exp, inf, sqrt
@@ -13,7 +13,7 @@ from ._noised_normal import INV_SQRT_2PI, NO_BOUND, SQRT_HALF, add_ends
 
 @helper
 def fill_normal_laplace_scales(nodes, x, n, low, high, mean, log_variance, out, first, second):
-    """Laplace noise, node m's of scale ``nodes[x + 3 n + m]``."""
+    """Laplace noise; that of node m has scale ``nodes[x + 3 n + m]``."""
     variance = exp(log_variance)
     sd = sqrt(variance)
     inverse = 1.0 / sd
@@ -45,7 +45,7 @@ def fill_normal_laplace_scales(nodes, x, n, low, high, mean, log_variance, out, 
 
 @helper
 def add_end_laplace(nodes, x, end, n, t, sign, sd, out, first, second):
-    """Add the atom at a bound that is t standard deviations beyond the mean, less what the inner part has of it."""
+    """Add the atom at a bound that is t standard deviations beyond the mean, minus the inner part's share of it."""
     e = exp(-0.5 * t * t)
     mass, f, half = 0.5 * erfc(-t * SQRT_HALF), INV_SQRT_2PI * e / sd, 0.5 * sd * sd
     for m in range(n):
@@ -62,7 +62,7 @@ def add_end_laplace(nodes, x, end, n, t, sign, sd, out, first, second):
 
 @helper
 def fill_normal_gaussian_scales(nodes, x, n, low, high, mean, log_variance, out, first, second):
-    """Gaussian noise, node m's of standard deviation ``nodes[x + 3 n + m]``."""
+    """Gaussian noise; that of node m has standard deviation ``nodes[x + 3 n + m]``."""
     variance = exp(log_variance)
     if low == -inf and high == inf:
         for m in range(n):

@@ -1,9 +1,9 @@
 """Which mechanism made a release that OpenDP made: the noise of its measurement, read from how it was built.
 
-OpenDP has no way to ask a measurement for its noise.  What there is is the constructor that it was built by, with its
-arguments (what ``opendp.prelude.serialize`` writes), and the privacy map.  The constructor says the law: a privacy map
-alone does not, since noise that was censored or post-processed has the same.  The map says whether the constructor was
-understood: d/b for Laplace noise, (d/σ)²/2 for Gaussian noise, whatever the distance d.
+OpenDP has no way to ask a measurement for its noise.  It does have the constructor that built it, with its arguments
+(what ``opendp.prelude.serialize`` writes), and the privacy map.  The constructor tells the distribution: a privacy map
+alone does not, since noise that was censored or post-processed has the same map.  The map tells whether the constructor
+was understood: d/b for Laplace noise, (d/σ)²/2 for Gaussian noise, whatever the distance d.
 """
 
 from math import inf
@@ -20,19 +20,19 @@ from ._gaussian import GaussianMechanism
 from ._laplace import LaplaceMechanism
 from ._opendp_responses import RESPONSES, response_of
 
-#: Constructors of noise, and whether it is Laplace's; None where the measure says.
+#: Constructors of noise, and whether it is Laplace noise; None if the measure says.
 NOISE = {"make_laplace": True, "make_geometric": True, "make_gaussian": False, "make_noise": None}
-#: Combinators that say the same privacy loss in another measure: what is released stays as it is.
+#: Combinators that state the same privacy loss in another measure; what is released does not change.
 SAME_RELEASE = {
     "make_approximate", "make_fix_delta", "make_fixed_approxDP_to_approxDP", "make_pureDP_to_zCDP",
     "make_zCDP_to_approxDP",
 }  # fmt: skip
 MEASURES = {"MaxDivergence": True, "ZeroConcentratedDivergence": False}
-#: Floats are released as multiples of 2^k; a grid finer than that share of the scale is as good as none.
+#: Floats are released as multiples of 2^k; a grid finer than this share of the scale is as good as none.
 FINEST = 2.0**-20
-#: Distances at which the privacy map is asked, in units of the scale.
+#: Distances at which the privacy map is evaluated, in units of the scale.
 DISTANCES = (0.5, 1.0, 3.0, 20.0)
-#: Relative: maps round upwards, and add what the grid of floats may add.
+#: Relative tolerance: maps round upwards, and add what the grid of floats may add.
 TOLERANCE = 1e-5
 
 
@@ -46,8 +46,8 @@ def from_opendp(
 ) -> RecordChannel:
     """Return the mechanism whose noise an OpenDP measurement adds, or whose randomised response it is.
 
-    Only what the analyst needs to model the noise is read: its law and scale.  What it was added to, the records'
-    bounds or a query of this package, is for you to say.
+    Only what the analyst needs to model the noise is read: its distribution and scale.  You have to say what it was
+    added to: the records' bounds or a query of this package.
 
     Parameters
     ----------
@@ -57,26 +57,27 @@ def from_opendp(
         gives it.  Or randomised response of a boolean, a category or a vector of bits of weight 1
         (``make_randomized_response_bool``, ``make_randomized_response``, ``make_randomized_response_bitvec``).
     bounds, query, clamp :
-        As in :class:`LaplaceMechanism`: what the noise went on.
+        As in :class:`LaplaceMechanism`: what the noise was added to.
     n_categories : int, optional
-        How many bits there are, for a vector of bits only.
+        How many bits there are; only for a vector of bits.
 
     Returns
     -------
     mechanism : LaplaceMechanism, GaussianMechanism, DiscreteLaplaceMechanism or DiscreteGaussianMechanism
-        With ``scale``; the discrete ones for integers.  Of randomised response ``RandomizedResponseMechanism``, whose
-        categories 0..K-1 are OpenDP's in their order (no is 0, yes 1); of bits ``UnaryEncodingMechanism``.
+        With ``scale``; the discrete ones are for integers.  For randomised response it is a
+        ``RandomizedResponseMechanism``, whose categories 0..K-1 are OpenDP's in their order (no is 0, yes 1); for bits
+        a ``UnaryEncodingMechanism``.
 
     Raises
     ------
     ImportError
         Without the optional extra ``[secure]``.
     TypeError
-        For what is not a measurement.
+        For an object that is not a measurement.
     ValueError
-        For any other measurement: another law, noise that is censored at bounds, a composition of several releases,
-        post-processing, amplification by sampling, a grid of floats that is not fine; where the privacy map is not that
-        of the noise.
+        For any other measurement: another distribution, noise that is censored at bounds, a composition of several
+        releases, post-processing, amplification by sampling, or a grid of floats that is not fine; if the privacy map
+        is not that of the noise.
 
     Notes
     -----
@@ -84,8 +85,8 @@ def from_opendp(
     and it is read from their result.  A transformation that rescales (``make_lipschitz_float_mul``) or a mean is part
     of the statistic, before the noise: the scale is in units of the release.
 
-    OpenDP's neighbours add or remove a record (``symmetric_distance``, d = 1; d = 2 replaces one); its guarantee is its
-    own, and ``mechanism.guarantee()`` that of ``bounds`` or ``query``.
+    OpenDP's neighbours add or remove a record (``symmetric_distance``, d = 1; d = 2 replaces one).  Its guarantee is
+    its own, and ``mechanism.guarantee()`` is that of ``bounds`` or ``query``.
 
     Examples
     --------
@@ -161,7 +162,7 @@ def read_noise(noise, is_integer):
 
 
 def check_map(noise, is_laplace, scale):
-    """Raise ValueError where the privacy map is not d/b or (d/σ)²/2."""
+    """Raise ValueError if the privacy map is not d/b or (d/σ)²/2."""
     whole = str(noise.input_distance_type)[0] in "iu"
     for share in DISTANCES:
         d = max(1, round(share * scale)) if whole else share * scale
@@ -172,7 +173,7 @@ def check_map(noise, is_laplace, scale):
 
 
 def check_response(noise, response, bounds, query):
-    """Raise ValueError where the privacy map is not the response's, or what noise goes on is given."""
+    """Raise ValueError if the privacy map is not that of the response, or if ``bounds`` or ``query`` are given."""
     if bounds is not None or query is not None:
         raise ValueError(
             f"bounds and query are for additive noise, got bounds={bounds!r}, query={query!r}: leave them out"

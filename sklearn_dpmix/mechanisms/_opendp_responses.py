@@ -1,4 +1,4 @@
-"""Randomised response that OpenDP made: which mechanism its categories, or its bits, went through."""
+"""Randomised response made by OpenDP: which mechanism its categories or its bits went through."""
 
 from math import inf, log
 from typing import Any
@@ -11,7 +11,7 @@ RESPONSES = {"make_randomized_response_bool", "make_randomized_response", "make_
 
 
 def response_of(name: str, given: dict[str, Any], n_categories: int | None) -> Any:
-    """The mechanism, by the constructor's name and arguments."""
+    """The mechanism, from the constructor's name and arguments."""
     if name == "make_randomized_response_bitvec":  # a bit is replaced by a fair coin with probability f
         if n_categories is None:
             raise ValueError(

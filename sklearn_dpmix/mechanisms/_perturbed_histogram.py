@@ -19,9 +19,9 @@ from ._secure import secure_release
 
 
 class PerturbedHistogramMechanism(HistogramMechanism):
-    """Release the records' counts in each bin, with independent noise on each.
+    """Release the number of records in each bin, with independent noise on each.
 
-    Replacing a record moves two counts by one, so the L1 sensitivity is 2 and the scale of the noise 2/ε.
+    Replacing a record moves two counts by one, so the L1 sensitivity is 2 and the scale of the noise is 2/ε.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
         return counts + draw_discrete_laplace(rng, self.noise_scale, self.n_bins)
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where Z cannot be a release of this mechanism."""
+        """Raise ValueError if Z cannot be a release of this mechanism."""
         if Z.shape != (self.n_bins, 1):
             raise ValueError(
                 f"Z has shape {Z.shape}, but n_bins={self.n_bins!r} counts were released: give shape ({self.n_bins},)"

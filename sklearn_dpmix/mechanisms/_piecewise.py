@@ -7,12 +7,12 @@ from ._window import WindowChannel
 
 
 class PiecewiseMechanism(WindowChannel):
-    r"""Release an unbiased number for a record t in [-1, 1]: near t with more probability than another in [-C, C].
+    r"""Release an unbiased number in [-C, C] for a record t in [-1, 1], more probably near t than elsewhere.
 
-    C = (e^(ε/2) + 1)/(e^(ε/2) - 1).  The density is p = (e^ε - e^(ε/2))/(2 e^(ε/2) + 2) on [l(t), l(t) + C - 1],
+    C = (e^(ε/2) + 1)/(e^(ε/2) - 1).  The density is p = (e^ε - e^(ε/2))/(2 e^(ε/2) + 2) on [l(t), l(t) + C - 1], with
     l(t) = (C + 1) t/2 - (C - 1)/2, and p e^-ε elsewhere on [-C, C].  Two densities of one release differ by a factor of
-    1 or e^ε: it is ε-DP, exactly.  The release has mean t and variance t²/(e^(ε/2) - 1) + (e^(ε/2) + 3)/(3 (e^(ε/2) -
-    1)²).  For other ``bounds`` both record and release are in their unit.  A record of d features spends ε/d on each,
+    1 or e^ε, so it is exactly ε-DP.  The release has mean t and variance t²/(e^(ε/2) - 1) + (e^(ε/2) + 3)/(3 (e^(ε/2) -
+    1)²).  For other ``bounds``, both record and release are in their unit.  A record of d features spends ε/d on each,
     and records outside the bounds are moved to the bound.
 
     Inference is exact for every kernel with a distribution function.
@@ -27,8 +27,8 @@ class PiecewiseMechanism(WindowChannel):
     Raises
     ------
     ValueError
-        On use, for a parameter out of range, or an ε so large that the window is all but a point (about 50 on (-1,
-        1)); for releases outside [-C, C].
+        On use, for a parameter out of range, or an ε so large that the window is almost a point (about 50 on (-1, 1));
+        for releases outside [-C, C].
 
     References
     ----------

@@ -19,7 +19,7 @@ CELLS = 2**128
 
 
 class RandomizedResponseMechanism(RecordLosses, CategoryChannel):
-    """Release a record's category c in 0..K-1 with probability e^ε/(e^ε + K - 1), else one of the others at random.
+    """Release a record's category c in 0..K-1 with probability e^ε/(e^ε + K - 1), otherwise another at random.
 
     A record of d categories spends ε/d on each.
 
@@ -71,17 +71,17 @@ class RandomizedResponseMechanism(RecordLosses, CategoryChannel):
         self._n_categories()
 
     def log_probabilities(self, n_records: int, n_features: int) -> Any:
-        """Log probabilities of the true category and of each other one, each of shape (n_records,)."""
+        """Log probabilities of the true category and of each other category, each of shape (n_records,)."""
         epsilon = self._losses_of(n_records, n_features)
         rest = np.log1p((self._n_categories() - 1) * np.exp(-epsilon))
         return -rest, -epsilon - rest
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where Z cannot be a release of this mechanism."""
+        """Raise ValueError if Z cannot be a release of this mechanism."""
         self._check_values(Z, "Z")
 
     def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
-        """Release a category for each one.
+        """Release a category for each category.
 
         Parameters
         ----------
@@ -165,11 +165,11 @@ class RandomizedResponseMechanism(RecordLosses, CategoryChannel):
 def integer_odds(epsilon, n_values, n_inside=1):
     """Return t, with t/(n ``CELLS``) the probability of being inside: a little less than it should be.
 
-    It is shared evenly by k = ``n_inside`` of n values, the true category or a window, and what is left by the others,
-    so that the ratio of two values' probabilities, t (n - k)/(k (n ``CELLS`` - t)), must be from 1 to e^ε.  It is at
-    most e^ε as t is rounded down, from an e^-ε that is rounded up, in whole numbers; and from 1 on with t at least
-    k ``CELLS``, the even odds that are all that an ε below 2^-50 gets.  e^-ε is 2^-90 at least, so that each value is
-    possible.
+    It is shared evenly by k = ``n_inside`` of n values (the true category or a window), and the rest is shared by the
+    others.  So the ratio of two values' probabilities, t (n - k)/(k (n ``CELLS`` - t)), must be from 1 to e^ε.  It is
+    at most e^ε because t is rounded down, from an e^-ε that is rounded up, in whole numbers.  It is at least 1 because
+    t is at least k ``CELLS``; these are even odds, which is all that an ε below 2^-50 gets.  e^-ε is at least 2^-90, so
+    that each value is possible.
     """
     other = Fraction(max(exp(-epsilon) * (1.0 + 2.0**-50), 2.0**-90))
     odds = 1 + Fraction(n_values - n_inside, n_inside) * other

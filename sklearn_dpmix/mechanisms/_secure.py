@@ -1,20 +1,21 @@
 """Releases made by OpenDP, whose noise resists floating-point attacks; the optional extra ``[secure]``.
 
 NumPy's noise, added in floating point, has holes: some doubles can be released for one record and not for its neighbour
-(Mironov 2012), so that a release may give its record away whatever ε says.  OpenDP draws the noise on the grid of
-multiples of k = 2^-1074, which holds all doubles, adds it without error and rounds the *sum*; rounding what is already
-private loses nothing.  So the value itself must go through OpenDP: noise that it drew at 0, added by NumPy, has the
-holes again.
+(Mironov 2012), so a release may give its record away, whatever ε says.  OpenDP draws the noise on the grid of multiples
+of k = 2^-1074, which holds all doubles, adds it without error and rounds the *sum*; rounding a private value loses
+nothing.  So the value itself must go through OpenDP: noise that OpenDP drew at 0 and NumPy added would have the holes
+again.
 
-What this protects against: holes and uneven gaps in the floating-point noise; a seed that leaks (the randomness is the
-operating system's); and rounding of the calibration (the scale is rounded up by ``MARGIN``).  What it does not: timing
-(how long a draw takes depends on the draw), rounding *inside a query* (a sum over records in floating point may move
-by some units in its last place more than the sensitivity says), and whoever can read the memory of the process.
+This protects against holes and uneven gaps in the floating-point noise, against a seed that leaks (the randomness is
+the operating system's), and against rounding of the calibration (the scale is rounded up by ``MARGIN``).  It does not
+protect against timing (how long a draw takes depends on the draw), against rounding *inside a query* (a sum over
+records in floating point may move by a few units in its last place more than the sensitivity says), or against anyone
+who can read the memory of the process.
 """
 
 import numpy as np
 
-#: Relative excess of the noise scale: sensitivity, ε and their quotient are rounded, never at the cost of privacy.
+#: Relative excess of the noise scale: sensitivity, ε and their quotient are rounded, but never at the cost of privacy.
 MARGIN = 2.0**-40
 
 
@@ -25,9 +26,10 @@ def secure_release(noise, value, scale):
     ----------
     noise : {"laplace", "gaussian", "discrete laplace", "discrete gaussian"}
     value : ndarray of float
-        Finite; integers below 2^53 in magnitude where the noise is discrete.
+        Finite; integers below 2^53 in magnitude if the noise is discrete.
     scale : float or ndarray that broadcasts to ``value``
-        Laplace's b or the Gaussian's standard deviation (the discrete one's parameter σ), of each entry.
+        b of Laplace noise, or the standard deviation of Gaussian noise (the parameter σ of discrete noise), for each
+        entry.
 
     Returns
     -------
@@ -57,7 +59,7 @@ def measurement(noise, scale):
         import opendp.prelude as dp
     except ImportError:
         raise ImportError('secure=True needs OpenDP: pip install "sklearn-dpmix[secure]"') from None
-    dp.enable_features("contrib")  # OpenDP's word for what is proved, but not yet vetted by its committee
+    dp.enable_features("contrib")  # OpenDP's word for what is proved but not yet vetted by its committee
     make, distance = {
         "laplace": (dp.m.make_laplace, dp.l1_distance),
         "gaussian": (dp.m.make_gaussian, dp.l2_distance),

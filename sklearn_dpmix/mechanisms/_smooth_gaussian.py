@@ -23,9 +23,9 @@ class GaussianLaw(DilatedLaw):
     def hockey_stick(self, epsilon, shift, log_dilation):
         """E_ε in closed form.
 
-        With b = e^t, 2 (log p/q - ε) = a u² - 2 c u + d for a = 1/b² - 1, c = s/b², d = s²/b² + 2(t - ε) is a parabola.
-        b < 1: it opens upwards, and p wins left of the near root and right of the far one, as d < 0 or s > 0.  b > 1: p
-        wins between the far root, on the left, and the near one, if there are any.
+        With b = e^t, 2 (log p/q - ε) = a u² - 2 c u + d is a parabola with a = 1/b² - 1, c = s/b², d = s²/b² + 2(t -
+        ε).  If b < 1, it opens upwards, and p wins left of the near root and right of the far one, as d < 0 or s > 0.
+        If b > 1, p wins between the far root, on the left, and the near one, if there are roots.
         """
         t, b, s = log_dilation, np.exp(log_dilation), shift
         a, c, d = np.expm1(-2.0 * t), s / b**2, (s / b) ** 2 + 2.0 * (t - epsilon)
@@ -33,7 +33,7 @@ class GaussianLaw(DilatedLaw):
         root = c + np.sqrt(np.maximum(discriminant, 0.0))
         near, far = d / root, root / a
 
-        def excess(u, side):  # of p over e^ε q, left (side = 1) or right (-1) of u
+        def excess(u, side):  # excess of p over e^ε q, left (side = 1) or right (-1) of u
             return ndtr(side * u) - np.exp(epsilon + log_ndtr(side * (u - s) / b))
 
         wider = np.where(discriminant > 0.0, excess(near, 1.0) - excess(far, 1.0), 0.0)
@@ -43,8 +43,8 @@ class GaussianLaw(DilatedLaw):
 class SmoothGaussianMechanism(ApproximateSmoothMechanism):
     """Release s(x) + m SS_ξ(x) u, with standard normal u.
 
-    Example 3 of the paper has m = 5 √(2 ln(2/δ))/ε; which holds with room to spare: at ε = 1, δ = 1e-6 and the
-    same ξ the least m is 5.9, a quarter of it.
+    Example 3 of the paper has m = 5 √(2 ln(2/δ))/ε.  This holds with room to spare: at ε = 1, δ = 1e-6 and the same ξ,
+    the smallest m is 5.9, a quarter of it.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class SmoothGaussianMechanism(ApproximateSmoothMechanism):
     Attributes
     ----------
     xi_, multiplier_ : float
-        ξ and m in force; they need no fit.
+        ξ and m that are used; they need no fit.
 
     Raises
     ------

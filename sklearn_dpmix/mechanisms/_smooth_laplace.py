@@ -22,11 +22,13 @@ class LaplaceLaw(DilatedLaw):
     def hockey_stick(self, epsilon, shift, log_dilation):
         """E_ε in closed form.
 
-        log p/q = t - |u| + |u - s|/b, b = e^t, is linear on three pieces, and equals ε at most once on each side of its
-        extreme points.  At a root p = e^ε q, so that the masses beyond it are p (one scale) and b p (the other's).
+        log p/q = t - |u| + |u - s|/b, with b = e^t, is linear on three pieces, and equals ε at most once on each side
+        of its extreme points.  At a root p = e^ε q, so the masses beyond it are p (at one scale) and b p (at the
+        other).
 
-        b < 1: p wins beyond a root on the left and one right of s, by p(u)(1 - b) each; where the left one is not left
-        of 0, up to the root between 0 and s.  b > 1: p wins between a root left of 0 and that one, if anywhere.
+        If b < 1, p wins beyond a root on the left and one right of s, by p(u)(1 - b) each; if the left root is not left
+        of 0, p wins up to the root between 0 and s.  If b > 1, p wins between a root left of 0 and that one, if
+        anywhere.
         """
         t, b, s = log_dilation, np.exp(log_dilation), shift
         at_zero = t + s / b - epsilon  # log p/q - ε at u = 0
@@ -39,12 +41,12 @@ class LaplaceLaw(DilatedLaw):
 
 
 class SmoothLaplaceMechanism(ApproximateSmoothMechanism):
-    """Release s(x) + m SS_ξ(x) u, with Laplace u, ``exp(-|u|)/2``: a statistic with little noise for tame data.
+    """Release s(x) + m SS_ξ(x) u, with Laplace u, ``exp(-|u|)/2``: a statistic with little noise for regular data.
 
-    SS_ξ is the query's smooth sensitivity.  Example 2 of the paper, with m = 1/ε, does not hold what it says: that
-    spends all of ε on the shift of the value and leaves nothing for the change of scale.  At ε = 1, δ = 1e-6 the median
-    of one record in [0, 1], which is 0 or e^-ξ, has δ = 3e-3; m = 2/ε holds.  So ``guarantee()`` states nothing that
-    was not verified.
+    SS_ξ is the query's smooth sensitivity.  Example 2 of the paper, with m = 1/ε, does not have the privacy that it
+    states: it spends all of ε on the shift of the value and leaves nothing for the change of scale.  At ε = 1, δ = 1e-6
+    the median of one record in [0, 1], which is 0 or e^-ξ, has δ = 3e-3; m = 2/ε is correct.  So ``guarantee()`` states
+    nothing that was not verified.
 
     Parameters
     ----------
@@ -53,19 +55,20 @@ class SmoothLaplaceMechanism(ApproximateSmoothMechanism):
     delta : float
         δ, from 1e-15 to 1.
     query : object of ``sklearn_dpmix.queries``, optional
-        Has ``value(X)`` and ``smooth_sensitivity(X, xi)``, such as ``SmoothMedian``.  An analyst of a release, whose
+        It has ``value(X)`` and ``smooth_sensitivity(X, xi)``, such as ``SmoothMedian``.  An analyst of a release, whose
         simulator returns both, may leave it out.
     xi : float, optional
-        ξ, below ε and public.  None: a balance of what the shift and the change of scale spend, from ε and δ alone.
+        ξ, below ε and public.  None: chosen from ε and δ alone, to balance what the shift and the change of scale
+        spend.
     multiplier : float, optional
-        m, of a release that others calibrated; goes with ``xi``.  None: the least that is verified to hold.
+        m, for a release that others calibrated; goes with ``xi``.  None: the smallest m that is verified to hold.
     n_records : int, optional
-        Public number of records: bounds the density of a release, which rejection sampling needs.
+        Public number of records.  It bounds the density of a release, which rejection sampling needs.
 
     Attributes
     ----------
     xi_, multiplier_ : float
-        ξ and m in force; they need no fit.
+        ξ and m that are used; they need no fit.
 
     Raises
     ------
@@ -75,8 +78,9 @@ class SmoothLaplaceMechanism(ApproximateSmoothMechanism):
 
     Notes
     -----
-    The noise's scale says something of the data, and the guarantee does not cover publishing it.  Inference models it:
-    a simulator returns the smooth sensitivity of the simulated data next to the statistic, as the last column.
+    The scale of the noise says something about the data, and the guarantee does not cover publishing it.  Inference
+    models it: a simulator returns the smooth sensitivity of the simulated data next to the statistic, as the last
+    column.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Noise in proportion to the smooth sensitivity of the data at hand: what its laws share (Nissim et al. 2007)."""
+"""Noise proportional to the smooth sensitivity of the data: the common part for all its kinds (Nissim et al. 2007)."""
 
 import warnings
 from math import inf, log
@@ -24,7 +24,7 @@ from ._statistic_noise import StatisticNoise
 class SmoothSensitivityMechanism(StatisticNoise):
     """Base class: release s(x) + m SS_ξ(x) u, ε-DP.
 
-    A subclass has ``epsilon``, ``query``, ``xi``, ``multiplier``, ``n_records`` and ``_law``, the law of u.
+    A subclass has ``epsilon``, ``query``, ``xi``, ``multiplier``, ``n_records`` and ``_law``, the distribution of u.
     """
 
     n_hidden = 1
@@ -67,12 +67,12 @@ class SmoothSensitivityMechanism(StatisticNoise):
 
     @property
     def xi_(self) -> float:
-        """ξ in force."""
+        """ξ that is used."""
         return self._calibration()[0]
 
     @property
     def multiplier_(self) -> float:
-        """m in force: the noise's scale is m SS_ξ(x)."""
+        """m that is used: the scale of the noise is m SS_ξ(x)."""
         return self._calibration()[1]
 
     def _calibration(self):
@@ -99,9 +99,9 @@ class SmoothSensitivityMechanism(StatisticNoise):
         return found, multiplier
 
     def _unverified(self):
-        """A sentence where the calibration in force is not verified to hold, else None."""
+        """A sentence if the calibration that is used is not verified to hold, otherwise None."""
         (epsilon, delta), (xi, multiplier) = self._budget(), self._calibration()
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # of a multiplier that is as good as none
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # of a multiplier that counts as no noise
             spent = self._law.spent(epsilon, xi, multiplier)
         if spent[0] <= epsilon and spent[1] <= delta:
             return None
@@ -114,8 +114,8 @@ class SmoothSensitivityMechanism(StatisticNoise):
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one release, after its numerical verification.
 
-        It holds for a query whose ``smooth_sensitivity`` is what it says, and does not cover publishing the noise's
-        scale.  ``rho`` is infinite where δ is not 0: no zero-concentrated privacy holds where tails differ in scale.
+        It holds for a query whose ``smooth_sensitivity`` is correct, and does not cover publishing the scale of the
+        noise.  ``rho`` is infinite if δ is not 0: there is no zero-concentrated privacy if tails differ in scale.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class SmoothSensitivityMechanism(StatisticNoise):
         Raises
         ------
         ValueError
-            For a ``multiplier`` that does not hold (ε, δ), with what it does hold; without a query.
+            For a ``multiplier`` that does not give (ε, δ), with what it does give; without a query.
         """
         self.check()
         if self.query is None:
@@ -180,14 +180,14 @@ class SmoothSensitivityMechanism(StatisticNoise):
         return self._law.log_density(E[:, 0] / scale) - np.log(scale)
 
     def _log_peak(self, k):
-        """At the smallest scale that n_records records can have: +inf where that is not known."""
+        """The peak at the smallest scale that n_records records can have; +inf if that is not known."""
         n, least = self._number_of_records(), getattr(self.query, "smallest_smooth_sensitivity", None)
         smallest = 0.0 if n is None or least is None else least(n, self.xi_)
         return float(self._law.log_density(0.0)) - log(self.multiplier_ * smallest) if smallest > 0 else inf
 
 
 class ApproximateSmoothMechanism(SmoothSensitivityMechanism):
-    """Base class of the laws whose tails are too light for a change of scale: (ε, δ)-DP."""
+    """Base class of noise whose tails are too light for a change of scale: (ε, δ)-DP."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Noise calibrated by a smooth sensitivity, with its scale published, and paid for."""
+"""Noise calibrated by a smooth sensitivity, whose scale is published and paid for."""
 
 from dataclasses import dataclass
 from math import log
@@ -14,30 +14,30 @@ from ._dilated import DilatedLaw
 from ._smooth_noise import ApproximateSmoothMechanism
 
 N_DILATIONS = 129  # cells of t, odd
-REACH, N_SCALES = 40, 400  # cells of the scale's noise, in units of its own: beyond, e^-40 is left
+REACH, N_SCALES = 40, 400  # cells of the scale's noise, in its own units: beyond them, e^-40 is left
 LARGEST_SHARE = 0.9
 
 
 @dataclass(frozen=True)
 class PublishedLaplaceLaw(DilatedLaw):
-    """The law of (log scale, value): w ~ Laplace(ξ/(share ε)), and u of density exp(-|u|)/2 in units of m e^w.
+    """The distribution of (log scale, value): w ~ Laplace(ξ/(share ε)), u of density exp(-|u|)/2 in units of m e^w.
 
-    In units of SS(x), the release of x has scale m e^w around 0; that of a neighbour x', SS(x') = e^t SS(x), has w + t
-    for w, around s, abs(s) <= min(1, e^t).  With λ(w) = (abs(w - t) - abs(w)) / b, the loss of w,
+    In units of SS(x), the release of x has scale m e^w around 0.  That of a neighbour x' with SS(x') = e^t SS(x) has
+    w + t in place of w, around s, abs(s) <= min(1, e^t).  With λ(w) = (abs(w - t) - abs(w)) / b, the loss of w,
 
         E_ε(s, t) = ∫ p(w) H(ε - λ(w), s e^-w / m) dw,    H(ε, d) = max(1 - exp((ε - d)/2), 0),
 
-    H being what two Laplace laws have that are d apart, ε >= 0.
+    where H is the value for two Laplace distributions that are d apart, ε >= 0.
     """
 
     share: float
 
     def bounds(self, epsilon, xi, multiplier, n_cells):
-        """(n_cells,) bounds of E_ε(s, t), for t in the cells that [-ξ, ξ] is cut into and all s that go with them.
+        """(n_cells,) bounds of E_ε(s, t), for t in each cell of [-ξ, ξ] and all s that go with it.
 
-        Nothing is left to the choice of points.  H grows with d and falls with ε, so that the largest shift counts.  In
-        a cell t_i <= t <= t_i + c, λ is at most c/b above that at t_i.  In a cell of w, e^-w is largest on the left,
-        and λ, which never turns, at one of the ends.  Beyond the cells of w the whole mass counts.
+        Nothing depends on the choice of points.  H grows with d and falls with ε, so the largest shift counts.  In a
+        cell t_i <= t <= t_i + c, λ is at most c/b above its value at t_i.  In a cell of w, e^-w is largest on the left,
+        and λ, which is monotone, at one of the ends.  Beyond the cells of w the whole mass counts.
         """
         b, width = 1.0 / (self.share * epsilon), 2.0 / n_cells  # of w and t in units of ξ
         start = (np.arange(-n_cells, n_cells, 2) / n_cells)[:, None]
@@ -56,26 +56,26 @@ class PublishedLaplaceLaw(DilatedLaw):
 class PublishedScaleMechanism(ApproximateSmoothMechanism):
     """Release (z, h): z = s(x) + h u with Laplace u, and its scale h = m SS_ξ(x) e^v with Laplace v of scale ξ/ε₁.
 
-    Under the other mechanisms of a smooth sensitivity the scale of the noise is as confidential as the data; here it is
-    published, and (ε, δ) covers both numbers.  log SS_ξ changes by at most ξ between neighbours, so that v makes h
-    ε₁-DP, ε₁ = ``share`` × ε; and given h, the noise on z has one scale.  The price is a larger m, 4.7 in place of 1.8
-    at ε = 1, δ = 1e-6: the h that was drawn may be small for SS_ξ.
+    Under the other mechanisms with a smooth sensitivity, the scale of the noise is as confidential as the data.  Here
+    it is published, and (ε, δ) covers both numbers.  log SS_ξ changes by at most ξ between neighbours, so v makes h
+    ε₁-DP, with ε₁ = ``share`` × ε; and given h, the noise on z has one scale.  The price is a larger m, 4.7 instead of
+    1.8 at ε = 1, δ = 1e-6, because the h that was drawn may be small for SS_ξ.
 
     Parameters
     ----------
     epsilon : float
-        ε of (ε, δ)-DP, of both numbers, from 1e-100 to 300.
+        ε of (ε, δ)-DP, for both numbers, from 1e-100 to 300.
     delta : float
         δ, from 1e-15 to 1.
     query, xi, multiplier :
         As in :class:`SmoothLaplaceMechanism`.
     share : float in (0, 0.9], default=0.5
-        Of ε, for the scale.
+        The share of ε that the scale uses.
 
     Attributes
     ----------
     xi_, multiplier_ : float
-        ξ and m in force; they need no fit.
+        ξ and m that are used; they need no fit.
 
     Raises
     ------
@@ -85,7 +85,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
     Notes
     -----
     Inference models both numbers: a simulator returns the value and the smooth sensitivity of the simulated data.
-    With the value alone, ``LaplaceMechanism(scale=h)`` describes z given h, and leaves out what h says of the data.
+    With the value alone, ``LaplaceMechanism(scale=h)`` describes z given h, and ignores what h says about the data.
 
     References
     ----------
@@ -102,7 +102,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
     (True, 1e-06)
     """
 
-    n_hidden = 0  # of the statistics (value, smooth sensitivity), both have a number in the release
+    n_hidden = 0  # both statistics, value and smooth sensitivity, have a number in the release
     n_released = 2
     n_records = None
 
@@ -140,7 +140,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of both numbers, value and scale, after its numerical verification.
 
-        As in :class:`SmoothLaplaceMechanism`, but that publishing the scale is covered.
+        As in :class:`SmoothLaplaceMechanism`, except that publishing the scale is covered.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
         return super().guarantee(n_features)
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where the second number of a release is no scale.
+        """Raise ValueError if the second number of a release is not a scale.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
             raise ValueError(f"the second number of a release is the scale of its noise, positive, got {wrong}")
 
     def log_release_mode(self, S: ArrayLike) -> float | None:
-        """Return what :meth:`release_density` at these releases never exceeds: each of them given itself.
+        """Return what :meth:`release_density` at these releases never exceeds: the density of each given itself.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
         return float(np.sum(-log(4.0 * self._spread()) - 2.0 * np.log(S[:, 1])))
 
     def _spread(self):
-        """ξ/ε₁, of v."""
+        """ξ/ε₁, the scale of v."""
         return self.xi_ / (self._law.share * self._budget()[0])
 
     def _draw(self, rng, statistics):

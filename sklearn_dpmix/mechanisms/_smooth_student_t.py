@@ -32,16 +32,17 @@ class StudentTLaw(DilatedLaw):
     def spent(self, epsilon, xi, multiplier):
         """Return (the least ε that holds, 0), in closed form.
 
-        At shift s and dilation e^t, log p/q = t - (ν+1) t + (ν+1)/2 log R, with R(u) = (ν e^2t + (u - s)²)/(ν + u²) a
-        ratio of quadratic forms in (u, √ν).  Its supremum, over u = ∞ too, is the larger eigenvalue of
-        [[1, -s/√ν], [-s/√ν, e^2t + s²/ν]], whose product is e^2t: it is e^(t + θ) with
-        2 cosh θ = (1 + e^2t + s²/ν) e^-t.  So
+        At shift s and dilation e^t, log p/q = t - (ν+1) t + (ν+1)/2 log R, where R(u) = (ν e^2t + (u - s)²)/(ν + u²) is
+        a ratio of quadratic forms in (u, √ν).  Its supremum, including u = ∞, is the larger eigenvalue of [[1, -s/√ν],
+        [-s/√ν, e^2t + s²/ν]], whose eigenvalues have the product e^2t.  So it is e^(t + θ) with 2 cosh θ = (1 + e^2t +
+        s²/ν) e^-t.  So
 
             sup log p/q = (1 - ν) t/2 + (ν + 1) θ/2,   cosh θ = cosh t + e^-t s²/(2ν).
 
-        It grows with s², at most min(1, e^2t)/m², where cosh θ = cosh t + e^-|t|/(2νm²).  There θ is the distance, in
-        the hyperbolic plane, of a fixed point from the point at |t| of a geodesic (cosh θ = A cosh(|t| - t_0), A > 1),
-        so convex in |t|, and so is the supremum with the worse sign of t: its largest value is at |t| = 0 or ξ.
+        It grows with s², which is at most min(1, e^2t)/m², where cosh θ = cosh t + e^-|t|/(2νm²).  There θ is the
+        distance, in the hyperbolic plane, of a fixed point from the point at |t| of a geodesic (cosh θ = A cosh(|t| -
+        t_0), A > 1).  So it is convex in |t|, and so is the supremum with the worse sign of t: its largest value is at
+        |t| = 0 or ξ.
         """
         nu = self.df
 
@@ -62,13 +63,13 @@ class SmoothStudentTMechanism(SmoothSensitivityMechanism):
     query : object of ``sklearn_dpmix.queries``, optional
         As in :class:`SmoothLaplaceMechanism`, and so are ``xi``, ``multiplier`` and ``n_records``.
     df : float, default=3
-        ν, degrees of freedom: more of them have lighter tails, but spend more on the change of scale, so that ξ must be
+        ν, degrees of freedom.  More degrees give lighter tails but spend more on the change of scale, so ξ must be
         below ε/ν.
 
     Attributes
     ----------
     xi_, multiplier_ : float
-        ξ and m in force; they need no fit.
+        ξ and m that are used; they need no fit.
 
     Raises
     ------
@@ -115,8 +116,8 @@ class SmoothStudentTMechanism(SmoothSensitivityMechanism):
 class SmoothCauchyMechanism(SmoothSensitivityMechanism):
     """Release s(x) + m SS_ξ(x) u, with Cauchy u, of density 1/(π(1 + u²)): ε-DP without δ.
 
-    The published m = 6/ε at ξ = ε/6 holds, with room to spare: at the same ξ the least m is about 1/ε.  The
-    noise has no mean; inference that models it needs none.
+    The published m = 6/ε at ξ = ε/6 holds with room to spare: at the same ξ the smallest m is about 1/ε.  The noise has
+    no mean; inference that models it does not need one.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ class SmoothCauchyMechanism(SmoothSensitivityMechanism):
     Attributes
     ----------
     xi_, multiplier_ : float
-        ξ and m in force; they need no fit.
+        ξ and m that are used; they need no fit.
 
     Raises
     ------

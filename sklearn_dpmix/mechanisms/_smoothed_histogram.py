@@ -18,11 +18,11 @@ from ._histogram import HistogramMechanism
 
 
 class SmoothedHistogramMechanism(HistogramMechanism):
-    """Release independent draws from the records' histogram, mixed with the uniform law (Wasserman & Zhou 2010).
+    """Release independent draws from the histogram of the records, mixed with a uniform (Wasserman & Zhou 2010).
 
-    With m bins on [0, 1] the density is (1 - δ) m c_j/n + δ on bin j, which has c_j of the n records.  Replacing a
-    record changes it by a factor of at most 1 + (1 - δ) m/(n δ), so k draws cost ε = k log(1 + (1 - δ) m/(n δ))
-    (ERRATA on (12) and on its condition), and δ = m/(m + n (e^(ε/k) - 1)).
+    With m bins on [0, 1], the density is (1 - δ) m c_j/n + δ on bin j, which has c_j of the n records.  Replacing a
+    record changes it by a factor of at most 1 + (1 - δ) m/(n δ), so k draws cost ε = k log(1 + (1 - δ) m/(n δ)) (ERRATA
+    on (12) and on its condition), and δ = m/(m + n (e^(ε/k) - 1)).
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
     bounds : pair (lo, hi), default=(0, 1)
         Public bounds; records outside are moved to the bound.
     smoothing : float in (0, 1), optional
-        δ.  None: from ``epsilon``; the property ``smoothing_`` is the one in force.
+        δ.  None: computed from ``epsilon``; the property ``smoothing_`` is the one that is used.
 
     Raises
     ------
@@ -85,7 +85,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
 
     @property
     def smoothing_(self) -> float:
-        """δ in force."""
+        """δ that is used."""
         if (self.epsilon is None) == (self.smoothing is None):
             raise ValueError(
                 f"give exactly one of epsilon and smoothing, got epsilon={self.epsilon!r}, smoothing={self.smoothing!r}"
@@ -104,7 +104,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         return float(m / (m + n * np.expm1(epsilon / k)))
 
     def _numbers(self):
-        """Of bins, records and draws."""
+        """Numbers of bins, records and draws."""
         return tuple(self.positive_integer(name) for name in ("n_bins", "n_records", "n_released"))
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
@@ -114,7 +114,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         return PrivacyGuarantee.pure(k * float(np.log1p((1.0 - delta) * m / (delta * n))))
 
     def densities(self, X: ArrayLike) -> Array:
-        """Smoothed density on each bin, with respect to the uniform law on the bounds."""
+        """Smoothed density on each bin, with respect to the uniform distribution on the bounds."""
         delta, (m, n, _) = self.smoothing_, self._numbers()
         return (1.0 - delta) * m * self.counts(X) / n + delta
 
@@ -141,7 +141,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         return lo + (hi - lo) * (bins + rng.random(self.n_released)) / self.n_bins
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where Z cannot be a release of this mechanism."""
+        """Raise ValueError if Z cannot be a release of this mechanism."""
         lo, hi = self.bounds_for(1)[0]
         if Z.shape != (self.n_released, 1):
             raise ValueError(
@@ -183,7 +183,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
 
     @compiled
     def draw_n_sources(self, rng, table, b):
-        """How many records the draws in bin b came from: each from none, the smoothing, or from any of them alike."""
+        """How many records the draws in bin b came from: each from none (smoothing), or from any record in it alike."""
         count, n_sources = table[1, b], 0.0
         share = self.gain * count / (self.gain * count + self.smoothing_in_force)
         for _ in range(int(table[2, b])):

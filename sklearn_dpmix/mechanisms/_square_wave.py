@@ -8,13 +8,13 @@ from ._window import WindowChannel
 
 
 class SquareWaveMechanism(WindowChannel):
-    r"""Release a number within b of a record in [0, 1], with more probability than another in [-b, 1 + b].
+    r"""Release a number in [-b, 1 + b] for a record in [0, 1], more probably within b of it than elsewhere.
 
-    The density is p where abs(z - x) <= b, and q = p e^-ε elsewhere on [-b, 1 + b], with p = e^ε/(2b e^ε + 1) and
-    b = (ε e^ε - e^ε + 1)/(2 e^ε (e^ε - 1 - ε)), which maximises a bound on the mutual information of record and
-    release: 1/2 for small ε, and towards 0 for large ε.  Two densities of one release differ by a factor of 1 or e^ε:
-    it is ε-DP, exactly.  For other ``bounds`` both record and release are in their unit, b times as long.  A record of
-    d features spends ε/d on each, and records outside the bounds are moved to the bound.
+    The density is p if abs(z - x) <= b, and q = p e^-ε elsewhere on [-b, 1 + b], with p = e^ε/(2b e^ε + 1) and b = (ε
+    e^ε - e^ε + 1)/(2 e^ε (e^ε - 1 - ε)), which maximises a bound on the mutual information of record and release.  b is
+    1/2 for small ε and goes to 0 for large ε.  Two densities of one release differ by a factor of 1 or e^ε, so it is
+    exactly ε-DP.  For other ``bounds``, both record and release are in their unit, b times as long.  A record of d
+    features spends ε/d on each, and records outside the bounds are moved to the bound.
 
     Inference is exact for every kernel with a distribution function.
 
@@ -28,7 +28,7 @@ class SquareWaveMechanism(WindowChannel):
     Raises
     ------
     ValueError
-        On use, for a parameter out of range, or an ε so large that the window is all but a point (about 28 on (0, 1));
+        On use, for a parameter out of range, or an ε so large that the window is almost a point (about 28 on (0, 1));
         for releases outside [-b, 1 + b].
 
     References
@@ -56,7 +56,7 @@ class SquareWaveMechanism(WindowChannel):
         self.bounds = bounds
 
     def half_width(self, n_features: int = 1) -> float:
-        """Return b, as a share of the bounds' width; of the largest ε where each record has its own."""
+        """Return b, as a share of the bounds' width; for the largest ε if each record has its own."""
         _, _, h = self._windows(np.asarray(self.epsilon).size, n_features)
         return 0.5 * float(np.min(h))
 

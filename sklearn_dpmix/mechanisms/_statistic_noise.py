@@ -14,15 +14,15 @@ from .._base.typing import Array, Floats, Seed
 
 
 class StatisticNoise(BaseEstimator):
-    """Base class of mechanisms s(x) + noise whose law may be joint over the k numbers released, or depend on the data.
+    """Base class of mechanisms s(x) + noise, where the noise may be joint over the k numbers or depend on the data.
 
-    What an estimator that simulates statistics asks of one: :meth:`n_columns`, :meth:`release_density` and
-    :meth:`log_release_mode`.  A subclass defines ``_statistics(X)``; ``_draw(rng, statistics)``, noise of shape
-    (rows, k); ``_log_noise(E, statistics, widen)``, the log density of such noise, row by row; and ``_log_peak(k)``,
-    the largest value that it takes.
+    An estimator that simulates statistics uses :meth:`n_columns`, :meth:`release_density` and :meth:`log_release_mode`.
+    A subclass defines ``_statistics(X)``; ``_draw(rng, statistics)``, noise of shape (rows, k); ``_log_noise(E,
+    statistics, widen)``, the log density of such noise, row by row; and ``_log_peak(k)``, the largest value that it
+    takes.
     """
 
-    #: one statistic of all records is released, and not records one by one
+    #: one statistic of all records is released, not records one by one
     is_local = False
     is_histogram = False
     #: columns of the statistics that are not released
@@ -30,10 +30,10 @@ class StatisticNoise(BaseEstimator):
     query: Any = None
 
     def check(self, n_features: int | None = None) -> None:
-        """Raise ValueError or TypeError where a parameter is wrong."""
+        """Raise ValueError or TypeError if a parameter is wrong."""
 
     def check_width(self, k: int) -> None:
-        """Raise ValueError where this mechanism cannot release k numbers."""
+        """Raise ValueError if this mechanism cannot release k numbers."""
 
     def n_columns(self, k: int) -> int:
         """Return how many columns a simulator must return for a release of k numbers.
@@ -45,13 +45,13 @@ class StatisticNoise(BaseEstimator):
         Returns
         -------
         n_columns : int
-            k; one more where the noise depends on the data: the last column is then their smooth sensitivity.
+            k, or one more if the noise depends on the data: the last column is then their smooth sensitivity.
         """
         self.check_width(k)
         return k + self.n_hidden
 
     def _statistics(self, X):
-        """(rows, n_columns): what a simulator would return of confidential records X."""
+        """What a simulator would return for confidential records X: (rows, n_columns)."""
         raise NotImplementedError
 
     def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
@@ -60,12 +60,12 @@ class StatisticNoise(BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_records, n_features)
-            Confidential records.  Where the mechanism has no query: statistics (n_rows, k), each row with its own
+            Confidential records.  If the mechanism has no query: statistics (n_rows, k), and each row gets its own
             noise.
         random_state : int, Generator, RandomState or None
-            For simulation.  A seed that made noise is a secret: who knows it can take the noise off.
+            For simulation.  A seed that made noise is a secret: whoever knows it can remove the noise.
         secure : bool, default=False
-            Not available: ValueError.  NumPy's floating-point noise can give records away.
+            Not available: ValueError.  NumPy's floating-point noise can reveal records.
 
         Returns
         -------
@@ -117,7 +117,8 @@ class StatisticNoise(BaseEstimator):
         S : array-like of shape (n_releases, k)
             Releases of one confidential data set; (k,) is one.
         widen : float, default=1.0
-            Factor of the noise's scale: a wider noise is easier to sample from, on the way to the true one.
+            Factor by which the noise's scale is multiplied: wider noise is easier to sample from, on the way to the
+            true one.
 
         Returns
         -------
@@ -147,7 +148,7 @@ class StatisticNoise(BaseEstimator):
         Returns
         -------
         log_mode : float
-            The largest value of one release; for several, that of each added up.  +inf where no bound is known.
+            The largest value for one release; for several, the sum of these.  +inf if no bound is known.
         """
         n_releases, k = np.atleast_2d(np.asarray(S, dtype=np.float64)).shape
         self.check_width(k)

@@ -1,8 +1,8 @@
-"""Releases of which only those above a public threshold appear: the probability that a record's release does.
+"""The probability that a record's release appears, if only releases above a public threshold do.
 
-R(μ, σ²) = P(clamp(y) + noise > t), y ~ N(μ, σ²), with its derivatives by μ and log σ².  That a release does *not*
-appear is the same of everything reflected: noise is symmetric.  Below ``LEAST`` R counts as ``LEAST``, so that a
-population of which next to nothing is released never looks likely by underflow.
+It is R(μ, σ²) = P(clamp(y) + noise > t), y ~ N(μ, σ²), with its derivatives by μ and log σ².  The probability that a
+release does *not* appear is the same with everything reflected, because noise is symmetric.  Below ``LEAST``, R counts
+as ``LEAST``, so that a population of which next to nothing is released never looks likely because of underflow.
 """
 
 from math import erfc, exp, inf, sqrt
@@ -14,7 +14,7 @@ from ._noised_normal import INV_SQRT_2PI, NO_BOUND, SQRT_HALF, one_sided
 
 LEAST = 1e-150
 NODES, WEIGHTS = (tuple(part.tolist()) for part in np.polynomial.legendre.leggauss(16))
-#: Ends of the parts that an integral is taken over: about a place, and below a bound, in units of the width there
+#: Ends of the parts over which an integral is taken: around a place, and below a bound, in units of the width there
 AROUND, BELOW = (-9.0, -3.0, 0.0, 3.0, 9.0), (40.0, 12.0, 4.0, 1.0)
 
 
@@ -22,8 +22,8 @@ AROUND, BELOW = (-9.0, -3.0, 0.0, 3.0, 9.0), (40.0, 12.0, 4.0, 1.0)
 def fill_released_laplace(t, low, high, b, mean, log_variance, out, first, second, third):
     """Under Laplace noise of scale b: R into ``out[first]``, its derivatives into ``second`` and ``third``.
 
-    ``below`` is E[e^(-(at - y)/b); low < y < at], ``above`` the same beyond ``at``, the place between the bounds that
-    is next to t; ``at_low`` and ``at_high`` are those of the atoms at the bounds.
+    ``below`` is E[e^(-(at - y)/b); low < y < at], and ``above`` is the same beyond ``at``, the place between the bounds
+    that is nearest to t.  ``at_low`` and ``at_high`` are those of the atoms at the bounds.
     """
     variance = exp(log_variance)
     sd = sqrt(variance)
@@ -62,14 +62,15 @@ def fill_released_gaussian(t, noise, mean, log_variance, out, first, second, thi
 
 @helper
 def fill_released_clamped_gaussian(t, low, high, noise, mean, log_variance, out, first, second, third):
-    """The same where records are moved to the bounds.
+    """The same if records are moved to the bounds.
 
-    With a record's release in mind as low, and more by all of the line up to the record, R is
+    Start with a record at low, and add the effect of the line up to the record: R is
 
         Φ((low - t)/η) + ∫_low^high φ((s - t)/η)/η Φ((μ - s)/σ) ds,
 
-    a sum of positive terms, by Gauss–Legendre between places where either factor bends, or their product has its mass.
-    Its derivative by μ is the density at t of releases of records within the bounds, and that by σ² half the next one.
+    a sum of positive terms, computed by Gauss–Legendre between places where either factor bends or their product has
+    its mass.  Its derivative by μ is the density at t of releases of records within the bounds, and its derivative by
+    σ² is half the next derivative.
     """
     variance = exp(log_variance)
     sd, total = sqrt(variance), variance + noise * noise
@@ -115,5 +116,5 @@ def put(value, by_mean, by_scale, out, first, second, third):
 
 @helper
 def density(t):
-    """Of the standard normal law."""
+    """Density of the standard normal distribution."""
     return INV_SQRT_2PI * exp(-0.5 * t * t)

@@ -15,14 +15,14 @@ from ._randomized_response import CELLS, integer_odds
 
 
 class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
-    r"""Release K bits of a category 0..K-1: 1 with probability p for its own bit, with probability q for the others.
+    r"""Release K bits for a category 0..K-1: its own bit is 1 with probability p, the others with probability q.
 
-    "optimised" has p = 1/2 and q = 1/(e^ε + 1), "symmetric" p = 1 - q = e^(ε/2)/(e^(ε/2) + 1), the permanent bits of
-    RAPPOR.  Between two categories two bits differ, so that two probabilities of a release have a ratio of at most
-    p (1 - q)/(q (1 - p)) = e^ε, attained where one of these bits is 1 and the other 0.  A record of d categories spends
+    "optimised" has p = 1/2 and q = 1/(e^ε + 1); "symmetric" has p = 1 - q = e^(ε/2)/(e^(ε/2) + 1), as the permanent
+    bits of RAPPOR.  Two categories differ in two bits, so the ratio of a release's probabilities is at most p (1 -
+    q)/(q (1 - p)) = e^ε, which is attained if one of these bits is 1 and the other 0.  A record of d categories spends
     ε/d on each, and has d K bits.
 
-    With ``kernel="categorical"`` the posterior is exact.  Sampling costs in proportion to K a record.
+    With ``kernel="categorical"`` the posterior is exact.  The cost of sampling is proportional to K per record.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
     Raises
     ------
     ValueError
-        On use, for a parameter out of range; for records that are no categories, and releases that are no bits.
+        On use, for a parameter out of range; for records that are not categories, and releases that are not bits.
 
     References
     ----------
@@ -114,7 +114,7 @@ class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
         return (as_generator(random_state).random(own.shape) < p).astype(np.float64)
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where Z cannot be a release of this mechanism."""
+        """Raise ValueError if Z cannot be a release of this mechanism."""
         self.n_features(Z.shape[1])
         wrong = np.asarray((Z != 0.0) & (Z != 1.0))
         if wrong.any():
@@ -149,7 +149,7 @@ class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
         return (Z * log_odds - np.logaddexp(0.0, log_odds)).sum(axis=1)
 
     def encode(self, Z: Array) -> Array:
-        """The bits, and for each feature their log probability if none were the true category's."""
+        """The bits, and for each feature their log probability if none of them belonged to the true category."""
         n_features = self.n_features(Z.shape[1])
         _, log_odds = self._log_odds(len(Z), n_features)
         ones = Z.reshape(len(Z), n_features, -1).sum(axis=2)
@@ -160,7 +160,7 @@ class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
     # --- where a chain starts ----------------------------------------------------------------------------------------
 
     def _shares(self, Z):
-        """From frequencies of ones, each of which is q + (p - q) times a share."""
+        """Shares from frequencies of ones, each of which is q + (p - q) times a share."""
         n_features = self.n_features(Z.shape[1])
         p, q = (expit(one).mean() for one in self._log_odds(len(Z), n_features))
         shares = (Z.mean(axis=0).reshape(n_features, -1) - q) / max(p - q, 1e-100)
@@ -187,7 +187,7 @@ class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
 
 
 def _securely(own, log_own, log_other):
-    """Odds are rounded towards even ones, in favour of privacy; even ones are exact."""
+    """Odds are rounded towards even odds, in favour of privacy; even odds are exact."""
     from secrets import randbelow
 
     released = np.zeros(own.shape)

@@ -1,11 +1,11 @@
-"""Channels that release a number near the record, or else anywhere: density p in a window around it, q elsewhere.
+"""Channels that release a number near the record or anywhere: density p in a window around it, q elsewhere.
 
-On [-1, 1], where t is the record and v what is released of it,
+On [-1, 1], where t is the record and v its release,
 
     q(v | t) = p  where |v - a t| <= h,   p e^-ε  elsewhere on [-a - h, a + h],    1/p = 2h + 2a e^-ε,
 
-since the window has length 2h and the rest 2a.  A mechanism is a choice of a >= 1 and h for each ε: any of them is
-ε-DP, and attains it.  As a function of the record the channel is flat inside and outside of |t - v/a| <= h/a, so that
+since the window has length 2h and the rest 2a.  A mechanism is a choice of a >= 1 and h for each ε; any choice is ε-DP
+and attains ε.  As a function of the record, the channel is flat inside and outside of |t - v/a| <= h/a, so that
 
     g(z | θ) = q + (p - q) ∫_window f(y | θ) dy
 
@@ -27,9 +27,9 @@ from ._losses import RecordLosses
 from ._noised_normal import fill_normal_window
 from ._randomized_response import CELLS, integer_odds
 
-#: Cells of equal size that what can be released is cut into under ``secure=True``
+#: Number of equal cells into which the range of releases is cut under ``secure=True``
 N_CELLS = 2**60
-#: A window is at least so many times as wide as the gaps between floating-point numbers at the bounds
+#: A window is at least this many times as wide as the gaps between floating-point numbers at the bounds
 FINEST = 2.0**16
 #: Cells of nodes, in standard deviations of the narrowest component, in the record's unit
 SPACING = 2.0
@@ -38,7 +38,7 @@ ROUNDING = 1e-9
 
 
 class WindowChannel(RecordLosses, EstimatedChannel):
-    """Base class.  A subclass has ``epsilon`` and ``bounds``, and defines ``_window(epsilon)``, a and h of ε's."""
+    """Base class.  A subclass has ``epsilon`` and ``bounds``, and defines ``_window(epsilon)``, a and h for each ε."""
 
     piece_shape = "flat"
     clamp = True
@@ -116,11 +116,11 @@ class WindowChannel(RecordLosses, EstimatedChannel):
     def _simulated(self, rng, t, epsilon, a, h):
         inside = rng.random(t.shape) * (h + a * np.exp(-epsilon)) < h
         u = 2.0 * rng.random(t.shape) - 1.0
-        outside = a * u + np.where(u < t, -h, h)  # the rest, closed up, has length 2a, and its gap at a t
+        outside = a * u + np.where(u < t, -h, h)  # the rest, joined together, has length 2a, and its gap is at a t
         return np.where(inside, a * t + h * u, outside)
 
     def _secure(self, t, epsilon, a, h):
-        """The window is of as many cells for every record, and begins at one of them."""
+        """The window has the same number of cells for every record, and begins at one of them."""
         from secrets import randbelow
 
         v = np.empty(t.shape)
@@ -136,7 +136,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         return v
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError where Z cannot be a release of this mechanism."""
+        """Raise ValueError if Z cannot be a release of this mechanism."""
         n_features = Z.shape[1]
         _, a, h = self._windows(*Z.shape)
         middle, half = self._middles(n_features)
@@ -168,7 +168,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         return self._log_densities((Z - middle) / half, t, half, *self._windows(*t.shape)).sum(axis=1)
 
     def _log_densities(self, v, t, half, epsilon, a, h):
-        """Of releases on the scale of the records, each."""
+        """Log density of each release, on the scale of the records."""
         away = np.abs(v - a * t) > h
         return -np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon * away - np.log(half)
 
@@ -180,7 +180,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         return np.asarray(self.epsilon).size == 1
 
     def law(self) -> tuple[Any, ...]:
-        """What makes the releases of two mechanisms of one law, of one feature."""
+        """A key that is equal for two mechanisms whose releases of one feature have the same distribution."""
         return type(self), tuple(np.asarray(self.epsilon).ravel().tolist()), tuple(self.bounds_for(1)[0].tolist())
 
     def _one_window(self, n_features):
@@ -190,8 +190,9 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         return middle, half, a.item(), half * (h / a).item()
 
     def kinks(self, n_features: int) -> Floats:
-        """The ends of what is released, and where a bound enters the window or leaves it: steps, as many records are
-        beyond it.
+        """The ends of the range of releases, and where a bound enters or leaves the window.
+
+        There the density has steps, in proportion to the records beyond the bound.
         """
         middle, half, a, reach = self._one_window(n_features)
         return np.sort(middle + a * np.hstack([-half - reach, reach - half, half - reach, half + reach]), axis=1)
@@ -199,7 +200,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
     def node_spacing(self, sd: float) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation.
 
-        The zeros of q + (p - q) Φ(t) nearest to the line are some π/√(2ε) from it where ε is large.
+        The zeros of q + (p - q) Φ(t) nearest to the line are about π/√(2ε) from it if ε is large.
         """
         return SPACING * self._one_window(1)[2] * sd * min(1.0, 2.0 / float(np.sqrt(np.asarray(self.epsilon).max())))
 
@@ -208,11 +209,11 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         return np.clip(middle + (places - middle) / a, *self.bounds_for(len(places)).T[:, :, None])
 
     def reach(self, low: float, high: float) -> tuple[float, float]:
-        """All of them: a record is told by the releases that it is on an end of the window of."""
+        """All releases: what tells a record are the releases for which it is at an end of the window."""
         return -inf, inf
 
     def lookup(self, places: Floats) -> Floats:
-        """What ``fill_normal`` looks up at each of some releases: the ends of the window, (2 n_features, n)."""
+        """What ``fill_normal`` looks up for each release in a list: the ends of the window, (2 n_features, n)."""
         middle, _, a, reach = self._one_window(len(places))
         centre, (low, high) = middle + (places - middle) / a, self.bounds_for(len(places)).T[:, :, None]
         first = np.where(centre - reach > low, np.minimum(centre - reach, high), -inf)
@@ -232,7 +233,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         return self._possible(n, u.ravel(), u_squared.ravel(), error.ravel())
 
     def _noise_error(self, mean, n):
-        """Of the mean of (v² - 2 a t v)/(k a²), v uniform about c = a t with probability k, else on all of the line."""
+        """Error of the mean of (v² - 2 a t v)/(k a²), v uniform around c = a t with probability k, else on the line."""
         epsilon, a, h = self._windows(np.size(self.epsilon), len(mean))
         k, c = self._share_near(epsilon, a, h), a * (2.0 * mean - 1.0)
         first, second = k * c, k * (c**2 + h**2 / 3.0) + (1.0 - k) * (a + h) ** 2 / 3.0
@@ -242,7 +243,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         return 0.25 * np.sqrt(np.mean(spread / (k * a**2) ** 2, axis=0) / n)
 
     def _share_near(self, epsilon, a, h):
-        """k, the share of the releases that is drawn around the record, and not anywhere."""
+        """k, the share of releases that are drawn around the record, and not anywhere."""
         return -h * np.expm1(-epsilon) / (h + a * np.exp(-epsilon))
 
     def _unbiased(self, v, v_squared, epsilon, a, h):
@@ -270,7 +271,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
     @compiled
     def window(self, Z, i, j):
-        """Records that the release is near to; all beyond a bound that is one of them are, too."""
+        """Records that the release is near to; if a bound is one of them, all records beyond it are too."""
         centre = self.middle[j] + (Z[i, j] - self.middle[j]) * self.shrink[i]
         reach, low, high = self.half[j] * self.narrow[i], self.low[j], self.high[j]
         lo = min(centre - reach, high) if centre - reach > low else -inf
@@ -303,7 +304,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
     @compiled
     def log_window(self, kernel, Z, i, j, theta, k):
-        """The window's mass counts e^ε times: one interval in place of three."""
+        """The window's mass counts e^ε times: one interval instead of three."""
         lo, hi = self.window(Z, i, j)
         mass = exp(kernel.log_tilted_mass(theta, k, j, lo, hi, 0.0, 0.0, 0.0))
         return self.log_outside[i] - self.log_half[j] + log1p(self.gain[i] * mass)

@@ -1,4 +1,4 @@
-"""Distances between densities and between samples, and whether posteriors are calibrated."""
+"""Distances between densities and between samples, and tests of whether posteriors are calibrated."""
 
 from ._density_distance import hellinger_distance, integrated_squared_error
 from ._mmd import mmd

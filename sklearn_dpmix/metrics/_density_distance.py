@@ -18,9 +18,9 @@ def hellinger_distance(
 ) -> float | Floats:
     """Return the Hellinger distance √(1 - ∫√(pq)) between densities evaluated at the same points.
 
-    Each density is first divided by its own integral over the grid, so that constants do not matter, and what lies
-    outside the grid counts for nothing: let the grid cover both.  Integrals are by the trapezoid rule, on (√p - √q)²/2,
-    which is the same and loses no digits where p and q are close.
+    Each density is first divided by its own integral over the grid, so constants do not matter.  Whatever lies outside
+    the grid is ignored, so let the grid cover both densities.  Integrals use the trapezoid rule, on (√p - √q)²/2, which
+    is the same and loses no digits where p and q are close.
 
     Parameters
     ----------

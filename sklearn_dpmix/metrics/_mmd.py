@@ -25,37 +25,40 @@ def mmd(
     n_median: int = 1000,
     random_state: Seed = None,
 ) -> float:
-    """Return the maximum mean discrepancy between the laws of two samples, with a normal kernel.
+    """Return the maximum mean discrepancy between the distributions of two samples, with a normal kernel.
 
     The kernel is k(x, y) = exp(-‖x - y‖²/(2 bandwidth²)), and MMD² = E k(x, x') + E k(y, y') - 2 E k(x, y) for
-    independent draws x, x' and y, y' is 0 for equal laws and otherwise positive, at most 2.  Features count as they
-    are: scale them first if their units differ.  A few blocks of distances are in memory at a time, so that the cost is
-    time alone, (n_x + n_y)² kernel values.
+    independent draws x, x' and y, y' is 0 for equal distributions, and otherwise positive and at most 2.  Features are
+    used as they are: scale them first if their units differ.  Only a few blocks of distances are in memory at a time,
+    so the only cost is time, for (n_x + n_y)² kernel values.
 
     Parameters
     ----------
     X : array-like of shape (n_x, n_features) or (n_x,)
         Draws, such as those of a private posterior; (n_x,) is one feature.
     Y : array-like of shape (n_y, n_features) or (n_y,)
-        Draws from the other law.
+        Draws from the other distribution.
     bandwidth : "median" or float > 0, default="median"
         Standard deviation of the kernel, in the units of the features.  "median": the median distance between points of
-        both samples together, so that MMDs between other samples are on another scale: to compare methods against one
-        reference, pass one number to all.
+        both samples together.  Then MMDs between other samples are on another scale, so to compare methods with one
+        reference, pass the same number for all.
     biased : bool, default=False
-        True: means over all pairs, each point with itself as well, which is never negative, but of equal laws has MMD²
-        up to 1/n_x + 1/n_y on average.  False: no point meets itself, and the estimate of MMD² has no bias.
+        True: means over all pairs, including each point with itself.  This is never negative, but for equal
+        distributions it has MMD² up to 1/n_x + 1/n_y on average.  False: no point is paired with itself, and the
+        estimate of MMD² has no bias.
     squared : bool, default=False
-        True: the estimate of MMD², which is negative at times if not ``biased``.  False: its root, or 0 where negative.
+        True: the estimate of MMD², which is sometimes negative if not ``biased``.  False: its root, or 0 if it is
+        negative.
     n_median : int, default=1000
-        Where there are more points than these, the median is over so many, at random without replacement.
+        If there are more points than this, the median is over this many, drawn at random without replacement.
     random_state : None, int, Generator or RandomState
-        Chooses them; where there are no more it does not matter.
+        Chooses these points; it does not matter if there are no more points.
 
     Returns
     -------
     mmd : float
-        MMD, or MMD² if ``squared``.  Rounding moves MMD² by about 1e-16, and so an MMD that is 0 by as much as 1e-8.
+        MMD, or MMD² if ``squared``.  Rounding changes MMD² by about 1e-16, so it changes an MMD of 0 by as much as
+        1e-8.
 
     Raises
     ------
@@ -66,8 +69,8 @@ def mmd(
     References
     ----------
     Gretton, Borgwardt, Rasch, Schölkopf, Smola (2012), A kernel two-sample test, JMLR 13: equations 3 and 5, median §8.
-    Räisä (2021) reports MMD with a median over subsamples; Bernstein and Sheldon (2018) MMD² without bias and
-    ``bandwidth=1``, where they also leave out pairs (x_i, y_i) of one index.
+    Räisä (2021) reports MMD with a median over subsamples; Bernstein and Sheldon (2018) report MMD² without bias and
+    with ``bandwidth=1``, and also leave out pairs (x_i, y_i) with one index.
 
     Examples
     --------
@@ -95,7 +98,7 @@ def mmd(
         raise ValueError(f"bandwidth={width:g} is too small: the points divided by it overflow; pass a larger one")
     n, m = len(X), len(Y)
     within_x, within_y, between = _kernel_sum(X, X), _kernel_sum(Y, Y), _kernel_sum(X, Y)
-    if biased:  # each mean apart, so that equal samples give exactly 0
+    if biased:  # each mean on its own, so that equal samples give exactly 0
         estimate = within_x / (n * n) + within_y / (m * m) - 2.0 * (between / (n * m))
     else:
         estimate = (within_x - n) / (n * (n - 1)) + (within_y - m) / (m * (m - 1)) - 2.0 * (between / (n * m))
@@ -110,7 +113,7 @@ def _kernel_sum(X, Y):
     def row_sums(distances, start):
         return np.exp(np.multiply(distances, -0.5, out=distances), out=distances).sum(axis=1)
 
-    # "sqeuclidean" takes differences; the faster expansion ‖x‖² + ‖y‖² - 2xy has lost them where points are far from 0
+    # "sqeuclidean" takes differences; the faster expansion ‖x‖² + ‖y‖² - 2xy loses them if points are far from 0
     blocks = pairwise_distances_chunked(X, Y, reduce_func=row_sums, metric="sqeuclidean", working_memory=WORKING_MEMORY)
     return float(np.sum(np.concatenate(list(blocks))))
 

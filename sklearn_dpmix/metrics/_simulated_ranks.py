@@ -1,4 +1,4 @@
-"""Simulation-based calibration: where the truth lies among a posterior's draws (Cook, Gelman, Rubin 2006)."""
+"""Simulation-based calibration: where the truth is among the draws of a posterior (Cook, Gelman, Rubin 2006)."""
 
 from dataclasses import dataclass
 
@@ -10,24 +10,24 @@ from .._base.generators import as_generator
 from .._base.parameters import in_unit_interval
 from .._base.typing import Array, Seed
 
-ROUNDING = 1e-9  # of (1 - level)/2 times the number of draws, such as 0.05 · 20 - 1
+ROUNDING = 1e-9  # rounding of (1 - level)/2 times the number of draws, such as 0.05 · 20 - 1
 
 
 def posterior_ranks(draws: ArrayLike, truth: ArrayLike, *, random_state: Seed = None) -> Array:
     """Return the rank of each true value among its posterior draws: the number of draws below it.
 
-    Simulate parameters from the prior, records and a release given them, and draws of the posterior given the release:
-    if the posterior is right, ranks are uniform on 0, ..., n_draws, see :func:`rank_uniformity`.  That needs draws that
-    are nearly independent: thin the chains first.  Ties, which discrete quantities have, are broken at random.
+    Simulate parameters from the prior, records and a release given them, and draws of the posterior given the release.
+    If the posterior is right, ranks are uniform on 0, ..., n_draws; see :func:`rank_uniformity`.  This needs draws that
+    are nearly independent, so thin the chains first.  Ties, which discrete quantities have, are broken at random.
 
     Parameters
     ----------
     draws : array-like of shape (n_simulations, n_draws) or (n_simulations, n_draws, n_quantities)
-        Draws of each simulation's posterior; where it has several chains, one after the other.  May be infinite.
+        Draws of each simulation's posterior; several chains go one after the other.  They may be infinite.
     truth : array-like of shape (n_simulations,) or (n_simulations, n_quantities)
         The values that the simulated records come from.
     random_state : None, int, Generator or RandomState
-        Breaks ties; where there are none it does not matter.
+        Breaks ties; it does not matter if there are none.
 
     Returns
     -------
@@ -63,9 +63,9 @@ class Coverage:
     ----------
     levels : ndarray of shape (n_levels,)
     coverage : ndarray of shape (n_levels,) or (n_levels, n_quantities)
-        Fraction of the simulations whose central interval has the truth in it.
+        Fraction of the simulations whose central interval contains the truth.
     standard_error : ndarray of shape (n_levels,)
-        Of that fraction, where the posterior is right: √(level (1 - level) / n_simulations).
+        Standard error of that fraction if the posterior is right: √(level (1 - level) / n_simulations).
     lower, upper : ndarray of the shape of ``coverage``
         Exact (Clopper–Pearson) interval for the probability behind the fraction.
     confidence : float
@@ -92,11 +92,11 @@ class Coverage:
 def coverage(
     draws: ArrayLike, truth: ArrayLike, levels: ArrayLike = (0.5, 0.8, 0.9, 0.95), *, confidence: float = 0.95
 ) -> Coverage:
-    """Return how often central posterior intervals have the truth in them, at each level.
+    """Return how often central posterior intervals contain the truth, at each level.
 
-    An interval ends at quantiles of the draws, both ends included, the p-quantile being the (n_draws + 1) p-th lowest
-    draw.  Where that is a whole number, the right posterior covers a continuous quantity with probability ``level``
-    for any n_draws; elsewhere two draws are averaged, and it nearly does.  A discrete quantity is covered more often.
+    An interval ends at quantiles of the draws, both ends included; the p-quantile is the (n_draws + 1) p-th lowest
+    draw.  If that is a whole number, the right posterior covers a continuous quantity with probability ``level`` for
+    any n_draws; otherwise two draws are averaged, and it nearly does.  A discrete quantity is covered more often.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from scipy.special import bdtr, gammaln, xlogy
 
 from .._base.parameters import check_level, numbers
 
-PRECISION = 1e-9  # relative, of the band's tail probability
+PRECISION = 1e-9  # relative precision of the band's tail probability
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,17 +20,18 @@ class RankUniformity:
     Attributes
     ----------
     n_simulations, n_draws : int
-        How many ranks there are, and the largest that they can be.
+        How many ranks there are, and the largest possible rank.
     ks_statistic : float
         Kolmogorov–Smirnov: largest distance of the ranks' distribution function from the uniform one.
     ks_pvalue : float
-        P(a statistic at least so large) for uniform ranks.
+        P(a statistic at least as large) for uniform ranks.
     level : float
         Uniform ranks stay within the band, at all points, with at least this probability.
     inside : bool
-        Whether these ranks do.
+        Whether these ranks stay within the band.
     pvalue : float
-        Of the band's test: these ranks are inside the bands whose level is above 1 - pvalue, and outside the others.
+        p-value of the band's test: these ranks are inside the bands whose level is above 1 - pvalue, and outside the
+        others.
     pointwise_level : float
         Level at each single point which makes the band hold jointly; 1 - γ in the paper.
     points : ndarray of shape (n_points,)
@@ -68,20 +69,22 @@ def rank_uniformity(
 
     Nothing is simulated: both p-values are exact for discrete ranks, P(p ≤ α) ≤ α, with equality at each value that p
     can take.  (SciPy's test takes ranks as continuous, and its p-values are too large.)  The band's intervals are
-    binomial with one two-sided level at all points, the lowest that holds jointly.  It is narrow towards 0 and 1, where
-    Kolmogorov–Smirnov's is as wide as in the middle, so it detects posteriors that are too narrow or too wide sooner.
+    binomial with the same two-sided level at all points, the lowest level that holds jointly.  The band is narrow
+    towards 0 and 1, where that of Kolmogorov–Smirnov is as wide as in the middle, so it detects posteriors that are too
+    narrow or too wide sooner.
 
     Parameters
     ----------
     ranks : array-like of int, of shape (n_simulations,)
-        Of one quantity, from independent simulations.  For several, call it once per column, and adjust the level.
+        Ranks of one quantity, from independent simulations.  For several, call this once per column, and adjust the
+        level.
     n_draws : int
-        Draws that the truth was ranked among: the largest possible rank.
+        Number of draws among which the truth was ranked, which is the largest possible rank.
     level : float in (0, 1), default=0.95
         Joint level of the band.
     n_points : int, optional
         Number of evenly spaced points (or one more) at which the band is checked.  None: the smallest of ``n_draws``,
-        ``n_simulations`` and 200.  Kolmogorov–Smirnov's test uses all points.
+        ``n_simulations`` and 200.  The Kolmogorov–Smirnov test uses all points.
 
     Returns
     -------
@@ -96,8 +99,8 @@ def rank_uniformity(
     -----
     The numbers of uniform ranks below increasing points are a Markov chain, and the probability that it leaves a band
     comes from one pass over the points, as in the paper's optimisation; the steps here are those of a Poisson process,
-    which given its end has the same law and makes each step a convolution.  With very few simulations no ranks can
-    leave the band: check ``lower`` and ``upper`` before you trust ``inside``.
+    which has the same distribution given its end and makes each step a convolution.  With very few simulations no ranks
+    can leave the band: check ``lower`` and ``upper`` before you trust ``inside``.
 
     References
     ----------
@@ -150,15 +153,15 @@ def rank_uniformity(
 
 
 def _points(n_ranks, n_points):
-    """Return some n_points of 1, ..., n_ranks - 1, evenly spaced, and symmetric so that the band is."""
+    """Return about n_points of 1, ..., n_ranks - 1, evenly spaced, and symmetric so that the band is."""
     half = np.rint(np.arange(1, (n_points + 1) // 2 + 1) * n_ranks / (n_points + 1)).astype(np.int64)
     return np.union1d(half, n_ranks - half)
 
 
 def _band(n, z, tail):
-    """Return the lowest and highest counts whose binomial tails, that way out, are both above ``tail`` < 1.
+    """Return the lowest and the highest count whose binomial tail outwards is above ``tail`` < 1.
 
-    By bisection on the tails themselves: SciPy's quantiles fail for the smallest ones, and here equal ones stay equal.
+    By bisection on the tails themselves: SciPy's quantiles fail for the smallest ones, and here equal tails stay equal.
     """
     low, top = np.zeros(len(z), dtype=np.int64), np.full(len(z), n)
     while np.any(low < top):
@@ -168,7 +171,7 @@ def _band(n, z, tail):
     return low, n - low[::-1]  # the points are symmetric
 
 
-@lru_cache(maxsize=128)  # a study asks for the same band once a quantity
+@lru_cache(maxsize=128)  # a study needs the same band once per quantity
 def _joint_tail(n, n_ranks, n_points, level):
     """Return the largest tail probability, to ``PRECISION``, whose band uniform ranks leave with P ≤ 1 - level."""
     at = _points(n_ranks, n_points)
@@ -185,7 +188,7 @@ def _joint_tail(n, n_ranks, n_points, level):
 def _leaving(n, n_ranks, at, low, high):
     """Return P(the number of n uniform ranks below ``at`` leaves low, ..., high at one of the points or more).
 
-    Sums over the first point outside, so that small probabilities keep their digits.
+    It sums over the first point outside, so that small probabilities keep their digits.
     """
     log_factorial = gammaln(np.arange(n + 1) + 1.0)
 

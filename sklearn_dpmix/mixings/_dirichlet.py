@@ -7,7 +7,7 @@ import numpy as np
 from .._base.compiled import Component, compiled, lower
 from ._urn import cluster_of_another
 
-MOST_CONCENTRATION = 20.0  # or prior mean of one, for a walk over mixing measures
+MOST_CONCENTRATION = 20.0  # largest concentration, or prior mean of one, for a walk over mixing measures
 
 
 class DirichletProcess(Component):
@@ -16,7 +16,7 @@ class DirichletProcess(Component):
     Parameters
     ----------
     concentration : float or None, default=1.0
-        α > 0: n records fall into about α·log(1 + n/α) clusters a priori.  None: give ``prior``.
+        α > 0: a priori, n records fall into about α·log(1 + n/α) clusters.  None: give ``prior``.
     prior : tuple (shape, rate), optional
         Gamma prior on the concentration; only with ``concentration=None``.
 
@@ -27,7 +27,7 @@ class DirichletProcess(Component):
     DirichletProcess(concentration=None, prior=(2.0, 1.0))
     """
 
-    #: what the walk over mixing measures calls the law of the masses whose shares the weights are
+    #: the name, in the walk over mixing measures, of the distribution of the masses whose shares are the weights
     masses_as = "dirichlet"
 
     def __init__(self, concentration: float | None = 1.0, prior: tuple[float, float] | None = None) -> None:
@@ -57,13 +57,13 @@ class DirichletProcess(Component):
 
     @property
     def can_walk(self) -> bool:
-        """Whether there are few enough masses: about the concentration times the log of fifty times the records."""
+        """Whether there are few enough masses: about the concentration times log(50 n), for n records."""
         mean = self.concentration if self.prior is None else self.prior[0] / self.prior[1]
         return mean is not None and bool(mean <= MOST_CONCENTRATION)
 
     @compiled
     def fresh_weight(self, concentration, n_clusters):
-        """Weight of a new cluster in the urn, where an old one has that of its records less ``discount``."""
+        """Weight of a new cluster in the urn, where that of an old one is its number of records minus ``discount``."""
         return concentration
 
     @compiled
@@ -89,7 +89,7 @@ class DirichletProcess(Component):
 
 
 def positive(name, value):
-    """Return a mixing parameter as a float, or say what is wrong with it."""
+    """Return a mixing parameter as a float, or raise an error that says what is wrong with it."""
     is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.timedelta64))
     if not is_number or not 0 < value < np.inf:
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")

@@ -15,14 +15,14 @@ MOST_COMPONENTS, MOST_SHAPE = 50, 10.0  # or prior mean of them, for a walk over
 class MixtureOfFiniteMixtures(Component):
     r"""A finite mixture with a prior on its number of components M and weights Dirichlet(γ, ..., γ) given M.
 
-    Given M the partition is the two-parameter urn's with discount -γ and concentration γM, so that every sampler here
-    takes it; M is drawn given the partition in every sweep (the telescoping sampler).  Unlike a Dirichlet process it is
-    consistent for the number of components, where there is one.
+    Given M, the partition is that of the two-parameter urn with discount -γ and concentration γM, so every sampler here
+    can use it.  M is drawn given the partition in every sweep (the telescoping sampler).  Unlike a Dirichlet process,
+    it is consistent for the number of components, if there is one.
 
     Parameters
     ----------
     concentration : float, default=1.0
-        γ > 0, of the weights.
+        γ > 0, the Dirichlet parameter of the weights.
     prior : float or array-like of shape (most components,), default=0.1
         A number p in (0, 1): M is geometric, P(M) = p (1 - p)^(M-1), as in Miller & Harrison.  An array: probabilities
         of M = 1, 2, ..., up to a factor.
@@ -41,7 +41,7 @@ class MixtureOfFiniteMixtures(Component):
     """
 
     random_part = "n_components"
-    #: what the walk over mixing measures calls the law of the masses whose shares the weights are
+    #: the name, in the walk over mixing measures, of the distribution of the masses whose shares are the weights
     masses_as = "finite"
 
     def __init__(self, concentration: float | None = 1.0, prior: Any = 0.1) -> None:
@@ -70,7 +70,7 @@ class MixtureOfFiniteMixtures(Component):
 
     @property
     def can_walk(self) -> bool:
-        """Whether components can be added and taken away one by one, and are few enough."""
+        """Whether components can be added and removed one by one, and are few enough."""
         value = self._lower()
         if -value.discount > MOST_SHAPE:
             return False
@@ -82,15 +82,15 @@ class MixtureOfFiniteMixtures(Component):
 
     @compiled
     def fresh_weight(self, concentration, n_clusters):
-        """γ(M - t): what the components without records have together.  ``concentration`` holds M."""
+        """γ(M - t): the total weight of the components without records.  ``concentration`` holds M."""
         return -self.discount * max(concentration - n_clusters, 0.0)
 
     @compiled
     def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
         """Cluster of record i given the others; -1 for a component without records.
 
-        A random other record's cluster, with weight (1 + γ) n_k, is kept with probability (n_k + γ)/((1 + γ) n_k), else
-        all starts again: O(1).
+        A random other record's cluster, with weight (1 + γ) n_k, is kept with probability (n_k + γ)/((1 + γ) n_k);
+        otherwise everything starts again: O(1).
         """
         n_others, factor = alloc.size - 1, 1.0 - self.discount
         if n_others == 0:
@@ -109,7 +109,7 @@ class MixtureOfFiniteMixtures(Component):
         """M given the partition, exactly, through a beta variable.
 
         p(M | t, n) is proportional to p(M) M!/(M - t)! Γ(γM)/Γ(γM + n), and the last ratio is the integral of
-        η^(γM-1) (1 - η)^(n-1) / Γ(n): η | M ~ Beta(γM, n); given η a geometric prior makes M - t negative binomial.
+        η^(γM-1) (1 - η)^(n-1) / Γ(n): η | M ~ Beta(γM, n); given η, a geometric prior makes M - t negative binomial.
         """
         gamma = -self.discount
         a = max(rng.standard_gamma(gamma * concentration), 1e-300)

@@ -45,7 +45,7 @@ class PitmanYor(Component):
 
     @property
     def can_walk(self) -> bool:
-        """Whether the walk over mixing measures has few enough atoms to go over: they are as many as u^-discount."""
+        """Whether there are few enough atoms for the walk over mixing measures: their number grows as u^-discount."""
         return 0.0 < self.discount <= MOST_DISCOUNT and 0.0 < self.concentration <= MOST_CONCENTRATION
 
     @compiled
@@ -56,7 +56,8 @@ class PitmanYor(Component):
     def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
         """Cluster of record i given the others, by the two-parameter urn; -1 for a new one.
 
-        A random other record's cluster is kept with probability (n_k - discount)/n_k, else all starts again: O(1).
+        A random other record's cluster is kept with probability (n_k - discount)/n_k; otherwise everything starts
+        again: O(1).
         """
         n_others = alloc.size - 1
         if n_others == 0:

@@ -14,7 +14,7 @@ from ._likelihood import LikelihoodModel, clip_rows
 class Banana(LikelihoodModel):
     """x1 ~ N(θ1, σ1²), x2 ~ N(θ2 + a(θ1 - m)² + b, σ2²), xj ~ N(θj, σj²) for j > 2.
 
-    The prior is N(0, prior_sigma² I) on φ = (θ1, θ2 + a(θ1 - m)² + b, θ3, ...), and so is the posterior of φ normal.
+    The prior is N(0, prior_sigma² I) on φ = (θ1, θ2 + a(θ1 - m)² + b, θ3, ...), so the posterior of φ is normal too.
 
     Parameters
     ----------
@@ -24,14 +24,14 @@ class Banana(LikelihoodModel):
     prior_sigma : float, default=√1000
     data_norm : float, optional
         Records are moved into ‖(x1/σ1, x2/σ2, ...)‖ <= data_norm, a public number, so that sensitivities are those of
-        the move at hand and no ratio is clipped.  The ball is around zero: shift records by public numbers first if
-        their mean is not near it, or the bound bites on one side.  None: records are as they are, and ratios need a
-        ``clip_bound``.
+        the move in question and no ratio is clipped.  The ball is around zero: if the mean of the records is not near
+        zero, shift them by public numbers first, or the bound cuts off one side.  None: records are not changed, and
+        ratios need a ``clip_bound``.
 
     Raises
     ------
     ValueError
-        On use, for a parameter that is not such.
+        On use, for a parameter that is not valid.
 
     References
     ----------
@@ -87,7 +87,7 @@ class Banana(LikelihoodModel):
         return phi
 
     def from_working(self, phi: Array) -> Array:
-        """θ of φ; volumes stay as they are."""
+        """θ of φ; this preserves volumes."""
         theta = np.array(phi, dtype=np.float64)
         theta[..., 1] -= self._bend(theta[..., 0])
         return theta
@@ -149,7 +149,7 @@ class Banana(LikelihoodModel):
         return clip_rows(X / sigma, self.data_norm) * sigma
 
     def log_ratio_range(self, theta: Array, new: Array) -> Any:
-        """2R ‖(φ' - φ)/σ‖: the log ratio is linear in x/σ, with (φ' - φ)/σ for its gradient."""
+        """2R ‖(φ' - φ)/σ‖: the log ratio is linear in x/σ, with gradient (φ' - φ)/σ."""
         if self.data_norm is None:
             return None
         step = (self.to_working(new) - self.to_working(theta)) / np.asarray(self.sigma)

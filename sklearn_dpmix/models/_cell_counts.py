@@ -1,18 +1,19 @@
-"""How many records are in each cell of a histogram: proposals that keep the first two moments, shares integrated out.
+"""Numbers of records in the cells of a histogram: proposals that keep two moments, with shares integrated out.
 
 The K + 2 cells are on [-1, 1]: the lower bound, K bins of one width, the upper bound.  With c_k of n records in cell k
-and shares ~ Dirichlet(a, ..., a), counts have weights Π Γ(a + c_k)/c_k!, and which records a cell has is even.  Among
-four cells there is one direction in which number, mean and mean square of their records stay, but for rounding.  Counts
-go along it, by steps on a scale on which the prior is nearly even: a cell is often empty.
+and shares ~ Dirichlet(a, ..., a), counts have weights Π Γ(a + c_k)/c_k!, and all choices of the records in a cell are
+equally likely.  For four cells there is one direction in which the number, mean and mean square of their records do not
+change, except for rounding.  Counts move along it, by steps on a scale on which the prior is nearly even: a cell is
+often empty.
 """
 
 from math import exp, floor, inf, lgamma, log
 
 from .._base.compiled import helper
 
-SHORTEST = exp(-1.0)  # step: half of the widest interval of proposals, where all that is possible has length 1
-LEAST = 0.03  # of all records: single records find their way without these moves
-LEAST_POWER = 0.1  # of the stretch: beyond, its inverse overflows
+SHORTEST = exp(-1.0)  # step: half of the widest interval of proposals, if the whole possible range has length 1
+LEAST = 0.03  # share of all records: single records move well enough without these moves
+LEAST_POWER = 0.1  # largest power of the stretch: beyond this, its inverse overflows
 
 
 @helper
@@ -30,9 +31,9 @@ def mean_square(n_cells, k):
 
 @helper
 def propose_change(rng, alpha, n_cells, n, counts, cells, direction, change):
-    """Propose what each of the counts of ``n`` records changes by.
+    """Propose the change of each of the counts of ``n`` records.
 
-    Returns the log ratio of weights and proposals, -inf where there is no proposal.  ``cells`` and ``direction`` are
+    Returns the log ratio of weights and proposals, -inf if there is no proposal.  ``cells`` and ``direction`` are
     scratch for four numbers.
     """
     for k in range(n_cells):
@@ -63,7 +64,7 @@ def propose_change(rng, alpha, n_cells, n, counts, cells, direction, change):
 
 @helper
 def choose_four(rng, n_cells, cells):
-    """Four different cells in order, each four as likely as any."""
+    """Four different cells in order, all choices equally likely."""
     for r in range(4):
         k, at = min(int(rng.random() * (n_cells - r)), n_cells - r - 1), 0
         while at < r and k >= cells[at]:
@@ -76,9 +77,9 @@ def choose_four(rng, n_cells, cells):
 
 @helper
 def set_direction(n_cells, cells, direction):
-    """What the four change by in proportion: no sum, no mean, no mean square; signs + - + -, the largest 1.
+    """The proportions in which the four change, with no effect on sum, mean and mean square; signs + - + -, largest 1.
 
-    These are determinants of (1, mean, mean square) of the other three, in turn with either sign, and are positive: the
+    These are determinants of (1, mean, mean square) of the other three, with alternating sign, and are positive: the
     cells' (mean, mean square) are corners of a convex curve.
     """
     largest = 0.0
@@ -95,7 +96,7 @@ def set_direction(n_cells, cells, direction):
 
 @helper
 def reach(counts, change, cells, direction):
-    """(low, high): how far the changed counts may go down and up, in records of the cell that changes most."""
+    """(low, high): how far the counts may move down and up, in records of the cell that changes most."""
     low, high = inf, inf
     for r in range(4):
         count, rate = counts[int(cells[r])] + change[int(cells[r])], direction[r]
@@ -108,7 +109,7 @@ def reach(counts, change, cells, direction):
 
 @helper
 def set_change(n_cells, cells, direction, t, change):
-    """Whole numbers near t times the direction that add up to nothing; -t gives them with the other sign."""
+    """Whole numbers near t times the direction that add up to 0; -t gives them with the other sign."""
     a, b, c, d = int(cells[0]), int(cells[1]), int(cells[2]), int(cells[3])
     last = middle(n_cells, d)
     change[b], change[c] = whole(t * direction[1]), whole(t * direction[2])

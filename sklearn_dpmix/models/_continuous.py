@@ -23,7 +23,7 @@ from ._wide_priors import (
 
 
 class GammaRecords(Identity):
-    """Gamma(known_shape, rate θ) records: what the exponential and the gamma family share."""
+    """Gamma(known_shape, rate θ) records: the common part of the exponential and the gamma family."""
 
     support = (0.0, inf)
     prior_class = GammaPrior
@@ -38,12 +38,12 @@ class GammaRecords(Identity):
     def default_prior(self, bounds: tuple[float, float] | None) -> GammaPrior | None:
         """Under bounds (lo, hi) the mean of a record is hi/10 over a standard exponential variate.
 
-        So it is a priori between hi/20 and hi with probability 0.77, and above hi with 0.1.
+        So a priori it is between hi/20 and hi with probability 0.77, and above hi with 0.1.
         """
         return None if bounds is None else GammaPrior(shape=1.0, rate=0.1 * bounds[1] / self.known_shape)
 
     def wide_prior(self, bounds: tuple[float, float]) -> LogLogisticPrior:
-        """The median of the mean of a record is 15 % of the upper bound hi; 90 % of the prior from 0.8 % to 285 %."""
+        """The mean of a record has median 15 % of the upper bound hi; 90 % of the prior is from 0.8 % to 285 %."""
         return LogLogisticPrior(self.known_shape / (0.15 * bounds[1]))
 
     def bounds_of(self, statistic: Array, n_records: int) -> tuple[float, float]:
@@ -80,7 +80,7 @@ class GammaRecords(Identity):
 
     @compiled
     def log_prior(self, v):
-        """Of log θ."""
+        """Log prior density of log θ."""
         return log_rate_prior(self, v[0])
 
     @compiled
@@ -166,7 +166,7 @@ class Normal(Family):
         """Under bounds with centre c and half width h: μ is Cauchy(c, h), and σ = (h/10)/abs(Z) with Z standard normal.
 
         So half of the prior is on means within the bounds, and 4/5 on populations whose middle 95 % (four σ) fill
-        between a tenth and all of them.  It counts for one record in the variance, for 1/100 in the mean.  """
+        between a tenth and all of them.  It counts for one record in the variance, and for 1/100 in the mean.  """
         if bounds is None:
             return None
         lo, hi = bounds
@@ -174,16 +174,16 @@ class Normal(Family):
         return NormalInverseGammaPrior(mean=0.5 * lo + 0.5 * hi, mean_precision=0.01, shape=0.5, scale=h * h / 200.0)
 
     def wide_prior(self, bounds: tuple[float, float]) -> NormalCauchyPrior:
-        """With centre c and half width h: μ is Cauchy(c, h), as by default, and σ half-Cauchy with median 0.15 h."""
+        """With centre c and half width h: μ is Cauchy(c, h), as by default; σ is half-Cauchy with median 0.15 h."""
         lo, hi = bounds
         h = 0.5 * hi - 0.5 * lo
         return NormalCauchyPrior(mean=0.5 * lo + 0.5 * hi, spread=h, deviation=0.15 * h)
 
     def bounds_of(self, statistic: Array, n_records: int) -> tuple[float, float]:
-        """The mean, give or take two standard deviations; of records that are all one, their size."""
+        """The mean plus or minus two standard deviations; for records that are all equal, plus or minus their size."""
         centre = float(statistic[0]) / n_records
         half = 2.0 * sqrt(max(float(statistic[1]) / n_records - centre * centre, 0.0))
-        if not half > 1e-7 * abs(centre):  # of which the two sums leave nothing but rounding
+        if not half > 1e-7 * abs(centre):  # below this, what the two sums leave is only rounding
             half = abs(centre) or 1.0
         return centre - half, centre + half
 
@@ -221,7 +221,7 @@ class Normal(Family):
 
     @compiled
     def log_prior(self, v):
-        """Of (μ, log σ²)."""
+        """Log prior density of (μ, log σ²)."""
         return log_normal_prior(self, v[0], v[1])
 
     @compiled
@@ -229,12 +229,12 @@ class Normal(Family):
         normal_moments(v[0], exp(v[1]), self.lo, self.hi, self.outside, self.gain, self.offset, mean, root)
 
     def diameter(self, lo: Any, hi: Any, norm: int) -> Any:
-        """Between a bound b and another record x, at a bound or where the derivative in x is 0.
+        """The distance between a bound b and another record x, at a bound or where the derivative in x is 0.
 
-        ‖t(b) - t(x)‖ is abs(b - x) (1 + abs(b + x)) in L1, abs(b - x) √(1 + (b + x)²) in L2.  With b + x fixed it grows
-        with abs(b - x), so that one of a furthest pair is a bound.  L1: it is the larger of abs(g(b) - g(x)) for
-        g(x) = x² + x and for g(x) = x² - x, which turn at x = ∓1/2.  L2: the derivative of (b - x)² (1 + (b + x)²) in x
-        is -2 (b - x) (2x² + 2bx + 1).
+        ‖t(b) - t(x)‖ is abs(b - x) (1 + abs(b + x)) in L1 and abs(b - x) √(1 + (b + x)²) in L2.  With b + x fixed it
+        grows with abs(b - x), so one record of a furthest pair is a bound.  L1: it is the larger of abs(g(b) - g(x))
+        for g(x) = x² + x and for g(x) = x² - x, which turn at x = ∓1/2.  L2: the derivative of (b - x)² (1 + (b + x)²)
+        in x is -2 (b - x) (2x² + 2bx + 1).
         """
 
         def distance(b, x):
@@ -251,7 +251,7 @@ class Normal(Family):
         return found
 
     def radius(self, lo: Any, hi: Any, norm: int) -> Any:
-        """At the record of largest magnitude."""
+        """The norm at the record of largest magnitude."""
         x = max(abs(float(lo)), abs(float(hi)))
         return x * (1.0 + x if norm == 1 else hypot(1.0, x))
 
@@ -261,8 +261,8 @@ class Beta(LargestAtTheEnds):
 
     θ is (a, b), under a :class:`MeanPrecisionPrior` or a :class:`GammaProductPrior`.
 
-    Both logarithms are monotone, so that in any norm the bounds are furthest apart.  abs(t₁) + abs(t₂) = -log x(1 - x)
-    and t₁² + t₂² are convex in x, for (log² x)'' = 2 (1 - log x)/x² > 0: largest at a bound.
+    Both logarithms are monotone, so in any norm the bounds are furthest apart.  abs(t₁) + abs(t₂) = -log x(1 - x) and
+    t₁² + t₂² are convex in x, because (log² x)'' = 2 (1 - log x)/x² > 0, so they are largest at a bound.
 
     Examples
     --------
@@ -314,7 +314,7 @@ class Beta(LargestAtTheEnds):
 
     @compiled
     def log_prior(self, v):
-        """Of logit(a/(a+b)) and log(a+b); as that of (log a, log b), for the volume is the same."""
+        """Log prior density of logit(a/(a+b)) and log(a+b): that of (log a, log b), as the volume is the same."""
         return log_shapes_prior(self, v[1] - log1p_exp(-v[0]), v[1] - log1p_exp(v[0]))
 
     @compiled

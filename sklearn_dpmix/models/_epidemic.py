@@ -9,7 +9,7 @@ from ._priors import GammaPrior
 
 
 class StochasticSIR(BaseEstimator):
-    """New infections week by week in a closed population; θ is (transmission rate, recovery rate), both a day.
+    """New infections week by week in a closed population; θ is (transmission rate, recovery rate), both per day.
 
     Each day every susceptible person is infected with probability 1 - exp(-β I/N), and every infected one recovers with
     probability 1 - exp(-γ).  The likelihood of weekly counts sums over all paths between them.
@@ -18,15 +18,15 @@ class StochasticSIR(BaseEstimator):
     ----------
     n_people : int, default=1000
     n_infected : int, default=5
-        On day 0.
+        Number of infected people on day 0.
     n_weeks : int, default=8
     transmission, recovery : GammaPrior, optional
-        On β and γ; None is ``GammaPrior(4, 8)`` and ``GammaPrior(4, 16)``, with means 0.5 and 0.25.
+        Priors on β and γ; None is ``GammaPrior(4, 8)`` and ``GammaPrior(4, 16)``, with means 0.5 and 0.25.
 
     Raises
     ------
     ValueError
-        On use, for a parameter that is not such.
+        On use, for a parameter that is not valid.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What queries, samplers and predictions ask of an exponential family."""
+"""What queries, samplers and predictions need from an exponential family."""
 
 from math import hypot, inf
 from typing import Any
@@ -8,15 +8,15 @@ import numpy as np
 from .._base.compiled import Component, lower
 from .._base.typing import Array, Floats
 
-#: How compiled code sees what happens to a record outside the bounds.
+#: How compiled code encodes what happens to a record outside the bounds.
 OUTSIDE = {None: 0.0, "clamp": 1.0, "drop": 2.0}
 
 
 class Family(Component):
     """Base class of exponential families of one number per record.
 
-    A subclass sets the attributes below where they differ and defines ``statistics(x)``; to be released with bounds
-    also :meth:`diameter` and :meth:`radius`, which must hold for every pair of records: privacy rests on them.
+    A subclass sets the attributes below if they differ, and defines ``statistics(x)``.  To be released with bounds, it
+    also defines :meth:`diameter` and :meth:`radius`, which must hold for every pair of records: privacy rests on them.
 
     Inference needs more: a ``prior_class``; :meth:`log_density`, :meth:`mean` and :meth:`draw` of records given θ; and
     for the normal approximation the compiled methods, on ``n_free`` unconstrained coordinates v of θ,
@@ -32,13 +32,13 @@ class Family(Component):
     Attributes
     ----------
     names : tuple of str
-        What ``family="..."`` calls it.
+        Its names in ``family="..."``.
     n_params, n_statistics : int, or None where not yet known
         Lengths of θ and of t(x).
     labels : tuple of str
         The entries of t(x).
     support : pair (lo, hi) of float
-        Records lie in it; the ends count as inside.
+        The interval that contains all records; the ends count as inside.
     is_integer : bool
         Whether records are integers.
     is_bounded : bool
@@ -50,8 +50,8 @@ class Family(Component):
     n_free : int
         Length of v.
     exact_law : str or None
-        "counts", "poisson" or "gamma": the law of the statistic of records that are not cut at bounds, where it is
-        closed-form.
+        "counts", "poisson" or "gamma": the distribution of the statistic of records that are not cut at bounds, if it
+        has a closed form.
 
     Examples
     --------
@@ -89,10 +89,10 @@ class Family(Component):
     exact_law: str | None = None
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
 
     def _lower(self, *, prior=None, bounds=None, outside=None, gains=None, **context):
-        """The family with its prior's numbers and what is done to records outside ``bounds``, a pair or None.
+        """The family with its prior's numbers, and what happens to records outside ``bounds``, a pair or None.
 
         ``gains`` is a pair of arrays: a record adds gain · t(x) + offset; None: t(x).
         """
@@ -110,22 +110,22 @@ class Family(Component):
         return {}
 
     def default_prior(self, bounds: tuple[float, float] | None) -> Any:
-        """Return the prior for records of which public bounds are known, or None of them.
+        """Return the default prior, for records with these public bounds, or without bounds if they are None.
 
-        None where records have a unit, and nothing says which.
+        It is None if records have a unit and nothing says which.
         """
         return self.prior_class() if self.prior_class else None
 
     def wide_prior(self, bounds: tuple[float, float]) -> Any:
-        """Return the default prior under public bounds where noise hides the statistic; not conjugate, as a rule."""
+        """Return the default prior under public bounds if noise hides the statistic; usually it is not conjugate."""
         return self.default_prior(bounds)
 
     def bounds_of(self, statistic: Array, n_records: int) -> tuple[float, float] | None:
-        """Return bounds that stand for public ones where the statistic of all records is known, or None: no unit."""
+        """Return bounds that replace public ones if the statistic of all records is known; None if there is no unit."""
         return None
 
     def prior_in_units(self, prior: Any, centre: float, unit: float) -> Any:
-        """Return what a prior says of the parameters of (x - centre)/unit."""
+        """Return what a prior says about the parameters of (x - centre)/unit."""
         return prior
 
     def theta_from_units(self, theta: Array, centre: float, unit: float) -> Array:
@@ -141,7 +141,7 @@ class Family(Component):
         return np.log(np.maximum(theta, 1e-100))
 
     def possible(self, theta: Array) -> Any:
-        """Return whether each row of θ (m, n_params) can be one, as draws in a file must: (m,) booleans; here all."""
+        """Return whether each row of θ (m, n_params) is possible, as draws in a file must be: (m,), all True here."""
         return np.ones(len(theta), dtype=np.bool_)
 
     def log_density(self, x: Array, theta: Array) -> Floats:
@@ -171,7 +171,7 @@ class Family(Component):
 
 
 class LargestAtTheEnds(Family):
-    """Statistics of which each is monotone in x, so that the ends are furthest apart, and with ‖t(x)‖ largest there."""
+    """Statistics that are each monotone in x, so the ends are furthest apart, and with ‖t(x)‖ largest there."""
 
     def diameter(self, lo: Any, hi: Any, norm: int) -> Any:
         low, high = self.statistics(np.array([lo, hi], dtype=np.float64))

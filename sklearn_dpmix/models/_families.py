@@ -1,7 +1,7 @@
 """Exponential families of counts, by their sufficient statistic t(x) (Bernstein & Sheldon 2018, §2), and all by name.
 
-How far apart t(x) and t(x') can be for x, x' inside bounds is a fact about the curve t, and each family states it, in
-closed form: noise is calibrated by it (:class:`sklearn_dpmix.queries.SufficientStatistics`).
+How far apart t(x) and t(x') can be for x, x' inside bounds is a fact about the curve t.  Each family states it in
+closed form, and noise is calibrated by it (:class:`sklearn_dpmix.queries.SufficientStatistics`).
 """
 
 from math import exp, inf, sqrt
@@ -63,7 +63,7 @@ class Bernoulli(Identity):
 
     @compiled
     def log_prior(self, v):
-        """Of the logit: density θ^a (1-θ)^b."""
+        """Log prior density of the logit: density θ^a (1-θ)^b."""
         return -self.alpha[0] * log1p_exp(-v[0]) - self.alpha[1] * log1p_exp(v[0])
 
     @compiled
@@ -73,9 +73,9 @@ class Bernoulli(Identity):
 
 
 class Multinomial(Family):
-    """Categories 0..K-1, t(x) the indicator of each; the sums are the counts.
+    """Categories 0..K-1, where t(x) is the indicator of each; the sums are the counts.
 
-    θ are their probabilities, under a :class:`DirichletPrior`.
+    θ has their probabilities, under a :class:`DirichletPrior`.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Multinomial(Family):
     Raises
     ------
     ValueError
-        On use, for ``n_categories`` that is not such an integer.
+        On use, if ``n_categories`` is not such an integer.
 
     Examples
     --------
@@ -206,7 +206,7 @@ class Poisson(Identity):
 
     @compiled
     def log_prior(self, v):
-        """Of log θ."""
+        """Log prior density of log θ."""
         return self.shape * v[0] - self.rate * exp(v[0])
 
     @compiled
@@ -219,7 +219,7 @@ def _in_support(x, inside):
     return np.where(inside, x, np.nan)[None, :]
 
 
-#: Families by name: what ``family="..."`` may say.
+#: Families by name, as in ``family="..."``.
 FAMILIES: dict[str, type[Family]] = {
     name: family
     for family in (Bernoulli, Multinomial, Poisson, Exponential, Gamma, Normal, Beta)
@@ -239,7 +239,7 @@ def resolve_family(value: Family | str) -> Family:
     ValueError
         For a name that is not in ``FAMILIES``.
     TypeError
-        For what is neither a name nor a family.
+        For a value that is neither a name nor a family.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Exponential families record by record, as data augmentation sees them: for statistics that are cut at bounds.
 
-A record outside the bounds is dropped or clamped in what it contributes; the record itself is not, so that θ given all
-records has its conjugate law.
+The contribution of a record outside the bounds is dropped or clamped; the record itself is not, so θ given all records
+has its conjugate distribution.
 """
 
 from math import exp, inf, lgamma, log, log1p, sqrt
@@ -17,7 +17,7 @@ from ._records import RecordModel
 from ._wide_priors import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior, log_shapes_prior
 
 CLAMP, DROP = OUTSIDE["clamp"], OUTSIDE["drop"]
-N_SLICES = 4  # rounds of slice sampling of a beta law's parameters in a sweep
+N_SLICES = 4  # rounds of slice sampling of a beta distribution's parameters in a sweep
 
 
 class FamilyRecords(RecordModel):
@@ -53,7 +53,7 @@ class FamilyRecords(RecordModel):
         return {**self.prior.fields(self.family), **self.family._numbers()}
 
     def start(self, moments, rng):
-        """Parameters to start from: near one of the modes, each as often as the other."""
+        """Parameters to start from, near one of the modes, each equally often."""
         mode, theta = rng.integers(len(self.centres)), np.zeros(self.family.n_params)
         free = self.centres[mode] + self.factors[mode] @ rng.standard_normal(self.centres.shape[1])
         self.family._lower(prior=self.prior).to_theta(free, theta)
@@ -64,7 +64,7 @@ class FamilyRecords(RecordModel):
         return np.array(self.factors[:1])
 
     def work_shape(self, n_statistics):
-        """Of the scratch that a sweep needs."""
+        """Shape of the scratch that a sweep needs."""
         return 7, max(self.family.n_params, n_statistics)
 
     @compiled
@@ -79,7 +79,7 @@ class FamilyRecords(RecordModel):
 
 @helper
 def summed(model, x):
-    """(x as it is summed, 1 or, if it is dropped, 0)."""
+    """(x as it is summed, and 1, or 0 if it is dropped)."""
     if model.outside == CLAMP:
         return min(max(x, model.lo), model.hi), 1.0
     if model.outside == DROP and (x < model.lo or x > model.hi):
@@ -88,9 +88,9 @@ def summed(model, x):
 
 
 class RateRecords(FamilyRecords):
-    """Families of one parameter θ > 0 under Gamma(shape, rate), which non-centred moves take as log θ."""
+    """Families with one parameter θ > 0 under Gamma(shape, rate); non-centred moves use log θ."""
 
-    largest = 1e150  # θ that non-centred moves go to
+    largest = 1e150  # range of θ for non-centred moves
 
     def _fields(self):
         return {**super()._fields(), "largest": self.largest}
@@ -115,7 +115,7 @@ class RateRecords(FamilyRecords):
 
 
 class ScaleRecords(RateRecords):
-    """Gamma(k, rate θ) records (exponential: k = 1), θ ~ Gamma(shape, rate).  θx is what a record keeps."""
+    """Gamma(k, rate θ) records (exponential: k = 1), θ ~ Gamma(shape, rate).  A record keeps θx."""
 
     @compiled
     def draw_record(self, rng, theta, records, i):
@@ -136,8 +136,8 @@ class ScaleRecords(RateRecords):
 class PoissonRecords(RateRecords):
     """Poisson(θ) records, θ ~ Gamma(shape, rate).
 
-    Next to x stands w, uniform: u = P(X < x) + w P(X = x) is uniform too, whatever θ, and is what a record keeps.  The
-    map from (x, w) to (x', w') is one between uniform u's, so that the law of (x', w') under θ' is the right one.
+    A uniform w stands next to x: u = P(X < x) + w P(X = x) is uniform too, whatever θ is, and a record keeps u.  The
+    map from (x, w) to (x', w') is one between uniform u's, so (x', w') has the right distribution under θ'.
     """
 
     n_columns, largest = 2, 1e9
@@ -161,7 +161,7 @@ class PoissonRecords(RateRecords):
 
 @helper
 def carry_poisson(rate, new_rate, records, i, row):
-    """(x, w) of record i at the same u under another rate, found by steps from x on; the tail is kept that is small."""
+    """(x, w) of record i at the same u under another rate, found by steps from x on; the smaller tail is kept."""
     x = records[i, 0]
     mass = exp(x * log(rate) - rate - lgamma(x + 1.0))
     at_least = exp(log_gamma_p(x, rate)) if x > 0.0 else 1.0  # P(X >= x)
@@ -183,7 +183,7 @@ def carry_poisson(rate, new_rate, records, i, row):
 
 
 class NormalRecords(FamilyRecords):
-    """Normal records under a normal-inverse-gamma prior; (x - μ)/σ is what a record keeps."""
+    """Normal records under a normal-inverse-gamma prior; a record keeps (x - μ)/σ."""
 
     @compiled
     def draw_record(self, rng, theta, records, i):
@@ -232,8 +232,8 @@ class NormalRecords(FamilyRecords):
 class BetaRecords(FamilyRecords):
     """Beta(a, b) records; no non-centred moves.
 
-    θ given the records is not conjugate: slice sampling (Neal 2003) of logit(a/(a+b)) and log(a+b), which are nearly
-    independent.
+    θ given the records is not conjugate.  It is drawn by slice sampling (Neal 2003) of logit(a/(a+b)) and log(a+b),
+    which are nearly independent.
     """
 
     @compiled

@@ -20,12 +20,12 @@ class GaussianMean(LikelihoodModel):
     sigma : float, default=1.0
     prior_sigma : float, default=10.0
     data_norm : float, optional
-        Records are moved into ‖x‖ <= data_norm, a public number; None: log ratios need a ``clip_bound``.
+        Records are moved into ‖x‖ <= data_norm, a public number.  None: log ratios need a ``clip_bound``.
 
     Raises
     ------
     ValueError
-        On use, for a parameter that is not such.
+        On use, for a parameter that is not valid.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from ._cell_counts import choose_cell, mean_square, middle, propose_change
 from ._predictor_law import PredictorLaw
 from ._shares import dirichlet_from_counts, draw_category
 
-#: Records that the first shares of a chain stand for: chains start apart.
+#: Number of records that the first shares of a chain count for; a small one makes chains start apart.
 START_WEIGHT = 20.0
 
 
@@ -31,24 +31,24 @@ class HistogramPredictors(BaseEstimator):
     release.
 
     A predictor is at its lower bound, or uniform in one of ``n_bins`` bins of one width, or at its upper bound.  Each
-    of these cells has a share of the population; shares have a Dirichlet prior.  The bounds have cells of their own for
-    0 and 1, and for what was clamped before y came of it.  Predictors are independent of each other, and within their
-    bounds; y | x ~ N(α + xβ, σ²) is clamped to its own.
+    of these cells has a share of the population; shares have a Dirichlet prior.  The bounds have their own cells, for
+    predictors that are 0 or 1, and for predictors that were clamped before y depended on them.  Predictors are
+    independent of each other and within their bounds; y | x ~ N(α + xβ, σ²) is clamped to its bounds.
 
     Parameters
     ----------
     n_bins : int, default=10
-        For each predictor, at least 1.  A predictor that varies less than within one bin needs more.
+        Number of bins for each predictor, at least 1.  A predictor that varies less than the width of a bin needs more.
     concentration : float, default=2.0
-        Of the Dirichlet prior of each predictor's shares: it is worth that many records, the same number in each of the
-        n_bins + 2 cells.  A large one says that predictors are spread evenly.
+        Concentration of the Dirichlet prior of each predictor's shares: the prior is worth this many records, with the
+        same number in each of the n_bins + 2 cells.  A large one says that predictors are spread evenly.
 
     Notes
     -----
     The confidential records are imputed: Ju, Awan, Gong, Rao (2022), "Data augmentation MCMC for Bayesian inference
-    from privatized data", Algorithm 1, with this law of x.  A release has two moments of each predictor: the rest of
-    its shape is as the prior has it.  That matters for the coefficients where much of y is clamped, and hardly anywhere
-    else; there many records change their cells at once in each sweep.
+    from privatized data", Algorithm 1, with this distribution of x.  A release has two moments of each predictor; the
+    rest of its shape comes from the prior.  This matters for the coefficients if much of y is clamped, and hardly ever
+    otherwise; in that case many records change their cells at once in each sweep.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class HistogramPredictors(BaseEstimator):
     HistogramPredictors(n_bins=20)
     """
 
-    #: What of a fit's draws tells the law of new predictors.
+    #: The draws of a fit that determine the distribution of new predictors.
     _draw_names = ("x_share",)
 
     def __init__(self, n_bins: int = 10, concentration: float = 2.0) -> None:
@@ -65,7 +65,7 @@ class HistogramPredictors(BaseEstimator):
         self.concentration = concentration
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
         n_bins, concentration = self.n_bins, self.concentration
         if not isinstance(n_bins, Integral) or isinstance(n_bins, bool) or not 1 <= n_bins <= 10_000:
             raise ValueError(f"HistogramPredictors: n_bins must be a whole number from 1 to 10000, got {n_bins=!r}")
@@ -82,7 +82,7 @@ class HistogramPredictors(BaseEstimator):
         return HistogramLaw(bounds[:-1], int(self.n_bins), self.concentration / (self.n_bins + 2.0))
 
     def _draw(self, rng: np.random.Generator, draw: dict[str, Floats], n: int, bounds: Floats) -> Floats:
-        """Return the predictors of n new records under one posterior draw of what ``_draw_names`` names."""
+        """Return the predictors of n new records under one posterior draw of the quantities in ``_draw_names``."""
         columns = []
         for (lo, hi), share in zip(bounds[:-1], draw["x_share"], strict=True):
             edges = cell_edges(lo, hi, self.n_bins)
@@ -104,7 +104,7 @@ class HistogramLaw(PredictorLaw):
     bounds : ndarray of shape (p, 2)
     n_bins : int
     alpha : float
-        Of the Dirichlet prior, each cell's.
+        Parameter of the Dirichlet prior, for each cell.
     """
 
     def __init__(self, bounds, n_bins, alpha):
@@ -138,7 +138,7 @@ class HistogramLaw(PredictorLaw):
         return self.n_bins >= 2
 
     def start(self, centre, spread, rng):
-        """Near the cells' probabilities under a normal law, what is beyond the bounds at them."""
+        """Near the cells' probabilities under a normal distribution, with the mass beyond the bounds put on them."""
         parts = []
         for (lo, hi), mean, variance in zip(self.bounds, centre, np.diag(spread), strict=True):
             below = ndtr((np.linspace(lo, hi, self.n_bins + 1) - mean) / np.sqrt(variance))
@@ -181,7 +181,7 @@ class HistogramLaw(PredictorLaw):
 
     @compiled
     def cell(self, j, x):
-        """Which cell of predictor j has x."""
+        """The cell of predictor j that has x."""
         if x <= self.low[j]:
             return 0
         if x >= self.high[j]:
@@ -215,12 +215,12 @@ class HistogramLaw(PredictorLaw):
 
     @compiled
     def propose(self, rng, n, counts, cells, direction, change):
-        """Propose ``change`` for the counts of n records; log ratio, shares integrated out."""
+        """Propose ``change`` for the counts of n records; return the log ratio, with shares integrated out."""
         return propose_change(rng, self.alpha, self.n_cells, n, counts, cells, direction, change)
 
     @compiled
     def change_moments(self, change):
-        """What Σ x and Σ x² change by, x on [-1, 1] and each record in the middle of its cell."""
+        """The changes of Σ x and Σ x², for x on [-1, 1] and each record in the middle of its cell."""
         first, second = 0.0, 0.0
         for k in range(self.n_cells):
             first += change[k] * middle(self.n_cells, k)
@@ -231,8 +231,8 @@ class HistogramLaw(PredictorLaw):
     def relocate(self, rng, records, n, j, counts, change, column):
         """Write predictor j after the change of ``counts`` into ``column``; uses up both.
 
-        Records that leave their cells are chosen at random, as are those that a cell gains; each keeps its place within
-        the bin, and has a random one where it comes from a bound.
+        Records that leave their cells are chosen at random, as are those that a cell gains.  Each keeps its place
+        within the bin, or gets a random one if it comes from a bound.
         """
         for i in range(n):
             x = records[i, j]

@@ -1,4 +1,4 @@
-"""Models that are known by their likelihood, as DP-MCMC asks for: a log density of records and a normal prior."""
+"""Models with a likelihood, as DP-MCMC needs them: a log density of records and a normal prior."""
 
 from math import log, pi
 
@@ -8,22 +8,22 @@ from .._base.compiled import Component, compiled
 from .._base.parameters import numbers
 from .._base.typing import Array, Floats
 
-#: Of a parameter, in size: squares of it, and their sums, stay within floating point.
+#: Largest size of a parameter: its squares, and their sums, stay within floating point.
 LARGEST = 1e100
 
 
 class LikelihoodModel(Component):
     """Base class of models of independent records given θ with a compiled log likelihood ratio.
 
-    ``log_prior`` and ``log_density`` (and for Hamiltonian moves ``grad_log_density``) are what DP-MCMC needs of any
-    object.  A subclass of this class has the same as compiled methods, which a pass over all records then uses,
+    DP-MCMC needs ``log_prior`` and ``log_density`` from any object (and for Hamiltonian moves ``grad_log_density``).  A
+    subclass of this class has the same as compiled methods, which a pass over all records then uses,
 
     ============================================  ====================================================================
     ``record_log_ratio(X, i, theta, new)``        log p(x_i | new) - log p(x_i | theta)
     ``add_gradient(X, i, theta, out)``            adds the gradient of log p(x_i | θ) to ``out``
     ============================================  ====================================================================
 
-    and may know more, all of it public:
+    and may have more methods, all of them public:
 
     ============================================  ====================================================================
     ``clip_records(X)``                           the records moved into the set that the two ranges hold on
@@ -34,9 +34,9 @@ class LikelihoodModel(Component):
     ``working_jacobian(phi)``                     dθ/dφ there
     ============================================  ====================================================================
 
-    With the ranges nothing is clipped, and the noise is what a move needs rather than what the worst move would.  A
-    log ratio or gradient that is not finite counts as 0: where some record may have one, 0 must be among what the
-    ranges are of, or that record moves a release further than its noise is made for.
+    With the ranges nothing is clipped, and the noise is what this move needs and not what the worst move would need.  A
+    log ratio or gradient that is not finite counts as 0.  If some record may have one, the ranges must include 0, or
+    that record moves a release further than the noise allows for.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class LikelihoodModel(Component):
     n_params: int
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
         self._positive("prior_sigma", *([] if self.data_norm is None else ["data_norm"]))
 
     def _positive(self, *names):
@@ -87,7 +87,7 @@ class LikelihoodModel(Component):
             self._finite(name, low=1.0 / LARGEST)
 
     def _finite(self, name, low=-np.inf, ndim=0):
-        """Raise ValueError unless a parameter is finite and above ``low``, of so many axes."""
+        """Raise ValueError unless a parameter is finite, above ``low``, and has ``ndim`` axes."""
         value = numbers(getattr(self, name))
         if value is None or value.ndim != ndim or not np.all((value > low) & (np.abs(value) <= LARGEST)):
             what = f"positive, at least {low:g}, " if low > 0.0 else "positive, " if low == 0.0 else ""
@@ -98,7 +98,7 @@ class LikelihoodModel(Component):
             )
 
     def clip_records(self, X: Array) -> Array:
-        """Records whose norm is larger than ``data_norm`` moved to it, where there is one."""
+        """Records, with those whose norm is larger than ``data_norm`` moved to it, if there is one."""
         return X if self.data_norm is None else clip_rows(X, self.data_norm)
 
     def sample_prior(self, rng: np.random.Generator, size: int) -> Floats:

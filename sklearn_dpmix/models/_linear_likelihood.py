@@ -1,4 +1,4 @@
-"""Logistic and linear regression on rows of bounded length: Lipschitz in θ, so that DP-MCMC clips no ratio."""
+"""Logistic and linear regression on rows of bounded length: Lipschitz in θ, so DP-MCMC clips no ratio."""
 
 from math import exp, lgamma, log, log1p, pi, sqrt
 from typing import Any
@@ -11,7 +11,7 @@ from .._base.parameters import check_flag, positive_integer
 from .._base.typing import Array, Floats
 from ._likelihood import LikelihoodModel, clip_rows
 
-# σ(u) to 5e-5 as Σ shares Φ(u/scales), after Monahan & Stefanski 1992; least squares of σ'
+# σ(u) to 5e-5 as Σ shares Φ(u/scales), after Monahan & Stefanski 1992, by least squares on σ'
 PROBIT_SHARES = np.array([0.19989, 0.51661, 0.25786, 0.02564])
 PROBIT_SCALES = np.array([1.06757, 1.60285, 2.36014, 3.41149])
 
@@ -37,7 +37,7 @@ class LinearLikelihood(LikelihoodModel):
 
     @property
     def row_norm(self) -> Any:
-        """Largest length of a row of the design, the intercept's 1 included; None where rows are not bounded."""
+        """Largest length of a row of the design, the intercept's 1 included; None if rows are not bounded."""
         return None if self.data_norm is None else sqrt(self.data_norm**2 + bool(self.fit_intercept))
 
     def check(self) -> None:
@@ -46,7 +46,7 @@ class LinearLikelihood(LikelihoodModel):
         check_flag(f"fit_intercept of {type(self).__name__}", self.fit_intercept)
 
     def clip_records(self, X: Array) -> Array:
-        """The features of each record moved into ‖x‖ <= data_norm, and y to where the likelihood has it."""
+        """The features of each record moved into ‖x‖ <= data_norm, and y to where the likelihood is defined."""
         features = X[:, :-1] if self.data_norm is None else clip_rows(X[:, :-1], self.data_norm)
         return np.column_stack([features, self._clip_response(X[:, -1])])
 
@@ -79,7 +79,7 @@ class LinearLikelihood(LikelihoodModel):
 
 
 class LogisticLikelihood(LinearLikelihood):
-    """Logistic regression: y is 1 with probability 1/(1 + exp(-xᵀθ)), else 0; θ ~ N(0, prior_sigma² I).
+    """Logistic regression: y is 1 with probability 1/(1 + exp(-xᵀθ)), otherwise 0; θ ~ N(0, prior_sigma² I).
 
     Parameters
     ----------
@@ -87,17 +87,17 @@ class LogisticLikelihood(LinearLikelihood):
     fit_intercept : bool, default=True
         The intercept is the last entry of θ.
     prior_sigma : float, default=1.0
-        Standard deviation of each entry of θ, or its scale where ``prior_df`` is given.
+        Standard deviation of each entry of θ, or its scale if ``prior_df`` is given.
     data_norm : float, optional
-        Rows are moved into ‖x‖ <= data_norm, a public number, so that nothing else is clipped.
+        Rows are moved into ‖x‖ <= data_norm, a public number, so nothing else is clipped.
     prior_df : float, optional
-        ν: entries of θ have Student's t with ν degrees of freedom, not the normal; 1 is Cauchy's (Gelman et al. 2008).
-        That is a normal with a variance for each, Inv-Gamma(ν/2, ν prior_sigma²/2).
+        ν: entries of θ have a Student's t distribution with ν degrees of freedom instead of a normal; 1 is the Cauchy
+        (Gelman et al. 2008).  This is a normal with its own variance for each entry, Inv-Gamma(ν/2, ν prior_sigma²/2).
 
     Raises
     ------
     ValueError
-        On use, for a parameter that is not such.
+        On use, for a parameter that is not valid.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class LogisticLikelihood(LinearLikelihood):
         return -(self.prior_df + 1.0) * theta / (self.prior_df * self.prior_sigma**2 + theta * theta)
 
     def _clip_response(self, y):
-        """0 or 1, whatever a record says: the ranges rest on it."""
+        """0 or 1, whatever a record says; the ranges rely on it."""
         return (y > 0.5).astype(np.float64)
 
     def log_density(self, X: Array, theta: Array) -> Floats:
@@ -162,7 +162,7 @@ class LogisticLikelihood(LinearLikelihood):
         return p * (1.0 - p)
 
     def log_ratio_range(self, theta: Array, new: Array) -> Any:
-        """2R ‖θ' - θ‖ σ(R max(‖θ‖, ‖θ'‖)): σ(-v) is the slope of log σ(v), abs(v) at most R max(‖θ‖, ‖θ'‖)."""
+        """2R ‖θ' - θ‖ σ(R max(‖θ‖, ‖θ'‖)): σ(-v) is the slope of log σ(v), and abs(v) is at most R max(‖θ‖, ‖θ'‖)."""
         if self.data_norm is None:
             return None
         steepest = expit(self.row_norm * max(np.linalg.norm(theta), np.linalg.norm(new)))
@@ -185,7 +185,7 @@ class LogisticLikelihood(LinearLikelihood):
         return None if self.data_norm is None else self.row_norm**2 / 4.0
 
     def normal_means(self, mean: Any, variance: Any) -> tuple[Any, Any, Any, Any]:
-        """Means of σ and its first three derivatives over records with normal logits, σ being a mixture of probits."""
+        """Means of σ and its first three derivatives over records with normal logits; σ is a mixture of probits."""
         scale = np.sqrt(PROBIT_SCALES**2 + np.asarray(variance)[..., None])
         u = np.asarray(mean)[..., None] / scale
         density = PROBIT_SHARES * np.exp(-0.5 * u * u) / (sqrt(2.0 * pi) * scale)
@@ -217,12 +217,12 @@ class LinearGaussianLikelihood(LinearLikelihood):
     prior_sigma : float, default=1.0
         Standard deviation of each entry of θ.
     data_norm, y_bound : float, optional
-        Records are moved into ‖x‖ <= data_norm and abs(y) <= y_bound, public numbers; both or neither.
+        Records are moved into ‖x‖ <= data_norm and abs(y) <= y_bound, public numbers; give both or neither.
 
     Raises
     ------
     ValueError
-        On use, for a parameter that is not such.
+        On use, for a parameter that is not valid.
 
     Examples
     --------
@@ -288,9 +288,9 @@ class LinearGaussianLikelihood(LinearLikelihood):
         return np.full(len(design), 1.0 / self.sigma**2)
 
     def log_ratio_range(self, theta: Array, new: Array) -> Any:
-        """r = xᵀΔ (2y - xᵀS)/(2σ²), Δ = θ' - θ and S = θ + θ', has the range R ‖Δ‖ (2B + R ‖S‖/2)/σ².
+        """r = xᵀΔ (2y - xᵀS)/(2σ²), with Δ = θ' - θ and S = θ + θ', has the range R ‖Δ‖ (2B + R ‖S‖/2)/σ².
 
-        For xᵀΔ xᵀS is a quadratic form with the eigenvalues (ΔᵀS ± ‖Δ‖ ‖S‖)/2 and 0, of either sign.
+        The reason is that xᵀΔ xᵀS is a quadratic form with the eigenvalues (ΔᵀS ± ‖Δ‖ ‖S‖)/2 and 0, of either sign.
         """
         if self.data_norm is None or self.y_bound is None:
             return None

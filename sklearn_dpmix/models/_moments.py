@@ -1,8 +1,8 @@
 """Mean and covariance of what one record adds to a statistic: t(x), cut at bounds or not (Bernstein & Sheldon, §3.3).
 
-A record outside [lo, hi] adds 0 where it is dropped (the paper's truncation, of which Proposition 1 follows), or
-t(bound) where it is clamped.  Everything is closed-form but for the beta law under bounds, which is a Gauss-Legendre
-rule on fixed nodes.  Where the statistic is scaled, ``gain`` · t(x) + ``offset`` stands in the place of t(x).
+A record outside [lo, hi] adds 0 if it is dropped (the paper's truncation, of which Proposition 1 follows), or t(bound)
+if it is clamped.  Everything has a closed form except the beta distribution under bounds, which uses a Gauss-Legendre
+rule on fixed nodes.  If the statistic is scaled, ``gain`` · t(x) + ``offset`` takes the place of t(x).
 """
 
 from math import erfc, exp, log, log1p, pi, sqrt
@@ -15,10 +15,10 @@ from .._base.numeric import log_gamma_p
 from ._exponential_family import OUTSIDE
 
 CLAMP = OUTSIDE["clamp"]
-#: Of the squared range of a contribution: a smaller variance is rounding.
+#: Share of the squared range of a contribution: a smaller variance is rounding.
 ROUNDING = 1e-14
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
-REACH = 14.0  # standard deviations of logit(x), beyond which a beta law has less than 1e-6
+REACH = 14.0  # standard deviations of logit(x), beyond which a beta distribution has less than 1e-6
 
 
 @helper
@@ -33,9 +33,9 @@ def put_factor(root, a, b, c, floor_a, floor_c):
 
 @helper
 def cut_moments(m0, m1, m2, below, above, lo, hi, outside, gain, offset, mean, root):
-    """Of gx + o for one number x, from its moments m_r = E x^r on [lo, hi] and the masses outside."""
+    """Moments of gx + o for one number x, from its moments m_r = E x^r on [lo, hi] and the masses outside."""
     g, o = gain[0], offset[0]
-    if outside == CLAMP:  # from the bound that is nearer to the mean, or small variances would be lost
+    if outside == CLAMP:  # from the bound that is nearer to the mean, since otherwise small variances would be lost
         width = hi - lo
         if m1 + below * lo + above * hi < 0.5 * (lo + hi):
             first = m1 - lo * m0 + width * above
@@ -56,7 +56,7 @@ def cut_moments(m0, m1, m2, below, above, lo, hi, outside, gain, offset, mean, r
 
 @helper
 def gamma_moments(shape, rate, lo, hi, outside, gain, offset, mean, root):
-    """Of a Gamma(shape, rate) record, t(x) = x: ∫ x^r f over [lo, hi] is E x^r times a probability of shape + r."""
+    """For a Gamma(shape, rate) record, t(x) = x: ∫ x^r f over [lo, hi] is E x^r times a probability of shape + r."""
     if outside == 0.0:
         mean[0], root[0, 0] = shape / rate, sqrt(shape) / rate
         return
@@ -76,7 +76,7 @@ def poisson_tail(a, rate):
 
 @helper
 def poisson_moments(rate, lo, hi, outside, gain, offset, mean, root):
-    """Of a Poisson record, t(x) = x: E x 1{lo <= x <= hi} = θ P(lo-1 <= X <= hi-1), and so on."""
+    """For a Poisson record, t(x) = x: E x 1{lo <= x <= hi} = θ P(lo-1 <= X <= hi-1), and so on."""
     if outside == 0.0:
         mean[0], root[0, 0] = rate, sqrt(rate)
         return
@@ -88,12 +88,12 @@ def poisson_moments(rate, lo, hi, outside, gain, offset, mean, root):
 
 @helper
 def normal_moments(mu, variance, lo, hi, outside, gain, offset, mean, root):
-    """Of a normal record, t(x) = (x, x²).
+    """For a normal record, t(x) = (x, x²).
 
-    With x = c + d, where c is μ, moved into the bounds, the pair is linear in (d, d²): (x, x²) = (c + d, c² + 2cd +
-    d²).  Moments of d lose little to cancellation, and the lower factor of Cov(x, x²) is ((1, 0), (2c, 1)) times that
-    of Cov(d, d²).  On the bounds, with z = (x - μ)/σ from α to β, the moments ∫ z^r φ are
-    m_0 = Φ(β) - Φ(α), m_1 = φ(α) - φ(β), m_r = (r-1) m_{r-2} + α^(r-1) φ(α) - β^(r-1) φ(β).
+    With x = c + d, where c is μ moved into the bounds, the pair is linear in (d, d²): (x, x²) = (c + d, c² + 2cd + d²).
+    Moments of d lose little to cancellation, and the lower factor of Cov(x, x²) is ((1, 0), (2c, 1)) times that of
+    Cov(d, d²).  On the bounds, with z = (x - μ)/σ from α to β, the moments ∫ z^r φ are m_0 = Φ(β) - Φ(α), m_1 = φ(α) -
+    φ(β), m_r = (r-1) m_{r-2} + α^(r-1) φ(α) - β^(r-1) φ(β).
     """
     sd = sqrt(variance)
     if outside == 0.0:
@@ -150,7 +150,7 @@ def normal_density(z):
 
 @helper
 def mass_between(alpha, beta, below, above):
-    """Φ(β) - Φ(α), by the tails that are small."""
+    """Φ(β) - Φ(α), computed from the smaller tails."""
     if alpha > 0.0:
         return 0.5 * erfc(alpha * sqrt(0.5)) - above
     if beta < 0.0:
@@ -160,7 +160,7 @@ def mass_between(alpha, beta, below, above):
 
 @helper
 def beta_moments(a, b, lo, hi, outside, gain, offset, mean, root):
-    """Of a Beta(a, b) record, t(x) = (log x, log(1-x)): by psi functions, or by quadrature over logit x."""
+    """For a Beta(a, b) record, t(x) = (log x, log(1-x)): by psi functions, or by quadrature over logit x."""
     g, h, o, p = gain[0], gain[1], offset[0], offset[1]
     if outside == 0.0:
         both, both_1 = digamma(a + b), trigamma(a + b)

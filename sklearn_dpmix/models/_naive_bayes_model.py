@@ -1,8 +1,8 @@
 """Naive Bayes for categorical records (Ju et al. 2022, §4 and Appendix S-4).
 
-A record is (x_1, ..., x_K, y): y ~ Categorical(π), and given y = c independently x_j ~ Categorical(φ_jc).  Priors are
-symmetric Dirichlets with one α.  Parameters, flat: π, then φ in the order of ``ClassFeatureCounts``, so that φ_jc(v)
-stands n_classes places after where a release counts (j, c, v).
+A record is (x_1, ..., x_K, y), with y ~ Categorical(π), and given y = c independently x_j ~ Categorical(φ_jc).  Priors
+are symmetric Dirichlets with one α.  The flat parameters are π, then φ in the order of ``ClassFeatureCounts``, so
+φ_jc(v) is n_classes places after the place where a release counts (j, c, v).
 """
 
 import numpy as np
@@ -66,7 +66,7 @@ class NaiveBayes(Component):
 
     @compiled
     def count(self, records, i, counts, sign):
-        """Add record i to the tables, or take it off."""
+        """Add record i to the tables, or remove it."""
         for j in range(self.n_features):
             counts[self.cell_of(records, i, j)] += sign
 

@@ -1,6 +1,6 @@
-"""Normal predictors of a regression, x ~ N(m, C): what is known of them, and their part of data augmentation.
+"""Normal predictors of a regression, x ~ N(m, C): what is known about them, and their part of data augmentation.
 
-Parameters, flat, after the regression's own p + 2: m_1..m_p, L_11, L_21, L_22, ... with C = LL'.
+The flat parameters, after the p + 2 of the regression itself, are m_1..m_p, L_11, L_21, L_22, ... with C = LL'.
 """
 
 from math import exp, inf, log
@@ -22,7 +22,7 @@ class GaussianPredictors(BaseEstimator):
     Parameters
     ----------
     mean : array-like of shape (n_features,), optional
-        None gives it the prior N(c, diag(w²/4)), c the centres and w the widths of ``x_bounds``.
+        None gives it the prior N(c, diag(w²/4)), where c has the centres and w the widths of ``x_bounds``.
     covariance : array-like of shape (n_features, n_features), optional
         None gives it the prior InverseWishart(p + 2, diag(w²/16)), whose mean is that matrix.
 
@@ -33,7 +33,7 @@ class GaussianPredictors(BaseEstimator):
     GaussianPredictors(mean=[0.0, 1.0])
     """
 
-    #: What of a fit's draws tells the law of new predictors.
+    #: The draws of a fit that determine the distribution of new predictors.
     _draw_names = ("x_mean", "x_covariance")
 
     def __init__(self, mean: ArrayLike | None = None, covariance: ArrayLike | None = None) -> None:
@@ -41,7 +41,7 @@ class GaussianPredictors(BaseEstimator):
         self.covariance = covariance
 
     def check(self, n_features: int) -> tuple[Floats | None, Floats | None]:
-        """Return (mean or None, covariance or None) as arrays; raise ValueError where one is wrong."""
+        """Return (mean or None, covariance or None) as arrays; raise ValueError if one is wrong."""
         mean = None if self.mean is None else _array("mean", self.mean, (n_features,))
         covariance = None if self.covariance is None else _array("covariance", self.covariance, (n_features,) * 2)
         if covariance is not None:
@@ -65,7 +65,7 @@ class GaussianPredictors(BaseEstimator):
         return NormalLaw(bounds[:-1], *self.check(len(bounds) - 1))
 
     def _draw(self, rng: np.random.Generator, draw: dict[str, Floats], n: int, bounds: Floats) -> Floats:
-        """Return the predictors of n new records under one posterior draw of what ``_draw_names`` names."""
+        """Return the predictors of n new records under one posterior draw of the quantities in ``_draw_names``."""
         return rng.multivariate_normal(draw["x_mean"], draw["x_covariance"], size=n, method="cholesky")
 
 
@@ -75,7 +75,7 @@ class NormalLaw(PredictorLaw):
     Parameters
     ----------
     bounds : ndarray of shape (p, 2)
-    mean, covariance : ndarray, or None where it is not known
+    mean, covariance : ndarray, or None if it is not known
     """
 
     def __init__(self, bounds, mean, covariance):
@@ -314,7 +314,7 @@ def _array(name, value, shape):
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         array = np.array(np.nan)
-    if array.size == 1 and max(shape) == 1:  # a number will do for one predictor
+    if array.size == 1 and max(shape) == 1:  # a number is enough for one predictor
         array = array.reshape(shape)
     if array.shape != shape or not np.all(np.isfinite(array)):
         raise ValueError(f"GaussianPredictors: {name} must be finite and of shape {shape}, got {name}={value!r}")

@@ -1,4 +1,4 @@
-"""What data augmentation asks of a model of a regression's predictors."""
+"""What data augmentation needs from a model of a regression's predictors."""
 
 from .._base.compiled import Component, compiled
 
@@ -6,21 +6,23 @@ from .._base.compiled import Component, compiled
 class PredictorLaw(Component):
     """The part of a regression's records that is not y: compiled methods on flat parameters ``theta``.
 
-    The law's own parameters stand in ``theta`` from place p + 2 on, after (α, β, σ).  ``self.p`` is p.
+    The parameters of the predictors' distribution are in ``theta`` from place p + 2 on, after (α, β, σ).  ``self.p`` is
+    p.
 
     ============================================================  ====================================================
     ``draw(rng, theta, records, i)``                               x of a record, into the first places of row i
-    ``update(rng, theta, records, n, sums, matrix, vector,         the law's parameters given n records, of which
+    ``update(rng, theta, records, n, sums, matrix, vector,         the parameters given n records, of which
     scratch)``                                                     ``sums`` has the products of (1, x, y)
     ``standardise(theta, records, i, row)``                        z of record i, into a row of ``records``: what
                                                                    non-centred moves hold
     ``set_coefs(theta, coefs)``                                    row j: x_j, mapped to [-1, 1], in terms of (1, z)
     ============================================================  ====================================================
 
-    x must be linear in z.  Where the parameters have non-centred moves, also ``n_blocks()`` is 1, and ``block_size()``,
-    ``get_block``, ``set_block``, ``log_prior`` and ``carry`` are as in :class:`RecordModel`; else z may be x itself.
+    x must be linear in z.  If the parameters have non-centred moves, ``n_blocks()`` is 1, and ``block_size()``,
+    ``get_block``, ``set_block``, ``log_prior`` and ``carry`` are as in :class:`RecordModel`; otherwise z may be x
+    itself.
 
-    Where ``has_shape``, many records of one predictor change at once, with ``n_scratch`` = 1 more column:
+    If ``has_shape``, many records of one predictor change at once, with ``n_scratch`` = 1 more column:
 
     ============================================================  ====================================================
     ``count(records, n, j, counts)``                               how many records are in each cell of predictor j
@@ -32,8 +34,8 @@ class PredictorLaw(Component):
     In Python: ``n_params``; ``size``, how many of them a non-centred move has, and ``first_steps()``; ``known(centre,
     spread)``, which writes what is known into a guess of means and covariances; ``start(centre, spread, rng)``,
     parameters near such a guess; ``check(theta)``, which refuses impossible draws (n_draws, n_params); ``draws(theta,
-    bounds)``, what a fit shows of draws (..., n_params), for data within ``bounds``; ``monitored``, names of those of
-    which R-hat is taken.
+    bounds)``, what a fit shows of draws (..., n_params), for data within ``bounds``; ``monitored``, the names of those
+    for which R-hat is computed.
     """
 
     size = 0
@@ -44,13 +46,13 @@ class PredictorLaw(Component):
         return []
 
     def known(self, centre, spread):
-        """Nothing is."""
+        """Nothing is known."""
 
     @compiled
     def n_blocks(self):
         return 0
 
-    # What a law without a block need not define, but compiled code refers to:
+    # Methods that a class without a block need not define, but to which compiled code refers:
 
     @compiled
     def block_size(self):

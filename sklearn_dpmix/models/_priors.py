@@ -1,4 +1,4 @@
-"""Conjugate priors of exponential families, and their names of parameters (Diaconis & Ylvisaker 1979)."""
+"""Conjugate priors of exponential families, and the names of their parameters (Diaconis & Ylvisaker 1979)."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator
 from .._base.parameters import numbers
 from .._base.typing import Array, Floats
 
-#: Parameters beyond leave floating point once they are squared.
+#: Larger parameters leave the range of floating point once they are squared.
 SMALLEST, LARGEST = 1e-100, 1e100
-#: What a draw that rounds to 0 counts as: θ is positive.
+#: The value of a draw that rounds to 0: θ is positive.
 SMALLEST_DRAW = 1e-300
-#: Parameters of a beta law beyond, and gamma priors that are narrower, leave log densities no digits behind the point.
+#: Larger parameters of a beta distribution, and narrower gamma priors, leave log densities no digits after the point.
 LARGEST_BETA = 1e9
 
 
@@ -33,7 +33,7 @@ class Prior(BaseEstimator):
     """
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
 
     def fields(self, family: Any) -> Any:
         """The numbers that compiled code reads, by name: floats and float arrays."""
@@ -63,7 +63,7 @@ class BetaPrior(Prior):
     Parameters
     ----------
     a, b : float, default=1.0
-        Positive; both 1: uniform.
+        Positive; if both are 1, the prior is uniform.
 
     Raises
     ------
@@ -104,12 +104,12 @@ class DirichletPrior(Prior):
     Parameters
     ----------
     alpha : float or array-like of shape (n_categories,), default=1.0
-        Positive; one number stands for all categories; 1: uniform on the simplex.
+        Positive; one number stands for all categories, and 1 is uniform on the simplex.
 
     Raises
     ------
     ValueError
-        On use, for what is not such numbers.
+        On use, for a value that is not such numbers.
 
     Examples
     --------
@@ -193,7 +193,7 @@ class NormalInverseGammaPrior(Prior):
     ----------
     mean : float, default=0.0
     mean_precision : float, default=0.01
-        How many records the prior mean counts for.
+        The number of records that the prior mean counts for.
     shape : float, default=1.0
     scale : float, default=1.0
 
@@ -242,19 +242,19 @@ class NormalInverseGammaPrior(Prior):
 
 
 class GammaProductPrior(Prior):
-    """Independent gamma priors on both parameters of a beta law.
+    """Independent gamma priors on both parameters of a beta distribution.
 
     Parameters
     ----------
     shape : float or pair of floats, default=1.0
     rate : float or pair of floats, default=0.1
-        Positive; one number stands for both parameters.  ``shape`` and the mean ``shape/rate`` are at most 10⁹: beyond,
-        log densities of beta laws are lost in rounding.
+        Positive; one number stands for both parameters.  ``shape`` and the mean ``shape/rate`` are at most 10⁹: beyond
+        that, log densities of beta distributions are lost in rounding.
 
     Raises
     ------
     ValueError
-        On use, for what is not one or two positive numbers of such a size.
+        On use, for values that are not one or two positive numbers of such a size.
 
     Examples
     --------
@@ -297,7 +297,7 @@ class GammaProductPrior(Prior):
 
 
 def _log_gamma(x, shape, rate):
-    """Log density of Gamma(shape, rate); -inf where x is not positive."""
+    """Log density of Gamma(shape, rate); -inf if x is not positive."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value = shape * np.log(rate) - gammaln(shape) + xlogy(shape - 1.0, x) - rate * x
     return np.where(x > 0.0, value, -np.inf)

@@ -1,18 +1,18 @@
-"""What data augmentation asks of a model of confidential records."""
+"""What data augmentation needs from a model of confidential records."""
 
 from .._base.compiled import Component, compiled
 
 
 class RecordModel(Component):
-    """What data augmentation asks of a model: compiled methods on flat parameters ``theta``.
+    """What data augmentation needs from a model: compiled methods on flat parameters ``theta``.
 
     ============================================================  ====================================================
     ``draw_record(rng, theta, records, i)``                        a record from the model, into row i
     ``contribute(records, i, contributions, row)``                 t(record i), into a row of ``contributions``
-    ``update_theta(rng, theta, records, n, work)``                 a move of θ that keeps its law given n records exact
+    ``update_theta(rng, theta, records, n, work)``                 a move of θ that is exact given n records
     ============================================================  ====================================================
 
-    and for non-centred moves, of ``n_blocks()`` blocks of parameters one after the other,
+    and for non-centred moves of ``n_blocks()`` blocks of parameters, one after the other,
 
     ============================================================  ====================================================
     ``block_size(block)``                                          how many numbers the block has
@@ -56,7 +56,7 @@ class RecordModel(Component):
     def n_blocks(self):
         return 0
 
-    # What a model without blocks need not define, but compiled code refers to:
+    # Methods that a model without blocks need not define, but to which compiled code refers:
 
     @compiled
     def block_size(self, block):

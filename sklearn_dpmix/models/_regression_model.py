@@ -1,8 +1,8 @@
 """Linear regression with clamped records, as data augmentation sees it (Ju et al. 2022, §4.2).
 
-A record is (x_1, ..., x_p, y) with x of some law (``PredictorLaw``), y | x ~ N(α + xβ, σ²).  It contributes the
-products of its clamped and scaled coordinates (``RegressionMoments``); the record itself is not clamped.  Parameters,
-flat: (α, β_1..β_p, σ, those of the law of x).
+A record is (x_1, ..., x_p, y), where x has some distribution (``PredictorLaw``) and y | x ~ N(α + xβ, σ²).  It
+contributes the products of its clamped and scaled coordinates (``RegressionMoments``); the record itself is not
+clamped.  The flat parameters are (α, β_1..β_p, σ, those of the distribution of x).
 """
 
 from math import exp, inf, log
@@ -21,9 +21,9 @@ class ClampedRegression(RecordModel):
     Parameters
     ----------
     bounds : ndarray of shape (p + 1, 2)
-        Of the predictors, then of the response.
+        Bounds of the predictors, then of the response.
     prior : ScaledPrior
-        In the units of the records, of which ``bounds`` are.
+        In the units of the records, which are also those of ``bounds``.
     x_model : GaussianPredictors or HistogramPredictors
         In the same units.
     """
@@ -76,12 +76,12 @@ class ClampedRegression(RecordModel):
         return steps
 
     def work_shape(self, n_statistics):
-        """Of the scratch that a sweep needs."""
+        """Shape of the scratch that a sweep needs."""
         q = len(self.bounds)
         return 4 * q + 13, max(self.n_params, n_statistics, q + 1)
 
     def start(self, moments, rng):
-        """Parameters near the release's, for a chain to start from.
+        """Parameters near those of the release, from which a chain starts.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class ClampedRegression(RecordModel):
 
     @compiled
     def respond(self, theta, records, i):
-        """Put y where record i has its standardised residual."""
+        """Write y in place of record i's standardised residual."""
         p = self.p
         y = theta[0] + theta[p + 1] * records[i, p]
         for j in range(p):
@@ -168,7 +168,7 @@ class ClampedRegression(RecordModel):
 
     @compiled
     def set_total(self, sums, response, total):
-        """The query's value, from sums of the products of (1, x), x within the bounds, and of (1, x, y) y, y scaled."""
+        """The query's value, from sums of products of (1, x), x within the bounds, and of (1, x, y) y, y scaled."""
         p, n = self.p, sums[0, 0]
         total[0], total[p + 1], at = response[0], response[p + 1], 2 * p + 2
         for j in range(p):
@@ -202,7 +202,7 @@ class ClampedRegression(RecordModel):
 
     @compiled
     def update_theta(self, rng, theta, records, n, work):
-        """(α, β), then σ², each given the rest, both conjugate; then the law of x."""
+        """(α, β), then σ², each given the rest, both conjugate; then the distribution of x."""
         p = self.p
         q = p + 1
         sums, matrix, vector = work[: q + 1], work[q + 1 : 2 * q + 1], work[2 * q + 1]
@@ -233,7 +233,7 @@ class ClampedRegression(RecordModel):
             theta[p + 1] = draw_residual(rng, shape, scale, rate, theta[p + 1], n, max(squares, 0.0))
         self.x.update(rng, theta, records, n, sums, matrix, vector, work[2 * q + 2 :])
 
-    # --- compiled: non-centred moves; block 0 is (α, β, log σ), block 1 the law's of x, if it has one -----------------
+    # --- compiled: non-centred moves; block 0 is (α, β, log σ), block 1 that of the distribution of x, if it has one --
 
     @compiled
     def n_blocks(self):
@@ -300,7 +300,7 @@ class ClampedRegression(RecordModel):
 
 
 def _nearest_covariance(matrix, width):
-    """A positive definite matrix near a noisy covariance: eigenvalues between parts of the bounds' width."""
+    """A positive definite matrix near a noisy covariance, with eigenvalues between fractions of the bounds' width."""
     unit = width / 4.0
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T) / np.outer(unit, unit))
     values = np.clip(values, 1e-2, 10.0)

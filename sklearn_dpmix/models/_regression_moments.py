@@ -1,4 +1,4 @@
-"""Linear regression given the design, as its moments see it: no model of the predictors, and no records.
+"""Linear regression given the design, in terms of its moments: no model of the predictors, and no records.
 
 In coordinates in which the public bounds are [-1, 1], with u = (1, x), d = p + 1 and y = u'γ + N(0, τ²), the moments
 are G = Σ u u', b = Σ u y and c = Σ y².  Given G they are b ~ N(Gγ, τ²G) and, independent of it, a residual sum of
@@ -6,16 +6,16 @@ squares c - b'G⁻¹b ~ τ² χ²(n - d): exact for normal errors, whatever the 
 
     γ = m + R ε,   w = √n L'γ + τ z,   b = √n L w,   c = |w|² + τ² q,   ε, z ~ N(0, I),   q ~ χ²(n - d),
 
-and a point (L, ε, z, log q, log τ) says what all moments are.  What it has for a prior is simple: G/n is flat on the
-moments that records within the bounds can have, so that L has density Π_i L_ii^(d-i), i from 0 (Muirhead 1982, theorem
-2.1.9; L_00 = 1), and ε, z, q and τ are independent of it.  A small τ or a singular G is no edge here, which they are
-for the moments themselves: much noise leaves G near the singular ones, and in G a path would break off there.
+and a point (L, ε, z, log q, log τ) determines all moments.  Its prior is simple: G/n is flat on the moments that
+records within the bounds can have, so L has density Π_i L_ii^(d-i), i from 0 (Muirhead 1982, theorem 2.1.9; L_00 = 1),
+and ε, z, q and τ are independent of it.  A small τ or a singular G is not an edge in these coordinates, as it is for
+the moments themselves: much noise leaves G near the singular ones, and in G a path would break off there.
 
-**What G/n can be.**  It is positive definite, and E (1 ± x_j)(1 ± x_k) >= 0 for all j, k and signs, which has E x_j²
-<= 1 and |E x_j| <= 1 in it.  For p <= 2 these are the moments of all laws on the box and of no other (Anstreicher &
-Burer 2010, "Computable representations for convex hulls of low-dimensional quadratic forms", Math. Program. 124); for
-more predictors they are the usual relaxation, and let in a little more.  That n records are not quite any law is left
-out.
+**What G/n can be.**  It is positive definite, and E (1 ± x_j)(1 ± x_k) >= 0 for all j, k and signs, which includes E
+x_j² <= 1 and |E x_j| <= 1.  For p <= 2 these are exactly the moments of distributions on the box (Anstreicher & Burer
+2010, "Computable representations for convex hulls of low-dimensional quadratic forms", Math.  Program. 124).  For more
+predictors they are the usual relaxation, which allows a little more.  That n records cannot have every distribution is
+ignored.
 """
 
 from math import exp, inf, lgamma, log, sqrt
@@ -26,22 +26,22 @@ from .._base.compiled import Component, compiled, helper, lower
 from .._base.linear import draw_normal, factor, solve_lower
 from ._regression_prior import draw_residual, log_residual, residual_force
 
-SMALLEST = 1e-7  # of the diagonal of L: smaller ones are rounding
+SMALLEST = 1e-7  # smallest diagonal entry of L: smaller ones are rounding
 
 
 class MomentRegression(Component):
     """The regression's prior, and its maps between a point, the moments, and parameters.
 
-    A point is (L without its corner, row by row; ε; z; log q; log τ where it is unknown; a number that rounds to n
-    where that is unknown).  Moments are in the order of ``RegressionMoments``.
+    A point is (L without its corner, row by row; ε; z; log q; log τ if it is unknown; a number that rounds to n if n is
+    unknown).  Moments are in the order of ``RegressionMoments``.
 
     Parameters
     ----------
     prior : ScaledPrior
     n_records : int
-        0 where it is unknown.
+        0 if it is unknown.
     most : int
-        There are no more records than that.
+        Largest possible number of records.
     """
 
     def __init__(self, prior, n_records, most):
@@ -51,7 +51,7 @@ class MomentRegression(Component):
 
     @property
     def n_design(self):
-        """Numbers in L, its corner apart; so many are in G/n."""
+        """Number of entries in L without its corner; G/n has as many."""
         p = len(self.prior.mean) - 1
         return p + p * (p + 1) // 2
 
@@ -88,17 +88,17 @@ class MomentRegression(Component):
 
     @compiled
     def tau(self, point):
-        """Beyond 1e100 it is no point's: a path that went astray must not overflow."""
+        """τ of a point; beyond 1e100 it is not used, so that a path that went astray does not overflow."""
         return self.sigma if self.sigma > 0.0 else exp(min(point[self.design + 2 * self.d + 1], 300.0))
 
     @compiled
     def degrees(self, n):
-        """Of freedom of the residual sum of squares."""
+        """Degrees of freedom of the residual sum of squares."""
         return n - self.d
 
     @compiled
     def set_moments(self, point, moments, work):
-        """Write the moments of a point; False where there are none."""
+        """Write the moments of a point; False if there are none."""
         d, at = self.d, self.design
         root, gamma, w, log_q = work, work[d], work[d + 1], point[at + 2 * d]
         if not (self.known > 0.0 or d + 0.5 <= point[point.size - 1] < self.most + 0.5):
@@ -139,9 +139,10 @@ class MomentRegression(Component):
 
     @compiled
     def set_force(self, point, slope, force, work):
-        """Gradient of the log density, ``slope`` being that of the noise in each of the moments.
+        """Gradient of the log density, where ``slope`` is that of the noise in each of the moments.
 
-        By reverse differentiation of :meth:`set_moments`, which left L, γ and w in ``work``, and of :meth:`log_prior`.
+        It is computed by reverse differentiation of :meth:`set_moments`, which left L, γ and w in ``work``, and of
+        :meth:`log_prior`.
         """
         d, at = self.d, self.design
         root, gamma, w, by_w, by_root = work, work[d], work[d + 1], work[d + 2], work[d + 3 :]
@@ -187,11 +188,11 @@ class MomentRegression(Component):
                 force[entry] = by_root[j, r]
                 entry += 1
         if self.known == 0.0:
-            force[point.size - 1] = by_n + 0.5 * (point[at + 2 * d] - log(2.0 * half))  # of log χ²(n - d) about
+            force[point.size - 1] = by_n + 0.5 * (point[at + 2 * d] - log(2.0 * half))  # about, for log χ²(n - d)
 
     @compiled
     def first_exit(self, point, velocity, normal):
-        """Time until a straight path of L meets an edge of what G can be; inf where none, else ``normal`` is written.
+        """Time until a straight path of L meets an edge of the possible G, where it sets ``normal``; inf if none.
 
         Each edge is a quadratic in time: E (1 ± x_j)(1 ± x_k) = 0, or E x_j² = 1.  ``normal`` is its gradient there.
         """
@@ -229,7 +230,7 @@ class MomentRegression(Component):
 
     @compiled
     def update_given_moments(self, rng, point, work):
-        """γ, then τ, given the moments, which stay; ε, z and q go along.  L and w are in ``work``."""
+        """γ, then τ, given the moments, which do not change; ε, z and q change with them.  L and w are in ``work``."""
         d, at, n, tau = self.d, self.design, self.number(point), self.tau(point)
         root, gamma, w, matrix = work, work[d], work[d + 1], work[d + 3 :]
         residual, rate, many = tau * tau * exp(point[at + 2 * d]), tau**-2, sqrt(n)
@@ -263,9 +264,10 @@ class MomentRegression(Component):
 
     @compiled
     def log_design(self, point, moments, work):
-        """Log density of G and b with γ integrated out, given q and τ, up to a constant; -inf where G is impossible.
+        """Log density of G and b with γ integrated out, given q and τ, up to a constant; -inf if G is impossible.
 
-        b is that of ``moments``, and stays; the rest of them is written for L in ``point``, whose volume is counted in.
+        b is that of ``moments`` and does not change.  The other moments are written for L in ``point``, whose volume is
+        included.
         """
         d, at, n, tau = self.d, self.design, self.number(point), self.tau(point)
         root, column, w, matrix = work, work[d], work[d + 1], work[d + 3 :]
@@ -305,7 +307,7 @@ class MomentRegression(Component):
 
 @helper
 def set_design(point, root, n, moments, d):
-    """L of a point, and its moments n LL'; False where no records have those."""
+    """L of a point, and its moments n LL'; False if no records have these."""
     root[0, 0] = 1.0
     at, entry = 0, 2 * d
     for j in range(1, d):
@@ -335,7 +337,7 @@ def row(j):
 
 @helper
 def time_below(start, linear, square):
-    """First time >= 0 from which start + linear t + square t² is negative, from a start that is not, rounding apart."""
+    """First time >= 0 from which start + linear t + square t² is negative, with start >= 0 except for rounding."""
     start = max(start, 0.0)
     discriminant = linear * linear - 4.0 * start * square
     if linear > 0.0:
@@ -353,7 +355,7 @@ def is_possible(a, b, both):
 
 @helper
 def log_volume(root, d):
-    """Log density of L where that of LL' is flat."""
+    """Log density of L if that of LL' is flat."""
     value = 0.0
     for j in range(1, d):
         value += (d - j) * log(root[j, j])

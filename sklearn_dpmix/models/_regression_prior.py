@@ -1,4 +1,4 @@
-"""What is known of a linear regression before the release."""
+"""What is known about a linear regression before the release."""
 
 from math import inf, log, log1p, sqrt
 from typing import NamedTuple
@@ -11,17 +11,18 @@ from .._base.typing import Floats
 
 #: Standard deviation, in half-widths of the bounds, of the default prior of slopes and of the intercept at the centre.
 COEF_SCALE = 2.5
-#: Median of the default prior's residual, as a part of the half-width of the response's bounds.
+#: Median of the default prior's residual, as a share of the half-width of the response's bounds.
 RESIDUAL = 0.15
 
 
 class ScaledPrior(NamedTuple):
     """A regression's prior where the bounds are [-1, 1]: γ ~ N(mean, root root'), τ² ~ InverseGamma(shape, scale).
 
-    Where ``rate`` is positive, that scale is itself unknown, and Gamma(1/2, rate): with shape 1/2 τ is half-Cauchy.
+    If ``rate`` is positive, that scale is itself unknown, with distribution Gamma(1/2, rate); with shape 1/2, τ is
+    half-Cauchy.
     """
 
-    mean: np.ndarray  # (d,): of the intercept and of the slopes
+    mean: np.ndarray  # (d,): for the intercept and the slopes
     root: np.ndarray  # (d, d): any R such that R R' is the covariance
     sigma: float | None
     shape: float
@@ -41,12 +42,12 @@ class ScaledPrior(NamedTuple):
 class RegressionPrior(BaseEstimator):
     r"""Prior of a linear regression, by default in the units of the public bounds.
 
-    Let each coordinate be mapped to [-1, 1] by its bounds.  Then by default each slope, and the intercept at the
-    centre of the bounds, is N(0, 2.5²): a predictor that goes from one bound to the other moves y by 2.5 times the
-    width of its bounds, give or take.  Of regression lines drawn from that, more leave the bounds of y than stay
-    within, so that it says little about any that stays.  The residual standard deviation is half-Cauchy: with median
-    7.5 % of y's width, and 90 % between 0.6 % and 95 %; bounds may be far wider than the residuals are.
-    Whatever the units of the data are, the posterior is the same.
+    Let each coordinate be mapped to [-1, 1] by its bounds.  Then by default each slope, and the intercept at the centre
+    of the bounds, is N(0, 2.5²): a predictor that goes from one bound to the other moves y by about 2.5 times the width
+    of its bounds.  Of the regression lines drawn from this prior, more leave the bounds of y than stay within, so it
+    says little about any line that stays.  The residual standard deviation is half-Cauchy, with median 7.5 % of y's
+    width and 90 % between 0.6 % and 95 %, because bounds may be far wider than the residuals.  The posterior does not
+    depend on the units of the data.
 
     A number for ``coef_scale``, ``sigma`` or ``sigma_scale`` is on the data's original scale instead.
 
@@ -56,15 +57,16 @@ class RegressionPrior(BaseEstimator):
         Standard deviation of each coefficient and of the intercept (at x = 0), independent, with mean 0, on the data's
         original scale.  None: as above.
     sigma : float, optional
-        The residual standard deviation where it is known; None gives it a prior.
+        The residual standard deviation if it is known; None gives it a prior.
     sigma_shape : float, default=0.5
         σ² ~ InverseGamma(sigma_shape, sigma_scale), which is worth 2 sigma_shape records.
     sigma_scale : float, optional
-        None: it is unknown, Gamma(1/2) about ``sigma_shape`` times the square of 7.5 % of y's width.
+        None: it is unknown, with a Gamma prior of shape 1/2 and mean ``sigma_shape`` times the square of 7.5 % of y's
+        width.
 
     Notes
     -----
-    Without a mechanism there are no bounds; then the mean of a column, give or take two of its standard deviations,
+    Without a mechanism there are no bounds; then the mean of a column plus or minus two of its standard deviations
     takes their place.
 
     Examples
@@ -88,7 +90,7 @@ class RegressionPrior(BaseEstimator):
         self.sigma_scale = sigma_scale
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
         for name in ("coef_scale", "sigma", "sigma_shape", "sigma_scale"):
             value = getattr(self, name)
             if value is None and name != "sigma_shape":
@@ -131,7 +133,7 @@ def residual_force(shape, scale, rate, tau):
 
 @helper
 def draw_residual(rng, shape, scale, rate, tau, n, squares):
-    """τ given n residuals, the sum of whose squares is ``squares``; an unknown scale follows the τ before."""
+    """τ given n residuals, the sum of whose squares is ``squares``; an unknown scale is drawn given the last τ."""
     if rate > 0.0:
         scale = rng.standard_gamma(shape + 0.5) / (rate + 1.0 / (tau * tau))
     return sqrt((scale + 0.5 * squares) / rng.standard_gamma(shape + 0.5 * n))

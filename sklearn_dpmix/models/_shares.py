@@ -18,7 +18,7 @@ def draw_category(rng, probabilities, first, size):
 def dirichlet_from_counts(rng, alpha, theta, first, size):
     """Replace the ``size`` counts from place ``first`` on by a draw of Dirichlet(α + counts).
 
-    Where a tiny α made all gammas underflow, one category has everything.
+    If a tiny α made all gammas underflow, one category gets everything.
     """
     total = 0.0
     for k in range(first, first + size):

@@ -1,6 +1,6 @@
-"""Models of one statistic of a data set, for inference by simulation: counts, and a normal's two sums.
+"""Models of one statistic of a data set, for inference by simulation: counts, and the two sums of normal records.
 
-Each has what ``PrivateABC`` and ``PrivateMCEM`` may ask for: ``sample_prior``, ``log_prior``, ``sample_statistic``,
+Each has what ``PrivateABC`` and ``PrivateMCEM`` may need: ``sample_prior``, ``log_prior``, ``sample_statistic``,
 ``log_likelihood``, and in closed form ``maximise``, ``score`` and ``hessian``.
 """
 
@@ -18,7 +18,7 @@ from ._priors import BetaPrior, GammaPrior, NormalInverseGammaPrior
 class StatisticModel(BaseEstimator):
     """Base class of the models here: a prior object and a number of records.
 
-    A subclass sets ``prior_class`` and ``n_fewest``, the fewest records that it makes sense for.
+    A subclass sets ``prior_class`` and ``n_fewest``, the smallest number of records for which it makes sense.
     """
 
     prior_class: type = GammaPrior
@@ -55,7 +55,7 @@ class PoissonCount(StatisticModel):
     Raises
     ------
     ValueError
-        On use, for a parameter that is not such.
+        On use, for a parameter that is not valid.
 
     References
     ----------
@@ -111,7 +111,7 @@ class BinomialCount(StatisticModel):
     Raises
     ------
     ValueError
-        On use, for a parameter that is not such.
+        On use, for a parameter that is not valid.
 
     Examples
     --------
@@ -168,7 +168,7 @@ class NormalMoments(StatisticModel):
     Raises
     ------
     ValueError
-        On use, for a parameter that is not such.
+        On use, for a parameter that is not valid.
 
     Notes
     -----

@@ -1,10 +1,11 @@
-"""Priors of scales that are far wider than conjugate ones: what is inferred where noise hides how small a scale is.
+"""Priors of scales that are far wider than conjugate ones, for inference where noise hides how small a scale is.
 
-A conjugate prior counts for records, and of one record h from the rest the density of a scale s is exp(-h²/s²) or
-exp(-h/s).  That is nothing to records that are seen.  To a noisy sum of them it is much: where the noise cannot tell
-s = h/100 from h/30, such a prior can, by hundreds in the exponent.  Those here fall as powers at either end.
+A conjugate prior counts for records, and one record at distance h from the rest has density exp(-h²/s²) or exp(-h/s) as
+a function of the scale s.  This is negligible next to records that are seen.  It is not negligible next to a noisy sum
+of them: where the noise cannot tell s = h/100 from h/30, such a prior can, by hundreds in the exponent.  The priors
+here fall as powers at either end.
 
-Each is a mixture of conjugate ones, by which imputed records update parameters.
+Each is a mixture of conjugate priors, with which imputed records update parameters.
 """
 
 from math import exp, inf, log, log1p, sqrt
@@ -26,7 +27,7 @@ class NormalCauchyPrior(Prior):
     mean : float, default=0.0
         Median of the mean.
     spread : float, default=1.0
-        Half of the prior is on means less than that away from ``mean``.
+        Half of the prior is on means that are less than this away from ``mean``.
     deviation : float, default=1.0
         Median of the standard deviation.
 
@@ -73,7 +74,7 @@ class NormalCauchyPrior(Prior):
 
 
 class LogLogisticPrior(Prior):
-    """Log-logistic prior on a rate θ: density scale/(scale + θ)², so that log θ is logistic about log(scale).
+    """Log-logistic prior on a rate θ: density scale/(scale + θ)², so log θ is logistic about log(scale).
 
     Parameters
     ----------
@@ -182,7 +183,7 @@ def log_normal_prior(prior, mean, log_variance):
 
 @helper
 def draw_normal_parameters(rng, prior, theta, n, centre, squares):
-    """(μ, σ²) given n records, their mean and the sum of squares about it: together, or where wide in turn."""
+    """(μ, σ²) given n records, their mean and the sum of squares about it: jointly, or one by one under wide priors."""
     shift = centre - prior.mean
     if prior.spread > 0.0:
         gap, variance = theta[0] - prior.mean, theta[1]
@@ -210,7 +211,7 @@ def log_rate_prior(prior, log_rate):
 
 @helper
 def draw_rate(rng, prior, rate, shape, total):
-    """A rate given records that count for ``shape`` and add up to ``total``, and the rate before."""
+    """A rate given records that count for ``shape`` and add up to ``total``, and the previous rate."""
     own = prior.rate
     if prior.wide > 0.0:
         own = rng.standard_gamma(2.0) / (prior.rate + rate)

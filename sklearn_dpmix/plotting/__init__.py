@@ -1,7 +1,7 @@
 """Displays in scikit-learn's style: posteriors, what privacy costs, and whether chains and posteriors are right.
 
-Each class keeps the numbers that it draws; ``from_...`` computes and draws them, ``plot`` draws them again.  They
-need matplotlib (the extra ``[plot]``), which is imported when something is drawn.
+Each class keeps the numbers that it plots; ``from_...`` computes and plots them, and ``plot`` plots them again.  They
+need matplotlib (the extra ``[plot]``), which is imported when something is plotted.
 """
 
 from ._calibration_display import CalibrationDisplay

@@ -1,4 +1,4 @@
-"""Whether posteriors are calibrated: ranks of the truth against the uniform law."""
+"""Whether posteriors are calibrated: ranks of the truth against the uniform distribution."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -13,18 +13,19 @@ from ._style import BLACK, PALE, one_axes, require_matplotlib, style
 
 
 class CalibrationDisplay:
-    """Distribution function of the ranks of true values among posterior draws, less the uniform one, with its band.
+    """Distribution function of the ranks of true values among posterior draws, minus the uniform one, with its band.
 
-    Simulate parameters, records and releases, fit each release, and rank the truth among the draws: ranks are uniform
-    if the posterior is right, and all lines then stay within the band with probability at least ``level``.  A line
-    above 0 on the left and below 0 on the right means a posterior that is too narrow, the mirror image one that is too
-    wide; a line all above 0 means draws that are too high, all below 0 draws that are too low.  Use :meth:`from_draws`
-    or :meth:`from_ranks`.
+    Simulate parameters, records and releases, fit each release, and rank the truth among the draws.  If the posterior
+    is right, ranks are uniform, and all lines stay within the band with probability at least ``level``.  A line above 0
+    on the left and below 0 on the right means that the posterior is too narrow; the mirror image means that it is too
+    wide.  A line all above 0 means that draws are too high; a line all below 0 means that they are too low.  Use
+    :meth:`from_draws` or :meth:`from_ranks`.
 
     Parameters
     ----------
     uniformity : dict of str to RankUniformity
-        What :func:`~sklearn_dpmix.metrics.rank_uniformity` returns, by name; all of as many simulations and draws.
+        What :func:`~sklearn_dpmix.metrics.rank_uniformity` returns, by name; all with the same number of simulations
+        and draws.
     level : float in (0, 1)
         Joint level of the band, for all lines at all points.
 
@@ -74,18 +75,18 @@ class CalibrationDisplay:
         names: Sequence[str] | None = None,
         ax: Any = None,
     ) -> Self:
-        """Draw ranks that you have already.
+        """Plot ranks that you already have.
 
         Parameters
         ----------
         ranks : array-like of int, of shape (n_simulations[, n_quantities]), or dict of str to (n_simulations,)
             Number of draws below each true value, from 0 to ``n_draws``.
         n_draws : int
-            Draws that each truth was ranked among.
+            Number of draws among which each truth was ranked.
         level : float in (0, 1), default=0.95
             Joint level for all quantities: each is tested at 1 - (1 - level)/n_quantities.
         names : list of str, optional
-            Of the quantities, where ``ranks`` is an array.
+            Names of the quantities, if ``ranks`` is an array.
         ax : matplotlib Axes, optional
 
         Returns
@@ -115,7 +116,7 @@ class CalibrationDisplay:
         random_state: Seed = None,
         ax: Any = None,
     ) -> Self:
-        """Rank true values among draws, and draw the ranks.
+        """Rank true values among draws, and plot the ranks.
 
         Parameters
         ----------
@@ -123,7 +124,7 @@ class CalibrationDisplay:
             Nearly independent draws of each simulation's posterior; a dict compares posteriors of one quantity, or
             names quantities.
         truth : array-like of shape (n_simulations[, n_quantities]), or dict of str to (n_simulations,)
-            An array of shape (n_simulations,) serves all of a dict's draws.
+            An array of shape (n_simulations,) is used for all draws of a dict.
         level, names, ax :
             As for :meth:`from_ranks`.
         random_state : None, int, Generator or RandomState
@@ -152,7 +153,7 @@ class CalibrationDisplay:
         return cls.from_ranks(ranks, n_draws, level=level, names=names, ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Plot the display.
 
         Parameters
         ----------

@@ -8,7 +8,7 @@ import numpy as np
 from .._chains.draws import convergence, scalars
 from ._display_checks import check_estimator
 
-MOST = 8  # quantities drawn where no names are given
+MOST = 8  # quantities that are plotted if no names are given
 
 
 class Quantity(NamedTuple):
@@ -25,11 +25,11 @@ class Quantity(NamedTuple):
 
 
 def of_estimator(estimator, names, caller):
-    """Return a dict of name to :class:`Quantity` of a fitted estimator, or of the sampler that it fitted."""
+    """Return a dict of name to :class:`Quantity` for a fitted estimator, or for the sampler that it fitted."""
     check_estimator(estimator, caller)
     source = estimator
     if not hasattr(source, "_monitors_"):
-        source = getattr(estimator, "sampler_", None)  # a classifier's chains are its sampler's
+        source = getattr(estimator, "sampler_", None)  # a classifier's chains are those of its sampler
     if not hasattr(source, "_monitors_"):
         raise TypeError(
             f"{caller} needs an estimator with Markov chains, which {type(estimator).__name__} does not have: fit "
@@ -44,7 +44,7 @@ def of_estimator(estimator, names, caller):
 
 
 def of_draws(draws, names):
-    """Return a dict of name to :class:`Quantity` of draws by name."""
+    """Return a dict of name to :class:`Quantity` for draws by name."""
     if not isinstance(draws, Mapping) or not draws:
         raise TypeError(f"draws must be a dict of a name to an array (n_chains, n_draws[, size]), got {type(draws)}")
     for name, values in draws.items():

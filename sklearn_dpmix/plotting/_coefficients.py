@@ -11,7 +11,7 @@ from .._chains.draws import central_interval
 from ._display_checks import check_estimator, interval, names_of_features, vector
 from ._style import BLACK, BLUE, ORANGE, PALE, label, legend_at_top, one_axes, require_matplotlib
 
-APART = 0.13  # of a row, from its middle to either method
+APART = 0.13  # distance, in rows, from the middle of a row to either method
 
 
 class CoefficientDisplay:
@@ -25,17 +25,17 @@ class CoefficientDisplay:
     band : pair (lower, upper) of array-likes of shape (n_features,)
         The intervals.
     level : float in (0, 1), optional
-        Of the intervals; it goes into the legend.
+        Level of the intervals; it goes into the legend.
     naive : array-like of shape (n_features,), optional
-        Another estimate, such as the one that ignores the noise; NaN where there is none.
+        Another estimate, such as the one that ignores the noise; NaN if there is none.
     naive_band : pair (lower, upper) of array-likes of shape (n_features,), optional
-        Its intervals; NaN where there is none.
+        Its intervals; NaN if there is none.
     truth : array-like of shape (n_features,), optional
         True coefficients of a simulation, or those without privacy.
     feature_names : list of str, optional
         None: x0, x1, ...
     unit : str, optional
-        Of the coefficients, such as "log share per log income".
+        Unit of the coefficients, such as "log share per log income".
     naive_name, truth_name : str
         Names in the legend.
 
@@ -48,7 +48,7 @@ class CoefficientDisplay:
     naive_ : matplotlib Line2D or None
     naive_intervals_ : matplotlib LineCollection or None
     truth_ : matplotlib Line2D or None
-        Upright strokes.
+        Vertical strokes.
 
     Raises
     ------
@@ -114,7 +114,7 @@ class CoefficientDisplay:
         truth_name: str = "truth",
         ax: Any = None,
     ) -> Self:
-        """Draw the coefficients of a fitted regression or classifier.
+        """Plot the coefficients of a fitted regression or classifier.
 
         Parameters
         ----------
@@ -122,13 +122,13 @@ class CoefficientDisplay:
             Such as :class:`~sklearn_dpmix.PrivateLinearRegressionDA` and
             :class:`~sklearn_dpmix.DPLogisticRegressionMCMC`.  The intercept is left out.
         level : float in (0, 1), default=0.95
-            Of the central posterior intervals.
+            Level of the central posterior intervals.
         naive : array-like of shape (n_features,) or fitted estimator with ``coef_``, optional
-            With ``coef_draws_`` the latter brings its own intervals, of the same level.
+            If the latter has ``coef_draws_``, its own intervals of the same level are shown.
         naive_band, truth, unit, naive_name, truth_name :
             As for the class.
         feature_names : list of str, optional
-            None: the estimator's ``feature_names_in_``, else x0, x1, ...
+            None: the estimator's ``feature_names_in_``, otherwise x0, x1, ...
         ax : matplotlib Axes, optional
 
         Returns
@@ -138,7 +138,7 @@ class CoefficientDisplay:
         Raises
         ------
         TypeError
-            For an estimator without coefficients' draws.
+            For an estimator without draws of coefficients.
         ValueError
             For arrays that do not fit together, and a level outside (0, 1).
         sklearn.exceptions.NotFittedError
@@ -167,7 +167,7 @@ class CoefficientDisplay:
 
     @classmethod
     def from_draws(cls, draws: ArrayLike, *, level: float = 0.95, ax: Any = None, **parameters: Any) -> Self:
-        """Draw means and central intervals of draws.
+        """Plot means and central intervals of draws.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class CoefficientDisplay:
         return cls(estimate=estimate, band=central_interval(draws, level), level=level, **parameters).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Plot the display.
 
         Parameters
         ----------

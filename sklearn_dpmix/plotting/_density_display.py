@@ -13,8 +13,8 @@ from ._display_checks import check_estimator, interval, names_of_features, vecto
 from ._style import BLUE, PALE, label, legend_at_top, one_axes, require_matplotlib, style
 
 FEWEST_BINS, MOST_BINS = 10, 60
-CENTRAL = 0.99  # share of the population that the points cover where none are given
-MARGIN = 0.15  # of that range, at either end
+CENTRAL = 0.99  # share of the population that the points cover if none are given
+MARGIN = 0.15  # share of that range, added at either end
 
 
 class DensityDisplay:
@@ -25,12 +25,12 @@ class DensityDisplay:
     Parameters
     ----------
     points : array-like of shape (n_points,)
-        Where the density is drawn, increasing, in the records' unit.
+        Points at which the density is plotted, increasing, in the records' unit.
     density : array-like of shape (n_points,)
-        Per unit.
+        Density per unit.
     band : pair (lower, upper) of array-likes of shape (n_points,), optional
     level : float in (0, 1), optional
-        That of the band; it goes into the legend.
+        Level of the band; it goes into the legend.
     curves : dict of str to array-like of shape (n_points,), optional
         Other densities to compare with, by their names in the legend.
     records : array-like of shape (n_records,) or (n_records, 1), optional
@@ -50,7 +50,7 @@ class DensityDisplay:
     band_ : matplotlib FillBetweenPolyCollection or None
     curves_ : dict of str to Line2D
     records_, release_ : matplotlib StepPatch or None
-        Bars are of the records at ``points``; their height is relative to all records.
+        Bars show the records at ``points``; their height is relative to all records.
 
     Raises
     ------
@@ -114,7 +114,7 @@ class DensityDisplay:
         ax: Any = None,
         **plot_kwargs: Any,
     ) -> Self:
-        """Draw the posterior density of a fitted estimator.
+        """Plot the posterior density of a fitted estimator.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class DensityDisplay:
             None: ``n_points`` over the central 99 % of the population (posterior median) and a little more.
         n_points : int, default=200
         level : float in (0, 1), default=0.95
-            Of the band at each point.
+            Level of the band at each point.
         feature : int or str, optional
             Which feature, by number or name, if records have several.
         compare : dict of str to estimator, function or array-like, optional
@@ -133,7 +133,7 @@ class DensityDisplay:
         records, release, unit :
             As for the class.
         feature_name : str, optional
-            None: the estimator's ``feature_names_in_``, else "x0".
+            None: the estimator's ``feature_names_in_``, otherwise "x0".
         ax : matplotlib Axes, optional
             None: a new figure.
         **plot_kwargs :
@@ -188,7 +188,7 @@ class DensityDisplay:
     def from_draws(
         cls, points: ArrayLike, draws: ArrayLike, *, level: float = 0.95, ax: Any = None, **parameters: Any
     ) -> Self:
-        """Draw mean and band of draws of a density.
+        """Plot the mean and the band of draws of a density.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class DensityDisplay:
         band_kwargs: dict[str, Any] | None = None,
         records_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw.
+        """Plot the display.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class DensityDisplay:
             self.band_ = ax.fill_between(points, *self.band, **look)
         self.curves_ = {}
         for i, (name, y) in enumerate(self.curves.items(), start=1):
-            shift = self.release is not None  # whose style is the second one
+            shift = self.release is not None  # the release has the second style
             (self.curves_[name],) = ax.plot(points, y, label=name, linewidth=1.5, **style(i + shift))
         solid = {"color": BLUE, "linewidth": 2.0, "label": "posterior mean", **(line_kwargs or {})}
         (self.line_,) = ax.plot(points, self.density, **solid)

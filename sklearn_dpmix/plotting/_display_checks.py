@@ -1,4 +1,4 @@
-"""Checks of what displays are given; each says which parameter, what it was, and what to do."""
+"""Checks of the inputs of displays; each message names the parameter, what it was, and what to do."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from .._base.parameters import numbers
 
 
 def vector(name, values, size=None, what="one number per point", allow_nan=False):
-    """Return numbers of shape (n,) or (n, 1) as floats of shape (n,), ``size`` of them where that is known."""
+    """Return numbers of shape (n,) or (n, 1) as floats of shape (n,), ``size`` of them if that is known."""
     array = numbers(values)
     if array is not None and array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -38,7 +38,7 @@ def interval(name, ends, size):
 def check_estimator(estimator, caller, *needed, instead=""):
     """Raise unless ``estimator`` is a fitted object that has what is needed.
 
-    A method is asked for first, since fitting would not bring it; what ends in "_" comes with a fit.
+    Methods are checked first, since fitting would not add them; attributes that end in "_" come with a fit.
     """
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(
@@ -64,7 +64,7 @@ def names_of_features(given, estimator, n_features):
     names = given
     if names is None:
         names = getattr(estimator, "feature_names_in_", None)
-        if names is None or len(names) != n_features:  # a release has names of its own
+        if names is None or len(names) != n_features:  # a release has its own names
             names = [f"x{j}" for j in range(n_features)]
     names = [names] if isinstance(names, str) else list(names)
     if len(names) != n_features:

@@ -10,7 +10,7 @@ from .._base.parameters import numbers, tails
 from ._display_checks import check_estimator, interval, vector
 from ._style import BLACK, MARKERS, label, one_axes, require_matplotlib, style
 
-DODGE = 1.04  # factor between the ε at which two methods' points are drawn, so that their bars can be told apart
+DODGE = 1.04  # factor between the ε at which two methods' points are plotted, so that their bars can be told apart
 MOST_TICKS = 8
 
 
@@ -32,13 +32,13 @@ class PrivacyUtilityDisplay:
     Parameters
     ----------
     curves : dict of str to (epsilon, value) or (epsilon, value, lower, upper)
-        Array-likes of shape (n_epsilons,) by the name of the method; ``lower`` and ``upper`` may be NaN where there is
-        no interval.
+        Array-likes of shape (n_epsilons,) by the name of the method; ``lower`` and ``upper`` may be NaN if there is no
+        interval.
     reference : float or dict of str to float, optional
         Horizontal lines: the truth, or the answer without privacy.  A number is named "truth".
     value_name : str, default="estimate"
     unit : str, optional
-        Of the value.
+        Unit of the value.
 
     Attributes
     ----------
@@ -47,9 +47,9 @@ class PrivacyUtilityDisplay:
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     lines_ : dict of str to Line2D
-        The values, with a marker each.
+        The values, each with a marker.
     intervals_ : dict of str to LineCollection
-        Of the methods that have some.
+        Those of the methods that have intervals.
     references_ : dict of str to Line2D
 
     Raises
@@ -105,19 +105,19 @@ class PrivacyUtilityDisplay:
         name: str = "posterior",
         ax: Any = None,
     ) -> Self:
-        """Draw numbers that you have already.
+        """Plot numbers that you already have.
 
         Parameters
         ----------
         epsilon : array-like of shape (n_epsilons,)
         values : array-like of shape (n_epsilons,), or dict of str to such
-            Of one method, or of several by name.
+            Values of one method, or of several by name.
         intervals : pair (lower, upper) of array-likes of shape (n_epsilons,), or dict of str to such, optional
             A dict may leave methods out.
         reference, value_name, unit :
             As for the class.
         name : str, default="posterior"
-            Of the method, where ``values`` is not a dict.
+            Name of the method, if ``values`` is not a dict.
         ax : matplotlib Axes, optional
 
         Returns
@@ -152,7 +152,7 @@ class PrivacyUtilityDisplay:
         unit: str | None = None,
         ax: Any = None,
     ) -> Self:
-        """Draw posterior mean and interval of a quantity of models that were fitted at several ε.
+        """Plot the posterior mean and interval of a quantity for models that were fitted at several ε.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class PrivacyUtilityDisplay:
             Returns draws of one number, an array of any shape such as ``model.moment_draws().mean``; or one number,
             such as ``model.score(X)``, which gets no interval.
         level : float in (0, 1), default=0.95
-            Of the central interval of the draws.
+            Level of the central interval of the draws.
         reference, value_name, unit :
             As for the class.
         ax : matplotlib Axes, optional
@@ -200,7 +200,7 @@ class PrivacyUtilityDisplay:
         return cls(curves, reference=reference, value_name=value_name, unit=unit).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Plot the display.
 
         Parameters
         ----------

@@ -17,19 +17,20 @@ MOST_IN_LEGEND = 8
 
 
 class RankDisplay:
-    """How each chain's draws are spread over the ranks of all chains' draws: level lines if the chains have mixed.
+    """How each chain's draws are spread over the ranks of all draws: lines are level if the chains have mixed.
 
-    All draws of a quantity are ranked together.  A chain whose line rises to the right has more of the high values than
-    its share; one that is high at both ends has wider draws than the others.  Roughly 95 % of the bins would lie in the
-    grey band if all chains had the same distribution, each with its own effective sample size (the median of these).  A
-    single chain is split, and its halves are compared.  Use :meth:`from_estimator` or :meth:`from_draws`.
+    All draws of a quantity are ranked together.  A chain whose line rises to the right has more than its share of the
+    high values; a line that is high at both ends means draws that are wider than the others.  Roughly 95 % of the bins
+    would lie in the grey band if all chains had the same distribution, each with its own effective sample size (the
+    median of these).  A single chain is split, and its halves are compared.  Use :meth:`from_estimator` or
+    :meth:`from_draws`.
 
     Parameters
     ----------
     quantities : dict of str to Quantity
         Draws (n_chains, n_draws), R-hat and effective sample size by name.
     n_bins : int, optional
-        None: 4 to 20, with five effective draws of a chain in each where there are so many.
+        None: 4 to 20, with five effective draws of a chain in each if there are so many.
 
     Attributes
     ----------
@@ -43,8 +44,8 @@ class RankDisplay:
 
     Notes
     -----
-    Equal values, which discrete quantities have, share their ranks: each counts evenly in all the bins they reach over.
-    This is plain matplotlib, since arviz-plots would require xarray and cap the version of arviz-stats.
+    Equal values, which discrete quantities have, share their ranks: each counts evenly in all the bins that they cover.
+    This uses plain matplotlib, since arviz-plots would require xarray and limit the version of arviz-stats.
     ``to_datatree()`` passes the draws to ArviZ's own plots.
 
     References
@@ -85,14 +86,15 @@ class RankDisplay:
     def from_estimator(
         cls, estimator: Any, *, names: Sequence[str] | str | None = None, n_bins: int | None = None, ax: Any = None
     ) -> Self:
-        """Draw the monitored quantities of a fitted estimator with chains.
+        """Plot the monitored quantities of a fitted estimator with chains.
 
         Parameters
         ----------
         estimator : fitted estimator with chains
             One with ``r_hat_``, or whose ``sampler_`` has it.
         names : str or list of str, optional
-            Names in ``r_hat_``; "theta" means "theta[0]", "theta[1]", ...  None: all, or the eight of largest R-hat.
+            Names in ``r_hat_``; "theta" means "theta[0]", "theta[1]", ...  None: all, or the eight with the largest
+            R-hat.
         n_bins : int, optional
             As for the class.
         ax : matplotlib Axes or array of them, one per quantity, optional
@@ -123,7 +125,7 @@ class RankDisplay:
         n_bins: int | None = None,
         ax: Any = None,
     ) -> Self:
-        """Draw ranks of draws.
+        """Plot the ranks of draws.
 
         Parameters
         ----------
@@ -139,7 +141,7 @@ class RankDisplay:
         return cls(of_draws(draws, names), n_bins=n_bins).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Plot the display.
 
         Parameters
         ----------
@@ -182,8 +184,8 @@ class RankDisplay:
 def rank_shares(draws, n_bins):
     """Return the share of each chain's draws in each bin of the ranks, times n_bins: (n_chains, n_bins).
 
-    The ranks of equal values reach from the number of draws below them to that plus their own number; each of them lies
-    evenly over that stretch.
+    The ranks of equal values go from the number of draws below them to that plus their own number; each of them is
+    spread evenly over that range.
     """
     draws = np.asarray(draws)
     _, group, size = np.unique(draws, return_inverse=True, return_counts=True)
@@ -195,9 +197,9 @@ def rank_shares(draws, n_bins):
 
 
 def effective_size(draws):
-    """Median over chains of the effective sample size that a chain has by itself; NaN where it has none.
+    """Median over chains of the effective sample size that a chain has by itself; NaN if it has none.
 
-    That of all chains together is small where they disagree, and a band of that width would hide it.
+    That of all chains together is small if they disagree, and a band of that width would hide the disagreement.
     """
     from arviz_stats.base import array_stats
 
@@ -208,7 +210,7 @@ def effective_size(draws):
 
 
 def half_width(independent, n_chains, n_bins):
-    """Of the band: 1.96 standard deviations of a bin's relative share, for so many independent draws per chain.
+    """Half width of the band: 1.96 standard deviations of a bin's relative share, given independent draws per chain.
 
     The count of a chain in a bin of the ranks is hypergeometric.
     """

@@ -15,11 +15,11 @@ from ._style import ORANGE, one_axes, require_matplotlib
 
 ORDERS = ("partition", "hierarchical")
 ROUNDING = 1e-8
-MOST_SHARP = 500  # records: with more, there are several to a pixel
+MOST_SHARP = 500  # with more records, there are several per pixel
 
 
 class SimilarityDisplay:
-    """Posterior probability that two records are in one cluster, as an image with similar records side by side.
+    """Posterior probability that two records are in the same cluster, as an image with similar records side by side.
 
     Use :meth:`from_estimator` or :meth:`from_partitions`; the constructor takes the numbers themselves.
 
@@ -28,19 +28,19 @@ class SimilarityDisplay:
     similarity : array-like of shape (n, n)
         Symmetric, between 0 and 1, with ones on the diagonal.
     labels : array-like of int, of shape (n,), optional
-        A partition: its clusters are drawn one after the other, with a box around each.  Within a cluster, and without
+        A partition: its clusters are shown one after the other, with a box around each.  Within a cluster, and without
         labels, the order is that of hierarchical clustering (average linkage of 1 - similarity).
 
     Attributes
     ----------
     order : ndarray of int, of shape (n,)
-        Row ``order[i]`` of ``similarity`` is drawn at place i.
+        Row ``order[i]`` of ``similarity`` is shown at place i.
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     image_ : matplotlib AxesImage
     colorbar_ : matplotlib Colorbar
     boxes_ : list of matplotlib Rectangle
-        Of clusters of two records or more.
+        Boxes of clusters of two records or more.
 
     Raises
     ------
@@ -80,7 +80,7 @@ class SimilarityDisplay:
         ax: Any = None,
         **plot_kwargs: Any,
     ) -> Self:
-        """Draw the similarity of the records that an estimator was fitted to.
+        """Plot the similarity of the records to which an estimator was fitted.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class SimilarityDisplay:
         order : {"partition", "hierarchical"}, default="partition"
             "partition": cluster by cluster of the estimator's ``point_partition``, with boxes.
         n_partitions : int, default=500
-            Draws of the partition.
+            Number of draws of the partition.
         random_state : int, Generator, RandomState or None
         ax : matplotlib Axes, optional
         **plot_kwargs :
@@ -102,7 +102,7 @@ class SimilarityDisplay:
         Raises
         ------
         TypeError
-            For an estimator without ``similarity``, as where records were not released one by one.
+            For an estimator without ``similarity``, for example if records were not released one by one.
         ValueError
             For another ``order``; and what the estimator's own methods raise.
         sklearn.exceptions.NotFittedError
@@ -124,13 +124,13 @@ class SimilarityDisplay:
     def from_partitions(
         cls, label_draws: ArrayLike, *, labels: ArrayLike | None = None, ax: Any = None, **plot_kwargs: Any
     ) -> Self:
-        """Draw the similarity under draws of a partition.
+        """Plot the similarity under draws of a partition.
 
         Parameters
         ----------
         label_draws : array-like of int, of shape (n_draws, n)
         labels : array-like of int, of shape (n,), optional
-            A partition that stands for them.
+            A partition that represents the draws.
         ax : matplotlib Axes, optional
         **plot_kwargs :
             For :meth:`plot`.
@@ -143,14 +143,14 @@ class SimilarityDisplay:
         return cls(similarity_of(label_draws), labels=labels).plot(ax, **plot_kwargs)
 
     def plot(self, ax: Any = None, *, cmap: Any = "Blues", colorbar: bool = True) -> Self:
-        """Draw.
+        """Plot the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None: a new figure.
         cmap : str or matplotlib Colormap, default="Blues"
-            From 0 to 1; one whose lightness is monotone can be read in grey.
+            Colours from 0 to 1; a map with monotone lightness can be read in grey.
         colorbar : bool, default=True
 
         Returns

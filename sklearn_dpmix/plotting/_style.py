@@ -1,8 +1,8 @@
-"""What displays share: matplotlib where it is needed, the axes to draw on, colours and styles for print in grey."""
+"""What displays share: matplotlib when it is needed, the axes to draw on, and styles that can be printed in grey."""
 
 import numpy as np
 
-#: Okabe and Ito's palette, told apart by every eye.
+#: Okabe and Ito's palette, safe for colour-blind readers.
 BLUE, ORANGE, GREEN, PINK, AMBER, SKY, BLACK = COLORS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
 )  # fmt: skip
@@ -12,12 +12,12 @@ MARKERS = ("o", "D", "s", "^", "v", "P", "X")
 
 
 def style(i):
-    """Colour and line style of the i-th of several lines; 35 of them differ."""
+    """Colour and line style of the i-th of several lines; 35 combinations differ."""
     return {"color": COLORS[i % len(COLORS)], "linestyle": LINES[i % len(LINES)]}
 
 
 def require_matplotlib(caller):
-    """Return pyplot, or say how to install it."""
+    """Return pyplot, or raise an error that says how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:

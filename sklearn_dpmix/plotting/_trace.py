@@ -10,14 +10,14 @@ from ._chains import of_draws, of_estimator
 from ._style import BLACK, BLUE, PALE, SKY, many_axes, require_matplotlib
 
 MOST_TICKS = 12
-MOST_LINES = 30  # more of them between chains would hide the draws
+MOST_LINES = 30  # more lines between chains would hide the draws
 
 
 class TraceDisplay:
-    """Draws of each monitored quantity in their order, the chains side by side.
+    """Draws of each monitored quantity in their order, with the chains side by side.
 
-    Chains that have mixed look alike, at one level, without drift.  Side by side they can be told apart without
-    colour, and a hundred of them as well as two.  Use :meth:`from_estimator` or :meth:`from_draws`.
+    Chains that have mixed look alike, at one level, without drift.  Side by side they can be told apart without colour,
+    a hundred chains as well as two.  Use :meth:`from_estimator` or :meth:`from_draws`.
 
     Parameters
     ----------
@@ -49,14 +49,15 @@ class TraceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, names: Sequence[str] | str | None = None, ax: Any = None) -> Self:
-        """Draw the monitored quantities of a fitted estimator with chains.
+        """Plot the monitored quantities of a fitted estimator with chains.
 
         Parameters
         ----------
         estimator : fitted estimator with chains
-            What has ``r_hat_``, or a ``sampler_`` that has.
+            One with ``r_hat_``, or whose ``sampler_`` has it.
         names : str or list of str, optional
-            Names in ``r_hat_``; "theta" means "theta[0]", "theta[1]", ...  None: all, or the eight of largest R-hat.
+            Names in ``r_hat_``; "theta" means "theta[0]", "theta[1]", ...  None: all, or the eight with the largest
+            R-hat.
         ax : matplotlib Axes or array of them, one per quantity, optional
             None: a new figure.
 
@@ -80,7 +81,7 @@ class TraceDisplay:
     def from_draws(
         cls, draws: Mapping[str, ArrayLike], *, names: Sequence[str] | str | None = None, ax: Any = None
     ) -> Self:
-        """Draw draws.
+        """Plot draws.
 
         Parameters
         ----------
@@ -96,7 +97,7 @@ class TraceDisplay:
         return cls(of_draws(draws, names)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Plot the display.
 
         Parameters
         ----------

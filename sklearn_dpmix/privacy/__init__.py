@@ -1,4 +1,4 @@
-"""Privacy guarantees, conversions between them, and what releases cost together."""
+"""Privacy guarantees, conversions between them, and what several releases cost together."""
 
 from ._accountants import delta_of, epsilon_of
 from ._barker import barker_rdp

@@ -1,4 +1,4 @@
-"""What releases cost together: ε at a δ, δ at an ε."""
+"""What several releases cost together: ε at a δ, δ at an ε."""
 
 from collections.abc import Iterable
 from math import exp, inf, isfinite, log
@@ -12,8 +12,8 @@ from ._number_checks import check_accountant, check_delta, check_number
 from ._releases import Releases
 from ._renyi import ORDERS, epsilons, log_deltas, renyi_epsilon, renyi_log_delta
 
-#: Relative excess of an exact ε over what rounding does to it; half of what :func:`gaussian_mu` leaves, so that a
-#: budget that was used up to the last digit does not read as overspent.
+#: Relative excess of an exact ε, above its rounding error; half of what :func:`gaussian_mu` leaves, so that a budget
+#: that was used up to the last digit does not seem overspent.
 MARGIN = 5e-13
 
 
@@ -23,19 +23,20 @@ def epsilon_of(releases: Releases | Iterable[Releases], delta: float, accountant
     Parameters
     ----------
     releases : Releases or list of Releases
-        Made on the same data, in any order; each may be chosen after seeing those before it.
+        Releases made on the same data, in any order; each may be chosen after seeing those before it.
     delta : float in (0, 1)
     accountant : {"tight", "rdp", "zcdp"}, default="tight"
         - ``"zcdp"``: ρ's add up and ε = ρ + 2√(ρ ln 1/δ) (Bun & Steinke 2016); no amplification by subsampling.
         - ``"rdp"``: Rényi divergences add up at each of 980 orders α; ε = rdp + log((α-1)/α) - (log δ + log α)/(α-1) at
-          the best (Canonne, Kamath & Steinke 2020, Proposition 12).
-        - ``"tight"``: exact, to about 1e-12, where all noise is Gaussian on all of the data: the privacy loss is N(μ,
-          2μ) with the sum of the μ's.  Otherwise ``"rdp"``, or the same noise on all of the data where that costs less.
+          the best order (Canonne, Kamath & Steinke 2020, Proposition 12).
+        - ``"tight"``: exact, to about 1e-12, if all noise is Gaussian on all of the data: the privacy loss is N(μ, 2μ)
+          with the sum of the μ's.  Otherwise it is ``"rdp"``, or the cost of the same noise on all of the data if that
+          is less.
 
     Returns
     -------
     epsilon : float
-        In nats, rounded up; inf where no ε is known to hold.
+        In nats, rounded up; inf if no ε is known to hold.
 
     Raises
     ------
@@ -80,7 +81,7 @@ def delta_of(releases: Releases | Iterable[Releases], epsilon: float, accountant
     Returns
     -------
     delta : float
-        At most 1; relative error about 1e-11 where it is exact.
+        At most 1; the relative error is about 1e-11 if it is exact.
 
     Raises
     ------
@@ -111,11 +112,11 @@ def delta_of(releases: Releases | Iterable[Releases], epsilon: float, accountant
 
 
 def fits(releases, epsilon, delta, accountant):
-    """Whether releases keep to (ε, δ).  Every budget uses this one comparison, so that they never disagree."""
+    """Whether releases stay within (ε, δ).  Every budget uses this one comparison, so budgets never disagree."""
     if accountant == "zcdp":
         return total_rho(releases) <= approx_dp_to_zcdp(epsilon, delta)
     if accountant == "tight":
-        bound = total(releases, "gaussian_mu_bound")  # μ itself where that is exact
+        bound = total(releases, "gaussian_mu_bound")  # μ itself if that is exact
         if bound is not None and bound <= gaussian_mu(epsilon, delta):
             return True
         if total(releases, "mu") is not None:
@@ -143,13 +144,13 @@ def _iterate(releases):
 
 
 def total(releases, name):
-    """Return the sum of an attribute over releases; None where one of them has none."""
+    """Return the sum of an attribute over releases; None if one of them has none."""
     parts = [getattr(one, name) for one in releases]
     return None if any(part is None for part in parts) else float(sum(parts))
 
 
 def total_rho(releases):
-    """Return the sum of ρ's, or say who has none."""
+    """Return the sum of the ρ's, or raise an error that names a release without one."""
     for one in releases:
         if one.rho is None:
             raise ValueError(f'accountant="zcdp" cannot account for {one!r}, which has no ρ: use "rdp" or "tight"')
@@ -172,13 +173,13 @@ def _least_log_delta(releases, epsilon):
 
 
 def at_best_orders(releases, values):
-    """Return (rdp, orders) at the least order and about the one with the least of ``values(rdp, orders)``.
+    """Return (rdp, orders) at the smallest order and around the one with the smallest ``values(rdp, orders)``.
 
-    Where each (α-1)·rdp(α) is convex in α, log δ is too: it adds -(α-1)·ε and (α-1)·log(α-1) - α·log(α), whose second
-    derivative is 1/(α-1) - 1/α > 0; so it falls and then rises, and so does ε, which is a convex function over α-1.
-    Then a search on ever finer parts of the grid finds the best of all 980 orders from 50.  Else it takes all.  Which
-    orders are looked at costs accuracy, never validity; so does an rdp that is not amplified at orders in the hundred
-    thousands, as the integral would be too much work.
+    If each (α-1)·rdp(α) is convex in α, log δ is too: it adds -(α-1)·ε and (α-1)·log(α-1) - α·log(α), whose second
+    derivative is 1/(α-1) - 1/α > 0.  So it falls and then rises, and so does ε, which is a convex function over α-1.
+    Then a search on ever finer parts of the grid finds the best of all 980 orders from 50.  Otherwise all orders are
+    used.  The choice of orders can cost accuracy but never validity.  The same holds for an rdp that is not amplified
+    at orders in the hundred thousands, where the integral would be too much work.
     """
     if not all(one._log_moment_is_convex for one in releases):
         return total_rdp(releases), ORDERS
@@ -186,7 +187,7 @@ def at_best_orders(releases, values):
     for step in (8, 1):
         best = at[np.argmin(values(total_rdp(releases, ORDERS[at]), ORDERS[at]))]
         at = np.unique(np.clip(best + step * np.arange(-8, 9), 0, len(ORDERS) - 1))
-    orders = ORDERS[np.union1d([0], at)]  # the least order bounds the total variation
+    orders = ORDERS[np.union1d([0], at)]  # the smallest order bounds the total variation
     return total_rdp(releases, orders), orders
 
 
@@ -195,7 +196,7 @@ def _gaussian_delta(epsilon, mu):
 
 
 def _gaussian_epsilon(mu, delta):
-    """Return the least ε at which N(μ, 2μ) keeps to δ, rounded up."""
+    """Return the smallest ε at which N(μ, 2μ) stays within δ, rounded up."""
     if not isfinite(mu):
         return inf
     if gaussian_delta(0.0, mu) <= delta:

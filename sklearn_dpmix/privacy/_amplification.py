@@ -1,7 +1,7 @@
-"""Amplification by batches drawn without replacement, for a mechanism known by its Rényi divergences alone.
+"""Amplification by batches drawn without replacement, for a mechanism known only by its Rényi divergences.
 
-Two bounds of which callers take the smaller; q is the share of the records in a batch, and ``curve(orders)`` returns
-the divergences ε(α) of the mechanism on a batch of which one record is replaced.
+There are two bounds, of which callers take the smaller; q is the share of the records in a batch, and ``curve(orders)``
+returns the divergences ε(α) of the mechanism on a batch of which one record is replaced.
 
 *By ternary divergences* (Wang, Balle & Kasiviswanathan 2019, Theorem 9), at integer orders α >= 2:
 
@@ -18,10 +18,10 @@ batches,
 Every order λ of the curve bounds H(e^x) by exp((λ-1)(ε(λ) - x + log(1 - 1/λ)) - log λ) (the conversion to δ in
 ``_renyi``), and so does the total variation √(1 - e^-ε) by a constant.  [0, ∞) is cut into cells of x = log t, each
 with the bound that is best at its middle, which is the exponential of a linear function of x.  On a cell log w is
-convex in x, so that for α >= 2 the first integrand is at most the exponential of the chord of its logarithm; the other
+convex in x, so for α >= 2 the first integrand is at most the exponential of the chord of its logarithm; the other
 powers of w fall and are taken at the left end.  Beyond the last cell w <= t.  So each step is an inequality, and there
-is no quadrature error.  This is what makes mechanisms with ε(∞) = ∞ affordable: there the first bound's terms have a
-factor of 2 where those of a mild mechanism deserve a small number to the power j.
+is no quadrature error.  This bound makes mechanisms with ε(∞) = ∞ affordable: for them the first bound's terms have a
+factor of 2, where a small number to the power j would be enough for a mild mechanism.
 """
 
 from math import ceil, floor, inf, isfinite, log
@@ -31,18 +31,18 @@ from scipy.special import gammaln, logsumexp
 
 from ._renyi import ORDERS, log_deltas, log_total_variation
 
-#: Orders above are not amplified by the first bound: its sum has as many terms as the order.
+#: Orders above this are not amplified by the first bound: its sum has as many terms as the order.
 MAX_ORDER = 10_000
-#: Relative excess over what rounding does to a bound: never at the cost of privacy.
+#: Relative excess of a bound over its rounding error: rounding never costs privacy.
 MARGIN = 1e-10
 #: Ends of the cells of x = log t.
 _CELLS = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 1601)])
 
 
 def amplified(curve, q, orders):
-    """Return the smaller of the two bounds and of no amplification, for an array of orders.
+    """Return the smallest of the two bounds and of no amplification, for an array of orders.
 
-    A mixture of pairs diverges no more than the worst of them, so that a batch never costs more than all of the data.
+    A mixture of pairs diverges no more than the worst of them, so a batch never costs more than all of the data.
     """
     plain = evaluate(curve, orders)
     if q == 1.0:
@@ -89,7 +89,7 @@ def _cumulant(log_terms, alpha):
 
 
 def by_profile(curve, q, orders):
-    """Return the second bound for an array of orders; inf where the curve ends before twice nothing is left of H."""
+    """Return the second bound for an array of orders; inf where the curve has no higher order."""
     rdp = evaluate(curve, ORDERS)
     known = np.isfinite(rdp)
     if not known.any():
@@ -115,7 +115,7 @@ def by_profile(curve, q, orders):
     log_w = [np.logaddexp(np.log1p(-q), log(q) + x) for x in (left, right)]
     falling = chord(*ends)
     bound = np.empty(orders.shape)
-    for i, alpha in enumerate(orders):  # one order at a time: all at once would take a hundred megabytes
+    for i, alpha in enumerate(orders):  # one order at a time: all at once would need a hundred megabytes
         if alpha >= known_orders[-1]:
             bound[i] = inf
             continue

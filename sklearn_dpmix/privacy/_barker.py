@@ -1,4 +1,4 @@
-"""What one noisy Barker test on a batch reveals: a normal release whose variance depends on the records, too."""
+"""What one noisy Barker test on a batch reveals: a normal release whose variance depends on the records too."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def barker_rdp(batch_size: int, variance: float = 2.0, clip: float = 1.0) -> Cal
 
         D_α(P, Q) = α(m1 - m2)²/(2v*) + F(r),   F(r) = -½·log(1+r) - log(1 - (α-1)r)/(2(α-1)),
 
-    which grows with S, so that S is taken at its bound.  The two terms are bounded apart.
+    which grows with S, so S is taken at its bound.  The two terms are bounded separately.
 
     *The first term.*  Write p = abs(x'-m), o = abs(x-m); by symmetry m >= 0, so p <= 1+m.  Where p <= o, v* >= v' >= V
     - κ·b/(b-1), and abs(x - x') <= 2.  Where o < p, the term is at most α·κ/(2b)·min{(p+o)², 4}/v* with v* = A + B·o²,
@@ -53,18 +53,18 @@ def barker_rdp(batch_size: int, variance: float = 2.0, clip: float = 1.0) -> Cal
 
         D_α <= 2ακ/(b·v1) + max{F(R), F(-R/(1+R))}.
 
-    The thesis (Theorem 8) bounds the logarithms of v and v' apart from each other, which leaves ½·log(2)/(α-1) for ever
-    so large a batch.
+    The thesis (Theorem 8) bounds the logarithms of v and v' separately, which leaves ½·log(2)/(α-1) however large the
+    batch is.
 
     Parameters
     ----------
     batch_size : int
         b, at least 2.
     variance : float, default=2.0
-        Variance of the whole normal noise of the test, batch and privacy together; above clip²·b/(b-1).  (A Barker test
+        Variance of all normal noise of the test, from the batch and for privacy; above clip²·b/(b-1).  (A Barker test
         needs variance < π²/3.)
     clip : float, default=1.0
-        Clipping bound in units of √b/n, positive.  A smaller one costs less and clips more.
+        Clipping bound in units of √b/n, positive.  A smaller bound costs less and clips more.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def barker_rdp(batch_size: int, variance: float = 2.0, clip: float = 1.0) -> Cal
     Raises
     ------
     ValueError
-        For a number out of its range, or where clipped ratios could use up all of the variance.
+        For a number out of its range, or if clipped ratios could use up all of the variance.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def barker_rdp(batch_size: int, variance: float = 2.0, clip: float = 1.0) -> Cal
 
 @dataclass(frozen=True)
 class BarkerCurve:
-    """The function that :func:`barker_rdp` returns; a value, so that it can be compared, stored and sent."""
+    """The function that :func:`barker_rdp` returns, as an object that can be compared, stored and sent."""
 
     batch_size: int
     variance: float = 2.0
@@ -124,7 +124,7 @@ class BarkerCurve:
 
 
 def _spread(r, orders):
-    """F(r): what the change of variance alone reveals."""
+    """F(r): what the change of variance reveals on its own."""
     return -0.5 * np.log1p(r) - 0.5 * np.log1p(-(orders - 1.0) * r) / (orders - 1.0)
 
 

@@ -1,4 +1,4 @@
-"""How many releases a budget buys, and how much noise a number of releases needs."""
+"""How many releases a budget allows, and how much noise a number of releases needs."""
 
 from math import exp, log, sqrt
 
@@ -29,17 +29,17 @@ def max_releases(
     epsilon : float, positive
     delta : float in (0, 1)
     noise_multiplier : float, positive
-        Standard deviation of the noise in units of the query's L2 sensitivity (on a batch, where there are batches).
+        Standard deviation of the noise in units of the query's L2 sensitivity (on a batch, if there are batches).
     accountant : {"tight", "rdp", "zcdp"}, default="tight"
         As for :func:`epsilon_of`.  ``"zcdp"`` gives ⌊2·noise_multiplier²·ρ⌋ with ρ = ``approx_dp_to_zcdp(epsilon,
         delta)``.
     batch_size, n_records : int, optional
-        Where each release is made on a batch drawn without replacement: both, or neither.
+        For releases that are each made on a batch drawn without replacement; give both, or neither.
 
     Returns
     -------
     n_releases : int
-        The largest number that fits; 0 where not even one does.
+        The largest number that fits; 0 if not even one does.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def noise_multiplier_for(
     batch_size: int | None = None,
     n_records: int | None = None,
 ) -> float:
-    """Return the least noise with which Gaussian releases fit (ε, δ): the inverse of :func:`max_releases`.
+    """Return the smallest noise with which Gaussian releases fit (ε, δ): the inverse of :func:`max_releases`.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def noise_multiplier_for(
     Returns
     -------
     noise_multiplier : float
-        Standard deviation of the noise in units of the query's L2 sensitivity; rounded up by about 1e-12 of itself, so
+        Standard deviation of the noise in units of the query's L2 sensitivity; rounded up by a relative 1e-12 or so, so
         that ``max_releases(epsilon, delta, noise_multiplier)`` is at least ``n_releases``.
 
     Raises
@@ -149,7 +149,7 @@ def _maker(epsilon, delta, accountant, batch_size, n_records):
 
 
 def _renyi_multiplier(make, epsilon, delta):
-    """Return the multiplier at which Rényi divergences reach δ: on a few orders first, then on those about the best."""
+    """Return the multiplier at which Rényi divergences reach δ: first on a few orders, then around the best one."""
     orders, multiplier = ORDERS[::16], 1.0
     for _ in range(6):
         multiplier = _solve(lambda m, a=orders: renyi_log_delta(make(m).rdp(a), epsilon, a) - log(delta), multiplier)
@@ -157,7 +157,7 @@ def _renyi_multiplier(make, epsilon, delta):
         window = ORDERS[max(best - 8, 0) : best + 9]
         if np.isin(window, orders).all():
             break
-        orders = np.union1d(window, ORDERS[:1])  # the least order bounds the total variation
+        orders = np.union1d(window, ORDERS[:1])  # the smallest order bounds the total variation
     return multiplier
 
 

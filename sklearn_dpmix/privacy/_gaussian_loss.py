@@ -13,8 +13,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     """Return the exact δ at ε of a Gaussian privacy-loss distribution N(μ, 2μ) (Balle & Wang 2018, Theorem 8).
 
     Gaussian noise of standard deviation σ on a query of L2 sensitivity Δ has μ = Δ²/(2σ²).  With s = √(2μ) = Δ/σ and
-    x = ε/s - s/2 it is δ = Φ(-x) - e^ε Φ(-x-s) = φ(x)·(R(x) - R(x+s)), R the Mills ratio (1-Φ)/φ: the relative error
-    is below 1e-11 for all ε and μ in [1e-24, 1e4].
+    x = ε/s - s/2 it is δ = Φ(-x) - e^ε Φ(-x-s) = φ(x)·(R(x) - R(x+s)), where R is the Mills ratio (1-Φ)/φ.  The
+    relative error is below 1e-11 for all ε and μ in [1e-24, 1e4].
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def _delta_of_shift(epsilon, s):
         return 0.0
     if s >= 1e-3:
         return density * (_mills(x) - _mills(x + s)) if x > 0 else float(ndtr(-x)) - density * _mills(x + s)
-    # Taylor in s, else the two ratios cancel; m_k = ∫ v^k exp(-xv - v²/2) dv over v > 0, so that R' = -m_1
+    # Taylor in s, otherwise the two ratios cancel; m_k = ∫ v^k exp(-xv - v²/2) dv over v > 0, so that R' = -m_1
     m_0 = _mills(x)
     m_1 = 1.0 - x * m_0
     m_2 = m_0 - x * m_1
@@ -54,7 +54,7 @@ def _delta_of_shift(epsilon, s):
 def gaussian_scale(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """Return the smallest Gaussian standard deviation that is (ε, δ)-DP (Balle & Wang 2018, Algorithm 1).
 
-    Rounded up by about 1e-12 of itself, so that rounding is never paid for in privacy.
+    It is rounded up by a relative 1e-12 or so, so that rounding never costs privacy.
 
     Parameters
     ----------
@@ -79,10 +79,10 @@ def gaussian_scale(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest μ of a Gaussian privacy-loss distribution N(μ, 2μ) that is (ε, δ)-DP.
 
-    The inverse of :func:`gaussian_delta` in μ, that is how much Gaussian noise a budget buys: releases of noise
-    multiplier m (standard deviation over L2 sensitivity) cost 1/(2m²) each, and their μ add up, adaptive choices
-    included (Sommer, Meiser & Mohammadi 2019, Theorem 1 and Lemma 11).  Rounded down by about 1e-12 of itself, so that
-    rounding is never paid for in privacy.
+    This is the inverse of :func:`gaussian_delta` in μ, and says how many Gaussian releases a budget allows: releases
+    with noise multiplier m (standard deviation over L2 sensitivity) cost 1/(2m²) each, and their μ add up, adaptive
+    choices included (Sommer, Meiser & Mohammadi 2019, Theorem 1 and Lemma 11).  It is rounded down by a relative 1e-12
+    or so, so that rounding never costs privacy.
 
     Parameters
     ----------
@@ -115,13 +115,13 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         shift = 1.0 / _unit_scale(epsilon, delta)
         mu = 0.5 * shift * shift
     step = mu * 2.0**-50
-    while gaussian_delta(epsilon, mu) > delta:  # rounding alone: near δ = 1 a part in 10¹² of μ does not show in δ
+    while gaussian_delta(epsilon, mu) > delta:  # only rounding: near δ = 1 a part in 10¹² of μ does not show in δ
         mu = min(nextafter(mu, 0.0), mu - step)
         step *= 2.0
     return mu
 
 
-@lru_cache(maxsize=100_000)  # records with their own epsilon ask for many, and again on each use
+@lru_cache(maxsize=100_000)  # records with their own epsilon need many, again on each use
 def _unit_scale(epsilon, delta):
     def shift(log_mu):
         return sqrt(2.0) * exp(0.5 * log_mu)

@@ -12,9 +12,9 @@ class PrivacyGuarantee:
     Attributes
     ----------
     epsilon, delta : float or None
-        (ε, δ)-differential privacy; None where only ``rho`` is stated.
+        (ε, δ)-differential privacy; None if only ``rho`` is stated.
     rho : float or None
-        ρ of zero-concentrated differential privacy; None where none is known.
+        ρ of zero-concentrated differential privacy; None if none is known.
     neighbours : str
         Which pairs of inputs the promise is about.
 
@@ -43,5 +43,5 @@ def half_square(loss):
 
 
 def rounded_up(loss):
-    """A positive loss that rounding may have made less, or 0, where doubles get coarse."""
+    """A positive loss, rounded up: rounding may have made it smaller, or 0 where doubles get coarse."""
     return nextafter(loss, inf) if loss < 2.3e-308 else loss

@@ -39,7 +39,7 @@ class LedgerEntry:
     what : str
         The caller's words.
     releases : tuple of Releases
-        What was released: numbers that are public.
+        What was released; these numbers are public.
 
     Examples
     --------
@@ -65,10 +65,10 @@ class PrivacyLedger:
     *Spend first.*  :meth:`spend` records the releases, then the caller draws the noise.  A crash in between costs
     budget, never privacy.
 
-    *One budget.*  Two ledgers for the same data set do not know of each other unless they have the same ``path``.  A
+    *One budget.*  Two ledgers for the same data set do not know about each other unless they have the same ``path``.  A
     ledger without a path lives in one process: ``copy``, ``deepcopy`` and scikit-learn's ``clone`` return the ledger
     itself, so that copies of an estimator share its budget; pickling it, or using it in a process forked from its own,
-    is refused, since that would make two budgets of one.  A ledger with a path is pickled as the path, and whoever
+    is refused, since that would make two budgets out of one.  A ledger with a path is pickled as the path, and whoever
     loads it spends from the same file.
 
     Parameters
@@ -76,9 +76,9 @@ class PrivacyLedger:
     epsilon : float, positive
     delta : float in (0, 1)
     path : str or os.PathLike, optional
-        A file with the entries, created if there is none.  Each spending locks it against other processes, reads it
-        again and replaces it whole.  While it is in use, ``path`` + ".holder" next to it says by whom.  The guarantee
-        depends on this file: deleting it or restoring an older copy forgets what was spent.
+        A file with the entries, created if there is none.  Each call that spends locks it against other processes,
+        reads it again and replaces the whole file.  While it is in use, the file ``path`` + ".holder" says by whom.
+        The guarantee depends on this file: deleting it or restoring an older copy forgets what was spent.
     accountant : {"tight", "rdp", "zcdp"}, default="tight"
         As for :func:`epsilon_of`.  Under ``"tight"``, one release on a batch moves the account of all entries from the
         exact one to Rényi divergences.
@@ -158,9 +158,9 @@ class PrivacyLedger:
         BudgetExceededError
             If they exceed the budget; nothing is recorded, and nothing may be released.
         TypeError
-            Where ``releases`` or ``what`` is something else, or cannot be stored in a file.
+            If ``releases`` or ``what`` is something else, or cannot be stored in a file.
         OSError
-            Where the file cannot be written, was removed or replaced meanwhile, or (TimeoutError) has been in use by
+            If the file cannot be written, was removed or replaced in the meantime, or (TimeoutError) has been in use by
             one other process for half a minute; nothing is recorded.
         """
         releases = tuple(as_list(releases))
@@ -211,14 +211,14 @@ class PrivacyLedger:
         Returns
         -------
         mu : float or None
-            In nats, rounded down; None where an entry is not exactly Gaussian.
+            In nats, rounded down; None if an entry is not exactly Gaussian.
         """
         used = total(_flat(self._now()), "mu")
         return None if used is None else max(0.0, _largest_mu(**self._budget) * (1.0 - 1e-12) - used * (1.0 + 1e-12))
 
     @property
     def spent(self) -> PrivacyGuarantee:
-        """What all entries together promise, a :class:`PrivacyGuarantee` at the ledger's δ; ρ is None where unknown."""
+        """What all entries together promise, a :class:`PrivacyGuarantee` at the ledger's δ; ρ is None if unknown."""
         releases = _flat(self._now())
         epsilon = epsilon_of(releases, self.delta, self.accountant)
         if fits(releases, **self._budget):  # then any excess is rounding
@@ -231,7 +231,7 @@ class PrivacyLedger:
         return tuple(LedgerEntry(what, releases) for what, releases in self._now())
 
     def _now(self):
-        """The entries of this moment."""
+        """The entries as they are now."""
         with self._current() as entries:
             return entries
 
@@ -261,7 +261,7 @@ class PrivacyLedger:
                 yield entries
 
     def _refusal(self, so_far, releases, what):
-        """What was asked, what was spent, what is left and what to do."""
+        """What was requested, what was spent, what is left and what to do."""
         asked, spent, together = (
             epsilon_of(one, self.delta, self.accountant) for one in (releases, so_far, [*so_far, *releases])
         )

@@ -1,4 +1,4 @@
-"""A ledger's file: JSON that is replaced whole, under a lock that other processes respect."""
+"""A ledger's file: JSON that is replaced as a whole, under a lock that other processes respect."""
 
 import contextlib
 import hashlib
@@ -18,7 +18,7 @@ VERSION = 1
 class LedgerFile:
     """One file of entries; each is a pair (what, releases).
 
-    How it is replaced and locked: :mod:`sklearn_dpmix._base.files`.
+    :mod:`sklearn_dpmix._base.files` says how it is replaced and locked.
     """
 
     def __init__(self, path, budget):
@@ -27,7 +27,7 @@ class LedgerFile:
         self._held = None
 
     def begin(self):
-        """Write a ledger without entries, unless there is a file by then."""
+        """Write a ledger without entries, unless there is a file already."""
         try:
             with beginning(self.path) as file:
                 file.write(self._content([]))
@@ -67,7 +67,7 @@ class LedgerFile:
         return os.path.lexists(self.path)
 
     def read(self):
-        """Return the entries, once all that the file says has been checked."""
+        """Return the entries, after everything in the file has been checked."""
         try:
             with open(self.path, encoding="utf-8") as file:
                 text = file.read()
@@ -133,7 +133,7 @@ def check_storable(releases):
 
 
 def _to_json(releases):
-    """Return releases as what JSON holds: a kind and numbers."""
+    """Return releases in a form for JSON: a kind and numbers."""
     if type(releases) in (GaussianReleases, SubsampledGaussianReleases):
         return {"kind": type(releases).__name__, **vars(releases)}
     if type(releases) is SubsampledReleases and type(releases.one_batch) is BarkerCurve:
@@ -157,6 +157,6 @@ def _from_json(content):
 
 
 def _digest(content):
-    """SHA-256 of all but the digest, whatever the order and the white space."""
+    """SHA-256 of everything except the digest, whatever the order and the white space."""
     rest = {name: value for name, value in content.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

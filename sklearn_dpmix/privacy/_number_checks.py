@@ -1,14 +1,14 @@
-"""Checks of the numbers that privacy is computed from.  A message names the parameter, its value and the remedy."""
+"""Checks of the numbers from which privacy is computed.  A message names the parameter, its value and the remedy."""
 
 from operator import index
 
 import numpy as np
 
-#: Integers beyond are no floats any more.
+#: Larger integers are not floats any more.
 LARGEST = float.fromhex("0x1p1023")
 #: The largest count.
 MOST = 2**53
-#: How a budget may be accounted for, the loosest first.
+#: The accountants for a budget, the loosest first.
 ACCOUNTANTS = ("zcdp", "rdp", "tight")
 
 
@@ -26,7 +26,7 @@ def check_delta(delta):
 
 
 def check_count(name, value, low):
-    """Return ``value`` as an int of at least ``low``; 3.0 is not taken for 3, since a count is never measured."""
+    """Return ``value`` as an int of at least ``low``; 3.0 is not accepted for 3, since a count is never measured."""
     try:
         count = None if isinstance(value, (bool, np.bool_)) else index(value)
     except TypeError:

@@ -35,21 +35,21 @@ class Releases:
 
     @property
     def mu(self) -> float | None:
-        """Mean of the privacy-loss distribution where that is exactly N(μ, 2μ); None where it is not."""
+        """Mean of the privacy-loss distribution if that is exactly N(μ, 2μ); None if it is not."""
         return None
 
     @property
     def rho(self) -> float | None:
-        """ρ of zero-concentrated differential privacy, or None where there is none."""
+        """ρ of zero-concentrated differential privacy, or None if there is none."""
         return None
 
     @property
     def gaussian_mu_bound(self) -> float | None:
-        """A μ such that N(μ, 2μ) is the loss of noise at least as revealing; None where none is known."""
+        """A μ such that N(μ, 2μ) is the loss of noise that is at least as revealing; None if none is known."""
         return self.mu
 
     def rdp(self, orders: ArrayLike) -> Floats:
-        """Return the Rényi divergence of each order α > 1 that no pair of neighbours exceeds; inf where there is none.
+        """Return, for each order α > 1, the Rényi divergence that no pair of neighbours exceeds; inf if there is none.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class GaussianReleases(Releases):
 
 
 def _mu(noise_multiplier, n_releases):
-    """n/(2m²); infinite where that is about to leave floating point."""
+    """n/(2m²); infinite if that is about to leave the range of floating point."""
     if not n_releases:
         return 0.0
     return n_releases / (2.0 * noise_multiplier * noise_multiplier) if noise_multiplier > 1e-140 else inf

@@ -4,18 +4,18 @@ from math import inf
 
 import numpy as np
 
-#: The orders that accountants look at: two parts in a hundred apart, and all small integers, where the bounds for
-#: subsampling are best.  A grid costs accuracy (a part in 10⁴ of ε), never validity.
+#: The orders that accountants use: two parts in a hundred apart, and all small integers, where the bounds for
+#: subsampling are best.  A grid costs accuracy (a part in 10⁴ of ε) but never validity.
 ORDERS = np.union1d(1.0 + np.geomspace(1e-2, 1e6, 921), np.arange(2, 65))
 ORDERS.flags.writeable = False
 
 
 def renyi_epsilon(rdp, delta, orders=ORDERS):
-    """Return the least ε >= 0 for which divergences ``rdp`` at ``orders`` imply (ε, δ)-DP.
+    """Return the smallest ε >= 0 for which divergences ``rdp`` at ``orders`` imply (ε, δ)-DP.
 
     ε = rdp + log((α-1)/α) - (log δ + log α)/(α-1) (Canonne, Kamath & Steinke 2020, Proposition 12; Balle, Barthe,
-    Gaboardi, Hsu & Sato 2020, Theorem 21), the least over the orders; and 0 where the total variation is at most δ,
-    which √(1 - e^-rdp) bounds (Bretagnolle & Huber 1979), as the divergence of order 1 is below that of any α > 1.
+    Gaboardi, Hsu & Sato 2020, Theorem 21), at its smallest over the orders.  It is 0 if the total variation is at most
+    δ; √(1 - e^-rdp) bounds that (Bretagnolle & Huber 1979), as the divergence of order 1 is below that of any α > 1.
     """
     if log_total_variation(rdp) <= np.log(delta):
         return 0.0
@@ -23,21 +23,21 @@ def renyi_epsilon(rdp, delta, orders=ORDERS):
 
 
 def renyi_log_delta(rdp, epsilon, orders=ORDERS):
-    """Return log of the least δ for which divergences at ``orders`` imply (ε, δ)-DP: the same bounds, solved for δ."""
+    """Return log of the smallest δ for which divergences at ``orders`` imply (ε, δ)-DP: these bounds, solved for δ."""
     return float(min(np.min(log_deltas(rdp, epsilon, orders)), log_total_variation(rdp)))
 
 
 def epsilons(rdp, delta, orders=ORDERS):
-    """Return ε of each order on its own."""
+    """Return the ε that each order gives on its own."""
     return rdp + np.log1p(-1.0 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1.0)
 
 
 def log_deltas(rdp, epsilon, orders=ORDERS):
-    """Return log δ of each order on its own."""
+    """Return the log δ that each order gives on its own."""
     return (orders - 1.0) * (rdp - epsilon + np.log1p(-1.0 / orders)) - np.log(orders)
 
 
 def log_total_variation(rdp):
-    """Return log √(1 - e^-rdp) at the least divergence; at most 0."""
+    """Return log √(1 - e^-rdp) at the smallest divergence; at most 0."""
     least = np.min(rdp)
     return 0.5 * float(np.log(-np.expm1(-least))) if least > 0 else -inf

@@ -1,4 +1,4 @@
-"""Any mechanism on a batch that is drawn without replacement: amplification of its Rényi divergences."""
+"""Any mechanism on a batch drawn without replacement: amplification of its Rényi divergences."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from ._releases import Releases, times
 
 @dataclass(frozen=True, init=False)
 class SubsampledReleases(Releases):
-    """Releases of a mechanism on a batch drawn without replacement, the mechanism known by its Rényi divergences alone.
+    """Releases of a mechanism, known only by its Rényi divergences, on a batch drawn without replacement.
 
     The bound is the smaller of Theorem 9 of Wang, Balle & Kasiviswanathan (2019) and of one through the privacy profile
-    that the divergences imply (Balle, Barthe & Gaboardi 2018, Theorem 9): ``_amplification`` has both.  It is never
-    above the divergence on a batch itself, since a mixture of pairs diverges no more than the worst of them.
+    that the divergences imply (Balle, Barthe & Gaboardi 2018, Theorem 9): ``_amplification`` has both.  The bound is
+    never above the divergence on a batch itself, since a mixture of pairs diverges no more than the worst of them.
 
     Parameters
     ----------
     rdp : callable
         ``rdp(orders)`` takes an array of orders > 1, infinity included, and returns an array of the divergences of one
-        release on a batch of which one record is replaced, in nats; inf where there is no bound.
+        release on a batch of which one record is replaced, in nats; inf if there is no bound.
     batch_size : int
         Records in a batch, at least 1.
     n_records : int
@@ -46,7 +46,7 @@ class SubsampledReleases(Releases):
         For counts that are not integers, a batch beyond the data, or divergences that are negative, NaN or of another
         shape than the orders.
     TypeError
-        Where ``rdp`` cannot be called.
+        If ``rdp`` cannot be called.
 
     Examples
     --------
@@ -90,4 +90,4 @@ def _rdp(curve, q, orders):
     return bound
 
 
-_cached_rdp = lru_cache(maxsize=64)(_rdp)  # an accountant asks for its grid of orders at many counts of one mechanism
+_cached_rdp = lru_cache(maxsize=64)(_rdp)  # an accountant uses its grid of orders at many counts of one mechanism

@@ -1,4 +1,4 @@
-"""Gaussian noise on a batch that is drawn without replacement: amplification by the privacy profile.
+"""Gaussian noise on a batch drawn without replacement: amplification by the privacy profile.
 
 The theorem (Balle, Barthe & Gaboardi 2018, Theorem 9) in the form used here, with its proof.  For γ >= 0 write
 H_γ(P, Q) = sup_S P(S) - γ·Q(S), the δ at ε = log γ.  A mechanism M sees a batch of b of the n records, all batches
@@ -7,8 +7,8 @@ sets that differ in record i have, for all t >= 1,
 
     H_γ(ω, ω') <= q·H(t)   at   γ = 1 + q(t - 1).                                                           (1)
 
-Proof.  ω = (1-q)·ω0 + q·ω1 and ω' = (1-q)·ω0 + q·ω1', where ω1, ω1' are the laws given that i is in the batch.  As
-γ + (1-q)(t-1) = t, ω - γω' = q·[ω1 - t·(β·ω1' + (1-β)·ω0)] with β = γ/t, so that by convexity H_γ(ω, ω') <=
+Proof.  ω = (1-q)·ω0 + q·ω1 and ω' = (1-q)·ω0 + q·ω1', where ω1, ω1' are the distributions given that i is in the batch.
+As γ + (1-q)(t-1) = t, ω - γω' = q·[ω1 - t·(β·ω1' + (1-β)·ω0)] with β = γ/t, so that by convexity H_γ(ω, ω') <=
 q·[β·H_t(ω1, ω1') + (1-β)·H_t(ω1, ω0)].  Batches of ω1 and ω1' differ in record i; exchanging i for a record drawn from
 those outside the batch turns a batch of ω1 into one of ω0, so both divergences are mixtures of ones that H(t) bounds.
 ∎
@@ -18,13 +18,13 @@ Rényi divergences are mixtures of H_γ in both directions (Sason & Verdú 2016)
     E_ω'[(ω/ω')^α] = 1 + α(α-1) ∫_1^∞ γ^(α-2) H_γ(ω, ω') + γ^(-α-1) H_γ(ω', ω) dγ.                           (2)
 
 For Gaussian noise H(t) is E_Q[(R - t)+] with R = dP/dQ and P = N(s, 1), Q = N(0, 1), s = 1/noise_multiplier (it grows
-with the shift, so that the sensitivity is the worst).  Putting (1) into (2) and integrating over γ first leaves one
+with the shift, so the sensitivity is the worst case).  Putting (1) into (2) and integrating over γ first leaves one
 integral of positive terms over R > 1, with the likelihood ratio L = 1 + q(R - 1) and r_p(L) = L^p - 1 - p(L - 1):
 
     exp((α-1)·rdp(α)) <= 1 + E_Q[(r_α(L) + r_(1-α)(L))·1(R > 1)].                                            (3)
 
-At q = 1 this is exactly the Gaussian's.  Wang, Balle & Kasiviswanathan (2019), Theorems 9 and 27, which go through
-ternary divergences, come out up to four times as large where the noise is large.
+At q = 1 this is exactly the Gaussian's.  Wang, Balle & Kasiviswanathan (2019), Theorems 9 and 27, which use ternary
+divergences, come out up to four times as large if the noise is large.
 """
 
 from dataclasses import dataclass
@@ -38,10 +38,10 @@ from .._base.typing import Floats
 from ._number_checks import check_batch, check_count, check_number, check_orders
 from ._releases import GaussianReleases, Releases, times
 
-#: Relative excess of the integral (3), far above what quadrature and rounding do to it: never at the cost of privacy.
+#: Relative excess of the integral (3), far above the errors of quadrature and rounding, which never cost privacy.
 MARGIN = 1e-10
-#: Intervals of an integral that are looked at, and panels in one of them, that is multipliers from 0.02 on, below which
-#: a release costs a thousand nats; orders that need more get no amplification.
+#: Largest number of intervals of an integral, and of panels in one of them.  They allow multipliers from 0.02 on, below
+#: which a release costs a thousand nats; orders that need more get no amplification.
 MOST_WORK, MOST_PANELS = 20_000, 200
 #: Intervals in which the integrand is below e^-NEGLIGIBLE of the largest are left out; there are at most MOST_WORK.
 NEGLIGIBLE = 50.0
@@ -51,7 +51,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 @dataclass(frozen=True)
 class SubsampledGaussianReleases(Releases):
-    """Gaussian noise on a query of a batch drawn without replacement, afresh and in secret for each release.
+    """Gaussian noise on a query of a batch that is drawn without replacement, anew and in secret for each release.
 
     The bound is that of the module's proof (privacy profiles, Balle, Barthe & Gaboardi 2018); it is below that of
     dp-accounting (Wang, Balle & Kasiviswanathan 2019, Theorem 27) at every order, and never above the cost of the same
@@ -72,9 +72,9 @@ class SubsampledGaussianReleases(Releases):
     Attributes
     ----------
     mu : float or None
-        Only where the batch is all of the data is the privacy loss exactly Gaussian.
+        The privacy loss is exactly Gaussian only if the batch is all of the data.
     rho : float
-        n_releases / (2·noise_multiplier²): zCDP knows no amplification by subsampling.
+        n_releases / (2·noise_multiplier²): zCDP has no amplification by subsampling.
 
     Raises
     ------
@@ -95,7 +95,7 @@ class SubsampledGaussianReleases(Releases):
     batch_size: int
     n_records: int
     n_releases: int = 1
-    _log_moment_is_convex = True  # by (2), α(α-1)·γ^(α-2) is one of a measure over γ
+    _log_moment_is_convex = True  # by (2), α(α-1)·γ^(α-2) is a moment of a measure over γ
 
     def __post_init__(self):
         check_number("noise_multiplier", self.noise_multiplier, 0)
@@ -107,7 +107,7 @@ class SubsampledGaussianReleases(Releases):
 
     @property
     def mu(self) -> float | None:
-        """Mean of N(μ, 2μ) where the batch is all of the data, else None."""
+        """Mean of N(μ, 2μ) if the batch is all of the data, otherwise None."""
         return self.gaussian_mu_bound if self.batch_size == self.n_records else None
 
     @property
@@ -128,7 +128,7 @@ class SubsampledGaussianReleases(Releases):
         return np.minimum(times(one.reshape(orders.shape), self.n_releases), whole)
 
 
-@lru_cache(maxsize=64)  # an accountant asks for its grid of orders at many counts of one mechanism
+@lru_cache(maxsize=64)  # an accountant uses its grid of orders at many counts of one mechanism
 def _rdp(q, s, orders):
     """Return (3) of one release for each order."""
     amplified = np.array([np.logaddexp(0.0, _log_excess(q, s, a)) / (a - 1.0) if a < inf else inf for a in orders])
@@ -137,13 +137,13 @@ def _rdp(q, s, orders):
 
 
 def _log_excess(q, s, alpha):
-    """Return log E_Q[(r_α(L) + r_(1-α)(L))·1(R > 1)], rounded up; inf where that is not worth its work.
+    """Return log E_Q[(r_α(L) + r_(1-α)(L))·1(R > 1)], rounded up; inf if that is not worth the work.
 
     With x = s/2 + y, R = exp(s·y).  log(L^α) is convex in y, so that log(L^α·φ) exceeds the larger of its values at the
     ends of an interval of length 2 by at most ½, and intervals where it is far below the maximum can be left out;
-    beyond y = (α - 1/2)·s + 10 it falls off as a normal tail.  In the others, whose slopes are below 10 + 2 as the
-    second derivative is at least -1, composite Gauss–Legendre: panels of half a standard deviation, or of half of 1/s
-    (the integrand has singularities at a distance of π/s from the real line).
+    beyond y = (α - 1/2)·s + 10 it falls off as a normal tail.  In the others, whose slopes are below 10 + 2 because the
+    second derivative is at least -1, composite Gauss–Legendre is used, with panels of half a standard deviation, or of
+    half of 1/s (the integrand has singularities at a distance of π/s from the real line).
     """
     n_intervals = ((alpha - 0.5) * s + 10.0) / 2.0
     n_panels = 4.0 * max(1.0, s)
@@ -152,7 +152,7 @@ def _log_excess(q, s, alpha):
     ends = 2.0 * np.arange(ceil(n_intervals) + 1)
     rough = _log_integrand(np.maximum(ends, 1e-3), q, s, alpha)
     rough = np.maximum(rough[1:], rough[:-1])
-    rough[0] = inf  # at R = 1 the integrand vanishes: there it is not L^α·φ
+    rough[0] = inf  # at R = 1 the integrand vanishes, so there it is not L^α·φ
     starts = ends[:-1][rough > rough[1:].max(initial=-inf) - NEGLIGIBLE]
     width = 2.0 / ceil(n_panels)
     panels = (starts[:, None] + width * (np.arange(ceil(n_panels)) + 0.5)).ravel()
@@ -177,7 +177,8 @@ def _log_integrand(y, q, s, alpha):
 def _log_remainder(p, u, log_u, log1p_u):
     """Return log((1+u)^p - 1 - p·u) for ascending u > 0 and p > 1 or p < 0, in which it is positive.
 
-    A series where the terms cancel; else as it is written, with the largest term taken out where it would overflow.
+    It is a series where the terms cancel.  Otherwise it is computed as written, with the largest term factored out
+    where it would overflow.
     """
     power = p * log1p_u
     near = np.searchsorted(u, 0.02 / max(abs(p), 1.0))

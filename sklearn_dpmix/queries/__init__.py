@@ -4,7 +4,7 @@ Most are record-additive, Σ t(record).  Give one to a mechanism, as in
 ``LaplaceMechanism(epsilon=1.0, query=RegressionMoments(...))``.  The noise is calibrated by
 ``query.sensitivity(norm)``, exact for each query here: some pair of neighbours attains it.
 
-A median or a trimmed mean is no sum, and its sensitivity depends on the data: ``SmoothMedian`` and
+A median or a trimmed mean is not a sum, and its sensitivity depends on the data: ``SmoothMedian`` and
 ``SmoothTrimmedMean`` work with ``SmoothLaplaceMechanism`` and the like.  """
 
 from ._bounded import BoundedRecords

@@ -10,10 +10,10 @@ from ._query import Query, as_records, named_bounds
 
 
 class BoundedRecords(Query):
-    """Sum of the records, each moved to the bounds where it is outside.
+    """Sum of the records, each moved to the bound if it is outside.
 
     Sensitivity under replacement is the bounds' diameter, Σ(hi - lo) in L1 and √Σ(hi - lo)² in L2, which two opposite
-    corners attain; if a record is added or removed, the norm of the corner that is furthest from 0.
+    corners attain; if a record is added or removed, it is the norm of the corner that is furthest from 0.
 
     Parameters
     ----------

@@ -11,11 +11,11 @@ from ._query import Query, as_records
 
 
 class ClassFeatureCounts(Query):
-    """Number of records of each class with each value of a feature: one table a feature.
+    """Number of records of each class with each value of a feature: one table per feature.
 
-    A record adds 1 to one cell of each of the K tables.  A record of another class, put in its place, adds to other
-    cells only, so that under replacement the sensitivity is exactly 2K in L1 and √(2K) in L2; K and √K if a record is
-    added or removed.  Class counts are margins of each table and not released again.
+    A record adds 1 to one cell of each of the K tables.  A record of another class, put in its place, adds only to
+    other cells.  So the sensitivity under replacement is exactly 2K in L1 and √(2K) in L2, and it is K and √K if a
+    record is added or removed.  Class counts are margins of each table and are not released again.
 
     Parameters
     ----------
@@ -24,14 +24,14 @@ class ClassFeatureCounts(Query):
     n_values : int, or sequence of int of length n_features
         Values of a feature: 0, 1, ..., n_values - 1.
     n_features : int, optional
-        K.  Needed where ``n_values`` is one number.
+        K.  Needed if ``n_values`` is one number.
     neighbours : {"replace", "add_remove"}, default="replace"
         What the guarantee is about.
 
     Notes
     -----
     Records are rows (feature_1, ..., feature_K, class) of integers.  The value is the tables one after another, each
-    class-major: entry (class, value) of a table stands at class × n_values + value.
+    class-major: entry (class, value) of a table is at position class × n_values + value.
 
     Raises
     ------
@@ -104,7 +104,7 @@ class ClassFeatureCounts(Query):
         return n_classes, [positive_integer("n_values", size) for size in self.n_values]
 
     def _cells(self, records):
-        """Where each record counts: integers of shape (n_records, n_features)."""
+        """The cells in which each record counts: integers of shape (n_records, n_features)."""
         self.check()
         n_classes, n_values = self._sizes()
         records = as_records(records, len(n_values) + 1, "the features and then the class")

@@ -12,7 +12,7 @@ from .._base.typing import Floats
 class NoisyCount(BaseEstimator):
     """The number of records behind a release, if only a noisy count of them is public.
 
-    Adding or removing a record changes the number of records by 1, so it needs noise of its own.  Pass this as
+    Adding or removing a record changes the number of records by 1, so that number needs its own noise.  Pass this as
     ``n_records=`` to an estimator: n is then unknown, with a flat prior on 0, 1, 2, ..., and is drawn too.
 
     Parameters
@@ -20,7 +20,7 @@ class NoisyCount(BaseEstimator):
     value : float
         The released count; it may be negative.
     mechanism : mechanism object
-        What it went through: additive noise with ``scale=``, or with a query of one number and sensitivity 1.
+        What the count went through: additive noise with ``scale=``, or with a query of one number and sensitivity 1.
 
     Raises
     ------
@@ -42,7 +42,7 @@ class NoisyCount(BaseEstimator):
         self.mechanism = mechanism
 
     def check(self) -> None:
-        """Raise ValueError or TypeError where a parameter is wrong."""
+        """Raise ValueError or TypeError if a parameter is wrong."""
         values, mechanism = numbers(self.value), self.mechanism
         if values is None or values.ndim or not np.isfinite(values):
             raise ValueError(f"value of NoisyCount must be a finite number, got value={self.value!r}")

@@ -1,4 +1,4 @@
-"""Bounds for a query from a private quantile, where none are public (Smith 2011; Kaplan, Schnapp & Stemmer 2022)."""
+"""Bounds for a query from a private quantile, if none are public (Smith 2011; Kaplan, Schnapp & Stemmer 2022)."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +16,9 @@ def private_quantile(
     """Draw a quantile of confidential numbers by the exponential mechanism.
 
     A point t of the bounds has density proportional to ``exp(-ε |#{x_i < t} - qn| / 2)``: replacing a record changes
-    the count by 1 at most, so the density, its normaliser included, by a factor of at most e^ε.  Between equal records
-    there is no room: if many are equal, the answer falls into the gaps next to them.  The guarantee holds in exact
-    arithmetic: there is no ``secure``, the draw is NumPy's, and its floating-point values may reveal more.
+    the count by at most 1, so it changes the density, its normaliser included, by a factor of at most e^ε.  There is no
+    room between equal records: if many are equal, the answer falls into the gaps next to them.  The guarantee holds in
+    exact arithmetic.  There is no ``secure``: the draw is NumPy's, and its floating-point values may reveal more.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ def private_quantile(
     epsilon : float
         What the draw spends.
     bounds : pair (lo, hi)
-        Public and generous: the answer lies between them, and their width costs ln(width) / ε ranks of accuracy.
+        Public and generous bounds: the answer lies between them, and their width costs ln(width) / ε ranks of accuracy.
     random_state : int, Generator, RandomState or None
-        For simulation.  A seed that made a release is a secret; None takes fresh entropy of the operating system.
+        For simulation.  A seed that made a release is a secret; None takes fresh entropy from the operating system.
 
     Returns
     -------
@@ -66,9 +66,9 @@ def private_quantile(
 def private_bounds(
     x: ArrayLike, epsilon: float, bounds: ArrayLike, *, coverage: float = 0.95, random_state: Seed = None
 ) -> tuple[tuple[float, float], PrivacyGuarantee]:
-    """Draw bounds around about a share ``coverage`` of confidential numbers: two private quantiles, ε/2 each.
+    """Draw bounds that hold about a share ``coverage`` of confidential numbers: two private quantiles, ε/2 each.
 
-    As for :func:`private_quantile` there is no ``secure``: the draws are NumPy's.
+    As for :func:`private_quantile`, there is no ``secure``: the draws are NumPy's.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def private_bounds(
     epsilon : float
         What both draws spend together.
     bounds : pair (lo, hi)
-        Public and generous, as in :func:`private_quantile`.
+        Public and generous bounds, as in :func:`private_quantile`.
     coverage : float in (0, 1), default=0.95
     random_state : as in :func:`private_quantile`
 
@@ -111,7 +111,7 @@ def private_bounds(
 
 
 def _interval_probabilities(x, q, epsilon, bounds):
-    """(edges, probability of each interval between two of them): the density is flat there."""
+    """(edges, probability of each interval between two of them); the density is flat on each interval."""
     x, share = numbers(x), numbers(q)
     if x is None or x.ndim != 1 or not len(x) or not np.all(np.isfinite(x)):
         raise ValueError("x must be finite numbers of shape (n_records,), at least one")

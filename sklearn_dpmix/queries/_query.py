@@ -21,7 +21,7 @@ class Query(BaseEstimator):
     Attributes
     ----------
     neighbours : {"replace", "add_remove"}
-        The relation that the sensitivity, and so the mechanism's guarantee, is for.
+        The relation for which the sensitivity, and so the mechanism's guarantee, holds.
     n_statistics : int or None
         Length of the value; None if a query of your own does not define it.
 
@@ -32,7 +32,7 @@ class Query(BaseEstimator):
 
     Examples
     --------
-    The number of records above a threshold: one record changes it by 1 at most, in any norm.
+    The number of records above a threshold: one record changes it by at most 1, in any norm.
 
     >>> import numpy as np
     >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
@@ -60,7 +60,7 @@ class Query(BaseEstimator):
         return None
 
     def check(self) -> None:
-        """Raise ValueError or TypeError where a parameter is wrong."""
+        """Raise ValueError or TypeError if a parameter is wrong."""
         check_relation(self.neighbours)
 
     def contributions(self, records: ArrayLike) -> Array:
@@ -99,7 +99,7 @@ class Query(BaseEstimator):
         Raises
         ------
         ValueError
-            Where :meth:`contributions` does; for contributions that are not one row per record, or not finite.
+            If :meth:`contributions` raises it; for contributions that are not one row per record, or not finite.
         """
         contributions, n = np.asarray(self.contributions(records), dtype=np.float64), np.shape(records)[0]
         if contributions.ndim != 2 or len(contributions) != n:
@@ -118,7 +118,7 @@ class Query(BaseEstimator):
     def sensitivity(self, norm: int = 1, neighbours: str | None = None) -> float:
         """Return how far one record can change the value: max ‖t(x) - t(x')‖ over records, or max ‖t(x)‖.
 
-        The former if a record is replaced, the latter if one is added or removed.
+        It is the former if a record is replaced, and the latter if one is added or removed.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class Query(BaseEstimator):
         Raises
         ------
         ValueError
-            For a wrong parameter, and where nothing bounds the sensitivity.
+            For a wrong parameter, and if nothing bounds the sensitivity.
         """
         self.check()
         if not isinstance(norm, (int, float, np.number)) or norm not in (1, 2):
@@ -147,11 +147,11 @@ class Query(BaseEstimator):
         return reach
 
     def _reach(self, norm, relation):
-        """The sensitivity, parameters checked."""
+        """The sensitivity, after parameters have been checked."""
         raise TypeError(f"{type(self).__name__} must define sensitivity(self, norm=1, neighbours=None)")
 
     def statistic_names(self) -> list[str]:
-        """Return what each entry of the value is: a list of n_statistics str."""
+        """Return the name of each entry of the value: a list of n_statistics str."""
         if self.n_statistics is None:
             raise ValueError(f"{type(self).__name__} must define n_statistics for its statistics to have names")
         return [f"statistic_{j}" for j in range(self.n_statistics)]
@@ -199,7 +199,7 @@ def as_records(records, n_columns, columns):
 
 
 def _truths(records):
-    """True and False as 1.0 and 0.0; None of anything else."""
+    """True and False as 1.0 and 0.0; None for anything else."""
     try:
         array = np.asarray(records)
     except ValueError:  # rows of different lengths

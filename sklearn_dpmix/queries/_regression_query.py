@@ -65,8 +65,8 @@ class RegressionMoments(Query):
 
     .. math:: \Delta_1 = \frac{(p + 1)(p + 3)^2}{2 (p + 2)}, \qquad \Delta_2 = 2 \sqrt{\lfloor (p + 2)^2 / 4 \rfloor},
 
-    both proved at the head of this file and attained.  The sum of the entries' ranges, p² + 4p + 3 in L1, is larger
-    (15 against 9.375 at p = 2): ``sensitivity="sum"`` uses it, for releases that were calibrated that way.
+    both proved at the top of this file, and attained.  The sum of the entries' ranges, p² + 4p + 3 in L1, is larger (15
+    against 9.375 at p = 2): ``sensitivity="sum"`` uses it, for releases that were calibrated that way.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ class RegressionMoments(Query):
     sensitivity : {"joint", "sum"}, default="joint"
         The exact sensitivity, or the sum of the entries' ranges (in L2 the root of the sum of their squares).
     neighbours : {"replace", "add_remove"}, default="replace"
-        The relation that the guarantee is for.
+        The relation for which the guarantee holds.
 
     Notes
     -----
-    Records are rows (x_1, ..., x_p, y).  ``query.sensitivity(norm)`` is the method that every query has; what was given
-    as ``sensitivity=`` is ``query.get_params()["sensitivity"]``.
+    Records are rows (x_1, ..., x_p, y).  ``query.sensitivity(norm)`` is the method that every query has; the value of
+    the parameter ``sensitivity=`` is ``query.get_params()["sensitivity"]``.
 
     Raises
     ------
@@ -125,9 +125,9 @@ class RegressionMoments(Query):
         self.sensitivity = sensitivity
         self.neighbours = neighbours
 
-    # The contract has ``sensitivity`` both as a parameter, a word, and as the method that mechanisms call.  Reading the
-    # attribute gives the method; assigning to it, as __init__ and set_params do, stores the word elsewhere; and
-    # get_params, from which clone and repr are made, gives the word.
+    # ``sensitivity`` has to be both a parameter, a word, and the method that mechanisms call.  Reading the attribute
+    # gives the method; assigning to it, as __init__ and set_params do, stores the word elsewhere; and get_params, which
+    # clone and repr use, gives the word.
 
     @property
     def sensitivity(self) -> Callable[..., float]:  # type: ignore[override]
@@ -162,14 +162,14 @@ class RegressionMoments(Query):
         self.record_bounds()
 
     def value_range(self, n_records: int) -> Any:
-        """Return (lowest, highest) that each entry of the value can be, each of shape (n_statistics,)."""
+        """Return the (lowest, highest) possible values of each entry of the value, each of shape (n_statistics,)."""
         p, squares = self.n_features, np.zeros(self.n_statistics, dtype=bool)
         rows, columns = np.triu_indices(p)
         squares[p + 1], squares[2 * p + 2 :] = True, rows == columns
         return np.where(squares, 0.0, -float(n_records)), np.full(len(squares), float(n_records))
 
     def _unscaled_range(self, n_records):
-        """As :meth:`value_range`, of records within the bounds that are not mapped to [-1, 1]."""
+        """As :meth:`value_range`, for records within the bounds that are not mapped to [-1, 1]."""
         lo, hi = self.record_bounds()
         rows, columns = np.triu_indices(self.n_features)
         first = np.concatenate([[-1] * (self.n_features + 1), rows])  # of each product: y is the last

@@ -1,4 +1,4 @@
-"""Queries whose noise follows the data at hand: the median and trimmed means, with their smooth sensitivity."""
+"""Queries whose noise depends on the data: the median and trimmed means, with their smooth sensitivity."""
 
 from math import exp
 from typing import Any
@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator
 from .._base.parameters import check_bounds, numbers, positive_number
 from ._query import as_records
 
-#: Numbers of simulated data sets that are sorted at a time: what a processor keeps near
+#: Numbers of simulated data sets that are sorted at a time: as many as fit into a processor's cache
 CHUNK = 1 << 18
-#: The smooth sensitivity never falls below this share of its largest value, or it would underflow to no noise at all.
-#: A constant changes by no factor between neighbours, and the larger of two smooth functions is smooth.
+#: The smooth sensitivity never falls below this share of its largest value, since otherwise it could underflow to no
+#: noise at all.  A constant does not change between neighbours, and the larger of two smooth functions is smooth.
 FLOOR = 1e-100
 
 
@@ -22,8 +22,8 @@ class SmoothQuery(BaseEstimator):
 
     Neighbours replace one record by another; the number of records n is public.  The local sensitivity LS(x) is how far
     one replacement can change the value of x.  The ξ-smooth sensitivity SS_ξ(x) = max over x' of exp(-ξ d(x, x'))
-    LS(x'), d the number of records that differ, bounds LS and changes by a factor of at most e^ξ between neighbours:
-    the noise of :class:`SmoothLaplaceMechanism` and the like is calibrated to it.
+    LS(x'), where d is the number of records that differ, bounds LS and changes by a factor of at most e^ξ between
+    neighbours.  The noise of :class:`SmoothLaplaceMechanism` and the like is calibrated to it.
 
     A query of your own defines ``value(X)`` -> (1,) and ``smooth_sensitivity(X, xi)`` -> float, which must be positive
     and have both properties for *every* data set; and, if possible, ``smallest_smooth_sensitivity(n, xi)``.
@@ -34,7 +34,7 @@ class SmoothQuery(BaseEstimator):
 
     Examples
     --------
-    A query whose sensitivity is the same everywhere is smooth as it is:
+    A query whose sensitivity is the same everywhere is already smooth:
 
     >>> import numpy as np
     >>> from sklearn_dpmix.mechanisms import SmoothCauchyMechanism
@@ -54,22 +54,22 @@ class SmoothQuery(BaseEstimator):
     n_statistics = 1
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is wrong."""
+        """Raise ValueError if a parameter is wrong."""
 
     def value(self, X: ArrayLike) -> Any:
         """Return the value of confidential records X of shape (n, 1), before noise: ndarray of shape (1,)."""
         raise TypeError(f"{type(self).__name__} must define value(self, X) -> ndarray of shape (1,)")
 
     def smooth_sensitivity(self, X: ArrayLike, xi: float) -> float:
-        """Return the ξ-smooth sensitivity at X of shape (n, 1), a positive float: as confidential as the records."""
+        """Return the ξ-smooth sensitivity at X, (n, 1), a positive float that is as confidential as the records."""
         raise TypeError(f"{type(self).__name__} must define smooth_sensitivity(self, X, xi) -> positive float")
 
     def smallest_smooth_sensitivity(self, n: int, xi: float) -> float:
-        """Return the smallest ξ-smooth sensitivity of any n records, or less; 0.0 where it is not known."""
+        """Return the smallest ξ-smooth sensitivity of any n records, or less; 0.0 if it is not known."""
         return 0.0
 
     def sensitivity(self, norm: int = 1, neighbours: str | None = None) -> float:
-        """Raises TypeError: other mechanisms ask for a sensitivity, but here it depends on the data."""
+        """Raise TypeError: other mechanisms need a sensitivity, but here it depends on the data."""
         raise TypeError(
             f"{type(self).__name__} has a sensitivity that depends on the data: release it through "
             "SmoothLaplaceMechanism, SmoothGaussianMechanism, SmoothCauchyMechanism or SmoothStudentTMechanism"
@@ -109,7 +109,7 @@ class CentralMean(SmoothQuery):
     """
 
     def n_trimmed(self, n: int) -> int:
-        """How many of n records are left out at each end."""
+        """Number of records, out of n, that are left out at each end."""
         raise NotImplementedError
 
     def check(self) -> None:
@@ -133,7 +133,7 @@ class CentralMean(SmoothQuery):
         return self.statistics(self._row(X), 1.0)[0, :1]
 
     def smooth_sensitivity(self, X: ArrayLike, xi: float) -> float:
-        """Return the ξ-smooth sensitivity, exactly; as confidential as the records.
+        """Return the exact ξ-smooth sensitivity, which is as confidential as the records.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class CentralMean(SmoothQuery):
         return float(self.statistics(self._row(X), xi)[0, 1])
 
     def statistics(self, X: ArrayLike, xi: float) -> Any:
-        """Return the value and the smooth sensitivity of many data sets: what a simulator returns.
+        """Return the value and the smooth sensitivity of many data sets, as a simulator does.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ def smooth_spread(x, g, xi):
     r, most = n - 2 * g, 2 * g + 1
     width = float(x[0, -1] - x[0, 0])  # r A_k at k = most
 
-    def widest(k):  # r A_k: beyond an end windows grow no more, but their k does
+    def widest(k):  # r A_k: beyond an end windows stop growing, but their k does not
         first, last = max(g - k, 0), min(g + 1, most - k)
         return (x[:, first + k + r : last + k + r + 1] - x[:, first : last + 1]).max(axis=1)
 
@@ -232,7 +232,7 @@ def smooth_spread(x, g, xi):
 
 
 class SmoothMedian(CentralMean):
-    """Median of bounded records: the middle one, or the mean of the middle two where their number is even.
+    """Median of bounded records: the middle one, or the mean of the middle two if their number is even.
 
     Parameters
     ----------
@@ -246,8 +246,8 @@ class SmoothMedian(CentralMean):
 
     Notes
     -----
-    The smooth sensitivity is exact; ``CentralMean`` has the derivation: a median is the case that leaves one record, or
-    two.  For an odd number of records it is Nissim et al.'s.
+    The smooth sensitivity is exact; ``CentralMean`` has the derivation, of which the median is the case that leaves one
+    record, or two.  For an odd number of records it is that of Nissim et al.
 
     References
     ----------
@@ -274,14 +274,14 @@ class SmoothMedian(CentralMean):
 
 
 class SmoothTrimmedMean(CentralMean):
-    """Mean of bounded records without the smallest and the largest: robust, and less noisy than a mean in wide bounds.
+    """Mean of bounded records without the smallest and the largest: robust, and needs less noise if bounds are wide.
 
     Parameters
     ----------
     bounds : pair (lo, hi)
         Public bounds, in the records' unit; records outside are moved to the bound.
     trim : float in [0, 0.5)
-        Share of the records that is left out at each end: g = floor(trim × n) of them.
+        Share of the records that is left out at each end: g = floor(trim × n) records.
 
     Raises
     ------
@@ -290,7 +290,7 @@ class SmoothTrimmedMean(CentralMean):
 
     Notes
     -----
-    The smooth sensitivity is exact; derivation in ``CentralMean``.
+    The smooth sensitivity is exact; ``CentralMean`` has the derivation.
 
     References
     ----------

@@ -13,10 +13,10 @@ class SufficientStatistics(Query):
     """Sum of the sufficient statistics t(x) of an exponential family, over records inside public bounds.
 
     Entries that are not integers are first mapped to roughly [-1, 1] by the bounds (``scaled``), so that the noise is
-    divided well between them, whatever unit the records are in.
+    divided well among them, whatever unit the records are in.
 
     A record outside the bounds is moved to the bound (``outside="clamp"``), or contributes 0 (``"drop"``, the
-    truncation of Bernstein & Sheldon, §3.3).  These are different releases: inference must know which.
+    truncation of Bernstein & Sheldon, §3.3).  These are different releases, and inference must know which one was made.
 
     Sensitivity, with x, x' inside the bounds:
 
@@ -27,9 +27,9 @@ class SufficientStatistics(Query):
     ``"drop"``      max ‖t(x)‖           the larger of both: a dropped record contributes 0
     ==============  ===================  ===================================================
 
-    Both maxima have closed forms and are attained.  They are joint over the entries of t: the paper's supplement C sums
-    the entries' ranges, which is at least as large.  For scaled statistics, with c the centre of the bounds and h their
-    half width, they are:
+    Both maxima have closed forms and are attained.  They are joint over the entries of t; the paper's supplement C adds
+    up the entries' ranges, which gives at least as much.  For scaled statistics, with c the centre of the bounds and h
+    their half width, they are:
 
     ===================  =============================  ==============  ===================
     family               t(x)                           max ‖t(x)‖      max ‖t(x) - t(x')‖
@@ -51,11 +51,11 @@ class SufficientStatistics(Query):
     outside : {"clamp", "drop"}, default="clamp"
         What happens to a record outside the bounds.
     neighbours : {"replace", "add_remove"}, default="replace"
-        The relation that the guarantee is for.
+        The relation for which the guarantee holds.
     scaled : bool, default=True
         Whether the statistic of normal, exponential, gamma and beta records between bounds is scaled as above.  False:
-        t(x) itself, (x, x²), x or (log x, log(1 - x)), for releases that were made that way; the sensitivities are then
-        ``radius`` and ``diameter`` of the family.  Other families have no scaling.
+        t(x) itself, (x, x²), x or (log x, log(1 - x)), for releases that were made in this way; the sensitivities are
+        then ``radius`` and ``diameter`` of the family.  Other families have no scaling.
 
     Raises
     ------
@@ -120,7 +120,7 @@ class SufficientStatistics(Query):
         self._bounds(self._family())
 
     def _family(self):
-        """The family, with everything known that a release needs."""
+        """The family, with everything set that a release needs."""
         family = resolve_family(self.family)
         family.check()
         if family.n_statistics is None:
@@ -167,7 +167,7 @@ class SufficientStatistics(Query):
         if family.is_integer:
             _refuse(x != np.floor(x), x, f"integers for {who}")
         bounds = self._bounds(family)
-        with np.errstate(over="ignore"):  # what is not finite is refused
+        with np.errstate(over="ignore"):  # values that are not finite are refused
             inside = x if bounds is None else np.clip(x, *bounds)
             scaling = self._scaling(family)
             statistics = family.statistics(inside) if scaling is None else scaling.statistics(family, inside)
@@ -195,7 +195,7 @@ class SufficientStatistics(Query):
 
 
 def _refuse(wrong, x, what):
-    """Raise ValueError where ``wrong`` is true of a record."""
+    """Raise ValueError if ``wrong`` is true of a record."""
     if np.any(wrong):
         first = int(np.argmax(wrong))
         raise ValueError(

@@ -1,5 +1,4 @@
-"""Samplers: of mixture posteriors, of simulators' parameters (``...ABC``), of private chains' starts, and a private
-normal approximation."""
+"""Samplers for mixture posteriors and simulators (``...ABC``), starts of private chains, a normal approximation."""
 
 from .mixture._auto import Auto
 from .mixture._collapsed import Neal2, Neal3

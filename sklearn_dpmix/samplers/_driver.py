@@ -1,7 +1,7 @@
 """The loop over a chain's sweeps: which of them warm it up, and which leave a draw.
 
-Sweeps count from the chain's start.  The first ``n_warmup`` warm it up; after those every ``thin``-th leaves a draw.
-Mixtures, which may stop where there is no room, and chains in plain Python loop by themselves, by the same rule.
+Sweeps count from the chain's start.  The first ``n_warmup`` warm it up; after these, every ``thin``-th leaves a draw.
+Mixtures, which may stop if there is no room, and chains in plain Python have their own loops with the same rule.
 """
 
 from .._base.compiled import entry, helper

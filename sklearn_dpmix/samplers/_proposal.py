@@ -1,4 +1,4 @@
-"""Proposals of a few unconstrained parameters: a mixture of t laws at the modes of an approximate posterior, and walks.
+"""Proposals of a few unconstrained parameters: walks, and a mixture of t at the modes of an approximate posterior.
 
 Compiled code finds the mixture in the fields ``centres`` (n_modes, d), ``factors`` (n_modes, d, d), ``log_weights`` and
 ``cumulative`` (n_modes,) of a sampler's value; d is at most 3.

@@ -1,4 +1,4 @@
-"""What a release of sums says of them: the log density of its noise.
+"""What a release of sums says about them: the log density of its noise.
 
 ``S`` has a release of the same sums in each row.
 """

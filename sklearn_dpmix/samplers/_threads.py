@@ -1,4 +1,4 @@
-"""Calls on all cores, for compiled code that lets go of Python's lock."""
+"""Calls on all cores, for compiled code that releases Python's lock."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

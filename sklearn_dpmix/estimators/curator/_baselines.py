@@ -1,4 +1,4 @@
-"""What the exponential-family paper compares with: the posterior that ignores the noise, and one that is released."""
+"""The baselines of the exponential-family paper: the posterior that ignores the noise, and one that is released."""
 
 from math import log, log1p
 from numbers import Integral
@@ -31,10 +31,10 @@ from ._statistic_contents import NaiveContents
 
 
 class NaivePosterior(PrivateExpFamilyGibbs):
-    """The ordinary posterior with the release in the place of the statistic, as if there were no noise.  A baseline.
+    """The ordinary posterior with the release in place of the statistic, as if there were no noise.  A baseline.
 
-    What cannot be a statistic of n records is moved to the nearest that can.  Where noise matters, this posterior is
-    too narrow and in the wrong place; it is what :class:`PrivateExpFamilyGibbs` should be compared with.
+    A release that cannot be a statistic of n records is moved to the nearest one that can.  Where noise matters, this
+    posterior is too narrow and in the wrong place.  Compare :class:`PrivateExpFamilyGibbs` with it.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ random_state, warm_start, checkpoint, verbose :
     _contents = NaiveContents
 
     def fit(self, S: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Draw from the posterior that takes a release for the statistic.
+        """Draw from the posterior that treats a release as the statistic.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ random_state, warm_start, checkpoint, verbose :
 
 
 def nearest_statistic(family, s, n):
-    """The statistic of n records that is nearest to s, or nearly so."""
+    """The statistic of n records that is nearest to s, or nearly nearest."""
     name = family.names[0]
     if name == "multinomial":
         share = np.maximum(s, 0.0)
@@ -121,10 +121,10 @@ def nearest_statistic(family, s, n):
 class OnePosteriorSampling(BaseEstimator):
     """Draws from a flattened posterior that are themselves the release (exponential mechanism).  A baseline.
 
-    ``fit`` takes confidential records 0 and 1.  With θ in [low, 1 - low] one record changes the log likelihood by
-    Δ = log((1 - low)/low) at most, so that a draw from the density ∝ prior(θ) p(x | θ)^c, c = min(1, ε/(2Δ n_draws)),
-    is ε/n_draws-DP (and θ restricted to that interval), and n_draws of them are ε-DP: in exact arithmetic.  There is no
-    ``secure``: the draws are NumPy's, whose floating-point values may tell more; for simulation.
+    ``fit`` takes confidential records 0 and 1.  With θ in [low, 1 - low], one record changes the log likelihood by at
+    most Δ = log((1 - low)/low).  So a draw from the density ∝ prior(θ) p(x | θ)^c, with c = min(1, ε/(2Δ n_draws)) and
+    θ restricted to that interval, is ε/n_draws-DP, and n_draws of them are ε-DP, in exact arithmetic.  There is no
+    ``secure``: the draws are NumPy's, whose floating-point values may reveal more, so this is for simulation.
 
     Parameters
     ----------
@@ -136,8 +136,8 @@ class OnePosteriorSampling(BaseEstimator):
     low : float in (0, 0.5), default=0.1
         The paper's a0.
     random_state : int, Generator, RandomState or None
-        For simulation only.  A seed or a generator that made the draws says how many ones there were, and the fitted
-        estimator keeps it: share ``theta_draws_`` then, and neither the estimator nor a pickle of it.  None takes fresh
+        For simulation only.  A seed or a generator that made the draws reveals how many ones there were, and the fitted
+        estimator keeps it: then share ``theta_draws_``, and neither the estimator nor a pickle of it.  None takes fresh
         entropy, which is not kept.
 
     Attributes

@@ -1,4 +1,4 @@
-"""What estimators of a curator's statistics ask of their mechanism, and of its release."""
+"""What estimators for a curator's statistics require of their mechanism and of its release."""
 
 import numpy as np
 from sklearn.utils.validation import _get_feature_names, validate_data
@@ -8,18 +8,18 @@ from ..._chains.auto_draws import draws_rule
 from ...queries import NoisyCount
 from .._chain_estimator import warn_user
 
-#: A release less likely than that for any data is worth a warning.
+#: A release less likely than this for any data is worth a warning.
 IMPOSSIBLE = 1e-6
-#: A released number less likely than that under the posterior is worth one, too.
+#: A released number less likely than this under the posterior is worth a warning, too.
 UNLIKELY = 1e-3
-#: What queries call their statistics begins so.
+#: How the names begin that queries give their statistics.
 STATISTICS = ("sum(", "count(")
-#: Records beyond cannot be counted in floating point.
+#: More records cannot be counted in floating point.
 LARGEST_COUNT = 2**53
 
 
 def check_curator(estimator, query_class):
-    """Return the query of the estimator's mechanism; raise where it is not one that the estimator understands."""
+    """Return the query of the estimator's mechanism; raise if the estimator does not understand it."""
     mechanism, who = estimator.mechanism, type(estimator).__name__
     example = f"LaplaceMechanism(epsilon=1.0, query={query_class.__name__}(...))"
     if isinstance(mechanism, type) or not hasattr(mechanism, "privatize"):
@@ -59,12 +59,12 @@ def check_release(estimator, S, n_statistics, words=""):
 
 
 def keep_names(estimator, S, array):
-    """Set ``n_features_in_``, and ``feature_names_in_`` where S, of which ``array`` was made, is a table with names."""
+    """Set ``n_features_in_``, and ``feature_names_in_`` if S, from which ``array`` was made, is a table with names."""
     validate_data(estimator, S if np.ndim(S) == 2 else array, reset=True, skip_check_array=True)
 
 
 def check_statistic_names(S, query):
-    """Raise where a table's columns are statistics by name, but not those that the query releases, in its order."""
+    """Raise if a table's columns are named as statistics, but not those that the query releases, in its order."""
     names = _get_feature_names(S)
     if names is None or not all(name.startswith(STATISTICS) for name in names):
         return
@@ -77,13 +77,13 @@ def check_statistic_names(S, query):
 
 
 def new_records(estimator, X):
-    """X as an array where it is a table and a release did not say what its columns are called; else X itself."""
+    """X as an array if it is a table and a release did not say what its columns are called; otherwise X itself."""
     is_named = hasattr(estimator, "feature_names_in_") or estimator.mechanism is None
     return X if is_named else check_array(X, dtype=np.float64, input_name="X", estimator=estimator)
 
 
 def check_number(estimator, n_records):
-    """Raise where nothing says how many records are behind a release."""
+    """Raise if nothing says how many records are behind a release."""
     if n_records is None:
         who = type(estimator).__name__
         raise ValueError(f"{who}: n_records must say how many records are behind the release, got n_records=None")
@@ -94,7 +94,7 @@ def check_number(estimator, n_records):
 
 
 def check_query_release(estimator, S, query, n_records):
-    """:func:`check_release` of an estimator that takes records, as ``fit(X, y)``, too."""
+    """:func:`check_release` for an estimator that also takes records, with ``fit(X, y)``."""
     who = type(estimator).__name__
     words = (
         f", {query.statistic_names()}; for fit(X, y) on confidential records: {who} requires y to be passed, but the "
@@ -120,7 +120,7 @@ def agrees(ours, theirs):
 
 
 def check_raw(estimator, query, earlier):
-    """Raise, before any record is looked at and anything is spent, where a fit cannot privatise them and go on."""
+    """Raise, before looking at a record or spending anything, if a fit cannot privatise the records and continue."""
     draws_rule(estimator.n_draws)
     if estimator.warm_start and "_run_" in earlier:
         raise ValueError(
@@ -142,7 +142,7 @@ def check_raw(estimator, query, earlier):
 
 
 def check_shape(estimator, X, n_features):
-    """Raise where confidential X, (n, any number), does not go with the query or with ``n_records``."""
+    """Raise if confidential X, (n, any number), does not go with the query or with ``n_records``."""
     n, n_records = len(X), estimator.n_records
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} features, but the mechanism's query says n_features={n_features}")
@@ -151,7 +151,7 @@ def check_shape(estimator, X, n_features):
 
 
 def privatize_records(estimator, records):
-    """Release the query's value of confidential records: (1, n_statistics).  Noise of fresh entropy, never a seed's."""
+    """Release the query's value of confidential records, (1, n_statistics), with noise of fresh entropy, not a seed."""
     mechanism = estimator.mechanism
     if estimator.secure:
         return mechanism.privatize(records, secure=True).reshape(1, -1)
@@ -165,9 +165,9 @@ def privatize_records(estimator, records):
 
 
 def warn_if_impossible(mechanism, S, low, high, names, unscaled=None):
-    """Warn where a release is further outside [low, high], what the query can be, than noise takes it.
+    """Warn if a release is further outside [low, high], the range of the query, than noise takes it.
 
-    Refuse it where ``unscaled``, the same of records that are not scaled to [-1, 1], has room for it.
+    Refuse it if ``unscaled``, the range for records that are not scaled to [-1, 1], has room for it.
     """
     probability = probability_outside(mechanism, S, low, high)
     if probability is None:
@@ -191,7 +191,7 @@ def warn_if_impossible(mechanism, S, low, high, names, unscaled=None):
 
 
 def warn_if_unlikely(estimator, statistic, names, hint):
-    """Warn where the posterior predictive probability of a released number is small, for how many there are.
+    """Warn if the posterior predictive probability of a released number is small, given how many there are.
 
     ``statistic`` has draws of the numbers before noise; ``hint`` says what to check.
     """
@@ -214,7 +214,7 @@ def warn_if_unlikely(estimator, statistic, names, hint):
 
 
 def reach(mechanism, distance, scale):
-    """P(noise >= distance), 1/2 or more at 0; None where nothing says.  Noise on integers jumps there."""
+    """P(noise >= distance), 1/2 or more at 0; None if it is unknown.  Noise on integers jumps there."""
     if not mechanism.is_discrete:
         return mechanism.tail_probability(distance, scale)
     before = np.ceil(np.asarray(distance) - 1e-6) - 1.0
@@ -222,13 +222,13 @@ def reach(mechanism, distance, scale):
 
 
 def probability_outside(mechanism, S, low, high):
-    """How probable noise is that takes numbers in [low, high] so far outside, (S.shape); None where nothing says."""
+    """The probability of noise that takes numbers in [low, high] so far outside, (S.shape); None if it is unknown."""
     distance = np.maximum(np.maximum(low - S, S - high), 0.0)
     probability = reach(mechanism, distance, mechanism.noise_scale_for(S.shape[1]))
     return None if probability is None else np.where(distance > 0, probability, 1.0)
 
 
 def variance_of(mechanism):
-    """Mean variance of the noise; where it is unknown, that of Laplace noise of the same scale."""
+    """Mean variance of the noise; if it is unknown, that of Laplace noise of the same scale."""
     variance = mechanism.noise_variance(1)
     return 2.0 * float(np.mean(np.square(mechanism.noise_scale_for(1)))) if variance is None else float(variance)

@@ -35,21 +35,22 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     """Posterior of an exponential family's parameters given noisy sums of its sufficient statistics.
 
     A curator holds n records x_i and released y = Σ t(x_i) + noise, once or several times.  The noise is part of the
-    model: the posterior is of θ given y, with the hidden statistic s = Σ t(x_i) drawn along or integrated out.
+    model: the posterior is that of θ given y, with the hidden statistic s = Σ t(x_i) drawn too or integrated out.
 
     Parameters
     ----------
     mechanism : mechanism object or None, default=None
         What s went through: Laplace, Gaussian, discrete Laplace or discrete Gaussian noise, with
-        ``query=SufficientStatistics(...)`` or just ``scale=``.  None: s was released as it is, and this is the ordinary
-        conjugate posterior.
+        ``query=SufficientStatistics(...)`` or just ``scale=``.  None: s was released as it is, and the posterior is the
+        ordinary conjugate one.
     family : str or object of :mod:`sklearn_dpmix.models`
         Required: "bernoulli" (or "binomial": n_records of them), "multinomial" (or "categorical"), "poisson",
         "exponential", "gamma" (its shape known: ``Gamma(shape=...)``), "normal" or "beta".
     prior : object of :mod:`sklearn_dpmix.models`, optional
-        The one that is conjugate to the family, in the records' unit, or one of the table.  None: uniform on
-        probabilities; under public bounds weakly informative in their unit, so that records, bounds and release in
-        another unit give the same posterior in that unit.  With c, h the centre and half width of bounds (lo, hi):
+        The prior that is conjugate to the family, in the records' unit, or one of those in the table.  None: uniform on
+        probabilities; under public bounds, weakly informative in their unit, so that records, bounds and release in
+        another unit give the same posterior in that unit.  The defaults, where c and h are the centre and half width of
+        bounds (lo, hi):
 
         ===================  ==========================================  =============================================
         family               prior                                       so that a priori
@@ -63,22 +64,21 @@ class PrivateExpFamilyGibbs(ChainEstimator):
                                                                          0.9 (there is no unit)
         ===================  ==========================================  =============================================
 
-        Bounds may be far wider than what is within them: priors that fall faster than that hold a small scale for
-        impossible where noise hides it.  Without a mechanism nothing is hidden, priors are conjugate
+        Bounds may be far wider than the records within them.  Priors that fall faster than these would treat a small
+        scale as impossible where noise hides it.  Without a mechanism nothing is hidden, so priors are conjugate
         (NormalInverseGammaPrior(c, 0.01, 1/2, h²/200), GammaPrior(1, hi/(10 shape))), and bounds are taken from the
-        statistic: of normal records their mean, give or take two standard deviations; of exponential and gamma
-        records 0 to ten times their mean.  Under a
-        mechanism without bounds (``scale=`` alone) those three have no default and need a prior in the records' unit;
-        Poisson counts, whose unit is 1, have GammaPrior(1, 0.01).
+        statistic: for normal records, their mean plus or minus two standard deviations; for exponential and gamma
+        records, 0 to ten times their mean.  Under a mechanism without bounds (``scale=`` alone) those three have no
+        default and need a prior in the records' unit; Poisson counts, whose unit is 1, have GammaPrior(1, 0.01).
     n_records : int or NoisyCount
-        Required: n, or a noisy release of it; n then has a flat prior on 0, 1, 2, ... (from 1 on for continuous
-        records and under the normal approximation).
+        Required: n, or a noisy release of it.  In the second case n has a flat prior on 0, 1, 2, ... (from 1 on for
+        continuous records and under the normal approximation).
     truncation : pair (lo, hi), optional
-        Records outside were dropped before summing.  For a mechanism without a query; a query has bounds of its own,
-        and says whether records outside are dropped or moved to the bound.
+        Records outside were dropped before summing.  Use this for a mechanism without a query; a query has its own
+        bounds, and says whether records outside are dropped or moved to the bound.
     approximation : {"auto", "exact", "normal"}, default="auto"
-        "exact": no approximation; "normal": the hidden statistic s is taken to be normal given θ; "auto": exact where
-        that is affordable.  See Notes.
+        "exact": no approximation; "normal": the hidden statistic s is taken to be normal given θ; "auto": exact if that
+        is affordable.  See Notes.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.
 
@@ -89,34 +89,35 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     statistic_draws_ : ndarray of shape (n_chains, n_draws, n_statistics)
         The hidden statistic.
     n_records_draws_ : ndarray of int, (n_chains, n_draws)
-        Only where ``n_records`` is a ``NoisyCount``.
+        Only if ``n_records`` is a ``NoisyCount``.
     release_ : ndarray of shape (n_releases, n_statistics)
-        What was inferred from; only under a mechanism.
+        The release that was used for inference; only under a mechanism.
     approximation_ : str
         "exact" or "normal": what was used.
     acceptance_rate_ : float
-        Of the moves of θ under the normal approximation, or of imputed records.
-    prior_, family_ : the objects in force
+        Acceptance rate of the moves of θ under the normal approximation, or of imputed records.
+    prior_, family_ : the objects in use
     r_hat_, ess_ : dict of str to float
-        Of the parameters, and of n.
+        For the parameters, and for n.
     n_iter_, n_features_in_ : int
         Sweeps of each chain; numbers in a release.
 
     Notes
     -----
-    *Exact*: for counts (binomial, multinomial), Poisson sums and gamma sums that are not cut at bounds, the law of s is
-    closed-form.  θ is integrated out of it, so that draws are independent or nearly so, whatever n and however large
-    the noise; then θ | s is conjugate.  (A binomial or Poisson release, n known, is a table of p(s | y).)  Where
-    records are dropped or clamped, and for normal and beta records, all n records are imputed (data augmentation):
-    under "auto" up to 1,000 of them (Poisson 200), if the posterior seems to have one mode; never beta records, nor
-    normal ones of an unscaled release, whose chains mix slowly where there is much noise.
+    *Exact*: for counts (binomial, multinomial), Poisson sums and gamma sums that are not cut at bounds, the
+    distribution of s has a closed form.  θ is integrated out of it, so draws are independent or nearly so, whatever n
+    and however large the noise; then θ | s is conjugate.  (For a binomial or Poisson release with known n, draws come
+    from a table of p(s | y).)  If records are dropped or clamped, and for normal and beta records, all n records are
+    imputed (data augmentation).  Under "auto" this is done for up to 1,000 of them (Poisson 200), if the posterior
+    seems to have one mode.  It is never done for beta records, nor for normal ones of an unscaled release, whose chains
+    mix slowly under much noise.
 
-    *Normal*: s | θ ~ N(nμ(θ), nΣ(θ)), μ and Σ the exact mean and covariance of what one record adds, records that are
-    dropped or clamped included (Bernstein & Sheldon's Algorithms 1 and 2, without their scale mixture and their
-    imputation of truncated records).  It is an approximation: good where many records contribute (from n = 100 or so,
-    and some tens of records on either side of a bound or of a rare category), or where the noise is larger than the
-    spread of s.  Where few records make up s and there is little noise, as for a count of 1 in 10, it is not.  Under
-    ``outside="drop"`` two different θ can explain the same sums; both are searched for.
+    *Normal*: s | θ ~ N(nμ(θ), nΣ(θ)), where μ and Σ are the exact mean and covariance of what one record adds, records
+    that are dropped or clamped included (Bernstein & Sheldon's Algorithms 1 and 2, without their scale mixture and
+    their imputation of truncated records).  It is an approximation.  It is good if many records contribute (from about
+    n = 100 on, with some tens of records on either side of a bound or in a rare category), or if the noise is larger
+    than the spread of s.  It is not good if few records make up s and there is little noise, as for a count of 1 in 10.
+    Under ``outside="drop"`` two different θ can explain the same sums; both are searched for.
 
     scikit-learn's ``check_estimator`` does not apply: ``family`` and ``n_records`` have no default, and what ``fit``
     takes is not a table of records.
@@ -196,7 +197,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         Parameters
         ----------
         S : array-like of shape (n_statistics,) or (n_releases, n_statistics)
-            The released sums; several releases of the same records one a row.
+            The released sums; several releases of the same records go one per row.
         y : ignored
 
         Returns
@@ -212,9 +213,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         Warns
         -----
         UserWarning
-            Where the noise hardly ever takes a release as far as this one is from what the statistic can be, or is
-            under the posterior (with probability below 10⁻³, all numbers allowed for); where a prior of one's own is
-            far outside the bounds; where most of the population seems to be outside them.
+            If the noise hardly ever takes a release as far as this one from what the statistic can be, or from what it
+            is under the posterior (probability below 10⁻³, with all numbers allowed for); if your own prior is far
+            outside the bounds; if most of the population seems to be outside them.
         """
         with self._refit() as earlier:
             problem = read_problem(self, S)
@@ -236,7 +237,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         return self
 
     def _warn_about_bounds(self, problem):
-        """Warn where the posterior is sure that most of the population is outside the bounds."""
+        """Warn if the posterior is sure that most of the population is outside the bounds."""
         theta = self._theta()
         some = theta[:: max(1, len(theta) // N_PRIOR)]
         inside = share_inside(self.family_, some, problem.bounds, np.random.default_rng(0))

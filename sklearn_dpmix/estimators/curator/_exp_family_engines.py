@@ -28,22 +28,23 @@ from ...samplers.sums._normal_statistic import NormalApproximation, RoundedNorma
 from ...samplers.sums._statistic import ACCEPTED, PROPOSED, advance_statistic
 from ._curator import number_of_records, variance_of
 
-#: Up to so many records "auto" imputes each of them where the statistic's law is not closed-form (and the posterior has
-#: one mode): a few hundred ns a record and sweep.  Never beta records, of which there are no non-centred moves: under
-#: large noise they and θ hold each other in place, and what the release says is hardly more than a mean anyway.
+#: With up to this many records, "auto" imputes each of them if the statistic's distribution has no closed form (and the
+#: posterior has one mode); this takes a few hundred ns per record and sweep.  It never imputes beta records, which have
+#: no non-centred moves: under large noise they and θ hold each other in place, and the release says hardly more than a
+#: mean anyway.
 AFFORDABLE = {"exponential": 1000, "gamma": 1000, "poisson": 200, "normal": 1000, "beta": 0}
 MOST_RECORDS = 1e6  # and "exact" does
-#: Where at least so many of at least so many records are beyond the bounds, chains of imputed records are slow and the
-#: normal approximation is good.
+#: If at least the first number of at least the second number of records are beyond the bounds, chains of imputed
+#: records are slow and the normal approximation is good.
 TENS, HUNDREDS = 20, 200
-#: A part of the records beyond the bounds from which on a sweep goes several rounds: (n at most, rounds, moves in
-#: each).  Poisson records take longer to move.
+#: The share of records beyond the bounds from which on a sweep has several rounds: (n at most, rounds, moves in each).
+#: Poisson records take longer to move.
 CUT = 0.02
 ROUNDS, POISSON_ROUNDS = ((100, 4, 4), (200, 2, 4)), ((50, 2, 2), (100, 2, 1))
 WIDEST = 4.0  # Laplace noise counts as Gaussian of variances that differ by as much either way
 WIDTHS = {1: [(1.0 / WIDEST,), (1.0,), (WIDEST,)],
           2: [(1.0, 1.0), (WIDEST, WIDEST), (WIDEST, 1.0 / WIDEST), (1.0 / WIDEST, WIDEST)]}  # fmt: skip
-N_SEARCHED = 500  # draws of the prior from which modes are looked for
+N_SEARCHED = 500  # draws of the prior from which the search for modes starts
 
 SAMPLERS = {"counts": Counts, "poisson": PoissonSum, "gamma": GammaSum}
 TABLES = {"counts": BinomialTable, "poisson": PoissonTable}
@@ -62,7 +63,7 @@ class Engine(NamedTuple):
 
 
 def choose_engine(problem, approximation):
-    """Return the :class:`Engine` for a problem; raise ValueError where there is none."""
+    """Return the :class:`Engine` for a problem; raise ValueError if there is none."""
     if approximation == "normal":
         return normal_engine(problem)
     if problem.bounds is None:
@@ -84,7 +85,7 @@ def choose_engine(problem, approximation):
 
 
 def cut_off(problem, found):
-    """The part of the records that is beyond the bounds, if there are any, at the highest mode."""
+    """The share of the records beyond the bounds, if there are bounds, at the highest mode."""
     if problem.bounds is None:
         return 0.0
     model, family, theta = lowered(problem), problem.family, np.zeros(problem.family.n_params)
@@ -94,7 +95,7 @@ def cut_off(problem, found):
 
 
 def rounds(problem, found):
-    """(How often a sweep does all that it does, moves each time)."""
+    """(Rounds in a sweep, moves in each round)."""
     n, is_slow = start_of(problem), problem.family.is_integer
     if cut_off(problem, found) > CUT:
         for most, n_rounds, n_moves in POISSON_ROUNDS if is_slow else ROUNDS:
@@ -104,14 +105,14 @@ def rounds(problem, found):
 
 
 def affordable(problem):
-    """Up to so many records are imputed: none where two sums that are not scaled make a ridge that is curved."""
+    """The most records that are imputed: none if two sums that are not scaled make a curved ridge."""
     if problem.family.n_statistics > 1 and problem.scaling is None:
         return 0
     return AFFORDABLE[problem.family.names[0]]
 
 
 def why_not_by_records(problem):
-    """Why the posterior cannot be had by imputing all records; None where it can."""
+    """Why the posterior cannot be drawn by imputing all records; None if it can."""
     if problem.mechanism is None:
         return "without noise, no single imputed record can be changed"
     if problem.family.names[:1] == () or problem.family.names[0] not in RECORD_MODELS:
@@ -122,7 +123,7 @@ def why_not_by_records(problem):
 
 
 def records_engine(problem, found):
-    """Data augmentation: all records are imputed.  ``found`` are :func:`modes`, of which an unknown n is left out."""
+    """Data augmentation: all records are imputed.  ``found`` are :func:`modes`, without an unknown n."""
     family, S = problem.family, problem.S
     d = family.n_free
     centres, factors = found[0][:, :d], found[1][:, :d, :d]
@@ -133,7 +134,7 @@ def records_engine(problem, found):
     start, most, count = number_of_records(n_records)
     channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])
     mixture = centres, factors, found[2]
-    if problem.n_known:  # else the modes are of n as well
+    if problem.n_known:  # otherwise the modes include n
         mixture = fit_mixture(collapsed_of(problem), *mixture)
     n_rounds, n_moves = rounds(problem, found)
     sampler, value = FamilyAugmentation(*mixture, n_moves=n_moves, n_rounds=n_rounds), model._lower()
@@ -159,7 +160,7 @@ def record_moves(state):
 
 
 def statistic_engine(approximation, sampler, value, model, problem, init):
-    """The engine of a sampler of :mod:`sklearn_dpmix.samplers.sums._statistic`, whose value compiled code sees."""
+    """The engine of a sampler in :mod:`sklearn_dpmix.samplers.sums._statistic`, whose value compiled code sees."""
     channel, counter, S, C = parts(problem)
     advance = partial(advance_statistic, (value, model, channel, counter), S, C, problem.S.shape[1])
     restored = partial(sampler.restored, model, bool(problem.n_known), problem.mechanism is None)
@@ -168,7 +169,7 @@ def statistic_engine(approximation, sampler, value, model, problem, init):
 
 
 def check_draws(problem, sampler, draws):
-    """Raise ValueError where draws of a checkpoint are impossible; ``sampler`` knows what the statistic can be."""
+    """Raise ValueError if draws of a checkpoint are impossible; ``sampler`` knows what the statistic can be."""
     require(problem.family.possible(draws.theta), "theta", "has draws that are no parameters")
     require_whole(problem.n_known or None, n_records=draws.n_records)
     if problem.mechanism is None:
@@ -185,7 +186,7 @@ def theta_moves(state):
 def parts(problem):
     """(channel, counter, S, C) as compiled code sees them.
 
-    Where there is no mechanism, the statistic stays where it is: a channel stands in, with no release.
+    Without a mechanism the statistic stays where it is: a channel without a release takes the mechanism's place.
     """
     S, C = problem.S, np.zeros((0, 1))
     if problem.mechanism is None:
@@ -206,7 +207,7 @@ def start_of(problem):
 
 
 def exact_engine(problem):
-    """The law of the statistic is closed-form; θ is integrated out."""
+    """The distribution of the statistic has a closed form; θ is integrated out."""
     family, n = problem.family, start_of(problem)
     model = family._lower(prior=problem.prior)
     given = problem.S[0] if problem.mechanism is None else None
@@ -250,7 +251,7 @@ def normal_engine(problem):
 
 
 def lowered(problem):
-    """The family as compiled code sees it, with all that says what a record adds."""
+    """The family as compiled code sees it, with all that determines what a record adds."""
     return problem.family._lower(
         prior=problem.prior, bounds=problem.bounds, outside=problem.outside, gains=problem.gains
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What PrivateExpFamilyGibbs is given, checked: family, prior, mechanism, release, bounds, number of records."""
+"""Checks of what PrivateExpFamilyGibbs is given: family, prior, mechanism, release, bounds, number of records."""
 
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -16,11 +16,11 @@ from ...queries import NoisyCount, SufficientStatistics
 from .._chain_estimator import warn_user
 from ._curator import IMPOSSIBLE, check_statistic_names, reach
 
-#: Draws of a prior, and records given each, by which a prior or a posterior is compared with the bounds.
+#: Draws of a prior, and records given each draw, with which a prior or a posterior is compared with the bounds.
 N_PRIOR, N_RECORDS = 2000, 40
-#: A prior is doubted under which the bounds hold half of the records with a smaller probability than that.
+#: A prior is doubted if the bounds hold half of the records with a smaller probability than this.
 FAR_PRIOR = 0.01
-#: A release that is impossible under its scaling was made with the other, under which it is at least so likely.
+#: A release that is impossible under its scaling was made with the other if it is at least this likely under that.
 ORDINARY = 0.01
 
 
@@ -38,12 +38,12 @@ class Problem(NamedTuple):
 
     @property
     def n_known(self):
-        """The number of records, 0.0 where it is unknown."""
+        """The number of records, 0.0 if it is unknown."""
         return 0.0 if isinstance(self.n_records, NoisyCount) else float(self.n_records)
 
     @property
     def gains(self):
-        """(gain, offset) of a scaled release: what a record in units adds is gain · t + offset; else None."""
+        """(gain, offset) of a scaled release: a record in units adds gain · t + offset; otherwise None."""
         return None if self.scaling is None else (self.scaling.gain, self.scaling.offset)
 
     def in_units(self):
@@ -67,7 +67,7 @@ class Problem(NamedTuple):
 
 
 def read_problem(estimator, S):
-    """Return the :class:`Problem` of an estimator and its release, or raise what is wrong with them."""
+    """Return the :class:`Problem` of an estimator and its release, or raise an error that says what is wrong."""
     query = check_mechanism(estimator.mechanism)
     family = check_family(estimator.family, query)
     n_records = check_n_records(estimator.n_records)
@@ -164,7 +164,7 @@ def check_prior(prior, family, wide=False):
 
 
 def default_prior(problem):
-    """The family's prior in the unit of the public bounds; else, without noise, in that of the statistic itself."""
+    """The family's prior in the unit of the public bounds; without noise, in that of the statistic itself."""
     family, bounds = problem.family, problem.bounds
     if bounds is not None and problem.mechanism is not None:
         return check_prior(family.wide_prior(bounds), family, wide=True)
@@ -300,7 +300,7 @@ def value_range(problem):
 
 
 def warn_if_prior_is_outside(problem):
-    """Warn where hardly any parameters that the prior holds for possible put half of the records inside the bounds."""
+    """Warn if hardly any parameters that the prior considers possible put half of the records inside the bounds."""
     lo, hi = problem.bounds
     rng = np.random.default_rng(0)
     theta = problem.prior.draw(rng, N_PRIOR, problem.family)
@@ -317,16 +317,16 @@ def warn_if_prior_is_outside(problem):
 
 
 def share_inside(family, theta, bounds, rng):
-    """The part of the records that is inside the bounds, for each row of θ: by N_RECORDS draws of each."""
+    """The share of records inside the bounds, for each row of θ, from N_RECORDS draws of each."""
     lo, hi = bounds
     x = np.array([family.draw(rng, theta) for _ in range(N_RECORDS)])
     return np.mean((x >= lo) & (x <= hi), axis=0)
 
 
 class Outlier(NamedTuple):
-    """The number of a release that is furthest outside what the statistic can be."""
+    """The number in a release that is furthest outside what the statistic can be."""
 
-    probability: float  # that noise takes any of the numbers so far
+    probability: float  # probability that noise takes any of the numbers so far
     row: int
     entry: int
     low: Any  # (n_statistics,)
@@ -334,7 +334,7 @@ class Outlier(NamedTuple):
 
 
 def furthest(problem):
-    """The :class:`Outlier` of a release, or None where tails of the noise are unknown."""
+    """The :class:`Outlier` of a release, or None if the tails of the noise are unknown."""
     mechanism, S = problem.mechanism, problem.S
     scale = np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1))
     low, high = value_range(problem)
@@ -348,7 +348,7 @@ def furthest(problem):
 
 
 def refuse_other_scaling(problem, outlier):
-    """Raise where a release that is impossible by its query would be an ordinary one by the query's other scaling."""
+    """Raise if a release that is impossible for its query would be an ordinary one under the query's other scaling."""
     mechanism, family = problem.mechanism, problem.family
     if problem.bounds is None or mechanism.query is None or scaling_of(family, *problem.bounds) is None:
         return
@@ -366,7 +366,7 @@ def refuse_other_scaling(problem, outlier):
 
 
 def check_possible(problem):
-    """Refuse a release of the other scaling; warn where noise hardly ever goes as far outside what can be."""
+    """Refuse a release of the other scaling; warn if noise hardly ever goes so far outside the possible values."""
     mechanism, S = problem.mechanism, problem.S
     if problem.n_known == len(S) > 1:
         warn_user(

@@ -63,54 +63,55 @@ TINY = np.finfo(np.float64).tiny
 class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
     """Naive Bayes classifier for categories, from tables of counts that a curator released with noise.
 
-    The curator counts records by class and value, one table a feature (:class:`ClassFeatureCounts`), and releases the
-    tables with noise.  The posterior given that release is exact.
+    The curator counts records by class and value, with one table per feature (:class:`ClassFeatureCounts`), and
+    releases the tables with noise.  The posterior given that release is exact.
 
     Parameters
     ----------
     mechanism : mechanism object with ``query=ClassFeatureCounts(...)``, or None
-        What the tables went through.  None: the records are not confidential, an ordinary Bayesian classifier.
+        What the tables went through.  None: the records are not confidential, and this is an ordinary Bayesian
+        classifier.
     prior : DirichletPrior, optional
-        Of the class probabilities, and of each feature's probabilities in each class; one number ``alpha`` for all.
-        None is ``DirichletPrior(1.0)``.
+        The prior of the class probabilities, and of each feature's probabilities in each class; one number ``alpha``
+        for all.  None is ``DirichletPrior(1.0)``.
     n_records : int, optional
         Number of records behind a release; not needed for ``fit(X, y)``.
     n_classes : int, optional
         None: what the query says, or the classes of ``y`` without a mechanism.
     classes : array-like of n_classes different labels, optional
-        Labels that are public, in increasing order: ``classes[k]`` is class k of the query.  None: 0, ...,
-        n_classes - 1 under a mechanism, and what ``y`` holds without one.
+        The public labels, in increasing order: ``classes[k]`` is class k of the query.  None: 0, ..., n_classes - 1
+        under a mechanism, and the labels in ``y`` without one.
     n_values : int or sequence of int of length n_features, optional
-        Values of a feature are 0, 1, ..., n_values - 1.  None: what the query says, or as far as ``X`` goes without a
-        mechanism.
+        Values of a feature are 0, 1, ..., n_values - 1.  None: what the query says, or without a mechanism, up to the
+        largest value in ``X``.
     secure : bool, default=False
-        Let OpenDP (extra ``[secure]``) draw the noise of ``fit(X, y)`` under a mechanism.  False: NumPy does, which is
-        for simulation, and ``fit`` warns.  Nothing is drawn for a release.
+        Let OpenDP (extra ``[secure]``) draw the noise of ``fit(X, y)`` under a mechanism.  False: NumPy draws it, which
+        is for simulation, and ``fit`` warns.  No noise is drawn if ``fit`` gets a release.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.  Noise is never drawn from ``random_state``.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        ``classes``, or 0, ..., n_classes - 1: whatever ``y`` holds.  Without a mechanism and ``classes`` what ``y``
+        ``classes``, or 0, ..., n_classes - 1, whatever ``y`` holds.  Without a mechanism and ``classes``, what ``y``
         held (see :meth:`fit`).
     n_values_ : ndarray of int, (n_features,)
     class_prob_draws_ : ndarray of shape (n_chains, n_draws, n_classes)
         P(class).
     feature_prob_draws_ : ndarray of shape (n_chains, n_draws, n_features, n_classes, most values)
-        P(value | class) of each feature; 0 beyond a feature's values.
+        P(value | class) for each feature; 0 beyond a feature's values.
     release_ : ndarray of shape (n_releases, n_statistics)
-        What was inferred from; only under a mechanism.
+        The release that was used for inference; only under a mechanism.
     r_hat_, ess_ : dict of str to float
-        Of P(class), and of the mutual information of the class and each feature (in nats).
+        For P(class), and for the mutual information of the class and each feature (in nats).
     n_iter_ : int
 
     Notes
     -----
-    With the probabilities integrated out, the law of the counts given a release is a chain of convolutions, so that
-    they are drawn exactly and independently: the chains have nothing to forget, and warm-up costs nothing.  Only where
-    these sums would take too long (noise of a scale in the hundreds on tens of thousands of records) each record is
-    drawn given the others instead, which is exact as well but moves slowly.
+    With the probabilities integrated out, the distribution of the counts given a release is a chain of convolutions, so
+    they are drawn exactly and independently.  The chains have nothing to forget, and warm-up costs nothing.  Only if
+    these sums would take too long (noise of a scale in the hundreds on tens of thousands of records), each record is
+    drawn given the others instead; this is exact too, but moves slowly.
 
     References
     ----------
@@ -197,13 +198,13 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         ----------
         X : array-like of shape (n_statistics,) or (n_releases, n_statistics)
             With ``y=None``: the release, in the order of ``ClassFeatureCounts``; several releases of the same records
-            one a row.  With ``y``: confidential features, integers of shape (n_records, n_features).
+            go one per row.  With ``y``: confidential features, integers of shape (n_records, n_features).
         y : array-like of shape (n_records,), optional
             Confidential classes.  Noise is then drawn from the operating system's entropy (by OpenDP with
-            ``secure=True``), and what is inferred is inferred from the noisy tables alone.  Under a mechanism labels
-            are 0, ..., n_classes - 1 or ``classes``, whichever of them occur.  Without one and without ``classes``
-            integers below ``n_classes`` are classes 0, ..., n_classes - 1, and of other labels there must be
-            ``n_classes``.
+            ``secure=True``), and inference uses the noisy tables alone.  Under a mechanism, labels are 0, ...,
+            n_classes - 1 or ``classes``, whichever of them occur.  Without a mechanism and ``classes``, integers below
+            ``n_classes`` are classes 0, ..., n_classes - 1; if there are other labels, there must be ``n_classes`` of
+            them.
 
         Returns
         -------
@@ -212,8 +213,8 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         Raises
         ------
         ValueError, TypeError
-            For a bad parameter, a release of the wrong length, or data that are not such integers; of confidential
-            records it says shapes, and nothing that they hold.
+            For a bad parameter, a release of the wrong length, or data that are not such integers.  For confidential
+            records the error states their shapes, and nothing that they hold.
         ImportError
             For ``secure=True`` without OpenDP.
 
@@ -304,7 +305,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         self._monitor({"class_prob": self.class_prob_draws_, "information": self._information()})
 
     def _information(self):
-        """Mutual information of class and each feature under each draw: (n_chains, n_draws, n_features)."""
+        """Mutual information of the class and each feature under each draw: (n_chains, n_draws, n_features)."""
         of_class = self.class_prob_draws_[..., None]
         parts = []
         for given in np.moveaxis(self.feature_prob_draws_, 2, 0):

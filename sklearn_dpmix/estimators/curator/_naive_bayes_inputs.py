@@ -1,4 +1,4 @@
-"""What PrivateNaiveBayesDA asks of records and of releases."""
+"""What PrivateNaiveBayesDA requires of records and of releases."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from ._curator import IMPOSSIBLE, reach, warn_if_impossible
 
 
 def check_values(X, n_values):
-    """Raise ValueError where X, (n, n_features), has what is no value of a feature."""
+    """Raise ValueError if X, (n, n_features), has an entry that is not a value of its feature."""
     wrong = np.argwhere(_is_no_value(X, n_values))
     if len(wrong):
         row, column = wrong[0].tolist()
@@ -20,7 +20,7 @@ def check_values(X, n_values):
 
 
 def check_confidential_values(X, n_values):
-    """The same of confidential X: the error says neither what is wrong nor where."""
+    """The same for confidential X: the error says neither what is wrong nor where."""
     if _is_no_value(X, n_values).any():
         raise ValueError(
             f"X must hold integers from 0 to n_values - 1, n_values={n_values.tolist()} by column; what else it holds "
@@ -51,9 +51,9 @@ def public_classes(classes, n_classes):
 
 
 def encode_classes(y, n_classes, classes):
-    """Return (labels, y as integers): ``classes``, 0..n_classes-1 where y holds no other integers, or the labels of y.
+    """Return (labels, y as integers) for records that are not confidential.
 
-    Of records that are not confidential.
+    The labels are ``classes``, or 0..n_classes-1 if y holds no other integers, or otherwise the labels of y.
     """
     if classes is not None:
         labels = public_classes(classes, np.size(classes) if n_classes is None else n_classes)
@@ -78,7 +78,7 @@ def count_tables(X, y, n_classes, n_values):
 
 
 def warn_about_release(mechanism, query, S, n_records):
-    """Warn where noise hardly ever goes as far as a count is from 0..n, or the sum of a table from n."""
+    """Warn if noise hardly ever goes as far as a count is from 0..n, or the sum of a table is from n."""
     low, high = np.zeros(S.shape[1]), np.full(S.shape[1], float(n_records))
     warn_if_impossible(mechanism, S, low, high, query.statistic_names())
     n_classes, n_values = query._sizes()
@@ -86,7 +86,7 @@ def warn_about_release(mechanism, query, S, n_records):
     for j, table in enumerate(tables):
         size, total = table.shape[1], table.sum(axis=1)
         total = total[np.argmax(np.abs(total - n_records))]
-        distance = abs(total - n_records) / size  # the noise of one of the counts is at least that
+        distance = abs(total - n_records) / size  # the noise of one of the counts is at least this
         tail = reach(mechanism, distance, np.max(mechanism.noise_scale_for(S.shape[1])))
         if tail is not None and 2.0 * S.size * tail < IMPOSSIBLE:
             warn_user(
@@ -99,7 +99,7 @@ def warn_about_release(mechanism, query, S, n_records):
 
 
 def warn_about_classes(mechanism, S, tables):
-    """Warn where two tables, (n_releases, n_classes, n_values), have other sizes of a class than noise explains."""
+    """Warn if two tables, (n_releases, n_classes, n_values), differ in a class's size by more than noise explains."""
     totals = np.array([table.sum(axis=2) for table in tables])  # (features, releases, classes)
     sizes = np.array([table.shape[2] for table in tables])
     gaps = np.abs(totals[:, None] - totals[None]) / (sizes[:, None] + sizes)[..., None, None]

@@ -49,7 +49,7 @@ class PrivatePosteriorDA(ChainEstimator):
         ``contributions(records)`` -> (n, n_statistics)), or a local mechanism with ``log_density(Z, X)``.  None: the
         records are not confidential.
     model : object
-        Needs the methods below; ``rng`` is a :class:`numpy.random.Generator`, ``theta`` of shape (n_params,).
+        It needs the methods below; ``rng`` is a :class:`numpy.random.Generator`, and ``theta`` has shape (n_params,).
 
         ``sample_records(rng, theta, n)`` -> records of shape (n, ...)
             Independent records given θ.
@@ -66,19 +66,19 @@ class PrivatePosteriorDA(ChainEstimator):
     ----------
     theta_draws_ : ndarray of shape (n_chains, n_draws, n_params)
     release_ : ndarray of shape (n_releases, n_statistics), or (n_records, n_released)
-        What was inferred from; only under a mechanism.
+        The release that was used for inference; only under a mechanism.
     acceptance_rate_, min_acceptance_ : float
-        Of record proposals: their mean, and the smallest probability met, at least exp(-ε) where the mechanism is
-        ε-DP.  Only under a mechanism.
+        Of record proposals: the mean acceptance rate, and the smallest probability that occurred, which is at least
+        exp(-ε) if the mechanism is ε-DP.  Only under a mechanism.
     r_hat_, ess_ : dict of str to float
     n_iter_ : int
 
     Notes
     -----
     A sweep proposes all records at once, so that a model runs at NumPy's speed; decisions are compiled.  Chains run in
-    threads, in which Python code takes turns: ``with joblib.parallel_config("loky"):`` gives each chain a process, for
-    models that can be pickled.  Where there are many records they hold the parameters, which then move by about
-    1/√n of their spread in a sweep: look at ``ess_``.
+    threads, which take turns at running Python code.  For models that can be pickled, ``with
+    joblib.parallel_config("loky"):`` gives each chain its own process.  Many records hold the parameters in place, and
+    the parameters then move by about 1/√n of their spread in a sweep, so look at ``ess_``.
 
     References
     ----------
@@ -152,9 +152,9 @@ class PrivatePosteriorDA(ChainEstimator):
         Parameters
         ----------
         S : array-like
-            Of a query: shape (n_statistics,), or (n_releases, n_statistics) for several releases of the same records.
-            Of a local mechanism: shape (n_records, n_released), one row a record.  Without a mechanism: the records,
-            (n_records, n_features).
+            For a query, of shape (n_statistics,), or (n_releases, n_statistics) for several releases of the same
+            records.  For a local mechanism, of shape (n_records, n_released), one row per record.  Without a mechanism,
+            the records, (n_records, n_features).
         y : ignored
 
         Returns
@@ -166,7 +166,7 @@ class PrivatePosteriorDA(ChainEstimator):
         TypeError
             For a model or a mechanism that lacks what is needed.
         ValueError
-            For a bad parameter or release; where the model or the query returns the wrong shape.
+            For a bad parameter or release; if the model or the query returns the wrong shape.
         """
         self._check_model()
         with self._refit() as earlier:
@@ -186,7 +186,7 @@ class PrivatePosteriorDA(ChainEstimator):
         self._monitor({"theta": self.theta_draws_})
 
     def _check_model(self):
-        """Raise TypeError where the model lacks a method."""
+        """Raise TypeError if the model lacks a method."""
         name = "model=None" if self.model is None else type(self.model).__name__
         for method, words in METHODS.items():
             if isinstance(self.model, type) or not callable(getattr(self.model, method, None)):

@@ -39,35 +39,36 @@ from ._statistic_contents import RegressionContents
 class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
     """Bayesian linear regression from moments that a curator released with noise.
 
-    The moments of records within public bounds were released (:class:`RegressionMoments`).  Three models of them, and
-    the posterior given the release is exact under each:
+    The moments of records within public bounds were released (:class:`RegressionMoments`).  There are three models of
+    the records, and the posterior given the release is exact under each:
 
-    - *the design is given* (``x_model=None``): y is a line in x plus normal errors, and of the predictors nothing is
-      assumed but their bounds.  Moments of any n records are a few numbers, so that a fit takes as long for any n.
-      Right for any predictors, where the bounds of y hold nearly all of it;
-    - *normal predictors, clamped records* (``x_model=GaussianPredictors()``): right where predictors are normal and
-      bounds really cut some of x or y off, since clamping is part of the model.  Predictors that are not normal bias
-      it. The confidential records are imputed, at a price that grows with n;
+    - *the design is given* (``x_model=None``): y is a line in x plus normal errors, and nothing is assumed about the
+      predictors except their bounds.  Moments of any n records are a few numbers, so the time of a fit does not depend
+      on n.  This model is right for any predictors, if the bounds of y hold nearly all of y;
+    - *normal predictors, clamped records* (``x_model=GaussianPredictors()``): right if predictors are normal and bounds
+      really cut off some of x or y, since clamping is part of the model.  Predictors that are not normal bias it. The
+      confidential records are imputed, at a cost that grows with n;
     - *a histogram of each predictor, clamped responses* (``x_model=HistogramPredictors()``): right for independent
-      predictors of any kind within their bounds, where the bounds of y cut a little of it off, or where there are fewer
-      than n_features + 2 records.  Records are imputed, too.  Where much of y is cut off chains are slow: ``thin``.
+      predictors of any kind within their bounds, if the bounds of y cut off a little of y, or if there are fewer than
+      n_features + 2 records.  Records are imputed, too. If much of y is cut off, chains are slow; then use ``thin``.
 
     Parameters
     ----------
     mechanism : mechanism object with ``query=RegressionMoments(...)``, or None
-        What the moments went through.  None: the records are not confidential, an ordinary Bayesian regression.
+        What the moments went through.  None: the records are not confidential, and this is an ordinary Bayesian
+        regression.
     prior : RegressionPrior, optional
         None is ``RegressionPrior()``.
     n_records : int or NoisyCount, optional
-        Number of records behind a release, or its own noisy release; not needed for ``fit(X, y)``.
+        Number of records behind a release, or a noisy release of that number; not needed for ``fit(X, y)``.
     x_model : GaussianPredictors or HistogramPredictors, optional
-        What is known of the predictors; None is nothing, the design is given.
+        What is known about the predictors.  None: nothing, and the design is given.
     interweave : bool, default=True
-        Only where records are imputed: add non-centred moves of the parameters, without which they hardly move where
-        there are many records.
+        Only if records are imputed: add non-centred moves of the parameters.  Without these the parameters hardly move
+        if there are many records.
     secure : bool, default=False
-        Let OpenDP (extra ``[secure]``) draw the noise of ``fit(X, y)`` under a mechanism.  False: NumPy does, which is
-        for simulation, and ``fit`` warns.  Nothing is drawn for a release.
+        Let OpenDP (extra ``[secure]``) draw the noise of ``fit(X, y)`` under a mechanism.  False: NumPy draws it, which
+        is for simulation, and ``fit`` warns.  No noise is drawn if ``fit`` gets a release.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.  Noise is never drawn from ``random_state``.
 
@@ -80,22 +81,22 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
     intercept_draws_, sigma_draws_ : ndarrays of shape (n_chains, n_draws)
         σ is the residual standard deviation.
     x_mean_draws_, x_covariance_draws_ : ndarrays of shape (n_chains, n_draws, n_features[, n_features])
-        Of the predictors: of the n records where the design is given, of the population where ``x_model`` is one.
-        Only under a mechanism.
+        Mean and covariance of the predictors: of the n records if the design is given, of the population if ``x_model``
+        is one.  Only under a mechanism.
     x_share_draws_ : ndarray of shape (n_chains, n_draws, n_features, n_bins + 2)
         Only under ``HistogramPredictors``: shares of the lower bound, of the bins, of the upper bound.
     statistic_draws_ : ndarray of shape (n_chains, n_draws, n_statistics)
-        The moments before noise, in the order and the units of the release; only where the design is given.
+        The moments before noise, in the order and the units of the release; only if the design is given.
     n_records_draws_ : ndarray of int, (n_chains, n_draws)
-        Only where ``n_records`` is a ``NoisyCount``.
+        Only if ``n_records`` is a ``NoisyCount``.
     release_ : ndarray of shape (n_releases, n_statistics)
-        What was inferred from; only under a mechanism.
+        The release that was used for inference; only under a mechanism.
     acceptance_rate_ : float
-        Mean acceptance probability of Hamiltonian paths, or, where records are imputed, rate of record proposals.
-        Only under a mechanism.
+        Mean acceptance probability of Hamiltonian paths or, if records are imputed, acceptance rate of record
+        proposals.  Only under a mechanism.
     min_acceptance_, move_acceptance_rate_ : float
-        Only where records are imputed: the smallest probability met of a record proposal, at least exp(-ε), and the
-        rate of non-centred moves.
+        Only if records are imputed: the smallest acceptance probability of a record proposal that occurred, at least
+        exp(-ε), and the acceptance rate of non-centred moves.
     r_hat_, ess_ : dict of str to float
     n_iter_ : int
 
@@ -177,11 +178,11 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         Parameters
         ----------
         X : array-like of shape (n_statistics,) or (n_releases, n_statistics)
-            With ``y=None``: the release, in the order of ``RegressionMoments``; several releases of the same records
-            one a row.  With ``y``: confidential predictors of shape (n_records, n_features).
+            With ``y=None``: the release, in the order of ``RegressionMoments``; several releases of the same records go
+            one per row.  With ``y``: confidential predictors of shape (n_records, n_features).
         y : array-like of shape (n_records,), optional
             Confidential responses.  Noise is then drawn from the operating system's entropy (by OpenDP with
-            ``secure=True``), and what is inferred is inferred from the noisy moments alone.
+            ``secure=True``), and inference uses the noisy moments alone.
 
         Returns
         -------
@@ -190,8 +191,8 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         Raises
         ------
         ValueError, TypeError
-            For a bad parameter, a release of the wrong length, or data that are not finite numbers (of confidential
-            records it says shapes, and nothing that they hold); where the design is given, for fewer than
+            For a bad parameter, a release of the wrong length, or data that are not finite numbers (for confidential
+            records the error states their shapes, and nothing that they hold); if the design is given, for fewer than
             n_features + 2 records.
         ImportError
             For ``secure=True`` without OpenDP.
@@ -200,12 +201,12 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         -----
         UserWarning
             For ``fit(X, y)`` under a mechanism without ``secure=True``.
-            Where the release contradicts the bounds or the model: a released moment has posterior predictive
-            probability below 10⁻³, all moments allowed for.  Where, the design being given, more than 5 % of the
-            responses seem to be beyond their bounds.  Where the prior is far from the bounds: it gives y a standard
-            deviation below 1 % of the width of its bounds, or above 10⁴ times that.
+            If the release contradicts the bounds or the model: a released moment has posterior predictive probability
+            below 10⁻³, with all moments allowed for.  If the design is given and more than 5 % of the responses seem to
+            be beyond their bounds.  If the prior is far from the bounds: it gives y a standard deviation below 1 % of
+            the width of its bounds, or above 10⁴ times that.
         RuntimeWarning
-            Where the chains have not mixed.
+            If the chains have not mixed.
         """
         self._prior().check()
         with self._refit() as earlier:
@@ -269,7 +270,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         X : array-like of shape (n, n_features)
             Predictors on the original scale.
         return_std : bool, default=False
-            Also return the standard deviation of a new y: that of the mean and the residual's.
+            Also return the standard deviation of a new y, from both the mean and the residual.
 
         Returns
         -------

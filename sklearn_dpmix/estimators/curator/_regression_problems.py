@@ -1,9 +1,9 @@
-"""What a private linear regression runs: one class for each thing that may be known of the predictors.
+"""What a private linear regression runs: one class for each kind of knowledge about the predictors.
 
 A problem has ``init(rng)``, ``advance(state, rng, n_sweeps, n_warmup, thin)``, ``restored(state, fresh, n_sweeps)`` and
-``check_draws(draws)``, chains' way, and ``keep(fit)``, which sets the attributes of its own and returns what of them is
-monitored.  All run in coordinates in which the bounds are [-1, 1], so that units do not matter; the first numbers of
-their θ are the intercept, the slopes and σ there.
+``check_draws(draws)``, as chains need them, and ``keep(fit)``, which sets its own attributes and returns those that are
+monitored.  All run in coordinates in which the bounds are [-1, 1], so that units do not matter.  The first numbers of
+their θ are the intercept, the slopes and σ in these coordinates.
 """
 
 from functools import partial
@@ -35,18 +35,18 @@ from ._curator import number_of_records, variance_of, warn_if_unlikely
 
 #: Steps of the non-centred random walk in a sweep, with imputed records.
 N_MOVES = 50
-#: Records that a sweep passes over for single steps, and for proposals of other shapes of the predictors.
+#: Records that a sweep visits for single steps, and for proposals of other shapes of the predictors.
 STEP_RECORDS, TRY_RECORDS = 12_000, 900_000
-#: Residuals of known records, in half-widths, are not taken for smaller than that: a line through all has no σ.
+#: Residuals of known records, in half-widths, are taken to be at least this: a line through all records has no σ.
 ROUNDING = 1e-12
-#: A part of the responses beyond their bounds that is worth a warning, and a probability that is sure enough.
+#: The share of responses beyond their bounds that is worth a warning, and the probability that counts as sure.
 CUT, SURE = 0.05, 0.95
 #: The prior's standard deviation of y, in widths of its bounds, that is worth a warning.
 NARROW, WIDE = 0.01, 1e4
 
 
 class KnownRecords:
-    """The records themselves are given; the mean of a column, give or take two standard deviations, is its bounds."""
+    """The records themselves are given; the bounds of a column are its mean plus or minus two standard deviations."""
 
     def __init__(self, prior, X, y):
         records = np.ascontiguousarray(np.column_stack([X, y]))  # the same sums for any order in memory
@@ -73,7 +73,7 @@ class GivenDesign:
 
     @staticmethod
     def check_number(n_features, most):
-        """Raise where there are too few records, ``most`` at most."""
+        """Raise if there are too few records, of which there are at most ``most``."""
         if most < n_features + 2:
             raise ValueError(
                 f"n_records must be at least n_features + 2 = {n_features + 2}, so that residuals say something "
@@ -116,15 +116,15 @@ class GivenDesign:
         return {}
 
     def doubt(self, fit):
-        """Warn where the release contradicts the model, or the bounds cut off responses."""
+        """Warn if the release contradicts the model, or the bounds cut off responses."""
         hint = "and whether y is a line in x plus normal errors that its bounds do not cut off"
         warn_if_unlikely(fit, fit.statistic_draws_, fit.mechanism.query.statistic_names(), hint)
         self.warn_if_cut_off(fit)
 
     def warn_if_cut_off(self, fit):
-        """Warn where surely a part of the responses is beyond their bounds, which this model knows nothing of.
+        """Warn if a share of the responses is surely beyond their bounds, about which this model knows nothing.
 
-        Of the line it takes two values at each draw, a standard deviation either side of the mean, within what the
+        For each draw it uses two values of the line, one standard deviation on either side of the mean, within what the
         bounds of the predictors allow.
         """
         size = fit.coef_draws_[..., 0].size
@@ -149,7 +149,7 @@ class GivenDesign:
 
 
 def sampler_of(law, p, n_records):
-    """Return the sampler with all its moves, for p predictors of a law."""
+    """Return the sampler with all its moves, for p predictors with this distribution."""
     n_steps = min(max(STEP_RECORDS // max(n_records, 1), 2), 20)
     if law.has_shape:
         n_tries = min(max(TRY_RECORDS // max(n_records, 1), 20), 600)
@@ -200,13 +200,13 @@ class ImputedRecords:
         return {name: draws[name] for name in law.monitored}
 
     def doubt(self, fit):
-        """Warn where the release contradicts the model."""
+        """Warn if the release contradicts the model."""
         hint = "what x_model says about the predictors, and whether y is a line in x plus normal errors"
         warn_if_unlikely(fit, fit._all_draws("statistic"), fit.mechanism.query.statistic_names(), hint)
 
 
 def check_draws(p, squares, known, draws, law=None):
-    """Raise ValueError where draws of a checkpoint are impossible; ``known`` records, or None."""
+    """Raise ValueError if draws of a checkpoint are impossible; ``known`` records, or None."""
     require(draws.theta[:, p + 1] > 0, "theta", "has standard deviations that are not positive")
     if law is not None:
         law.check(draws.theta[:, p + 2 :])
@@ -216,7 +216,7 @@ def check_draws(p, squares, known, draws, law=None):
 
 
 def unscale(theta, bounds):
-    """(intercept, slopes, σ) on the original scale, from those where the bounds are [-1, 1]."""
+    """(intercept, slopes, σ) on the original scale, from those in coordinates where the bounds are [-1, 1]."""
     d = len(bounds)
     centre, half = bounds.mean(axis=1), 0.5 * np.diff(bounds).ravel()
     slopes = theta[..., 1:d] * (half[-1] / half[:-1])
@@ -238,7 +238,7 @@ def moments_of(S, n_records):
 
 
 def warn_about_prior(prior, bounds):
-    """Warn where the prior is far from the bounds: by the prior's standard deviation of the line within them."""
+    """Warn if the prior is far from the bounds, judged by the prior's standard deviation of the line within them."""
     p = len(bounds) - 1
     covariance = prior.covariance
     corners = np.sqrt(covariance[0, 0] + np.trace(covariance[1:, 1:]) / 3.0)  # x uniform within the bounds

@@ -1,4 +1,4 @@
-"""What the trees of a curator's estimators hold: noisy statistics, what makes them likely, and replicates of them."""
+"""What the trees of a curator's estimators hold: noisy statistics, their log likelihood, and replicates of them."""
 
 import numpy as np
 
@@ -9,16 +9,16 @@ from ._exp_family_inputs import check_bounds
 
 
 class StatisticContents(Contents):
-    """Of estimators that are given noisy statistics: a point is one of several releases of the same statistic.
+    """Contents for estimators of noisy statistics: a point is one of several releases of the same statistic.
 
-    Such points are independent given the confidential *statistic*, not given θ.  What is left out is a release, not a
+    Such points are independent given the confidential *statistic*, not given θ.  LOO leaves out a release, not a
     record: the score is log p(release | the other releases).
     """
 
     dims = {"theta": ("parameter",), "statistic": ("entry",)}
 
     def _S(self):
-        """The releases, one a row, or None where nothing was released."""
+        """The releases, one per row, or None if nothing was released."""
         return None if self.fitted.mechanism is None else getattr(self.fitted, "release_", None)
 
     def coords(self):
@@ -56,7 +56,7 @@ class StatisticContents(Contents):
         return release_replicates(self.fitted.mechanism, self._new_statistics(chosen, rng), len(S), rng)
 
     def _new_statistics(self, chosen, rng):
-        """Statistics before noise of new records under each draw's parameters: (len(chosen), n_statistics)."""
+        """Statistics, before noise, of new records under each draw's parameters: (len(chosen), n_statistics)."""
         raise NotImplementedError
 
     def _numbers(self, chosen):
@@ -67,7 +67,7 @@ class StatisticContents(Contents):
 
 
 class ExpFamilyContents(StatisticContents):
-    """Of :class:`PrivateExpFamilyGibbs`."""
+    """Contents for :class:`PrivateExpFamilyGibbs`."""
 
     is_duplicate = True
 
@@ -103,7 +103,7 @@ class ExpFamilyContents(StatisticContents):
 
 
 class NaiveContents(Contents):
-    """Of :class:`NaivePosterior`, whose release stands for the statistic."""
+    """Contents for :class:`NaivePosterior`, whose release stands for the statistic."""
 
     dims = StatisticContents.dims
     is_duplicate = True
@@ -113,7 +113,7 @@ class NaiveContents(Contents):
 
 
 class RegressionContents(StatisticContents):
-    """Of :class:`PrivateLinearRegressionDA`."""
+    """Contents for :class:`PrivateLinearRegressionDA`."""
 
     dims = {
         **StatisticContents.dims,
@@ -128,7 +128,7 @@ class RegressionContents(StatisticContents):
         return {**super().coords(), "feature": names, "feature_bis": names}
 
     def _new_statistics(self, chosen, rng):
-        """Of new responses to the predictors of each draw; under a model of these, of new records."""
+        """Those of new responses to the predictors of each draw; under a model of the predictors, of new records."""
         x_model = self.fitted.x_model
         if x_model is None:
             return self._new_responses(chosen, rng)
@@ -143,7 +143,7 @@ class RegressionContents(StatisticContents):
         return statistics
 
     def _new_responses(self, chosen, rng):
-        """The moments of X stay; X'y ~ N(Gγ, τ²G), and of the residual sum of squares and c = RSS + b'G⁻¹b."""
+        """The moments of X stay; X'y ~ N(Gγ, τ²G), and the residual sum of squares is drawn; c = RSS + b'G⁻¹b."""
         statistics, n = self._flat("statistic")[chosen], self._numbers(chosen)
         query = self.fitted.mechanism.query
         d, (low, high) = query.n_features + 1, query.record_bounds()
@@ -162,7 +162,7 @@ class RegressionContents(StatisticContents):
 
 
 class NaiveBayesContents(StatisticContents):
-    """Of :class:`PrivateNaiveBayesDA`."""
+    """Contents for :class:`PrivateNaiveBayesDA`."""
 
     dims = {
         "class_prob": ("class_label",),
@@ -189,7 +189,7 @@ class NaiveBayesContents(StatisticContents):
 
 
 class PosteriorDAContents(StatisticContents):
-    """Of :class:`PrivatePosteriorDA`: sums of a query, or records that were privatised one by one."""
+    """Contents for :class:`PrivatePosteriorDA`: sums of a query, or records that were privatised one by one."""
 
     def _is_local(self):
         return getattr(self.fitted.mechanism, "query", None) is None

@@ -12,7 +12,8 @@ FAN_IN = 8  # summaries merged together on a worker
 def summary_of(Z, mechanism, before=None):
     """Return a summary of a release that is not one array, and None for an array.
 
-    With the summary of earlier records ``before``, which stays as it is: of these and the new ones, arrays included.
+    If ``before``, a summary of earlier records, is given, return one of these and the new records, arrays included;
+    ``before`` itself is not changed.
     """
     kind = kind_of(Z)
     if kind is None and before is None:
@@ -29,9 +30,9 @@ def summary_of(Z, mechanism, before=None):
 
 
 def kind_of(Z):
-    """What a release that is no array is: ``ReleaseSummary``, or the function that reads it; None for an array.
+    """What a release is that is not an array: ``ReleaseSummary``, or the function that reads it; None for an array.
 
-    Optional packages are told by the names of their modules: who passes their objects has imported them.
+    Optional packages are recognised by the names of their modules: whoever passes their objects has imported them.
     """
     module = type(Z).__module__.partition(".")[0]
     if isinstance(Z, ReleaseSummary):
@@ -62,7 +63,7 @@ def from_dataset(data):
 
 
 def from_dask(data, mechanism, width):
-    """Summary of a Dask array or data frame: made where its parts are, merged as a tree."""
+    """Summary of a Dask array or data frame: its parts are summarised where they are, and merged as a tree."""
     from dask import delayed
 
     parts = data.to_delayed()

@@ -1,4 +1,4 @@
-"""Does this sampler have what it needs from these components?  One sentence when not, before anything compiles."""
+"""Does this sampler have what it needs from these components?  If not, one sentence says so before compiling."""
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def resolve_components(mechanism, kernel, mixing, sampler, n_records):
     Raises
     ------
     ValueError, TypeError
-        Where one of them is not what it should be, or does not go with the others.
+        If one of them is not what it should be, or does not go with the others.
     """
     check_mechanism(mechanism, n_records)
     mixing = DirichletProcess() if mixing is None else mixing
@@ -146,7 +146,7 @@ def check_n_records(mechanism, n_records, n):
 
 
 def check_composition(mechanism, kernel, mixing, sampler):
-    """Raise ValueError where the parts do not fit together; return the sampler to run.
+    """Raise ValueError if the parts do not fit together; return the sampler to run.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from .._decorators import fit_context
 
 KERNEL_VARIANCE = 6.0  # ∫x²K(x)dx = -φ_K''(0)
 MARGIN = 10.0  # bandwidths beyond the release where the estimate ends; K falls off as x⁻⁴
-STEPS = 32  # grid points a bandwidth where the positive part is integrated
+STEPS = 32  # grid points per bandwidth where the positive part is integrated
 MAX_SPAN = 1e4  # bandwidths; the cost grows with the square
 BLOCK = 2**20  # entries of a temporary array
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
@@ -83,7 +83,7 @@ _U, _W = _quadrature(240.0)  # for the noise terms, whatever the bandwidth
 
 
 def _log_noise_term(log_h, moment, log_gain, n):
-    """Log of (1/πnh)∫_0^1 m(u)/φ_noise(u/h)² du; in logs, for 1/φ_noise² of Gaussian noise overflows."""
+    """Log of (1/πnh)∫_0^1 m(u)/φ_noise(u/h)² du; in logs, because 1/φ_noise² of Gaussian noise overflows."""
     return logsumexp(2.0 * log_gain(_U * exp(-log_h)), b=_W * moment) - log_h - log(pi * n)
 
 
@@ -139,7 +139,7 @@ def _bootstrap(y, log_gain, variance):
             noise = np.exp(_log_noise_term(log_h, _kernel_cf(_U) ** 2, log_gain, n))
         return noise + np.sum(power * ((1.0 - 1.0 / n) * kernel**2 - 2.0 * kernel))
 
-    # It may have several minima: the least of a grid, then refined.
+    # It may have several minima: take the lowest point of a grid, then refine it.
     grid = log(centre) + np.linspace(-log(100.0), log(100.0), 201)
     best = int(np.argmin([mise(log_h) for log_h in grid]))
     around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
@@ -159,31 +159,31 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
 
         f(x) = (1/π) ∫_0^{1/h} Re(exp(-itx) φ_emp(t)) φ_K(th)/φ_noise(t) dt,
 
-    with φ_emp that of the released records and the kernel φ_K(u) = (1 - u²)³ on [-1, 1].  Its mean is K_h * f, as if
-    the confidential records had been smoothed; its variance grows as 1/φ_noise(1/h)².  It is not Bayesian and has no
-    intervals: a baseline for :class:`PrivateDPMixture`.
+    where φ_emp is that of the released records and φ_K(u) = (1 - u²)³ on [-1, 1] is that of the kernel.  Its mean is
+    K_h * f, as if the confidential records had been smoothed; its variance grows as 1/φ_noise(1/h)².  It is not
+    Bayesian and has no intervals; it is a baseline for :class:`PrivateDPMixture`.
 
     The estimate can be negative.  ``density`` and ``score_samples`` make it proper: 0 where it is negative, and divided
     by the integral of its positive part (trapezoid rule with 32 points per bandwidth).  It is cut off ten bandwidths
     beyond the smallest and the largest release, where it is small; further out the density is 0.
 
     Clamping is ignored: the estimate assumes that records lie inside the mechanism's bounds, where clamping does
-    nothing, but does not use the fact that their density is then 0 outside.
+    nothing.  It does not use the fact that their density is then 0 outside.
 
     Parameters
     ----------
     mechanism : LaplaceMechanism or GaussianMechanism
-        What each record went through, with one noise scale.  None raises on ``fit``.
+        What each record went through, with one noise scale.  With None, ``fit`` raises an error.
     bandwidth : {"plug-in", "bootstrap"} or float, default="plug-in"
         h, in units of the records.  "plug-in" minimises the asymptotic mean integrated squared error, with ∫f''²
-        estimated in two stages from a normal reference; "bootstrap" minimises the bootstrap's, which has a closed form,
-        so nothing is resampled.  The normal reference's variance is the release's variance less the noise's, but at
-        least one standard error of that difference.
+        estimated in two stages from a normal reference; "bootstrap" minimises that of the bootstrap, which has a closed
+        form, so nothing is resampled.  The variance of the normal reference is that of the release minus that of the
+        noise, but at least one standard error of this difference.
 
     Attributes
     ----------
     bandwidth_ : float
-        Bandwidth in force.
+        The bandwidth that was used.
     noise_scale_ : float
         Scale of the noise that was divided out.
     support_ : ndarray of shape (2,)
@@ -292,7 +292,7 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         y = (Z - Z.min()) / unit
         total = y.var()
         noise = self.mechanism.noise_variance(1) / unit**2
-        # Below its standard error, about that of the noise's own sample variance, the difference says nothing.
+        # Below its standard error, which is about that of the noise's own sample variance, the difference says nothing.
         error = total * min(1.0, sqrt((self.mechanism.kurtosis - 1.0) / len(Z)))
         log_gain = partial(law, scale=noise_scale / unit)
         return unit * SELECTORS[self.bandwidth](y, log_gain, max(total - noise, error))
@@ -325,7 +325,7 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_points, 1)
         proper : bool, default=True
-            False: the estimate as the integral gives it, negative in places, which has the mean K_h * f.
+            False: the estimate as the integral gives it.  It is negative in places and has the mean K_h * f.
 
         Returns
         -------
@@ -358,7 +358,7 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
             return np.log(self.density(X))
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Mean of :meth:`score_samples`; -inf where one of them is."""
+        """Mean of :meth:`score_samples`; -inf if one of them is."""
         return float(np.mean(self.score_samples(X)))
 
     def _check_input(self, X, name, *, reset):

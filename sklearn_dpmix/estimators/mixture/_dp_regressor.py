@@ -33,11 +33,11 @@ from ._regressor_inputs import check_columns, check_noised_inputs
 class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
     """Regression of y on x from records (x, y) that had noise added one by one.
 
-    Confidential records (x, y) are a Dirichlet-process mixture of correlated normals, each went through ``mechanism``,
-    and ``fit`` draws from the exact posterior of that mixture (:class:`PrivateDPMixture`).  Predictions are of a
-    *confidential* y given x, whose distribution has a closed form in each draw; so noise in x causes no attenuation.
-    With ``linear=True`` the mixture is one normal: y is a line in x plus normal errors, with a posterior of its
-    coefficients.
+    Confidential records (x, y) come from a Dirichlet-process mixture of correlated normals, and each went through
+    ``mechanism``.  ``fit`` draws from the exact posterior of that mixture (:class:`PrivateDPMixture`).  Predictions are
+    about a *confidential* y given x, whose distribution has a closed form in each draw, so noise in x causes no
+    attenuation.  With ``linear=True`` the mixture is one normal: y is a line in x plus normal errors, and there is a
+    posterior of the coefficients.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         None: nothing was privatised.
     kernel : MultivariateNormalKernel or "multivariate_normal", default="multivariate_normal"
         Joint distribution of (x, y) in a cluster, with its base measure.  If given by name, its parameters are
-        estimated from the release; with ``linear=True`` the prior then weighs about as much as one record: dof
-        n_columns + 2, the mean of Σ diagonal with the release's variances less the noise's.
+        estimated from the release; with ``linear=True`` the prior then weighs about as much as one record: dof is
+        n_columns + 2, and the mean of Σ is diagonal with the release's variances minus those of the noise.
     mixing : DirichletProcess or PitmanYor, optional
         As in :class:`PrivateDPMixture`; not with ``linear=True``.
     sampler : str or sampler object, default="auto"
@@ -56,12 +56,12 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         the same cost for any n, if noise is Gaussian with one scale and no clamping, or if there is none; otherwise it
         is "imputed".
     linear : bool, default=False
-        One normal in place of the mixture: one linear relation, x and y jointly normal.
+        Use one normal instead of the mixture: one linear relation, with x and y jointly normal.
     noised_inputs : bool, default=False
-        Whether the X of predictions went through the mechanism, as in ``fit``: y is then predicted given the release of
-        x.  False: X is x itself.  Exact for Gaussian noise of one scale without clamping (closed form), and for one
-        predictor under Laplace noise, clamped noise or any other piecewise channel (quadrature, to rounding; quantiles
-        then take some 0.04 s per place and 1000 draws); other cases are refused.
+        Whether the X of predictions went through the mechanism, as in ``fit``; y is then predicted given the release of
+        x.  False: X is x itself.  Predictions are exact for Gaussian noise of one scale without clamping (closed form),
+        and for one predictor under Laplace noise, clamped noise or any other piecewise channel (quadrature, to
+        rounding; quantiles then take about 0.04 s per place and 1000 draws).  Other cases are refused.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.
 
@@ -69,34 +69,36 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
     ----------
     coef_draws_ : ndarray of shape (n_chains, n_draws, n_features)
     intercept_draws_, sigma_draws_ : ndarrays of shape (n_chains, n_draws)
-        Of y on confidential x; σ is the residual standard deviation.  Only with ``linear=True``, as the next two.
+        Coefficients of y on confidential x; σ is the residual standard deviation.  These and the next two exist only
+        with ``linear=True``.
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
         Posterior means.
     n_clusters_draws_ : ndarray of int, (n_chains, n_draws)
         Number of occupied clusters; only for the mixture.
-    kernel_, mechanism_, sampler_ : the components in force, defaults filled in
+    kernel_, mechanism_, sampler_ : the components in use, defaults filled in
     r_hat_, ess_ : dict of str to float
-        As of :class:`PrivateDPMixture`, columns of its moments being (x, y), and of the curve at the mean of x and one
-        standard deviation to either side; with ``linear=True`` of coefficients, intercept and log σ.
+        As in :class:`PrivateDPMixture`, where the columns of the moments are (x, y), and for the curve at the mean of x
+        and one standard deviation to either side; with ``linear=True``, for coefficients, intercept and log σ.
     n_iter_ : int
         Sweeps of each chain, warm-up included.
 
     Notes
     -----
-    A draw of the mixture is cut where less than 0.001 of its mass is left, and one more cluster has that rest.  Given
-    the draws, conditional means, variances and densities are exact to rounding, quantiles to 1e-9 standard deviations.
+    A draw of the mixture is cut off when less than 0.001 of its mass is left, and one more cluster gets that rest.
+    Given the draws, conditional means, variances and densities are exact to rounding, and quantiles to 1e-9 standard
+    deviations.
 
-    x is a place of interest, not a new record: draws have equal weight, whatever density they give to x.
+    x is a place of interest, not a new record, so draws have equal weight, whatever density they give to x.
 
-    The model of ``linear=True`` has x normal.  For other x under Gaussian noise the slope is still estimated
-    consistently, as the normal's mean and covariance are; its interval is then approximate.
+    The model of ``linear=True`` has x normal.  For other x under Gaussian noise, the slope is still estimated
+    consistently, because the normal's mean and covariance are; its interval is then approximate.
 
     References
     ----------
     Müller, Erkanli, West (1996), "Bayesian curve fitting using multivariate normal mixtures"; Evans, King (2022),
-    "Statistically valid inferences from differentially private data releases", for the moment correction that
-    ``linear=True`` stands beside.
+    "Statistically valid inferences from differentially private data releases", for the moment correction, to which
+    ``linear=True`` is an alternative.
 
     Examples
     --------
@@ -180,17 +182,18 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         ------
         ValueError, TypeError
             Before any chain starts: for a bad parameter, a mechanism that does not cover the n_features + 1 columns of
-            (x, y), a ``y`` of another length, data that are not finite numbers, or ``noised_inputs=True`` where that
-            has no exact answer.
+            (x, y), a ``y`` of another length, data that are not finite numbers, or ``noised_inputs=True`` if that has
+            no exact answer.
 
         Notes
         -----
-        With ``linear=True`` under Gaussian noise of one scale and without clamping, or without noise, a fit takes as
-        long for any n once the release's covariance is known: a default fit of 10⁶ records takes 0.6 s of one core, of
-        10⁷ 4.5 s.  Otherwise a sweep takes some 0.7 µs per record: a default fit to 10⁴ records takes a minute of one
-        core, and 10⁵ take ten.  Nothing is approximated for more records, but the mixture's chains then mix more
-        slowly.  On a curve with two bends a default fit had 750 effective draws of the curve for 300 records and 150
-        for 1000 (9 s); for 3000 it will probably warn, and needs more draws than a minute makes.  """
+        With ``linear=True``, under Gaussian noise of one scale without clamping or without noise, the time of a fit
+        does not depend on n once the release's covariance is known: a default fit of 10⁶ records takes 0.6 s of one
+        core, and one of 10⁷ takes 4.5 s.  Otherwise a sweep takes about 0.7 µs per record: a default fit to 10⁴ records
+        takes a minute of one core, and one to 10⁵ takes ten.  Nothing is approximated for more records, but the
+        mixture's chains then mix more slowly.  On a curve with two bends, a default fit had 750 effective draws of the
+        curve for 300 records and 150 for 1000 (9 s).  For 3000 it will probably warn, and needs more draws than can be
+        made in a minute.  """
         with self._refit() as earlier:
             release = check_columns(self, Z, y)
             joint = earlier.get("_joint_") if self.warm_start else None
@@ -212,7 +215,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         return parts | (self._linear_parts(release) if self.linear else {"kernel": kernel})
 
     def _linear_parts(self, release):
-        """Of one normal."""
+        """Parameters of one normal."""
         if self.mixing is not None:
             raise ValueError(
                 f"linear=True fits one normal, not a mixture, got mixing={self.mixing!r}: leave mixing out"
@@ -253,7 +256,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         return X
 
     def _law(self):
-        """The law of y at places, or at releases of them."""
+        """The distribution of y at places, or at releases of them."""
         joint, mechanism = self._joint_, self.mechanism_
         draws, d, kernel = joint._draws_, joint._n_features_, joint._kernel()
         if not self.noised_inputs or mechanism is None:
@@ -278,7 +281,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         X : array-like of shape (n, n_features)
             Confidential predictors, or releases of them with ``noised_inputs=True``.
         return_std : bool, default=False
-            Also return the standard deviation of a confidential y there: the posterior predictive one.
+            Also return the posterior predictive standard deviation of a confidential y there.
 
         Returns
         -------
@@ -354,7 +357,7 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         return self._law().log_density(X, y, self.n_jobs)
 
     def coef_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Posterior interval of each coefficient, of a fit with ``linear=True``.
+        """Posterior interval of each coefficient, for a fit with ``linear=True``.
 
         Parameters
         ----------
@@ -371,5 +374,5 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
 
 
 def curve_quantiles(q, mean, variance):
-    """Of the curves at each place: (n_q, n_places)."""
+    """Quantiles of the curves at each place: (n_q, n_places)."""
     return np.quantile(mean, q, axis=0)

@@ -1,4 +1,4 @@
-"""The mixture of predictors and response that a regression on privatised records is made of."""
+"""The mixture of predictors and response on which a regression on privatised records is built."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from ._dp_mixture import PrivateDPMixture
 
 
 class JointMixture(PrivateDPMixture):
-    """The mixture of (x, y), judged by the curve of y on x; its records get no labels."""
+    """The mixture of (x, y), whose chains are judged by the curve of y on x; its records get no labels."""
 
     def _note_clusters(self, values, summary):
         pass

@@ -1,4 +1,4 @@
-"""What the trees of mixtures hold: releases record by record, what makes them likely, and replicates of them."""
+"""What the trees of mixtures hold: releases record by record, their log likelihood, and replicates of them."""
 
 import warnings
 
@@ -9,7 +9,7 @@ from ..._posterior.pointwise import mixture_log_likelihood, mixture_replicates
 
 
 class MixtureContents(Contents):
-    """Of :class:`PrivateDPMixture`: points are records, with the mixture as their parameter."""
+    """Contents for :class:`PrivateDPMixture`: points are records, with the mixture as their parameter."""
 
     dims = {"mean": ("feature",), "log_variance": ("feature",)}
 
@@ -67,7 +67,7 @@ class MixtureContents(Contents):
 
 
 class RegressorContents(Contents):
-    """Of :class:`PrivateDPMixtureRegressor`: records of (x, y)."""
+    """Contents for :class:`PrivateDPMixtureRegressor`: records of (x, y)."""
 
     dims = {"coef": ("feature",), "mean": ("column",), "log_variance": ("column",)}
 

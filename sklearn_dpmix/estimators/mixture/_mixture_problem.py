@@ -1,4 +1,4 @@
-"""From a release and the components in force to what chains of a mixture are run for."""
+"""From a release and the components in use to the problem that chains of a mixture run on."""
 
 from functools import cached_property, partial
 from itertools import cycle
@@ -24,14 +24,14 @@ def lowered_channel(kernel, mechanism, n_records, n_features):
 
 
 class MixtureProblem:
-    """A release, and a posterior's components in force.
+    """A release, and the components of a posterior in use.
 
     Attributes
     ----------
     kernel, sampler :
         With what the release says filled in.
     Z : ndarray or None
-        The release as samplers see it; None of a summary.
+        The release as samplers see it; None for a summary.
     values : tuple
         Sampler, channel, kernel, mixing as compiled code sees them.
     """
@@ -61,7 +61,7 @@ class MixtureProblem:
         return Problem(self.release.data(), start, advance, partial(sampler.restored, *checked), self._check_draws)
 
     def _start(self, rng):
-        guess = None  # records, and not kept: they are as large as the release
+        guess = None  # these are records, and not kept: they are as large as the release
         if not self.sampler.takes_summaries:
             guess = self.Z if self.kernel.absorbs_noise else self.kernel.nearest(self.release.guess())
         sizes = self.kernel.sizes(self.release.n_features)
@@ -71,12 +71,12 @@ class MixtureProblem:
         return self.sampler.continued(self.values, self.seen, next(ends).state)
 
     def _check_draws(self, draws):
-        """Raise ValueError where draws of a checkpoint are none of this kernel and mixing."""
+        """Raise ValueError if draws of a checkpoint cannot come from this kernel and mixing."""
         self.kernel.check_state(draws.theta, np.empty((0, 1, self.release.n_features)))
         check_concentration(self.mixing, draws.concentration, draws.n_clusters)
 
     def compression_error(self, draws):
-        """How far the log likelihood of draws is off by what the chains do not see; None where that is nothing."""
+        """How far the log likelihood of draws is off because of what the chains do not see; None if that is nothing."""
         return self.sampler.compression_error(self.values, self.Z, self.release, self.seen, draws)
 
 

@@ -1,4 +1,4 @@
-"""What draws of a mixture say of confidential records: densities, probabilities, moments, new records."""
+"""What draws of a mixture say about confidential records: densities, probabilities, moments, new records."""
 
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ class PopulationMixin:
         return X
 
     def _density_of(self, X, feature):
-        """(draws, compiled kernel, points) of the density of whole records, or of one of their features."""
+        """(draws, compiled kernel, points) for the density of whole records, or of one of their features."""
         if feature is None:
             X = self._points(X)
             return self._draws_, self._kernel(), X
@@ -147,10 +147,11 @@ class PopulationMixin:
         Parameters
         ----------
         clamped : bool, default=False
-            The moments of records as the mechanism clamps them to its bounds, not of the records themselves.  A release
-            does not say how far beyond the bounds records are: there a draw goes on as normal clusters do, and its
-            moments with it.  Where all records are known to lie within the bounds, the clamped moments are the right
-            ones, and often much less uncertain.  Normal kernels only: the other kernels' records have bounds.
+            Return the moments of records as the mechanism clamps them to its bounds, not of the records themselves.  A
+            release does not say how far beyond the bounds records are: there a draw continues as normal clusters do,
+            and this affects its moments.  If all records are known to lie within the bounds, the clamped moments are
+            the right ones, and often much less uncertain.  Only for normal kernels; the records of other kernels have
+            bounds.
 
         Raises
         ------
@@ -215,14 +216,15 @@ class PopulationMixin:
     def informativeness(self, n_samples: int = 20_000, random_state: Seed = None) -> float:
         """Hellinger distance between the posterior's and the prior's mean density: is this release informative?
 
-        Near 0 the release has said next to nothing, and the posterior is almost the prior; the paper recommends this
-        check (§4.1, Figure 1).  Under an empirical-Bayes kernel the "prior" has already seen the release: pass a kernel
-        with numbers.
+        Near 0, the release has said next to nothing, and the posterior is almost the prior.  The paper recommends this
+        check (§4.1, Figure 1).  Under an empirical-Bayes kernel the "prior" has already seen the release, so pass a
+        kernel with numbers.
 
         Parameters
         ----------
         n_samples : int, default=20000
-            Posterior records in the Monte Carlo estimate, whose square has a standard error of at most n_samples^-1/2.
+            Number of posterior records in the Monte Carlo estimate; its square has a standard error of at most
+            n_samples^-1/2.
         random_state : int, Generator, RandomState or None
 
         Returns

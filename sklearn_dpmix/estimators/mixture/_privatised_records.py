@@ -15,8 +15,8 @@ from ..._posterior.partition import point_partition, similarity
 from ...mechanisms import NoNoise
 from .._decorators import available_if
 
-MOST_SUPPRESSED = 2.0**60  # more records are not told apart
-MAX_PARTITION = 5000  # records whose partitions are compared: similarities take 8 bytes a pair
+MOST_SUPPRESSED = 2.0**60  # larger numbers of records are not told apart
+MAX_PARTITION = 5000  # most records whose partitions are compared: similarities take 8 bytes a pair
 
 
 def is_local(estimator):
@@ -30,7 +30,7 @@ def has_threshold(estimator):
 
 
 def check_same_number(mechanism, n):
-    """Raise ValueError if the noise has a scale for each record, but for another number of records."""
+    """Raise ValueError if the noise has a scale per record, but for another number of records."""
     n_fitted = np.size(getattr(mechanism, "noise_scale", 1.0))
     if n_fitted not in (1, n):
         is_epsilon = mechanism.get_params().get("epsilon") is not None
@@ -129,7 +129,7 @@ class PrivatisedRecordsMixin:
         """Mean log density of new privatised records, log g(z): what cross-validation should maximise.
 
         The predictive density is averaged over at most 500 draws, evenly spaced over the chains (over 10,000 predictive
-        records where g has no closed form).
+        records if g has no closed form).
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class PrivatisedRecordsMixin:
         return float(np.mean(np.concatenate([score(part, Z[rows]) for rows, part in self._of_each_scale(channel)])))
 
     def _of_each_scale(self, channel):
-        """(Releases, their channel) of each noise scale, where releases appear above a threshold; else of all."""
+        """(Releases, their channel) for each noise scale if releases have a threshold; otherwise for all."""
         if not has_threshold(self) or channel.noise.size == 1:
             return [(np.s_[:], channel)]
         scales = np.asarray(channel.noise)
@@ -165,7 +165,7 @@ class PrivatisedRecordsMixin:
         return self._channel(one, 1)
 
     def _log_outside(self, Z):
-        """Log density of releases of records outside of the mixture; None where there are none."""
+        """Log density of releases of records outside the mixture; None if there are none."""
         mechanism = self.mechanism_
         return None if mechanism is None or mechanism.noncompliance is None else mechanism.log_noncompliant(Z)
 
@@ -173,8 +173,8 @@ class PrivatisedRecordsMixin:
     def released_share_draws(self) -> Floats:
         """Draws of the probability that a record's release appears above the threshold: (n_chains, n_draws).
 
-        With several noise scales it is the probability over all records, Σn/Σ(n/R), n those that appeared with each
-        scale.  """
+        With several noise scales it is the probability over all records, Σn/Σ(n/R), where n is the number that appeared
+        with each scale.  """
         check_is_fitted(self)
         counts, shares = self._shares_by_scale()
         return counts.sum() / np.sum(counts / shares, axis=-1)
@@ -238,11 +238,11 @@ class PrivatisedRecordsMixin:
         ----------
         loss : {"vi", "binder"}, default="vi"
             Variation of information, or the share of pairs on which two partitions disagree.  If noise makes
-            memberships uncertain, the first prefers few clusters and the second leaves uncertain records alone.
+            memberships uncertain, the first prefers few clusters, and the second leaves uncertain records on their own.
         n_partitions : int, default=500
-            Posterior draws of the partition, evenly spaced, that the expectation is over.
+            Number of posterior draws of the partition, evenly spaced, over which the expectation is taken.
         n_starts : int, default=8
-            Starts of the search.
+            Number of starts of the search.
         random_state : int, Generator, RandomState or None
 
         Returns
@@ -253,7 +253,7 @@ class PrivatisedRecordsMixin:
         Raises
         ------
         ValueError
-            For more than 5000 records, or where g(z | θ) has no closed form.
+            For more than 5000 records, or if g(z | θ) has no closed form.
 
         References
         ----------

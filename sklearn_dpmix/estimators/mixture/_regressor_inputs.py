@@ -1,4 +1,4 @@
-"""What a regression on privatised records is given: checks of records, of responses, and of what covers them."""
+"""Inputs of a regression on privatised records: checks of records, of responses, and of the mechanism over them."""
 
 import numpy as np
 from sklearn.utils.validation import _check_y, validate_data
@@ -50,7 +50,7 @@ def check_width(estimator, width):
 
 
 def check_noised_inputs(estimator, n_features):
-    """Raise ValueError where what a release says of x has no exact answer."""
+    """Raise ValueError if what a release says about x has no exact answer."""
     mechanism = estimator.mechanism
     if not estimator.noised_inputs or mechanism is None or getattr(mechanism, "is_absorbable", False):
         return

@@ -1,4 +1,4 @@
-"""What a sampler may need of mechanism, kernel and mixing: how to tell that it has it, and what to say when not."""
+"""What a sampler may need from mechanism, kernel and mixing: how to check that, and what to say if it is missing."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ MOST_SCALES = 64  # of noise on releases that appear above a threshold
 
 
 class Parts(NamedTuple):
-    """What is put together."""
+    """The parts of a posterior."""
 
     mechanism: Any
     kernel: Any
@@ -41,7 +41,7 @@ class Parts(NamedTuple):
 
     @property
     def threshold(self):
-        """Threshold above which releases appear; None: all do."""
+        """Threshold above which releases appear; None if all do."""
         return None if self.mechanism is None else self.mechanism.released_above
 
     @property
@@ -80,7 +80,7 @@ class Requirement(NamedTuple):
         return self.why.format(**parts._asdict(), **names, parts=parts)
 
 
-#: In this order: the first that is not met is named.
+#: The order matters: the first requirement that is not met is named.
 REQUIREMENTS = (
     Requirement(
         lambda parts: not parts.kernel.absorbs_noise or parts.offers("is_absorbable"),

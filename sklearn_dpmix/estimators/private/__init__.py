@@ -1,1 +1,1 @@
-"""Confidential records under a budget: what is released is a posterior."""
+"""Confidential records under a budget: a posterior is released."""

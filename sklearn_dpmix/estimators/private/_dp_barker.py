@@ -21,36 +21,38 @@ from ._dp_scale import largest_scale, typical_steps, widths
 class DPBarkerMCMC(WalkEstimator):
     """Posterior draws of confidential records by Barker's test on noisy batches, released under (ε, δ).
 
-    **Approximate**, in two ways: a batch's error is taken for normal with its estimated variance, which is good from
-    hundreds of records on where no single one dominates; and the correction that makes normal noise logistic has an
-    error of at most ``correction_error_`` in each acceptance probability, which acts like a change of temperature of
-    0.2 % at the default.  Accounted for in Rényi privacy with subsampling without replacement.
+    This is **approximate**, in two ways.  A batch's error is taken to be normal with its estimated variance, which is
+    good from hundreds of records on if no single record dominates.  And the correction that makes normal noise logistic
+    has an error of at most ``correction_error_`` in each acceptance probability, which acts like a change of
+    temperature of 0.2 % at the default.  Privacy is accounted for with Rényi privacy and subsampling without
+    replacement.
 
     Parameters
     ----------
     mechanism, model, move, init, preconditioner, burn_in, clipped_fraction_share, ledger, simulate, n_chains, n_jobs,
     random_state, verbose :
-        As in :class:`DPPenaltyMCMC`.  There is no ``secure``, since the noise's scale depends on the batch: noise
-        of the operating system's entropy, made and added in floating point, which an attacker of its grid may see
-        through.
+        As in :class:`DPPenaltyMCMC`.  There is no ``secure``, since the noise's scale depends on the batch.  Noise uses
+        the operating system's entropy and is made and added in floating point, so a floating-point attack may see
+        through it.
     clip_bound : float, optional
-        Log ratios of a record are clipped to ±clip_bound ‖θ' - θ‖.  None: the model's ``log_ratio_range`` bounds them,
-        or else they are clipped to ±ratio_limit √b/(nT) whatever the move.
+        Log ratios of a record are clipped to ±clip_bound ‖θ' - θ‖.  None: the model's ``log_ratio_range`` bounds them;
+        without one they are clipped to ±ratio_limit √b/(nT), whatever the move.
     batch_size : int, default=1000
-        b.  Without a mechanism all records are taken, for the exact test.
+        b.  Without a mechanism all records are used, for the exact test.
     temperature : float in (0, 1], default=1.0
-        T, power of the likelihood.  The noise is fixed and ratios must be small for it: T of about n0/n with n0 in the
-        hundreds or thousands is what this sampler is for.
+        T, the power of the likelihood.  The noise is fixed, and ratios must be small compared with it: this sampler is
+        meant for T of about n0/n, with n0 in the hundreds or thousands.
     ratio_limit : float in (0, 1], default=0.3
         Moves whose log ratios could range over more than 2 ratio_limit √b/(nT) are rejected unseen.  A smaller limit
-        buys more iterations of shorter moves; below 0.3 there is nothing to gain.
+        allows more iterations with shorter moves; nothing is gained below 0.3.
     correction_variance : float, default=1.75
-        C, variance of batch error and noise together, one of 1.0, 1.25, ..., 2.75: more is cheaper and less exact.
+        C, the variance of batch error and noise together, one of 1.0, 1.25, ..., 2.75.  A larger one is cheaper and
+        less exact.
     n_iter : int, optional
         Iterations over all chains; None: as many as the budget allows.
     proposal_scale : float, optional
-        As in :class:`DPPenaltyMCMC`; None: nine of ten typical moves are within the ratio limit, and at
-        most 2.4/√d standard deviations, taken for 1/√(nT) where nothing public tells.
+        As in :class:`DPPenaltyMCMC`; None: nine of ten typical moves are within the ratio limit, and moves are at most
+        2.4/√d standard deviations, which are taken to be 1/√(nT) if nothing public says what they are.
 
     Attributes
     ----------
@@ -132,7 +134,7 @@ class DPBarkerMCMC(WalkEstimator):
         self.verbose = verbose
 
     def _check_ranges(self, model):
-        """Where nothing says what ratios range over they are clipped."""
+        """If nothing says what range ratios have, they are clipped."""
         barker_correction(self.correction_variance)
         if self.batch_size is None:
             raise ValueError("DPBarkerMCMC under a mechanism needs batch_size, got batch_size=None")

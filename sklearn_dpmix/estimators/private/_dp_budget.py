@@ -10,7 +10,7 @@ from ._noise_source import SMALLEST_DELTA
 
 NEIGHBOURS = "replace one record"
 MOST_ITERATIONS = 10**9
-#: Relative room for rounding where a number of releases is compared with a budget.
+#: Relative room for rounding when a number of releases is compared with a budget.
 ROUNDING = 1e-12
 
 
@@ -20,7 +20,7 @@ class Budget:
     Raises
     ------
     TypeError, ValueError
-        For another mechanism, or one that says more than a budget.
+        For another mechanism, or one that states more than a budget.
     """
 
     def __init__(self, estimator):
@@ -57,7 +57,7 @@ class Budget:
             raise ValueError(f"{name} of the mechanism of {self.who} must be one number {where}, got {name}={value!r}")
 
     def allows(self, releases):
-        """Whether releases fit."""
+        """Whether releases fit into the budget."""
         if self.rho is not None:
             return sum(self._rho_of(one) for one in releases) <= self.rho * (1.0 + ROUNDING)
         return fits(releases, self.epsilon, self.delta, "tight")
@@ -68,18 +68,18 @@ class Budget:
         return one.rho
 
     def spent(self, releases):
-        """The guarantee of what was released."""
+        """The guarantee of the releases that were made."""
         rho = sum(one.rho for one in releases) if all(one.rho is not None for one in releases) else inf
         if self.rho is not None:
             return PrivacyGuarantee(None, None, rho, NEIGHBOURS)
         return PrivacyGuarantee(min(epsilon_of(releases, self.delta), self.epsilon), self.delta, rho, NEIGHBOURS)
 
     def part(self, share, n_releases):
-        """``n_releases`` Gaussian releases that together take a share of the budget."""
+        """``n_releases`` Gaussian releases that together use a share of the budget."""
         return GaussianReleases(sqrt(n_releases / (2.0 * share * self.mu)), n_releases)
 
     def largest_count(self, releases_of):
-        """The largest n with ``releases_of(n)`` in the budget; 0 where not even one fits."""
+        """The largest n with ``releases_of(n)`` in the budget; 0 if not even one fits."""
         high = 1
         while high < MOST_ITERATIONS and self.allows(releases_of(high)):
             high *= 2

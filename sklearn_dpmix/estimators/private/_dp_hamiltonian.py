@@ -15,14 +15,14 @@ from ...samplers.private._hamiltonian import NoisyHamiltonian
 from ._dp_mcmc import DPMCMC
 from ._dp_scale import NOISE_OF_A_MOVE, largest_scale, typical_steps, widths
 
-LENGTH = 1.5  # of a trajectory in standard deviations: a quarter of a turn of a normal posterior is π/2
+LENGTH = 1.5  # length of a trajectory in standard deviations: a quarter of a turn of a normal posterior is π/2
 
 
 class DPHamiltonianMC(DPMCMC):
     """Posterior draws of confidential records by Hamiltonian Monte Carlo, released under (ε, δ).
 
-    Gradients are clipped and released with noise, the trajectory's end is accepted by a noisy log likelihood ratio with
-    the penalty correction.  Noise and clipping of *gradients* leave the posterior as it is; of ratios see
+    Gradients are clipped and released with noise.  The end of a trajectory is accepted by a noisy log likelihood ratio
+    with the penalty correction.  Noise and clipping of *gradients* do not change the posterior; for ratios, see
     :class:`DPPenaltyMCMC`.
 
     Parameters
@@ -32,27 +32,27 @@ class DPHamiltonianMC(DPMCMC):
         As in :class:`DPPenaltyMCMC`.
     model : object
         ``log_density``, ``log_prior`` and ``grad_log_density(X, theta)`` -> (n, n_params); ``grad_log_prior(theta)`` is
-        taken by finite differences where it is missing.
+        computed by finite differences if it is missing.
     gradient_clip_bound : float, optional
         Gradients of a record (in the coordinates of the preconditioner) are clipped to this length.  None: the model's
         ``gradient_range`` bounds them.
     n_iter : int, optional
         Trajectories over all chains.
     noise_multiplier : float, optional
-        Standard deviation of the noise of a ratio in sensitivities; exactly one of the two.
+        Standard deviation of the noise of a ratio, in sensitivities.  Give exactly one of the two.
     gradient_noise_ratio : float, default=2.0
-        The noise multiplier of a gradient is this times that of a ratio.
+        The noise multiplier of a gradient is this number times that of a ratio.
     step_size : float, optional
-        In units of the preconditioner, or else of θ.  None: trajectories of 1.5 standard deviations in all (taken for
-        1/√(nT) where nothing public tells), shorter where a gradient's noise would turn them about or the noise of a
-        typical ratio would be more than 1.8.
+        In units of the preconditioner, or without one in units of θ.  None: trajectories of 1.5 standard deviations in
+        total (taken to be 1/√(nT) if nothing public says what they are), or shorter if the noise of a gradient would
+        turn them around or the noise of a typical ratio would be more than 1.8.
     n_leapfrog : int, default=10
         Steps of a trajectory.
     mass : array-like of shape (n_params,), optional
         Diagonal of the mass matrix; None: 1.
     reuse_gradients : bool, default=True
-        The last gradient of a trajectory is the first of the next: k L + 1 gradients a chain for k trajectories of L
-        steps.  False: fresh ones, k (L + 1).  Both are exact.
+        The last gradient of a trajectory is the first of the next, which takes k L + 1 gradients per chain for k
+        trajectories of L steps.  False: each trajectory gets fresh ones, k (L + 1).  Both are exact.
 
     Attributes
     ----------
@@ -63,8 +63,8 @@ class DPHamiltonianMC(DPMCMC):
 
     References
     ----------
-    Räisä (2021), "Differentially private Markov chain Monte Carlo", Algorithm 3, without its friction, which would
-    break the exactness.
+    Räisä (2021), "Differentially private Markov chain Monte Carlo", Algorithm 3, without its friction, which would make
+    it inexact.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class DPHamiltonianMC(DPMCMC):
         return mass
 
     def _releases(self, multiplier, n, n_records):
-        """n ratios and, chain by chain, L gradients a trajectory with one before the first (or each)."""
+        """n ratios and, chain by chain, L gradients per trajectory with one before the first (or before each)."""
         extra = self.n_chains if self.reuse_gradients else n
         gradients = GaussianReleases(self.gradient_noise_ratio * multiplier, n * self.n_leapfrog + extra)
         return [GaussianReleases(multiplier, n), gradients]
@@ -179,7 +179,7 @@ class DPHamiltonianMC(DPMCMC):
         )
 
     def _length(self, target, coordinates, multiplier):
-        """Of a trajectory: step size times steps."""
+        """Length of a trajectory: step size times steps."""
         L, n_params = self.n_leapfrog, len(coordinates.centre)
         if self.step_size is not None:
             return self.step_size * L

@@ -1,4 +1,4 @@
-"""What is given to fits under a budget: checks of parameters and models, which see no record, of records, and noise."""
+"""Inputs of fits under a budget: checks of parameters and models, which see no record; checks of records; noise."""
 
 import numpy as np
 from sklearn.utils.validation import validate_data
@@ -15,7 +15,7 @@ from ._noise_source import NoNoise, SecureNoise, SimulatedNoise, SystemNoise
 class DPInputs:
     """Mixin of the estimators in ``_dp_mcmc``."""
 
-    #: what the model must have beside ``log_prior`` and ``log_density``
+    #: what the model must have besides ``log_prior`` and ``log_density``
     _needs: tuple[str, ...] = ()
     batch_size: int | None = None
     clip_bound: float | None = None
@@ -23,7 +23,7 @@ class DPInputs:
 
     @property
     def _public_name(self):
-        """What errors call it."""
+        """The name that errors use."""
         return type(self).__name__
 
     def _check_model(self):
@@ -52,7 +52,7 @@ class DPInputs:
         return model
 
     def _check_ranges(self, model):
-        """Under a mechanism something must say how far one record can move a log ratio."""
+        """Under a mechanism, something must say how far one record can move a log ratio."""
         if self.clip_bound is None:
             self._check_range(model, "log_ratio_range", "clip_bound")
 
@@ -123,7 +123,7 @@ class DPInputs:
         return start
 
     def _sources(self, n):
-        """One source of noise a chain, and one for what comes before and after."""
+        """One source of noise per chain, and one for what comes before and after."""
         if self.mechanism is not None and not self.simulate:
             return [SecureNoise() if self.secure else SystemNoise() for _ in range(n)]
         seeds = as_seed_sequence(self.random_state).spawn(n)

@@ -32,7 +32,7 @@ LOGIT_SCALE, PRIOR_DF = 3.0, 2.0  # of the default prior
 
 
 class LogisticContents(Contents):
-    """Of :class:`DPLogisticRegressionMCMC`: draws that may be published."""
+    """Contents for :class:`DPLogisticRegressionMCMC`: draws that may be published."""
 
     dims = {"coef": ("feature",)}
 
@@ -44,32 +44,32 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
     """Bayesian logistic regression of two classes on confidential records, released under a budget.
 
     **Not MCMC by default.**  Under a mechanism the default is a normal approximation: independent draws of a posterior
-    given a gradient and a curvature that were released with noise, which they count.  Chains, of the exact posterior
-    where they mix, come with ``sampler=DPPenaltyMCMC(...)`` or its kin, and without a mechanism.
+    given a gradient and a curvature that were released with noise; the draws allow for that noise.  Chains, which give
+    the exact posterior if they mix, are run with ``sampler=DPPenaltyMCMC(...)`` and the like, and without a mechanism.
 
-    Rows are moved into ‖x‖ <= ``data_norm``; the log likelihood is then Lipschitz in the coefficients, so that nothing
-    else is clipped.
+    Rows are moved into ‖x‖ <= ``data_norm``.  The log likelihood is then Lipschitz in the coefficients, so nothing else
+    is clipped.
 
     Parameters
     ----------
     mechanism : GaussianMechanism(epsilon, delta) or (rho=...), or None
         The budget of the whole fit, for replacing one record.  None: the data are not confidential.
     sampler : "normal", PrivateNormalApproximation, DPPenaltyMCMC, DPBarkerMCMC or DPHamiltonianMC, optional
-        How draws are made; ``mechanism``, ``model``, ``simulate`` and ``random_state`` are set by this estimator.
-        "normal": ``PrivateNormalApproximation()`` of ``sklearn_dpmix.samplers``.  None: that under a mechanism, and
-        without one chains, ``DPPenaltyMCMC(n_iter=4000)`` from the mode.
+        How draws are made; this estimator sets ``mechanism``, ``model``, ``simulate`` and ``random_state``.  "normal":
+        ``PrivateNormalApproximation()`` of ``sklearn_dpmix.samplers``.  None: the same under a mechanism; without one,
+        chains of ``DPPenaltyMCMC(n_iter=4000)`` from the mode.
     data_norm : float, optional
-        A public number; needed under a mechanism.  Scale features by public numbers first.  The length of a typical row
-        is better than that of the longest: noise grows with it.
+        A public number, needed under a mechanism.  Scale features by public numbers first.  The length of a typical row
+        is a better choice than that of the longest, because noise grows with this number.
     prior_sigma : float, optional
-        Prior standard deviation of each coefficient and of the intercept, on the scale of ``X``.  None: each has a
-        standard deviation of its own, which is learnt from what is released (see Notes).
+        Prior standard deviation of each coefficient and of the intercept, on the scale of ``X``.  None: each has its
+        own standard deviation, which is learnt from what is released (see Notes).
     fit_intercept : bool, default=True
     classes : pair of labels, optional
-        Under a mechanism the labels are public: None is (0, 1).  Without one: what ``y`` holds.
+        Under a mechanism the labels are public, and None is (0, 1).  Without one, None is what ``y`` holds.
     ledger : PrivacyLedger, optional
-        What the fit releases is counted here; without enough left, ``fit`` raises before it looks at the data.  None:
-        the ``sampler``'s own, where it has one.
+        What the fit releases is counted here.  If not enough is left, ``fit`` raises before it looks at the data.
+        None: the ledger of the ``sampler``, if it has one.
     simulate : bool, default=False
         As in :class:`DPPenaltyMCMC`.
     random_state : None, int, Generator or RandomState
@@ -79,41 +79,43 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (2,)
     coef_draws_ : ndarray of shape (n_chains, n_draws, n_features)
-        Of the normal approximation one "chain" of independent draws; of chains without the first ``burn_in``.
+        For the normal approximation, one "chain" of independent draws; for chains, the draws without the first
+        ``burn_in``.
     intercept_draws_ : ndarray of shape (n_chains, n_draws)
     coef_, intercept_ : ndarrays of shape (1, n_features), (1,)
         Posterior means.
     sampler_ : the fitted sampler
-        With all its draws; of the normal approximation with ``released_``, the gradient and curvature that they are of,
-        and ``n_effective_``, how many independent draws they count for.  Unless ``prior_sigma`` is given all this is in
-        units in which ``data_norm`` is √n_features, and so are ``init`` and other lengths of a ``sampler``.
+        It has all draws.  For the normal approximation it also has ``released_``, the gradient and curvature that the
+        draws are given, and ``n_effective_``, how many independent draws they are worth.  Unless ``prior_sigma`` is
+        given, all this is in units in which ``data_norm`` is √n_features, and so are ``init`` and other lengths of a
+        ``sampler``.
     r_hat_, ess_ : dict of str to float
-        Split R-hat and bulk effective sample size of each coefficient and of the intercept.  Of chains only.
+        Split R-hat and bulk effective sample size of each coefficient and of the intercept; only for chains.
     privacy_spent_ : PrivacyGuarantee or None
     n_iter_ : int
-        Iterations of each chain; Newton steps of the normal approximation.
+        Iterations of each chain, or Newton steps of the normal approximation.
 
     Notes
     -----
-    **The default prior.**  Rows are first multiplied by √n_features / ``data_norm``: features of a full row are then as
-    large as the intercept's 1 and share the noise with it, and a fit does not depend on the unit of ``X``.
-    Coefficients and intercept are independent and N(0, τ²), with a variance for each, τ² ~ Inv-Gamma(1, s²): together
-    Student's t with two degrees of freedom and scale s.  s is 3 over the length of the longest row, √(n_features + 1)
-    with an intercept.  What is small against s and the noise is drawn towards 0 as by N(0, s²), what is large is left
-    alone.  A priori half of the logits of a row of equal ones are within ±2.9 for one feature, ±3.9 for ten, ±5.1 for a
-    hundred.  Under Cauchy's distribution (Gelman et al. 2008) they would be within ±4.2, ±10 and ±30, and where noise
-    hides some directions nothing holds coefficients back (Ghosh et al. 2018, of labels that separate).  Without
-    ``data_norm`` nothing says how large rows are, and s is 3.
+    **The default prior.**  Rows are first multiplied by √n_features / ``data_norm``.  Features of a full row are then
+    as large as the intercept's 1 and share the noise with it, and a fit does not depend on the unit of ``X``.
+    Coefficients and intercept are independent and N(0, τ²), with a variance for each, τ² ~ Inv-Gamma(1, s²).  Together
+    this is Student's t with two degrees of freedom and scale s, where s is 3 over the length of the longest row,
+    √(n_features + 1) with an intercept.  A coefficient that is small compared with s and the noise is drawn towards 0
+    as by N(0, s²); a large one is left alone.  A priori, half of the logits of a row of equal features are within ±2.9
+    for one feature, ±3.9 for ten, and ±5.1 for a hundred.  Under the Cauchy distribution (Gelman et al. 2008) they
+    would be within ±4.2, ±10 and ±30, and where noise hides some directions nothing would hold coefficients back (Ghosh
+    et al. 2018, for labels that separate).  Without ``data_norm`` nothing says how large rows are, and s is 3.
 
     **When the approximation is good**: in simulations with two to ten features, small and large coefficients, 400 to
-    100,000 records and ε from 0.5 to 4, 90 % intervals of coefficients held the truth in 0.92 on average over 108
-    settings of 20 releases or more, and in 0.85 or more in 103; at n = 400 and small ε they are wide, and hold more
-    often than they say.  Too seldom, among ten features: an intercept of -2.5 at n = 5000 and ε = 1, in 0.77; a
-    coefficient of 4 at n = 400 and ε = 0.5, in 0.72; and several as large as 4 to 14, all hidden by noise, for which
-    give a ``prior_sigma``.
+    100,000 records and ε from 0.5 to 4, 90 % intervals of coefficients covered the truth in 0.92 on average over 108
+    settings of 20 releases or more, and in 0.85 or more in 103 of them.  At n = 400 and small ε they are wide, and
+    cover more often than they claim.  With ten features, they cover too seldom in these cases: an intercept of -2.5 at
+    n = 5000 and ε = 1, in 0.77; a coefficient of 4 at n = 400 and ε = 0.5, in 0.72; and several coefficients as large
+    as 4 to 14 that are all hidden by noise.  In the last case give a ``prior_sigma``.
 
-    **Exact chains.**  A budget fixes iterations × step², and from some five coefficients on it hardly moves a chain at
-    all (a warning says so, with R-hat).  With two coefficients and a large n chains mix, and are exact:
+    **Exact chains.**  A budget fixes iterations × step², and with five or more coefficients a chain hardly moves at all
+    (a warning says so, with R-hat).  With two coefficients and a large n, chains mix and are exact:
     ``sampler=DPPenaltyMCMC(n_iter=2000, n_chains=1, preconditioner=PrivateNewton())``.
 
     References
@@ -121,7 +123,7 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
     Gelman, Jakulin, Pittau, Su (2008), "A weakly informative default prior distribution for logistic and other
     regression models"; Ghosh, Li, Mitra (2018), "On the use of Cauchy prior distributions for Bayesian logistic
     regression"; Räisä (2021), "Differentially private Markov chain Monte Carlo", §3.1 (Lipschitz likelihoods).
-    Of the normal approximation: see :class:`~sklearn_dpmix.samplers.PrivateNormalApproximation`.
+    For the normal approximation, see :class:`~sklearn_dpmix.samplers.PrivateNormalApproximation`.
 
     Examples
     --------
@@ -257,7 +259,7 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         )
 
     def _unit(self, n_features):
-        """What rows are multiplied by for the default prior; None: nothing."""
+        """The factor by which rows are multiplied for the default prior; None if they are not."""
         is_scaled = self.prior_sigma is None and self.data_norm is not None
         return sqrt(n_features) / float(self.data_norm) if is_scaled else None
 
@@ -316,7 +318,7 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         coef, intercept = self.coef_draws_.reshape(-1, X.shape[1]), self.intercept_draws_.ravel()
         kept = np.linspace(0, len(coef) - 1, min(len(coef), MOST_PREDICTIVE)).astype(int)
-        if self.data_norm is not None:  # the model is of clipped rows
+        if self.data_norm is not None:  # the model is for clipped rows
             X = clip_rows(X, self.data_norm)
         return expit(coef[kept] @ X.T + intercept[kept, None])
 

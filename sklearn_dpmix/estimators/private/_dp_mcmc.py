@@ -1,4 +1,4 @@
-"""What the estimators share that release posterior draws of confidential records under a budget."""
+"""What the estimators that release posterior draws of confidential records under a budget have in common."""
 
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -23,7 +23,7 @@ from .._decorators import fit_context, with_callbacks
 from ._dp_inputs import DPInputs
 
 MOST_PREDICTIVE = 500  # draws that a predictive density averages over
-FEWEST = 8  # draws of a chain that R-hat can be had of
+FEWEST = 8  # draws of a chain needed for R-hat
 
 
 class Plan(NamedTuple):
@@ -84,9 +84,9 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         Warns
         -----
         RuntimeWarning
-            Where the chains have not mixed, or were interrupted.
+            If the chains have not mixed, or were interrupted.
         UserWarning
-            Where ``simulate=True`` makes the result not private.
+            If ``simulate=True``, since the result is then not private.
         """
         model, budget, plan = self._prepare(_num_samples(X))
         with self._refit():
@@ -100,7 +100,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
     # ---------------------------------------------------------------- the plan
 
     def _prepare(self, n_records):
-        """(model, Budget or None, Plan): all that can be wrong before anyone looks at a record."""
+        """(model, Budget or None, Plan), with all checks that need no record."""
         model, budget = self._check_model(), self._check_privacy()
         plan = self._plan(budget, n_records)
         if self.ledger is not None and not self.simulate:
@@ -108,7 +108,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         return model, budget, plan
 
     def _plan(self, budget, n_records):
-        """How many iterations with how much noise; raises where the budget allows none."""
+        """How many iterations with how much noise; raises if the budget allows none."""
         multiplier, n_iter = self._noise_multiplier(), self.n_iter
         self._check_one_of(multiplier, n_iter)
         if n_iter is not None and n_iter < self.n_chains:
@@ -218,7 +218,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
     def _unit(self, target, coordinates, unknown=None):
         """The posterior's smallest standard deviation in the coordinates of moves, roughly, from what is public.
 
-        ``unknown`` is taken where neither a preconditioner nor the model's ``information`` tells; None: 1/√(nT).
+        ``unknown`` is used if neither a preconditioner nor the model's ``information`` tells; None: 1/√(nT).
         """
         if self.preconditioner is not None:
             return 1.0
@@ -250,7 +250,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         return self.clip_bound is not None
 
     def settled_draws(self) -> Floats:
-        """The draws that summaries are of: (n_chains, n, n_params)."""
+        """The draws that summaries use: (n_chains, n, n_params)."""
         return self.theta_draws_[:, int(self.burn_in * self.n_iter_) :]
 
     def _warn(self, plan):
@@ -276,7 +276,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
                 RuntimeWarning,
             )
 
-    # ---------------------------------------------------------------- afterwards: of draws alone
+    # ---------------------------------------------------------------- afterwards: from draws alone
 
     def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Floats:
         """Log posterior predictive density of records.
@@ -290,7 +290,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         Returns
         -------
         log_density : ndarray of shape (n,)
-            Averaged over up to 500 draws, without the first ``burn_in``.
+            The average over up to 500 draws, without the first ``burn_in``.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)

@@ -41,7 +41,7 @@ class DPNormal(DPInputs, BaseEstimator):
 
     @property
     def preconditioner(self) -> PrivateNormalApproximation:
-        """What checks look at."""
+        """The object that checks look at."""
         return self.approximation
 
     @property
@@ -52,7 +52,7 @@ class DPNormal(DPInputs, BaseEstimator):
         """No log ratio is released."""
 
     def _prepare(self, n_records):
-        """(model, Budget, parts, releases): all that can be wrong before anyone looks at a record."""
+        """(model, Budget, parts, releases), with all checks that need no record."""
         model, budget = self._check_model(), self._check_privacy()
         parts = self.approximation.parts(budget)
         releases = [one for pair in parts for one in pair]

@@ -31,7 +31,7 @@ class WalkEstimator(DPMCMC):
         return MOVES[self.move](self._scale(target, coordinates, multiplier))
 
     def _scale(self, target, coordinates, multiplier):
-        """The scale that was given, or one that depends on nothing but the plan: a typical move's noise is moderate."""
+        """The given scale, or one that depends only on the plan and makes the noise of a typical move moderate."""
         if self.proposal_scale is not None:
             return self.proposal_scale
         n_params = len(coordinates.centre)
@@ -50,9 +50,9 @@ class WalkEstimator(DPMCMC):
 class DPPenaltyMCMC(WalkEstimator):
     """Posterior draws of confidential records by the penalty algorithm, released under (ε, δ).
 
-    Each iteration releases one noisy log likelihood ratio and corrects the acceptance for the noise, so that the chain
-    keeps the exact posterior where no ratio is clipped.  What is kept (the draws, their acceptance rate, R-hat) follows
-    from these releases alone.
+    Each iteration releases one noisy log likelihood ratio and corrects the acceptance probability for the noise, so the
+    chain leaves the exact posterior invariant if no ratio is clipped.  What is kept (the draws, their acceptance rate,
+    R-hat) follows from these releases alone.
 
     Parameters
     ----------
@@ -61,48 +61,50 @@ class DPPenaltyMCMC(WalkEstimator):
         and the chain is random walk Metropolis.
     model : object
         ``log_density(X, theta)`` -> (n,) and ``log_prior(theta)`` -> (size,) for θ of shape (size, n_params); see
-        :class:`sklearn_dpmix.models.LikelihoodModel` for what else is used where it is there.
+        :class:`sklearn_dpmix.models.LikelihoodModel` for optional methods.
     clip_bound : float, optional
-        Log ratios of a record are clipped to ±clip_bound ‖θ' - θ‖, which changes the posterior where it bites.  None:
-        nothing is clipped; the model's ``log_ratio_range`` bounds them (``data_norm`` of the package's models).
+        Log ratios of a record are clipped to ±clip_bound ‖θ' - θ‖, which changes the posterior wherever a ratio is
+        clipped.  None: nothing is clipped; the model's ``log_ratio_range`` bounds them (``data_norm`` of the package's
+        models).
     n_iter : int, optional
         Iterations over all chains; the noise follows from the budget.
     noise_multiplier : float, optional
-        Standard deviation of the noise in sensitivities (τ√n in the thesis); the number of iterations follows.
-        Exactly one of the two.
+        Standard deviation of the noise, in sensitivities (τ√n in the thesis); the number of iterations follows.  Give
+        exactly one of the two.
     move : {"full", "component", "guided"}, default="full"
-        All coordinates at once; one at random; one at random that keeps its direction until it is rejected.
+        All coordinates at once; one at random; or one at random that keeps its direction until a move is rejected.
     proposal_scale : float, optional
-        Standard deviation of a move, in units of the preconditioner or else of θ.  None: such that the noise of a
-        typical move from the start is 1.8, and at most 2.4/√d standard deviations where the preconditioner or the
-        model's ``information`` tells what these are; it depends on the plan alone.
+        Standard deviation of a move, in units of the preconditioner, or without one in units of θ.  None: such that the
+        noise of a typical move from the start is 1.8, but at most 2.4/√d standard deviations if the preconditioner or
+        the model's ``information`` tells what these are.  It depends on the plan alone.
     batch_size : int, optional
-        Records of an iteration, drawn without replacement.  **Approximate**: the error of a batch is taken for normal
-        with its estimated variance, which is good from hundreds of records on where no single one dominates.  Useful
-        for a small ``temperature``; the noise grows with n otherwise.  Accounted for in Rényi privacy.
+        Number of records in an iteration, drawn without replacement.  This is **approximate**: the error of a batch is
+        taken to be normal with its estimated variance, which is good from hundreds of records on if no single record
+        dominates.  It is useful for a small ``temperature``; otherwise the noise grows with n.  Privacy is accounted
+        for with Rényi privacy.
     init : array-like of shape (n_params,), optional
         Public start.  None: the model's ``theta_init``, or zeros.
     temperature : float in (0, 1], default=1.0
         Power of the likelihood.
     preconditioner : PrivateNewton, optional
-        Takes a share of the budget for a start at the mode and the geometry of the moves.
+        Uses a share of the budget for a start at the mode and for the geometry of the moves.
     burn_in : float in [0, 1), default=0.5
         Share of each chain that summaries leave out; the draws are all kept.
     clipped_fraction_share : float in (0, 1), optional
         Share of the budget that pays for ``clipped_fraction_``, released with noise.
     ledger : PrivacyLedger, optional
-        Refuses the fit before it begins where the budget of several fits is used up.
+        Refuses the fit before it begins if the budget of several fits is used up.
     secure : bool, default=False
-        Noise by OpenDP (extra ``[secure]``), which resists floating-point attacks.  False: noise of the operating
-        system's entropy, made and added in floating point, which does not.
+        Let OpenDP (extra ``[secure]``) draw the noise, which then resists floating-point attacks.  False: noise uses
+        the operating system's entropy and is made and added in floating point, which does not resist them.
     simulate : bool, default=False
-        True: noise from ``random_state``, for studies of data that are not confidential; warns, and the result is not
-        private.
+        True: noise comes from ``random_state``, for studies of data that are not confidential; ``fit`` warns, and the
+        result is not private.
     n_chains : int, default=4
-        They share the budget: one chain is the best use of it, several show whether it has mixed.
+        Chains share the budget: one chain uses it best, and several show whether they have mixed.
     n_jobs : int, optional
     random_state : None, int, Generator or RandomState
-        Only without a mechanism or in a simulation: a seed that made noise is a secret.
+        Only without a mechanism or in a simulation, since a seed that made noise is a secret.
     verbose : int, default=0
 
     Attributes
@@ -114,13 +116,13 @@ class DPPenaltyMCMC(WalkEstimator):
     noise_multiplier_ : float
     acceptance_rate_ : float
     clipped_fraction_ : float
-        Released with noise, or where the data are not confidential; absent otherwise.
+        Exists if it was released with noise, or if the data are not confidential.
     mode_, covariance_root_ : ndarrays of shape (n_params,), (n_params, n_params)
-        Of the preconditioner, the root in working coordinates.
+        Those of the preconditioner; the root is in working coordinates.
     r_hat_, ess_ : dict of str to float
-        Without the first ``burn_in``.
+        Computed without the first ``burn_in``.
     n_iter_ : int
-        Of each chain.
+        Iterations of each chain.
 
     References
     ----------
@@ -193,7 +195,7 @@ class DPPenaltyMCMC(WalkEstimator):
         return [SubsampledGaussianReleases(multiplier, self.batch_size, n_records, n)]
 
     def _sensitivity(self, target, width):
-        """Of what is released, given the width of the log ratios' range."""
+        """Sensitivity of what is released, given the width of the log ratios' range."""
         return Penalty.sensitivity_of(target, width, self.batch_size)
 
     def _multiplier_for(self, budget, releases_of):

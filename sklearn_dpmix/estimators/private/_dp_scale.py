@@ -2,20 +2,20 @@
 
 import numpy as np
 
-#: What the standard deviation of the noise of a typical move is set to: x² 2Φ(-x/2) is largest at 2.4 where the
-#: posterior is flat, and less is better where it is not.
+#: The standard deviation that the noise of a typical move is set to.  x² 2Φ(-x/2) is largest at 2.4 if the posterior is
+#: flat; if it is not, less is better.
 NOISE_OF_A_MOVE = 1.8
 N_TYPICAL = 101
 
 
 def typical_steps(n_params, one_at_a_time=False):
-    """Moves of scale 1, (n, n_params), always the same: what follows from them is public."""
+    """Moves of scale 1, (n, n_params), always the same, so what follows from them is public."""
     steps = np.random.default_rng(0).standard_normal((N_TYPICAL, n_params))
     return steps * np.eye(n_params)[np.arange(N_TYPICAL) % n_params] if one_at_a_time else steps
 
 
 def widths(target, coordinates, steps):
-    """What log ratios range over, of moves from where the chains start."""
+    """The widths of the ranges of log ratios for moves from where the chains start."""
     theta = coordinates.theta(np.zeros(len(coordinates.centre)))
     return [target.ratio_bound(theta, coordinates.theta(step))[1] for step in steps]
 

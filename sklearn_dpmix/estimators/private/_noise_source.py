@@ -1,7 +1,7 @@
 """Where DP-MCMC takes its randomness from: the operating system, OpenDP on top of it, or a seed in a simulation.
 
-Whoever can reproduce the noise can take it off.  So a real run draws every number from the operating system's entropy:
-there is no seed and no generator whose state could be kept, and what is drawn ahead is forgotten in a pickle.
+Whoever can reproduce the noise can remove it.  So a real run draws every number from the operating system's entropy:
+there is no seed and no generator whose state could be kept, and numbers drawn ahead are not pickled.
 """
 
 import os
@@ -12,8 +12,8 @@ from scipy.special import ndtri
 from ...mechanisms._secure import MARGIN, measurement
 
 AHEAD = 2048  # numbers drawn at a time
-MOST_WORDS = 15  # of 64 bits each in a number: those that need more have probability 2^-960
-#: What a δ must be so that normal noise has the tails that it is about, which end where that probability does.
+MOST_WORDS = 15  # words of 64 bits in a number: numbers that need more have probability 2^-960
+#: The smallest δ for which normal noise has the tails that δ is about; the tails end where this probability does.
 SMALLEST_DELTA = 1e-250
 
 
@@ -27,7 +27,7 @@ class SystemNoise:
         return type(self), ()
 
     def random(self, size):
-        """Uniform on (0, 1), the small numbers as fine as floating point has them."""
+        """Uniform on (0, 1), with small numbers as fine as floating point allows."""
         if size > AHEAD:
             return _uniform(size)
         if size > len(self._ahead):
@@ -44,16 +44,16 @@ class SystemNoise:
     def release(self, values, sensitivity, multiplier):
         """``values``, of L2 sensitivity ``sensitivity``, with normal noise of ``multiplier`` times that.
 
-        The scale is rounded up, as OpenDP's is, so that rounding is never at the cost of privacy.
+        The scale is rounded up, as in OpenDP, so that rounding never costs privacy.
         """
-        if sensitivity == 0.0:  # nothing depends on a record, but for rounding
+        if sensitivity == 0.0:  # nothing depends on a record, except for rounding
             return np.zeros(len(values))
         scale = sensitivity * multiplier * (1.0 + MARGIN)
         return values + scale * self.standard_normal(len(values))
 
 
 class SecureNoise(SystemNoise):
-    """The noise of what is released by OpenDP, which resists floating-point attacks; the rest as in SystemNoise."""
+    """Noise of releases by OpenDP, which resists floating-point attacks; the rest is as in SystemNoise."""
 
     def release(self, values, sensitivity, multiplier):
         if sensitivity == 0.0:
@@ -79,7 +79,7 @@ class SimulatedNoise(SystemNoise):
 
 
 class NoNoise(SimulatedNoise):
-    """Proposals from a NumPy generator, and what is released is exact: the non-private parent of each sampler."""
+    """Proposals from a NumPy generator, and exact releases: the non-private parent of each sampler."""
 
     def __reduce__(self):
         return NoNoise, (self.rng,)
@@ -89,7 +89,7 @@ class NoNoise(SimulatedNoise):
 
 
 def _uniform(size, most_words=MOST_WORDS):
-    """The number that an endless row of random bits stands for, rounded: 53 bits of it from the first 1 on, or so."""
+    """The number that an endless row of random bits stands for, rounded to about 53 bits from the first 1 on."""
     words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
     rest = np.full(size, 0.5)
     few_bits = np.flatnonzero(words < 2**12)

@@ -83,7 +83,7 @@ class PrivateABC(ChainEstimator):
         Limit on simulations; the draws made by then are kept, with a warning.  "mcmc", which knows in advance how many
         it needs, raises ValueError.
     n_chains, n_warmup, thin, warm_start, checkpoint :
-        As in :class:`PrivateDPMixture`, for "mcmc" alone.
+        As in :class:`PrivateDPMixture`; only for "mcmc".
     n_jobs, random_state, verbose :
         As in :class:`PrivateDPMixture`; draws do not depend on ``n_jobs``.
 
@@ -99,9 +99,10 @@ class PrivateABC(ChainEstimator):
     log_evidence_, log_evidence_error_ : float
         Log density of the release under the model, and its standard error; not for "mcmc".
     acceptance_rate_ : float
-        Of simulations ("rejection"; for "smc" the effective share of the last ones) or of moves; nan for "importance".
+        Acceptance rate of simulations ("rejection"; for "smc" the effective share of the last ones) or of moves; nan
+        for "importance".
     n_simulations_ : int
-        For "mcmc" the steps times replicates, those outside the support included.
+        For "mcmc", the number of steps times replicates, those outside the support included.
     ess_, r_hat_ : dict of str to float
         Effective sample sizes of means, at most Kish's 1/Σw² (for "smc" a lower bound, as if resampling were at
         random); R-hat for "mcmc".
@@ -185,7 +186,7 @@ class PrivateABC(ChainEstimator):
         Parameters
         ----------
         s_obs : array-like of shape (n_statistics,) or (n_releases, n_statistics)
-            The released statistic; several releases of the same statistic one per row.
+            The released statistic; several releases of the same statistic go one per row.
         y : ignored
 
         Returns
@@ -197,13 +198,13 @@ class PrivateABC(ChainEstimator):
         TypeError
             For a mechanism or a model that lacks what the method needs.
         ValueError
-            For a bad parameter or release; where the simulator returns the wrong shape, or numbers that are not finite;
-            if ``max_simulations`` simulations give not one draw.
+            For a bad parameter or release; if the simulator returns the wrong shape, or numbers that are not finite;
+            if ``max_simulations`` simulations do not give a single draw.
 
         Warns
         -----
         RuntimeWarning
-            Where simulations ran out, weights cannot be trusted, or chains have not mixed.
+            If simulations ran out, weights cannot be trusted, or chains have not mixed.
         """
         method = resolve_method(self.method)
         S = check_simulation(self, s_obs, ("sample_statistic", *method.needs))
@@ -333,7 +334,7 @@ class PrivateABC(ChainEstimator):
         thin: int = 1,
         random_state: Seed = None,
     ) -> Any:
-        """The draws, the release, and what comes of both, for ArviZ.
+        """The draws, the release, and what follows from both, for ArviZ.
 
         Parameters
         ----------

@@ -37,9 +37,9 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
     """Maximum likelihood and standard errors given noisy statistics, by Monte Carlo EM.
 
     A curator released s_obs = s(x) + noise.  The likelihood of s is known, and that of s_obs is an integral over s: the
-    E-step simulates s and weighs it by the noise's density.  Sample sizes follow an ascent rule (Caffo, Jank & Jones
-    2005), so there is no schedule to set; Newton steps with Louis' score and information end the ascent, where EM is
-    slow.
+    E-step simulates s and weights it by the density of the noise.  Sample sizes follow an ascent rule (Caffo, Jank &
+    Jones 2005), so there is no schedule to set; Newton steps with Louis' score and information end the ascent, where EM
+    is slow.
 
     Parameters
     ----------
@@ -51,9 +51,10 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         ``sample_statistic(rng, theta)`` -> statistics of shape (size, n_columns)
             As in :class:`PrivateABC`.
         ``log_likelihood(statistics, theta)`` -> (size,)
-            Of each statistic before noise, up to what does not depend on θ; -inf or NaN outside the support.
+            Log likelihood of each statistic before noise, up to terms that do not depend on θ; -inf or NaN outside the
+            support.
         ``theta_init``, or ``sample_prior(rng, size)``
-            Where to start: (n_params,), or the mean of draws of the prior.
+            Where to start: of shape (n_params,), or the mean of draws of the prior.
         ``maximise(statistics, weights)`` -> (n_params,), optional
             The M-step in closed form; Nelder–Mead otherwise.
         ``score(statistics, theta)`` -> (size, n_params), ``hessian(...)`` -> (size, n_params, n_params), optional
@@ -63,11 +64,11 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         steps follow, each with a Monte Carlo error of less than ``tol / 10`` standard errors, until one is shorter than
         ``tol`` standard errors.
     max_iter : int, default=200
-        Most EM steps.
+        Largest number of EM steps.
     n_simulations : int, default=1000
         Simulations of the first step.
     max_simulations : int, default=10**7
-        Most simulations of one step.
+        Largest number of simulations in one step.
     n_starts : int, default=1
         Number of ascents; the one with the largest likelihood is kept, since a likelihood may have several maxima.  The
         first starts as described above, the others at draws from the prior (the model's ``sample_prior``).
@@ -79,21 +80,21 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
     theta_ : ndarray of shape (n_params,)
         The maximum likelihood estimate.
     information_ : ndarray of shape (n_params, n_params)
-        Observed Fisher information of the release, where the last Newton step began.
+        Observed Fisher information of the release, at the start of the last Newton step.
     standard_error_ : ndarray of shape (n_params,)
     monte_carlo_error_ : ndarray of shape (n_params,)
         Standard error of ``theta_`` as a Monte Carlo estimate of the maximum.
     score_ : ndarray of shape (n_params,)
         Gradient of the log likelihood there.
     log_likelihood_ : float
-        Of the release, there.
+        Log likelihood of the release there.
     trace_ : dict of str to ndarray
-        Of each EM step: "theta", "log_likelihood" (before the step), "n_simulations", "gain", "gain_error",
+        For each EM step: "theta", "log_likelihood" (before the step), "n_simulations", "gain", "gain_error",
         "n_effective".
     converged_ : bool
     n_iter_ : int
     starts_ : dict of str to ndarray
-        Of each start: "theta_init", "theta" and "log_likelihood" where it ended, "converged".
+        For each start: "theta_init", "theta" and "log_likelihood" where it ended, "converged".
 
     References
     ----------
@@ -155,7 +156,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         s_obs : array-like of shape (n_statistics,) or (n_releases, n_statistics)
-            The released statistic; several releases of the same statistic one per row.
+            The released statistic; several releases of the same statistic go one per row.
         y : ignored
 
         Returns
@@ -167,14 +168,14 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         TypeError
             For a mechanism or a model that lacks what is needed.
         ValueError
-            For a bad parameter or release; where the model returns the wrong shape, or numbers that are not finite;
-            where the start cannot have led to the release.
+            For a bad parameter or release; if the model returns the wrong shape, or numbers that are not finite; if
+            the start cannot have led to the release.
 
         Warns
         -----
         RuntimeWarning
-            Where the ascent did not converge, or ended where the information is not positive; where starts ended apart
-            by more than Monte Carlo error.
+            If the ascent did not converge, or ended where the information is not positive; if starts ended apart by
+            more than Monte Carlo error.
         """
         needs = ("sample_statistic", "log_likelihood")
         S = check_simulation(self, s_obs, needs)
@@ -231,7 +232,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         return {"trace_": trace, "n_iter_": len(steps), "interrupted": interrupted, **found}
 
     def _ascend(self, simulator, likelihood, theta, rng):
-        """EM steps until the gain is below ``tol²``; (θ, steps, whether it is, whether it was interrupted)."""
+        """EM steps until the gain is below ``tol²``: (θ, steps, whether it is below, whether it was interrupted)."""
         steps, size, used_up = [], min(self.n_simulations, int(self.max_simulations)), False
         with Progress(self, 0, self.max_iter, unit="step") as progress:
             while len(steps) < self.max_iter and not used_up:

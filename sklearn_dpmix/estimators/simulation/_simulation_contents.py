@@ -7,7 +7,7 @@ from ..curator._statistic_contents import StatisticContents
 
 
 class ABCContents(StatisticContents):
-    """Of :class:`PrivateABC`, whose draws need not come from chains and may have weights.
+    """Contents for :class:`PrivateABC`, whose draws need not come from chains and may have weights.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""What estimators that simulate a statistic ask of their mechanism, their model and a release."""
+"""What estimators that simulate a statistic require of their mechanism, their model and a release."""
 
 from ..curator._curator import check_release
 
-#: What a model may be asked for, and what each method returns.
+#: The methods that a model may need, and what each returns.
 METHODS = {
     "sample_statistic": "sample_statistic(rng, theta) -> statistics of shape (size, n_statistics)",
     "sample_prior": "sample_prior(rng, size) -> theta of shape (size, n_params)",
@@ -12,7 +12,7 @@ METHODS = {
 
 
 def check_simulation(estimator, s_obs, needs):
-    """Return the release, (n_releases, n_statistics); raise where mechanism or model lack what is needed."""
+    """Return the release, (n_releases, n_statistics); raise if mechanism or model lack what is needed."""
     who, mechanism, model = type(estimator).__name__, estimator.mechanism, estimator.model
     if isinstance(mechanism, type) or not hasattr(mechanism, "release_density"):
         raise TypeError(

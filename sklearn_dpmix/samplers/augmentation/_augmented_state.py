@@ -22,7 +22,7 @@ N_FLOATS = N_COUNTERS + 3
 
 
 class AugmentedState(NamedTuple):
-    """All of a chain but its random generator: arrays that a sweep changes in place."""
+    """All of a chain except its random generator: arrays that a sweep changes in place."""
 
     theta: np.ndarray  # (n_params,)
     records: np.ndarray  # (most + 1, d): ints[N_RECORDS] imputed confidential records; the last row is scratch
@@ -38,7 +38,7 @@ class AugmentedState(NamedTuple):
 def restored_augmentation(model, state, fresh, n_sweeps):
     """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`).
 
-    ``model`` is the component's value.  The total is added up anew in each sweep.
+    ``model`` is the component's value.  The total is added up again in each sweep.
     """
     state = same_layout(fresh, state)
     n, most = state.ints[N_RECORDS], state.records.shape[0] - 1

@@ -1,4 +1,4 @@
-"""Non-centred moves: parameters move, and each record goes along with its standardised residual (Yu & Meng 2011).
+"""Non-centred moves: parameters move, and records with them at fixed standardised residuals (Yu & Meng 2011).
 
 The step is a factor of a covariance, adapted in the warm-up only (Vihola 2012).
 """
@@ -14,7 +14,7 @@ TARGET = 0.3  # acceptance rate that non-centred moves are adapted to
 
 @helper
 def carried_total(model, to, block, state, total):
-    """Write the query's value of the records as they are under ``to`` into ``total``; they stay where they are."""
+    """Write the query's value of the records as they are under ``to`` into ``total``; the records do not move."""
     spare = state.records.shape[0] - 1
     for j in range(state.total.size):
         total[j] = 0.0

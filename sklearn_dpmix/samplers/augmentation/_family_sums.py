@@ -1,4 +1,4 @@
-"""Data augmentation for sums of sufficient statistics that are cut at bounds: exact, at a price a record."""
+"""Data augmentation for sums of sufficient statistics that are cut at bounds: exact, at a cost per record."""
 
 from math import exp, inf
 
@@ -13,9 +13,9 @@ OLD, NEW, TO = 4, 5, 6  # rows of the scratch
 
 
 class FamilyAugmentation(Augmentation):
-    """Data augmentation, with one more non-centred move: anywhere in the posterior, as its modes are approximately.
+    """Data augmentation with one more non-centred move, which goes anywhere in the posterior, by its approximate modes.
 
-    Where records are dropped, two far values of a parameter may explain the same sum: small steps never link them.
+    If records are dropped, two distant values of a parameter may explain the same sum, and small steps never link them.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ class FamilyAugmentation(Augmentation):
     n_moves : int, default=4
         Rounds of such a move and random-walk moves.
     n_rounds : int, default=1
-        How often a sweep does all that it does: records, parameters, moves.  Where many records are beyond the bounds,
-        parameters follow their number, which goes slowly where there is little noise.
+        Number of rounds of records, parameters and moves in a sweep.  If many records are beyond the bounds, parameters
+        follow their number, which changes slowly if there is little noise.
     """
 
     def __init__(self, centres, factors, log_weights, n_moves=4, n_rounds=1):

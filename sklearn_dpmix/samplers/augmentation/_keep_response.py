@@ -1,16 +1,16 @@
-"""(α, β, σ) under which sums that involve y stay as they are while the predictors of imputed records change.
+"""(α, β, σ) under which sums that involve y do not change while the predictors of imputed records change.
 
-Let u = (1, x, e), e the standardised residual of a record, and κ = (α, β, σ) in units in which the bounds of y are
-[-1, 1], so that y = κ'u before it is clamped.  For fixed records (x, e) the sums F(κ) = (Σ y, Σ x y, Σ y²), y clamped,
-are as many as the numbers in κ.  Where x goes to x' with e held, κ goes to the κ' with F'(κ') = F(κ), F' being F with
-x' for x.  Given (x, x', e) that is a map of κ alone, with the Jacobian |dF/dκ| / |dF'/dκ'|; its inverse is the same map
-from x' to x.
+Let u = (1, x, e), with e the standardised residual of a record, and κ = (α, β, σ) in units in which the bounds of y are
+[-1, 1], so that y = κ'u before it is clamped.  For fixed records (x, e) the sums F(κ) = (Σ y, Σ x y, Σ y²), with y
+clamped, are as many as the numbers in κ.  When x goes to x' with e held, κ goes to the κ' with F'(κ') = F(κ), where F'
+is F with x' for x.  Given (x, x', e) that is a map of κ alone, with the Jacobian |dF/dκ| / |dF'/dκ'|; its inverse is
+the same map from x' to x.
 
-There is one κ' at most.  Given σ, (Σ y, Σ x y) is the gradient of a convex function of (α, β).  Where σ grows and
-(α, β) keep these, y of a record within the bounds grows by the residual r of e in a regression on (1, x) of those
+There is at most one κ'.  Given σ, (Σ y, Σ x y) is the gradient of a convex function of (α, β).  When σ grows and (α, β)
+keep these sums, y of a record within the bounds grows by the residual r of e in a regression on (1, x) of those
 records, and Σ y² by 2σ Σ r² > 0.  Newton's iterations look for κ' from a point that depends neither on x nor on κ, so
-that whether they find it depends on (x', e) and F alone: each move has its inverse.  A step is shortened as a whole
-where σ would fall to a fifth, and halved where it brings F no closer: else iterations go round in circles.
+whether they find it depends only on (x', e) and F, and each move has its inverse.  A step is shortened as a whole if σ
+would fall to a fifth, and halved if it brings F no closer, since otherwise iterations go round in circles.
 
 Sums of what is not clamped are polynomials in κ: an iteration is one pass that looks for clamped records.
 """

@@ -44,7 +44,7 @@ def counting(n_records):
 
 @helper
 def change_number(rng, model, channel, counting, count, S, state, current):
-    """Births and deaths of records, where their number was released with noise and has a flat prior on 0..most.
+    """Births and deaths of records, if their number was released with noise and has a flat prior on 0..most.
 
     Each try puts a record from the model in a random place, or takes a random one out: the places' probabilities 1/n
     cancel, as do the model and the prior, and the noise on both releases decides.  What stood in that place becomes the

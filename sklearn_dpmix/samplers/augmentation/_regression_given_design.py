@@ -1,18 +1,18 @@
-"""A linear regression given the design, from noisy moments: moves of what the moments are made of.
+"""A linear regression given the design, from noisy moments: moves of the quantities that determine the moments.
 
-The state is a point of :class:`MomentRegression`, which says what all moments are.  A sweep:
+The state is a point of :class:`MomentRegression`, which determines all moments.  A sweep makes these moves:
 
-1. two Hamiltonian paths of the whole point, the moments going along: prior, and noise at the release, decide.  The
-   metric is that of the linearised posterior, then that of draws in the warm-up; it knows what is pinned, by the noise
-   where there is little of it and by the prior where there is much.  The force may be anything that depends on the
-   point alone: of noise it is a wide difference quotient, which smooths the kink of Laplace noise, and a number of
-   records is taken for continuous.  At an edge of what G can be a path is reflected;
+1. two Hamiltonian paths of the whole point, in which the moments change too; the prior, and the noise at the release,
+   decide.  The metric is that of the linearised posterior, then that of draws in the warm-up.  It reflects what is held
+   in place, by the noise if there is little of it and by the prior if there is much.  The force may be anything that
+   depends on the point alone: for noise it is a wide difference quotient, which smooths the kink of Laplace noise, and
+   the number of records is treated as continuous.  A path is reflected at an edge of the possible G;
 2. ε and z by elliptical slice sampling (Murray, Adams & MacKay 2010), τ by steps of many sizes, q from its prior: free
-   where noise is much, as no edge of what G can be is in the way;
-3. a random walk of L with all else held, so that b and c go along, and one with b, q and τ held and γ integrated out,
-   which alone gets into and out of designs that are nearly singular;
-4. γ, then τ, given the moments, both conjugate; the moments stay, and the rest of the point goes along.  Free where
-   noise is little.
+   under much noise, as no edge of the possible G is in the way;
+3. a random walk of L with everything else held, so that b and c change too, and one with b, q and τ held and γ
+   integrated out, which is the only move that gets into and out of designs that are nearly singular;
+4. γ, then τ, given the moments, both conjugate; the moments do not change, and the rest of the point does.  Free under
+   little noise.
 
 A sweep costs the same for any number of records.
 """
@@ -41,7 +41,7 @@ APART = 0.25  # of the noise's standard deviation: half the difference that the 
 
 
 class MomentsState(NamedTuple):
-    """All of a chain but its random generator: arrays that a sweep changes in place."""
+    """All of a chain except its random generator: arrays that a sweep changes in place."""
 
     point: np.ndarray  # (2, n_coordinates): where the chain is; a proposal
     moments: np.ndarray  # (2, n_statistics)
@@ -77,7 +77,7 @@ def restored_moments(model, state, fresh, n_sweeps):
 
 
 def require_sweeps(state, n_sweeps):
-    """Raise where the counts of a state are not those of a chain after that many sweeps."""
+    """Raise if the counts of a state are not those of a chain after that many sweeps."""
     require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
     require_range(0, 2**62, ints=state.ints)
 
@@ -94,7 +94,7 @@ class MomentsSampler(Component):
     n_walks : int
         Steps of either random walk in a sweep.
     n_steps : int
-        Most steps of a path; more where steps are so short that a path would lead nowhere.
+        Largest number of steps of a path; more if steps are so short that a path would lead nowhere.
     n_paths : int
         Paths in a sweep.
     """
@@ -122,7 +122,7 @@ class MomentsSampler(Component):
 
 @helper
 def log_target(model, channel, counter, S, C, state, which):
-    """Log density of a point, whose moments are written; -inf where it is impossible."""
+    """Log density of a point, whose moments are written; -inf if it is impossible."""
     point, moments = state.point[which], state.moments[which]
     if not model.set_moments(point, moments, state.work):
         return -inf
@@ -191,7 +191,7 @@ def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
 
 @helper
 def drift(model, state, time):
-    """Move the proposal by its momentum, reflected where it meets an edge; False where it meets too many.
+    """Move the proposal by its momentum, reflected where it meets an edge; False if it meets too many.
 
     As light is, in the metric's coordinates: that keeps volume and energy, and the way back is the same (Mohasel Afshar
     & Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo").
@@ -344,7 +344,7 @@ def walk_given_products(rng, sampler, model, channel, S, state, adapt):
 
 @helper
 def log_given_products(model, channel, S, state, which):
-    """Log density of L given b, q and τ, γ integrated out; -inf where it is impossible."""
+    """Log density of L given b, q and τ, γ integrated out; -inf if it is impossible."""
     value = model.log_design(state.point[which], state.moments[which], state.work)
     return value + log_release(channel, S, state.moments[which]) if value > -inf else value
 
@@ -384,7 +384,7 @@ def learn(sampler, state):
 
 
 class MomentsSweeps(Component):
-    """A sampler with all it needs: the fields ``sampler``, ``model``, ``channel``, ``counter``, ``S``, ``C``."""
+    """A sampler with all that it needs: the fields ``sampler``, ``model``, ``channel``, ``counter``, ``S``, ``C``."""
 
     @compiled
     def sweep(self, state, rng, warming_up):

@@ -14,7 +14,7 @@ from ._regression_given_design import N_SWEEPS, require_sweeps
 
 
 class KnownState(NamedTuple):
-    """All of a chain where the records are known."""
+    """All of a chain if the records are known."""
 
     theta: np.ndarray  # (d + 1,): γ and τ
     work: np.ndarray  # (d, d)

@@ -1,12 +1,12 @@
-"""Data augmentation for a linear regression, with many non-centred moves for the price of one pass over the records.
+"""Data augmentation for a linear regression, with many non-centred moves at the cost of one pass over the records.
 
-With the standardised residuals e_i and predictors z_i of all records held fixed, clamping apart, the released moments
-are a polynomial in θ = (α, β, σ, m, C): (1, x_i, y_i) is linear in (1, z_i, e_i), so that what the records have to say
-is the matrix M of products of (1, z, e).  A random walk of many steps on the posterior of θ given M, as it would be
-without clamping, is reversible; its end is a proposal for the exact posterior given (z, e), and is accepted by the
+With the standardised residuals e_i and predictors z_i of all records held fixed, and without clamping, the released
+moments are a polynomial in θ = (α, β, σ, m, C): (1, x_i, y_i) is linear in (1, z_i, e_i), so all that the records have
+to say is the matrix M of products of (1, z, e).  A random walk of many steps on the posterior of θ given M, as it would
+be without clamping, is reversible; its end is a proposal for the exact posterior given (z, e), and is accepted by the
 ratio of the two at both ends (the surrogate transition method: Liu 2001, *Monte Carlo Strategies in Scientific
-Computing*, §9.4.3).  Where no record is clamped nothing is rejected; else what clamping does at a reference point,
-chosen in the warm-up, is taken for what it does everywhere (:func:`set_shift`).
+Computing*, §9.4.3).  If no record is clamped, nothing is rejected.  Otherwise clamping is assumed to do everywhere what
+it does at a reference point, which is chosen in the warm-up (:func:`set_shift`).
 """
 
 from math import exp, inf
@@ -22,11 +22,11 @@ WALKS_SUFFICE = 0.7  # acceptance rate of long walks
 
 
 class RegressionAugmentation(Augmentation):
-    """Data augmentation of Ju et al. and a random walk in each sweep: of ``n_moves`` steps, or a short one.
+    """Data augmentation of Ju et al., and a random walk in each sweep, of ``n_moves`` steps or a short one.
 
-    Where many records are clamped the surrogate is wrong far away, and ends of long walks are rejected; the share of
-    short ones follows from that, tuned in the warm-up only.  ``n_steps`` rounds of single steps come after it, each
-    with its pass over the records, but in chains whose long walks are mostly accepted.
+    If many records are clamped, the surrogate is wrong far away, and ends of long walks are rejected; the share of
+    short walks follows from that and is tuned only in the warm-up.  ``n_steps`` rounds of single steps come after the
+    walk, each with its own pass over the records, except in chains whose long walks are mostly accepted.
     """
 
     def __init__(self, n_moves=30, n_steps=0):
@@ -42,7 +42,7 @@ class RegressionAugmentation(Augmentation):
 
 @helper
 def walk_and_steps(sampler, model, channel, S, state, rng, current, warming_up):
-    """The walk, and where that is not enough steps that are each accepted by the exact posterior."""
+    """The walk and, if that is not enough, steps that are each accepted by the exact posterior."""
     current = walk(int(sampler.n_moves), model, channel, S, state, rng, current, warming_up)
     if state.floats[TUNED] < WALKS_SUFFICE:
         accepted, proposed = state.floats[MOVES_ACCEPTED], state.floats[MOVES_PROPOSED]
@@ -87,7 +87,7 @@ def walk(n_moves, model, channel, S, state, rng, current, warming_up):
 
 @helper
 def long_share(state):
-    """Probability of a long walk: near 1 where their ends are accepted, small where clamping has most rejected."""
+    """Probability of a long walk: near 1 if their ends are accepted, small if clamping makes most of them rejected."""
     rate = state.floats[TUNED]
     return 0.5 if rate == 0.0 else min(max(2.0 * rate, 0.1), 0.9)
 

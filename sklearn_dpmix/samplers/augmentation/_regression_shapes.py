@@ -1,11 +1,12 @@
-"""Data augmentation for a linear regression whose predictors have a law of any shape, of which little was released.
+"""Data augmentation for a linear regression whose predictors have any shape, about which little was released.
 
-What a release does not tell of the shape of x moves by 1/√n of its spread in a sweep, as shares and n records hold each
-other in place, and with it the coefficients where y is clamped.  So in each sweep many records of one predictor go to
-other cells at once: shares integrated out (``_cell_counts``), the moments of x kept as nearly as cells allow, those
-with y kept exactly (``_keep_response``).  The noise on the moments of x and the prior decide.  Proposals are first
-accepted as if all records were in the middles of their cells (delayed acceptance: Christen & Fox 2005, "Markov chain
-Monte Carlo using an approximation", eq. 2), so that passes over the records are for those that have a chance.
+What a release does not say about the shape of x moves by 1/√n of its spread in a sweep, because shares and n records
+hold each other in place; so do the coefficients if y is clamped.  So in each sweep many records of one predictor go to
+other cells at once, with shares integrated out (``_cell_counts``), the moments of x kept as nearly as cells allow, and
+those with y kept exactly (``_keep_response``).  The noise on the moments of x and the prior decide.  Proposals are
+first accepted as if all records were in the middles of their cells (delayed acceptance: Christen & Fox 2005, "Markov
+chain Monte Carlo using an approximation", eq. 2), so that passes over the records are made only for proposals that have
+a chance.
 """
 
 from math import exp, inf, log

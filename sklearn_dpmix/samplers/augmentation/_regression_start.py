@@ -79,7 +79,7 @@ def first_point(model, mean, n, noise):
     d, at = len(prior.mean), model.n_design
     p = d - 1
     upper, lower = np.triu_indices(p), np.tril_indices(d)
-    even = np.diag([1.0, *[1.0 / 3.0] * p])  # of a uniform law
+    even = np.diag([1.0, *[1.0 / 3.0] * p])  # of a uniform distribution
     noisy = np.eye(d)
     noisy[0, 1:], noisy[1:, 1:][upper] = np.clip(mean[d + 1 : d + 1 + p], -1.0, 1.0), np.clip(mean[2 * d :], -1.0, 1.0)
     noisy = np.triu(noisy) + np.triu(noisy, 1).T

@@ -2,12 +2,12 @@
 
 The state has all confidential records.  One sweep:
 
-1. each record by a Metropolis step with the model as proposal (Ju et al., Algorithm 1): the model cancels, and what is
-   left is the noise's density at the release, for the sum with the old contribution taken off and the new one added;
-2. θ given the records: the model's own update, no privacy in it;
-3. non-centred moves, at will: hold each record's standardised residual fixed, propose θ', carry the records along.  The
-   residuals' law does not depend on θ, so that only the noise's density and the prior decide (Yu & Meng 2011).  Without
-   them θ moves by about 1/√n of its spread in a sweep, since n records hold it.
+1. each record by a Metropolis step with the model as proposal (Ju et al., Algorithm 1): the model cancels, which leaves
+   the noise's density at the release, for the sum with the old contribution removed and the new one added;
+2. θ given the records: the model's own update, in which privacy plays no role;
+3. optional non-centred moves: hold each record's standardised residual fixed, propose θ', and move the records with it.
+   The distribution of the residuals does not depend on θ, so only the noise's density and the prior decide (Yu & Meng
+   2011).  Without these moves θ moves by about 1/√n of its spread in a sweep, since n records hold it in place.
 """
 
 from math import exp
@@ -72,7 +72,7 @@ def update_records(rng, model, channel, S, state):
 class Augmentation(Component):
     """Data-augmentation sampler of Ju et al., with ``n_moves`` rounds of non-centred moves in each sweep.
 
-    A subclass may have moves of its own.
+    A subclass may have its own moves.
     """
 
     def __init__(self, n_moves=2):

@@ -1,12 +1,12 @@
 """Data augmentation for a user's own model, in NumPy (Ju, Awan, Gong & Rao 2022, Algorithm 1).
 
-One sweep: proposals for all records at once, from the model at the current θ; each is taken, one record after the
-other, with probability min(1, density of the release with it / without it), since the model cancels; then θ given the
-records, by the model's own move.  The proposals do not depend on what the records are, so that drawing them beforehand
-changes nothing.
+One sweep makes proposals for all records at once, from the model at the current θ.  Each is accepted, one record after
+the other, with probability min(1, density of the release with it / without it), since the model cancels.  Then θ is
+drawn given the records, by the model's own move.  The proposals do not depend on the records, so drawing them
+beforehand changes nothing.
 
-What is compiled is the loop over records of a query's release, where each decision moves the sum.  Under a local
-mechanism records are decided independently, and NumPy does.
+Only the loop over records of a query's release is compiled, in which each decision moves the sum.  Under a local
+mechanism, records are decided independently, with NumPy.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ N_STARTS = 100
 
 
 class UserState(NamedTuple):
-    """All of a chain but its random generator: arrays that a sweep changes in place."""
+    """All of a chain except its random generator: arrays that a sweep changes in place."""
 
     theta: np.ndarray  # (n_params,)
     records: np.ndarray  # (n, ...): imputed records, of the model's own type
@@ -37,7 +37,7 @@ class UserState(NamedTuple):
 def restored_user(model, release, state, fresh, n_sweeps):
     """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`).
 
-    ``release=None`` where the records are known.  What the model can go on from, only a sweep of it can tell.
+    ``release=None`` if the records are known.  What the model can go on from, only a sweep of it can tell.
     """
     state = same_layout(fresh, state)
     require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
@@ -146,7 +146,7 @@ class UserModel:
     Parameters
     ----------
     model : object
-        Has ``sample_records`` and ``sample_posterior``, and ``theta_init`` or ``sample_prior``.
+        It has ``sample_records`` and ``sample_posterior``, and ``theta_init`` or ``sample_prior``.
     """
 
     def __init__(self, model):
@@ -213,7 +213,7 @@ def start_known(model, records, rng):
 
 
 def sweep(model, release, state, rng):
-    """One sweep; ``release=None`` where the records are known."""
+    """One sweep; ``release=None`` if the records are known."""
     if release is not None:
         proposed = model.records(rng, state.theta.copy(), state.records)
         judged = release.judge(proposed)

@@ -1,1 +1,1 @@
-"""Samplers of mixture posteriors: their state, what each requires, their sweeps, and which one is the default."""
+"""Samplers for mixture posteriors: their state, what each requires, their sweeps, and which one is the default."""

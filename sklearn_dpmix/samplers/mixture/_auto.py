@@ -1,4 +1,4 @@
-"""``sampler="auto"``: the fastest exact sampler that we know for the parts at hand (measured in ``benchmarks``)."""
+"""``sampler="auto"``: the fastest exact sampler that we know for the given parts (measured in ``benchmarks``)."""
 
 from math import inf
 from typing import Any
@@ -55,7 +55,7 @@ class Auto(MixtureSampler):
 
 
 class AutoOfRecords(MixtureSampler):
-    """As :class:`Auto`, among samplers that keep a record for each release."""
+    """As :class:`Auto`, but only among samplers that keep a record for each release."""
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
         if mechanism is None or kernel.absorbs_noise:
@@ -73,8 +73,7 @@ class AutoOfRecords(MixtureSampler):
 
 
 class MeasureWhereFast(MixingMeasure):
-    """The walk over mixing measures, for the numbers of records, features and answers where it is fastest; else
-    another."""
+    """The walk over mixing measures where it is fastest, by numbers of records, features and answers; else another."""
 
     def __init__(self, mechanism: Any, kernel: Any, mixing: Any, other: MixtureSampler) -> None:
         super().__init__()
@@ -105,7 +104,7 @@ def can_walk(mechanism, kernel, mixing):
 
 
 def has_masses(mixing):
-    """Whether the mixing measure's weights are shares of masses whose law is known, few enough to walk over."""
+    """Whether the mixing measure's weights are shares of masses with a known distribution, few enough to walk over."""
     return mixing is None or (own(mixing, "masses_as") is not None and mixing.can_walk)
 
 
@@ -144,6 +143,6 @@ def own(component, name):
 
 
 def has_conditional(mechanism, kernel):
-    """Whether a feature is drawn exactly given the others; kept masses are those of a feature's marginal law."""
+    """Whether a feature is drawn exactly given the others; kept masses are those of a feature's marginal."""
     can_tilt = mechanism.piece_shape in kernel.conditional_tilts and kernel.can("conditional")
     return can_tilt and not mechanism.keeps_masses

@@ -18,7 +18,7 @@ from ._state import occupy, recompute_stats, take_slot, update_clusters, vacate
 
 
 class Neal3(MixtureSampler):
-    """Collapsed Gibbs: the clusters' parameters are integrated out of the allocations.
+    """Collapsed Gibbs: the parameters of clusters are integrated out of the allocations.
 
     References
     ----------
@@ -61,7 +61,7 @@ class Neal3(MixtureSampler):
 
 
 class Neal2(Neal3):
-    """Gibbs with the clusters' parameters kept: new clusters by the base measure's predictive density.
+    """Gibbs that keeps the parameters of clusters; new clusters come from the base measure's predictive density.
 
     References
     ----------

@@ -3,12 +3,14 @@
 Beraha et al., §3.2, after Kalli, Griffin & Walker (2011).  One sweep, given the partition and the clusters' parameters:
 
 1. P: occupied weights Dirichlet(n_k - d, α + dK); the rest of P is a Pitman–Yor measure with base measure G0 (Pitman
-   1996). This is the law of P given the partition, free of stick labels, so that clusters need no label moves to mix.
+   1996).  This is the distribution of P given the partition, without stick labels, so clusters need no label moves to
+   mix.
 2. u_i ~ U(0, w_{c_i}), and sticks of the rest until less than min u is left: atoms with w_k > u_i are then all known.
 3. c_i among the atoms with w_k > u_i, by the likelihood; y_i given c_i; θ_k given the records in k.
 
-The slice level may depend on P only: levels by place in the list would depend on which atoms were occupied before.  So
-a heavy tail of weights (Pitman–Yor with a large discount) needs more sticks than memory holds: ``max_discount``.
+The slice level may depend only on P: levels by place in the list would depend on which atoms were occupied before.  So
+a heavy tail of weights (Pitman–Yor with a large discount) would need more sticks than fit into memory, and there is a
+``max_discount``.
 """
 
 from math import exp
@@ -28,11 +30,11 @@ from ._sticks import allocate, draw_occupied_weights, extend_sticks
 class Slice(MixtureSampler):
     """Private slice sampler: clusters by f(y | θ), records by a Metropolis step with proposal f(· | θ).
 
-    Exact for every channel whose density can be evaluated and every kernel that can be drawn from.
+    It is exact for every channel whose density can be evaluated and every kernel from which records can be drawn.
 
     References
     ----------
-    Beraha, Favaro, Rao, §3.2; Kalli, Griffin & Walker (2011); the Metropolis step is Ju et al. (2022)'s.
+    Beraha, Favaro, Rao, §3.2; Kalli, Griffin & Walker (2011); the Metropolis step is that of Ju et al. (2022).
 
     Examples
     --------
@@ -85,9 +87,9 @@ class Slice(MixtureSampler):
 
 
 class Conditional(Slice):
-    """Exact-draw conditional sampler: clusters by g(z | θ), the records integrated out; records drawn exactly.
+    """Exact-draw conditional sampler: clusters by g(z | θ), with records integrated out; records are drawn exactly.
 
-    Needs the marginal channel in closed form (DESIGN 2.2).  Nothing is rejected, at any ε.
+    It needs the marginal channel in closed form (DESIGN 2.2).  Nothing is rejected, at any ε.
 
     Examples
     --------

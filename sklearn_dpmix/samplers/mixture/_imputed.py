@@ -19,16 +19,16 @@ WORK, MOST_PASSES = 2000, 8  # records times passes of a sweep
 class Imputed(Interweaved):
     """Urn or Gibbs passes over memberships and imputed records, each feature drawn exactly given the others, and more.
 
-    Non-centred moves, splits and merges carry records along, as in :class:`Interweaved`; all records and clusters are
-    shifted and spread together.  Exact; for kernels that know the law of a feature given the others, under a channel
-    that tilts it in closed form.
+    Non-centred moves, splits and merges move records along, as in :class:`Interweaved`; there are also moves that shift
+    or spread all records and clusters together.  It is exact.  It is for kernels that know the distribution of a
+    feature given the others, under a channel that tilts it in closed form.
 
     Parameters
     ----------
     n_split_merge : int, default=20
         Attempts to split or merge clusters in each pass; 0 leaves that out.
     n_passes : int, optional
-        Passes over the records that one sweep makes.  None: as many as make 2000 records, at most 8.
+        Number of passes over the records in a sweep.  None: as many as visit 2000 records, but at most 8.
 
     References
     ----------
@@ -87,7 +87,7 @@ class Imputed(Interweaved):
 
 @helper
 def impute_by_feature(rng, channel, kernel, Z, state):
-    """y_ij given z_ij, the other features and θ, for every record; the first unused slot holds the conditional law."""
+    """y_ij given z_ij, the other features and θ, for every record; the first unused slot holds the conditional."""
     spare = state.ints[N_SLOTS]
     for i in range(state.alloc.size):
         for j in range(kernel.n_features):

@@ -1,8 +1,9 @@
 """The sweep of ``_conditional`` for many records, on all cores.
 
 The records are independent given the mixing measure.  They are split into blocks of ``BLOCK``, each with its own
-generator, whatever the number of threads: so are the draws.  Threads are ``numba.config.NUMBA_NUM_THREADS``: the cores,
-or what the environment variable of that name says; joblib sets it in its worker processes.
+generator.  The blocks do not depend on the number of threads, so neither do the draws.  The number of threads is
+``numba.config.NUMBA_NUM_THREADS``: the number of cores, or what the environment variable of that name says; joblib sets
+it in its worker processes.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
-"""Imputed records moved cheaply and in several ways: a sampler for any additive noise.
+"""Imputed records that are moved cheaply and in several ways: a sampler for any additive noise.
 
-One sweep: (1) either the urn pass of private Neal 5 (memberships and records together, good where the noise is large)
-or a Gibbs pass over memberships and a move of every record (good where it is small); (2) the clusters' parameters
-given the records; (3) a non-centred move of the parameters; (4) non-centred splits and merges.  Each leaves the
-posterior invariant.  The share of urn passes and the step sizes are tuned in the warm-up only.
+One sweep: (1) either the urn pass of private Neal 5 (memberships and records together, which is good under large noise)
+or a Gibbs pass over memberships and a move of every record (good under small noise); (2) the clusters' parameters given
+the records; (3) a non-centred move of the parameters; (4) non-centred splits and merges.  Each leaves the posterior
+invariant.  The share of urn passes and the step sizes are tuned only in the warm-up.
 """
 
 from math import exp
@@ -23,7 +23,7 @@ REVERSE_SHARE = 0.8
 class Interweaved(ReUse):
     """Urn and Gibbs passes over imputed records, interwoven with non-centred moves, splits and merges.
 
-    Exact for every channel whose density can be evaluated; the kernel needs residuals (``Kernel.CAPABILITIES``).
+    It is exact for every channel whose density can be evaluated; the kernel needs residuals (``Kernel.CAPABILITIES``).
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def urn_or_gibbs(sampler, channel, kernel, mixing, Z, state, rng, warming_up):
 
 @helper
 def urn_share(state):
-    """Probability of an urn pass: near 1 where about a third of its proposals is accepted, near 0 where few are."""
+    """Probability of an urn pass: near 1 if about a third of its proposals are accepted, near 0 if few are."""
     rate = state.floats[URN_RATE]
     return 0.5 if rate == 0.0 else min(max((rate / 0.35) ** 2, 0.05), 0.95)
 

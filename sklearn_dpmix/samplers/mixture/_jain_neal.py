@@ -1,9 +1,9 @@
 """Split-merge moves with restricted Gibbs scans, on top of another sampler (Jain & Neal 2004).
 
-They see the records that the other sampler keeps, noise-free or imputed, with the clusters' parameters integrated out.
-Two records are picked; if they share a cluster a split that parts them is proposed, else the merger of their clusters.
-Where the others go is drawn by Gibbs scans among these two clusters from a random start, the last of which makes the
-proposal: so a whole cluster moves in one step, to where its records want to go.
+They use the records that the other sampler keeps, noise-free or imputed, with the parameters of clusters integrated
+out.  Two records are picked.  If they share a cluster, a split that separates them is proposed, otherwise a merge of
+their clusters.  Where the other records go is drawn by Gibbs scans between these two clusters from a random start, and
+the last scan makes the proposal.  So a whole cluster moves in one step, to where its records fit.
 """
 
 from math import exp, inf, lgamma, log
@@ -20,7 +20,7 @@ from ._wrapping import WrappingSampler
 class JainNeal(WrappingSampler):
     """Another sampler's sweep, then attempts to split or merge clusters.
 
-    Exact; for conjugate kernels.
+    It is exact, and is for conjugate kernels.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class JainNeal(WrappingSampler):
         The other sampler.  None: what ``Auto()`` chooses among those
         that keep records.
     n_attempts : int, default=1
-        Attempts in each sweep; each costs some ``n_scans + 3`` passes over the records of one or two clusters.
+        Attempts in each sweep; each costs about ``n_scans + 3`` passes over the records of one or two clusters.
     n_scans : int, default=3
-        Gibbs scans of a proposal before the last.
+        Gibbs scans of a proposal before the last one.
 
     References
     ----------
@@ -63,7 +63,7 @@ class JainNeal(WrappingSampler):
             raise ValueError(f"JainNeal needs one imputed value per record, got sampler={self.sampler!r}")
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
-        """Records must be there when the other sampler's sweep ends: drawn from their law given the clusters."""
+        """Records must be there when the other sampler's sweep ends; they are drawn given the clusters."""
         resolved = super().resolve(mechanism, kernel, mixing)
         if not resolved.keeps_records:
             raise ValueError(

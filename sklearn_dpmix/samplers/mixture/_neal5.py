@@ -13,20 +13,20 @@ from ._state import occupy, take_slot, update_clusters, vacate
 
 
 class Neal5(MixtureSampler):
-    """Private Neal 5: propose a cluster from the urn and fresh auxiliaries from its kernel, accept on the channel.
+    """Private Neal 5: propose a cluster from the urn and new auxiliaries from its kernel, and accept by the channel.
 
-    Exact for every channel whose density can be evaluated and every kernel that can be drawn from.
+    It is exact for every channel whose density can be evaluated and every kernel from which records can be drawn.
 
     Parameters
     ----------
     n_auxiliary : int, default=1
-        Auxiliary records m a record.  More of them make the estimate of g steadier at m times the cost; the target of
-        record i is (1/m) Σ_j q(z_i | ỹ_ij) Π_j f(ỹ_ij | θ), so that all m count in the update of θ (ERRATA).
-        Noise-free records have none: there m is 1.
+        m, the number of auxiliary records for each record.  More of them make the estimate of g more stable at m times
+        the cost.  The target of record i is (1/m) Σ_j q(z_i | ỹ_ij) Π_j f(ỹ_ij | θ), so all m count in the update of θ
+        (ERRATA).  Noise-free records have no auxiliaries, and m is 1.
 
     References
     ----------
-    Beraha, Favaro, Rao, Algorithm 1; Neal (2000), Algorithm 5, which it is without a mechanism.
+    Beraha, Favaro, Rao, Algorithm 1; Neal (2000), Algorithm 5, which is what it is without a mechanism.
 
     Examples
     --------

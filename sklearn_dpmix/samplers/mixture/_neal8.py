@@ -1,7 +1,7 @@
 """Neal 8 on the closed-form marginal channel: Gibbs over clusters with auxiliary parameters (Neal 2000, Algorithm 8).
 
-The confidential records are integrated out of the allocations (g(z | θ) in place of f(y | θ)) and drawn exactly, for
-the update of θ only (DESIGN 2.2).
+The confidential records are integrated out of the allocations (g(z | θ) in place of f(y | θ)); they are drawn exactly,
+but only for the update of θ (DESIGN 2.2).
 """
 
 from math import exp, inf
@@ -15,12 +15,12 @@ from ._state import copy_params, fill_cache, occupy, take_slot, update_clusters,
 class Neal8(MixtureSampler):
     """Gibbs sampler of clusters given z, with ``n_auxiliary`` candidate new clusters drawn from the base measure.
 
-    Needs the marginal channel in closed form; exact.
+    It is exact, and needs the marginal channel in closed form.
 
     Parameters
     ----------
     n_auxiliary : int, default=3
-        Candidate new clusters a record.
+        Number of candidate new clusters for each record.
 
     References
     ----------
@@ -65,7 +65,7 @@ def impute_records(rng, channel, kernel, Z, state):
 def gibbs_sweep(n_candidates, channel, kernel, mixing, Z, state, rng):
     """c_i given all other clusters, record by record.  False when out of slots (resumes at the cursor).
 
-    Every candidate needs a slot of its own; candidates wait in the first empty ones, and all but the chosen are
+    Every candidate needs its own slot; candidates wait in the first empty ones, and all except the chosen one are
     forgotten. Where record i is alone, its own parameters are the first candidate.
     """
     alloc, counts, theta = state.alloc, state.counts, state.theta
@@ -113,7 +113,7 @@ def gibbs_sweep(n_candidates, channel, kernel, mixing, Z, state, rng):
 
 @helper
 def settle(state, i, k, chosen):
-    """Move record i (taken off cluster k) to ``chosen``; a candidate beyond the used slots gets a slot of its own."""
+    """Move record i (removed from cluster k) to ``chosen``; a candidate beyond the used slots gets its own slot."""
     if chosen >= state.ints[N_SLOTS]:
         to = take_slot(state)
         copy_params(state.theta, chosen, to)

@@ -1,12 +1,12 @@
-"""One normal population under Gaussian noise, or none: mean and covariance of the release are sufficient.
+"""One normal population under Gaussian noise or without noise: mean and covariance of the release are sufficient.
 
-With T = Σ + η²I the release has mean z̄ ~ N(μ, T/n) and scatter S ~ Wishart(n - 1, T), apart.  Under the base measure of
-``MultivariateNormalKernel``, N(μ | m, Σ/λ) · IW(Σ | ν, Ψ), the mean integrates out,
+With T = Σ + η²I the release has mean z̄ ~ N(μ, T/n) and, independent of it, scatter S ~ Wishart(n - 1, T).  Under the
+base measure of ``MultivariateNormalKernel``, N(μ | m, Σ/λ) · IW(Σ | ν, Ψ), the mean integrates out,
 
     z̄ | Σ ~ N(m, C),  C = Σ/λ + T/n,
 
-so that what is left is a posterior of L, Σ = L L', in d(d + 1)/2 numbers: Hamiltonian paths in (log L_ii, L_ij), in the
-metric of the curvature at the mode; then μ given Σ, which is normal.  A sweep costs the same for any n.
+which leaves a posterior of L, Σ = L L', in d(d + 1)/2 numbers.  A sweep makes Hamiltonian paths in (log L_ii, L_ij), in
+the metric of the curvature at the mode; then it draws μ given Σ, which is normal.  A sweep costs the same for any n.
 """
 
 from math import exp, inf, log, sqrt
@@ -34,7 +34,7 @@ CHUNK = 2**18  # records looked at together
 
 
 class Moments(NamedTuple):
-    """What the chains see of a release, and where and how they walk."""
+    """What the chains see of a release, and where and how they move."""
 
     mean: np.ndarray  # (d,)
     scatter: np.ndarray  # (d, d): Σ (z - z̄)(z - z̄)'
@@ -44,7 +44,7 @@ class Moments(NamedTuple):
 
 
 class NormalState(NamedTuple):
-    """All of a chain but its random generator."""
+    """All of a chain except its random generator."""
 
     point: np.ndarray  # (d(d + 1)/2,), in the metric's coordinates about the mode
     ints: np.ndarray
@@ -52,10 +52,10 @@ class NormalState(NamedTuple):
 
 
 class OneNormal(MixtureSampler):
-    """One multivariate normal given the mean and the covariance of a release: any number of records at one price.
+    """One multivariate normal given the mean and the covariance of a release: the same cost for any number of records.
 
-    For ``MultivariateNormalKernel`` and a mixture of one component; no noise, or Gaussian noise of one scale that
-    nothing was clamped before.
+    It is for ``MultivariateNormalKernel`` and a mixture of one component, without noise, or under Gaussian noise of one
+    scale on records that were not clamped.
     """
 
     takes_correlated = frozenset({"none", "noise"})
@@ -154,7 +154,7 @@ def scratch(Z):
 
 
 def mode(kernel, Z):
-    """Where the posterior of L has its mode, by BFGS from the release's covariance with the noise's taken off.
+    """The mode of the posterior of L, by BFGS from the covariance of the release minus that of the noise.
 
     Whatever comes of it, chains are exact: they only start there, and walk in the metric that it has there.
     """
@@ -338,7 +338,7 @@ def add_sandwich(kernel, scatter, root, vectors, slope, d, is_prior):
 
 @helper
 def follow(n_steps, step, kernel, seen, vectors, matrices):
-    """A path of leapfrog steps of the proposal; returns its log density, -inf where it left floating point."""
+    """A path of leapfrog steps of the proposal; returns its log density, -inf if it left floating point."""
     point, momentum, force = vectors[PROPOSAL], vectors[MOMENTUM], vectors[FORCE]
     value = log_target(kernel, seen, vectors, matrices, PROPOSAL)
     set_force(kernel, seen, vectors, matrices)
@@ -359,7 +359,7 @@ def follow(n_steps, step, kernel, seen, vectors, matrices):
 def draw_mean(rng, kernel, seen, vectors, matrices, theta, k):
     """μ given Σ and z̄ into row k of θ, with all that follows: a prior draw u of μ - m and e of z̄ - μ, moved to fit.
 
-    μ = m + u + (Σ/λ) C⁻¹ (z̄ - m - u - e) has the conditional law (Matheron's rule).
+    μ = m + u + (Σ/λ) C⁻¹ (z̄ - m - u - e) has the conditional distribution (Matheron's rule).
     """
     d, n, noise = kernel.n_features, seen.law[0], seen.law[1]
     root, of_mean = matrices[ROOT], matrices[OF_MEAN]

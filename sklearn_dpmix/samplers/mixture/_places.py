@@ -1,7 +1,7 @@
-"""Where a mixture's chain keeps its numbers: every sampler and every move has places of its own.
+"""Where a mixture's chain keeps its numbers: every sampler and every move has its own places.
 
-Compiled code reads ``state.floats[URN_RATE]``; samplers and moves go together in many ways, so that no two things may
-share a place.
+Compiled code reads ``state.floats[URN_RATE]``; samplers and moves are combined in many ways, so no two things may share
+a place.
 """
 
 from ..._base.acceptance import N_COUNTERS
@@ -14,7 +14,7 @@ class Room:
         self.size = 0
 
     def take(self, n: int = 1) -> int:
-        """Where the next ``n`` places begin."""
+        """The beginning of the next ``n`` places."""
         self.size += n
         return self.size - n
 
@@ -25,7 +25,7 @@ N_BINS = 32
 # ---------------------------------------------------------------- ``state.ints``
 _ints = Room()
 N_SLOTS, N_FREE, N_CLUSTERS = _ints.take(), _ints.take(), _ints.take()
-CURSOR = _ints.take()  # where a sweep that ran out of slots goes on
+CURSOR = _ints.take()  # where a sweep that ran out of slots continues
 N_SWEEPS = _ints.take()
 STAGE = _ints.take()  # what that sweep has done
 N_INTS = _ints.size
@@ -45,7 +45,7 @@ URN_RATE = _floats.take()  # running acceptance rate of the urn pass
 PASSES = _floats.take()  # passes over the records made in this sweep
 REST, LOWEST = _floats.take(), _floats.take()  # of the sticks: the mass behind them; the lowest slice level
 BIN_MOVE_RATE = _floats.take()  # running chance that a record would be let into the bin of another
-CELL_CHANGE_RATE = _floats.take()  # running chance that a record drawn anew is in another cell
+CELL_CHANGE_RATE = _floats.take()  # running chance that a record drawn again is in another cell
 N_SOURCES = _floats.take()  # one more than how many records are sources, which come first; 0 between sweeps
 MOVES_TUNED, MOVES_STEPS = _floats.take(2), _floats.take(2 * N_BINS)  # log steps of a cluster's mean, then of its scale
 RESCALING_TUNED, RESCALING_STEPS = _floats.take(2), _floats.take(2)  # the same of all clusters together

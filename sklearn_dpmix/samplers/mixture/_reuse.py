@@ -1,9 +1,9 @@
 """Gibbs over clusters given imputed records, with a pool of empty clusters that is kept (Favaro & Teh 2013, "ReUse").
 
-Neal's Algorithm 8 draws candidate clusters afresh for every record; here a pool of them is part of the state during the
-pass: a record that leaves its cluster empty puts that cluster's parameters in a random place of the pool, one that
-takes a pool cluster has it replaced by a draw from the base measure.  Exact, and the inner loop has neither draws nor
-branches.
+Neal's Algorithm 8 draws new candidate clusters for every record.  Here a pool of them is part of the state during the
+pass: a record that leaves its cluster empty puts that cluster's parameters in a random place of the pool, and if a
+record takes a pool cluster, a draw from the base measure replaces it.  This is exact, and the inner loop has neither
+draws nor branches.
 """
 
 from math import exp, inf, log
@@ -20,7 +20,7 @@ POOL = 4
 
 
 class ReUse(MixtureSampler):
-    """Gibbs sampler of noise-free records with a kept pool of empty clusters; for any kernel that can be evaluated.
+    """Gibbs sampler for noise-free records that keeps a pool of empty clusters; for any kernel that can be evaluated.
 
     References
     ----------

@@ -20,8 +20,8 @@ DONE, NO_SLOTS, NO_ROOM = range(3)  # why ``run`` stops
 class Draws(NamedTuple):
     """Draws of the mixing measure, one after the other: draw t has ``n_atoms[t]`` rows of ``weights`` and ``theta``.
 
-    The first ``n_clusters[t]`` atoms are the occupied clusters, largest first; then atoms of the unseen part; the
-    last atom stands for what is left (mass below ``LEFTOVER``).  Weights of a draw sum to one.
+    The first ``n_clusters[t]`` atoms are the occupied clusters, largest first; then come atoms of the unseen part; the
+    last atom stands for the rest (mass below ``LEFTOVER``).  Weights of a draw sum to one.
     """
 
     n_clusters: np.ndarray
@@ -29,7 +29,7 @@ class Draws(NamedTuple):
     concentration: np.ndarray
     weights: np.ndarray
     theta: np.ndarray
-    #: share of the records that are none of the mixture's; empty where all are
+    #: share of the records that do not come from the mixture; empty if all do
     outside: np.ndarray = np.zeros(0)
 
     def check(self, n_draws):
@@ -104,7 +104,7 @@ def run(sampler, channel, kernel, mixing, Z, state, rng, until, n_warmup, thin, 
     """
     ints = state.ints
     if ints[STAGE] == NOT_BEGUN:
-        if kernel.target_acceptance() > 0.0:  # else the update forgets where it starts
+        if kernel.target_acceptance() > 0.0:  # otherwise the update forgets where it starts
             for k in range(ints[N_CLUSTERS]):
                 kernel.draw_prior(rng, state.theta, k)
         update_clusters(rng, sampler.n_aux, channel, kernel, state, False)  # given the starting records
@@ -132,8 +132,8 @@ def run(sampler, channel, kernel, mixing, Z, state, rng, until, n_warmup, thin, 
 def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin, record_pass=None):
     """Advance ``state`` by ``n_sweeps`` sweeps; return it (its arrays may have grown) and the block's :class:`Draws`.
 
-    Where a block ends does not matter: all that a sweep depends on is in ``state`` and ``rng``.  A sweep that stops for
-    something other than slots is helped by ``record_pass(state, rng)``, which returns whether that was it.
+    Where a block ends does not matter: everything that a sweep depends on is in ``state`` and ``rng``.  A sweep that
+    stops for something other than slots is helped by ``record_pass(state, rng)``, which returns whether that was it.
     """
     done = int(state.ints[N_SWEEPS])
     n_draws = n_kept(done, n_sweeps, n_warmup, thin)

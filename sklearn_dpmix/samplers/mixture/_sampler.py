@@ -21,12 +21,12 @@ class MixtureSampler(Component):
     """Base class of samplers of Dirichlet-process mixtures.
 
     A subclass defines the compiled ``sweep(self, channel, kernel, mixing, Z, state, rng, warming_up) -> bool``: one
-    sweep that keeps the posterior invariant, changing the arrays of ``state`` in place.  It returns False when it ran
-    out of slots; it is then called again with a larger state and goes on at ``state.ints[CURSOR]``.
+    sweep that leaves the posterior invariant and changes the arrays of ``state`` in place.  It returns False if it ran
+    out of slots; it is then called again with a larger state and continues at ``state.ints[CURSOR]``.
 
     Examples
     --------
-    What a sampler asks of its parts is written in its class:
+    What a sampler requires of its parts is stated in its class:
 
     >>> from sklearn_dpmix.samplers import Conditional, Neal2, Neal5
     >>> Neal5.needs_marginal_channel, Conditional.needs_marginal_channel
@@ -37,20 +37,20 @@ class MixtureSampler(Component):
 
     #: capabilities of the kernel that the sweep uses (``Kernel.CAPABILITIES``)
     kernel_needs: tuple[str, ...] = ()
-    #: True where the sweep calls ``channel.log_marginal`` or ``channel.impute``
+    #: True if the sweep calls ``channel.log_marginal`` or ``channel.impute``
     needs_marginal_channel = False
-    #: True where the channel must be additive noise of one scale for all records
-    #: True where the channel must be one of cells (``mechanisms._cells``)
+    #: True if the channel must be additive noise of one scale for all records
+    #: True if the channel must be one of cells (``mechanisms._cells``)
     needs_cells = False
-    #: True where the release must be draws, each of which came from a record or from none
+    #: True if the release must be draws, each of which came from a record or from none
     needs_sources = False
-    #: True where the release must be a histogram of all records
+    #: True if the release must be a histogram of all records
     needs_histogram = False
-    #: True where it draws one feature given the others exactly
+    #: True if it draws one feature given the others exactly
     needs_conditional_channel = False
     #: where it takes kernels with features that are correlated given θ: "none" (without noise), "noise"
     takes_correlated = frozenset({"none"})
-    #: True where the sweep sees the release as noise-free records: no mechanism, or a kernel that absorbs the noise
+    #: True if the sweep sees the release as noise-free records: no mechanism, or a kernel that absorbs the noise
     needs_noise_free = False
     #: imputed records kept for each record
     n_imputed = 1
@@ -68,9 +68,9 @@ class MixtureSampler(Component):
     takes_thresholds = False
     #: whether some people may answer whatever the cards say (``noncompliance`` of a mechanism)
     takes_noncompliance = False
-    #: True where noise must offer the densities of the kernel's records under it, at many places at once
+    #: True if noise must offer the densities of the kernel's records under it, at many places at once
     needs_noised_kernel = False
-    #: True where weights must be shares of masses whose law is known
+    #: True if weights must be shares of masses with a known distribution
     needs_masses = False
     #: largest Pitman–Yor discount that the sweep can take
     max_discount = 1.0
@@ -88,7 +88,7 @@ class MixtureSampler(Component):
         return type(self).__name__
 
     def check(self) -> None:
-        """Raise ValueError where a parameter of the sampler is wrong."""
+        """Raise ValueError if a parameter of the sampler is wrong."""
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
         """Return the sampler to run for these parts: ``self``, but for ``Auto``."""
@@ -136,7 +136,7 @@ class MixtureSampler(Component):
         raise NotImplementedError
 
     def restored(self, values: Any, Z: Array, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
-        """Return a state that was read from a file, or raise ValueError where it cannot be one of this chain.
+        """Return a state that was read from a file, or raise ValueError if it cannot be one of this chain.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ def check_count(owner, name, value):
 
 
 def check_concentration(mixing, found, n_clusters):
-    """Raise where a concentration, of a state or of draws in a file, is not what it is under this mixing."""
+    """Raise if a concentration, of a state or of draws in a file, is impossible under this mixing."""
     value = mixing._lower()
     if getattr(mixing, "random_part", None) is None:
         require(found == value.start, "concentration", "is another than the mixing's")

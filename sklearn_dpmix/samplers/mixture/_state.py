@@ -1,7 +1,7 @@
 """The state of a mixture chain, and the few things that every sampler does to it.
 
 Clusters live in slots: row ``k`` of ``counts``, ``stats``, ``theta``.  A slot with count 0 is empty.  Slots from
-``ints[N_SLOTS]`` on were never used; empty ones below wait on the stack ``free``.
+``ints[N_SLOTS]`` on have never been used; empty ones below that wait on the stack ``free``.
 """
 
 from math import exp, log
@@ -32,7 +32,7 @@ MAX_SLOTS = 2**20
 
 
 class State(NamedTuple):
-    """All of a chain but its random generator: arrays that a sweep changes in place."""
+    """All of a chain except its random generator: arrays that a sweep changes in place."""
 
     alloc: np.ndarray  # (n,) int32: slot of each record's cluster
     records: np.ndarray  # (n + 1, m, d): imputed confidential records, m auxiliaries each; the last row is scratch
@@ -109,7 +109,7 @@ def copy_state(state):
 
 
 def twice(part, axis=0):
-    """Return the array with as many zeros behind it."""
+    """Return the array followed by as many zeros."""
     return np.concatenate([part, np.zeros_like(part)], axis=axis)
 
 
@@ -207,7 +207,7 @@ def tune_step(floats, tuned, at, probability, target):
 
 @helper
 def fill_cache(channel, kernel, theta, k):
-    """What the channel keeps of θ_k: a function of its own, or every place that calls it compiles it anew."""
+    """What the channel keeps of θ_k: a separate function, since otherwise every caller compiles it again."""
     channel.cache(kernel, theta, k)
 
 

@@ -1,6 +1,6 @@
 """Steps of samplers that keep the mixing measure: its weights, slice levels, sticks, and the records given it.
 
-Numbers as in ``_conditional``.
+Numbers of steps are as in ``_conditional``.
 """
 
 from math import exp, inf
@@ -114,7 +114,7 @@ def finish_allocation(kernel, state, n_accepted, lowest):
 
 @helper
 def draw_by_log_weight(rng, log_weight, n_slots, top, current):
-    """Draw a slot with probability proportional to exp(log_weight[k]); stay where no weight is finite."""
+    """Draw a slot with probability proportional to exp(log_weight[k]); stay if no weight is finite."""
     if top == -inf:
         return current
     total = 0.0

@@ -1,4 +1,4 @@
-"""Samplers that run another one, and so have its requirements too."""
+"""Samplers that run another sampler, and so have its requirements too."""
 
 from operator import add, and_, or_
 from typing import Any
@@ -32,7 +32,7 @@ def requirements():
 
 
 class WrappingSampler(MixtureSampler):
-    """Base class: a subclass declares what its own part of a sweep requires, and has ``wrapped``, the other sampler.
+    """Base class.  A subclass declares what its own part of a sweep requires, and has ``wrapped``, the other sampler.
 
     The parameter that holds the other sampler is ``sampler``.
     """

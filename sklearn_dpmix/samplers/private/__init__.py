@@ -1,1 +1,1 @@
-"""Private chains: curators' Markov chains that pay for each look at the records, and a private normal approximation."""
+"""Private chains: Markov chains of curators that pay for each look at the records, and a private approximation."""

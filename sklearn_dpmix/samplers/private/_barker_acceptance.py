@@ -6,17 +6,17 @@ from ._penalty import Walk
 
 
 class Barker(Walk):
-    """Accept where λ + N(0, C - σ²) + V > 0, with λ and its variance σ² from a batch, A = nT/b:
+    """Accept if λ + N(0, C - σ²) + V > 0, with λ and its variance σ² from a batch, A = nT/b:
 
         λ = A Σ r + log prior ratio,    σ² = A² b (1 - b/n) Σ (r - r̄)²/(b - 1).
 
-    The error of the batch and the noise together are N(0, C), and N(0, C) + V is nearly logistic, so that this is
-    nearly Barker's test.  Two approximations: the law of V, whose error :class:`BarkerCorrection` states, and the
-    central limit theorem for the batch.
+    The error of the batch and the noise together are N(0, C), and N(0, C) + V is nearly logistic, so this is nearly
+    Barker's test.  There are two approximations: the distribution of V, whose error :class:`BarkerCorrection` states,
+    and the central limit theorem for the batch.
 
-    Privacy needs ratios that range over at most 2/(A√b), times ``ratio_limit``.  Where the model or a ``clip_bound``
-    says what they range over, a proposal that would need more is rejected unseen, which keeps the target, since both
-    directions are; otherwise ratios are clipped to half of that on either side.
+    Privacy needs ratios that range over at most 2/(A√b), times ``ratio_limit``.  If the model or a ``clip_bound`` says
+    what their range is, a proposal that would need more is rejected unseen; this keeps the target, since both
+    directions are rejected.  Otherwise ratios are clipped to half of that on either side.
 
     Parameters
     ----------

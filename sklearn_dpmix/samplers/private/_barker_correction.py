@@ -5,20 +5,20 @@ Where only λ + N(0, C) is known, a correction V is added instead: N(0, C) + V s
 
 No V does that, for any C > 0.  Its characteristic function would be that of the logistic over that of the noise,
 πt / sinh(πt) · exp(Ct² / 2), which grows without bound in t, while no characteristic function exceeds 1.  C < π²/3, the
-variance of the logistic, is necessary and not sufficient.  So the package has laws of V that are nearly right, and
-states their errors.
+variance of the logistic, is necessary and not sufficient.  So the package has distributions of V that are nearly right
+and states their errors.
 
 **What the error is.**  V is symmetric, so that the probability A(λ) of a step has A(λ) + A(-λ) = 1, and
 A(λ) = σ(λ + d(λ)) with d(λ) = log(A(λ) / A(-λ)) - λ, an odd function: the chain is Barker's with λ + d(λ) for λ.
 ``error`` bounds |A - σ| for every λ; ``log_ratio_error`` bounds |d|, and ``temperature_error`` |d(λ) / λ|, for
-|λ| ≤ ``log_ratio_range``.  Let π be the target and π̃ the stationary law, on finitely many states that Q proposes steps
-between, back and forth: a step from a to b has exp(λ) = π(b) Q(b, a) / (π(a) Q(a, b)).
+|λ| ≤ ``log_ratio_range``.  Let π be the target and π̃ the stationary distribution, on finitely many states that Q
+proposes steps between, back and forth: a step from a to b has exp(λ) = π(b) Q(b, a) / (π(a) Q(a, b)).
 
 1.  *Detailed balance.*  The chain is reversible if and only if the d(λ) of its steps sum to 0 around every cycle
     (Kolmogorov's criterion: A(λ) / A(-λ) = exp(λ + d(λ)), and the rest cancels around a cycle).  Then the d(λ) of a
     step from x to y is g(y) - g(x), and π̃ ∝ π exp(g).  If Q is symmetric and proposes all steps, d must be additive,
     d(u + v) = d(u) + d(v), on the λ that occur: d = cλ is, and gives π̃ ∝ π^(1 + c).  The d of a fitted correction is
-    not; where steps form cycles the chain has a stationary law, and is not reversible.
+    not; where steps form cycles the chain has a stationary distribution, and is not reversible.
 2.  *A bound without mixing times.*  log(π̃ / π) at x and at y differ by at most the largest sum of |d| over a path of
     steps from x to y that visits no state twice.  If no step has |λ| > ``log_ratio_range``, each adds at most
     ``log_ratio_error``, and at most |λ| times ``temperature_error``.  Proof: π̃(x) is proportional to the sum, over
@@ -62,14 +62,14 @@ FILE_NAME = "barker_correction.json"
 
 
 class BarkerCorrection(NamedTuple):
-    """Law of V, on finitely many points, for noise N(0, ``variance``); :func:`barker_correction` returns it.
+    """Distribution of V, on finitely many points, for noise N(0, ``variance``); :func:`barker_correction` returns it.
 
     Attributes
     ----------
     variance : float
-        Of the noise: the square of its standard deviation, in units of log ratio.
+        Variance of the noise: the square of its standard deviation, in units of log ratio.
     weights : ndarray of shape (n_components,)
-        Positive, of sum 1, and symmetric.
+        Positive, with sum 1, and symmetric.
     means : ndarray of shape (n_components,)
         The points, in ascending order.
     error : float
@@ -79,7 +79,7 @@ class BarkerCorrection(NamedTuple):
     temperature_error : float
         Largest error of log(A(λ) / A(-λ)) / λ for 0 < |λ| ≤ ``log_ratio_range``.
     log_ratio_range : float
-        Where these two hold.
+        Range in which these two hold.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def _corrections():
 
 
 def _unfolded(points, weights, **figures):
-    """Return the law from its half: points ≥ 0, each with the weight of ±point."""
+    """Return the distribution from its half: points ≥ 0, each with the weight of ±point."""
     points, weights = np.array(points), np.array(weights)
     doubled = points > 0
     sides = np.where(doubled, weights / 2, weights)

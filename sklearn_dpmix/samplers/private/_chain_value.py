@@ -6,7 +6,7 @@ import numpy as np
 
 
 class PrivateChain(NamedTuple):
-    """State of a sampler and its source of noise; nothing of it is kept after a fit."""
+    """State of a sampler and its source of noise; none of it is kept after a fit."""
 
     state: Any
     source: Any

@@ -1,4 +1,4 @@
-"""A curvature matrix given what was released of it with noise: independent walkers of Hamiltonian Monte Carlo."""
+"""A curvature matrix given its noisy release, by independent walkers of Hamiltonian Monte Carlo."""
 
 from typing import NamedTuple
 
@@ -52,13 +52,13 @@ class CurvaturePosterior:
     """H given a :class:`ReleasedScore`, with θ integrated out.
 
     Prior: S is one of ``shapes``, tr(S⁻¹H) is uniform as far as ``largest_trace`` allows, and given both the density is
-    proportional to det(H)^k, k one of ``EVENNESS``.  With k = 0, all positive matrices alike, eigenvalues would be as
-    far apart as those of Z and as much noise again, some of them near 0, and coefficients too large; with k unknown Z
-    says how near H is to S, as in shrinkage of covariances (Ledoit & Wolf 2004).
+    proportional to det(H)^k, k one of ``EVENNESS``.  With k = 0, which treats all positive matrices alike, eigenvalues
+    would be even farther apart than those of Z, by as much noise again, some of them near 0, and coefficients would be
+    too large.  With k unknown, Z says how near H is to S, as in shrinkage of covariances (Ledoit & Wolf 2004).
 
-    The gradient given θ and H is N(H(c + Aθ), bH + s_g² I), with c = -θ0, A = I and b = 1 where the log likelihood is
-    quadratic, so that with θ integrated out z ~ N(Hc, V), V = bH + s_g² I + HADAᵀH, D the prior variances of θ: 1/λ,
-    or where ``prior_df`` is given e^u/λ with u among the coordinates of a walker.
+    The gradient given θ and H is N(H(c + Aθ), bH + s_g² I), with c = -θ0, A = I and b = 1 if the log likelihood is
+    quadratic.  So with θ integrated out z ~ N(Hc, V), V = bH + s_g² I + HADAᵀH, where D has the prior variances of θ:
+    1/λ, or e^u/λ if ``prior_df`` is given, with u among the coordinates of a walker.
 
     H = R L D Lᵀ Rᵀ with L unit lower triangular, D diagonal and R a root of a guess; (log D, L) are scaled by the
     curvature of the log density at the guess, which makes it close to a standard normal where noise is small.
@@ -67,7 +67,7 @@ class CurvaturePosterior:
     ----------
     released : ReleasedScore
     expansion : Expansion, optional
-        c, A and b.  None: of a quadratic log likelihood.
+        c, A and b.  None: those of a quadratic log likelihood.
     """
 
     def __init__(self, released, expansion=None):

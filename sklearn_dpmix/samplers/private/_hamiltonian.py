@@ -1,9 +1,9 @@
 """Hamiltonian Monte Carlo on noisy clipped gradients, with the penalty test at the end (Räisä 2021, Algorithm 3).
 
 The gradient at ψ is released as g(ψ) + sd(ψ) ξ, ξ ~ N(0, I).  The map (ψ, p, ξ_0, ..., ξ_L) -> (ψ', -p', ξ_L, ..., ξ_0)
-that leapfrog steps make with these is an involution that keeps volumes and the law of the ξ, whatever g is.  So clipped
-gradients and noise cost acceptances and nothing else, and ξ_L of one trajectory may be ξ_0 of the next (and ξ_0 again
-after a rejection): L + 1 gradients of a trajectory become L.  There is no friction, which would break it.
+that leapfrog steps make with these is an involution that keeps volumes and the distribution of the ξ, whatever g is.
+So clipped gradients and noise cost acceptances and nothing else, and ξ_L of one trajectory may be ξ_0 of the next (and
+ξ_0 again after a rejection): L + 1 gradients of a trajectory become L.  There is no friction, which would break this.
 """
 
 from math import log

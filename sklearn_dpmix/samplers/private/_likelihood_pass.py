@@ -1,10 +1,10 @@
 """Passes over confidential records: sums of clipped log likelihood ratios and of clipped gradients.
 
-A model with compiled methods (:class:`LikelihoodModel`) is passed over in fixed blocks on all cores, and nothing the
-size of the data is made.  Any other model's NumPy methods are called on all records at once.
+For a model with compiled methods (:class:`LikelihoodModel`), a pass goes in fixed blocks on all cores, and makes
+nothing of the size of the data.  The NumPy methods of any other model are called on all records at once.
 
-A ratio that is no number counts as 0, and so does a gradient without a finite length, or observed information that is
-not finite: noise hides no NaN, and a sum that one record can make NaN tells of that record.
+A ratio that is NaN counts as 0, and so does a gradient without a finite length, or observed information that is not
+finite: noise does not hide a NaN, and a sum that one record can make NaN reveals that record.
 """
 
 from math import inf, sqrt
@@ -20,7 +20,7 @@ NO_ROWS = np.arange(0)
 
 
 class Ratios(NamedTuple):
-    """Of a pass over log likelihood ratios."""
+    """Results of a pass over log likelihood ratios."""
 
     total: float
     square: float  # sum of squared deviations from the mean
@@ -98,7 +98,7 @@ class PlainPass:
 def observed_information(model, X, theta):
     """The model's, (n_params, n_params), of all records in X whose own is finite.
 
-    The model sums over records itself: where a sum is not finite, the halves tell whose fault it was.
+    The model sums over records itself: if a sum is not finite, the halves tell which record caused it.
     """
     with np.errstate(all="ignore"):
         total = np.asarray(model.observed_information(X, theta))
@@ -116,7 +116,7 @@ def observed_information(model, X, theta):
 
 
 class Shuffle(Component):
-    """Fisher and Yates's."""
+    """The shuffle of Fisher and Yates."""
 
     @compiled
     def place(self, u, i, n):

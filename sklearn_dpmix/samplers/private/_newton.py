@@ -1,4 +1,4 @@
-"""A mode and its curvature found by a few noisy Newton steps: where private chains start, and in which geometry."""
+"""A mode and its curvature, found by a few noisy Newton steps: the start and the geometry of private chains."""
 
 from numbers import Integral, Real
 from typing import Any
@@ -11,18 +11,18 @@ from ._walk_moves import Coordinates
 
 
 class PrivateNewton(BaseEstimator):
-    """Where private chains start and in which geometry they move: Newton steps on noisy gradients.
+    """Newton steps on noisy gradients, which find where private chains start and the geometry in which they move.
 
     The curvature is the model's public ``information(theta)``, or the released ``observed_information``; moves are
     scaled by it.  Chains start at draws from a normal approximation of the posterior *given the noisy steps*: around
-    their end, with that covariance times 1 + s², s the last step's noise in standard deviations.  Noise of the
-    curvature and of steps before the last is left out; three steps are a good number.
+    the end of the steps, with that covariance times 1 + s², where s is the last step's noise in standard deviations.
+    Noise of the curvature and of steps before the last is ignored; three steps are a good number.
 
     Parameters
     ----------
     n_steps : int, default=3
     share : float in (0, 1), default=0.1
-        Of the budget, as the mean of a Gaussian privacy loss (what ρ is in zero-concentrated privacy).
+        Share of the budget, as the mean of a Gaussian privacy loss (which is ρ in zero-concentrated privacy).
     gradient_clip_bound : float, optional
         Gradients of a record, in units in which the curvature is 1, are clipped to this length.  None: the model's
         ``gradient_range`` bounds them.
@@ -30,7 +30,7 @@ class PrivateNewton(BaseEstimator):
     Raises
     ------
     ValueError
-        On use, for a parameter that is not such.
+        On use, for a parameter that is not valid.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class PrivateNewton(BaseEstimator):
         self.gradient_clip_bound = gradient_clip_bound
 
     def check(self, model: Any, theta: Any, who: str, is_private: bool) -> None:
-        """Raise ValueError or TypeError where a parameter is wrong or the model lacks something at θ."""
+        """Raise ValueError or TypeError if a parameter is wrong or the model lacks something at θ."""
         if not isinstance(self.n_steps, Integral) or self.n_steps < 1:
             raise ValueError(f"n_steps of PrivateNewton must be an integer of at least 1, got n_steps={self.n_steps!r}")
         if not isinstance(self.share, Real) or not 0 < self.share < 1:
@@ -95,7 +95,7 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
     phi : ndarray of shape (n_params,)
         In working coordinates.
     root : ndarray of shape (n_params, n_params)
-        Root of the inverse curvature where the last step began, what moves are scaled by.
+        Root of the inverse curvature where the last step began, by which moves are scaled.
     noise : float
         Standard deviation of the last step's noise, in units of ``root``: how far φ is from where it would be.
     """

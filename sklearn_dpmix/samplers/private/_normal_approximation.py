@@ -19,41 +19,41 @@ CLOSE = 0.01  # to a mode, in standard deviations
 
 
 class PrivateNormalApproximation(BaseEstimator):
-    """Draws of a posterior given a gradient and a curvature of the log likelihood, released with noise: no chains.
+    """Draws of a posterior given a gradient and a curvature of the log likelihood, released with noise; no chains.
 
-    Noisy Newton steps find a public θ0 near the mode; the last of them has most of the budget.  Draws are of the
-    posterior given what it released, the noise of the gradient z and of the curvature Z included:
+    Noisy Newton steps find a public θ0 near the mode; the last step has most of the budget.  Draws are from the
+    posterior given what the last step released, with the noise of the gradient z and of the curvature Z included:
 
         z given θ and H ~ N(H d(θ), b(θ) H + s_g² I),   Z given H ~ N(H, s_H²),   θ ~ the model's prior.
 
-    The prior of H, the curvature at θ0, is around S times any number, where S is the curvature of a design with
-    independent normal features of one size, an intercept's 1 beside them; that size is unknown, and so is how near H is
-    to S.  d(θ) is θ - θ0 and b is 1 near θ0; farther off they are what they would be were the rows normal
+    The prior of H, the curvature at θ0, is centred on S times any number, where S is the curvature of a design with
+    independent normal features of one size, and a 1 for the intercept.  That size is unknown, and so is how near H is
+    to S.  d(θ) is θ - θ0 and b is 1 near θ0; farther away they are what they would be if the rows were normal
     (``normal_means`` of the model).
 
     Parameters
     ----------
     n_steps : int, default=4
-        Gradients and curvatures that are released, each three times as dear as the one before.
+        Number of gradients and curvatures that are released, each three times as expensive as the one before.
     n_draws : int, default=1000
     curvature_share : float in (0, 1), default=0.25
-        Of the budget of a step.
+        Share of the curvature in the budget of a step.
     secure : bool, default=False
-        Noise by OpenDP (extra ``[secure]``), which resists floating-point attacks.
+        Let OpenDP (extra ``[secure]``) draw the noise, which then resists floating-point attacks.
 
     Raises
     ------
     ValueError
-        On use, for a parameter that is not such.
+        On use, for a parameter that is not valid.
 
     Notes
     -----
-    **An approximation**, of the log likelihood and not of the noise: good where the sum of many records' gradients is
-    about normal and rows are not too far from normal, or θ0 not too far from the mode.  Draws are made with d linear
-    and b constant near a mode, and then weighed; where fewer than half of ``n_draws`` would count, the weights are
-    raised to a power t < 1 (``correction_power_`` of the fitted sampler: 1 or nearly so with two or five features, less
-    with ten), and what is left of that approximation stays.  Only the last step is used for inference; those before it
-    say where.
+    This is **an approximation** of the log likelihood, but not of the noise.  It is good if the sum of many records'
+    gradients is about normal, and rows are not too far from normal or θ0 is not too far from the mode.  Draws are made
+    with d linear and b constant near a mode, and then weighted.  If fewer than half of ``n_draws`` would count, the
+    weights are raised to a power t < 1 (``correction_power_`` of the fitted sampler, which is 1 or nearly 1 with two or
+    five features, and less with ten), and part of that approximation remains.  Only the last step is used for
+    inference; the steps before it only find θ0.
 
     References
     ----------
@@ -79,7 +79,7 @@ class PrivateNormalApproximation(BaseEstimator):
         self.secure = secure
 
     def check(self, model: Any, theta: Any, who: str, is_private: bool) -> None:
-        """Raise ValueError or TypeError where a parameter is wrong or the model lacks something at θ."""
+        """Raise ValueError or TypeError if a parameter is wrong or the model lacks something at θ."""
         for name, least in (("n_steps", 1), ("n_draws", N_WALKERS)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:

@@ -18,7 +18,7 @@ class WalkState(NamedTuple):
 
 
 class Walk:
-    """What tests of noisy ratios share: the proposal, the prior's part of the ratio, and the count of acceptances.
+    """The common part of tests of noisy ratios: the proposal, the prior's part of the ratio, and counts of acceptances.
 
     Parameters
     ----------
@@ -56,17 +56,17 @@ class Walk:
 
 
 class Penalty(Walk):
-    """Accept with probability min(1, exp(λ + N(0, s²) - s²/2)), which leaves the target as it is.
+    """Accept with probability min(1, exp(λ + N(0, s²) - s²/2)), which leaves the target invariant.
 
     The noise has s = ``noise_multiplier`` times what one record can change.  On a batch of b records drawn without
     replacement, λ - σ²/2 is released in one number, with A = nT/b, f = b/n, and
 
         λ = A Σ r + log prior ratio,    σ² = (nT)² (1 - f)/b · S²,    S² = Σ (r - r̄)²/(b - 1):
 
-    to take σ² for the variance of λ, and its law for normal, is a central limit *approximation*, good where b is in the
-    hundreds and no single ratio is a large part of σ.  With w the width of the ratios' range, replacing one of them, x,
-    by x' changes that number by A(x - x') - A²(1 - f)((x - m)² - (x' - m)²)/2, m the mean of the others: by at most
-    Aw + A²(1 - f)w²/2, attained at the ends of the range.
+    to take σ² as the variance of λ, and its distribution as normal, is a central limit *approximation*.  It is good if
+    b is in the hundreds and no single ratio is a large part of σ.  With w the width of the ratios' range, replacing one
+    of them, x, by x' changes that number by A(x - x') - A²(1 - f)((x - m)² - (x' - m)²)/2, m the mean of the others: by
+    at most Aw + A²(1 - f)w²/2, attained at the ends of the range.
 
     Parameters
     ----------

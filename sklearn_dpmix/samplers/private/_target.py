@@ -1,4 +1,4 @@
-"""What a private chain moves on: a tempered posterior of which only noisy sums over records are ever seen."""
+"""The target of a private chain: a tempered posterior, of which only noisy sums over records are ever seen."""
 
 from math import sqrt
 
@@ -23,9 +23,9 @@ class Target:
     clip_bound : float, optional
         Log ratios are clipped to ±clip_bound ‖θ' - θ‖.  None: the model's ``log_ratio_range`` bounds them.
     gradient_clip_bound : float, optional
-        Lengths of gradients.  None: the model's ``gradient_range`` bounds their differences.
+        Gradients are clipped to this length.  None: the model's ``gradient_range`` bounds their differences.
     temperature : float
-        T, on the log likelihood.
+        T, the power of the likelihood.
     is_private : bool
         False: ranges are not needed.
     """
@@ -47,7 +47,7 @@ class Target:
         return value if value == value else -np.inf
 
     def grad_log_prior(self, theta):
-        """By central differences where the model does not have it: the prior is public."""
+        """By central differences if the model does not have it; the prior is public."""
         if hasattr(self.model, "grad_log_prior"):
             return self.model.grad_log_prior(theta)
         steps = 1e-6 * np.maximum(1.0, np.abs(theta))
@@ -76,7 +76,7 @@ class Target:
         return np.inf, self.model.gradient_range(theta, frame) * ROUNDING
 
     def information_width(self, theta):
-        """How far one record can move :meth:`information`, in the Frobenius norm; 0 where nothing is private."""
+        """How far one record can move :meth:`information`, in the Frobenius norm; 0 if nothing is private."""
         return self.model.information_range(theta) * ROUNDING if self.is_private else 0.0
 
     # ---------------------------------------------------------------- confidential: only to be released with noise

@@ -1,6 +1,6 @@
-"""Moves of a private random walk, and the coordinates that they are made in.
+"""Moves of a private random walk, and the coordinates in which they are made.
 
-A coordinate vector ψ stands for θ = t(centre + root ψ), with t the model's own ``from_working`` where it has one.  All
+A coordinate vector ψ stands for θ = t(centre + root ψ), where t is the model's own ``from_working`` if it has one.  All
 of it is public, or was released before the chain began.
 """
 
@@ -72,7 +72,7 @@ class ComponentMove(FullMove):
 
 
 class GuidedMove(ComponentMove):
-    """The same in one direction until a rejection turns it round (guided random walk, Gustafson 1998)."""
+    """The same, in one direction until a rejection turns it round (guided random walk, Gustafson 1998)."""
 
     def start(self, n_params):
         return np.ones(n_params)

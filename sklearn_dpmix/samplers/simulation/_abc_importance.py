@@ -13,13 +13,13 @@ from ._simulator import WeightedDraws, block_generator, blocks_of
 
 
 class ImportanceABC(BaseEstimator):
-    """Weigh parameters from a proposal g by q(s_obs | s) π(θ) / g(θ), s their simulated statistic.
+    """Weight parameters from a proposal g by q(s_obs | s) π(θ) / g(θ), where s is their simulated statistic.
 
     Parameters
     ----------
     proposal : object or None, default=None
-        Has ``sample(rng, size)`` -> (size, n_params) and ``log_density(theta)`` -> (size,), positive wherever the prior
-        is; the model then needs ``log_prior``.  None: the prior.
+        It has ``sample(rng, size)`` -> (size, n_params) and ``log_density(theta)`` -> (size,), and its density is
+        positive wherever the prior is; the model then needs ``log_prior``.  None: the prior.
     block_size : int, default=16384
         Simulations at a time.
 
@@ -134,7 +134,7 @@ def weigh(theta, statistics, log_weight, n):
 
 
 def pareto_k_hat(log_weight):
-    """k-hat of Pareto-smoothed importance sampling; nan for fewer than 25 weights, -inf where the largest are equal."""
+    """k-hat of Pareto-smoothed importance sampling; nan for fewer than 25 weights, -inf if the largest are equal."""
     from arviz_stats.base import array_stats
 
     top = log_weight.max()
@@ -151,8 +151,8 @@ def pareto_k_hat(log_weight):
 def effective_of_means(theta, weights):
     """Independent draws whose means would be as exact as these weighted means: (n_params,).
 
-    Less than Kish's 1/Σw² where large weights are far out, and no more than that: where one weight is nearly all, the
-    mean is nearly its parameter, and what is left of a spread says nothing.  A parameter that does not vary has Kish's.
+    It is less than Kish's 1/Σw² if large weights are far out, and never more: if one weight is nearly all, the mean is
+    nearly its parameter, and the remaining spread says nothing.  A parameter that does not vary has Kish's.
     """
     used = weights > 0.0
     if not used.any():

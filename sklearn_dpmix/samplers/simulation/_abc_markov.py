@@ -1,4 +1,4 @@
-"""Pseudo-marginal Markov chain ABC: a chain whose stationary law is the exact posterior.
+"""Pseudo-marginal Markov chain ABC: a chain whose stationary distribution is the exact posterior.
 
 A random walk on θ, accepted with the likelihood of the release replaced by the mean of q(s_obs | s_r) over simulated
 s_1, ..., s_R: an unbiased estimate, which is kept with θ, so that the posterior stays exact (Andrieu & Roberts 2009;
@@ -22,7 +22,7 @@ TARGET = 0.3  # acceptance rate that the steps are adapted to
 
 
 class MarkovState(NamedTuple):
-    """All of a chain but its random generator."""
+    """All of a chain except its random generator."""
 
     theta: np.ndarray  # (n_params,)
     statistic: np.ndarray  # (n_columns,): one of the R, drawn by its share of the estimate
@@ -46,19 +46,19 @@ def restored_markov(simulator, state, fresh, n_sweeps):
 
 
 class MarkovDraws(NamedTuple):
-    """Draws, one a row."""
+    """Draws, one per row."""
 
     theta: np.ndarray
     statistics: np.ndarray
 
 
 class MarkovABC(BaseEstimator):
-    """Pseudo-marginal random walk with ``n_replicates`` simulations a step.
+    """Pseudo-marginal random walk with ``n_replicates`` simulations per step.
 
     Parameters
     ----------
     n_replicates : int, default=10
-        Simulations a step.  More of them make the chain less sticky.
+        Simulations per step.  With more of them the chain gets stuck less often.
 
     Examples
     --------
@@ -104,11 +104,11 @@ class MarkovABC(BaseEstimator):
         )
 
     def restored(self, simulator: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
-        """Return a state that was read from a file, or raise ValueError where it cannot be one of this chain."""
+        """Return a state that was read from a file, or raise ValueError if it cannot be one of this chain."""
         return restored_markov(simulator, state, fresh, n_sweeps)
 
     def check_draws(self, simulator: Any, draws: Any) -> None:
-        """Raise ValueError where draws that were read from a file are impossible."""
+        """Raise ValueError if draws that were read from a file are impossible."""
         if len(draws.theta):
             require(simulator.log_prior(draws.theta) > -np.inf, "theta", "is impossible under the prior")
 

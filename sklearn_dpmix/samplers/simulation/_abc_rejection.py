@@ -15,10 +15,10 @@ SLACK = 1e-9  # relative: by which a density may exceed its mode in floating poi
 
 
 class RejectionABC(BaseEstimator):
-    """Keep a parameter from the prior with probability q(s_obs | s) / max q, s its simulated statistic.
+    """Keep a parameter from the prior with probability q(s_obs | s) / max q, where s is its simulated statistic.
 
-    q is the density of the mechanism's noise, so that what is kept comes from the posterior itself: no bandwidth, no
-    tolerance (Gong 2019, Theorem 1).  Of all simulations the share q(s_obs) / max q is kept.
+    q is the density of the mechanism's noise, so the parameters that are kept come from the posterior itself, without a
+    bandwidth or a tolerance (Gong 2019, Theorem 1).  The share of simulations that is kept is q(s_obs) / max q.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class RejectionABC(BaseEstimator):
     ) -> Any:
         """Return ``WeightedDraws``; ``root`` is a SeedSequence.
 
-        Results do not depend on ``n_jobs``: block i has a generator of its own, and the draws are the first ones in the
+        Results do not depend on ``n_jobs``: block i has its own generator, and the draws are the first ones in the
         order of blocks.
         """
         if simulator.log_mode == inf:

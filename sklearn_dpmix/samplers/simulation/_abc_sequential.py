@@ -1,11 +1,11 @@
-"""Sequential ABC: noise narrows from wide to the mechanism's own while a proposal is learnt, and importance ends it.
+"""Sequential ABC: wide noise is narrowed to the mechanism's own while a proposal is learnt, then importance sampling.
 
 A batch of simulations (θ, s) with θ from a proposal g, at first the prior, is weighted by π(θ) q_w(s_obs | s) / g(θ),
 q_w the mechanism's density with its noise w times as wide, and w the smallest that leaves enough effective simulations.
 The next g is a mixture around the weighted θ (Beaumont, Cornuet, Marin & Robert 2009; Sisson, Fan & Tanaka 2007).  When
-w is 1, or the scatter of s and not w decides what is compatible, g is learnt once more at w = 1 and then fixed.  What
-is drawn after that is importance sampling from a fixed g, with everything that is known of it: consistent for the exact
-posterior, with errors known.  Weights are bounded, since g has a share of the prior.  Memory is, too: of more
+w is 1, or the scatter of s and not w decides what is compatible, g is learnt once more at w = 1 and then fixed.  After
+that, draws are importance sampling from a fixed g, and its theory applies: they are consistent for the exact posterior,
+with known errors.  Weights are bounded, since g has a share of the prior.  Memory is bounded too: if there are more
 simulations than it is meant to hold, those of least weight are thinned out (Fearnhead & Clifford 2003).
 """
 
@@ -25,21 +25,21 @@ from ._simulator import WeightedDraws, block_generator
 
 STALLED = 0.8  # a width that shrinks by less says that the scatter of s decides
 N_CENTRES = 200  # of the mixture that proposes
-DF = 5.0  # its components are t laws: their tails keep weights bounded
+DF = 5.0  # its components are t distributions: their tails keep weights bounded
 SHARE_OF_PRIOR = 0.1  # in each proposal: so that weights are bounded where the prior goes
 MOST_BATCHES = 100  # of a step
 MOST_NUMBERS = 2**23  # in memory, of simulations: parameters, statistics and weights
 
 
 class SequentialABC(BaseEstimator):
-    """Learn a proposal under noise that narrows step by step, then sample from it with weights.
+    """Learn a proposal under noise that gets narrower step by step, then sample from it with weights.
 
     Parameters
     ----------
     batch_size : int, default=1000
-        Simulations of a step.
+        Simulations in a step.
     ess_fraction : float in (0, 1), default=0.1
-        Noise narrows as far as leaves that share of them effective.
+        In each step noise is narrowed until this share of the simulations is effective.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class Budget:
         return self.left <= 0
 
     def take(self, n_batches, batch_size):
-        """Sizes of as many batches as there may be."""
+        """Sizes of the batches, as many as there may be."""
         sizes = [min(batch_size, self.left - i * batch_size) for i in range(n_batches)]
         sizes = [size for size in sizes if size > 0]
         self.left -= sum(sizes)
@@ -140,7 +140,8 @@ class Budget:
 class Simulations:
     """Parameters, statistics and log(π(θ)/g(θ)) of simulations; -inf outside the prior's support.
 
-    They stand for ``n`` simulations with a sum of π/g of ``total_ratio``: more than there are, where some were trimmed.
+    They stand for ``n`` simulations with a sum of π/g of ``total_ratio``, which are more than there are if some were
+    trimmed.
     """
 
     def __init__(self, simulator, theta, statistics, log_ratio, n=None, total_ratio=None):
@@ -179,7 +180,7 @@ class Simulations:
         )
 
     def check_normalised(self):
-        """Raise ValueError where the prior's density does not integrate to 1: π/g then has another mean under g.
+        """Raise ValueError if the prior's density does not integrate to 1: π/g then has another mean under g.
 
         It is at most 1 / ``SHARE_OF_PRIOR`` if the density is right, so that its variance is at most that, too.
         """
@@ -207,7 +208,7 @@ class Simulations:
 class Batches:
     """Batches of simulations from one proposal, with the prior as a part of it; they add up.
 
-    Memory is bounded: where there are too many of them, those of least weight are thinned out.
+    Memory is bounded: if there are too many simulations, those of least weight are thinned out.
     """
 
     def __init__(self, simulator, root, proposal, batch_size, n_jobs, budget, fewest):
@@ -254,10 +255,10 @@ class Batches:
 
 
 class Proposal:
-    """The prior, and t laws around resampled parameters, each as wide as all of these.
+    """The prior, and t distributions around resampled parameters, each as wide as all of these parameters.
 
-    So it has about twice the posterior's variance (Beaumont et al. 2009).  Where the scatter of s and not the noise
-    decides what is compatible, the best proposal is π times the root of the likelihood, which has just that.
+    So it has about twice the posterior's variance (Beaumont et al. 2009).  If the scatter of s and not the noise
+    decides what is compatible, the best proposal is π times the root of the likelihood, which has just this variance.
     """
 
     def __init__(self, simulator, simulations, width):

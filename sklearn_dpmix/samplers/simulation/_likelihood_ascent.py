@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from ..._base.parameters import numbers
 
-#: Errors of a rise that is taken for one, of the size of the next sample, and of convergence (Caffo et al., §5).
+#: Error probabilities of accepting a rise, of the size of the next sample, and of convergence (Caffo et al., §5).
 ALPHA, BETA, GAMMA = 0.25, 0.25, 0.1
 BLOCK = 65536  # simulations at a time
 LAST = 100_000  # of a Newton step, at least
@@ -23,7 +23,7 @@ FEWEST_EFFECTIVE = 100  # simulations, by their weights, for an error to be beli
 
 
 class Imputation(NamedTuple):
-    """Weighted statistics from the law of s given the release and θ; the weights sum to 1."""
+    """Weighted statistics from the distribution of s given the release and θ; the weights sum to 1."""
 
     statistics: np.ndarray
     weights: np.ndarray
@@ -49,7 +49,7 @@ def impute(simulator, theta, size, rng, earlier=None):
 
 
 class Likelihood:
-    """The model's log likelihood with its derivatives and its maximum; numeric where the model has no closed form."""
+    """The model's log likelihood with its derivatives and its maximum; numeric if the model has no closed form."""
 
     def __init__(self, model):
         self.model = model
@@ -65,7 +65,7 @@ class Likelihood:
         return np.where(np.isnan(value), -np.inf, value)
 
     def of_own_draws(self, statistics, theta):
-        """The same where the statistics were drawn at θ, so that none of them can be impossible."""
+        """The same if the statistics were drawn at θ, so that none of them can be impossible."""
         value = self.log_likelihood(statistics, theta)
         wrong = ~np.isfinite(value)
         if np.any(wrong):
@@ -193,12 +193,12 @@ def upper_gain(step):
 
 
 class Top(NamedTuple):
-    """What is known of the likelihood at one θ."""
+    """What is known about the likelihood at one θ."""
 
     imputed: Imputation
     score: np.ndarray
     information: np.ndarray
-    step: np.ndarray | None  # Newton's; None where the information is not positive
+    step: np.ndarray | None  # Newton's; None if the information is not positive
     error: np.ndarray
     monte_carlo_error: np.ndarray  # of the step
     is_precise: bool
@@ -224,7 +224,7 @@ def newton_step(simulator, likelihood, theta, precision, most, rng):
 
 
 def inside(likelihood, imputed, theta, step):
-    """θ moved by the step, or by half of it and so on until the likelihood is finite; None where it never is."""
+    """θ moved by the step, or by half of it and so on until the likelihood is finite; None if it never is."""
     statistics = imputed.statistics[imputed.weights > 0.0]
     for _ in range(10):
         if np.all(likelihood.log_likelihood(statistics, theta + step) > -np.inf):

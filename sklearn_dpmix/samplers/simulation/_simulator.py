@@ -22,8 +22,8 @@ class Simulator:
     Parameters
     ----------
     model : object
-        Has ``sample_statistic(rng, theta)`` -> (size, n_columns), and what the algorithm needs of ``sample_prior`` and
-        ``log_prior``.
+        It has ``sample_statistic(rng, theta)`` -> (size, n_columns), and ``sample_prior`` and ``log_prior`` if the
+        algorithm needs them.
     mechanism : object with ``release_density``, ``log_release_mode`` and ``n_columns``
     S : ndarray of shape (n_releases, n_statistics)
     """
@@ -125,12 +125,12 @@ class WeightedDraws:
     log_evidence, log_evidence_error : float
         Log density of the release, and its standard error.
     acceptance_rate : float
-        Mean acceptance probability of a simulation; nan where there is none.
+        Mean acceptance probability of a simulation; nan if there is none.
     n_simulations : int
     complete : bool
-        Whether there are as many draws as were asked for, and nothing had to be cut short.
+        Whether there are as many draws as requested, and nothing had to be cut short.
     **attributes
-        What else the estimator shows.
+        Further attributes that the estimator shows.
     """
 
     def __init__(

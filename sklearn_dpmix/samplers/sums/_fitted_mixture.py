@@ -1,9 +1,9 @@
-"""A mixture of t laws fitted to a density of a few variables, so that independence proposals follow a curved ridge.
+"""A mixture of t fitted to a density of a few variables, so that independence proposals follow a curved ridge.
 
-The modes and curvatures of :mod:`_modes` are where it starts.  Each round draws from the mixture, weights the
-draws by the density over the mixture, and takes one step of the EM algorithm for t mixtures with these weights (Cappé,
-Douc, Guillin, Marin & Robert 2008, adaptive importance sampling in general mixture classes).  It changes how fast
-chains mix and not what they converge to.
+It starts from the modes and curvatures of :mod:`_modes`.  Each round draws from the mixture, weights the draws by the
+density over the mixture, and takes one step of the EM algorithm for t mixtures with these weights (Cappé, Douc,
+Guillin, Marin & Robert 2008, adaptive importance sampling in general mixture classes).  It changes how fast chains mix
+and not what they converge to.
 """
 
 import numpy as np

@@ -4,9 +4,10 @@
 
     p(s, y) ∝ Γ(n+1)/Γ(n+A) · Π_j Γ(s_j+α_j)/Γ(s_j+1) · Π_r Π_j q(y_rj - s_j) · Π_r q_c(c_r - n),
 
-so that a chain over s alone has the right law whatever the noise: θ, which would hold s within its sampling spread, is
-drawn only where a draw is recorded, from its conjugate Dirichlet(α + s).  (A binomial has K = 2 with the ones released
-and the zeros not.)  Two updates, each an exact draw from a law on integers that is log-concave in one variable:
+so a chain over s alone has the right distribution, whatever the noise.  θ, which would hold s within its sampling
+spread, is drawn only when a draw is recorded, from its conjugate Dirichlet(α + s).  (A binomial has K = 2, with the
+ones released and the zeros not.)  There are two updates, each an exact draw from a distribution on integers that is
+log-concave in one variable:
 
 - transfer: s_j given s_j + s_k and the others; n stays;
 - single, where n is unknown: s_j given the others; n moves along.
@@ -17,8 +18,8 @@ second log-derivatives are ψ'(x+α) - ψ'(x+1) > 0).  Each is a beta integral,
     Γ(x+a)/Γ(x+b) = 1/Γ(b-a) ∫_0^1 v^(x+a-1) (1-v)^(b-a-1) dv,   a < b,
 
 so that with v ~ Beta(x+a, b-a) given x as an auxiliary variable, drawn afresh before each update, the factor becomes
-v^x: linear in x, and the joint law keeps its margin.  log v is of the relative size 1/√(b-a), not of 1/√n, and holds
-nothing in place.
+v^x: linear in x, and the joint distribution keeps its margin.  log v is of the relative size 1/√(b-a), not of 1/√n, and
+holds nothing in place.
 """
 
 import numpy as np
@@ -35,7 +36,7 @@ from ._statistic import (
     new_state,
 )
 
-TRANSFER, SINGLE = 0.0, 1.0  # kinds of law
+TRANSFER, SINGLE = 0.0, 1.0  # kinds of distribution
 # state.work: the kind, the coordinates, what is fixed, exponents, and the auxiliary variables' logarithms
 KIND, FIRST, SECOND, FIXED, ALPHA_FIRST, ALPHA_SECOND, ALPHA_TOTAL, LOG_V_FIRST, LOG_V_SECOND, LOG_V_TOTAL = range(10)
 
@@ -55,13 +56,13 @@ def draw_auxiliary(rng, alpha, x):
 
 
 class Counts(StatisticSampler):
-    """Transfers between pairs of counts in random order, and single counts where n is unknown; θ integrated out.
+    """Transfers between pairs of counts in random order, and single counts if n is unknown, with θ integrated out.
 
     The model's value has ``alpha``, (K,), and their sum ``alpha_total``.
 
     References
     ----------
-    Bernstein & Sheldon (2018), §3.2, whose normal approximation of s | θ this does without; Damien, Wakefield & Walker
+    Bernstein & Sheldon (2018), §3.2, whose normal approximation of s | θ is not needed here; Damien, Wakefield & Walker
     (1999) for auxiliary variables.
 
     Examples

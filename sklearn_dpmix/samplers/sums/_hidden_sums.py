@@ -1,8 +1,8 @@
 """Exact draws of hidden sums: Poisson and gamma (exponential) records under a gamma prior, n known or not.
 
-θ ~ Gamma(a, b) is integrated out, so that it does not hold s in place, and drawn from its conjugate law only where a
-draw is recorded.  What is left of Γ functions and powers is log-concave in one variable at a time, or made linear by an
-auxiliary gamma variable that is drawn afresh each time:
+θ ~ Gamma(a, b) is integrated out, so that it does not hold s in place, and drawn from its conjugate distribution only
+when a draw is recorded.  The remaining Γ functions and powers are log-concave in one variable at a time, or made linear
+by an auxiliary gamma variable that is drawn again each time:
 
     (b + x)^-c = 1/Γ(c) ∫_0^∞ w^(c-1) e^(-(b+x)w) dw,   w | x ~ Gamma(c, rate b + x).
 
@@ -25,16 +25,16 @@ from ._statistic import (
     new_state,
 )
 
-SUM, RECORDS = 0.0, 1.0  # kinds of law: s given n, and n given s
+SUM, RECORDS = 0.0, 1.0  # kinds of distribution: s given n, and n given s
 # state.work: the kind; slope and log v of auxiliary variables; the prior; the other variable; the known shape
 KIND, LINEAR, LOG_V, SHAPE, RATE, OTHER, KNOWN = range(7)
 
 
 class SumSampler(StatisticSampler):
-    """What both samplers share; the model's value has the prior's ``shape`` a and ``rate`` b."""
+    """The common part of both samplers; the model's value has the prior's ``shape`` a and ``rate`` b."""
 
     def init(self, model, n_params, n_records, given, rng):
-        """Start at a sum drawn from the model, where none is ``given``."""
+        """Start at a sum drawn from the model, if none is ``given``."""
         n_records = max(n_records, self.fewest)
         s = self.start(model, n_records, rng) if given is None else given[0]
         if s > 0:
@@ -55,8 +55,8 @@ class PoissonSum(SumSampler):
     """Sum of Poisson(θ) records.
 
     p(s | n) = Γ(s+a)/(Γ(a) s!) · (n/(b+n))^s (b/(b+n))^a.  In s, the power is linear and Γ(s+a)/Γ(s+1) is log-concave
-    for a >= 1 (else as in ``_hidden_counts``).  In n, s log(n/(b+n)) is concave, its derivative s(1/n - 1/(b+n))
-    falling, and (b+n)^-a has an auxiliary variable.
+    for a >= 1 (otherwise as in ``_hidden_counts``).  In n, s log(n/(b+n)) is concave, because its derivative s(1/n -
+    1/(b+n)) falls, and (b+n)^-a has an auxiliary variable.
 
     Examples
     --------
@@ -126,8 +126,8 @@ class GammaSum(SumSampler):
 
     p(s | n) = b^a s^(m-1) (b+s)^-(a+m) / B(m, a), m = nk.  In s it is (s/(b+s))^(m-1) (b+s)^-(a+1): for m >= 1 the
     first is log-concave, as above, and the second has an auxiliary variable; for m < 1 both s^-(1-m) and (b+s)^-(a+m)
-    have one.  In n >= 1, m log(s/(b+s)) is linear and Γ(m+a)/Γ(m) log-concave, ψ'(m+a) - ψ'(m) being negative.  (Of no
-    records there is no sum: the flat prior on n starts at 1.)
+    have one.  In n >= 1, m log(s/(b+s)) is linear and Γ(m+a)/Γ(m) is log-concave, because ψ'(m+a) - ψ'(m) is negative.
+    (No records have no sum, so the flat prior on n starts at 1.)
 
     Examples
     --------

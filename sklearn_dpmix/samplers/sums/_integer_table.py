@@ -1,10 +1,11 @@
 """Independent posterior draws of one hidden integer statistic, from a table of p(s | y) with θ integrated out.
 
 For the number of ones among n records (beta-binomial) and the sum of n Poisson records (negative binomial), n known,
-p(s) is closed-form: p(s) = p₁(s) w(s), with p₁ the same law for exponents of at least 1, and w(s) the product of
-Γ(x+a)/Γ(x+1) over the exponents a below 1.  Under log-concave noise, p₁(s) q(y - s) is log-concave: its mode is found
-by bisection, and beyond a point where it has fallen by a factor e^-t, what is left is smaller than a geometric sum,
-less than 2 e^-t of what is in front.  The range of log w is added to t.  So what the table leaves out is bounded.
+p(s) is closed-form: p(s) = p₁(s) w(s), with p₁ the same distribution for exponents of at least 1, and w(s) the product
+of Γ(x+a)/Γ(x+1) over the exponents a below 1.  Under log-concave noise, p₁(s) q(y - s) is log-concave: its mode is
+found by bisection, and beyond a point where it has fallen by a factor e^-t, the rest is smaller than a geometric sum,
+less than 2 e^-t of the part before that point.  The range of log w is added to t.  So the part that the table leaves
+out is bounded.
 """
 
 import math
@@ -21,7 +22,7 @@ TAIL = 1e-12  # mass that a table may leave out
 
 
 class TableSampler(StatisticSampler):
-    """Each draw of s is independent of the others; a subclass says p(s) and draws θ given s.
+    """Each draw of s is independent of the others; a subclass defines p(s) and draws θ given s.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ class TableSampler(StatisticSampler):
         return lower(type(self), {"first": float(self.first), "cumulative": table, "n_points": float(len(table))})
 
     def tabulate(self, model, channel, S, n_records):
-        """Return the sampler with its table, or None where that would be too long.
+        """Return the sampler with its table, or None if that would be too long.
 
         Parameters
         ----------

@@ -1,9 +1,9 @@
-"""The law of the hidden statistic given θ and a release with Gaussian noise, of which joint moves draw a proposal.
+"""The distribution of the hidden statistic given θ and a release with Gaussian noise: a proposal for joint moves.
 
 s = m + Az with z ~ N(0, I), m = nμ and A = √n L; the releases' mean is y = s + e, e ~ N(0, diag D).  Then z | y has the
-precision P = I + A'D⁻¹A and the mean P⁻¹ A'D⁻¹ (y - m).  Proposing θ together with z from that law integrates s out
-under Gaussian noise: θ moves by p(y | θ).  Under other noise D is its variance times random numbers (Laplace noise is
-a mixture of normal laws of many variances), and the ratio of densities corrects.
+precision P = I + A'D⁻¹A and the mean P⁻¹ A'D⁻¹ (y - m).  Proposing θ together with z from that distribution integrates
+s out under Gaussian noise: θ moves by p(y | θ).  Under other noise, D is its variance times random numbers (Laplace
+noise is a mixture of normals with many variances), and the ratio of densities corrects.
 
 With p = A₁₁²/D₁, q = A₂₁²/D₂, r = A₂₂²/D₂ all is written without differences of large numbers: det P = (p+1)(r+1) + q.
 """
@@ -18,7 +18,7 @@ MEAN, SD, INTERCEPT, SLOPE, SECOND_SD = range(5)
 
 @helper
 def put_conditional(y, noise, widen, n, mean, root, law):
-    """Write the law of z into ``law``, D being ``widen`` times ``noise``; of one statistic the first half counts."""
+    """Write the distribution of z into ``law``, D = ``widen`` times ``noise``; for one statistic, the first half."""
     scale, first = math.sqrt(n), widen[0] * noise[0]
     a, e = scale * root[0, 0], (y[0] - n * mean[0]) / first
     p = a * a / first
@@ -38,7 +38,7 @@ def put_conditional(y, noise, widen, n, mean, root, law):
 
 @helper
 def draw_score(rng, law, z):
-    """z from the law."""
+    """z from the distribution."""
     z[0] = law[MEAN] + law[SD] * rng.standard_normal()
     if z.size > 1:
         z[1] = law[INTERCEPT] + law[SLOPE] * z[0] + law[SECOND_SD] * rng.standard_normal()
@@ -46,7 +46,7 @@ def draw_score(rng, law, z):
 
 @helper
 def log_score(law, z):
-    """Log density of z under the law, up to a constant."""
+    """Log density of z under the distribution, up to a constant."""
     u = (z[0] - law[MEAN]) / law[SD]
     value = -0.5 * u * u - math.log(law[SD])
     if z.size > 1:

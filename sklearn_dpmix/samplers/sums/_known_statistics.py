@@ -1,6 +1,6 @@
 """Statistics that were released without noise: θ from its ordinary posterior, for the families without another sampler.
 
-(Counts and sums of :mod:`_hidden_counts` and :mod:`_hidden_sums` stay where they are given by themselves.)
+(Counts and sums of :mod:`_hidden_counts` and :mod:`_hidden_sums` do not move if they are given.)
 """
 
 import math
@@ -19,7 +19,7 @@ LINEAR, RECORDS, OTHER, SHAPE = range(4)  # state.work of GivenBeta
 
 
 class GivenNormal(StatisticSampler):
-    """Normal records: independent draws of (μ, σ²) from the conjugate law.
+    """Normal records: independent draws of (μ, σ²) from the conjugate distribution.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class GivenNormal(StatisticSampler):
 
 
 class GivenBeta(StatisticSampler):
-    """Beta records: a given b and b given a, each log-concave, in turn, ``ROUNDS`` times a sweep.
+    """Beta records: a given b and b given a, each log-concave, in turn, ``ROUNDS`` times per sweep.
 
     The log posterior of a is (shape-1) log a - rate a + a s_1 + n (log Γ(a+b) - log Γ(a)).  ψ'(a+b) - ψ'(a) < 0, and
     for a shape below 1 the power has an auxiliary variable, as in :mod:`_hidden_sums`.  A wide prior is a mixture of

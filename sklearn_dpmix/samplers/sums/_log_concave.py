@@ -1,22 +1,23 @@
-"""Exact draws from one-dimensional log-concave laws, on integers or on the line, with a bounded number of evaluations.
+"""Exact draws from one-dimensional log-concave distributions, on integers or the line, with bounded evaluations.
 
-A law is known by f(x) = log density or log mass + constant, concave on lo <= x <= hi and finite between the ends.
-Concavity alone proves a hat in three pieces (Devroye 1986, §VII.2; Leydold 2003), with points l < m < r:
+A distribution is given by f(x) = log density or log mass + constant, concave on lo <= x <= hi and finite between the
+ends.  Concavity alone proves a hat in three pieces (Devroye 1986, §VII.2; Leydold 2003), with points l < m < r:
 
 - beyond r, the chord through m and r lies above f, and likewise below l: exponential (geometric) tails;
 - between them f is at most f(m) + a little.  The mode lies in a bracket a <= m <= b with f(a), f(b) <= f(m), and on
   either side of m a chord of two points of the other side, extended, lies above f: the mode need not be known exactly.
 
-l and r are put where f is 0.7 to 2.5 below f(m), so that a try is accepted with probability 0.3 at least, whatever the
-law.  The bracket starts at a guess and grows or shrinks by factors of two: from a good guess that is a handful of
-evaluations, from a bad one O(log(distance / spread)).  How good the guess was changes the cost and never the law.
+l and r are put where f is 0.7 to 2.5 below f(m), so that a try is accepted with probability at least 0.3, whatever the
+distribution.  The bracket starts at a guess and grows or shrinks by factors of two: from a good guess this takes a
+handful of evaluations, from a bad one O(log(distance / spread)).  The quality of the guess changes the cost and never
+the distribution.
 """
 
 import math
 
 from ..._base.compiled import helper
 
-LOW_DROP, HIGH_DROP = 0.7, 2.5  # the tails start where the law is so far below its mode, in logs
+LOW_DROP, HIGH_DROP = 0.7, 2.5  # the tails start where the density is this far below its mode, in logs
 SLACK = 0.25  # the flat piece may be so far above the mode
 MAX_STEPS = 2000  # of any search: beyond the range of floating point
 MAX_TRIES = 10_000  # each succeeds with probability 0.3 or more
@@ -24,7 +25,7 @@ MAX_TRIES = 10_000  # each succeeds with probability 0.3 or more
 
 @helper
 def log_law(law, context, x):
-    """The law's f(x), compiled once: methods are inlined where they are called."""
+    """f(x) of the distribution, compiled once: methods are inlined where they are called."""
     return law.log_law(context, x)
 
 
@@ -89,7 +90,7 @@ def bracket_mode(law, context, lo, hi, guess, width, is_integer):
     apart = 1.0 if is_integer else 0.0  # nothing is between neighbours
     excess = math.inf
     for _ in range(MAX_STEPS):
-        left = right = 0.0  # how far above f(m) the law can get on either side
+        left = right = 0.0  # how far above f(m) f can get on either side
         if m - a > apart:
             left = math.inf
             if b > m:
@@ -218,7 +219,7 @@ def draw_under_hat(rng, law, context, lo, hi, m, f_m, left, f_left, right, f_rig
 
 @helper
 def draw_log_concave(rng, law, context, lo, hi, guess, width, is_integer):
-    """Draw from a log-concave law exactly.
+    """Draw from a log-concave distribution exactly.
 
     Parameters
     ----------
@@ -231,14 +232,14 @@ def draw_log_concave(rng, law, context, lo, hi, guess, width, is_integer):
     guess : float
         Near the mode; f is finite there.  Inside the support, an integer where ``is_integer``.
     width : float
-        Of the order of the spread, positive.  Neither changes the law.
+        Of the order of the spread, positive.  Neither changes the distribution.
     is_integer : bool
 
     Returns
     -------
     x : float
         NaN where f is not finite or not concave, so that no draw is ever accepted.
-    width : float, for the next draw from a law like this one
+    width : float, for the next draw from a distribution like this one
     """
     if lo >= hi:
         return lo, width

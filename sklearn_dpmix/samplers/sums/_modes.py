@@ -1,9 +1,9 @@
-"""Where the posterior of the normal approximation is: modes and curvatures, for proposals and starts.
+"""Modes and curvatures of the posterior of the normal approximation, for proposals and starts.
 
-With Gaussian noise of the same variance D in place of the noise, s is integrated out: y ~ N(nμ(θ), nΣ(θ) + D/R) for
-the mean y of R releases.  The modes of that times the prior, with the curvature there, are all that a proposal needs:
-it changes how fast chains mix and not what they converge to.  (A sum of records that are dropped outside bounds may be
-the same for two different θ; so modes are searched for globally.)
+With Gaussian noise of the same variance D in place of the noise, s is integrated out: y ~ N(nμ(θ), nΣ(θ) + D/R) for the
+mean y of R releases.  The modes of that times the prior, with the curvature there, are all that a proposal needs: a
+proposal changes how fast chains mix, but not what they converge to.  (A sum of records that are dropped outside bounds
+may be the same for two different θ; so modes are searched for globally.)
 """
 
 import math
@@ -59,7 +59,7 @@ def collapsed(model, y, noise, n_records, count=0.0, count_noise=1.0):
     noise : ndarray of shape (k,)
         Variance of its noise.
     n_records : float
-        0 where it is unknown, and was released as ``count`` with noise of variance ``count_noise``.
+        0 if it is unknown and was released as ``count`` with noise of variance ``count_noise``.
     """
     k = len(y)
     mean, root = np.zeros(k), np.zeros((k, k))
@@ -86,7 +86,7 @@ def find_modes(log_density, starts, n_records, count=0.0):
     starts : ndarray of shape (n_starts, n_free)
         Points to climb from.
     n_records : float
-        0 where it is unknown, and was released as ``count``.
+        0 if it is unknown, and was released as ``count``.
     """
     d = starts.shape[1]
     axes = [np.linspace(-GRID_END, GRID_END, N_GRID)]

@@ -1,7 +1,7 @@
 """The normal approximation of multinomial counts: s | θ ~ N(nθ, n(diag θ - θθ')) on Σ s = n (Bernstein & Sheldon 2018).
 
-As in :mod:`_normal_statistic`, it is one joint law of θ, s and y.  It is updated a pair of categories at a time, in
-random order, with s_j + s_k = m, θ_j + θ_k = τ and all others fixed; p = θ_j/τ.  Then
+As in :mod:`_normal_statistic`, it is one joint distribution of θ, s and y.  It is updated one pair of categories at a
+time, in random order, with s_j + s_k = m, θ_j + θ_k = τ and all others fixed; p = θ_j/τ.  Then
 
     s_j | p ~ N(mp, nτ p(1-p)),    p ~ Beta(α_j, α_k),
 
@@ -9,7 +9,7 @@ and the rest of the joint density does not depend on p or s_j: Σ (s_i - nθ_i)�
 (s_j - mp)²/(nτ p(1-p)) + (m - nτ)²/(nτ).  So
 
 1. s_j is drawn exactly, normal times the noise on s_j and on m - s_j being log-concave;
-2. p moves with s_j held, by the exact law's Beta(α_j + s_j, α_k + s_k) as an independence proposal;
+2. p moves with s_j held, with Beta(α_j + s_j, α_k + s_k) of the exact distribution as an independence proposal;
 3. p moves with z = (s_j - mp)/√(nτ p(1-p)) held, by a random walk of the logit, so that only prior and noise decide;
 4. an unknown n moves with all (s_j - nθ_j)/√n held, by a random walk on integers.
 """
@@ -23,15 +23,15 @@ from ..._base.restore import require
 from ._log_concave import draw_log_concave
 from ._statistic import ACCEPTED, PROPOSED, StatisticSampler, draw_log_gamma, log_noise, new_state
 
-FIRST, SECOND, FIXED, CENTRE, SPREAD = range(5)  # state.work: the pair, s_j + s_k, and the normal law
+FIRST, SECOND, FIXED, CENTRE, SPREAD = range(5)  # state.work: the pair, s_j + s_k, and the normal distribution
 SMALLEST_WALK = 1e-3  # walks are between that and 2 units, even in the logarithm
 
 
 class NormalCounts(StatisticSampler):
-    """Pairwise sampler of (θ, s) under the normal law of s | θ; the model's value has ``alpha``."""
+    """Pairwise sampler of (θ, s) under the normal distribution of s | θ; the model's value has ``alpha``."""
 
     def init(self, model, n_params, n_records, given, release, rng):
-        """θ starts from the conjugate law at the release: from far away step 2 would wait long where noise is small."""
+        """θ starts from the conjugate distribution at the release: from far away, step 2 is slow under small noise."""
         theta = rng.dirichlet(np.maximum(model.alpha, 1.0) + np.maximum(release, 0.0))
         state = new_state(n_params, n_records * theta if given is None else given, n_records, len(theta))
         state.theta[:] = theta
@@ -97,7 +97,7 @@ def update_pair(rng, sampler, model, context, state):
         proposal = logit + 2.0 * SMALLEST_WALK ** rng.random() * rng.standard_normal()
         q, spread = share_of(proposal, size)
         at = fixed * q + spread * z
-        work[CENTRE], work[SPREAD] = at, 1.0  # the law without its normal factor, which is 0 there
+        work[CENTRE], work[SPREAD] = at, 1.0  # the distribution without its normal factor, which is 0 there
         gain = sampler.log_law(context, at)
         work[CENTRE] = s[j]
         gain -= sampler.log_law(context, s[j])

@@ -1,27 +1,27 @@
 """The normal approximation of Bernstein & Sheldon (2018): s | θ ~ N(nμ(θ), nΣ(θ)), and nothing else approximate.
 
-μ and Σ are mean and covariance of what one record adds to the statistic, cut at bounds or not.  With the prior and the
-noise this is one joint law of θ, s and y, the paper's "generative process" (§3.2, §3.3), and its posterior is what this
-sampler draws from.  Two things differ from the paper's Algorithms 1 and 2:
+μ and Σ are the mean and covariance of what one record adds to the statistic, cut at bounds or not.  With the prior and
+the noise this is one joint distribution of θ, s and y, the paper's "generative process" (§3.2, §3.3), and this sampler
+draws from its posterior.  Two things differ from the paper's Algorithms 1 and 2:
 
-- They draw θ | s from the exact conjugate law, which belongs to another joint law.  Here θ moves under the normal law
-  of s | θ itself, so that there is one target.  It needs μ and Σ only, of the released statistic: no sufficient
-  statistics of the records that were dropped or clamped are imputed.
-- They take Laplace noise for a scale mixture of normals.  Here s given the rest is drawn exactly, along one line after
+- They draw θ | s from the exact conjugate distribution, which belongs to another joint distribution.  Here θ moves
+  under the normal distribution of s | θ itself, so that there is one target.  It needs only μ and Σ of the released
+  statistic; no sufficient statistics of the records that were dropped or clamped are imputed.
+- They treat Laplace noise as a scale mixture of normals.  Here s given the rest is drawn exactly, along one line after
   the other, on which normal times noise is log-concave, whatever the noise.
 
 With z = (√n L)⁻¹ (s - nμ), LL' = Σ, one sweep is
 
 1. s along each coordinate axis, and (two statistics) along the first column of L: z_1 with z_2 held;
 2. moves of v, the unconstrained coordinates of θ, that hold s (centred: prior and normal density decide), that hold z
-   (non-centred: prior and noise decide), and that draw s anew (joint: :mod:`_joint_proposal`).  The first move freely
-   where there is little noise, the second where there is much, the third in between, too, and where one statistic has
-   much and the other little.  Of each kind there is an independence proposal from q(v), a mixture of t laws fitted to
-   the posterior under Gaussian noise of the same variance, and a random walk; ``ROUNDS`` of all in a sweep.
+   (non-centred: prior and noise decide), and that draw s again (joint: :mod:`_joint_proposal`).  The first move freely
+   under little noise, the second under much, and the third also in between and if one statistic has much noise and the
+   other little.  For each kind there is an independence proposal from q(v), a mixture of t distributions fitted to the
+   posterior under Gaussian noise of the same variance, and a random walk; ``ROUNDS`` of all in a sweep.
 
 An unknown n is another coordinate: n = ⌊u + 1/2⌋ with u as in v.  Under integer noise the release is of s rounded to an
-integer: first that integer is drawn, whose law is a difference of normal probabilities times the noise, log-concave as
-well (Prékopa), then s within its cell.
+integer: first that integer is drawn, whose distribution is a difference of normal probabilities times the noise,
+log-concave too (Prékopa), then s within its cell.
 """
 
 import math
@@ -41,13 +41,13 @@ SMALLEST_ROOT = 1e-150  # a smaller spread of one record is none
 ROUNDS = 4
 CENTRED, NON_CENTRED, JOINT = range(3)  # kinds of moves
 
-FIRST_COLUMN = 2.0  # kinds of law: 0 and 1 are along these coordinates, 2 along the first column of L
-# state.work: the kind, the normal law, and the line (a point and a direction) that it is along
+FIRST_COLUMN = 2.0  # kinds of distribution: 0 and 1 are along these coordinates, 2 along the first column of L
+# state.work: the kind, the normal distribution, and the line (a point and a direction) that it is along
 KIND, CENTRE, SPREAD, POINT, DIRECTION, N_WORK = 0, 1, 2, 3, 5, 7
 
 
 class NormalState(NamedTuple):
-    """All of a chain but its random generator."""
+    """All of a chain except its random generator."""
 
     theta: np.ndarray  # (n_params,)
     statistic: np.ndarray  # (k,)
@@ -69,7 +69,7 @@ class NormalState(NamedTuple):
 
 
 class NormalApproximation(StatisticSampler):
-    """The posterior under a normal law of s | θ; a model as in :class:`sklearn_dpmix.models.Family`.
+    """The posterior under a normal distribution of s | θ; a model as in :class:`sklearn_dpmix.models.Family`.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ class NormalApproximation(StatisticSampler):
     log_weights : ndarray of shape (n_modes,)
         Logarithms of the modes' shares, which add up to 1.
     n_records : float
-        0 where it is unknown.
+        0 if it is unknown.
     y, noise : ndarrays of shape (n_statistics,)
         Mean of the releases and variance of its noise, for joint moves.
     widest : float
-        Joint moves take the variance times a number between 1/widest and widest: 1 for Gaussian noise.
+        Joint moves multiply the variance by a number between 1/widest and widest; 1 for Gaussian noise.
     is_given : bool
         Whether the statistic was released without noise.
     """
@@ -192,7 +192,7 @@ class NormalApproximation(StatisticSampler):
 
 
 class RoundedNormalApproximation(NormalApproximation):
-    """The same for one statistic under integer noise, which goes on s rounded to an integer."""
+    """The same for one statistic under integer noise, which is added to s rounded to an integer."""
 
     @compiled
     def update_statistic(self, rng, context, state):
@@ -284,9 +284,9 @@ def log_centred(sampler, state, which):
 
 @helper
 def redraw_score(rng, sampler, state, n):
-    """z of a proposal, into ``score[2]``, from its law under Gaussian noise; log of its normal density over that law's.
+    """z of a proposal, into ``score[2]``, drawn under Gaussian noise; log of its normal density over the proposal's.
 
-    Less the same of the state.
+    Minus the same for the state.
     """
     law = state.work
     widen = sampler.widest ** (2.0 * rng.random() - 1.0), sampler.widest ** (2.0 * rng.random() - 1.0)

@@ -1,7 +1,7 @@
-"""Chains over the sufficient statistic s = Σ t(x_i) behind noisy releases of it: what all such samplers share.
+"""Chains over the sufficient statistic s = Σ t(x_i) behind noisy releases of it: the common part of these samplers.
 
-A release is y_r = s + noise, r = 0, 1, ...: the rows of ``S``.  Where the number of records n is not known either, it
-was released as well: the rows of ``C``, under the channel ``counter``; without such rows n is known.
+A release is y_r = s + noise, r = 0, 1, ...: the rows of ``S``.  If the number of records n is not known either, it was
+released too: the rows of ``C``, under the channel ``counter``; without such rows n is known.
 """
 
 import math
@@ -19,13 +19,13 @@ N_SWEEPS, PROPOSED, ACCEPTED, N_INTS = 0, 1, 2, 3
 
 
 class StatisticState(NamedTuple):
-    """All of a chain but its random generator: arrays that a sweep changes in place."""
+    """All of a chain except its random generator: arrays that a sweep changes in place."""
 
     theta: np.ndarray  # (n_params,): where the sampler keeps it, and scratch for draws of it elsewhere
     statistic: np.ndarray  # (n_coordinates,): s, and what else belongs to it (the zeros of a binomial)
     n_records: np.ndarray  # (1,)
-    width: np.ndarray  # (n_laws,): spread of each one-dimensional law when it was last drawn from; saves evaluations
-    work: np.ndarray  # the law that is drawn from, as numbers
+    width: np.ndarray  # (n_laws,): spread of each one-dimensional distribution when last drawn from; saves evaluations
+    work: np.ndarray  # the distribution that is drawn from, as numbers
     order: np.ndarray  # (n_coordinates,) integers: the coordinates in random order
     ints: np.ndarray
 
@@ -72,12 +72,12 @@ class StatisticSampler(Component):
                                                                                     (channel, counter, S, C, work)
     ==============================================================================  =================================
 
-    and ``init(model, n_params, n_records, given, rng)``, which returns a state; ``given`` is the statistic where it was
-    released without noise, else None.
+    and ``init(model, n_params, n_records, given, rng)``, which returns a state; ``given`` is the statistic if it was
+    released without noise, otherwise None.
     """
 
     def _lower(self, *, is_given=False):
-        """``is_given``: the statistic was released without noise, and stays where it is."""
+        """``is_given``: the statistic was released without noise, and does not move."""
         return lower(type(self), {"is_given": float(is_given)})
 
     def restored(self, model, is_known, is_given, state, fresh, n_sweeps):
@@ -103,10 +103,10 @@ class StatisticSampler(Component):
         return state
 
     def check_statistic(self, statistic):
-        """Raise ValueError where no records have such a statistic."""
+        """Raise ValueError if no records have such a statistic."""
 
     def check_state(self, state):
-        """Raise ValueError where the statistic cannot be what it is."""
+        """Raise ValueError if the statistic cannot be what it is."""
 
     @compiled
     def statistic(self, state, j):
@@ -124,7 +124,7 @@ def log_noise(channel, S, j, x):
 
 
 class StatisticSweeps(Component):
-    """A sampler with all it needs: the fields ``sampler``, ``model``, ``channel``, ``counter``, ``S``, ``C``."""
+    """A sampler with all that it needs: the fields ``sampler``, ``model``, ``channel``, ``counter``, ``S``, ``C``."""
 
     @compiled
     def sweep(self, state, rng, warming_up):

@@ -1,1 +1,1 @@
-"""Samplers of naive Bayes given noisy tables of classes by features."""
+"""Samplers for naive Bayes given noisy tables of classes by features."""

@@ -1,6 +1,6 @@
 """Independent draws of naive Bayes' counts given noisy tables: exact, by convolution.
 
-The law of the counts, (1) of ``_record_chains``, is with r_a(k) = Γ(a + k) / (Γ(a) k!)
+The distribution of the counts, (1) of ``_record_chains``, is with r_a(k) = Γ(a + k) / (Γ(a) k!)
 
     p(counts | S)  ∝  Π_c r_α(n_c)  Π_jc { Π_v r_α(N_jcv) q(S_jcv - N_jcv) } / r_αV_j(n_c).
 
@@ -32,7 +32,7 @@ TAILS, NEGLIGIBLE = (1e-10, 1e-20), 1e-7
 
 
 class Row(NamedTuple):
-    """Counts of known sum: log weights of each, and the convolutions of those of the v-th and all after it.
+    """Counts with a known sum: log weights of each, and the convolutions of those of the v-th and all after it.
 
     ``log_weight[v][i]`` is log w_v(low[v] + i), ``log_sum[v][i]`` is log W_v(sum_low[v] + i), and ``centre[v][i]`` the
     mean of the v-th count given that it and those after it have that sum.
@@ -69,8 +69,8 @@ def convolve_row(low, log_weight, limit, is_total=False):
 def convolve_logs(a, b):
     """log Σ_k exp(a_k + b_{m-k}) for all m, and the mean of k under these terms.
 
-    A factor exp(slope·m) changes nothing but what underflows: lost sums are computed anew with the slope that makes the
-    terms of one of them, which is summed term by term, the largest.
+    A factor exp(slope·m) changes nothing but what underflows: lost sums are computed again with the slope that makes
+    the terms of one of them, which is summed term by term, the largest.
     """
     size = max(len(a) + len(b) - 1, 0) if len(a) and len(b) else 0
     log_total, mean, lost, slope = np.full(size, -inf), np.zeros(size), np.ones(size, dtype=bool), 0.0
@@ -154,13 +154,13 @@ def _product(one, other):
 
 
 def log_evidence(rows, n_records):
-    """log p(S) but for a constant; -inf where the counts cannot sum to n."""
+    """log p(S) except for a constant; -inf if the counts cannot sum to n."""
     at = n_records - rows[-1].sum_low[0]
     return rows[-1].log_sum[0][at] if 0 <= at < len(rows[-1].log_sum[0]) else -inf
 
 
 def independent_tables(model, channel, S, n_records, tail):
-    """Return the sampler of independent draws, or None where it would cost too much or leave something out.
+    """Return the sampler of independent draws, or None if it would cost too much or leave something out.
 
     Parameters
     ----------
@@ -220,14 +220,14 @@ def fill_log_noise(channel, S, low, table):
 
 
 class IndependentTables(Component):
-    """Counts drawn from their law, each draw independent of the last, and θ given them; nothing else is kept.
+    """Counts drawn from their distribution, each draw independent of the last, and θ given them; nothing else is kept.
 
     A draw costs as many terms as there are likely values of the counts.
 
     Parameters
     ----------
     rows : list of Row
-        Those of (j, c) in the order of a release, then that of the classes.
+        Rows for (j, c) in the order of a release, then that for the classes.
     n_records : int
     """
 

@@ -34,7 +34,7 @@ WEIGHT, ROW_SUM, LOG_UNIT, CLASS_COUNT, LOG_CLASS, SHARE, N_ROWS = 0, 1, 2, 3, 4
 
 
 class TablesState(NamedTuple):
-    """All of a chain but its random generator: arrays that a sweep changes in place."""
+    """All of a chain except its random generator: arrays that a sweep changes in place."""
 
     theta: np.ndarray  # (n_params,)
     counts: np.ndarray  # (n_cells,): the tables
@@ -68,7 +68,7 @@ def restored_tables(model, state, fresh, n_sweeps):
 
 
 def check_tables(model, draws):
-    """Raise ValueError where draws of a checkpoint are not the probabilities of classes, and of values in each."""
+    """Raise ValueError if draws of a checkpoint are not the probabilities of classes, and of values in each."""
     sizes = [model.n_classes, *(size for size in model.n_values for _ in range(model.n_classes))]
     require_total(draws.theta, np.cumsum(sizes) - sizes, "theta")
 
@@ -101,7 +101,7 @@ def draw_records(model, state, rng):
 
 
 class KnownTables(Component):
-    """Where the counts are not confidential: θ given them."""
+    """θ given the counts, if these are not confidential."""
 
     @compiled
     def sweep(self, model, channel, S, state, rng, warming_up):
@@ -129,7 +129,7 @@ def log_gain_of(model, channel, S, counts, records, i):
 
 
 class RecordMetropolis(Component):
-    """Ju et al., Algorithm 1: class and features of a record proposed together, from the model given θ.
+    """Ju et al., Algorithm 1: class and features of a record are proposed together, from the model given θ.
 
     A proposal costs O(number of features).
     """
@@ -158,14 +158,14 @@ def propose_records(rng, model, channel, S, state):
 
 
 class CollapsedGibbs(Component):
-    """Each record given the others, θ integrated out; it is then drawn given the counts.
+    """Each record given the others, with θ integrated out; θ is then drawn given the counts.
 
-    With the record taken off the counts, and d_jcv the gain of the release's log density when N_jcv goes up by one,
+    With the record removed from the counts, and d_jcv the gain of the release's log density when N_jcv goes up by one,
 
         p(y = c, x = v | the others, S)  ∝  (α + n_c) Π_j (α + N_jcv_j) exp(d_jcv_j) / (αV_j + n_c):
 
-    a record touches one cell of each table and noise is independent by cell, so that features factorise given the
-    class.  The class is drawn with their sums, then each feature by itself.  O(n_classes + Σ V_j) a record.
+    a record is in one cell of each table and noise is independent by cell, so features factorise given the class.  The
+    class is drawn with their sums, then each feature by itself.  This is O(n_classes + Σ V_j) per record.
     """
 
     @compiled
@@ -264,7 +264,7 @@ def set_log_class(model, work, c):
 
 
 class TablesSweeps(Component):
-    """A sampler with all it needs: the fields ``sampler``, ``model``, ``channel``, ``S``."""
+    """A sampler with all that it needs: the fields ``sampler``, ``model``, ``channel``, ``S``."""
 
     @compiled
     def sweep(self, state, rng, warming_up):

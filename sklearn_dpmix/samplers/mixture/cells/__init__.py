@@ -1,1 +1,1 @@
-"""Samplers of mixtures whose records are in cells, or were counted in bins."""
+"""Samplers for mixtures whose records are in cells, or were counted in bins."""

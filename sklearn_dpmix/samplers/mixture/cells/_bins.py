@@ -1,4 +1,4 @@
-"""Histograms of all records: a record has no g of its own there, so the bins of the records are kept."""
+"""Histograms of all records: a record has no g of its own, so the bins of the records are kept."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ N_PAIRS = 16  # on which a sweep of the warm-up measures bin_move_rate
 
 
 class Bins(CellSampler):
-    """Gibbs over the bins of all records of a histogram, in which ``records`` has them anywhere.
+    """Gibbs over the bins of all records of a histogram; ``records`` has each record anywhere in its bin.
 
-    A cluster's parameters move given its records, drawn within their bins; and together with these bins, drawn anew
-    from the kernel, so that only the release decides.  ``Cells`` resolves to it.
+    The parameters of a cluster move given its records, which are drawn within their bins.  They also move together with
+    these bins, which are drawn again from the kernel, so that only the release decides.  ``Cells`` resolves to it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The sampler of channels of cells: which one it is, the mechanism decides."""
+"""The sampler for channels of cells; the mechanism decides which one it is."""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ from ._sources import Sources
 class Cells(CellSampler):
     """Gibbs over clusters, random-walk moves of parameters, splits and merges, all by g(z | θ).
 
-    For Haar coefficients and binomial releases, with kernels that know steps of their parameters.  Exact.  On a
-    histogram of all records it resolves to ``Bins``, or to ``Sources`` where no more draws were released than there are
-    records.
+    It is for Haar coefficients and binomial releases, with kernels that define steps of their parameters, and is exact.
+    On a histogram of all records it resolves to ``Bins``, or to ``Sources`` if no more draws were released than there
+    are records.
 
     Parameters
     ----------
     n_moves : int, default=1
-        Moves of each cluster's parameters in a sweep, each first in location, then in spread.
+        Moves of each cluster's parameters in a sweep; each move is first in location, then in spread.
     n_split_merge : int, default=20
-        Attempts to split or merge clusters in a sweep; about half of them where the release tells cells apart.
+        Attempts to split or merge clusters in a sweep; down to about half as many if the release tells cells apart.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """Channels of cells (``mechanisms._cells``) with the records integrated out.
 
-On such a channel g(z | θ) costs a product a cell, so that memberships, parameters, splits and merges can all be judged
-by it: nothing holds anything else in place.
+On such a channel, g(z | θ) costs one product per cell, so memberships, parameters, splits and merges can all be decided
+by it, and nothing holds anything else in place.
 """
 
 from math import inf, log
@@ -18,7 +18,7 @@ from ..moves._split_merge import sort_records, split_merge
 
 
 class CellSampler(ReUse):
-    """Base class of samplers of such channels; as it stands, that of releases of single records."""
+    """Base class of samplers for such channels; by itself it is the sampler for releases of single records."""
 
     kernel_needs = ("steps",)
     needs_noise_free = False
@@ -73,7 +73,7 @@ class CellSampler(ReUse):
 
     @compiled
     def weigh_in_logs(self, channel, kernel, Z, i, records, theta, work, n_slots):
-        """Products of masses that underflow stay as they are: a sum of 0 leaves the record where it is."""
+        """Products of masses that underflow are not changed: a sum of 0 leaves the record where it is."""
         total = 0.0
         for k in range(n_slots):
             total += work[PROBABILITY, k]
@@ -142,7 +142,7 @@ class CellSampler(ReUse):
 
     @compiled
     def attempts(self, state):
-        """Number of split-merge attempts in a sweep: down to half as many where cells are known, as the passes then do
+        """Number of split-merge attempts in a sweep: down to half as many if cells are known, as the passes then do
         more."""
         return int(max(0.5 * (1.0 + self.move_share(state)) * self.n_tries, 1.0))
 
@@ -184,7 +184,7 @@ def sweep_cells(sampler, rng, channel, kernel, mixing, Z, state, warming_up):
 
 @helper
 def running_mean(old, value):
-    """An average that forgets; 0 where nothing was measured yet."""
+    """An average that forgets; 0 if nothing was measured yet."""
     return value if old == 0.0 else old + 0.05 * (value - old)
 
 

@@ -1,9 +1,9 @@
 """Draws from a smoothed histogram: given the records that they came from, no other record matters.
 
-A released draw came from no record (the smoothing), or from any record of its bin with equal probability: that is the
+A released draw came from no record (the smoothing), or from any record of its bin with equal probability; this is the
 mixture in eq. (12) of Beraha et al.  Given these sources, a record that no draw came from is a new draw from the
 population.  So a sweep draws the sources, forgets all other records, updates clusters and parameters given the few that
-are left, each in a known bin, and draws the others anew, from the urn and the kernels.  """
+are left, each in a known bin, and draws the others again, from the urn and the kernels.  """
 
 from math import inf, log
 
@@ -15,10 +15,11 @@ from ._integrated_records import CellSampler, sweep_cells
 
 
 class Sources(CellSampler):
-    """Gibbs over the records that released draws came from; all others are integrated out, and then drawn anew.
+    """Gibbs over the records that released draws came from; all others are integrated out, and then drawn again.
 
-    For ``SmoothedHistogramMechanism``; ``Cells`` resolves to it if no more draws were released than there are records.
-    Exact; the fewer draws, the better it mixes, since a record that is the source of many draws rarely stops being one.
+    It is for ``SmoothedHistogramMechanism``; ``Cells`` resolves to it if no more draws were released than there are
+    records.  It is exact.  The fewer draws, the better it mixes, since a record that is the source of many draws rarely
+    stops being one.
 
     Examples
     --------

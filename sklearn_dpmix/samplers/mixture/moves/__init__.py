@@ -1,1 +1,1 @@
-"""Moves of clusters together with their records, which several samplers of mixtures make."""
+"""Moves of clusters together with their records, which several mixture samplers make."""

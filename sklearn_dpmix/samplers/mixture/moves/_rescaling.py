@@ -1,7 +1,7 @@
 """All records and clusters are shifted, or spread about a centre, together: residuals stay, and so does the likelihood.
 
-Where noise hides the population's shape, its mean and variance are still known well, and no move of one cluster changes
-much of either.
+Even if noise hides the population's shape, its mean and variance are known well, and no move of one cluster changes
+either of them much.
 """
 
 from math import exp
@@ -16,8 +16,8 @@ from ._noncentred import TARGET
 def rescale_all(rng, channel, kernel, Z, state, tune):
     """Shift, then spread, each feature; needs compact slots and a spare one.
 
-    y becomes c + shift + e^spread (y - c), c the prior's centre, and clusters go along.  Records' densities and their
-    Jacobian cancel; what is left are the channel, the prior, and the Jacobian of the clusters' means.
+    y becomes c + shift + e^spread (y - c), c the prior's centre, and clusters move too.  The records' densities and
+    their Jacobian cancel, which leaves the channel, the prior, and the Jacobian of the clusters' means.
     """
     theta, records, spare = state.theta, state.records, state.ints[N_SLOTS]
     for j in range(kernel.n_features):

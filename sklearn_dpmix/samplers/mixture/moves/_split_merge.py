@@ -1,6 +1,7 @@
-"""Split and merge of clusters in one step, records carried along, so that only the channel and the priors decide.
+"""Split and merge of clusters in one step, with their records, so that only the channel and the priors decide.
 
-How records follow is the sampler's (``shift``, ``keep``, ``undo``): by their residuals, integrated out, or drawn anew.
+The sampler decides how records follow (``shift``, ``keep``, ``undo``): by their residuals, integrated out, or drawn
+again.
 
 A split picks a cluster, a size for the new part with probability proportional to 1/n_1 + 1/n_2, and that many of its
 records at random; the new part gets parameters from the base measure or near the old ones.  A merge picks an ordered
@@ -20,7 +21,7 @@ NEAR = 0.3  # step of a near proposal, in prior spreads and in log σ
 
 @helper
 def first_record(state, k):
-    """Where cluster k's records begin in ``order``; sorts anew if k has gained records since the last sort."""
+    """Where cluster k's records begin in ``order``; sorts again if k has gained records since the last sort."""
     if state.work[FIRST, k] < 0.0:
         sort_records(state)
     return int(state.work[FIRST, k])
@@ -81,7 +82,7 @@ def log_split_prior(mixing, concentration, n_clusters, n1, n2):
 
 @helper
 def log_new_params(kernel, theta, k, new, near):
-    """log of (base measure / proposal) of the new part's parameters: 0 where they were drawn from the base measure."""
+    """log of (base measure / proposal) of the new part's parameters: 0 if they were drawn from the base measure."""
     return kernel.log_near_ratio(theta, k, new, NEAR) if near else 0.0
 
 
@@ -96,7 +97,7 @@ def draw_occupied(rng, state):
 
 @helper
 def try_split(sampler, rng, channel, kernel, mixing, Z, state, near):
-    """Split a random cluster; ``near``: the new part's parameters near the old ones, else from the base measure."""
+    """Split a random cluster; the new part's parameters are ``near`` the old ones, or from the base measure."""
     k = draw_occupied(rng, state)
     n = int(state.counts[k])
     if n < 2:
