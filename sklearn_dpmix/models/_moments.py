@@ -168,35 +168,44 @@ def beta_moments(a, b, lo, hi, outside, gain, offset, mean, root):
         put_factor(root, trigamma(a) - both_1, -both_1, trigamma(b) - both_1, 1e-300, 1e-300)
         return
     centre, spread = digamma(a) - digamma(b), REACH * sqrt(trigamma(a) + trigamma(b))
-    left, right = max(log(lo) - log1p(-lo), centre - spread), min(log(hi) - log1p(-hi), centre + spread)
-    m1 = m2 = m11 = m12 = m22 = 0.0
+    logit_lo, logit_hi = log(lo) - log1p(-lo), log(hi) - log1p(-hi)
+    left, right = max(logit_lo, centre - spread), min(logit_hi, centre + spread)
+    below = exp(log_beta_cdf(a, b, lo)) if logit_lo >= centre - spread else 0.0
+    above = exp(log_beta_cdf(b, a, 1.0 - hi)) if logit_hi <= centre + spread else 0.0
+    # Moments are about (s_0, t_0), near the mean: records that are nearly equal have a variance in the last digits.
+    u = min(max(centre, logit_lo), logit_hi)
+    s_0, t_0 = o - g * log1p_exp(-u), p - h * log1p_exp(u)
+    if outside != CLAMP and below + above > 0.5:
+        s_0 = t_0 = 0.0
+    mass = m1 = m2 = m11 = m12 = m22 = 0.0
     if left < right:
         half, middle, front = 0.5 * (right - left), 0.5 * (left + right), log_beta(a, b)
         for i in range(NODES.size):
             u = middle + half * NODES[i]
             s, t = -log1p_exp(-u), -log1p_exp(u)
             w = half * WEIGHTS[i] * exp(a * s + b * t - front)
-            s, t = g * s + o, h * t + p
+            s, t = g * s + o - s_0, h * t + p - t_0
+            mass += w
             m1 += w * s
             m2 += w * t
             m11 += w * s * s
             m12 += w * s * t
             m22 += w * t * t
-    s_lo, t_lo, s_hi, t_hi = g * log(lo) + o, h * log1p(-lo) + p, g * log(hi) + o, h * log1p(-hi) + p
-    range_s, range_t = s_hi - s_lo, t_lo - t_hi
+    if below + above < 0.5:  # else the mass inside has lost its digits here, and none there
+        factor = (1.0 - below - above) / mass
+        m1, m2, m11, m12, m22 = factor * m1, factor * m2, factor * m11, factor * m12, factor * m22
     if outside == CLAMP:
-        below, above = exp(log_beta_cdf(a, b, lo)), exp(log_beta_cdf(b, a, 1.0 - hi))
-        m1 += below * s_lo + above * s_hi
-        m2 += below * t_lo + above * t_hi
-        m11 += below * s_lo * s_lo + above * s_hi * s_hi
-        m12 += below * s_lo * t_lo + above * s_hi * t_hi
-        m22 += below * t_lo * t_lo + above * t_hi * t_hi
-    else:
-        range_s, range_t = max(abs(s_lo), abs(s_hi)), max(abs(t_lo), abs(t_hi))
-    mean[0], mean[1] = m1, m2
-    put_factor(
-        root, m11 - m1 * m1, m12 - m1 * m2, m22 - m2 * m2, ROUNDING * range_s**2, ROUNDING * range_t**2
-    )  # fmt: skip
+        s_lo, t_lo = g * log(lo) + o - s_0, h * log1p(-lo) + p - t_0
+        s_hi, t_hi = g * log(hi) + o - s_0, h * log1p(-hi) + p - t_0
+    else:  # dropped: they add nothing
+        s_lo, t_lo, s_hi, t_hi = -s_0, -t_0, -s_0, -t_0
+    m1 += below * s_lo + above * s_hi
+    m2 += below * t_lo + above * t_hi
+    m11 += below * s_lo * s_lo + above * s_hi * s_hi
+    m12 += below * s_lo * t_lo + above * s_hi * t_hi
+    m22 += below * t_lo * t_lo + above * t_hi * t_hi
+    mean[0], mean[1] = s_0 + m1, t_0 + m2
+    put_factor(root, m11 - m1 * m1, m12 - m1 * m2, m22 - m2 * m2, ROUNDING * m11, ROUNDING * m22)
 
 
 @helper

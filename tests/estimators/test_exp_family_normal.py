@@ -8,7 +8,7 @@ import pytest
 from curator_oracle import discrete_laplace, laplace
 from exp_family_case import MIXED, check, draw
 from scipy import stats
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit, logsumexp, polygamma, psi
 from statistical import (
     Disagreement,
     assert_mean_close,
@@ -124,6 +124,19 @@ def test_moments_without_bounds():
         expected, covariance = numeric_moments(family, law, bounds, "clamp")
         np.testing.assert_allclose(mean, expected, rtol=1e-6)
         np.testing.assert_allclose(root @ root.T, covariance, rtol=1e-5)
+
+
+@pytest.mark.parametrize("outside", ["clamp", "drop"])
+@pytest.mark.parametrize("precision", [1e3, 1e6, 1e9])
+def test_moments_of_beta_records_that_are_nearly_equal(precision, outside):
+    """Bounds are far off, so that they are the derivatives of the log-partition; catches variances lost in rounding."""
+    a, b = 0.4 * precision, 0.6 * precision
+    mean, root = np.zeros(2), np.zeros((2, 2))
+    value = Beta()._lower(prior=MeanPrecisionPrior(), bounds=(0.001, 0.999), outside=outside)
+    value.moments(np.array([np.log(a / b), np.log(precision)]), mean, root)
+    np.testing.assert_allclose(mean, psi([a, b]) - psi(precision), rtol=1e-11)
+    covariance = np.diag(polygamma(1, [a, b])) - polygamma(1, precision)
+    np.testing.assert_allclose(root @ root.T, covariance, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "poisson", "exponential", "normal", "beta", "beta, wide"])
