@@ -42,7 +42,9 @@ class BetaKernel(Kernel):
     Parameters
     ----------
     shape, rate : float, default=2.0
-        Shape and rate of the gamma priors on a and b, which are restricted to [0.001, 1,000,000].  Positive.
+        Shape and rate of the gamma priors on a and b, which are restricted to [0.001, 1,000,000].  Positive.  The
+        default, the paper's, hardly allows components with a standard deviation below a tenth of the interval: if
+        records may be as narrow as that, pass a smaller rate, such as 0.001.
     bounds : pair (lo, hi), optional
         The interval.  None: the mechanism's bounds, or (0, 1) without a mechanism.
 

@@ -318,6 +318,16 @@ class Beta(LargestAtTheEnds):
         return log_shapes_prior(self, v[1] - log1p_exp(-v[0]), v[1] - log1p_exp(v[0]))
 
     @compiled
+    def draw_rate(self, rng, which, both):
+        """Rate of the gamma prior on a (``which`` 0) or b, drawn given a + b where the prior is a mixture of such.
+
+        s^(-3/2)/(s + c) is proportional to the mean of exp(-(t + u) s) over t with density √t and u with exp(-u c).
+        """
+        if self.precision > 0.0:
+            return rng.standard_gamma(1.5) / both + rng.standard_exponential() / (self.precision + both)
+        return self.rate[which]
+
+    @compiled
     def moments(self, v, mean, root):
         a, b = exp(v[1] - log1p_exp(-v[0])), exp(v[1] - log1p_exp(v[0]))
         beta_moments(a, b, self.lo, self.hi, self.outside, self.gain, self.offset, mean, root)

@@ -147,24 +147,26 @@ class MeanPrecisionPrior(Prior):
             )
 
     def fields(self, family: Any) -> Any:
-        return {"shape": np.ones(2), "rate": np.zeros(2), "precision": float(self.precision)}
+        none = {"shape": np.ones(2), "rate": np.zeros(2)}
+        return {**none, "precision": float(self.precision), "largest": LARGEST_BETA}
 
     def _left_out(self):
         """What the half-Cauchy distribution has beyond the largest precision."""
-        return 2.0 / np.pi * np.arctan(np.sqrt(self.precision / LARGEST_BETA))
+        return 2.0 / np.pi * np.arctan(np.sqrt(float(self.precision) / LARGEST_BETA))
 
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         least = self._left_out()
         root = np.tan(0.5 * np.pi * (least + (1.0 - least) * rng.random(size)))
-        mean, both = rng.random(size), np.minimum(self.precision / root**2, LARGEST_BETA)
+        mean, both = rng.random(size), np.minimum(float(self.precision) / root**2, LARGEST_BETA)
         return np.maximum(np.column_stack([mean * both, (1.0 - mean) * both]), SMALLEST_DRAW)
 
     def log_density(self, theta: Array) -> Floats:
         both = theta.sum(axis=1)
         inside = np.all(theta > 0.0, axis=1) & (both <= LARGEST_BETA)
         both = np.where(inside, both, 1.0)
-        value = 0.5 * np.log(self.precision) - np.log(np.pi * (1.0 - self._left_out()))
-        return np.where(inside, value - 1.5 * np.log(both) - np.log(self.precision + both), -np.inf)
+        precision = float(self.precision)
+        value = 0.5 * np.log(precision) - np.log(np.pi * (1.0 - self._left_out()))
+        return np.where(inside, value - 1.5 * np.log(both) - np.log(precision + both), -np.inf)
 
 
 # --- compiled; ``prior`` has the numbers of a conjugate prior or of a wide one ----------------------------------------
@@ -229,14 +231,3 @@ def log_shapes_prior(prior, log_a, log_b):
         return log_a + log_b - 1.5 * log_both - log(prior.precision + both)
     value = prior.shape[0] * log_a - prior.rate[0] * exp(log_a)
     return value + prior.shape[1] * log_b - prior.rate[1] * exp(log_b)
-
-
-@helper
-def draw_shapes_rate(rng, prior, both):
-    """The rate of the gamma priors of which the wide one is a mixture, given a + b; what else they have is their own.
-
-    s^(-3/2)/(s + c) is the mean of exp(-(t + u) s) over t with density √t and u with density exp(-u c).
-    """
-    if prior.precision > 0.0:
-        return rng.standard_gamma(1.5) / both + rng.standard_exponential() / (prior.precision + both)
-    return 0.0

@@ -9,8 +9,6 @@ import numpy as np
 
 from ..._base.compiled import compiled, helper
 from ..._base.restore import require
-from ...models._priors import LARGEST_BETA
-from ...models._wide_priors import draw_shapes_rate
 from ._log_concave import draw_log_concave
 from ._statistic import StatisticSampler, log_gamma_ratio, new_state
 
@@ -74,13 +72,12 @@ class GivenBeta(StatisticSampler):
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
         context = (channel, counter, S, C, state.work)
         for i in range(2 * ROUNDS):
-            rate = draw_shapes_rate(rng, model, state.theta[0] + state.theta[1])
-            draw_shape(rng, self, model, context, state, i % 2, rate)
+            draw_shape(rng, self, model, context, state, i % 2)
 
     @compiled
     def log_law(self, context, x):
         work = context[4]
-        if not 0.0 < x <= LARGEST_BETA - work[OTHER]:
+        if not x > 0.0:
             return -math.inf
         value = x * work[LINEAR] + work[RECORDS] * log_gamma_ratio(x, work[OTHER], 0.0)
         return value + (work[SHAPE] - 1.0) * math.log(x) if work[SHAPE] > 1.0 else value
@@ -91,14 +88,14 @@ class GivenBeta(StatisticSampler):
 
 
 @helper
-def draw_shape(rng, sampler, model, context, state, which, rate):
-    """a (``which`` 0) or b given the other, under gamma priors with this rate besides their own."""
+def draw_shape(rng, sampler, model, context, state, which):
+    """a (``which`` 0) or b given the other."""
     theta, work = state.theta, state.work
-    linear = state.statistic[which] - model.rate[which] - rate
+    linear = state.statistic[which] - model.draw_rate(rng, which, theta[0] + theta[1])
     if model.shape[which] < 1.0:
         linear -= rng.standard_gamma(1.0 - model.shape[which]) / theta[which]
     work[LINEAR], work[RECORDS] = linear, state.n_records[0]
     work[OTHER], work[SHAPE] = theta[1 - which], model.shape[which]
     theta[which], state.width[which] = draw_log_concave(
-        rng, sampler, context, 0.0, math.inf, theta[which], state.width[which], False
+        rng, sampler, context, 0.0, model.largest - theta[1 - which], theta[which], state.width[which], False
     )
