@@ -17,6 +17,7 @@ from ._exponential_family import OUTSIDE
 CLAMP = OUTSIDE["clamp"]
 #: Share of the squared range of a contribution: a smaller variance is rounding.
 ROUNDING = 1e-14
+NOTHING = 1e-20  # the least variance of a beta record, in squares of what its bounds are apart
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
 REACH = 14.0  # standard deviations of logit(x), beyond which a beta distribution has less than 1e-6
 
@@ -205,7 +206,8 @@ def beta_moments(a, b, lo, hi, outside, gain, offset, mean, root):
     m12 += below * s_lo * t_lo + above * s_hi * t_hi
     m22 += below * t_lo * t_lo + above * t_hi * t_hi
     mean[0], mean[1] = s_0 + m1, t_0 + m2
-    put_factor(root, m11 - m1 * m1, m12 - m1 * m2, m22 - m2 * m2, ROUNDING * m11, ROUNDING * m22)
+    floor_1, floor_2 = NOTHING * (g * (logit_hi - logit_lo)) ** 2, NOTHING * (h * (logit_hi - logit_lo)) ** 2
+    put_factor(root, m11 - m1 * m1, m12 - m1 * m2, m22 - m2 * m2, floor_1, floor_2)
 
 
 @helper
