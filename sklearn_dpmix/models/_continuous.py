@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from .._base.compiled import compiled
 from .._base.typing import Array, Floats
+from ._beta_updates import update_shapes
 from ._exponential_family import Family, Identity, LargestAtTheEnds
 from ._moments import beta_moments, gamma_moments, log1p_exp, normal_moments
 from ._priors import GammaPrior, GammaProductPrior, NormalInverseGammaPrior
@@ -318,14 +319,8 @@ class Beta(LargestAtTheEnds):
         return log_shapes_prior(self, v[1] - log1p_exp(-v[0]), v[1] - log1p_exp(v[0]))
 
     @compiled
-    def draw_rate(self, rng, which, both):
-        """Rate of the gamma prior on a (``which`` 0) or b, drawn given a + b where the prior is a mixture of such.
-
-        s^(-3/2)/(s + c) is proportional to the mean of exp(-(t + u) s) over t with density √t and u with exp(-u c).
-        """
-        if self.precision > 0.0:
-            return rng.standard_gamma(1.5) / both + rng.standard_exponential() / (self.precision + both)
-        return self.rate[which]
+    def update_theta(self, rng, theta, sums, n):
+        update_shapes(rng, self, theta, sums, n)
 
     @compiled
     def moments(self, v, mean, root):

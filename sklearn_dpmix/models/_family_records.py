@@ -11,13 +11,12 @@ import numpy as np
 from .._base.beta_numeric import draw_beta
 from .._base.compiled import compiled, helper, lower
 from .._base.numeric import log_gamma_p
+from ._beta_updates import update_shapes
 from ._exponential_family import OUTSIDE
-from ._moments import log1p_exp
 from ._records import RecordModel
-from ._wide_priors import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior, log_shapes_prior
+from ._wide_priors import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior
 
 CLAMP, DROP = OUTSIDE["clamp"], OUTSIDE["drop"]
-N_SLICES = 4  # rounds of slice sampling of a beta distribution's parameters in a sweep
 
 
 class FamilyRecords(RecordModel):
@@ -256,50 +255,7 @@ class BetaRecords(FamilyRecords):
         for i in range(n):
             work[0, 0] += log(records[i, 0])
             work[0, 1] += log1p(-records[i, 0])
-        v, w = log(theta[0]) - log(theta[1]), log(theta[0] + theta[1])
-        for turn in range(2 * N_SLICES):
-            v, w = slice_step(rng, self, work[0], float(n), v, w, turn % 2)
-        theta[0], theta[1] = exp(w - log1p_exp(-v)), exp(w - log1p_exp(v))
-
-
-@helper
-def log_beta_posterior(model, sums, n, v, w):
-    """Log density of v = logit(a/(a+b)) and w = log(a+b): da db = ab dv dw."""
-    log_a, log_b = w - log1p_exp(-v), w - log1p_exp(v)
-    if not (log_a > -300.0 and log_b > -300.0 and w < 300.0):
-        return -inf
-    a, b = exp(log_a), exp(log_b)
-    value = a * sums[0] + b * sums[1] + n * (lgamma(a + b) - lgamma(a) - lgamma(b))
-    return value + log_shapes_prior(model, log_a, log_b)
-
-
-@helper
-def slice_step(rng, model, sums, n, v, w, which):
-    """One update of v (``which`` 0) or w by stepping out and shrinking from a width of 1/√(n+1)."""
-    x = v if which == 0 else w
-    level = log_beta_posterior(model, sums, n, v, w) - rng.standard_exponential()
-    width = 3.0 / sqrt(n + 1.0)
-    low = x - width * rng.random()
-    high = low + width
-    for side in range(2):
-        at, step = (low, -width) if side == 0 else (high, width)
-        for _ in range(200):
-            if not log_beta_posterior(model, sums, n, at if which == 0 else v, w if which == 0 else at) > level:
-                break
-            at += step
-        if side == 0:
-            low = at
-        else:
-            high = at
-    while True:
-        at = low + (high - low) * rng.random()
-        a, b = (at, w) if which == 0 else (v, at)
-        if log_beta_posterior(model, sums, n, a, b) > level:
-            return a, b
-        if at < x:
-            low = at
-        else:
-            high = at
+        update_shapes(rng, self, theta, work[0], float(n))
 
 
 #: Record models by the family's first name.

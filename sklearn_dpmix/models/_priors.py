@@ -289,7 +289,7 @@ class GammaProductPrior(Prior):
             name: np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), (2,)).copy()
             for name in ("shape", "rate")
         }
-        return {**pairs, "precision": 0.0, "largest": np.inf}
+        return {**pairs, "precision": 0.0}
 
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         fields = self.fields(family)

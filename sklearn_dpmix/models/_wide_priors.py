@@ -147,8 +147,7 @@ class MeanPrecisionPrior(Prior):
             )
 
     def fields(self, family: Any) -> Any:
-        none = {"shape": np.ones(2), "rate": np.zeros(2)}
-        return {**none, "precision": float(self.precision), "largest": LARGEST_BETA}
+        return {"shape": np.ones(2), "rate": np.zeros(2), "precision": float(self.precision)}
 
     def _left_out(self):
         """What the half-Cauchy distribution has beyond the largest precision."""

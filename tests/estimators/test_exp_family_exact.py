@@ -13,7 +13,7 @@ import pytest
 from curator_oracle import gaussian, laplace
 from exp_family_case import MIXED, NOISE, check, draw
 from scipy import stats
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, psi
 from statistical import (
     Disagreement,
     assert_mean_close,
@@ -284,6 +284,18 @@ def test_without_noise_beta_records(prior, log_prior):
     compare(prior)
     with pytest.raises(Disagreement):
         compare(GammaProductPrior() if isinstance(prior, MeanPrecisionPrior) else MeanPrecisionPrior())
+
+
+@pytest.mark.slow
+def test_without_noise_nearly_equal_beta_records():
+    """log(a + b) has a standard deviation of √(2/n), and chains go along the ridge."""
+    n, a, b = 500, 2000.0, 3000.0
+    s = n * (psi([a, b]) - psi(a + b))  # what n records add up to on average
+    model = PrivateExpFamilyGibbs(family="beta", n_records=n, random_state=0).fit(s)
+    log_precision = np.log(model.theta_draws_.sum(axis=-1))
+    assert max(model.r_hat_.values()) < 1.01 and min(model.ess_.values()) > 400
+    assert abs(log_precision.mean() - np.log(a + b)) < 0.1 * np.sqrt(2.0 / n)
+    assert log_precision.std() == pytest.approx(np.sqrt(2.0 / n), rel=0.08)
 
 
 # --- calibration -----------------------------------------------------------------------------------------------------

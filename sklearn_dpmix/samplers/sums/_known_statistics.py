@@ -7,13 +7,11 @@ import math
 
 import numpy as np
 
-from ..._base.compiled import compiled, helper
+from ..._base.compiled import compiled
 from ..._base.restore import require
-from ._log_concave import draw_log_concave
-from ._statistic import StatisticSampler, log_gamma_ratio, new_state
+from ._statistic import StatisticSampler, new_state
 
-ROUNDS = 10
-LINEAR, RECORDS, OTHER, SHAPE = range(4)  # state.work of GivenBeta
+ROUNDS = 3
 
 
 class GivenNormal(StatisticSampler):
@@ -47,11 +45,7 @@ class GivenNormal(StatisticSampler):
 
 
 class GivenBeta(StatisticSampler):
-    """Beta records: a given b and b given a, each log-concave, in turn, ``ROUNDS`` times per sweep.
-
-    The log posterior of a is (shape-1) log a - rate a + a s_1 + n (log Γ(a+b) - log Γ(a)).  ψ'(a+b) - ψ'(a) < 0, and
-    for a shape below 1 the power has an auxiliary variable, as in :mod:`_hidden_sums`.  A wide prior is a mixture of
-    such priors, whose rate is drawn.
+    """Beta records: the family updates both parameters, ``ROUNDS`` times per sweep.
 
     Examples
     --------
@@ -70,32 +64,9 @@ class GivenBeta(StatisticSampler):
 
     @compiled
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
-        context = (channel, counter, S, C, state.work)
-        for i in range(2 * ROUNDS):
-            draw_shape(rng, self, model, context, state, i % 2)
-
-    @compiled
-    def log_law(self, context, x):
-        work = context[4]
-        if not x > 0.0:
-            return -math.inf
-        value = x * work[LINEAR] + work[RECORDS] * log_gamma_ratio(x, work[OTHER], 0.0)
-        return value + (work[SHAPE] - 1.0) * math.log(x) if work[SHAPE] > 1.0 else value
+        for _ in range(ROUNDS):
+            model.update_theta(rng, state.theta, state.statistic, state.n_records[0])
 
     @compiled
     def draw_theta(self, model, state, rng):
         pass
-
-
-@helper
-def draw_shape(rng, sampler, model, context, state, which):
-    """a (``which`` 0) or b given the other."""
-    theta, work = state.theta, state.work
-    linear = state.statistic[which] - model.draw_rate(rng, which, theta[0] + theta[1])
-    if model.shape[which] < 1.0:
-        linear -= rng.standard_gamma(1.0 - model.shape[which]) / theta[which]
-    work[LINEAR], work[RECORDS] = linear, state.n_records[0]
-    work[OTHER], work[SHAPE] = theta[1 - which], model.shape[which]
-    theta[which], state.width[which] = draw_log_concave(
-        rng, sampler, context, 0.0, model.largest - theta[1 - which], theta[which], state.width[which], False
-    )
