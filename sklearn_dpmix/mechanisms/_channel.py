@@ -69,7 +69,7 @@ class RecordChannel(Component):
     #: category; only the class that sets it offers them, not classes that derive from it
     noised_kernels: frozenset[str] = frozenset()
     #: the class whose compiled form has these densities if records have their own noise scales; None: there is none
-    of_scales: type | None = None
+    _of_scales: type | None = None
     #: how many answers there are to a question; None if numbers are released
     n_answers: int | None = None
     #: public threshold above which releases appear; None: all appear

@@ -217,4 +217,4 @@ class _GaussianOfScales(GaussianMechanism):
         fill_normal_gaussian_scales(nodes, 4 * j * n, n, low, high, mean, log_variance, out, first, second)
 
 
-GaussianMechanism.of_scales = _GaussianOfScales
+GaussianMechanism._of_scales = _GaussianOfScales

@@ -180,4 +180,4 @@ class _LaplaceOfScales(LaplaceMechanism):
         fill_normal_laplace_scales(nodes, 4 * j * n, n, low, high, mean, log_variance, out, first, second)
 
 
-LaplaceMechanism.of_scales = _LaplaceOfScales
+LaplaceMechanism._of_scales = _LaplaceOfScales

@@ -127,7 +127,7 @@ def has_marginal(mechanism, kernel):
 def has_noised(mechanism, kernel):
     """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
     kernels = own(mechanism, "noised_kernels")
-    is_offered = bool(kernels) and (mechanism.has_one_law or own(mechanism, "of_scales") is not None)
+    is_offered = bool(kernels) and (mechanism.has_one_law or own(mechanism, "_of_scales") is not None)
     has_bounds = bool(kernels) and not (mechanism.is_discrete and mechanism.bounds is None)
     return is_offered and has_bounds and own(kernel, "noised_as") in kernels
 
