@@ -39,10 +39,10 @@ def with_densities(channel: Any) -> Any:
     It is another one where records have noise scales of their own: all that asks for none is compiled once for one
     scale and for many.
     """
-    _of_scales = vars(channel._owner).get("_of_scales")
-    if _of_scales is None or not channel.each:
+    of_scales = vars(channel._owner).get("_of_scales")
+    if of_scales is None or not channel.each:
         return channel
-    return lower(_of_scales, {name: getattr(channel, name) for name in channel._fields})
+    return lower(of_scales, {name: getattr(channel, name) for name in channel._fields})
 
 
 def any_noise(channel: Any) -> Any:
