@@ -128,6 +128,11 @@ class MeanPrecisionPrior(Prior):
     ValueError
         On use, for a precision that is not positive, or too large.
 
+    Notes
+    -----
+    If noise hides how narrow the records are, a and b may be very large under the posterior, too, and their posterior
+    means say little.  Report the mean a/(a + b), the standard deviation, or quantiles of a and b.
+
     Examples
     --------
     >>> from sklearn_dpmix.models import MeanPrecisionPrior
