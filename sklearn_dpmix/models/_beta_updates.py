@@ -11,7 +11,7 @@ from .._base.compiled import helper
 from ._moments import log1p_exp
 from ._wide_priors import log_shapes_prior
 
-N_SLICES = 4  # rounds in a sweep
+N_SLICES = 4  # rounds in an update
 
 
 @helper
@@ -20,13 +20,20 @@ def update_shapes(rng, model, theta, sums, n):
     v, w = log(theta[0]) - log(theta[1]), log(theta[0] + theta[1])
     for turn in range(2 * N_SLICES):
         v, w = slice_step(rng, model, sums, n, v, w, turn % 2)
-    theta[0], theta[1] = exp(w - log1p_exp(-v)), exp(w - log1p_exp(v))
+    log_a, log_b = log_shapes(v, w)
+    theta[0], theta[1] = exp(log_a), exp(log_b)
+
+
+@helper
+def log_shapes(v, w):
+    """(log a, log b) from v = logit(a/(a+b)) and w = log(a+b)."""
+    return w - log1p_exp(-v), w - log1p_exp(v)
 
 
 @helper
 def log_beta_posterior(model, sums, n, v, w):
-    """Log density of v = logit(a/(a+b)) and w = log(a+b): da db = ab dv dw."""
-    log_a, log_b = w - log1p_exp(-v), w - log1p_exp(v)
+    """Log density of (v, w), which is that of (log a, log b): the volume is the same."""
+    log_a, log_b = log_shapes(v, w)
     if not (log_a > -300.0 and log_b > -300.0 and w < 300.0):
         return -inf
     a, b = exp(log_a), exp(log_b)

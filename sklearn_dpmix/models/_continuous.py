@@ -9,9 +9,9 @@ from sklearn.base import clone
 
 from .._base.compiled import compiled
 from .._base.typing import Array, Floats
-from ._beta_updates import update_shapes
+from ._beta_updates import log_shapes, update_shapes
 from ._exponential_family import Family, Identity, LargestAtTheEnds
-from ._moments import beta_moments, gamma_moments, log1p_exp, normal_moments
+from ._moments import beta_moments, gamma_moments, normal_moments
 from ._priors import GammaPrior, GammaProductPrior, NormalInverseGammaPrior
 from ._wide_priors import (
     LogLogisticPrior,
@@ -311,12 +311,14 @@ class Beta(LargestAtTheEnds):
 
     @compiled
     def to_theta(self, v, theta):
-        theta[0], theta[1] = exp(v[1] - log1p_exp(-v[0])), exp(v[1] - log1p_exp(v[0]))
+        log_a, log_b = log_shapes(v[0], v[1])
+        theta[0], theta[1] = exp(log_a), exp(log_b)
 
     @compiled
     def log_prior(self, v):
         """Log prior density of logit(a/(a+b)) and log(a+b): that of (log a, log b), as the volume is the same."""
-        return log_shapes_prior(self, v[1] - log1p_exp(-v[0]), v[1] - log1p_exp(v[0]))
+        log_a, log_b = log_shapes(v[0], v[1])
+        return log_shapes_prior(self, log_a, log_b)
 
     @compiled
     def update_theta(self, rng, theta, sums, n):
@@ -324,5 +326,5 @@ class Beta(LargestAtTheEnds):
 
     @compiled
     def moments(self, v, mean, root):
-        a, b = exp(v[1] - log1p_exp(-v[0])), exp(v[1] - log1p_exp(v[0]))
-        beta_moments(a, b, self.lo, self.hi, self.outside, self.gain, self.offset, mean, root)
+        log_a, log_b = log_shapes(v[0], v[1])
+        beta_moments(exp(log_a), exp(log_b), self.lo, self.hi, self.outside, self.gain, self.offset, mean, root)

@@ -47,6 +47,10 @@ class Family(Component):
         The entries of θ.
     prior_class : type
         Class of the prior on θ; its defaults are the default prior.
+    wide_prior_class : type or None
+        Class of a prior with power tails, for noisy statistics of records within bounds.
+    needs_conjugate_prior : bool
+        Whether only ``prior_class`` is possible if nothing hides the statistic.
     n_free : int
         Length of v.
     exact_law : str or None
@@ -84,7 +88,7 @@ class Family(Component):
     param_names: tuple[str, ...] = ("theta",)
     prior_class: type | None = None
     wide_prior_class: type | None = None
-    needs_conjugate_prior = True  # where nothing is hidden
+    needs_conjugate_prior = True
     n_free = 1
     exact_law: str | None = None
 

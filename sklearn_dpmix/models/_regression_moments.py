@@ -13,7 +13,7 @@ the moments themselves: much noise leaves G near the singular ones, and in G a p
 
 **What G/n can be.**  It is positive definite, and E (1 ± x_j)(1 ± x_k) >= 0 for all j, k and signs, which includes E
 x_j² <= 1 and |E x_j| <= 1.  For p <= 2 these are exactly the moments of distributions on the box (Anstreicher & Burer
-2010, "Computable representations for convex hulls of low-dimensional quadratic forms", Math.  Program. 124).  For more
+2010, "Computable representations for convex hulls of low-dimensional quadratic forms", Math. Program. 124).  For more
 predictors they are the usual relaxation, which allows a little more.  That n records cannot have every distribution is
 ignored.
 """

@@ -22,12 +22,10 @@ from sklearn_dpmix.models import (
     GammaPrior,
     GammaProductPrior,
     LogLogisticPrior,
-    MeanPrecisionPrior,
     Normal,
     NormalCauchyPrior,
     NormalInverseGammaPrior,
     Poisson,
-    resolve_family,
 )
 from sklearn_dpmix.models._family_records import RECORD_MODELS
 from sklearn_dpmix.models._scaling import scaling_of
@@ -247,90 +245,6 @@ def test_the_posterior_is_rescaled_with_the_data(family, bounds, approximation):
         np.testing.assert_allclose(fit(unit), rescaled, rtol=1e-13)
 
 
-# --- wide priors ------------------------------------------------------------------------------------------------------
-
-
-NARROW = {
-    "normal": (lambda rng: rng.normal(400.0, 3.0, 400), (0.0, 1000.0)),
-    "exponential": (lambda rng: rng.exponential(2.0, 400), (0.0, 1000.0)),
-    "beta": (lambda rng: rng.beta(2000.0, 3000.0, 400), (0.001, 0.999)),
-}
-
-
-@pytest.mark.parametrize(
-    "name, approximation",
-    [
-        ("normal", "exact"), ("normal", "normal"), ("exponential", "exact"), ("exponential", "normal"),
-        ("beta", "normal"),
-    ],
-)  # fmt: skip
-def test_a_population_that_fills_little_of_the_bounds(name, approximation):
-    """What a conjugate default took for impossible: an sd or a mean of 0.2 to 0.7 % of the width."""
-    rng = np.random.default_rng(3)
-    narrow, bounds = NARROW[name]
-    mechanism = LaplaceMechanism(epsilon=2.0, query=SufficientStatistics(name, bounds))
-    S = mechanism.privatize(narrow(rng)[:, None], random_state=1)
-    options = {"family": name, "n_records": 400, "random_state": 0, "n_chains": 2, "n_draws": 500}
-
-    def misses(**prior):
-        model = PrivateExpFamilyGibbs(mechanism, approximation=approximation, **options, **prior).fit(S)
-        first, second = model.theta_draws_[..., 0], model.theta_draws_[..., -1]
-        scale = {"normal": np.sqrt(second), "exponential": 1.0 / first, "beta": 0.49 / np.sqrt(first + second)}[name]
-        return np.quantile(scale, 0.005) > {"normal": 3.0, "exponential": 2.0, "beta": 0.0069}[name]
-
-    assert not misses()
-    family = resolve_family(name)
-    assert misses(prior=GammaProductPrior() if name == "beta" else family.default_prior(bounds))
-
-
-@pytest.mark.parametrize(
-    ("family", "prior"), [(Normal(), NormalCauchyPrior(2.0, 3.0, 0.5)), (Exponential(), LogLogisticPrior(0.2))]
-)
-def test_wide_priors_are_what_their_updates_keep(family, prior):
-    """Density, draws and the update of imputed records say the same of no records; and of many, what they are."""
-    draws = prior.draw(np.random.default_rng(0), 20_000, family)
-    grid = np.quantile(draws[:, -1], np.linspace(0.02, 0.98, 200))
-    theta = np.column_stack([*([np.full(200, 2.0)] if family.n_params == 2 else []), grid])
-    density = np.exp(prior.log_density(theta)) * (np.pi * 3.0 if family.n_params == 2 else 1.0)  # of the scale alone
-    assert np.trapezoid(density, grid) == pytest.approx(0.96, abs=0.01)
-    model = RECORD_MODELS[family.names[0]](family, prior, (0.0, 1.0), "clamp", None, None, None)._lower()
-    log_prior = [model.log_prior_block(row, 0) for row in theta]
-    of_log = prior.log_density(theta) + np.log(grid)
-    np.testing.assert_allclose(np.diff(log_prior), np.diff(of_log), rtol=1e-8, atol=1e-10)
-    rng, after = np.random.default_rng(1), draws[:4000].copy()
-    for row in after:
-        for _ in range(2):
-            model.update_theta(rng, row, np.zeros((0, 1)), 0, None)
-    for before, found in zip(draws.T, after.T, strict=True):
-        assert stats.ks_2samp(before[4000:], found).pvalue > 1e-6
-    records = family.draw(rng, np.tile([1.0, 4.0][: family.n_params], (4000, 1)))[:, None]
-    row = draws[0].copy()
-    for _ in range(5):
-        model.update_theta(rng, row, records, 4000, None)
-    np.testing.assert_allclose(row, [1.0, 4.0][: family.n_params], rtol=0.2)
-
-
-def test_the_wide_prior_of_beta_records():
-    """Its density, its draws, and updates of imputed records: of no records they keep it, of many they find them."""
-    prior, family, rng = MeanPrecisionPrior(3.0), Beta(), np.random.default_rng(0)
-    draws = prior.draw(rng, 20_000, family)
-    mean, both = draws[:, 0] / draws.sum(axis=1), draws.sum(axis=1)
-    assert stats.kstest(mean, "uniform").pvalue > 1e-6
-    assert stats.kstest(1.0 / np.sqrt(both), stats.halfcauchy(scale=3.0**-0.5).cdf).pvalue > 1e-6
-    grid = np.geomspace(1e-7, 1e9, 2000)  # at means of 1/3: da db = s dm ds
-    density = np.exp(prior.log_density(np.column_stack([grid, 2.0 * grid]) / 3.0)) * grid
-    assert np.trapezoid(density * grid, np.log(grid)) == pytest.approx(1.0, abs=2e-4)
-    model = RECORD_MODELS["beta"](family, prior, (0.1, 0.9), "clamp", None, None, None)._lower()
-    after, work = draws[:4000].copy(), np.zeros((1, 2))
-    for row in after:
-        model.update_theta(rng, row, np.zeros((0, 1)), 0, work)
-    for before, found in zip(draws.T, after.T, strict=True):
-        assert stats.ks_2samp(before[4000:], found).pvalue > 1e-6
-    row = draws[0].copy()
-    model.update_theta(rng, row, rng.beta(1.0, 4.0, (4000, 1)), 4000, work)
-    np.testing.assert_allclose(row, [1.0, 4.0], rtol=0.2)
-
-
 # --- joint moves -----------------------------------------------------------------------------------------------------
 
 
@@ -514,12 +428,12 @@ def test_numbers_that_contradict_each_other_or_the_prior_are_doubted(name, bound
         model.fit(release)
 
 
-GRID = {  # records, bounds
-    "normal": (lambda rng, n: rng.normal(40, 10, n), (0, 100)),
-    "exponential": (lambda rng, n: rng.exponential(20, n), (0, 100)),
-    "beta": (lambda rng, n: rng.beta(2, 5, n), (0.02, 0.98)),
-    "narrow beta": (lambda rng, n: rng.beta(2000, 3000, n), (0.001, 0.999)),
-    "poisson": (lambda rng, n: rng.poisson(4, n), (0, 20)),
+GRID = {  # family, records, bounds
+    "normal": ("normal", lambda rng, n: rng.normal(40, 10, n), (0, 100)),
+    "exponential": ("exponential", lambda rng, n: rng.exponential(20, n), (0, 100)),
+    "beta": ("beta", lambda rng, n: rng.beta(2, 5, n), (0.02, 0.98)),
+    "narrow beta": ("beta", lambda rng, n: rng.beta(2000, 3000, n), (0.001, 0.999)),
+    "poisson": ("poisson", lambda rng, n: rng.poisson(4, n), (0, 20)),
 }
 
 
@@ -531,12 +445,11 @@ def default_fit(name, n, mechanism, S):
 
 
 def assert_mixed(name, n, epsilon, cls, **options):
-    make, bounds = GRID[name]
-    name = name.split()[-1]
+    family, make, bounds = GRID[name]
     budget = {"epsilon": epsilon, "delta": 1e-6} if "Gaussian" in cls.__name__ else {"epsilon": epsilon}
-    mechanism = cls(**budget, query=SufficientStatistics(name, bounds, **options))
+    mechanism = cls(**budget, query=SufficientStatistics(family, bounds, **options))
     x = make(np.random.default_rng(n + int(10 * epsilon)), n).astype(float)
-    model = default_fit(name, n, mechanism, mechanism.privatize(x[:, None], random_state=1))
+    model = default_fit(family, n, mechanism, mechanism.privatize(x[:, None], random_state=1))
     where = f"{name}, n = {n}, ε = {epsilon}, {mechanism!r}"
     assert max(model.r_hat_.values()) <= 1.01 and min(model.ess_.values()) >= 400, where
 

@@ -11,8 +11,6 @@ from ..._base.compiled import compiled
 from ..._base.restore import require
 from ._statistic import StatisticSampler, new_state
 
-ROUNDS = 3
-
 
 class GivenNormal(StatisticSampler):
     """Normal records: independent draws of (μ, σ²) from the conjugate distribution.
@@ -45,7 +43,7 @@ class GivenNormal(StatisticSampler):
 
 
 class GivenBeta(StatisticSampler):
-    """Beta records: the family updates both parameters, ``ROUNDS`` times per sweep.
+    """Beta records: the family updates both parameters.
 
     Examples
     --------
@@ -64,8 +62,7 @@ class GivenBeta(StatisticSampler):
 
     @compiled
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
-        for _ in range(ROUNDS):
-            model.update_theta(rng, state.theta, state.statistic, state.n_records[0])
+        model.update_theta(rng, state.theta, state.statistic, state.n_records[0])
 
     @compiled
     def draw_theta(self, model, state, rng):
