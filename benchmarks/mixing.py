@@ -119,7 +119,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, nargs="*", default=[100, 3000, 100_000])
     parser.add_argument("--features", type=int, nargs="*", default=[2, 3])
-    parser.add_argument("--parts", nargs="*", default=["correlated", "categories"])
+    parser.add_argument("--parts", nargs="*", default=["correlated", "not clamped", "categories"])
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     page = Page()
@@ -150,6 +150,22 @@ def main():
             for n in (300, 1000)
         )
         page.rows('Correlated features, `kernel="multivariate_normal"`', rows)
+    if "not clamped" in options.parts:
+        rows = (
+            (
+                f"two tilted groups, n = {n:,}",
+                [
+                    page.cell(
+                        GaussianMechanism(epsilon, 1e-5, bounds=[(0, 100)] * 2, clamp=False),
+                        bounded(two_tilted_groups, n),
+                        "multivariate_normal",
+                    )
+                    for epsilon in (1.0, 5.0, 50.0)
+                ],
+            )
+            for n in (300, 1000, 5000, 20_000, 100_000, 1_000_000)
+        )
+        page.rows("Correlated features, Gaussian noise without clamping", rows, [f"ε = {e}" for e in (1, 5, 50)])
     if "categories" in options.parts:
         rows = (
             (

@@ -19,10 +19,11 @@ from ._normal import HALF_LOG_2PI, NormalKernel
 class MultivariateNormalKernel(MultivariateSteps):
     r"""Normal records with a full covariance, N(y | μ, Σ), and N(μ | mean, Σ/mean_precision) · IW(Σ | dof, scale).
 
-    Under noise, g(z | μ, Σ) needs orthant integrals, so records cannot be integrated out.  Under Laplace and Gaussian
-    noise ``"auto"`` imputes the records and integrates allocations out (``MixingMeasure``, for two or three features
-    and up to 5000 records); otherwise each feature is drawn exactly given the others (``sampler="imputed"``);
-    ``"neal5"`` works too.
+    Under Gaussian noise of one scale, without clamping, a release is normal given its cluster, and records are
+    integrated out (``MixingMeasure``, for two or three features and any number of records).  Otherwise g(z | μ, Σ)
+    needs orthant integrals.  Under Laplace and Gaussian noise ``"auto"`` then imputes the records and integrates
+    allocations out (``MixingMeasure`` again, up to 10,000 records of two features and 5000 of three); beyond that each
+    feature is drawn exactly given the others (``sampler="imputed"``); ``"neal5"`` works too.
 
     Parameters
     ----------

@@ -71,6 +71,8 @@ class GaussianMechanism(GaussianCalibrated):
     calibrations = ("analytic", "classical")
     secure_noise = "gaussian"
     noised_kernels = frozenset({"beta", "convolved_normal", "correlated_normal", "normal", "truncated_normal"})
+    #: whether a normal record's release is normal, where nothing is clamped
+    keeps_normal = True
     piece_shape = "quadratic"
     kurtosis = 3.0
 

@@ -189,11 +189,15 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         -----
         With ``linear=True``, under Gaussian noise of one scale without clamping or without noise, the time of a fit
         does not depend on n once the release's covariance is known: a default fit of 10⁶ records takes 0.6 s of one
-        core, and one of 10⁷ takes 4.5 s.  Otherwise a sweep takes about 0.7 µs per record: a default fit to 10⁴ records
-        takes a minute of one core, and one to 10⁵ takes ten.  Nothing is approximated for more records, but the
-        mixture's chains then mix more slowly.  On a curve with two bends, a default fit had 750 effective draws of the
-        curve for 300 records and 150 for 1000 (9 s).  For 3000 it will probably warn, and needs more draws than can be
-        made in a minute.  """
+        core, and one of 10⁷ takes 4.5 s.  The mixture under such noise takes 5 s for 300 records, 7 s for 1000, 20 s for
+        10⁴, 30 s for 10⁵ and a minute for 10⁶.  On a curve with two bends, it had at least 970 effective draws of
+        everything up to 1000 records; for 10⁴, 750 of the curve and 300 of the density.  For 10⁵ and more its chains
+        mix slowly on such a curve, and the fit warns.
+
+        Under other noise a sweep takes about 0.7 µs per record: a default fit to 10⁴ records takes a minute of one
+        core, and one to 10⁵ takes ten.  On the same curve it had 750 effective draws of the curve for 300 records and
+        150 for 1000; for 3000 it will probably warn.
+        """
         with self._refit() as earlier:
             release = check_columns(self, Z, y)
             joint = earlier.get("_joint_") if self.warm_start else None

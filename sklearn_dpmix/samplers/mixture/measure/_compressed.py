@@ -11,6 +11,7 @@ from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
 from ._convolved_atoms import ConvolvedNormalChart
 from ._correlated_atoms import CorrelatedNormalChart
+from ._correlated_gaussian import CorrelatedGaussianChart
 from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
 from ._many_categories import MANY, ManyCategoriesChart
@@ -103,9 +104,18 @@ CHARTS: dict[str, Callable[[Any, int], Chart]] = {
 }
 
 
-def chart_of(kernel: Any) -> Chart:
-    """The chart of a kernel's value."""
-    return CHARTS[kernel._owner.noised_as](kernel, int(kernel.n_features))
+def chart_of(kernel: Any, channel: Any = None) -> Chart:
+    """The chart of a kernel's value under a channel's, or under any."""
+    name, n_features = kernel._owner.noised_as, int(kernel.n_features)
+    if name == "correlated_normal" and channel is not None and keeps_normal(channel):
+        return CorrelatedGaussianChart(kernel, n_features, float(channel.noise[0]))
+    return CHARTS[name](kernel, n_features)
+
+
+def keeps_normal(channel: Any) -> bool:
+    """Whether releases of normal records are normal, all with noise of one scale."""
+    is_gaussian = bool(vars(channel._owner).get("keeps_normal", False)) and not channel.each
+    return is_gaussian and bool(np.all(np.isinf([channel.low, channel.high])))
 
 
 #: by what mixings call the law of their masses
@@ -126,11 +136,6 @@ def law_of(chart: Chart, masses: MassLaw, n_records: int, mean: Any, variance: A
     law = np.zeros(PER_FEATURE)
     law[N_RECORDS], law[CUT] = n_records, masses.cut(n_records)
     return np.concatenate([law, chart.law(mean, variance)])
-
-
-def narrowest(kernel: Any) -> Any:
-    """Standard deviation, by feature, that components hardly ever go below under the prior."""
-    return chart_of(kernel).narrowest()
 
 
 def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:

@@ -37,7 +37,7 @@ class ChoiceOfFew:
     def with_few(self: Any, values: Any, seen: Any, draws: Draws) -> Any:
         """With excursions over a few nodes that stand for all in these draws, and then in those where they lead."""
         (_, channel, kernel, mixing), rng, few = values, np.random.default_rng(0), None
-        chart, masses = chart_of(kernel), masses_of(mixing).value()
+        chart, masses = chart_of(kernel, channel), masses_of(mixing).value()
         channel = chart.seen_of(channel)
         apart = max(LEAST_APART, ceil(seen.nodes[:-1].size / WORK_APART))
         for _ in range(N_ROUNDS):
@@ -54,8 +54,8 @@ class ChoiceOfFew:
     def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:
         """Share of some excursions that were accepted."""
         (_, channel, kernel, mixing), state = values, self.init(values, seen, None, None, rng)
-        channel = chart_of(kernel).seen_of(channel)
-        chart, masses, taken = chart_of(kernel).value(), masses_of(mixing).value(), 0
+        here, masses, taken = chart_of(kernel, channel), masses_of(mixing).value(), 0
+        chart, channel = here.value(), here.seen_of(channel)
         walk, few = seen.walk(state, masses), seen.few.walk(state, masses)
         self.roam(values, chart, walk, rng, 0)
         for _ in range(N_TRIED):

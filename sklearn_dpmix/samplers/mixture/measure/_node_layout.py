@@ -8,7 +8,7 @@ import numpy as np
 from ...._releases.nodes import FEW, Nodes, cell_edges, compress
 from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_records
-from ._compressed import Compressed, chart_of, different, law_of, masses_of, narrowest
+from ._compressed import Compressed, chart_of, different, law_of, masses_of
 from ._normal_atoms import N_WIDTHS
 from ._walk_state import N_MOVES, N_RECORDS
 
@@ -28,19 +28,19 @@ class NodeLayout:
 
     def compressed(self, values: Any, Z: Any, release: Any, width: float, chart: Any = None) -> Compressed:
         """What the chains see, with cells of this width where the population is."""
-        (_, _, kernel, mixing), mechanism = values, release.mechanism
+        (_, channel, kernel, mixing), mechanism = values, release.mechanism
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
-        chart = chart_of(kernel) if chart is None else chart
+        chart = chart_of(kernel, channel) if chart is None else chart
         are_records, scales = n <= FEW or n_features > 1, ()
         if chart.keeps_records:
             nodes, are_records = np.vstack([mechanism.folded(Z).T, np.ones(n)]), True
         elif mechanism.is_discrete:
             nodes, are_records = different(mechanism.folded(Z)), n <= FEW
         elif not mechanism.has_one_law:
-            nodes, *scales = self.nodes_of_scales(release, kernel, Z, width)
+            nodes, *scales = self.nodes_of_scales(release, chart, Z, width)
             are_records = nodes.shape[1] == n
         elif n_features > 1:
-            nodes = self.nodes_of_several(mechanism, kernel, Z, width)
+            nodes = self.nodes_of_several(mechanism, chart, Z, width)
             are_records = nodes.shape[1] == n
         elif are_records:
             nodes = np.array(release.nodes(width))
@@ -92,18 +92,18 @@ class NodeLayout:
             return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
         return compress(fine, cell_edges(low, high, core_low, core_high, width, kinks))
 
-    def nodes_of_several(self, mechanism: Any, kernel: Any, Z: Any, width: float) -> Any:
+    def nodes_of_several(self, mechanism: Any, chart: Any, Z: Any, width: float) -> Any:
         """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those."""
         z = mechanism.folded(Z)
         places, weights = z[np.argsort(z[:, 0], kind="stable")], np.ones(len(z))
         if len(z) > FEW:
-            spacing = np.array([mechanism.node_spacing(sd) for sd in narrowest(kernel)])
+            spacing = np.array([mechanism.node_spacing(sd) for sd in chart.narrowest()])
             found = compress_records(z, width / spacing[0] * spacing, mechanism.kinks(z.shape[1]))
             if len(found[1]) < FEWER * len(z):
                 places, weights = found
         return np.vstack([places.T, weights])
 
-    def nodes_of_scales(self, release: Any, kernel: Any, Z: Any, width: float) -> Any:
+    def nodes_of_scales(self, release: Any, chart: Any, Z: Any, width: float) -> Any:
         """Nodes and the scales of their noise, for cells of this width under the least, if much fewer than records."""
         mechanism, n, scales = release.mechanism, release.n_records, release.noise_scale()[:, 0]
         z = mechanism.folded(Z)
@@ -111,7 +111,7 @@ class NodeLayout:
         records = np.vstack([z[order].T, np.ones(n)]), scales[order]
         if n <= FEW or release.n_features > 1:
             return records
-        sd, (mean, variance) = narrowest(kernel)[0], release.moments()
+        sd, (mean, variance) = chart.narrowest()[0], release.moments()
         reach, factor = N_WIDTHS * sqrt(variance[0]), width / mechanism.node_spacing(sd)
         core, kinks = mechanism.reach(mean[0] - reach, mean[0] + reach), mechanism.kinks(1)[0]
 

@@ -18,7 +18,6 @@ from ._compressed import (
     different,
     law_of,
     masses_of,
-    narrowest,
     new_draws,
     sweeps_a_draw,
 )
@@ -82,7 +81,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
     nodes; the windows of the square wave, the piecewise and the hybrid mechanism, of one ε); truncated normal and beta
     kernels, of one feature, without the integers and the hybrid mechanism; convolved normal kernels; correlated normal
-    ones under Laplace and Gaussian noise, with a record, or what makes it, kept beside each release; or categorical
+    ones under Gaussian noise of one scale that nothing is clamped before, whose releases are normal, and under other
+    Gaussian and Laplace noise, with a record, or what makes it, kept beside each release; or categorical
     kernels and randomised response of one ε, where the different answers are the nodes; a Dirichlet process, a mixture
     of finite mixtures whose possible numbers of components have no gaps, or a Pitman–Yor process with a discount of at
     most 0.3 and a positive concentration.
@@ -140,17 +140,17 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
 
     def summarise(self, values: Any, Z: Any, release: Any) -> Any:
         """Nodes, refined until half as wide cells change the log likelihood of no draw of a short trial run."""
-        kernel = values[2]
-        if chart_of(kernel).is_finite:
+        chart = chart_of(values[2], values[1])
+        if chart.is_finite:
             return self.answers(values, Z, release)
-        chart_of(kernel).check(self.label, release.n_features)
+        chart.check(self.label, release.n_features)
         masses_of(values[3]).check(self.label, release.n_records)
         is_line = release.n_features == 1 and release.mechanism.has_one_law
         step = STEP if release.mechanism.has_one_law else STEP_OF_SCALES
         if release.mechanism.is_discrete:
             width = 0.0
         else:
-            width = release.mechanism.node_spacing(narrowest(kernel)[0]) * (WIDER if release.n_features > 1 else 1.0)
+            width = release.mechanism.node_spacing(chart.narrowest()[0]) * (WIDER if release.n_features > 1 else 1.0)
         seen = self.compressed(values, Z, release, max(width, release.narrowest()))
         seen = seen._replace(wanted=width if width < seen.width else 0.0)
         while True:
@@ -167,16 +167,16 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
             seen = self.compressed(values, Z, release, step * seen.width)
         if self.n_moves is not None:
             return seen
-        times = self.lengthen(seen, draws, kernel)
+        times = self.lengthen(seen, draws, chart)
         if release.n_features > 1:
-            is_worth = times > 1.0 and seen.n_seen is None and not chart_of(kernel).keeps_records
+            is_worth = times > 1.0 and seen.n_seen is None and not chart.keeps_records
             return self.with_few(values, seen, draws) if is_worth else seen
-        can_glide = is_line and chart_of(kernel).can_glide and release.mechanism.released_above is None
+        can_glide = is_line and chart.can_glide and release.mechanism.released_above is None
         return self.with_glides(values, seen, times) if can_glide and times > 1.0 else seen
 
-    def lengthen(self, seen: Compressed, draws: Draws, kernel: Any) -> float:
+    def lengthen(self, seen: Compressed, draws: Draws, chart: Any) -> float:
         """Give a sweep as many moves as make a draw worth keeping; return by how many times they are too many."""
-        chart, n = chart_of(kernel), seen.law[N_MOVES]
+        n = seen.law[N_MOVES]
         wanted = n * sweeps_a_draw(draws, seen, chart) / chart.worth
         seen.law[N_MOVES] = round(max(n, min(wanted, seen.most_moves)))
         return float(wanted / seen.most_moves)
@@ -184,7 +184,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     def with_glides(self, values: Any, seen: Compressed, times: float) -> Compressed:
         """With points for glides, chosen by their densities under some components at records."""
         (sampler, channel, kernel, mixing), rng, weights = values, np.random.default_rng(0), seen.weights
-        chart = chart_of(kernel)
+        chart = chart_of(kernel, channel)
         state = new_state(chart.n_coordinates(), N_FAMILY)
         chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
         state.place[:] = chart.start(seen.near[:, chosen], rng)
@@ -203,7 +203,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
-        nodes, n, chart = different(Z), len(Z), chart_of(values[2])
+        nodes, n, chart = different(Z), len(Z), chart_of(values[2], values[1])
         law = law_of(chart, masses_of(values[3]), n, None, None)
         most = (MANY_TIMES if chart.goes_ways else 1) * MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
@@ -218,7 +218,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
                 law[N_MOVES] *= TIMES_OF_SEVERAL
                 seen = seen._replace(most_moves=MOST_OF_SEVERAL * seen.most_moves)
         if self.n_moves is None:
-            self.lengthen(seen, self.trial_draws(values, seen), values[2])
+            self.lengthen(seen, self.trial_draws(values, seen), chart)
         return seen
 
     def trial_draws(self, values: Any, seen: Compressed, rng: Any = None, n: int | None = None) -> Draws:
@@ -227,7 +227,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         return self.advance(values, seen, start, rng, n, n // 3, 1)[1]
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float:
-        chart = chart_of(values[2])
+        chart = chart_of(values[2], values[1])
         if (seen.are_records or not seen.width) and not chart.is_on_interval:
             return 0.0
         finer = self.compressed(values, Z, release, 0.5 * seen.width, chart.finer())
@@ -244,7 +244,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     ) -> float:
         """Largest difference of the log likelihoods of at most a hundred draws."""
         _, channel, kernel, mixing = values
-        chart, start = chart_of(kernel), np.append(0, np.cumsum(draws.n_atoms))
+        chart, start = chart_of(kernel, channel), np.append(0, np.cumsum(draws.n_atoms))
         charts = chart, chart if finer_chart is None else finer_chart
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
         values = np.zeros((2, len(chosen)))
@@ -257,8 +257,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     # --- chains ------------------------------------------------------------------------------------------------------
 
     def init(self, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
-        weights, (_, _, kernel, mixing) = Z.weights, values
-        chart, masses = chart_of(kernel), masses_of(mixing)
+        weights, (_, channel, kernel, mixing) = Z.weights, values
+        chart, masses = chart_of(kernel, channel), masses_of(mixing)
         n, value = masses.start(int(rng.integers(1, 11)))
         state = new_state(chart.n_coordinates(), masses.room(Z.law[CUT]), Z.start())
         state.mass[:n] = 1.0 / n
@@ -295,7 +295,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         dust_range = masses_of(values[3]).dust_range
         require_range(0.99 * exp(-dust_range) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
         n, n_dust, _ = state.ints
-        chart_of(values[2]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
+        chart_of(values[2], values[1]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
         masses_of(values[3]).check_random(mixing, state.floats[0], n)
         require((state.floats[1] > 0.0) == (Z.outside is not None), "floats", "has a mass outside that cannot be")
         return state
@@ -306,7 +306,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         done = int(state.ints[N_SWEEPS])
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
-        chart, masses, sheet = chart_of(kernel), masses_of(mixing).value(), Z.sheet()
+        chart, masses, sheet = chart_of(kernel, channel), masses_of(mixing).value(), Z.sheet()
         channel = Z.channel(chart, channel)
         n_rows, value = 32 * n_draws + 4 * state.mass.size, chart.value()
         draws = new_draws(n_draws, n_rows, chart, Z.outside is not None)
@@ -335,8 +335,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     def roam(self, values: Any, chart: Any, walk: Any, rng: np.random.Generator, n_sweeps: int) -> None:
         """Fill a walk's tables, and sweep; no draw is kept."""
         (sampler, channel, kernel, _), filled = values, np.zeros(2, np.int64)
-        nothing = new_draws(0, 2 * int(walk.capacity) + 1, chart_of(kernel), False)
-        channel = chart_of(kernel).seen_of(channel)
+        here = chart_of(kernel, channel)
+        nothing, channel = new_draws(0, 2 * int(walk.capacity) + 1, here, False), here.seen_of(channel)
         run(sampler, channel, chart, walk, False, rng, n_sweeps, n_sweeps, 1, nothing, filled)
 
     @compiled

@@ -1,0 +1,136 @@
+"""Atoms of correlated normals under Gaussian noise that nothing is clamped before: a release is normal, too."""
+
+import numpy as np
+
+from ...._base.compiled import apart_sums, compiled, helper
+from ...._base.linear import add_square, divide_triangle, factor, log_diagonal
+from ...._base.vector import exp_bounded
+from ._any_noise import noise_in_table
+from ._chart import Chart
+from ._correlated_atoms import CorrelatedNormalChart
+from ._hidden_records import invert
+from ._walk_state import HALF_LOG_2PI, at, row
+
+
+class CorrelatedGaussianChart(CorrelatedNormalChart):
+    """The same coordinates; a release of N(μ, Σ) is N(μ, Σ + η²I), so that nothing is kept beside it."""
+
+    keeps_records = False
+
+    def __init__(self, kernel, n_features, noise):
+        super().__init__(kernel, n_features)
+        self.noise = noise
+
+    def narrowest(self):
+        """None: features that go together may leave next to no spread across."""
+        return np.zeros(self.n_features)
+
+    def seen_of(self, channel):
+        return noise_in_table()
+
+    def fields(self):
+        return super().fields() | {"noise": self.noise}
+
+    @compiled
+    def n_parts(self):
+        return 1
+
+    @compiled
+    def share(self, part):
+        return 1.0
+
+    moves = Chart.moves
+
+    exchange = Chart.exchange
+
+    @compiled
+    def fill(self, channel, walk, k):
+        fill_sums(self, walk, k)
+
+
+@apart_sums
+def fill_sums(chart, walk, k):
+    """Densities of the releases under atom k, and their derivatives.
+
+    With S = Σ + η²I and a = S⁻¹(z - μ), log g has derivatives a by μ, and (a'Ca - tr S⁻¹C)/2 where Σ has C.  By log s_j
+    C is 2 l l' with l = L_j; by t_ij, -(b c' + c b') with b column i of T⁻¹ and c that of Σ, j.
+    """
+    n, d, tables, nodes, score, g = walk.n_nodes, chart.n_features, walk.tables, walk.nodes, walk.score, row(walk, k)
+    inverse, covariance = chart.inner, chart.first
+    spread(chart, walk, at(walk, k))
+    constant = log_diagonal(inverse, d) - d * HALF_LOG_2PI
+    for m in range(n):
+        tables[g + m] = 0.0
+    for i in range(d):  # K (z - μ), K'K = S⁻¹, into row i of ``score``
+        e = i * n
+        for m in range(n):
+            score[e + m] = 0.0
+        for j in range(i + 1):
+            c, z, mean = inverse[i, j], 2 * j * n, chart.mean[j]
+            for m in range(n):
+                score[e + m] += c * (nodes[z + m] - mean)
+        for m in range(n):
+            tables[g + m] += score[e + m] * score[e + m]
+    for m in range(n):
+        tables[g + m] = exp_bounded(min(constant - 0.5 * tables[g + m], 700.0))
+    for j in range(d):  # a into row d + j
+        a, of_mean = (d + j) * n, g + (1 + 2 * j) * n
+        for m in range(n):
+            score[a + m] = 0.0
+        for i in range(j, d):
+            c, e = inverse[i, j], i * n
+            for m in range(n):
+                score[a + m] += c * score[e + m]
+        for m in range(n):
+            tables[of_mean + m] = tables[g + m] * score[a + m]
+    for j in range(d):
+        for i in range(d):
+            chart.direction[i] = chart.root[i * d + j] if i >= j else 0.0
+        add_curvature(chart, walk, g, g + (2 + 2 * j) * n, chart.direction, chart.direction, 1.0)
+    for i in range(1, d):
+        for r in range(d):
+            chart.direction[r] = chart.inverse[r * d + i] if r >= i else 0.0
+        for j in range(i):
+            for r in range(d):
+                chart.trial[r] = covariance[max(r, j), min(r, j)]
+            to = g + (1 + 2 * d + i * (i - 1) // 2 + j) * n
+            add_curvature(chart, walk, g, to, chart.direction, chart.trial, -1.0)
+
+
+@helper
+def spread(chart, walk, a):
+    """Work out μ, T⁻¹ and L of the atom that begins at ``a``, Σ into ``chart.first`` and K into ``chart.inner``."""
+    d, root, covariance, inverse = chart.n_features, chart.second, chart.first, chart.inner
+    invert(chart, walk, a)
+    for i in range(d):
+        for j in range(i + 1):
+            root[i, j], covariance[i, j] = chart.root[i * d + j], 0.0
+            inverse[i, j] = 1.0 if i == j else 0.0
+    add_square(root, 1.0, covariance, d)
+    for i in range(d):
+        for j in range(i + 1):
+            root[i, j] = covariance[i, j] + (chart.noise * chart.noise if i == j else 0.0)
+    factor(root, d)
+    divide_triangle(inverse, root, d)
+
+
+@apart_sums
+def add_curvature(chart, walk, g, to, b, c, sign):
+    """Write g (b'a c'a - b'S⁻¹c), with this sign, from ``to`` on in the tables."""
+    n, d, inverse, score, tables, mean = walk.n_nodes, chart.n_features, chart.inner, walk.score, walk.tables, 0.0
+    for i in range(d):
+        first, second = 0.0, 0.0
+        for j in range(i + 1):
+            first += inverse[i, j] * b[j]
+            second += inverse[i, j] * c[j]
+        mean += first * second
+    first, second = 2 * d * n, (2 * d + 1) * n
+    for m in range(2 * n):
+        score[first + m] = 0.0
+    for i in range(d):
+        a, of_b, of_c = (d + i) * n, b[i], c[i]
+        for m in range(n):
+            score[first + m] += of_b * score[a + m]
+            score[second + m] += of_c * score[a + m]
+    for m in range(n):
+        tables[to + m] = sign * tables[g + m] * (score[first + m] * score[second + m] - mean)

@@ -1,0 +1,120 @@
+"""Atoms of correlated normals under Gaussian noise that nothing is clamped before, checked by SciPy."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+from statistical import MIN_ESS, Disagreement, assert_mean_close
+from test_correlated_atoms import SCALES, N, fill, law_of, problem
+
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix.kernels import MultivariateNormalKernel
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mixings import DirichletProcess
+from sklearn_dpmix.samplers import Auto, MixingMeasure
+from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
+from sklearn_dpmix.samplers.mixture.measure._correlated_atoms import CorrelatedNormalChart
+from sklearn_dpmix.samplers.mixture.measure._correlated_gaussian import CorrelatedGaussianChart
+
+NOISE = 0.8
+PAIR = np.array([[-1.6, 0.3], [1.8, -1.9]])
+PLACES = np.array([[0.4, -1.0], [1.2, -0.2]])
+MEAN, PRECISION, DOF = np.array([0.4, -1.0]), 0.8, 6.0
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_densities_and_their_slopes(d):
+    """Catches a wrong density of releases, and a wrong derivative by any coordinate."""
+    plain, walk, channel, Z = problem(d, GaussianMechanism(scale=NOISE))
+    chart, width = chart_of(plain.kernel, channel), int(walk.width)
+    value, seen, place = chart.value(), chart.seen_of(channel), walk.atoms[1:width].copy()
+
+    def tables(place):
+        walk.atoms[1:width] = place
+        fill(seen, value, walk, 0)
+        return walk.tables[: width * N].reshape(width, N).copy()
+
+    found = tables(place)
+    mean, covariance, _ = law_of(plain, walk, d)
+    expected = stats.multivariate_normal(mean, covariance + NOISE**2 * np.eye(d)).pdf(Z)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-12)
+    for e, step in enumerate(1e-6 * np.eye(width - 1)):
+        slope = (tables(place + step)[0] - tables(place - step)[0]) / 2e-6
+        np.testing.assert_allclose(found[1 + e], slope, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "is_normal"),
+    [
+        (GaussianMechanism(scale=NOISE), True),
+        (GaussianMechanism(scale=NOISE, bounds=(-1, 2), clamp=False), True),
+        (GaussianMechanism(scale=NOISE, bounds=(-1, 2)), False),
+        (GaussianMechanism(scale=np.linspace(0.5, 1.0, N)), False),
+        (LaplaceMechanism(scale=NOISE), False),
+    ],
+)
+def test_only_where_releases_are_normal(mechanism, is_normal):
+    """Catches the closed form where records are clamped, noise is of several scales, or another noise."""
+    kernel = MultivariateNormalKernel(MEAN, PRECISION, DOF, SCALES[2])
+    channel = mechanism._lower(n_records=N, n_features=2)
+    chart = chart_of(kernel._lower(n_features=2), channel)
+    assert isinstance(chart, CorrelatedNormalChart)
+    assert isinstance(chart, CorrelatedGaussianChart) == is_normal
+    walks = Auto().resolve(mechanism, kernel).sized(10**6, 2)
+    assert isinstance(walks, MixingMeasure) == is_normal
+
+
+# --- the posterior of two records ------------------------------------------------------------------------------------
+
+
+@cache
+def exact(n=400_000):
+    """Posterior mean of the density at two places, and whether the records are in one cluster.
+
+    Draws from the prior, weighted by the releases' densities; the two ways to put two records into clusters.
+    """
+    rng = np.random.default_rng(0)
+    covariance = stats.invwishart(DOF, np.array(SCALES[2])).rvs(n, random_state=rng)
+    mean = MEAN + np.einsum("nij,nj->ni", np.linalg.cholesky(covariance / PRECISION), rng.standard_normal((n, 2)))
+
+    def density(points, spread):
+        d = points - mean[:, None]
+        form = np.einsum("npi,nij,npj->np", d, np.linalg.inv(spread), d)
+        return np.exp(-0.5 * form) / (2.0 * np.pi * np.sqrt(np.linalg.det(spread)))[:, None]
+
+    f, g = density(PLACES, covariance), density(PAIR, covariance + NOISE**2 * np.eye(2))
+    together, alone = g.prod(axis=1), g.mean(axis=0)
+    p = together.mean() / (together.mean() + alone.prod())  # of one cluster, with a concentration of 1
+    of_one = (together @ f) / together.sum()
+    of_two = ((g / alone) @ np.full(2, 0.5) / n) @ f
+    return np.append((2.0 * (p * of_one + (1.0 - p) * of_two) + f.mean(axis=0)) / 3.0, p)
+
+
+def compare(n_draws=1500, thin=2, min_ess=400):
+    kernel = MultivariateNormalKernel(MEAN, PRECISION, DOF, SCALES[2])
+    model = PrivateDPMixture(
+        GaussianMechanism(scale=NOISE),
+        kernel=kernel,
+        mixing=DirichletProcess(1.0),
+        sampler=MixingMeasure(n_moves=40),
+        n_draws=n_draws,
+        thin=thin,
+        random_state=0,
+    ).fit(PAIR)
+    density = model.density_draws(PLACES)
+    one = (model.n_clusters_draws_ == 1).astype(float).reshape(*density.shape[:-1], 1)
+    assert_mean_close(np.concatenate([density, one], axis=-1), exact(), min_ess=min_ess)
+
+
+@pytest.mark.slow
+def test_posterior_is_exact():
+    compare(8000, 2, MIN_ESS)
+
+
+@pytest.mark.slow
+def test_noise_of_another_width_is_noticed(monkeypatch):
+    right = CorrelatedGaussianChart.fields
+    monkeypatch.setattr(CorrelatedGaussianChart, "fields", lambda self: right(self) | {"noise": 1.25 * self.noise})
+    with pytest.raises(Disagreement):
+        compare()
