@@ -189,8 +189,8 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         -----
         With ``linear=True``, under Gaussian noise of one scale without clamping or without noise, the time of a fit
         does not depend on n once the release's covariance is known: a default fit of 10⁶ records takes 0.6 s of one
-        core, and one of 10⁷ takes 4.5 s.  The mixture under such noise takes 5 s for 300 records, 7 s for 1000, 20 s for
-        10⁴, 30 s for 10⁵ and a minute for 10⁶.  On a curve with two bends, it had at least 970 effective draws of
+        core, and one of 10⁷ takes 4.5 s.  Under such noise the mixture takes 5 s for 300 records, 7 s for 1000, 20 s
+        for 10⁴, 30 s for 10⁵ and a minute for 10⁶.  On a curve with two bends, it had at least 970 effective draws of
         everything up to 1000 records; for 10⁴, 750 of the curve and 300 of the density.  For 10⁵ and more its chains
         mix slowly on such a curve, and the fit warns.
 
