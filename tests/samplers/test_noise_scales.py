@@ -19,6 +19,7 @@ from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
 from sklearn_dpmix.samplers.mixture.measure import _node_layout
 from sklearn_dpmix.samplers.mixture.measure._any_noise import with_densities
+from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
 
 MECHANISMS = {"laplace": LaplaceMechanism, "gaussian": GaussianMechanism}
 KERNEL = NormalKernel(0.0, 0.1, 3.0, 3.0)
@@ -80,7 +81,7 @@ def test_nodes_stand_for_records(kind, many, bounds, monkeypatch):
     channel = with_densities(mechanism._lower(n_records=n, n_features=1))
     kernel = KERNEL._lower(n_features=1)
     values, release = (None, channel, kernel, DirichletProcess()._lower()), Release(Z, mechanism)
-    width = mechanism.node_spacing(_node_layout.narrowest(kernel)[0])
+    width = mechanism.node_spacing(chart_of(kernel, channel).narrowest()[0])
 
     def error(nodes):
         return sampler.difference(values, nodes, records, draws)
