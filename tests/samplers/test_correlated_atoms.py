@@ -131,6 +131,23 @@ def test_prior_draws_have_its_slopes():
     assert worst(found) > 6.0
 
 
+def check_densities(chart, walk, channel, expected):
+    """The atom's densities are these, and their derivatives those by finite differences."""
+    value, width, n, seen = chart.value(), int(walk.width), N, chart.seen_of(channel)
+    place = walk.atoms[1:width].copy()
+
+    def tables(place):
+        walk.atoms[1:width] = place
+        fill(seen, value, walk, 0)
+        return walk.tables[: width * n].reshape(width, n).copy()
+
+    found = tables(place)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-12)
+    for e, step in enumerate(1e-6 * np.eye(width - 1)):
+        slope = (tables(place + step)[0] - tables(place - step)[0]) / 2e-6
+        np.testing.assert_allclose(found[1 + e], slope, rtol=1e-5, atol=1e-8)
+
+
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("mechanism", [LaplaceMechanism, GaussianMechanism])
 @pytest.mark.parametrize("by_residuals", [False, True])
@@ -138,28 +155,16 @@ def test_densities_and_their_slopes(d, mechanism, by_residuals):
     """Catches a wrong density by records or by residuals, under bounds too, and a wrong derivative of either."""
     scale = 0.7
     chart, walk, channel, Z = problem(d, mechanism(scale=scale, bounds=(-1.0, 1.5)))
-    value, width, n = chart.value(), int(walk.width), N
     walk.law[BY_RESIDUALS] = float(by_residuals)
-    place = walk.atoms[1:width].copy()
-
-    def tables(place):
-        walk.atoms[1:width] = place
-        fill(channel, value, walk, 0)
-        return walk.tables[: width * n].reshape(width, n).copy()
-
-    found = tables(place)
     mean, covariance, root = law_of(chart, walk, d)
     if by_residuals:
-        x = np.clip(mean + walk.residuals.reshape(d, n).T @ root.T, -1.0, 1.5)
+        x = np.clip(mean + walk.residuals.reshape(d, N).T @ root.T, -1.0, 1.5)
         r = (Z - x) / scale
         expected = np.exp(-np.abs(r).sum(axis=1) if mechanism is LaplaceMechanism else -0.5 * (r**2).sum(axis=1))
     else:
-        expected = np.atleast_1d(stats.multivariate_normal(mean, covariance).pdf(walk.records.reshape(d, n).T))
+        expected = np.atleast_1d(stats.multivariate_normal(mean, covariance).pdf(walk.records.reshape(d, N).T))
         expected *= np.sqrt(np.diag(SCALES[d])).prod()  # in units of the prior's scales
-    np.testing.assert_allclose(found[0], expected, rtol=1e-12)
-    for e, step in enumerate(1e-6 * np.eye(width - 1)):
-        slope = (tables(place + step)[0] - tables(place - step)[0]) / 2e-6
-        np.testing.assert_allclose(found[1 + e], slope, rtol=1e-5, atol=1e-8)
+    check_densities(chart, walk, channel, expected)
 
 
 # --- broken twins, which the enumerated posterior of two records must show ---

@@ -108,7 +108,7 @@ def chart_of(kernel: Any, channel: Any = None) -> Chart:
     """The chart of a kernel's value under a channel's, or under any."""
     name, n_features = kernel._owner.noised_as, int(kernel.n_features)
     if name == "correlated_normal" and channel is not None and keeps_normal(channel):
-        return CorrelatedGaussianChart(kernel, n_features, float(channel.noise[0]))
+        return CorrelatedGaussianChart(kernel, n_features)
     return CHARTS[name](kernel, n_features)
 
 

@@ -35,14 +35,11 @@ SHARES = 0.7, 1.3  # times as many moves while records are kept, and while resid
 P_ABOVE = 0.3  # of a step of two atoms: it is of any two, not of neighbours
 
 
-class CorrelatedNormalChart(Chart):
+class CorrelatedChart(Chart):
     """Coordinates (μ_j, log s_j) once a feature, then t_ij, j < i: J = L⁻¹ has rows (t_i1, ..., 1, 0, ...)/s_i.
 
     s_j is in units of √Ψ_jj, so that another unit of the records changes no rounding of what chains do.  x_i given the
-    features before it is normal with standard deviation s_i, and -t_ij is its slope on x_j.  The density under noise
-    has no closed form: a record or its residual is kept for each release (``_hidden_records``)."""
-
-    keeps_records = True
+    features before it is normal with standard deviation s_i, and -t_ij is its slope on x_j."""
 
     def n_coordinates(self):
         return 2 * self.n_features + self.n_features * (self.n_features - 1) // 2
@@ -108,30 +105,6 @@ class CorrelatedNormalChart(Chart):
         matrices = {"root": np.zeros(d * d), "inverse": np.zeros(d * d), "theta": theta}
         matrices |= {name: np.zeros((d, d)) for name in ("pair", "inner", "first", "second", "scratch")}
         return super().fields() | vectors | matrices
-
-    @compiled
-    def n_parts(self):
-        return 2
-
-    @compiled
-    def moves(self):
-        """Fewer steps, each of which takes as long as four births."""
-        return 0.2, 0.28, 0.5, 0.55, 0.78, 0.86, 0.96
-
-    @compiled
-    def share(self, part):
-        return SHARES[part]
-
-    @compiled
-    def exchange(self, rng, channel, walk):
-        exchange(rng, channel, self, walk)
-
-    @compiled
-    def fill(self, channel, walk, k):
-        if walk.law[BY_RESIDUALS] == 0.0:
-            fill_by_records(self, walk, k)
-        else:
-            fill_by_residuals(channel, self, walk, k)
 
     @compiled
     def slope(self, walk, a, i, j):
@@ -281,6 +254,37 @@ class CorrelatedNormalChart(Chart):
             shift_or_spread(rng, channel, self, walk)
         else:
             self.step(rng, channel, walk)
+
+
+class CorrelatedNormalChart(CorrelatedChart):
+    """Where densities under noise have no closed form: a record or its residual is kept for each release
+    (``_hidden_records``)."""
+
+    keeps_records = True
+
+    @compiled
+    def n_parts(self):
+        return 2
+
+    @compiled
+    def moves(self):
+        """Fewer steps, each of which takes as long as four births."""
+        return 0.2, 0.28, 0.5, 0.55, 0.78, 0.86, 0.96
+
+    @compiled
+    def share(self, part):
+        return SHARES[part]
+
+    @compiled
+    def exchange(self, rng, channel, walk):
+        exchange(rng, channel, self, walk)
+
+    @compiled
+    def fill(self, channel, walk, k):
+        if walk.law[BY_RESIDUALS] == 0.0:
+            fill_by_records(self, walk, k)
+        else:
+            fill_by_residuals(channel, self, walk, k)
 
 
 @helper

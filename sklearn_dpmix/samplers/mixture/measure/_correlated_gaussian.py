@@ -6,42 +6,20 @@ from ...._base.compiled import apart_sums, compiled, helper
 from ...._base.linear import add_square, divide_triangle, factor, log_diagonal
 from ...._base.vector import exp_bounded
 from ._any_noise import noise_in_table
-from ._chart import Chart
-from ._correlated_atoms import CorrelatedNormalChart
+from ._correlated_atoms import CorrelatedChart
 from ._hidden_records import invert
 from ._walk_state import HALF_LOG_2PI, at, row
 
 
-class CorrelatedGaussianChart(CorrelatedNormalChart):
-    """The same coordinates; a release of N(μ, Σ) is N(μ, Σ + η²I), so that nothing is kept beside it."""
-
-    keeps_records = False
-
-    def __init__(self, kernel, n_features, noise):
-        super().__init__(kernel, n_features)
-        self.noise = noise
+class CorrelatedGaussianChart(CorrelatedChart):
+    """A release of N(μ, Σ) is N(μ, Σ + η²I), so that nothing is kept beside it."""
 
     def narrowest(self):
-        """None: features that go together may leave next to no spread across."""
+        """Zero: features that go together may leave next to no spread across."""
         return np.zeros(self.n_features)
 
     def seen_of(self, channel):
         return noise_in_table()
-
-    def fields(self):
-        return super().fields() | {"noise": self.noise}
-
-    @compiled
-    def n_parts(self):
-        return 1
-
-    @compiled
-    def share(self, part):
-        return 1.0
-
-    moves = Chart.moves
-
-    exchange = Chart.exchange
 
     @compiled
     def fill(self, channel, walk, k):
@@ -101,6 +79,7 @@ def fill_sums(chart, walk, k):
 def spread(chart, walk, a):
     """Work out μ, T⁻¹ and L of the atom that begins at ``a``, Σ into ``chart.first`` and K into ``chart.inner``."""
     d, root, covariance, inverse = chart.n_features, chart.second, chart.first, chart.inner
+    noise = 1.0 / walk.nodes[walk.n_nodes]  # of one scale: that of the first release
     invert(chart, walk, a)
     for i in range(d):
         for j in range(i + 1):
@@ -109,7 +88,7 @@ def spread(chart, walk, a):
     add_square(root, 1.0, covariance, d)
     for i in range(d):
         for j in range(i + 1):
-            root[i, j] = covariance[i, j] + (chart.noise * chart.noise if i == j else 0.0)
+            root[i, j] = covariance[i, j] + (noise * noise if i == j else 0.0)
     factor(root, d)
     divide_triangle(inverse, root, d)
 

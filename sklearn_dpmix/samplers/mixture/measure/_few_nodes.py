@@ -54,14 +54,14 @@ class ChoiceOfFew:
     def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:
         """Share of some excursions that were accepted."""
         (_, channel, kernel, mixing), state = values, self.init(values, seen, None, None, rng)
-        here, masses, taken = chart_of(kernel, channel), masses_of(mixing).value(), 0
-        chart, channel = here.value(), here.seen_of(channel)
+        chart, masses, taken = chart_of(kernel, channel), masses_of(mixing).value(), 0
+        channel, value = chart.seen_of(channel), chart.value()
         walk, few = seen.walk(state, masses), seen.few.walk(state, masses)
-        self.roam(values, chart, walk, rng, 0)
+        self.roam(values, value, walk, rng, 0)
         for _ in range(N_TRIED):
             set_out(walk, few)
-            self.roam(values, chart, few, rng, 1)
-            taken += come_home(channel, chart, walk, few, rng)
+            self.roam(values, value, few, rng, 1)
+            taken += come_home(channel, value, walk, few, rng)
         return taken / N_TRIED
 
 

@@ -332,12 +332,12 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
                 state = grow(state)
         return state, draws._replace(weights=draws.weights[: filled[1]].copy(), theta=draws.theta[: filled[1]].copy())
 
-    def roam(self, values: Any, chart: Any, walk: Any, rng: np.random.Generator, n_sweeps: int) -> None:
+    def roam(self, values: Any, value: Any, walk: Any, rng: np.random.Generator, n_sweeps: int) -> None:
         """Fill a walk's tables, and sweep; no draw is kept."""
         (sampler, channel, kernel, _), filled = values, np.zeros(2, np.int64)
-        here = chart_of(kernel, channel)
-        nothing, channel = new_draws(0, 2 * int(walk.capacity) + 1, here, False), here.seen_of(channel)
-        run(sampler, channel, chart, walk, False, rng, n_sweeps, n_sweeps, 1, nothing, filled)
+        chart = chart_of(kernel, channel)
+        nothing, channel = new_draws(0, 2 * int(walk.capacity) + 1, chart, False), chart.seen_of(channel)
+        run(sampler, channel, value, walk, False, rng, n_sweeps, n_sweeps, 1, nothing, filled)
 
     @compiled
     def sweep(self, channel, chart, walk, rng):
