@@ -1,4 +1,4 @@
-"""Atoms of correlated normals under Gaussian noise that nothing is clamped before, checked by SciPy."""
+"""Atoms of correlated normals under Gaussian noise, where no records are kept, checked by SciPy and by simulation."""
 
 from functools import cache
 
@@ -13,8 +13,10 @@ from sklearn_dpmix.kernels import MultivariateNormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Auto, MixingMeasure
+from sklearn_dpmix.samplers.mixture.measure import _compressed
 from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
 from sklearn_dpmix.samplers.mixture.measure._correlated_atoms import CorrelatedNormalChart
+from sklearn_dpmix.samplers.mixture.measure._correlated_clamped import CorrelatedClampedChart
 from sklearn_dpmix.samplers.mixture.measure._correlated_gaussian import CorrelatedGaussianChart
 
 NOISE = 0.8
@@ -33,44 +35,50 @@ def test_densities_and_their_slopes(d):
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "is_normal"),
+    ("mechanism", "expected"),
     [
-        (GaussianMechanism(scale=NOISE), True),
-        (GaussianMechanism(scale=NOISE, bounds=(-1, 2), clamp=False), True),
-        (GaussianMechanism(scale=NOISE, bounds=(-1, 2)), False),
-        (GaussianMechanism(scale=np.linspace(0.5, 1.0, N)), False),
-        (LaplaceMechanism(scale=NOISE), False),
+        (GaussianMechanism(scale=NOISE), CorrelatedGaussianChart),
+        (GaussianMechanism(scale=NOISE, bounds=(-1, 2), clamp=False), CorrelatedGaussianChart),
+        (GaussianMechanism(scale=2.0, bounds=(-1, 2)), CorrelatedClampedChart),
+        (GaussianMechanism(scale=NOISE, bounds=(-1, 2)), CorrelatedNormalChart),
+        (GaussianMechanism(scale=np.linspace(2.0, 4.0, N), bounds=(-1, 2)), CorrelatedNormalChart),
+        (GaussianMechanism(scale=np.linspace(0.5, 1.0, N)), CorrelatedNormalChart),
+        (LaplaceMechanism(scale=2.0, bounds=(-1, 2)), CorrelatedNormalChart),
     ],
 )
-def test_only_where_releases_are_normal(mechanism, is_normal):
-    """Catches the closed form where records are clamped, noise is of several scales, or another noise."""
+def test_records_are_kept_only_where_they_must(mechanism, expected):
+    """Catches a closed form where noise is narrow, of several scales, or another noise."""
     kernel = MultivariateNormalKernel(MEAN, PRECISION, DOF, SCALES[2])
     channel = mechanism._lower(n_records=N, n_features=2)
-    chart = chart_of(kernel._lower(n_features=2), channel)
-    assert type(chart) is (CorrelatedGaussianChart if is_normal else CorrelatedNormalChart)
-    walks = Auto().resolve(mechanism, kernel).sized(10**6, 2)
-    assert isinstance(walks, MixingMeasure) == is_normal
+    assert type(chart_of(kernel._lower(n_features=2), channel)) is expected
+    if np.size(mechanism.scale) == 1:
+        walks = Auto().resolve(mechanism, kernel).sized(10**6, 2)
+        assert isinstance(walks, MixingMeasure) == (not expected.keeps_records)
 
 
 # --- the posterior of two records ------------------------------------------------------------------------------------
 
+CLAMPED = GaussianMechanism(scale=1.2, bounds=(-1.0, 1.0))
+
 
 @cache
-def exact(n=400_000):
+def exact(mechanism, n=400_000):
     """Posterior mean of the density at two places, and whether the records are in one cluster.
 
-    Draws from the prior, weighted by the releases' densities; the two ways to put two records into clusters.
+    Draws from the prior and of records, weighted by the releases' densities; the two ways to put two records into
+    clusters.
     """
     rng = np.random.default_rng(0)
     covariance = stats.invwishart(DOF, np.array(SCALES[2])).rvs(n, random_state=rng)
-    mean = MEAN + np.einsum("nij,nj->ni", np.linalg.cholesky(covariance / PRECISION), rng.standard_normal((n, 2)))
-
-    def density(points, spread):
-        d = points - mean[:, None]
-        form = np.einsum("npi,nij,npj->np", d, np.linalg.inv(spread), d)
-        return np.exp(-0.5 * form) / (2.0 * np.pi * np.sqrt(np.linalg.det(spread)))[:, None]
-
-    f, g = density(PLACES, covariance), density(PAIR, covariance + NOISE**2 * np.eye(2))
+    root = np.linalg.cholesky(covariance)
+    mean = MEAN + np.einsum("nij,nj->ni", root, rng.standard_normal((n, 2))) / np.sqrt(PRECISION)
+    d = PLACES - mean[:, None]
+    form = np.einsum("npi,nij,npj->np", d, np.linalg.inv(covariance), d)
+    f = np.exp(-0.5 * form) / (2.0 * np.pi * np.sqrt(np.linalg.det(covariance)))[:, None]
+    records = mean[:, None] + np.einsum("nij,npj->npi", root, rng.standard_normal((n, 2, 2)))
+    if mechanism.bounds is not None:
+        records = np.clip(records, *mechanism.bounds)
+    g = stats.norm.pdf(PAIR, records, mechanism.scale).prod(axis=2)
     together, alone = g.prod(axis=1), g.mean(axis=0)
     p = together.mean() / (together.mean() + alone.prod())  # of one cluster, with a concentration of 1
     of_one = (together @ f) / together.sum()
@@ -78,10 +86,10 @@ def exact(n=400_000):
     return np.append((2.0 * (p * of_one + (1.0 - p) * of_two) + f.mean(axis=0)) / 3.0, p)
 
 
-def compare(n_draws=1500, thin=2, min_ess=400):
+def compare(mechanism, n_draws=1500, thin=2, min_ess=400):
     kernel = MultivariateNormalKernel(MEAN, PRECISION, DOF, SCALES[2])
     model = PrivateDPMixture(
-        GaussianMechanism(scale=NOISE),
+        mechanism,
         kernel=kernel,
         mixing=DirichletProcess(1.0),
         sampler=MixingMeasure(n_moves=40),
@@ -91,12 +99,16 @@ def compare(n_draws=1500, thin=2, min_ess=400):
     ).fit(PAIR)
     density = model.density_draws(PLACES)
     one = (model.n_clusters_draws_ == 1).astype(float).reshape(*density.shape[:-1], 1)
-    assert_mean_close(np.concatenate([density, one], axis=-1), exact(), min_ess=min_ess)
+    assert_mean_close(np.concatenate([density, one], axis=-1), exact(mechanism), min_ess=min_ess)
+
+
+PLAIN = GaussianMechanism(scale=NOISE)
 
 
 @pytest.mark.slow
-def test_posterior_is_exact():
-    compare(8000, 2, MIN_ESS)
+@pytest.mark.parametrize("mechanism", [PLAIN, CLAMPED])
+def test_posterior_is_exact(mechanism):
+    compare(mechanism, 4000 if mechanism is CLAMPED else 8000, 2, MIN_ESS)
 
 
 @pytest.mark.slow
@@ -104,4 +116,11 @@ def test_noise_of_another_width_is_noticed(monkeypatch):
     right = CorrelatedGaussianChart.lookup
     monkeypatch.setattr(CorrelatedGaussianChart, "lookup", lambda *args: 0.8 * right(*args))
     with pytest.raises(Disagreement):
-        compare()
+        compare(PLAIN)
+
+
+@pytest.mark.slow
+def test_forgotten_bounds_are_noticed(monkeypatch):
+    monkeypatch.setattr(_compressed, "correlated_chart", lambda *args: CorrelatedGaussianChart)
+    with pytest.raises(Disagreement):
+        compare(CLAMPED)

@@ -11,7 +11,7 @@ from ._neal8 import Neal8
 from ._reuse import ReUse
 from ._sampler import MixtureSampler
 from .cells._choice import Cells
-from .measure._compressed import masses_of
+from .measure._compressed import correlated_chart, masses_of
 from .measure._walk import MixingMeasure
 
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
@@ -21,7 +21,7 @@ RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "beta": {1: (0, inf)},
     "convolved_normal": {1: (0, inf), 2: (500, 50_000)},
     "correlated_normal": {2: (0, 10_000), 3: (0, 5000)},
-    "correlated_normal, normal releases": {2: (0, inf), 3: (0, inf)},
+    "correlated_normal, no records kept": {2: (0, inf), 3: (0, inf)},
     "normal": {1: (0, inf), 2: (0, 50_000), 3: (0, 5000)},
     "truncated_normal": {1: (0, inf)},
 }
@@ -34,10 +34,11 @@ class Auto(MixtureSampler):
 
     For noise-free records ``ReUse``, or ``Neal8`` if the kernel lacks what ``ReUse`` needs.  For privatised ones
     ``Cells`` if the channel has cells; otherwise ``MixingMeasure`` for one feature, two normal ones with up to 50,000
-    records, three with up to 5000, two correlated ones with up to 10,000, three with up to 5000 (both with any number
-    under Gaussian noise of one scale that nothing is clamped before), or categories with some hundred different
-    answers, if it takes kernel, noise (one scale or one per record; clamped integers) and mixing; otherwise
-    ``Interweaved``, or ``Imputed`` if features are correlated; if the kernel lacks what that needs, ``Conditional``
+    records, three with up to 5000, two correlated ones with up to 10,000, three with up to 5000 (any number under
+    Gaussian noise of one scale: of three if nothing is clamped before, of two also if the noise is not much narrower
+    than the bounds), or categories with some hundred different answers, if it takes kernel, noise (one scale or one per
+    record; clamped integers) and mixing; otherwise ``Interweaved``, or ``Imputed`` if features are correlated; if the
+    kernel lacks what that needs, ``Conditional``
     if g has a closed form, or ``Neal5``.  If the Pitman–Yor discount is too large for ``Conditional``, it is ``Neal8``,
     or ``Neal5`` on a histogram.  ``ConvolvedNormalKernel`` uses ``ReUse`` with two features up to 500 records, and with
     more features at any number; a Pitman–Yor process uses ``MixingMeasure`` from 3000 records of one feature on, if at
@@ -88,8 +89,9 @@ class MeasureWhereFast(MixingMeasure):
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
         if self.mechanism.n_answers is None:
             kind = self.kernel.noised_as
-            if kind == "correlated_normal" and getattr(self.mechanism, "is_absorbable", False):
-                kind += ", normal releases"
+            if kind == "correlated_normal":
+                channel = self.mechanism._lower(n_records=n_records, n_features=n_features)
+                kind += "" if correlated_chart(channel, n_features).keeps_records else ", no records kept"
             least, most = RECORDS[kind].get(n_features, (0, -1))
             is_fast = least <= n_records <= most
             if is_power_law(self.mixing):

@@ -10,7 +10,8 @@ from ._beta_atoms import BetaChart
 from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
 from ._convolved_atoms import ConvolvedNormalChart
-from ._correlated_atoms import CorrelatedNormalChart
+from ._correlated_atoms import CorrelatedChart, CorrelatedNormalChart
+from ._correlated_clamped import CorrelatedClampedChart, degree_of
 from ._correlated_gaussian import CorrelatedGaussianChart
 from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
@@ -107,15 +108,18 @@ CHARTS: dict[str, Callable[[Any, int], Chart]] = {
 def chart_of(kernel: Any, channel: Any = None) -> Chart:
     """The chart of a kernel's value under a channel's, or under any."""
     name, n_features = kernel._owner.noised_as, int(kernel.n_features)
-    if name == "correlated_normal" and channel is not None and keeps_normal(channel):
-        return CorrelatedGaussianChart(kernel, n_features)
+    if name == "correlated_normal" and channel is not None:
+        return correlated_chart(channel, n_features)(kernel, n_features, channel)
     return CHARTS[name](kernel, n_features)
 
 
-def keeps_normal(channel: Any) -> bool:
-    """Whether releases of normal records are normal, all with noise of one scale."""
-    is_gaussian = bool(vars(channel._owner).get("keeps_normal", False)) and not channel.each
-    return is_gaussian and bool(np.all(np.isinf([channel.low, channel.high])))
+def correlated_chart(channel: Any, n_features: int) -> type[CorrelatedChart]:
+    """What chart correlated normal kernels have under a channel's value: one that keeps records only where it must."""
+    if not vars(channel._owner).get("keeps_normal", False) or channel.each:
+        return CorrelatedNormalChart
+    if np.all(np.isinf([channel.low, channel.high])):
+        return CorrelatedGaussianChart
+    return CorrelatedClampedChart if n_features == 2 and degree_of(channel) is not None else CorrelatedNormalChart
 
 
 #: by what mixings call the law of their masses

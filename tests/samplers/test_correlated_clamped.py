@@ -1,0 +1,138 @@
+"""Densities of two correlated features that are clamped before wide noise, against integrals by SciPy."""
+
+from copy import copy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import ndtr
+from test_correlated_atoms import N, fill, law_of, problem
+
+from sklearn_dpmix._base.compiled import _Helper
+from sklearn_dpmix.mechanisms import GaussianMechanism
+from sklearn_dpmix.mixings import DirichletProcess
+from sklearn_dpmix.samplers.mixture.measure import _clamped_moments, _correlated_clamped, _hidden_records
+from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
+from sklearn_dpmix.samplers.mixture.measure._correlated_clamped import degree_for
+from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
+from sklearn_dpmix.samplers.mixture.measure._walk_state import PER_FEATURE, Walk, new_state
+
+LOW, HIGH = -1.0, 1.5
+NOISES = 1.03, 3.0, 20.0
+ATOMS = {
+    "inside": [0.3, -2.5, 0.2, -2.5, 0.6],
+    "at a corner": [1.5, -0.5, -1.1, 0.2, -1.0],
+    "beyond a bound": [4.0, -1.0, 0.0, -0.5, 0.4],
+    "far beyond": [40.0, -1.0, -30.0, -0.5, 0.4],
+    "wide": [0.3, 2.5, -0.2, 2.0, 0.3],
+    "near a line": [0.1, 0.0, 0.3, -3.0, -2.0],
+}
+
+
+def density_of_feature(mean, sd, z, noise):
+    """g(z) of one clamped feature."""
+    total, tau = np.hypot(sd, noise), sd * noise / np.hypot(sd, noise)
+    inner = mean + (sd / total) ** 2 * (z - mean)
+    density = stats.norm.pdf(z, mean, total) * (ndtr((HIGH - inner) / tau) - ndtr((LOW - inner) / tau))
+    density += stats.norm.pdf(z, LOW, noise) * ndtr((LOW - mean) / sd)
+    return density + stats.norm.pdf(z, HIGH, noise) * ndtr((mean - HIGH) / sd)
+
+
+def density_of_release(mean, covariance, z, noise):
+    """The same of two: an integral over the first."""
+    sd, slope = np.sqrt(covariance[0, 0]), covariance[0, 1] / covariance[0, 0]
+    rest, reach = np.sqrt(covariance[1, 1] - slope * covariance[0, 1]), mean[0] + 9.0 * sd * np.array([-1.0, 1.0])
+
+    def integrand(x):
+        of_first = stats.norm.pdf(x, mean[0], sd) * stats.norm.pdf(z[0], np.clip(x, LOW, HIGH), noise)
+        return of_first * density_of_feature(mean[1] + slope * (x - mean[0]), rest, z[1], noise)
+
+    ends = pairwise(np.unique([*reach, *np.clip([LOW, HIGH], *reach)]))
+    return sum(quad(integrand, *part, epsabs=0.0, epsrel=1e-11, limit=200)[0] for part in ends)
+
+
+def problem_of(noise, place):
+    """A chart, the walk with one atom, and its releases."""
+    plain, _, _, Z = problem(2)
+    mechanism = GaussianMechanism(scale=noise, bounds=(LOW, HIGH))
+    chart = chart_of(plain.kernel, mechanism._lower(n_records=N, n_features=2))
+    state, Z = new_state(chart.n_coordinates(), 2), noise * Z
+    state.mass[0], state.place[0] = 1.0, place
+    law = np.concatenate([np.zeros(PER_FEATURE), chart.law(np.zeros(2), np.ones(2))])
+    masses = DirichletMasses(DirichletProcess()._lower()).value()
+    return chart, Walk.of(state, np.vstack([Z.T, np.ones(N)]), chart.lookup(mechanism, Z.T), law, masses), Z
+
+
+def error_of(walk, chart, Z, noise):
+    """Largest relative error of the densities in the walk's table."""
+    mean, covariance, _ = law_of(chart, walk, 2)
+    expected = np.array([density_of_release(mean, covariance, z, noise) for z in Z])
+    return np.max(np.abs(walk.tables[:N] / expected - 1.0))
+
+
+@pytest.mark.parametrize("name", ATOMS)
+@pytest.mark.parametrize("noise", NOISES)
+def test_densities(noise, name):
+    """Catches a wrong moment, of narrow components and wide ones."""
+    chart, walk, Z = problem_of(noise, ATOMS[name])
+    fill(chart.seen_of(None), chart.value(), walk, 0)
+    assert error_of(walk, chart, Z, noise) < 2e-8
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Helpers are their functions, whose constants may be changed."""
+    for module in (_clamped_moments, _correlated_clamped, _hidden_records):
+        for name, function in list(vars(module).items()):
+            if isinstance(function, _Helper):
+                monkeypatch.setattr(module, name, function.py_func)
+
+
+def worst_error():
+    """Of the densities, in plain Python."""
+    errors = []
+    for name in ("at a corner", "wide", "near a line"):
+        chart, walk, Z = problem_of(NOISES[0], ATOMS[name])
+        alone = copy(chart)
+        vars(alone).update(chart.fields())
+        alone.fill(None, walk, 0)
+        errors.append(error_of(walk, chart, Z, NOISES[0]))
+    return max(errors)
+
+
+def test_densities_in_plain_python(plain):
+    assert worst_error() < 2e-8
+
+
+@pytest.mark.parametrize(("constant", "value"), [("STEP", 2.5), ("NEAR_BOUND", 0.5), ("ENDS", 3.0), ("WIDE", np.inf)])
+def test_too_coarse_moments_are_noticed(plain, monkeypatch, constant, value):
+    monkeypatch.setattr(_clamped_moments, constant, value)
+    assert worst_error() > 1e-7
+
+
+def test_too_few_moments_are_noticed(plain, monkeypatch):
+    monkeypatch.setattr(_correlated_clamped, "degree_for", lambda ratio: 7)
+    assert worst_error() > 1e-7
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_slopes(noise):
+    """Catches a wrong derivative.  Here they are from the first moments alone, so only near the right ones."""
+    for place in map(np.array, ATOMS.values()):
+        chart, walk, _ = problem_of(noise, place)
+        value, width, found = chart.value(), int(walk.width), []
+        for step in np.vstack([np.zeros(5), 1e-5 * np.eye(5), -1e-5 * np.eye(5)]):
+            walk.atoms[1:width] = place + step
+            fill(chart.seen_of(None), value, walk, 0)
+            found.append(walk.tables[: width * N].reshape(width, N).copy())
+        slopes = np.array([(found[1 + e][0] - found[6 + e][0]) / 2e-5 for e in range(5)])
+        np.testing.assert_allclose(found[0][1:], slopes, atol=0.06 * np.abs(slopes).max() + 1e-12)
+
+
+def test_degrees():
+    """The wider the noise, the fewer moments; none where noise is narrow."""
+    found = [degree_for(ratio) for ratio in (0.05, 0.4, 0.7, 1.2)]
+    assert found == sorted(found) and None not in found
+    assert degree_for(3.0) is None
