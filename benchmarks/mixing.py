@@ -8,6 +8,7 @@ import argparse
 import pathlib
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 
@@ -115,11 +116,18 @@ class Page:
         PAGE.write_text("\n\n".join([head.strip(), *self.parts]) + "\n")
 
 
+def tilted_rows(page, sizes, mechanisms):
+    """Rows of fits to correlated features."""
+    for n in sizes:
+        records = bounded(two_tilted_groups, n)
+        yield f"two tilted groups, n = {n:,}", [page.cell(m, records, "multivariate_normal") for m in mechanisms]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, nargs="*", default=[100, 3000, 100_000])
     parser.add_argument("--features", type=int, nargs="*", default=[2, 3])
-    parser.add_argument("--parts", nargs="*", default=["correlated", "not clamped", "categories"])
+    parser.add_argument("--parts", nargs="*", default=["correlated", "clamped", "not clamped", "categories"])
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     page = Page()
@@ -139,33 +147,15 @@ def main():
         )
         page.rows(f"{d} features", rows)
     if "correlated" in options.parts:
-        rows = (
-            (
-                f"two tilted groups, n = {n:,}",
-                [
-                    page.cell(make([(0, 100)] * 2), bounded(two_tilted_groups, n), "multivariate_normal")
-                    for make in NOISE.values()
-                ],
-            )
-            for n in (300, 1000)
-        )
-        page.rows('Correlated features, `kernel="multivariate_normal"`', rows)
-    if "not clamped" in options.parts:
-        rows = (
-            (
-                f"two tilted groups, n = {n:,}",
-                [
-                    page.cell(
-                        GaussianMechanism(epsilon, 1e-5, bounds=[(0, 100)] * 2, clamp=False),
-                        bounded(two_tilted_groups, n),
-                        "multivariate_normal",
-                    )
-                    for epsilon in (1.0, 5.0, 50.0)
-                ],
-            )
-            for n in (300, 1000, 5000, 20_000, 100_000, 1_000_000)
-        )
-        page.rows("Correlated features, Gaussian noise without clamping", rows, [f"ε = {e}" for e in (1, 5, 50)])
+        laplace = {name: make for name, make in NOISE.items() if name.startswith("Laplace")}
+        rows = tilted_rows(page, (300, 1000, 3000, 5000), [make([(0, 100)] * 2) for make in laplace.values()])
+        page.rows('Correlated features, `kernel="multivariate_normal"`', rows, list(laplace))
+    for part in ("clamped", "not clamped"):
+        if part in options.parts:
+            make = partial(GaussianMechanism, delta=1e-5, bounds=[(0, 100)] * 2, clamp=part == "clamped")
+            sizes = 300, 1000, 5000, 20_000, 100_000, 1_000_000
+            rows = tilted_rows(page, sizes, [make(epsilon) for epsilon in (1.0, 5.0, 50.0)])
+            page.rows(f"Correlated features, Gaussian noise, {part}", rows, ["ε = 1", "ε = 5", "ε = 50"])
     if "categories" in options.parts:
         rows = (
             (

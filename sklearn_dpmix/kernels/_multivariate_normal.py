@@ -19,11 +19,12 @@ from ._normal import HALF_LOG_2PI, NormalKernel
 class MultivariateNormalKernel(MultivariateSteps):
     r"""Normal records with a full covariance, N(y | μ, Σ), and N(μ | mean, Σ/mean_precision) · IW(Σ | dof, scale).
 
-    Under Gaussian noise of one scale, without clamping, a release is normal given its cluster, and records are
-    integrated out (``MixingMeasure``, for two or three features and any number of records).  Otherwise g(z | μ, Σ)
-    needs orthant integrals.  Under Laplace and Gaussian noise ``"auto"`` then imputes the records and integrates
-    allocations out (``MixingMeasure`` again, up to 10,000 records of two features and 5000 of three); beyond that each
-    feature is drawn exactly given the others (``sampler="imputed"``); ``"neal5"`` works too.
+    Under Gaussian noise of one scale, records are integrated out (``MixingMeasure``, for any number of records): of two
+    or three features without clamping, where a release is normal given its cluster, and of two features that are
+    clamped, if the noise is not much narrower than the bounds.  Otherwise g(z | μ, Σ) needs orthant integrals.  Under
+    Laplace and Gaussian noise ``"auto"`` then imputes the records and integrates allocations out (``MixingMeasure``
+    again, up to 10,000 records of two features and 5000 of three); beyond that each feature is drawn exactly given the
+    others (``sampler="imputed"``); ``"neal5"`` works too.
 
     Parameters
     ----------

@@ -15,12 +15,12 @@ from sklearn_dpmix.mechanisms import GaussianMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers.mixture.measure import _clamped_moments, _correlated_clamped, _hidden_records
 from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
-from sklearn_dpmix.samplers.mixture.measure._correlated_clamped import degree_for
+from sklearn_dpmix.samplers.mixture.measure._correlated_clamped import ERROR, degree_for
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._walk_state import PER_FEATURE, Walk, new_state
 
 LOW, HIGH = -1.0, 1.5
-NOISES = 1.03, 3.0, 20.0
+NOISES = 0.5, 3.0, 20.0
 ATOMS = {
     "inside": [0.3, -2.5, 0.2, -2.5, 0.6],
     "at a corner": [1.5, -0.5, -1.1, 0.2, -1.0],
@@ -66,10 +66,11 @@ def problem_of(noise, place):
 
 
 def error_of(walk, chart, Z, noise):
-    """Largest relative error of the densities in the walk's table."""
+    """Largest error of the densities in the walk's table, relative to them, or to a density five noises away."""
     mean, covariance, _ = law_of(chart, walk, 2)
     expected = np.array([density_of_release(mean, covariance, z, noise) for z in Z])
-    return np.max(np.abs(walk.tables[:N] / expected - 1.0))
+    least = stats.norm.pdf(5.0) * stats.norm.pdf(0.0) / noise**2
+    return np.max(np.abs(walk.tables[:N] - expected) / np.maximum(expected, least))
 
 
 @pytest.mark.parametrize("name", ATOMS)
@@ -78,7 +79,7 @@ def test_densities(noise, name):
     """Catches a wrong moment, of narrow components and wide ones."""
     chart, walk, Z = problem_of(noise, ATOMS[name])
     fill(chart.seen_of(None), chart.value(), walk, 0)
-    assert error_of(walk, chart, Z, noise) < 2e-8
+    assert error_of(walk, chart, Z, noise) < 2.0 * ERROR
 
 
 @pytest.fixture
@@ -103,23 +104,23 @@ def worst_error():
 
 
 def test_densities_in_plain_python(plain):
-    assert worst_error() < 2e-8
+    assert worst_error() < 2.0 * ERROR
 
 
 @pytest.mark.parametrize(("constant", "value"), [("STEP", 2.5), ("NEAR_BOUND", 0.5), ("ENDS", 3.0), ("WIDE", np.inf)])
 def test_too_coarse_moments_are_noticed(plain, monkeypatch, constant, value):
     monkeypatch.setattr(_clamped_moments, constant, value)
-    assert worst_error() > 1e-7
+    assert worst_error() > 1e-6
 
 
 def test_too_few_moments_are_noticed(plain, monkeypatch):
     monkeypatch.setattr(_correlated_clamped, "degree_for", lambda ratio: 7)
-    assert worst_error() > 1e-7
+    assert worst_error() > 1e-6
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", [1.5, 3.0, 20.0])
 def test_slopes(noise):
-    """Catches a wrong derivative.  Here they are from the first moments alone, so only near the right ones."""
+    """Catches a wrong derivative.  They are of the first moments alone, so only near the right ones."""
     for place in map(np.array, ATOMS.values()):
         chart, walk, _ = problem_of(noise, place)
         value, width, found = chart.value(), int(walk.width), []
@@ -133,6 +134,6 @@ def test_slopes(noise):
 
 def test_degrees():
     """The wider the noise, the fewer moments; none where noise is narrow."""
-    found = [degree_for(ratio) for ratio in (0.05, 0.4, 0.7, 1.2)]
+    found = [degree_for(ratio) for ratio in (0.05, 0.4, 1.0, 2.5)]
     assert found == sorted(found) and None not in found
-    assert degree_for(3.0) is None
+    assert degree_for(4.0) is None

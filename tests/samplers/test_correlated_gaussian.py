@@ -40,7 +40,7 @@ def test_densities_and_their_slopes(d):
         (GaussianMechanism(scale=NOISE), CorrelatedGaussianChart),
         (GaussianMechanism(scale=NOISE, bounds=(-1, 2), clamp=False), CorrelatedGaussianChart),
         (GaussianMechanism(scale=2.0, bounds=(-1, 2)), CorrelatedClampedChart),
-        (GaussianMechanism(scale=NOISE, bounds=(-1, 2)), CorrelatedNormalChart),
+        (GaussianMechanism(scale=0.4, bounds=(-1, 2)), CorrelatedNormalChart),
         (GaussianMechanism(scale=np.linspace(2.0, 4.0, N), bounds=(-1, 2)), CorrelatedNormalChart),
         (GaussianMechanism(scale=np.linspace(0.5, 1.0, N)), CorrelatedNormalChart),
         (LaplaceMechanism(scale=2.0, bounds=(-1, 2)), CorrelatedNormalChart),

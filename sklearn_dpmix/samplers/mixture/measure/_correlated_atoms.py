@@ -43,6 +43,7 @@ class CorrelatedChart(Chart):
 
     def __init__(self, kernel, n_features, channel=None):
         super().__init__(kernel, n_features)
+        self.channel = channel
 
     def n_coordinates(self):
         return 2 * self.n_features + self.n_features * (self.n_features - 1) // 2

@@ -12,15 +12,14 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from ...._base.compiled import apart_sums, compiled, helper
-from ._any_noise import noise_in_table
 from ._clamped_moments import INV_SQRT_2PI, SIDE, fill_sums, moment_fields
-from ._correlated_atoms import CorrelatedChart
+from ._correlated_gaussian import CorrelatedGaussianChart
 from ._hidden_records import invert
 from ._walk_state import at, row
 
 DEGREES = range(2 * SIDE - 1, 32, SIDE)
-ERROR = 1e-7  # relative, of q at a release FAR from the bounds; nearer ones have a thousandth of it
-FAR, FARTHEST = 6.0, 10.0  # standard deviations of the noise; where noise is taken to end
+ERROR = 1e-7  # of q(z | y), relative to it, or to what it is FAR away
+FAR, FARTHEST = 6.0, 10.0  # standard deviations of the noise: hardly ever more; where noise is taken to end
 
 
 def coefficients(places, noise, low, high, degree):
@@ -37,10 +36,10 @@ def coefficients(places, noise, low, high, degree):
 def degree_for(ratio):
     """The least degree that is exact enough where half the range is ``ratio`` times the noise, or None."""
     z, y = np.linspace(0.0, ratio + FAR, 60), np.linspace(-1.0, 1.0, 200)
-    exact = np.exp(-0.5 * (z - ratio * y[:, None]) ** 2) * INV_SQRT_2PI
+    exact, least = (np.exp(-0.5 * t * t) * INV_SQRT_2PI for t in (z - ratio * y[:, None], np.array(FAR)))
     for degree in DEGREES:
         found = chebyshev.chebvander(y, degree) @ coefficients(z, 1.0, -ratio, ratio, degree)
-        if np.max(np.abs(found / exact - 1.0)) < ERROR:
+        if np.max(np.abs(found - exact) / np.maximum(exact, least)) < ERROR:
             return degree
     return None
 
@@ -51,20 +50,13 @@ def degree_of(channel):
     return degree_for(float(np.max(ratios))) if np.all(np.isfinite(ratios)) else None
 
 
-class CorrelatedClampedChart(CorrelatedChart):
+class CorrelatedClampedChart(CorrelatedGaussianChart):
     """g by moments, which are the same for all releases."""
 
     def __init__(self, kernel, n_features, channel):
         super().__init__(kernel, n_features, channel)
         self.noise, self.degree = float(channel.noise[0]), degree_of(channel)
         self.low, self.high = np.array(channel.low), np.array(channel.high)
-
-    def narrowest(self):
-        """Zero: features that go together may leave next to no spread across."""
-        return np.zeros(self.n_features)
-
-    def seen_of(self, channel):
-        return noise_in_table()
 
     def lookup(self, mechanism, places, *scales):
         bounds = zip(places, self.low, self.high, strict=True)
