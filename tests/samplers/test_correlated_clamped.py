@@ -10,14 +10,17 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 from test_correlated_atoms import N, fill, law_of, problem
 
-from sklearn_dpmix._base.compiled import _Helper
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._base.compiled import _Helper, entry
 from sklearn_dpmix.mechanisms import GaussianMechanism
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers.mixture.measure import _clamped_moments, _correlated_clamped, _hidden_records
+from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers.mixture.measure import _clamped_moments, _correlated_clamped, _hidden_records, _walk
 from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
 from sklearn_dpmix.samplers.mixture.measure._correlated_clamped import ERROR, degree_for
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
-from sklearn_dpmix.samplers.mixture.measure._walk_state import PER_FEATURE, Walk, new_state
+from sklearn_dpmix.samplers.mixture.measure._walk_draws import n_all, number
+from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS, N_DUST, PER_FEATURE, Walk, new_state
 
 LOW, HIGH = -1.0, 1.5
 NOISES = 0.5, 3.0, 20.0
@@ -130,6 +133,38 @@ def test_slopes(noise):
             found.append(walk.tables[: width * N].reshape(width, N).copy())
         slopes = np.array([(found[1 + e][0] - found[6 + e][0]) / 2e-5 for e in range(5)])
         np.testing.assert_allclose(found[0][1:], slopes, atol=0.06 * np.abs(slopes).max() + 1e-12)
+
+
+@entry
+def fill_all(channel, chart, walk):
+    for k in range(n_all(walk)):
+        chart.fill(channel, walk, number(walk, k))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")
+def test_tables_depend_on_nothing_but_their_atoms(monkeypatch):
+    """Catches densities whose rounding depends on where they are asked for: then draws depend on where blocks end."""
+    mechanism = GaussianMechanism(scale=2.0, bounds=(LOW, HIGH))
+    X = np.random.default_rng(0).multivariate_normal([0.2, 0.1], [[0.3, 0.2], [0.2, 0.3]], 200)
+    right, equal = _walk.write_back, []
+
+    def compare(walk, state):
+        right(walk, state)
+        chart = chart_of(model.kernel_._lower(n_features=2), mechanism._lower(n_records=200, n_features=2))
+        found = walk.tables.copy()
+        fill_all(chart.seen_of(None), chart.value(), walk)
+        capacity, size = int(walk.capacity), int(walk.n_rows * walk.n_nodes)
+        for k in [*range(state.ints[N_ATOMS]), *range(capacity, capacity + state.ints[N_DUST])]:
+            rows = slice(k * size, k * size + int(walk.width * walk.n_nodes))
+            equal.append(np.array_equal(found[rows], walk.tables[rows]))
+
+    model = PrivateDPMixture(mechanism, kernel="multivariate_normal", sampler=MixingMeasure(n_moves=30), random_state=0)
+    model.set_params(n_warmup=10, n_draws=5, warm_start=True).fit(mechanism.privatize(X, random_state=1))
+    monkeypatch.setattr(_walk, "write_back", compare)
+    for n in range(10, 101, 5):
+        model.set_params(n_draws=n).fit(mechanism.privatize(X, random_state=1))
+    assert len(equal) > 500 and all(equal)
 
 
 def test_degrees():

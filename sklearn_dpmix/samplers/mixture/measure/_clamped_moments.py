@@ -16,7 +16,7 @@ from ...._base.vector import erfcx_positive, exp_bounded
 SIDE = 4  # of a block of moments, by which loops go; moments for derivatives are of one block
 ENDS = 6.4  # of the integral over t
 STEP = 0.99  # ... where its integrand is as smooth as the normal density: leaves out e^-20
-MOST_SHARED = 1.0 - 1e-5  # |ρ| beyond which steps get no shorter
+MOST_SHARED = 1.0 - 1e-5  # |ρ|, for which larger ones are taken
 BLOCK = 16  # steps at once
 NEAR_BOUND = 6.5  # standard deviations from a bound to a mean, beyond which it does not matter
 WIDE = 0.8  # standard deviation in units of the noise's, from which on moments are by Gauss's rule

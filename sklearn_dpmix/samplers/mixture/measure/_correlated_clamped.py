@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from ...._base.compiled import apart_sums, compiled, helper
+from ...._base.compiled import apart, apart_sums, compiled, helper
 from ._clamped_moments import INV_SQRT_2PI, SIDE, fill_sums, moment_fields
 from ._correlated_gaussian import CorrelatedGaussianChart
 from ._hidden_records import invert
@@ -67,22 +67,28 @@ class CorrelatedClampedChart(CorrelatedGaussianChart):
 
     @compiled
     def fill(self, channel, walk, k):
-        n, g = walk.n_nodes, row(walk, k)
-        invert(self, walk, at(walk, k))
-        fill_sums(self)
-        combine(self)
-        for m in range(walk.width * n):
-            walk.tables[g + m] = 0.0
-        for i in range(0, self.degree + 1, SIDE):
-            for j in range(0, self.degree + 1 - i, SIDE):
-                add_block(self, walk, 0, i, j, g)
-        for m in range(n):
-            walk.tables[g + m] = max(walk.tables[g + m], 0.0)
-        for e in range(1, walk.width):
-            add_block(self, walk, e, 0, 0, g + e * n)
+        fill_table(self, walk, k)
 
 
 # --- compiled --------------------------------------------------------------------------------------------------------
+
+
+@apart  # one code for all callers: its rounding may depend on nothing but the atom
+def fill_table(chart, walk, k):
+    """Densities of the releases under atom k, and their derivatives."""
+    n, g, size = walk.n_nodes, row(walk, k), chart.degree + 1
+    invert(chart, walk, at(walk, k))
+    fill_sums(chart)
+    combine(chart)
+    for m in range(walk.width * n):
+        walk.tables[g + m] = 0.0
+    for i in range(0, size, SIDE):
+        for j in range(0, size - i, SIDE):
+            add_block(chart, walk, 0, i, j, g)
+    for m in range(n):
+        walk.tables[g + m] = max(walk.tables[g + m], 0.0)
+    for e in range(1, walk.width):
+        add_block(chart, walk, e, 0, 0, g + e * n)
 
 
 @helper
