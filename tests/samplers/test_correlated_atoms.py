@@ -60,14 +60,19 @@ def problem(d, mechanism=None, seed=0):
     kernel = MultivariateNormalKernel(rng.normal(size=d), 0.8, d + 4.0, SCALES[d])._lower(n_features=d)
     chart = CorrelatedNormalChart(kernel, d)
     mechanism = LaplaceMechanism(scale=0.7) if mechanism is None else mechanism
-    Z = rng.normal(size=(N, d))
-    nodes, lookup = np.vstack([Z.T, np.ones(N)]), chart.lookup(mechanism, Z.T)
-    state = new_state(chart.n_coordinates(), 2, rng.normal(size=(d, N)))
-    state.mass[0], state.place[0] = 1.0, 0.4 * rng.normal(size=chart.n_coordinates())
-    law = np.concatenate([np.zeros(PER_FEATURE), chart.law(np.zeros(d), np.ones(d))])
-    walk = Walk.of(state, nodes, lookup, law, DirichletMasses(DirichletProcess()._lower()).value())
+    Z, records = rng.normal(size=(N, d)), rng.normal(size=(d, N))
+    walk = walk_of(chart, mechanism, Z, 0.4 * rng.normal(size=chart.n_coordinates()), records)
     walk.residuals[:] = rng.normal(size=d * N)
     return chart, walk, mechanism._lower(n_records=N, n_features=d), Z
+
+
+def walk_of(chart, mechanism, Z, place, records=None):
+    """A walk with one atom, at this place, over these releases."""
+    d, state = Z.shape[1], new_state(chart.n_coordinates(), 2, records)
+    state.mass[0], state.place[0] = 1.0, place
+    law = np.concatenate([np.zeros(PER_FEATURE), chart.law(np.zeros(d), np.ones(d))])
+    masses = DirichletMasses(DirichletProcess()._lower()).value()
+    return Walk.of(state, np.vstack([Z.T, np.ones(len(Z))]), chart.lookup(mechanism, Z.T), law, masses)
 
 
 def law_of(chart, walk, d):
@@ -131,21 +136,23 @@ def test_prior_draws_have_its_slopes():
     assert worst(found) > 6.0
 
 
+def table_and_slopes(chart, walk, channel, step):
+    """The atom's table, and derivatives of its densities by finite differences."""
+    value, width, seen = chart.value(), int(walk.width), chart.seen_of(channel)
+    place, found = walk.atoms[1:width].copy(), []
+    for e in step * np.vstack([np.zeros(width - 1), np.eye(width - 1), -np.eye(width - 1)]):
+        walk.atoms[1:width] = place + e
+        fill(seen, value, walk, 0)
+        found.append(walk.tables[: width * N].reshape(width, N).copy())
+    densities = np.array(found)[1:, 0]
+    return found[0], (densities[: width - 1] - densities[width - 1 :]) / (2.0 * step)
+
+
 def check_densities(chart, walk, channel, expected):
     """The atom's densities are these, and their derivatives those by finite differences."""
-    value, width, n, seen = chart.value(), int(walk.width), N, chart.seen_of(channel)
-    place = walk.atoms[1:width].copy()
-
-    def tables(place):
-        walk.atoms[1:width] = place
-        fill(seen, value, walk, 0)
-        return walk.tables[: width * n].reshape(width, n).copy()
-
-    found = tables(place)
+    found, slopes = table_and_slopes(chart, walk, channel, 1e-6)
     np.testing.assert_allclose(found[0], expected, rtol=1e-12)
-    for e, step in enumerate(1e-6 * np.eye(width - 1)):
-        slope = (tables(place + step)[0] - tables(place - step)[0]) / 2e-6
-        np.testing.assert_allclose(found[1 + e], slope, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(found[1:], slopes, rtol=1e-5, atol=1e-8)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])

@@ -8,19 +8,17 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 from scipy.special import ndtr
-from test_correlated_atoms import N, fill, law_of, problem
+from test_correlated_atoms import N, fill, law_of, problem, table_and_slopes, walk_of
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import _Helper, entry
-from sklearn_dpmix.mechanisms import GaussianMechanism
-from sklearn_dpmix.mixings import DirichletProcess
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _clamped_moments, _correlated_clamped, _hidden_records, _walk
 from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
 from sklearn_dpmix.samplers.mixture.measure._correlated_clamped import ERROR, degree_for
-from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._walk_draws import n_all, number
-from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS, N_DUST, PER_FEATURE, Walk, new_state
+from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS, N_DUST
 
 LOW, HIGH = -1.0, 1.5
 NOISES = 0.5, 3.0, 20.0
@@ -61,11 +59,7 @@ def problem_of(noise, place):
     plain, _, _, Z = problem(2)
     mechanism = GaussianMechanism(scale=noise, bounds=(LOW, HIGH))
     chart = chart_of(plain.kernel, mechanism._lower(n_records=N, n_features=2))
-    state, Z = new_state(chart.n_coordinates(), 2), noise * Z
-    state.mass[0], state.place[0] = 1.0, place
-    law = np.concatenate([np.zeros(PER_FEATURE), chart.law(np.zeros(2), np.ones(2))])
-    masses = DirichletMasses(DirichletProcess()._lower()).value()
-    return chart, Walk.of(state, np.vstack([Z.T, np.ones(N)]), chart.lookup(mechanism, Z.T), law, masses), Z
+    return chart, walk_of(chart, mechanism, noise * Z, place), noise * Z
 
 
 def error_of(walk, chart, Z, noise):
@@ -124,15 +118,10 @@ def test_too_few_moments_are_noticed(plain, monkeypatch):
 @pytest.mark.parametrize("noise", [1.5, 3.0, 20.0])
 def test_slopes(noise):
     """Catches a wrong derivative.  They are of the first moments alone, so only near the right ones."""
-    for place in map(np.array, ATOMS.values()):
+    for place in ATOMS.values():
         chart, walk, _ = problem_of(noise, place)
-        value, width, found = chart.value(), int(walk.width), []
-        for step in np.vstack([np.zeros(5), 1e-5 * np.eye(5), -1e-5 * np.eye(5)]):
-            walk.atoms[1:width] = place + step
-            fill(chart.seen_of(None), value, walk, 0)
-            found.append(walk.tables[: width * N].reshape(width, N).copy())
-        slopes = np.array([(found[1 + e][0] - found[6 + e][0]) / 2e-5 for e in range(5)])
-        np.testing.assert_allclose(found[0][1:], slopes, atol=0.06 * np.abs(slopes).max() + 1e-12)
+        found, slopes = table_and_slopes(chart, walk, None, 1e-5)
+        np.testing.assert_allclose(found[1:], slopes, atol=0.06 * np.abs(slopes).max() + 1e-12)
 
 
 @entry
@@ -143,17 +132,24 @@ def fill_all(channel, chart, walk):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the chains have not mixed")
-def test_tables_depend_on_nothing_but_their_atoms(monkeypatch):
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        GaussianMechanism(scale=2.0, bounds=(LOW, HIGH)),
+        GaussianMechanism(scale=2.0),
+        LaplaceMechanism(scale=2.0, bounds=(LOW, HIGH)),
+    ],
+)
+def test_tables_depend_on_nothing_but_their_atoms(mechanism, monkeypatch):
     """Catches densities whose rounding depends on where they are asked for: then draws depend on where blocks end."""
-    mechanism = GaussianMechanism(scale=2.0, bounds=(LOW, HIGH))
     X = np.random.default_rng(0).multivariate_normal([0.2, 0.1], [[0.3, 0.2], [0.2, 0.3]], 200)
     right, equal = _walk.write_back, []
 
     def compare(walk, state):
         right(walk, state)
-        chart = chart_of(model.kernel_._lower(n_features=2), mechanism._lower(n_records=200, n_features=2))
-        found = walk.tables.copy()
-        fill_all(chart.seen_of(None), chart.value(), walk)
+        channel = mechanism._lower(n_records=200, n_features=2)
+        chart, found = chart_of(model.kernel_._lower(n_features=2), channel), walk.tables.copy()
+        fill_all(chart.seen_of(channel), chart.value(), walk)
         capacity, size = int(walk.capacity), int(walk.n_rows * walk.n_nodes)
         for k in [*range(state.ints[N_ATOMS]), *range(capacity, capacity + state.ints[N_DUST])]:
             rows = slice(k * size, k * size + int(walk.width * walk.n_nodes))

@@ -38,11 +38,10 @@ class Auto(MixtureSampler):
     Gaussian noise of one scale: of three if nothing is clamped before, of two also if the noise is not much narrower
     than the bounds), or categories with some hundred different answers, if it takes kernel, noise (one scale or one per
     record; clamped integers) and mixing; otherwise ``Interweaved``, or ``Imputed`` if features are correlated; if the
-    kernel lacks what that needs, ``Conditional``
-    if g has a closed form, or ``Neal5``.  If the Pitman–Yor discount is too large for ``Conditional``, it is ``Neal8``,
-    or ``Neal5`` on a histogram.  ``ConvolvedNormalKernel`` uses ``ReUse`` with two features up to 500 records, and with
-    more features at any number; a Pitman–Yor process uses ``MixingMeasure`` from 3000 records of one feature on, if at
-    most 1000 masses are expected.
+    kernel lacks what that needs, ``Conditional`` if g has a closed form, or ``Neal5``.  If the Pitman–Yor discount is
+    too large for ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram.  ``ConvolvedNormalKernel`` uses
+    ``ReUse`` with two features up to 500 records, and with more features at any number; a Pitman–Yor process uses
+    ``MixingMeasure`` from 3000 records of one feature on, if at most 1000 masses are expected.
 
     Examples
     --------

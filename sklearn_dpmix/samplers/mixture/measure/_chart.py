@@ -25,7 +25,9 @@ class Chart(Component):
                                    of the coordinates that move, if :meth:`choose_moving` does not take all
     ``is_proper(walk, a)``         whether coordinates are within what numbers can hold
     ``near(walk, e)``              how far coordinate ``e`` of a nearby atom may be
-    ``fill(channel, walk, k)``     write g of atom k at all nodes, and its derivatives, into its table
+    ``fill(channel, walk, k)``     write g of atom k at all nodes, and its derivatives, into its table, by a function
+                                   of one code for all callers (``apart``): else they might round differently, and
+                                   draws would depend on where blocks of sweeps end
     ``put(walk, a, theta, row)``   write the atom that begins at ``a`` as the kernel's parameters
     ``take(theta, row, walk)``     read them into atom 0
     =============================  =====================================================================================

@@ -16,7 +16,7 @@ from ...._base.vector import erfcx_positive, exp_bounded
 SIDE = 4  # of a block of moments, by which loops go; moments for derivatives are of one block
 ENDS = 6.4  # of the integral over t
 STEP = 0.99  # ... where its integrand is as smooth as the normal density: leaves out e^-20
-MOST_SHARED = 1.0 - 1e-5  # |ρ|, for which larger ones are taken
+MOST_SHARED = 1.0 - 1e-5  # in place of a larger |ρ|
 BLOCK = 16  # steps at once
 NEAR_BOUND = 6.5  # standard deviations from a bound to a mean, beyond which it does not matter
 WIDE = 0.8  # standard deviation in units of the noise's, from which on moments are by Gauss's rule
@@ -44,7 +44,7 @@ def moment_fields(low, high, noise, degree):
 
 @helper
 def fill_sums(chart):
-    """E[f_i(y_1) f_j(y_2)] of the pairs of functions ``PAIRS``, of the atom that is inverted in the chart."""
+    """E[f_i(y_1) f_j(y_2)] of the pairs of functions ``PAIRS``, of the atom that ``invert`` was called for."""
     sums, line, size = chart.sums, chart.line, chart.degree + 1
     first, second = chart.root[0], sqrt(chart.root[2] ** 2 + chart.root[3] ** 2)
     share = min(abs(chart.root[2]) / second, MOST_SHARED)

@@ -53,17 +53,14 @@ def degree_of(channel):
 class CorrelatedClampedChart(CorrelatedGaussianChart):
     """g by moments, which are the same for all releases."""
 
-    def __init__(self, kernel, n_features, channel):
-        super().__init__(kernel, n_features, channel)
-        self.noise, self.degree = float(channel.noise[0]), degree_of(channel)
-        self.low, self.high = np.array(channel.low), np.array(channel.high)
-
     def lookup(self, mechanism, places, *scales):
-        bounds = zip(places, self.low, self.high, strict=True)
-        return np.vstack([coefficients(z, self.noise, low, high, self.degree) for z, low, high in bounds])
+        channel, degree = self.channel, degree_of(self.channel)
+        bounds = zip(places, channel.low, channel.high, strict=True)
+        return np.vstack([coefficients(z, channel.noise[0], low, high, degree) for z, low, high in bounds])
 
     def fields(self):
-        return super().fields() | moment_fields(self.low, self.high, self.noise, self.degree)
+        channel = self.channel
+        return super().fields() | moment_fields(channel.low, channel.high, channel.noise[0], degree_of(channel))
 
     @compiled
     def fill(self, channel, walk, k):
@@ -73,7 +70,7 @@ class CorrelatedClampedChart(CorrelatedGaussianChart):
 # --- compiled --------------------------------------------------------------------------------------------------------
 
 
-@apart  # one code for all callers: its rounding may depend on nothing but the atom
+@apart
 def fill_table(chart, walk, k):
     """Densities of the releases under atom k, and their derivatives."""
     n, g, size = walk.n_nodes, row(walk, k), chart.degree + 1
