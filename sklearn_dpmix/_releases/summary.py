@@ -96,19 +96,19 @@ class ReleaseSummary:
         kinks = np.unique(self.mechanism.kinks(1))
         if kinks.size:
             longest = float(np.diff(kinks).max())
-            least = MOST_CELLS / (len(kinks) - 1) if self.width is None else max(longest / self.width, 1.0)
+            least = MOST_CELLS / (len(kinks) - 1) if self.width is None else max(longest / self.width, 2.0)
             n = 2.0 ** (floor(log2(least)) if self.width is None else ceil(log2(least)))
-            self._check_most(n * (len(kinks) - 1))
+            if n * (len(kinks) - 1) > FARTHEST:
+                raise self._too_narrow()
             low, *inner, high = kinks.tolist()
             return Grid(low, longest / n, low, high, tuple(inner))
         width = self.mechanism.noise_scale / 1024.0 if self.width is None else self.width
         return Grid(0.0, 2.0 ** floor(log2(width)), -np.inf, np.inf)
 
-    def _check_most(self, n_cells):
-        if n_cells > self._most_cells:
-            raise ValueError(
-                f"width={self.width!r} makes more than {MOST_OF_WIDTH} cells of this release: pass a larger width"
-            )
+    def _too_narrow(self):
+        return ValueError(
+            f"width={self.width!r} would cut this release into more than {MOST_OF_WIDTH} cells: pass a larger width"
+        )
 
     def __repr__(self) -> str:
         width = "" if self.cell_width is None else f", cell_width={self.cell_width:.3g}"
@@ -162,13 +162,13 @@ class ReleaseSummary:
 
     def _check_width(self, cells):
         if self.width is not None and cells.grid.width > self.width:
-            self._check_most(np.inf)
+            raise self._too_narrow()
 
     def _same_column(self, column, who):
         if column is not None and self._column is not None and column != self._column:
             raise ValueError(
-                f"{who} has the column {column!r}, but the summary is of {self._column!r}; it stays as it was: pass "
-                "records of one column"
+                f"{who} has column {column!r}, but this summary was built from {self._column!r}; the summary is "
+                "unchanged: pass records of one column"
             )
         return self._column if column is None else column
 
@@ -191,7 +191,7 @@ class ReleaseSummary:
         """
         if not isinstance(other, ReleaseSummary):
             raise TypeError(f"other must be a ReleaseSummary, got {type(other).__name__}: update() takes records")
-        self.check_same_mechanism(other.mechanism, "the other summary is")
+        self.check_same_mechanism(other.mechanism, "the other summary's is")
         if self.width != other.width:
             raise ValueError(
                 f"the summaries have width={self.width!r} and width={other.width!r}: make both with the same width"
@@ -207,7 +207,7 @@ class ReleaseSummary:
         self._column, self.n_batches = column, self.n_batches + other.n_batches
         return self
 
-    def check_same_mechanism(self, mechanism: Any, who: str = "the model has") -> None:
+    def check_same_mechanism(self, mechanism: Any, who: str = "the model's mechanism is") -> None:
         """Raise ValueError unless a mechanism makes the same releases as the summary's.
 
         Parameters
@@ -225,8 +225,8 @@ class ReleaseSummary:
         """
         if getattr(mechanism, "law", lambda: None)() != self.mechanism.law():
             raise ValueError(
-                f"this summary is of releases of {self.mechanism!r}, and {who} of {mechanism!r}: noise, bounds and "
-                "clamp must be the same"
+                f"this summary was built from releases of {self.mechanism!r}, but {who} {mechanism!r}: noise, bounds "
+                "and clamp must be the same"
             )
 
     def nodes(self) -> Nodes:
@@ -323,7 +323,10 @@ class ReleaseSummary:
                     summary = cls(mechanism, width=header["width"])
                     summary._restore(header, **{name: arrays[name] for name in arrays.files if name != "header"})
             except _DAMAGE as error:
-                raise ValueError(f"path={path!r} cannot be read as a summary ({error}): restore it") from error
+                raise ValueError(
+                    f"path={path!r} cannot be read as a summary ({error}): restore the file from a backup, or build "
+                    "the summary again"
+                ) from error
         return summary
 
     def _restore(self, header, *, keys, moments, at_ends, records, sums):
@@ -385,7 +388,7 @@ def checked_batch(batch, who, mechanism):
         if len(Z) and max(Z.max(), -Z.min()) > LARGEST:
             raise ValueError("Z has values whose squares overflow: use another unit, for the records and the mechanism")
     except ValueError as error:
-        raise ValueError(f"{who}: {error}; the summary stays as it was") from error
+        raise ValueError(f"{who}: {error}; the summary is unchanged") from error
     named = names is not None and len(names) == 1 and isinstance(names[0], str)
     return Z[:, 0], names[0] if named else None
 

@@ -1,10 +1,11 @@
 """Dirichlet process (Ferguson 1973), with a fixed concentration or a gamma prior on it (Escobar & West 1995)."""
 
-from math import log
+from math import inf, log
 
 import numpy as np
 
 from .._base.compiled import Component, compiled, lower
+from .._base.parameters import is_real
 from ._urn import cluster_of_another
 
 MOST_CONCENTRATION = 20.0  # largest concentration, or prior mean of one, for a walk over mixing measures
@@ -90,7 +91,6 @@ class DirichletProcess(Component):
 
 def positive(name, value):
     """Return a mixing parameter as a float, or raise an error that says what is wrong with it."""
-    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.timedelta64))
-    if not is_number or not 0 < value < np.inf:
+    if not is_real(value) or not 0 < value < inf:
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")
     return float(value)

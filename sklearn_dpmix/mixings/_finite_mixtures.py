@@ -112,8 +112,9 @@ class MixtureOfFiniteMixtures(Component):
         η^(γM-1) (1 - η)^(n-1) / Γ(n): η | M ~ Beta(γM, n); given η, a geometric prior makes M - t negative binomial.
         """
         gamma = -self.discount
-        a = max(rng.standard_gamma(gamma * concentration), 1e-300)
-        log_z = gamma * log(a / (a + rng.standard_gamma(float(n_records))))
+        shape = gamma * concentration
+        log_a = log(rng.standard_gamma(shape + 1.0)) + log(1.0 - rng.random()) / shape  # Gamma(γM), often below 1e-300
+        log_z = gamma * (log_a - log(exp(log_a) + rng.standard_gamma(float(n_records))))
         if self.most_clusters == inf:
             z = exp(log_z + self.log_fail)
             return n_clusters + float(rng.poisson(rng.standard_gamma(n_clusters + 1.0) * z / (1.0 - z)))

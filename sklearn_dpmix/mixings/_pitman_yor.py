@@ -1,8 +1,9 @@
 """Pitman–Yor process: power-law cluster sizes (Pitman & Yor 1997)."""
 
-import numpy as np
+from math import inf
 
 from .._base.compiled import Component, compiled, lower
+from .._base.parameters import is_real
 from ._urn import cluster_of_another
 
 MOST_DISCOUNT, MOST_CONCENTRATION = 0.3, 5.0  # of the walk over mixing measures
@@ -33,14 +34,10 @@ class PitmanYor(Component):
         self.discount = discount
 
     def _lower(self, **context):
-        numbers = all(
-            isinstance(v, (int, float, np.number)) and not isinstance(v, (bool, np.timedelta64))
-            for v in (self.concentration, self.discount)
-        )
-        if not numbers or not 0 <= self.discount < 1:
+        if not is_real(self.discount) or not 0 <= self.discount < 1:
             raise ValueError(f"discount must be a number in [0, 1), got {self.discount!r}")
-        if not -self.discount < self.concentration < np.inf:
-            raise ValueError(f"concentration must be greater than -discount, got {self.concentration!r}")
+        if not is_real(self.concentration) or not -self.discount < self.concentration < inf:
+            raise ValueError(f"concentration must be a number greater than -discount, got {self.concentration!r}")
         return lower(type(self), {"start": float(self.concentration), "discount": float(self.discount)})
 
     @property

@@ -61,7 +61,7 @@ def test_arrow(tmp_path):
     with pytest.raises(ValueError, match="batch 0: a summary takes one feature for now, but there are 2 columns"):
         model().fit(dataset.dataset(table))
     missing = pa.table({"age": pa.array([1.0, None])})
-    with pytest.raises(ValueError, match=r"batch 0: .*NaN.*the summary stays as it was"):
+    with pytest.raises(ValueError, match=r"batch 0: .*NaN.*the summary is unchanged"):
         model().fit(dataset.dataset(missing))
 
 

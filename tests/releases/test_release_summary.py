@@ -155,12 +155,12 @@ def test_bad_batches_leave_the_summary_as_it_was():
         ([[1.0], [np.nan]], "batch 1: .*NaN"),
         ([[1.0], [np.inf]], "batch 1: .*infinity"),
         ([[1e200]], "batch 1: .*squares overflow"),
-        (pd.DataFrame({"height": [1.0]}), "batch 1 has the column 'height', but the summary is of 'age'"),
+        (pd.DataFrame({"height": [1.0]}), "batch 1 has column 'height', but this summary was built from 'age'"),
         ([["a"]], "batch 1: "),
     ):
         with pytest.raises(ValueError, match=words) as caught:
             summary.update(batch)
-        assert "stays as it was" in str(caught.value)
+        assert "is unchanged" in str(caught.value)
     for one, other in zip(before, summary.contents(), strict=True):
         np.testing.assert_array_equal(one, other)
     assert (summary.n_batches, summary.n_records) == (1, 400)
@@ -177,7 +177,7 @@ def test_other_mechanisms_are_refused():
         GaussianMechanism(scale=2.0, bounds=(-10, 10)),
     ):
         for attempt in (lambda: summary.merge(ReleaseSummary(other)), lambda: model(other).fit(summary)):  # noqa: B023
-            with pytest.raises(ValueError, match=r"this summary is of releases of Laplace.*epsilon=10") as caught:
+            with pytest.raises(ValueError, match=r"this summary was built from releases of Laplace.*epsilon=10") as caught:
                 attempt()
             assert " ".join(repr(other).split()) in " ".join(str(caught.value).split())
     summary.merge(ReleaseSummary(LaplaceMechanism(scale=2.0, bounds=(-10, 10))))  # the same noise, said otherwise
@@ -187,7 +187,7 @@ def test_other_mechanisms_are_refused():
         summary.merge(ReleaseSummary(LAPLACE, width=0.5))
     assert summary.n_records == 200
     fitted = model().fit(summary)
-    with pytest.raises(ValueError, match="this summary is of releases of"):
+    with pytest.raises(ValueError, match="this summary was built from releases of"):
         fitted.set_params(mechanism__epsilon=3.0).partial_fit(release(3))
     assert fitted.summary_.n_records == 200
 
@@ -207,5 +207,26 @@ def test_what_cannot_be_summarised_is_refused(monkeypatch):
             ReleaseSummary(LAPLACE, width=width)
     monkeypatch.setattr("sklearn_dpmix._releases.summary.MOST_OF_WIDTH", 1000)
     for mechanism, width in ((LAPLACE, 0.01), (MECHANISMS[2], 1e-4)):
-        with pytest.raises(ValueError, match=r"width=0\.0\d* makes more than 1000 cells"):
+        with pytest.raises(ValueError, match=r"width=0\.0\d* would cut this release into more than 1000 cells"):
             ReleaseSummary(mechanism, width=width).update(release(2000))
+
+
+def test_cells_as_wide_as_the_bounds_have_wider_ones():
+    """One cell could not be joined with another: all nodes lay on a bound."""
+    Z = release(3000)
+    summary = ReleaseSummary(LAPLACE, width=1e6).update(Z)
+    for nodes in (summary.nodes(), summary.coarser_nodes()):
+        inside = nodes.weights[(nodes.places > LAPLACE.bounds[0]) & (nodes.places < LAPLACE.bounds[1])].sum()
+        assert inside == pytest.approx(np.sum((Z > LAPLACE.bounds[0]) & (Z < LAPLACE.bounds[1])))
+
+
+def test_only_cells_with_records_count():
+    """Narrow cells between bounds that are far apart: most have no record."""
+    mechanism = LaplaceMechanism(scale=1e-3, bounds=(0, 1000))
+    z = mechanism.privatize(np.full((3000, 1), 500.0), random_state=0)
+    summary = ReleaseSummary(mechanism, width=1e-4).update(z)
+    places, weights = summary.nodes()
+    assert summary.cell_width <= 1e-4 and weights.sum() == pytest.approx(3000)
+    assert np.sum(weights * np.cos(300.0 * places)) == pytest.approx(np.cos(300.0 * z).sum(), abs=1e-6)
+    with pytest.raises(ValueError, match=r"width=1e-300 would cut this release into more than"):
+        ReleaseSummary(mechanism, width=1e-300)

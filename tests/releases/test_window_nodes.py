@@ -210,11 +210,11 @@ def test_a_summary_of_windows_is_kept_in_files(tmp_path):
     for found, expected in zip(loaded.nodes(), summary.nodes(), strict=True):
         np.testing.assert_array_equal(found, expected)
     for twin in (PiecewiseMechanism(1.5), PiecewiseMechanism(1.6, BOUNDS), SquareWaveMechanism(1.5, BOUNDS)):
-        with pytest.raises(ValueError, match="this summary is of releases of PiecewiseMechanism"):
+        with pytest.raises(ValueError, match="this summary was built from releases of PiecewiseMechanism"):
             loaded.merge(ReleaseSummary(twin))
     with pytest.raises(ValueError, match="one noise scale for all records"):
         ReleaseSummary(SquareWaveMechanism([1.0, 2.0]))
-    with pytest.raises(ValueError, match=r"batch 1: Z must lie in .* the summary stays as it was"):
+    with pytest.raises(ValueError, match=r"batch 1: Z must lie in .* the summary is unchanged"):
         loaded.update([[99.0]])
 
 

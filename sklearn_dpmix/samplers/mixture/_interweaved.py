@@ -10,6 +10,7 @@ from math import exp
 
 from ..._base.acceptance import ACCEPTED, PROPOSED
 from ..._base.compiled import compiled, helper, lower
+from ..._base.parameters import is_integer
 from ._neal5 import urn_sweep
 from ._places import AFTER_GIBBS, AFTER_URN, GIBBS, N_SLOTS, STAGE, URN, URN_RATE
 from ._reuse import ReUse, reuse_pass
@@ -53,7 +54,7 @@ class Interweaved(ReUse):
         self.n_split_merge = n_split_merge
 
     def check(self) -> None:
-        if not isinstance(self.n_split_merge, int) or isinstance(self.n_split_merge, bool) or self.n_split_merge < 0:
+        if not is_integer(self.n_split_merge) or self.n_split_merge < 0:
             given = f"got {self.n_split_merge!r}"
             raise ValueError(f"{type(self).__name__}: n_split_merge must be a non-negative integer, {given}")
 

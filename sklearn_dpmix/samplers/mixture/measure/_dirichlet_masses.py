@@ -3,6 +3,7 @@
 from math import exp, lgamma, log
 
 from ...._base.compiled import apart, compiled, helper
+from ...._base.restore import require_range
 from .._sampler import check_concentration
 from ._mass_law import MassLaw
 from ._walk_state import (
@@ -10,6 +11,7 @@ from ._walk_state import (
     CUT,
     DUST_RANGE,
     LOG_LIKELIHOOD,
+    MAX_ATOMS,
     N_ATOMS,
     N_DUST,
     TILT,
@@ -36,6 +38,7 @@ class DirichletMasses(MassLaw):
 
     def check_random(self, mixing, value, n_atoms):
         check_concentration(mixing, value, n_atoms)
+        require_range(0.0, MAX_ATOMS, floats=value)  # with as many atoms a concentration is less than that
 
     def fields(self):
         return {"prior_shape": self.mixing.prior_shape, "prior_rate": self.mixing.prior_rate}
@@ -115,7 +118,8 @@ def renew_dust(rng, channel, chart, masses, walk, share, value, log_ratio):
 def move_concentration(rng, channel, chart, masses, walk):
     """The concentration and the dust: a step of random size of log α under its gamma prior.
 
-    Given α the atoms above the cut u have density α^K e^(-α E1(u)), and the law of S has the constant
+    Given α the atoms from v on, the dust among them, have density α^K e^(-α E1(v)).  The dust is proposed with the rate
+    α log(u/v), u the cut, and without its e⁻ᴶ, which is in the law of S; that law has the constant
     Γ(α + c)/Γ(α) (1 + c)^-(α + c), c = ``TILT``, to be divided by.
     """
     concentration = walk.law[CONCENTRATION]
@@ -129,9 +133,9 @@ def move_concentration(rng, channel, chart, masses, walk):
 
 @helper
 def log_concentration(masses, walk, concentration):
-    """Log density of log α given the atoms above the cut, up to a constant."""
+    """Log density of log α given the atoms above the cut, up to a constant, and beyond what proposes the dust."""
     cut = walk.law[CUT]
-    n_expected = cut - 0.25 * cut * cut - log(cut) - EULER_GAMMA  # E1(cut), to cut³/18
+    n_expected = cut * exp(-DUST_RANGE) - log(cut) - EULER_GAMMA  # E1(v) - log(u/v), to v²/4
     value = (masses.prior_shape + walk.law[N_ATOMS]) * log(concentration) - masses.prior_rate * concentration
     value -= concentration * n_expected
     return value + lgamma(concentration) - lgamma(concentration + TILT) + concentration * log(1.0 + TILT)

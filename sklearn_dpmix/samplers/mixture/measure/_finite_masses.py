@@ -24,9 +24,11 @@ class FiniteMasses(MassLaw):
         return exp(-DUST_RANGE) * super().cut(n_records)
 
     def start(self, n_atoms):
-        prior = np.exp(self.mixing.log_prior)
-        least = 1 if self.mixing.most_clusters == inf else 1 + int(np.flatnonzero(prior)[0])
-        return int(np.clip(n_atoms, least, self.mixing.most_clusters)), 0.0
+        return int(np.clip(n_atoms, self.least(), self.mixing.most_clusters)), 0.0
+
+    def least(self):
+        """The least number of components that the prior allows."""
+        return 1 if self.mixing.most_clusters == inf else 1 + int(np.flatnonzero(self.mixing.log_prior > -inf)[0])
 
     def check_random(self, mixing, value, n_atoms):
         require_whole(floats=value)
@@ -37,7 +39,7 @@ class FiniteMasses(MassLaw):
     def fields(self):
         gamma = -self.mixing.discount
         table = {name: getattr(self.mixing, name) for name in ("log_fail", "log_prior", "most_clusters")}
-        return table | {"gamma": gamma, "log_gamma": lgamma(gamma)}
+        return table | {"gamma": gamma, "log_gamma": lgamma(gamma), "least": float(self.least())}
 
     @compiled
     def shape(self):
@@ -68,10 +70,14 @@ class FiniteMasses(MassLaw):
 
     @compiled
     def renew(self, rng, channel, chart, walk):
-        """Draw how many components are below the cut u given those above: each has the prior u^γ/Γ(γ + 1) there."""
+        """Draw how many components are below the cut u given those above: each has the prior u^γ/Γ(γ + 1) there.
+
+        They are at least as many as make a number of components that the prior allows.
+        """
         walk.law[N_HIDDEN] = 0.0
         n, log_each = walk.law[N_ATOMS], self.gamma * log(walk.law[CUT] / walk.law[TOTAL]) - log(self.gamma)
-        log_weight, total, hidden, chosen = 0.0, 1.0, 0.0, 0.0
+        hidden = max(self.least - n, 0.0)
+        log_weight, total, chosen = 0.0, 1.0, hidden
         while hidden < MOST_HIDDEN and n + hidden < self.most_clusters:
             log_weight += self.log_growth(walk, n + hidden) + log_each - log(hidden + 1.0)
             hidden += 1.0

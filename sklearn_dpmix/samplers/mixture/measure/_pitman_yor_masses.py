@@ -9,7 +9,9 @@ Small masses are many.  Those below the cut, the dust, hold some records here, a
 at a time; ζ is drawn given all of them, and moved together with the dust.
 """
 
-from math import ceil, exp, gamma, log, log2
+from math import ceil, exp, expm1, gamma, isfinite, log, log2
+
+from scipy.special import gammaincc
 
 from ...._base.compiled import compiled
 from ...._base.restore import require
@@ -59,8 +61,9 @@ class PitmanYorMasses(MassLaw):
 
     def n_atoms(self, cut):
         """As above, for a cut."""
-        lowest = cut * exp(-self.dust_range)
-        return self.alpha / self.discount * self.intensity / self.discount * lowest**-self.discount
+        low, d = cut * exp(-self.dust_range), self.discount
+        above = low**-d * exp(-low) - gamma(1.0 - d) * gammaincc(1.0 - d, low)  # d ∫ J^(-1 - d) e⁻ᴶ dJ, by parts
+        return self.alpha / d * self.intensity * above / d
 
     def room(self, cut):
         return max(super().room(cut), 2 ** ceil(log2(4.0 * self.n_atoms(cut))))
@@ -69,11 +72,11 @@ class PitmanYorMasses(MassLaw):
         return n_atoms, self.alpha / self.discount
 
     def check_random(self, mixing, value, n_atoms):
-        require(value > 0, "floats", "has a number that is not positive")
+        require(value > 0 and isfinite(value), "floats", "has a number that is not positive and finite")
 
     def fields(self):
         d, fields = self.discount, {"alpha": self.alpha, "intensity": self.intensity, "dust_range": self.dust_range}
-        return fields | {"discount": d, "whole": gamma(1.0 - d), "gain": exp(self.dust_range * d) - 1.0}
+        return fields | {"discount": d, "whole": gamma(1.0 - d), "gain": expm1(self.dust_range * d)}
 
     @compiled
     def shape(self):

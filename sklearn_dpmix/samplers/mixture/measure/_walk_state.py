@@ -56,7 +56,6 @@ class MeasureState(NamedTuple):
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
         require_finite(records=state.records)
         require_range(0.0, LARGEST_OUTSIDE, floats=state.floats[1])
-        require_range(0.0, MAX_ATOMS, floats=state.floats[0])  # with as many atoms a concentration is less than that
         return state
 
 
