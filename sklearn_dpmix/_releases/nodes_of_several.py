@@ -6,7 +6,7 @@ their means first, so that each round halves their number (Litterer & Lyons 2012
 of their own, of fewer dimensions and so of fewer moments.
 """
 
-from itertools import product
+from functools import cache
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -68,10 +68,18 @@ def moments(places):
     n, low, high = int(varies.sum()), low[varies], high[varies]
     angle = np.arccos(np.clip(2.0 * (places[:, varies] - low) / (high - low) - 1.0, -1.0, 1.0))
     degree, values = DEGREES.get(n, LEAST_DEGREE), np.ones((len(places), 1))
-    powers = [power for power in product(range(degree + 1), repeat=n) if sum(power) <= degree]
+    powers = powers_up_to(degree, n)
     for j in range(n):
         values = values * np.cos(np.outer(angle[:, j], [power[j] for power in powers]))
     return values
+
+
+@cache
+def powers_up_to(degree, n):
+    """All n-tuples of numbers from 0 on that add up to this degree or less, in order."""
+    if n == 0:
+        return [()]
+    return [(first, *rest) for first in range(degree + 1) for rest in powers_up_to(degree - first, n - 1)]
 
 
 def reduced(values, weights):

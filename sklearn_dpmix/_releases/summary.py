@@ -15,7 +15,7 @@ from .. import mechanisms
 from .._base.files import replacing, resolved
 from .._base.parameters import check_array, positive_number
 from .._base.restore import require, require_finite, require_range, require_whole
-from .fine_cells import EMPTY, FARTHEST, N_MOMENTS, FineCells, Grid, Sums, no_cells
+from .fine_cells import FARTHEST, N_MOMENTS, FineCells, Grid, Sums, no_cells
 from .nodes import FEW, Nodes
 
 FORMAT, VERSION = "sklearn_dpmix summary", 1
@@ -336,7 +336,6 @@ class ReleaseSummary:
         require(keys.dtype == np.int64 and len(keys) <= self._most_cells, "keys", "are not those of cells")
         require(np.all(np.diff(keys) > 0), "keys", "are not in order")
         require_range(-FARTHEST, FARTHEST, keys=keys)
-        require(keys > EMPTY, "keys", "are not those of cells")
         require_whole(moments=moments[:, 0], at_ends=at_ends, sums=sums[0])
         require(np.all(np.abs(moments) <= moments[:, :1] * (1.0 + 1e-9)), "moments", "are larger than the counts")
         require_finite(records=records)

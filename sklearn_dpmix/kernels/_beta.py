@@ -135,13 +135,9 @@ class BetaKernel(Kernel):
                 return a
 
     @compiled
-    def unit(self, y):
-        """The record on [0, 1], strictly inside: at the ends the density is 0 or infinite."""
-        return min(max((y - self.low) / self.width, 1e-300), 1.0 - 1.1102230246251565e-16)
-
-    @compiled
     def add(self, stats, k, j, y, sign):
-        x = self.unit(y)
+        # strictly inside (0, 1): at the ends the density is 0 or infinite
+        x = min(max((y - self.low) / self.width, 1e-300), 1.0 - 1.1102230246251565e-16)
         stats[k, 0] += sign * log(x)
         stats[k, 1] += sign * log(1.0 - x)
 

@@ -46,23 +46,9 @@ class ConvolvedNormalKernel(NormalKernel):
         return lower(type(self), {**self._hyperparameters(n_features), "noise_variance": float(noise_scale) ** 2})
 
     @compiled
-    def draw_total_sd(self, rng, shape, scale):
+    def draw_sd(self, rng, shape, scale):
         """τ from IG(shape, scale) on τ² restricted to [η², ∞): 1/τ² is a gamma variable bounded above."""
         return sqrt(scale / draw_gamma_below(rng, shape, scale / self.noise_variance))
-
-    @compiled
-    def update_params(self, rng, theta, k, stats, n):
-        for j in range(self.n_features):
-            precision, shift, shape, scale = self.posterior(stats, k, j, n)
-            sd = self.draw_total_sd(rng, shape, scale)
-            self.set_params(theta, k, j, self.prior_mean[j] + shift + sd / sqrt(precision) * rng.standard_normal(), sd)
-
-    @compiled
-    def draw_prior(self, rng, theta, k):
-        for j in range(self.n_features):
-            sd = self.draw_total_sd(rng, self.prior_shape[j], self.prior_scale[j])
-            mean = self.prior_mean[j] + sd / sqrt(self.precision[j]) * rng.standard_normal()
-            self.set_params(theta, k, j, mean, sd)
 
     @compiled
     def log_predictive(self, stats, k, n, j, y):

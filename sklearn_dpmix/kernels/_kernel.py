@@ -119,7 +119,7 @@ class Kernel(Component):
         if n_features == 1:
             return self, slice(None)
         raise ValueError(
-            f"kernel={self!r} of {n_features} features does not define the distribution of one of them: define "
+            f"kernel={self!r} of {n_features} features does not define the marginal distribution of one: define "
             "margin(j, n_features)"
         )
 

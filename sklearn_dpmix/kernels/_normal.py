@@ -128,16 +128,21 @@ class NormalKernel(Kernel):
         return precision, shift, self.prior_shape[j] + 0.5 * n, self.prior_scale[j] + 0.5 * max(excess, 0.0)
 
     @compiled
+    def draw_sd(self, rng, shape, scale):
+        """σ, with σ² from IG(shape, scale)."""
+        return sqrt(scale / rng.standard_gamma(shape))
+
+    @compiled
     def update_params(self, rng, theta, k, stats, n):
         for j in range(self.n_features):
             precision, shift, shape, scale = self.posterior(stats, k, j, n)
-            sd = sqrt(scale / rng.standard_gamma(shape))
+            sd = self.draw_sd(rng, shape, scale)
             self.set_params(theta, k, j, self.prior_mean[j] + shift + sd / sqrt(precision) * rng.standard_normal(), sd)
 
     @compiled
     def draw_prior(self, rng, theta, k):
         for j in range(self.n_features):
-            sd = sqrt(self.prior_scale[j] / rng.standard_gamma(self.prior_shape[j]))
+            sd = self.draw_sd(rng, self.prior_shape[j], self.prior_scale[j])
             mean = self.prior_mean[j] + sd / sqrt(self.precision[j]) * rng.standard_normal()
             self.set_params(theta, k, j, mean, sd)
 

@@ -380,7 +380,7 @@ class ConvolvedWithoutTruncation(ConvolvedNormalKernel):
     """τ² from the whole inverse gamma, below η² too (there moved to η²)."""
 
     @compiled
-    def draw_total_sd(self, rng, shape, scale):
+    def draw_sd(self, rng, shape, scale):
         return sqrt(max(scale / rng.standard_gamma(shape), self.noise_variance * 1.0001))
 
 

@@ -62,9 +62,6 @@ class OneNormal(MixtureSampler):
     keeps_records = False
     takes_summaries = True
 
-    def _lower(self, **context):
-        return lower(type(self), {"n_aux": 1})
-
     # --- what the chains see of the release --------------------------------------------------------------------------
 
     def summarise(self, values: Any, Z: Any, release: Any) -> Moments:

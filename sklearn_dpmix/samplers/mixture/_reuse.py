@@ -52,8 +52,18 @@ class ReUse(MixtureSampler):
 
     @compiled
     def weigh_in_logs(self, channel, kernel, Z, i, records, theta, work, n_slots):
-        """Weights in logs, for a record so far from every cluster that they all underflow; returns their sum."""
-        return weigh_in_logs(kernel, theta, work, records, i, n_slots)
+        """Weights relative to the largest, for a record so far from all clusters that these underflow; their sum."""
+        top = -inf
+        for c in range(n_slots):
+            work[PROBABILITY, c] = -inf
+            if work[MASS, c] > 0.0:
+                work[PROBABILITY, c] = log(work[MASS, c]) + kernel.log_record(theta, c, records, i)
+                top = max(top, work[PROBABILITY, c])
+        total = 0.0
+        for c in range(n_slots):
+            work[PROBABILITY, c] = exp(work[PROBABILITY, c] - top)
+            total += work[PROBABILITY, c]
+        return total
 
     @compiled
     def take_off(self, channel, Z, records, i):
@@ -155,19 +165,3 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
     compact(state)
     state.ints[CURSOR] = stop % alloc.size
     return stop == alloc.size
-
-
-@helper
-def weigh_in_logs(kernel, theta, work, records, i, n_slots):
-    """Chances of a record so far from every cluster that they all underflow: relative to the largest, in logs."""
-    top = -inf
-    for c in range(n_slots):
-        work[PROBABILITY, c] = -inf
-        if work[MASS, c] > 0.0:
-            work[PROBABILITY, c] = log(work[MASS, c]) + kernel.log_record(theta, c, records, i)
-            top = max(top, work[PROBABILITY, c])
-    total = 0.0
-    for c in range(n_slots):
-        work[PROBABILITY, c] = exp(work[PROBABILITY, c] - top)
-        total += work[PROBABILITY, c]
-    return total

@@ -39,7 +39,6 @@ class MixtureSampler(Component):
     kernel_needs: tuple[str, ...] = ()
     #: True if the sweep calls ``channel.log_marginal`` or ``channel.impute``
     needs_marginal_channel = False
-    #: True if the channel must be additive noise of one scale for all records
     #: True if the channel must be one of cells (``mechanisms._cells``)
     needs_cells = False
     #: True if the release must be draws, each of which came from a record or from none
@@ -218,7 +217,7 @@ def check_concentration(mixing, found, n_clusters):
     """Raise if a concentration, of a state or of draws in a file, is impossible under this mixing."""
     value = mixing._lower()
     if getattr(mixing, "random_part", None) is None:
-        require(found == value.start, "concentration", "is another than the mixing's")
+        require(found == value.start, "concentration", "differs from the mixing's")
     elif hasattr(value, "most_clusters"):  # it is how many components there are, with records or without
         require_whole(concentration=found)
         require_range(n_clusters, value.most_clusters, concentration=found)

@@ -59,8 +59,8 @@ class State(NamedTuple):
         n, capacity, ints, floats = state.alloc.size, state.counts.size, state.ints, state.floats
         n_slots, n_free = ints[N_SLOTS], ints[N_FREE]
         require(ints[N_SWEEPS] == n_sweeps, "ints", f"says {ints[N_SWEEPS]} sweeps, not {n_sweeps}")
-        require(ints[STAGE] == (0 if n_sweeps else NOT_BEGUN), "ints", "is of a sweep that has not ended")
-        require(ints[CURSOR] == 0, "ints", "is of a sweep that has not ended")
+        require(ints[STAGE] == (0 if n_sweeps else NOT_BEGUN), "ints", "is from an unfinished sweep")
+        require(ints[CURSOR] == 0, "ints", "is from an unfinished sweep")
         require_range(1, capacity, ints=n_slots)
         require_range(0, n_slots - 1, alloc=state.alloc)
         occupied = np.bincount(state.alloc, minlength=capacity)
@@ -101,11 +101,6 @@ def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=F
         ints=ints,
         floats=floats,
     )
-
-
-def copy_state(state):
-    """Return an independent copy."""
-    return State(*(part.copy() for part in state))
 
 
 def twice(part, axis=0):

@@ -9,7 +9,6 @@ from ...._base.beta_numeric import digamma, log_beta
 from ...._base.compiled import compiled
 from ...._base.restore import require_range
 from ...._base.vector import exp_bounded
-from ._any_noise import noise_in_table
 from ._chart import Chart
 from ._interval import at_record, channel_of, grid, multiply_table, padded, table
 from ._steps import step_above
@@ -63,9 +62,6 @@ class BetaChart(Chart):
 
     def n_params(self):
         return 4
-
-    def seen_of(self, channel):
-        return noise_in_table()
 
     def start(self, places, rng):
         """Around places a component as narrow as two draws from the prior make it."""

@@ -6,7 +6,6 @@ import numpy as np
 
 from ...._base.compiled import apart, compiled, helper
 from ...._base.restore import require_range
-from ._any_noise import noise_in_table
 from ._chart import Chart
 from ._gamma_shares import log_gammas
 from ._outside import move_outside
@@ -62,9 +61,6 @@ class CategoricalChart(Chart):
         shares, values = theta[:, j * size : (j + 1) * size], np.arange(size)
         mean = shares @ values
         return mean, np.sqrt(np.maximum(shares @ values**2 - mean**2, 0.0))
-
-    def seen_of(self, channel):
-        return noise_in_table()
 
     def check_places(self, **places):
         require_range(-1e100, 500.0, **places)

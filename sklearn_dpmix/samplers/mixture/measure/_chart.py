@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...._base.compiled import Component, compiled, lower
+from ._any_noise import noise_in_table
 from ._parts import part_or_join
 from ._steps import FIRST, N_MOVING, step_two
 
@@ -90,8 +91,8 @@ class Chart(Component):
         return ()
 
     def seen_of(self, channel: Any) -> Any:
-        """What moves see of a channel's value: of one type for many channels, where moves can do with it."""
-        return channel
+        """What moves see of a channel's value: nothing, where tables at the nodes have all that they need."""
+        return noise_in_table()
 
     def lookup(self, mechanism: Any, places: Any, *scales: Any) -> Any:
         """What ``fill`` looks up at releases, (features, releases), of noise of these scales where it has several."""

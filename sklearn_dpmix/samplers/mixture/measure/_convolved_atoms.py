@@ -58,7 +58,7 @@ class ConvolvedNormalChart(NormalChart):
     def draw_base(self, rng, walk, k):
         kernel, a = self.kernel, at(walk, k)
         for j in range(self.n_features):
-            sd = kernel.draw_total_sd(rng, kernel.prior_shape[j], kernel.prior_scale[j])
+            sd = kernel.draw_sd(rng, kernel.prior_shape[j], kernel.prior_scale[j])
             walk.atoms[a + 1 + 2 * j] = kernel.prior_mean[j] + sd / sqrt(kernel.precision[j]) * rng.standard_normal()
             walk.atoms[a + 2 + 2 * j] = max(2.0 * log(sd), self.least)
 

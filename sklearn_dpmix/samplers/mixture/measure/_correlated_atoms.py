@@ -266,6 +266,9 @@ class CorrelatedNormalChart(CorrelatedChart):
 
     keeps_records = True
 
+    def seen_of(self, channel):
+        return channel
+
     @compiled
     def n_parts(self):
         return 2

@@ -5,7 +5,6 @@ import numpy as np
 from ...._base.compiled import apart_sums, compiled, helper
 from ...._base.linear import add_square, divide_triangle, factor, log_diagonal
 from ...._base.vector import exp_bounded
-from ._any_noise import noise_in_table
 from ._correlated_atoms import CorrelatedChart
 from ._hidden_records import invert
 from ._walk_state import HALF_LOG_2PI, at, row
@@ -17,9 +16,6 @@ class CorrelatedGaussianChart(CorrelatedChart):
     def narrowest(self):
         """Zero: features that go together may leave next to no spread across."""
         return np.zeros(self.n_features)
-
-    def seen_of(self, channel):
-        return noise_in_table()
 
     @compiled
     def fill(self, channel, walk, k):

@@ -7,7 +7,6 @@ method: Liu 2001, §9.4.3; Christen & Fox 2005).  Dust and concentration stay as
 """
 
 from ...._base.compiled import apart, entry, helper
-from ._walk_draws import n_all, number
 from ._walk_state import (
     CONCENTRATION,
     IS_FILLED,
@@ -22,6 +21,8 @@ from ._walk_state import (
     copy_atom,
     keep_trial,
     log_likelihood,
+    n_all,
+    number,
     refresh,
 )
 

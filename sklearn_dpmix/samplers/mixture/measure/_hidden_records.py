@@ -13,8 +13,8 @@ from math import cos, exp, pi, sin
 
 from ...._base.compiled import apart, apart_sums, helper
 from ...._base.vector import exp_bounded
-from ._walk_draws import draw_atom, n_all, number
-from ._walk_state import BY_RESIDUALS, HALF_LOG_2PI, at, refresh, row
+from ._walk_draws import draw_atom
+from ._walk_state import BY_RESIDUALS, HALF_LOG_2PI, at, n_all, number, refresh, row
 
 
 @apart_sums

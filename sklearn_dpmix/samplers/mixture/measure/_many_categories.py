@@ -14,15 +14,12 @@ from ...._base.numeric import draw_truncated_normal, log_ndtr_interval
 from ...._base.vector import log_positive
 from ._categorical_atoms import CategoricalChart
 from ._gamma_shares import log_gammas
-from ._outside import move_outside
 from ._steps import FIRST, N_MOVING
-from ._trades import trade_often
 from ._walk_state import (
     CUT,
     LARGEST,
     LEAST_DENSITY,
     LOG_LIKELIHOOD,
-    OUTSIDE,
     TOTAL,
     accepts,
     at,
@@ -37,7 +34,7 @@ SHORTER = 4  # as many times fewer moves of two atoms' shares as categories
 N_POURS = 3  # for each of them: they cost least
 TINY = 1e-250  # masses that no move comes to or goes from: a sum would lose their digits
 WIDEST = 100.0  # standard deviation of a step, in ranges of what is possible
-ALONG, BETWEEN, ODDS = 0.35, 0.65, 0.8  # shares of moves: along an axis, between two categories, of their odds
+ALONG, BETWEEN = 0.35, 0.65  # shares of moves: along an axis, between two categories
 
 
 class ManyCategoriesChart(CategoricalChart):
@@ -66,12 +63,6 @@ class ManyCategoriesChart(CategoricalChart):
     @compiled
     def step(self, rng, channel, walk):
         move_shares(rng, channel, self, walk)
-
-    @compiled
-    def slide(self, rng, channel, walk):
-        if walk.law[OUTSIDE] > 0.0:
-            move_outside(rng, walk)
-            trade_often(rng, channel, self, walk)
 
 
 @apart_sums

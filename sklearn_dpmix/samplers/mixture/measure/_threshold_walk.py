@@ -8,7 +8,7 @@ from math import log
 
 from ...._base.compiled import apart, compiled, helper
 from ...._base.vector import log_positive
-from ._walk_state import LEAST_DENSITY, N_ATOMS, N_DUST, N_RECORDS, OUTSIDE, Walk, at, refresh, row
+from ._walk_state import LEAST_DENSITY, N_RECORDS, OUTSIDE, Walk, at, n_all, number, refresh, row
 
 FAR, NEAR_ENOUGH = 1e-5, 0.1  # ratios of densities below which digits are lost: for moves, for sums that are made anew
 
@@ -50,12 +50,11 @@ def is_far(walk, density):
 def add_anew(walk, c, k, c2, k2, c3, k3, total):
     """The log likelihood with three atoms added, from sums of positive terms where digits were lost."""
     tables, weights, n_nodes, value = walk.tables, walk.weights, walk.n_nodes, 0.0
-    n_atoms = int(walk.law[N_ATOMS])
     for m in range(n_nodes):
         if walk.trial[m] < NEAR_ENOUGH * walk.mix[m]:
             density, left, left2, left3 = 0.0, c, c2, c3
-            for e in range(n_atoms + int(walk.law[N_DUST])):
-                h = e if e < n_atoms else walk.capacity + e - n_atoms
+            for e in range(n_all(walk)):
+                h = number(walk, e)
                 mass = walk.atoms[at(walk, h)]
                 if h == k:
                     mass, left = mass + left, 0.0

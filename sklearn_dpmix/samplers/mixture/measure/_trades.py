@@ -51,7 +51,8 @@ def trade_often(rng, channel, chart, walk):
 def trade(rng, channel, chart, walk):
     """Some steps along a line on which chosen atoms give, of one question's masses M_kc, what another one gets."""
     j, size, n_features = int(rng.random() * walk.n_features), chart.kernel.size, walk.n_features
-    least, most = max(HEAVY * exp(-LIGHTER * rng.random()), walk.law[CUT]), most_atoms(size, n_features)
+    least = max(HEAVY * exp(-LIGHTER * rng.random()), walk.law[CUT])
+    most = int(min(float(size) ** (n_features - 1), MOST_ATOMS))  # they can match anything in the other questions
     among = n_features > 1 and rng.random() < AMONG
     n = choose_above(rng, walk, least, most + 1 if among else most, walk.marks)
     r = n - 1 if among else n
@@ -165,15 +166,6 @@ def step_along(rng, chart, walk, n, least, step, more):
         for c in range(size):
             masses[i * size + c] -= step * part[i] * what[c]
     return True
-
-
-@helper
-def most_atoms(size, n_features):
-    """How many atoms suffice to match anything in the other questions, if their shares differ."""
-    most = 1
-    for _ in range(1, n_features):
-        most = min(most * size, MOST_ATOMS)
-    return most
 
 
 @apart_sums

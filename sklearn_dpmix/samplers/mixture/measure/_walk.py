@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._base.compiled import compiled, entry, lower
+from ...._base.compiled import compiled, entry
 from ...._base.restore import require, require_range
 from ...._releases.nodes import FEW
 from ..._driver import is_kept, n_kept
@@ -30,7 +30,7 @@ from ._outside import outside_of
 from ._parts import part_or_join
 from ._sheet import choose_points
 from ._steps import step_one
-from ._walk_draws import keep_draw, log_likelihoods, n_all, number
+from ._walk_draws import keep_draw, log_likelihoods
 from ._walk_state import (
     CUT,
     IS_EXCURSION,
@@ -44,7 +44,9 @@ from ._walk_state import (
     OUTSIDE,
     TOTAL,
     grow,
+    n_all,
     new_state,
+    number,
     refresh,
     write_back,
 )
@@ -132,9 +134,6 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     def check(self) -> None:
         if self.n_moves is not None:
             check_count(self, "n_moves", self.n_moves)
-
-    def _lower(self, **context):
-        return lower(type(self), {"n_aux": 1})
 
     # --- what the chains see of the release --------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from math import log
 
 from ...._base.compiled import apart, apart_sums, entry, helper
 from ...._base.vector import log_positive
-from ._walk_state import LEAST_DENSITY, N_ATOMS, N_DUST, OUTSIDE, TOTAL, at, draw_poisson, row
+from ._walk_state import LEAST_DENSITY, OUTSIDE, TOTAL, at, draw_poisson, n_all, number, row
 
 SURELY = 30.0  # expected records from which on an atom is taken to have one: it has none with probability e^-30
 
@@ -32,19 +32,6 @@ def keep_draw(rng, chart, walk, are_records, weights, theta, start):
     weights[start + n] = rest / total
     chart.kernel.draw_prior(rng, theta, start + n)
     return n_occupied, n + 1
-
-
-@helper
-def n_all(walk):
-    """How many atoms there are, dust included."""
-    return int(walk.law[N_ATOMS] + walk.law[N_DUST])
-
-
-@helper
-def number(walk, k):
-    """The atom's number, of the k-th of all."""
-    n_atoms = int(walk.law[N_ATOMS])
-    return k if k < n_atoms else walk.capacity + k - n_atoms
 
 
 @helper

@@ -199,6 +199,19 @@ def row(walk, k):
 
 
 @helper
+def n_all(walk):
+    """How many atoms there are, dust included."""
+    return int(walk.law[N_ATOMS] + walk.law[N_DUST])
+
+
+@helper
+def number(walk, k):
+    """The atom's number, of the k-th of all."""
+    n_atoms = int(walk.law[N_ATOMS])
+    return k if k < n_atoms else walk.capacity + k - n_atoms
+
+
+@helper
 def log_tilt(walk, n_atoms, total):
     """Log density of S, with e^-J of all atoms, apart from what the law of the masses already contains."""
     value = walk.masses.power(walk, n_atoms) * log(total) - (TILT + 1.0) * total
@@ -301,11 +314,11 @@ def copy_atom(walk, k, source):
 @helper
 def refresh(walk):
     """Recompute the mixture's sum, so that it depends on the state alone and rounding does not accumulate."""
-    total, n_atoms = 0.0, int(walk.law[N_ATOMS])
+    total = 0.0
     for m in range(walk.n_nodes):
         walk.mix[m] = walk.law[OUTSIDE] * walk.outside[m]
-    for k in range(n_atoms + int(walk.law[N_DUST])):
-        h = k if k < n_atoms else walk.capacity + k - n_atoms
+    for k in range(n_all(walk)):
+        h = number(walk, k)
         mass = walk.atoms[at(walk, h)]
         total += mass
         add_to(walk, walk.mix, mass, h)
