@@ -241,9 +241,9 @@ class Release:
             noise = np.sqrt(self.noise_variance())
             yield (
                 f"feature {worst} of the release has standard deviation {np.sqrt(ratio[worst]) * noise:.4g}, less than "
-                f"the noise of {self.mechanism!r} alone ({noise:.4g}; the probability of so small a spread is {probability:.2g}): "
-                "was the release rescaled, or is this another mechanism's? Fit the release as it was published; to "
-                "rescale, use the mechanism's bounds or scale"
+                f"the noise of {self.mechanism!r} alone ({noise:.4g}; the probability of so small a spread is "
+                f"{probability:.2g}): was the release rescaled, or is this another mechanism's? Fit the release as it "
+                "was published; to rescale, use the mechanism's bounds or scale"
             )
 
     def _out_of_reach(self):
@@ -255,9 +255,9 @@ class Release:
         probability = min(1.0, 2.0 * least * n_values)  # on either side
         if probability < MISFIT:
             yield (
-                f"{which} has {value}, which is improbable under {self.mechanism!r}: the probability "
-                f"that any of {n_values} values falls this far outside the bounds is {probability:.2g}; was the release made with other "
-                "bounds or another epsilon?"
+                f"{which} has {value}, which is improbable under {self.mechanism!r}: the probability that any of "
+                f"{n_values} values falls this far outside the bounds is {probability:.2g}; was the release made with "
+                "other bounds or another epsilon?"
             )
 
     def _farthest(self, bounds):
