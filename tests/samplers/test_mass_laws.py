@@ -110,7 +110,7 @@ def test_concentration_has_its_density_given_masses_and_dust():
         walk = walk_of(masses, masses.cut(n_records))
         low, found, expected = walk.law[CUT] * np.exp(-DUST_RANGE), [], []
         for a in (0.1, 1.0, 25.0):
-            found.append(log_concentration(walk.masses, walk, a))
+            found.append(log_concentration(walk.masses, walk, a, walk.law[CUT]))
             density = (1.5 + walk.law[N_ATOMS]) * log(a) - 0.3 * a - a * (exp1(low) - DUST_RANGE)
             expected.append(density + lgamma(a) - lgamma(a + TILT) + a * log(1.0 + TILT))
         assert np.diff(found) == pytest.approx(np.diff(expected), abs=1e-7)

@@ -15,8 +15,8 @@ from scipy.special import gammaincc
 
 from ...._base.compiled import compiled
 from ...._base.restore import require
-from ._dirichlet_masses import renew_dust
 from ._mass_law import MassLaw
+from ._small_masses import renew_small
 from ._walk_state import (
     CONCENTRATION,
     CUT,
@@ -100,22 +100,24 @@ class PitmanYorMasses(MassLaw):
         return time * self.intensity / self.discount * walk.law[CUT] ** -self.discount * self.gain
 
     @compiled
-    def draw_dust(self, rng, walk):
+    def draw_below(self, rng, walk, top, reach):
         """A mass of density J^(-1 - d)."""
-        return walk.law[CUT] * (1.0 + self.gain * rng.random()) ** (-1.0 / self.discount)
+        return top * (1.0 + self.gain * rng.random()) ** (-1.0 / self.discount)
 
     @compiled
     def renew(self, rng, channel, chart, walk):
+        cut, reach = walk.law[CUT], self.dust_range
         for _ in range(N_REFRESH):
             share = exp(-SHARES * rng.random())
-            renew_dust(rng, channel, chart, self, walk, share, walk.law[CONCENTRATION], 0.0)
+            n_expected = share * self.dust_rate(walk, walk.law[CONCENTRATION])
+            renew_small(rng, channel, chart, self, walk, cut, reach, share, n_expected, 0.0)
         rate = 1.0 + self.intensity * self.above(walk) + self.dust_rate(walk, 1.0)
         n_atoms = walk.law[N_ATOMS] + walk.law[N_DUST]
         walk.law[CONCENTRATION] = rng.standard_gamma(self.alpha / self.discount + n_atoms) / rate
         old = walk.law[CONCENTRATION]
         new = old * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
         ratio = self.log_time(walk, new) - self.log_time(walk, old)
-        if renew_dust(rng, channel, chart, self, walk, 1.0, new, ratio):
+        if renew_small(rng, channel, chart, self, walk, cut, reach, 1.0, self.dust_rate(walk, new), ratio):
             walk.law[CONCENTRATION] = new
 
     @compiled

@@ -1,0 +1,82 @@
+"""Small masses drawn anew, many at a time: those of the dust, and with the concentration those above the cut, too."""
+
+from ...._base.compiled import apart, helper
+from ._walk_state import (
+    CUT,
+    LOG_LIKELIHOOD,
+    N_ATOMS,
+    N_DUST,
+    TOTAL,
+    accepts,
+    add_to,
+    at,
+    copy_atom,
+    draw_poisson,
+    keep_trial,
+    log_likelihood,
+    log_tilt,
+    n_all,
+    number,
+)
+
+
+@apart
+def renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, log_ratio):
+    """Propose to redraw a share of the masses below ``top``; return whether it was accepted.
+
+    Each of them is dropped with that probability, and a Poisson number of new ones comes, from e^-``reach`` of ``top``
+    on, ``rate`` of them on average.  A Poisson process keeps its law so, or gets another intensity; thus the prior of
+    these masses need not be looked at, but for what is in the law of S, e⁻ᴶ, and for what ``log_ratio`` says.
+    """
+    law, atoms, marks, capacity = walk.law, walk.atoms, walk.marks, int(walk.capacity)
+    n_new, n_atoms, n_dust, total = draw_poisson(rng, rate), int(law[N_ATOMS]), int(law[N_DUST]), law[TOTAL]
+    for m in range(walk.n_nodes):
+        walk.trial[m] = walk.mix[m]
+    for k in range(n_all(walk)):
+        h = number(walk, k)
+        mass = atoms[at(walk, h)]
+        goes = mass < top and (share == 1.0 or (share > 0.0 and rng.random() < share))
+        marks[h] = 1.0 if goes else 0.0
+        if goes:
+            total -= mass
+            add_to(walk, walk.trial, -mass, h)
+    for _ in range(n_new):
+        mass = masses.draw_below(rng, walk, top, reach)
+        is_dust = mass < law[CUT]
+        if n_dust >= capacity or n_atoms >= capacity:
+            return False
+        h = capacity + n_dust if is_dust else n_atoms
+        n_dust, n_atoms = n_dust + is_dust, n_atoms + (not is_dust)
+        atoms[at(walk, h)], marks[h] = mass, 0.0
+        chart.draw_base(rng, walk, h)
+        chart.fill(channel, walk, h)
+        total += mass
+        add_to(walk, walk.trial, mass, h)
+    value = log_likelihood(walk, walk.trial, total)
+    log_ratio += log_tilt(walk, law[N_ATOMS], total) - log_tilt(walk, law[N_ATOMS], law[TOTAL])
+    if n_marked(walk, 0, n_atoms) == n_atoms or not accepts(rng, log_ratio + value - law[LOG_LIKELIHOOD]):
+        return False
+    law[N_ATOMS], law[N_DUST] = close_gaps(walk, 0, n_atoms), close_gaps(walk, capacity, n_dust)
+    keep_trial(walk, total, value)
+    return True
+
+
+@helper
+def n_marked(walk, first, n):
+    """How many of n atoms are dropped."""
+    found = 0
+    for h in range(first, first + n):
+        found += walk.marks[h] != 0.0
+    return found
+
+
+@helper
+def close_gaps(walk, first, n):
+    """Put those of n atoms that are not dropped in a row; return how many they are."""
+    n_left = 0
+    for h in range(first, first + n):
+        if walk.marks[h] == 0.0:
+            if first + n_left < h:
+                copy_atom(walk, first + n_left, h)
+            n_left += 1
+    return n_left
