@@ -22,6 +22,7 @@ from walks_of_the_prior import (
     plus,
 )
 
+from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.samplers.mixture.measure import (
     _categorical_atoms,
     _correlated_splits,
@@ -32,6 +33,7 @@ from sklearn_dpmix.samplers.mixture.measure import (
     _parts,
     _pitman_yor_masses,
     _slides,
+    _small_masses,
     _splits,
     _steps,
     _walk_state,
@@ -188,7 +190,7 @@ def renew(rng, channel, chart, walk):
 
 @pytest.mark.slow
 def test_concentration_and_dust_keep_the_prior():
-    assert p_value(renew, mixing=RANDOM) > 1e-6
+    assert p_value(renew, mixing=RANDOM, n_moves=1) > 1e-6
 
 
 #: what masses have a part in
@@ -301,8 +303,21 @@ def test_broken_moves_do_not(twin, monkeypatch):
     assert breaks(MOVES[name], n_moves=n_moves)
 
 
+#: What a step of the concentration calls, with other numbers.
+RANDOM_TWINS = {
+    "how many masses come": (_small_masses, "draw_poisson", lambda draw: lambda rng, rate: draw(rng, 1.3 * rate)),
+    "which are counted": (_dirichlet_masses, "n_above", lambda n: lambda walk, top: walk.law[N_ATOMS]),
+    "how large those are that come": (
+        _dirichlet_masses.DirichletMasses,
+        "draw_below",
+        lambda draw: compiled(lambda masses, rng, walk, top, reach: top * rng.random()),
+    ),
+}
+
+
 @pytest.mark.slow
-def test_dust_of_another_concentration_does_not(monkeypatch):
-    drawn = _dirichlet_masses.draw_poisson
-    monkeypatch.setattr(_dirichlet_masses, "draw_poisson", lambda rng, rate: drawn(rng, 1.3 * rate))
-    assert breaks(renew, mixing=RANDOM)
+@pytest.mark.parametrize("twin", RANDOM_TWINS)
+def test_broken_steps_of_the_concentration_do_not(twin, monkeypatch):
+    module, function, change = RANDOM_TWINS[twin]
+    monkeypatch.setattr(module, function, change(getattr(module, function)))
+    assert breaks(renew, mixing=RANDOM, n_moves=1)

@@ -52,9 +52,11 @@ def renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, log_
         chart.fill(channel, walk, h)
         total += mass
         add_to(walk, walk.trial, mass, h)
+    if n_marked(walk, 0, n_atoms) == n_atoms or not total > 0.0:
+        return False
     value = log_likelihood(walk, walk.trial, total)
     log_ratio += log_tilt(walk, law[N_ATOMS], total) - log_tilt(walk, law[N_ATOMS], law[TOTAL])
-    if n_marked(walk, 0, n_atoms) == n_atoms or not accepts(rng, log_ratio + value - law[LOG_LIKELIHOOD]):
+    if not accepts(rng, log_ratio + value - law[LOG_LIKELIHOOD]):
         return False
     law[N_ATOMS], law[N_DUST] = close_gaps(walk, 0, n_atoms), close_gaps(walk, capacity, n_dust)
     keep_trial(walk, total, value)
