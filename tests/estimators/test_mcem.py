@@ -218,6 +218,20 @@ def test_what_did_not_converge_is_said():
     assert not model.converged_
 
 
+@pytest.mark.parametrize("most", [1000, 1499])
+def test_an_accepted_step_is_followed_by_more_where_no_further_simulations_fit(most):
+    """Catches an ascent that ends with its first good step because a larger sample would be beyond the most."""
+    model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=Plain(PoissonCount(), [5.0]), tol=0.05, max_simulations=most)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # so few leave an error
+        model.set_params(random_state=0).fit([37.4])
+    trace = model.trace_
+    assert np.all(trace["n_simulations"] <= most)
+    is_rise = trace["gain"] >= stats.norm.isf(_likelihood_ascent.ALPHA) * trace["gain_error"]
+    assert np.all(is_rise[:-1]) and (model.converged_ or not is_rise[-1])
+    assert abs(model.theta_[0] - 37.237) < 2.0  # the first step ends at 17; one standard error is 8
+
+
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_where_the_noise_is_all_there_is(noise):
     """EM creeps by a share of the complete information: the end is where Newton's steps end, and not where EM slows."""

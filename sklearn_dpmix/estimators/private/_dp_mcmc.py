@@ -279,7 +279,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
     # ---------------------------------------------------------------- afterwards: from draws alone
 
     def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Floats:
-        """Log posterior predictive density of records.
+        """Log posterior predictive density of records, moved to where the model holds (``clip_records``) as in a fit.
 
         Parameters
         ----------
@@ -296,6 +296,8 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         X = X if y is None else np.column_stack([X, np.asarray(y, dtype=np.float64)])
         self._check_columns(self.model, X, y)
+        if hasattr(self.model, "clip_records"):
+            X = self.model.clip_records(X)
         draws = self.settled_draws().reshape(-1, self.theta_draws_.shape[2])
         draws = draws[np.linspace(0, len(draws) - 1, min(len(draws), MOST_PREDICTIVE)).astype(int)]
         return logsumexp([self.model.log_density(X, theta) for theta in draws], axis=0) - np.log(len(draws))

@@ -158,7 +158,10 @@ class Step(NamedTuple):
 
 
 def ascend(simulator, likelihood, theta, size, rng, most):
-    """One EM step: simulations join until the gain is a rise beyond its error.  Returns (θ, Step, used up)."""
+    """One EM step: simulations join until the gain is a rise beyond its error.  Returns (θ, Step, used up).
+
+    The last says that ``most`` simulations did not show a rise.
+    """
     z = norm.isf(ALPHA)
     imputed, kept = impute(simulator, theta, size, rng)
     while True:
@@ -173,7 +176,7 @@ def ascend(simulator, likelihood, theta, size, rng, most):
         more = ceil(n / 2)
         if gain >= z * error or n + more > most:
             step = Step(proposed, imputed.log_likelihood, n, gain, error, 1.0 / float(weights @ weights))
-            return proposed, step, n + more > most
+            return proposed, step, gain < z * error
         imputed, kept = impute(simulator, theta, more, rng, kept)
 
 
