@@ -65,7 +65,7 @@ class NeverRead:
         ({"init": [0.0]}, "init must be 2 finite numbers"),
         ({"init": [[0.0, 0.0]]}, "init must be 2 finite numbers"),
         ({"batch_size": 2001}, "batch_size must be at most the number of records, 2000"),
-        ({"clipped_fraction_share": 0.1}, "needs clip_bound and no batch_size"),
+        ({"clipped_fraction_share": 0.1}, "clipped_fraction_share=0.1 needs clip_bound and batch_size=None"),
         (
             {"preconditioner": PrivateNewton(), "model": LogisticLikelihood(1), "clip_bound": 1.0},
             "information_range",

@@ -198,7 +198,7 @@ WRONG = [
     ({"model": Plain(PoissonCount(), "many")}, ValueError, "theta_init must be .* finite number.*got 'many'"),
     ({"model": Unlikely()}, ValueError, r"finite where sample_statistic draws, got -inf of \[\d+.0\] at theta="),
     ({"model": Unlikely(theta_init=[1.0, 2.0])}, ValueError, r"theta_init must be 1 finite number.*got \[1.0, 2.0\]"),
-    ({"model": Unlikely(log_likelihood=lambda s, t: "a")}, ValueError, "must be numbers of shape .*got none"),
+    ({"model": Unlikely(log_likelihood=lambda s, t: "a")}, ValueError, "must be numbers .*got something that is not"),
     ({"n_simulations": 1}, ValueError, "n_simulations"),
 ]
 

@@ -157,8 +157,8 @@ def privatize_records(estimator, records):
     if estimator.secure:
         return mechanism.privatize(records, secure=True).reshape(1, -1)
     warn_user(
-        f"{type(estimator).__name__}.fit(X, y) releases noise drawn by NumPy, which is for simulation: its holes in "
-        "floating point can give a record away.  Pass secure=True (extra [secure]), or release by "
+        f"{type(estimator).__name__}.fit(X, y) releases noise drawn by NumPy, which is for simulation: gaps in NumPy's "
+        "floating-point noise can reveal a record.  Pass secure=True (extra [secure]), or release by "
         "mechanism.privatize(..., secure=True) of the columns (X, y) and fit what it returns",
         UserWarning,
     )

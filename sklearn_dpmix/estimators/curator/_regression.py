@@ -248,7 +248,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         problem = problem_class(self, S, n_records)
         warn_about_prior(problem.prior, problem.bounds)
         self._run_problem(problem, S, earlier)
-        problem.doubt(self)
+        problem.warn_of_misfit(self)
 
     def _run_problem(self, problem, data, earlier):
         posed = Problem(data, problem.init, problem.advance, problem.restored, problem.check_draws)

@@ -140,7 +140,7 @@ class DPBarkerMCMC(WalkEstimator):
             raise ValueError("DPBarkerMCMC under a mechanism needs batch_size, got batch_size=None")
         if self.ratio_limit**2 * (1.0 + 2.0 / self.batch_size) >= self.correction_variance:
             raise ValueError(
-                f"ratio_limit={self.ratio_limit:g} lets the error of a batch use up correction_variance="
+                f"with ratio_limit={self.ratio_limit:g}, the batch error alone can exceed correction_variance="
                 f"{self.correction_variance:g}: lower ratio_limit to {0.9 * self.correction_variance**0.5:.2g}, or "
                 "choose a larger correction_variance"
             )

@@ -127,8 +127,8 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         if self.clipped_fraction_share is not None:
             if not self._is_clipping() or self._uses_batches():
                 raise ValueError(
-                    "clipped_fraction_share pays for what exists only where log ratios of all records are clipped: "
-                    f"it needs clip_bound and no batch_size, got clipped_fraction_share={self.clipped_fraction_share}"
+                    f"clipped_fraction_share={self.clipped_fraction_share} needs clip_bound and batch_size=None: "
+                    "otherwise there is no clipped fraction to release"
                 )
             clipped = budget.part(self.clipped_fraction_share, 1)
         fixed = [part for part in (optimum, clipped) if part is not None]

@@ -274,7 +274,7 @@ class PrivateABC(ChainEstimator):
         elif k_hat > K_HAT_LIMIT or (np.ptp(draws.weights) > 0.0 and fewest < min(ESS_LIMIT, n)):
             tail = f", Pareto k-hat {k_hat:.2f} (should be below {K_HAT_LIMIT})" if k_hat > K_HAT_LIMIT else ""
             warn_user(
-                f"the draws are worth little: {fewest:.0f} effective draws of {n}{tail}; increase n_draws, or use "
+                f"the effective sample size is only {fewest:.0f} of {n} draws{tail}; increase n_draws, or use "
                 'another method, such as "smc"',
                 RuntimeWarning,
             )

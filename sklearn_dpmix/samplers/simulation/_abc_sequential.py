@@ -69,7 +69,7 @@ class SequentialABC(BaseEstimator):
         self, simulator: Any, n_draws: int, root: Any, *, n_jobs: int | None, max_simulations: int, progress: Any
     ) -> Any:
         """Return ``WeightedDraws``: simulations until ``n_draws`` are effective, and so many resampled of them."""
-        budget, target = Budget(max_simulations), self.ess_fraction * self.batch_size
+        budget, target = SimulationLimit(max_simulations), self.ess_fraction * self.batch_size
         proposal, width, widths = None, inf, []
 
         def batches(step):
@@ -119,7 +119,7 @@ class SequentialABC(BaseEstimator):
         )
 
 
-class Budget:
+class SimulationLimit:
     """How many simulations there were, and how many there may be; proposals outside the support count as well."""
 
     def __init__(self, most):

@@ -58,9 +58,10 @@ class Likelihood:
         """(size,) at one θ."""
         value = numbers(self.model.log_likelihood(statistics, np.tile(theta, (len(statistics), 1))))
         if value is None or value.shape != (len(statistics),):
+            got = "something that is not an array of numbers" if value is None else value.shape
             raise ValueError(
                 f"{type(self.model).__name__}.log_likelihood(statistics, theta) must be numbers of shape "
-                f"({len(statistics)},), got {'none' if value is None else value.shape}"
+                f"({len(statistics)},), got {got}"
             )
         return np.where(np.isnan(value), -np.inf, value)
 

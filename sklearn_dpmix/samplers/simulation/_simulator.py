@@ -80,7 +80,8 @@ class Simulator:
         """Log prior density, (size,); -inf outside the support."""
         value = self._floats("log_prior(theta)", self.model.log_prior(read_only(theta)))
         if value.shape != (len(theta),):
-            raise self._wrong("log_prior(theta)", f"have shape ({len(theta)},), a number a row of theta", value.shape)
+            must = f"have shape ({len(theta)},), one number per row of theta"
+            raise self._wrong("log_prior(theta)", must, value.shape)
         if np.any(value == np.inf):
             raise self._wrong("log_prior(theta)", "be below infinity", f"inf at {theta[np.argmax(value)].tolist()}")
         return np.where(np.isnan(value), -np.inf, value)
