@@ -1,6 +1,6 @@
 """DP Barker: a random walk whose noisy tests on batches are amplified by subsampling."""
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,10 +83,11 @@ class DPBarkerMCMC(WalkEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **WalkEstimator._parameter_constraints,
-        "batch_size": [Interval(Integral, 2, None, closed="left"), None],
         "ratio_limit": [Interval(Real, 0, 1, closed="right")],
         "correction_variance": [Interval(Real, 0, None, closed="neither")],
     }
+
+    noise_multiplier = None  # of which there is none to choose
 
     def __init__(
         self,
@@ -151,9 +152,6 @@ class DPBarkerMCMC(WalkEstimator):
 
     def _uses_batches(self):
         return self.mechanism is not None
-
-    def _noise_multiplier(self):
-        return None
 
     def _curve(self):
         return barker_rdp(self.batch_size, self.correction_variance, self.ratio_limit)

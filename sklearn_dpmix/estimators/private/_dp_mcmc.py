@@ -203,8 +203,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             self.mode_, self.covariance_root_ = coordinates.theta(np.zeros(n_params)), root
         sampler = self._sampler(target, coordinates, plan)
         chains = [
-            PrivateChain(self._init(sampler, psi, source), source)
-            for psi, source in zip(starts, sources[1:], strict=True)
+            PrivateChain(sampler.init(psi, source), source) for psi, source in zip(starts, sources[1:], strict=True)
         ]
         with Progress(self, 0, plan.n_iter, unit="iteration") as progress:
             chains, blocks, n_done = run_chains(
@@ -229,9 +228,6 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         frame = coordinates.jacobian(psi)
         information = frame.T @ target.model.information(coordinates.theta(psi)) @ frame
         return (size * np.linalg.norm(information, 2)) ** -0.5
-
-    def _init(self, sampler, psi, source):
-        return sampler.init(psi)
 
     def _keep(self, budget, plan, states, source, n_records):
         """What may be published, and nothing else."""

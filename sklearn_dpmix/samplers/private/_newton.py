@@ -115,7 +115,7 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
         # the gradient in the units of the posterior, so that one bound on its length suits all its entries
         whitened = frame @ root
         bound, width = target.gradient_bound(theta, whitened, clip_bound)
-        total, _ = target.gradient(theta, whitened, bound)
+        total = target.gradient(theta, whitened, bound)
         gradient = source.release(total, target.temperature * width, multiplier)
         gradient = gradient + whitened.T @ target.grad_log_prior(theta)
         phi = phi + root @ gradient

@@ -139,7 +139,7 @@ def release_score(target, theta, gradient_multiplier, curvature_multiplier, sour
     """Gradient and curvature at θ, each with normal noise of its multiplier times its sensitivity."""
     model, identity = target.model, np.eye(len(theta))
     bound, width = target.gradient_bound(theta, identity)
-    gradient = source.release(target.gradient(theta, identity, bound)[0], width, gradient_multiplier)
+    gradient = source.release(target.gradient(theta, identity, bound), width, gradient_multiplier)
     return ReleasedScore(
         theta,
         gradient,

@@ -86,9 +86,8 @@ class Target:
         return self._passes.ratios(theta, new, bound, rows)
 
     def gradient(self, theta, frame, bound):
-        """(T Σ clipped Fᵀg, how many were clipped)."""
-        total, n_clipped = self._passes.gradient(theta, frame, bound)
-        return self.temperature * total, n_clipped
+        """T Σ clipped Fᵀg."""
+        return self.temperature * self._passes.gradient(theta, frame, bound)
 
     def information(self, theta):
         """Minus the Hessian of the log likelihood of all records; the temperature is left out."""
