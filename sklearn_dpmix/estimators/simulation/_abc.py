@@ -17,7 +17,6 @@ from ..._base.generators import as_generator, as_seed_sequence
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws, draws_rule
 from ..._chains.datatree import build_tree
-from ..._chains.draws import summarise
 from ..._chains.mixed import ESS_LIMIT
 from ..._chains.problem import Problem
 from ..._chains.progress import Progress
@@ -374,17 +373,6 @@ class PrivateABC(ChainEstimator):
             thin=thin,
             random_state=rng,
         )
-
-    def summary(self) -> Any:
-        """Mean, sd, 95 % interval, R-hat and effective sample size of the parameters, weights included.
-
-        Returns
-        -------
-        table : pandas.DataFrame
-            As in :meth:`PrivateDPMixture.summary`.
-        """
-        check_is_fitted(self)
-        return summarise(self._monitors_, self.r_hat_, self.ess_, getattr(self, "weights_", None))
 
 
 def resolve_method(method):

@@ -115,7 +115,7 @@ class SequentialABC(BaseEstimator):
             acceptance_rate=float(found.ess.min() / simulations.n),
             n_simulations=budget.n_simulations,
             complete=bool(found.ess.min() >= n_draws),
-            widths_=np.array(widths),
+            attributes={"widths_": np.array(widths)},
         )
 
 

@@ -106,32 +106,27 @@ class Likelihood:
             )
         return np.asarray(value, dtype=np.float64)
 
-    def _steps(self, theta):
-        return np.maximum(np.abs(theta), 1e-3) * 1e-4
-
     def score(self, statistics, theta):
         """Gradients, (size, n_params)."""
         if callable(getattr(self.model, "score", None)):
             return self._derivative("score", statistics, theta, (len(statistics), len(theta)))
-        steps = np.diag(self._steps(theta))
-        columns = [
-            (self.log_likelihood(statistics, theta + step) - self.log_likelihood(statistics, theta - step))
-            / (2.0 * step.sum())
-            for step in steps
-        ]
-        return np.column_stack(columns)
+        return central_differences(self.log_likelihood, statistics, theta)
 
     def hessian(self, statistics, theta):
         """Second derivatives, (size, n_params, n_params)."""
         if callable(getattr(self.model, "hessian", None)):
             return self._derivative("hessian", statistics, theta, (len(statistics), len(theta), len(theta)))
-        steps = np.diag(self._steps(theta))
-        columns = [
-            (self.score(statistics, theta + step) - self.score(statistics, theta - step)) / (2.0 * step.sum())
-            for step in steps
-        ]
-        result = np.stack(columns, axis=-1)
+        result = central_differences(self.score, statistics, theta)
         return 0.5 * (result + np.swapaxes(result, -1, -2))
+
+
+def central_differences(function, statistics, theta):
+    """Derivatives of function(statistics, θ) by each parameter, along a last axis."""
+    steps = np.diag(np.maximum(np.abs(theta), 1e-3) * 1e-4)
+    columns = [
+        (function(statistics, theta + step) - function(statistics, theta - step)) / (2.0 * step.sum()) for step in steps
+    ]
+    return np.stack(columns, axis=-1)
 
 
 def louis(likelihood, imputed, theta):
