@@ -225,7 +225,7 @@ def reach(mechanism, distance, scale):
 def probability_outside(mechanism, S, low, high):
     """The probability of noise that takes numbers in [low, high] so far outside, (S.shape); None if it is unknown."""
     distance = np.maximum(np.maximum(low - S, S - high), 0.0)
-    probability = reach(mechanism, distance, mechanism.noise_scale_for(S.shape[1]))
+    probability = reach(mechanism, distance, np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1)))
     return None if probability is None else np.where(distance > 0, probability, 1.0)
 
 

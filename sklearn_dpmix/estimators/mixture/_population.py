@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..._base.generators import as_generator
-from ..._base.parameters import check_array, feature_number, positive_integer, tails
+from ..._base.parameters import check_array, feature_number, in_unit_interval, positive_integer, tails
 from ..._base.typing import Array, Floats, Seed
 
 
@@ -131,12 +131,7 @@ class PopulationMixin:
         n_features)
         """
         check_is_fitted(self)
-        try:
-            probabilities = np.atleast_1d(np.asarray(q, dtype=np.float64))
-        except (TypeError, ValueError, OverflowError):
-            probabilities = np.array([np.nan])
-        if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
-            raise ValueError(f"q must be probabilities strictly between 0 and 1, got {q!r}: 0.5 for the median")
+        probabilities = np.atleast_1d(in_unit_interval("q", q, 1))
         parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self._n_features_)]
         return parts[0] if self._n_features_ == 1 else np.stack(parts, axis=-1)
 
