@@ -125,9 +125,7 @@ def stats_node(stats, kept, coords):
     """Rates of all chains together are numbers; what each draw has goes along with the draws."""
     from xarray import Dataset, DataTree
 
-    variables = {}
-    for name, value in stats.items():
-        is_number = np.ndim(value) == 0
-        variables[name] = ((), value) if is_number else (("chain", "draw"), value[:, kept])
-    used = {} if all(np.ndim(value) == 0 for value in stats.values()) else {k: coords[k] for k in ("chain", "draw")}
+    dims = ("chain", "draw")
+    variables = {name: (dims, value[:, kept]) if np.ndim(value) else ((), value) for name, value in stats.items()}
+    used = {name: coords[name] for name in dims} if any(map(np.ndim, stats.values())) else {}
     return DataTree(Dataset(variables, coords=used))

@@ -6,70 +6,18 @@ Collected by sizes they are Σ f(a) + Σ f(b) - 2 Σ f(m), with f(x) = x² or x 
 changes few terms of the sum, and the search never computes a loss from scratch.
 """
 
-import numbers
 from math import inf
 
 import numpy as np
 
+from .._base.parameters import positive_integer
 from .partition_loss import LOSSES, count_together
 from .partition_search import UNPLACED, State, search
 
-__all__ = ["expected_loss", "point_partition", "similarity"]
+__all__ = ["point_partition", "similarity"]
 
 
-def expected_loss(labels, label_draws, loss):
-    """Return the mean over draws of the loss between a partition and the draw.
-
-    Parameters
-    ----------
-    labels : array-like of int, shape (n,)
-        The partition: items are together if their labels are equal.
-    label_draws : array-like of int, shape (n_draws, n)
-        Draws of the partition.
-    loss : {"binder", "vi"}
-        "binder": the share of the n(n - 1)/2 pairs of items that are together in one partition and apart in the other
-        [1]_, between 0 and 1; it is one minus the Rand index.  "vi": the variation of information H(c | c') + H(c' | c)
-        in bits [2]_, between 0 and log2(n).
-
-    Returns
-    -------
-    float
-        Exactly 0 if every draw is the partition itself.
-
-    Raises
-    ------
-    ValueError
-        For an unknown loss, and for labels that are not integers or whose shapes do not fit.
-
-    Notes
-    -----
-    O(n n_draws log n) time, O(n n_draws) memory.  The mean is over the draws themselves, not Jensen's lower bound of
-    the expected variation of information, which [3]_ computes from the similarity matrix.
-
-    References
-    ----------
-    .. [1] Binder (1978), Bayesian cluster analysis.  Biometrika 65, 31-38.
-    .. [2] Meilă (2007), Comparing clusterings: an information based distance.  J. Multivariate Analysis 98, 873-895.
-    .. [3] Wade, Ghahramani (2018), Bayesian cluster analysis: point estimation and credible balls.  Bayesian Analysis
-       13, 559-626.
-
-    Examples
-    --------
-    >>> from sklearn_dpmix._posterior.partition import expected_loss
-    >>> expected_loss([0, 0, 1, 1], [[0, 0, 1, 1], [0, 0, 0, 0]], "vi")
-    0.5
-    """
-    kind, label_draws = _loss(loss), _label_draws(label_draws)
-    labels = _integers("labels", labels, "one label an item")
-    if labels.shape != (label_draws.shape[1],):
-        raise ValueError(
-            f"labels must have shape ({label_draws.shape[1]},), one label for each column of label_draws, got shape "
-            f"{labels.shape}"
-        )
-    return _mean_loss(kind, np.unique(labels, return_inverse=True)[1], _rows(label_draws))
-
-
-def point_partition(label_draws, loss="vi", *, n_starts=16, max_clusters=None, rng):
+def point_partition(label_draws, loss="vi", *, n_starts=16, rng):
     """Return a partition with least expected loss: the Bayes estimate of the partition, up to the search.
 
     The search is greedy, from several starts.  A start places the items one by one, in random order, each where it
@@ -82,11 +30,11 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, max_clusters=None, r
     label_draws : array-like of int, shape (n_draws, n)
         Draws of the partition; which integers they use does not matter.
     loss : {"binder", "vi"}, default="vi"
-        See :func:`expected_loss`.
+        "binder": the share of the n(n - 1)/2 pairs of items that are together in one partition and apart in the other
+        [1]_, between 0 and 1; it is one minus the Rand index.  "vi": the variation of information H(c | c') + H(c' | c)
+        in bits [2]_, between 0 and log2(n).
     n_starts : int, default=16
         Number of starts.
-    max_clusters : int, optional
-        Largest number of clusters that the partition may have.  None: no bound.
     rng : numpy.random.Generator
         Chooses the starts; nothing else is random.
 
@@ -96,7 +44,9 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, max_clusters=None, r
         Consecutive from 0, the largest cluster first; among clusters of equal size, the one that comes first among the
         items.
     expected_loss : float
-        That of ``labels``, as :func:`expected_loss` computes it.
+        The mean over draws of the loss between ``labels`` and the draw; exactly 0 if every draw is that partition.  It
+        is not Jensen's lower bound of the expected variation of information, which [3]_ computes from the similarity
+        matrix.
 
     Raises
     ------
@@ -113,12 +63,16 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, max_clusters=None, r
     - "vi" keeps how many items each cluster of each draw shares with each of the candidate, (R, K), and (n, n_draws)
       row numbers of that table.  A pass over the items takes O(n n_draws K).
 
-    The algorithm is after [1]_: sequential allocation, then reallocation.  The merging and the starts from draws are
+    The algorithm is after [4]_: sequential allocation, then reallocation.  The merging and the starts from draws are
     ours.
 
     References
     ----------
-    .. [1] Dahl, Johnson, Müller (2022), Search algorithms and loss functions for Bayesian clustering.  J. Computational
+    .. [1] Binder (1978), Bayesian cluster analysis.  Biometrika 65, 31-38.
+    .. [2] Meilă (2007), Comparing clusterings: an information based distance.  J. Multivariate Analysis 98, 873-895.
+    .. [3] Wade, Ghahramani (2018), Bayesian cluster analysis: point estimation and credible balls.  Bayesian Analysis
+       13, 559-626.
+    .. [4] Dahl, Johnson, Müller (2022), Search algorithms and loss functions for Bayesian clustering.  J. Computational
        and Graphical Statistics 31, 1189-1201.
 
     Examples
@@ -133,16 +87,13 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, max_clusters=None, r
     0.133333
     """
     kind, label_draws = _loss(loss), _label_draws(label_draws)
-    _check_count("n_starts", n_starts)
-    if max_clusters is not None:
-        _check_count("max_clusters", max_clusters)
+    positive_integer("n_starts", n_starts)
     if not isinstance(rng, np.random.Generator):
         raise ValueError(f"rng must be a numpy.random.Generator, got {rng!r}: pass numpy.random.default_rng(seed)")
     n_draws, n = label_draws.shape
     rows = _rows(label_draws)
-    limit = n if max_clusters is None else min(max_clusters, n)
     model = kind._lower(rows=rows)
-    capacity = min(limit, 8)
+    capacity = min(n, 8)
     best, least = None, inf
     for start in range(n_starts):
         order = rng.permutation(n)
@@ -150,14 +101,13 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, max_clusters=None, r
         if start % 2:
             t = rng.integers(n_draws)
             first = _by_size(rows[t] - rows[t].min())
-            first[first >= limit] = UNPLACED
             capacity = max(capacity, first.max() + 1)
         while True:
             room = np.zeros(capacity, np.int64), kind.table(rows, capacity), np.empty(capacity)
             state = State(first.copy(), order, *room)
-            if search(model, state, limit):
+            if search(model, state):
                 break
-            capacity = min(limit, 2 * capacity)  # and once more: growing the arrays inside is slow to compile
+            capacity = min(n, 2 * capacity)  # and once more: growing the arrays inside is slow to compile
         value = _mean_loss(kind, state.labels, rows)
         if value < least:
             best, least = state.labels, value
@@ -256,8 +206,3 @@ def _integers(name, labels, shape):
             "numpy.unique(..., return_inverse=True)"
         )
     return array
-
-
-def _check_count(name, value):
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {name}={value!r}")

@@ -21,8 +21,8 @@ class State(NamedTuple):
 
 
 @entry
-def search(model, state, limit):
-    """Search from ``state.labels``, with at most ``limit`` clusters; `model` is the loss.
+def search(model, state):
+    """Search from ``state.labels``; `model` is the loss.
 
     Each move lowers the expected loss by more than the tolerance, so the search ends.  Return whether the arrays had
     room for all clusters; if not, the state is of no use.
@@ -32,7 +32,7 @@ def search(model, state, limit):
     while n_clusters != n_before:
         n_moves = -1
         while n_moves != 0:
-            n_clusters, n_moves = reallocate(model, state, n_clusters, limit)
+            n_clusters, n_moves = reallocate(model, state, n_clusters)
             if n_clusters > state.size.size:
                 return False
         n_before = n_clusters
@@ -54,7 +54,7 @@ def enter_labelled(model, state):
 
 
 @helper
-def reallocate(model, state, n_clusters, limit):
+def reallocate(model, state, n_clusters):
     """Put each item where it costs least given the others; the first pass also places items that are in no cluster yet.
 
     Return (number of clusters, number of moves).  If there is one cluster more than there is room for, the pass has
@@ -63,7 +63,7 @@ def reallocate(model, state, n_clusters, limit):
     n_moves = 0
     for i in state.order:
         own = state.labels[i]
-        to = cheapest(model, state, n_clusters, limit, i, own)
+        to = cheapest(model, state, n_clusters, i, own)
         if to == own:
             continue
         if to == state.size.size:
@@ -80,7 +80,7 @@ def reallocate(model, state, n_clusters, limit):
 
 
 @helper
-def cheapest(model, state, n_clusters, limit, i, own):
+def cheapest(model, state, n_clusters, i, own):
     """The cluster where item i costs least: its own unless another is better by the tolerance; a new one costs 0."""
     model.fill_costs(state.table, state.size, n_clusters, i, own, state.cost)
     best, least = own, inf
@@ -89,7 +89,7 @@ def cheapest(model, state, n_clusters, limit, i, own):
     for k in range(n_clusters):
         if k != own and state.cost[k] < least:
             best, least = k, state.cost[k]
-    return n_clusters if n_clusters < limit and least > 0.0 else best
+    return n_clusters if least > 0.0 else best
 
 
 @helper

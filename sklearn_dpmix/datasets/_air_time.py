@@ -1,13 +1,9 @@
 """Minutes in the air of the flights that left New York in 2013; see PROVENANCE.md beside this file."""
 
-import gzip
-from importlib.resources import files
-
 import numpy as np
 
 from .._base.typing import Floats
-
-FILE_NAME = "air_time.csv.gz"
+from ._read import read
 
 
 def load_air_time() -> Floats:
@@ -42,6 +38,5 @@ def load_air_time() -> Floats:
     >>> print(f"{minutes.min():g} to {minutes.max():g}, mean {minutes.mean():.1f}")
     20 to 695, mean 150.7
     """
-    with files(__package__).joinpath(FILE_NAME).open("rb") as packed, gzip.open(packed, "rt", encoding="ascii") as text:
-        minutes, flights = np.loadtxt(text, skiprows=1, delimiter=",", dtype=np.int64, unpack=True)
+    minutes, flights = read("air_time.csv.gz", np.int64).T
     return np.repeat(minutes, flights).astype(np.float64)

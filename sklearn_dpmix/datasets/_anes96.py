@@ -1,18 +1,15 @@
 """Vote and politics of respondents of the 1996 American National Election Study; see PROVENANCE.md beside this file."""
 
-import gzip
-from importlib.resources import files
-
 import numpy as np
+from numpy.typing import NDArray
 
-from .._base.typing import Floats
+from ._read import read
 
-FILE_NAME = "anes96.csv.gz"
 #: The number from which each column of the source starts counting.
 LOWEST = {"selfLR": 1, "ClinLR": 1, "DoleLR": 1, "PID": 0, "educ": 1, "vote": 0}
 
 
-def load_anes96() -> tuple[Floats, Floats]:
+def load_anes96() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Expected vote and five answers of 944 respondents of the 1996 American National Election Study.
 
     Returns
@@ -60,6 +57,5 @@ def load_anes96() -> tuple[Floats, Floats]:
     >>> bool(np.array_equal(np.unique(X), np.arange(7)))
     True
     """
-    with files(__package__).joinpath(FILE_NAME).open("rb") as packed, gzip.open(packed, "rt", encoding="ascii") as text:
-        columns = np.loadtxt(text, skiprows=1, delimiter=",", dtype=np.int64) - list(LOWEST.values())
+    columns = read("anes96.csv.gz", np.int64) - list(LOWEST.values())
     return columns[:, :-1].copy(), columns[:, -1].copy()

@@ -1,13 +1,7 @@
 """Income and food expenditure of the Belgian households that Engel studied; see PROVENANCE.md beside this file."""
 
-import gzip
-from importlib.resources import files
-
-import numpy as np
-
 from .._base.typing import Floats
-
-FILE_NAME = "engel.csv.gz"
+from ._read import read
 
 
 def load_engel() -> tuple[Floats, Floats]:
@@ -49,6 +43,5 @@ def load_engel() -> tuple[Floats, Floats]:
     >>> print(f"income {X.min():.0f} to {X.max():.0f}, mean {X.mean():.0f}; food {y.min():.0f} to {y.max():.0f}")
     income 377 to 4958, mean 982; food 242 to 2033
     """
-    with files(__package__).joinpath(FILE_NAME).open("rb") as packed, gzip.open(packed, "rt", encoding="ascii") as text:
-        columns = np.loadtxt(text, skiprows=1, delimiter=",", dtype=np.float64)
+    columns = read("engel.csv.gz")
     return columns[:, :1].copy(), columns[:, 1].copy()

@@ -1,13 +1,7 @@
 """The chronic-disease index of the RAND Health Insurance Experiment; see PROVENANCE.md beside this file."""
 
-import gzip
-from importlib.resources import files
-
-import numpy as np
-
 from .._base.typing import Floats
-
-FILE_NAME = "rand_hie.csv.gz"
+from ._read import read
 
 
 def load_rand_hie() -> Floats:
@@ -52,5 +46,4 @@ def load_rand_hie() -> Floats:
     >>> print(f"{disea.min()} to {disea.max()}, mean {disea.mean():.2f}")
     0.0 to 58.6, mean 11.24
     """
-    with files(__package__).joinpath(FILE_NAME).open("rb") as packed, gzip.open(packed, "rt", encoding="ascii") as text:
-        return np.loadtxt(text, skiprows=1, dtype=np.float64)
+    return read("rand_hie.csv.gz")

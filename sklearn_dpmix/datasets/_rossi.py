@@ -1,13 +1,7 @@
 """Weeks from release to re-arrest in the study of Rossi, Berk and Lenihan; see PROVENANCE.md beside this file."""
 
-import gzip
-from importlib.resources import files
-
-import numpy as np
-
 from .._base.typing import Floats
-
-FILE_NAME = "rossi.csv.gz"
+from ._read import read
 
 
 def load_rossi() -> Floats:
@@ -49,5 +43,4 @@ def load_rossi() -> Floats:
     >>> print(f"{weeks.min():.0f} to {weeks.max():.0f}, mean {weeks.mean():.1f}")
     1 to 52, mean 28.7
     """
-    with files(__package__).joinpath(FILE_NAME).open("rb") as packed, gzip.open(packed, "rt", encoding="ascii") as text:
-        return np.loadtxt(text, skiprows=1, dtype=np.float64)
+    return read("rossi.csv.gz")

@@ -19,12 +19,12 @@ from .._base.acceptance import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from .._base.generators import as_seed_sequence
 from .._base.parameters import MOST, check_array
 from .._base.restore import check_layout_of_draws
-from .._base.typing import Seed
+from .._base.typing import Floats, Seed
 from .._chains.auto_draws import AutoDraws, draws_rule
 from .._chains.chain import start_chains
 from .._chains.checkpoint import SoFar, differences, open_checkpoint
 from .._chains.datatree import Contents, build_tree
-from .._chains.draws import convergence, summarise
+from .._chains.draws import central_interval, convergence, summarise
 from .._chains.long_run import LongRun
 from .._chains.mixed import have_mixed, least, numbers
 from .._chains.progress import CallbackSupportMixin
@@ -77,6 +77,8 @@ class MonitoredDraws:
     def summary(self) -> Any:
         """Mean, sd, 95 % interval, R-hat and effective sample size of the monitored quantities.
 
+        Draws count by their weights, if they have any.
+
         Returns
         -------
         table : pandas.DataFrame
@@ -84,7 +86,8 @@ class MonitoredDraws:
             if the draws are not from chains.  Without pandas it is a dict of rows that prints as the same table.
         """
         check_is_fitted(self)
-        return summarise(self._monitors_, getattr(self, "r_hat_", {}), getattr(self, "ess_", {}))
+        r_hat, ess = getattr(self, "r_hat_", {}), getattr(self, "ess_", {})
+        return summarise(self._monitors_, r_hat, ess, getattr(self, "weights_", None))
 
     def to_datatree(
         self,
@@ -151,6 +154,33 @@ class MonitoredDraws:
         )
 
 
+class CoefficientsMixin:
+    """What follows from ``coef_draws_``, (n_chains, n_draws, n_features), alone."""
+
+    coef_draws_: Any
+
+    def coef_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Equal-tailed posterior interval of each coefficient.
+
+        Parameters
+        ----------
+        level : float in (0, 1), default=0.95
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n_features,)
+
+        Raises
+        ------
+        AttributeError
+            If a :class:`PrivateDPMixtureRegressor` was fitted without ``linear=True``.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "coef_draws_"):
+            raise AttributeError("coefficients exist only for one linear relation: fit with linear=True")
+        return central_interval(self.coef_draws_, level)
+
+
 class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     """Base class of estimators that run Markov chains."""
 
@@ -206,17 +236,13 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         self._take_run(signature, so_far)
         n_drawn = self._n_drawn(so_far.n_done)
         self._interrupted_at_ = n_drawn if was_interrupted else None
-        self._despite_interrupt(partial(keep, self))
+        try:
+            keep(self)
+        except KeyboardInterrupt:  # remembered, and it starts again; a second one gives up
+            self._interrupted_at_, self._shortfall_ = self._n_drawn(self.n_iter_), None
+            keep(self)
         was_interrupted = self._interrupted_at_ is not None
         self._shortfall_ = None if was_interrupted else rule.complaint(so_far.aim, n_drawn, self.r_hat_, self.ess_)
-
-    def _despite_interrupt(self, function):
-        """``function()`` once there are draws: Ctrl-C is remembered and it starts again; a second Ctrl-C gives up."""
-        try:
-            return function()
-        except KeyboardInterrupt:
-            self._interrupted_at_, self._shortfall_ = self._n_drawn(self.n_iter_), None
-            return function()
 
     def _reader(self, problem, step):
         """A function that checks a run of the checkpoint against a fresh state, and for draws that no sweep makes."""

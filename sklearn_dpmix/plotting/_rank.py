@@ -74,12 +74,8 @@ class RankDisplay:
         for name, quantity in quantities.items():
             draws = _at_least_two_chains(name, quantity.draws)
             size = effective_size(draws)
-            if n_bins is None:
-                self.shares[name] = rank_shares(
-                    draws, int(np.clip(np.nan_to_num(size) // A_BIN, FEWEST_BINS, MOST_BINS))
-                )
-            else:
-                self.shares[name] = rank_shares(draws, int(n_bins))
+            fitting = np.clip(np.nan_to_num(size) // A_BIN, FEWEST_BINS, MOST_BINS)
+            self.shares[name] = rank_shares(draws, int(fitting if n_bins is None else n_bins))
             self._independent[name] = size
 
     @classmethod

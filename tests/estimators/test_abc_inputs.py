@@ -42,7 +42,7 @@ def test_the_budget_of_simulations():
 
 
 def test_weights_that_say_little_are_doubted():
-    with pytest.warns(RuntimeWarning, match=r"the draws are worth little: .* effective draws of 1000") as record:
+    with pytest.warns(RuntimeWarning, match=r"the effective sample size is only .* of 1000 draws") as record:
         PrivateABC(LaplaceMechanism(scale=0.5), model=VAGUE, method="importance", random_state=0).fit([300.2])
     assert len(record) == 1
 

@@ -232,7 +232,7 @@ def test_errors_quote_nothing_confidential(name, monkeypatch):
     for method in ("_advance_chains", "_warn_about_chains"):  # what is wrong is said before
         monkeypatch.setattr(ChainEstimator, method, lambda *args: None)
     for problem in (GivenDesign, ImputedRecords):
-        monkeypatch.setattr(problem, "doubt", lambda *args: None)
+        monkeypatch.setattr(problem, "warn_of_misfit", lambda *args: None)
     estimator, takes_y, must_refuse = FITS[name]
     good = np.array([[0.0], [1.0]]) if name == "one posterior" else np.zeros((4, 2))
     clone(estimator).fit(good, [0, 1, 0, 1] if takes_y else None)

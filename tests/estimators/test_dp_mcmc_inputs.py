@@ -65,7 +65,7 @@ class NeverRead:
         ({"init": [0.0]}, "init must be 2 finite numbers"),
         ({"init": [[0.0, 0.0]]}, "init must be 2 finite numbers"),
         ({"batch_size": 2001}, "batch_size must be at most the number of records, 2000"),
-        ({"clipped_fraction_share": 0.1}, "needs clip_bound and no batch_size"),
+        ({"clipped_fraction_share": 0.1}, "clipped_fraction_share=0.1 needs clip_bound and batch_size=None"),
         (
             {"preconditioner": PrivateNewton(), "model": LogisticLikelihood(1), "clip_bound": 1.0},
             "information_range",
@@ -164,6 +164,15 @@ def test_y_may_not_be_left_out_of_a_score():
         fitted.score_samples(X[:4])
 
 
+def test_scores_are_of_records_as_a_fit_sees_them():
+    """Catches a density at records beyond ``data_norm``, which the draws say nothing about."""
+    y = (X[:, 0] > 0).astype(float)
+    model = LogisticLikelihood(n_features=2, data_norm=1.0)
+    fitted = DPPenaltyMCMC(model=model, n_iter=50, n_chains=1, random_state=0).fit(X, y)
+    far, near = fitted.score_samples([[30.0, 40.0]], [1.0]), fitted.score_samples([[0.6, 0.8]], [1.0])
+    np.testing.assert_allclose(far, near)
+
+
 def test_feature_names_are_kept():
     """A data frame's names, by the samplers and by the classifier."""
     pd = pytest.importorskip("pandas")
@@ -221,6 +230,29 @@ def test_a_likelihood_that_leaves_its_support_is_not_entered():
         model=Positive(n_features=1, data_norm=3.0), n_iter=2000, init=[0.5], n_chains=1, random_state=0
     ).fit(X[:, :1])
     assert fitted.theta_draws_.min() > 0.45 and np.ptp(fitted.theta_draws_) > 0.0
+
+
+class Known(GaussianMean):
+    """x ~ N(θ, 1): whatever the records, the curvature is their number."""
+
+    information = property()
+
+    def observed_information(self, X, theta):
+        return len(X) * np.eye(2)
+
+    def information_range(self, theta):
+        return 0.0
+
+
+def test_a_public_curvature_is_not_released():
+    """Catches a curvature released as 0, after which chains start 10¹⁸ standard deviations away."""
+    ledger = PrivacyLedger(4.0, 1e-6)
+    estimator = clone(PENALTY).set_params(
+        model=Known(2, data_norm=5.0), preconditioner=PrivateNewton(), ledger=ledger
+    )
+    with pytest.raises(ValueError, match=r"information_range of Known is 0 .* give the model information\(theta\)"):
+        estimator.fit(X)
+    assert len(ledger.entries) == 0
 
 
 def test_a_record_without_observed_information_does_not_stop_a_fit():

@@ -93,7 +93,7 @@ def test_samples_are_predictive_records(fitted):
             values, counts = np.unique(x, return_counts=True)
             p = np.exp(model.score_samples(values))
             assert np.all(np.abs(counts / 20_000 - p) < 5 * np.sqrt(p * (1 - p) / 20_000))
-        with pytest.raises(ValueError, match="n_samples must be a positive integer, got True"):
+        with pytest.raises(ValueError, match="n_samples must be an integer, 1 or more, got n_samples=True"):
             model.sample(True)
 
 

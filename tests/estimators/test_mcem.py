@@ -198,7 +198,7 @@ WRONG = [
     ({"model": Plain(PoissonCount(), "many")}, ValueError, "theta_init must be .* finite number.*got 'many'"),
     ({"model": Unlikely()}, ValueError, r"finite where sample_statistic draws, got -inf of \[\d+.0\] at theta="),
     ({"model": Unlikely(theta_init=[1.0, 2.0])}, ValueError, r"theta_init must be 1 finite number.*got \[1.0, 2.0\]"),
-    ({"model": Unlikely(log_likelihood=lambda s, t: "a")}, ValueError, "must be numbers of shape .*got none"),
+    ({"model": Unlikely(log_likelihood=lambda s, t: "a")}, ValueError, "must be numbers .*got something that is not"),
     ({"n_simulations": 1}, ValueError, "n_simulations"),
 ]
 
@@ -216,6 +216,20 @@ def test_what_did_not_converge_is_said():
     with pytest.warns(RuntimeWarning, match="did not converge within max_iter=2 steps"):
         model.fit([37.4])
     assert not model.converged_
+
+
+@pytest.mark.parametrize("most", [1000, 1499])
+def test_an_accepted_step_is_followed_by_more_where_no_further_simulations_fit(most):
+    """Catches an ascent that ends with its first good step because a larger sample would be beyond the most."""
+    model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=Plain(PoissonCount(), [5.0]), tol=0.05, max_simulations=most)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # so few leave an error
+        model.set_params(random_state=0).fit([37.4])
+    trace = model.trace_
+    assert np.all(trace["n_simulations"] <= most)
+    is_rise = trace["gain"] >= stats.norm.isf(_likelihood_ascent.ALPHA) * trace["gain_error"]
+    assert np.all(is_rise[:-1]) and (model.converged_ or not is_rise[-1])
+    assert abs(model.theta_[0] - 37.237) < 2.0  # the first step ends at 17; one standard error is 8
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])

@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 import pytest
 from naive_bayes_case import MECHANISM, QUERY, RECORDS, RELEASE, fit
+from scipy.special import logsumexp
 from sklearn.base import clone
 
 from sklearn_dpmix import PrivateNaiveBayesDA
@@ -104,6 +105,25 @@ def test_many_features_do_not_underflow():
     assert np.all(np.isfinite(model.predict_log_proba(X))) and model.score(X, y) > 0.9
 
 
+def test_predictions_from_many_features_are_exact():
+    """Catches products over features that overflow to NaN, or fall to 0 in every class and leave the class prior."""
+    rng, m = np.random.default_rng(14), 2000
+    model = PrivateNaiveBayesDA(n_values=2, n_chains=1, n_warmup=0, n_draws=20, random_state=0).fit([[0], [1]], [0, 1])
+    p = np.where(np.arange(m)[:, None] % 2 == [0, 1], 0.9, 0.1)  # of value 1 given each class
+    p = np.clip(p + 0.01 * rng.normal(size=(1, 20, m, 2)), 0.0, 1.0)
+    model.feature_prob_draws_ = np.stack([1.0 - p, p], axis=-1)  # of many features: monitoring them takes seconds
+    model.n_features_in_, model.n_values_ = m, np.full(m, 2)
+    typical = (rng.random((2, m)) < p[0, 0].T).astype(int)
+    mixed = np.where(rng.random(m) < 0.55, typical[0], 1 - typical[0])
+    points = np.vstack([typical, mixed])
+    of_value = np.log(model.feature_prob_draws_[0])
+    given = [of_value[:, np.arange(m), :, x].sum(axis=0) for x in points]
+    joint = logsumexp(np.array(given) + np.log(model.class_prob_draws_[0]), axis=1)
+    expected = joint - logsumexp(joint, axis=1, keepdims=True)
+    assert np.all(np.ptp(expected, axis=1) > 100.0)  # nats
+    np.testing.assert_allclose(model.predict_log_proba(points), expected, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("n_jobs", [2, -1])
 def test_draws_do_not_depend_on_n_jobs(n_jobs, either_sampler):
     params = {"n_chains": 3, "n_draws": 40, "n_warmup": 10}
@@ -173,6 +193,11 @@ def test_classes_are_public_or_what_y_held():
         ({"mechanism": LaplaceMechanism(1.0, query=BoundedRecords((0, 1)))}, RELEASE, "ClassFeatureCounts only"),
         ({"mechanism": LaplaceMechanism(query=QUERY)}, RELEASE, "exactly one of"),
         ({"mechanism": DiscreteLaplaceMechanism(1.0, query=QUERY)}, RELEASE, "must hold integers"),
+        (
+            {"mechanism": LaplaceMechanism(scale=[1.0, 2.0], query=QUERY)},
+            [RELEASE, RELEASE],
+            "a query makes one release: give one number",
+        ),
         ({"prior": BetaPrior(1, 1)}, RELEASE, "prior"),
         ({"prior": DirichletPrior([1.0, 2.0])}, RELEASE, "one number alpha"),
         ({"prior": DirichletPrior(-1.0)}, RELEASE, "alpha"),

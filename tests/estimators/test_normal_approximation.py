@@ -15,9 +15,9 @@ from sklearn_dpmix.models import LogisticLikelihood
 from sklearn_dpmix.privacy import PrivacyLedger, gaussian_mu
 from sklearn_dpmix.samplers import PrivateNormalApproximation
 from sklearn_dpmix.samplers.private._curvature import EVENNESS, CurvaturePosterior, Expansion, ReleasedScore
-from sklearn_dpmix.samplers.private._normal_approximation import NormalPosterior, given, release_score
+from sklearn_dpmix.samplers.private._normal_approximation import NormalPosterior, _tempered, given, release_score
 from sklearn_dpmix.samplers.private._normal_logits import NormalLogits, even_curvatures
-from sklearn_dpmix.samplers.private._target import Target
+from sklearn_dpmix.samplers.private._target import ROUNDING, Target
 
 BUDGET = GaussianMechanism(epsilon=2.0, delta=1e-6)
 OF_ONE = np.array([[[30.0]]])
@@ -275,6 +275,19 @@ def test_without_noise_it_is_the_laplace_approximation():
     assert np.all(noisy.coef_draws_.std(axis=(0, 1)) > 1.3 * model.coef_draws_.std(axis=(0, 1)))
 
 
+@pytest.mark.parametrize(("spread", "n_least"), [(0.1, 500.0), (5.0, 500.0), (40.0, 1500.0)])
+def test_tempered_weights_are_of_the_stated_power_and_count_for_enough(spread, n_least):
+    """Catches weights of another power than the one returned, and weights that count for less than asked."""
+    rng = np.random.default_rng(3)
+    own, change = rng.normal(size=(2, 3000)) * [[0.3], [spread]]
+    power, weights = _tempered(own, change, n_least)
+    expected = np.exp(own + power * change - logsumexp(own + power * change))
+    np.testing.assert_allclose(weights, expected, rtol=1e-10)
+    assert 1.0 / (weights**2).sum() >= n_least * (1.0 - 1e-12)
+    log_weights = own + (power + 2.0**-10) * change
+    assert power == 1.0 or np.exp(logsumexp(2 * log_weights) - 2 * logsumexp(log_weights)) * n_least > 1.0
+
+
 def test_it_releases_what_it_pays_for():
     """A gradient and a curvature a step, at the planned noise; catches a release more, or one that is not counted."""
     counts = []
@@ -295,7 +308,8 @@ def test_it_releases_what_it_pays_for():
     one = estimator.released_  # noise = multiplier times the largest difference of two records
     farthest = model.gradient_range(one.theta, np.eye(3))
     np.testing.assert_allclose(one.gradient_noise / counts[-2][1], farthest, rtol=1e-5)
-    np.testing.assert_allclose(one.curvature_noise / counts[-1][1], model.information_range(one.theta))
+    farthest = model.information_range(one.theta) * ROUNDING
+    np.testing.assert_allclose(one.curvature_noise / counts[-1][1], farthest, rtol=1e-12)
 
 
 def test_largest_information_bounds_every_record():

@@ -158,6 +158,11 @@ def test_raw_records_are_privatised_with_fresh_noise_and_not_kept():
         ({"prior": "flat"}, np.zeros(5), "prior"),
         ({"x_model": GaussianPredictors(mean=[0.0, 1.0])}, np.zeros(5), r"mean must be finite and of shape \(1,\)"),
         ({"x_model": GaussianPredictors(covariance=[[-1.0]])}, np.zeros(5), "positive definite"),
+        (
+            {"mechanism": LaplaceMechanism(scale=[1.0, 2.0], query=QUERY)},
+            np.zeros((2, 5)),
+            "a query makes one release: give one number",
+        ),
         ({"mechanism": LaplaceMechanism(scale=1.0)}, np.zeros(5), "understands releases of RegressionMoments only"),
         (
             {"mechanism": LaplaceMechanism(epsilon=1.0, query=BoundedRecords((0, 1)))},

@@ -114,9 +114,10 @@ def test_compiled_passes_are_numpys(model, bound, monkeypatch):
             fast.ratios(theta, new, bound, rows), slow.ratios(theta, new, bound, rows), rtol=1e-9, atol=1e-12
         )
     frame = rng.normal(size=(model.n_params, model.n_params))
-    (total, clipped), (plain, plainly) = fast.gradient(theta, frame, bound), slow.gradient(theta, frame, bound)
+    total, plain = fast.gradient(theta, frame, bound), slow.gradient(theta, frame, bound)
     np.testing.assert_allclose(total, plain, rtol=1e-9)
-    assert clipped == plainly and (clipped > 0) == np.isfinite(bound)
+    is_clipped = not np.allclose(total, fast.gradient(theta, frame, np.inf))
+    assert is_clipped == np.isfinite(bound)
 
 
 class NoNumbers(GaussianMean):
@@ -144,10 +145,10 @@ def test_a_record_without_a_number_counts_as_nothing(bound):
         plain = PlainPass(NoNumbers(), X)
         kept = PlainPass(NoNumbers(), X[[0, 3]]).ratios(theta, new, bound)
         np.testing.assert_allclose(plain.ratios(theta, new, bound)[0], kept.total)
-        assert np.all(np.isfinite(plain.gradient(theta, np.eye(1), bound)[0]))
+        assert np.all(np.isfinite(plain.gradient(theta, np.eye(1), bound)))
         found = bent.ratios(np.array([0.0, 3.0]), np.array([2.0, 6.0]), bound)
         assert np.isfinite(found.total) or bound == np.inf
-        total, _ = bent.gradient(np.array([2.0, 6.0]), np.eye(2), bound)
+        total = bent.gradient(np.array([2.0, 6.0]), np.eye(2), bound)
         assert np.all(np.isfinite(total)) or bound == np.inf
 
 

@@ -12,7 +12,7 @@ from sklearn_dpmix import PrivateABC
 from sklearn_dpmix.mechanisms import GaussianMechanism
 from sklearn_dpmix.samplers.simulation import _abc_sequential
 from sklearn_dpmix.samplers.simulation._abc_importance import weigh
-from sklearn_dpmix.samplers.simulation._abc_sequential import Batches, Budget, Simulations
+from sklearn_dpmix.samplers.simulation._abc_sequential import Batches, SimulationLimit, Simulations
 from sklearn_dpmix.samplers.simulation._simulator import Simulator
 
 Z = stats.norm.isf(0.5e-6)
@@ -37,7 +37,7 @@ def simulator():
 
 
 def batches(fewest=0, batch_size=500):
-    return Batches(simulator(), np.random.SeedSequence(3), None, batch_size, None, Budget(10**9), fewest)
+    return Batches(simulator(), np.random.SeedSequence(3), None, batch_size, None, SimulationLimit(10**9), fewest)
 
 
 def sums(simulations):

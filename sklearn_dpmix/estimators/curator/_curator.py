@@ -37,6 +37,7 @@ def check_curator(estimator, query_class):
         )
     query.check()
     mechanism.check()
+    mechanism._scales(1, query.n_statistics)  # of a query there is one release, with one scale
     return query
 
 
@@ -156,8 +157,8 @@ def privatize_records(estimator, records):
     if estimator.secure:
         return mechanism.privatize(records, secure=True).reshape(1, -1)
     warn_user(
-        f"{type(estimator).__name__}.fit(X, y) releases noise drawn by NumPy, which is for simulation: its holes in "
-        "floating point can give a record away.  Pass secure=True (extra [secure]), or release by "
+        f"{type(estimator).__name__}.fit(X, y) releases noise drawn by NumPy, which is for simulation: gaps in NumPy's "
+        "floating-point noise can reveal a record.  Pass secure=True (extra [secure]), or release by "
         "mechanism.privatize(..., secure=True) of the columns (X, y) and fit what it returns",
         UserWarning,
     )
@@ -224,7 +225,7 @@ def reach(mechanism, distance, scale):
 def probability_outside(mechanism, S, low, high):
     """The probability of noise that takes numbers in [low, high] so far outside, (S.shape); None if it is unknown."""
     distance = np.maximum(np.maximum(low - S, S - high), 0.0)
-    probability = reach(mechanism, distance, mechanism.noise_scale_for(S.shape[1]))
+    probability = reach(mechanism, distance, np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1)))
     return None if probability is None else np.where(distance > 0, probability, 1.0)
 
 

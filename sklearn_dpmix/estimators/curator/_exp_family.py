@@ -1,7 +1,6 @@
 """Exponential families from noisy sufficient statistics."""
 
 import os
-from numbers import Integral
 from operator import methodcaller
 from typing import Any, ClassVar, Self
 
@@ -13,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..._base.generators import as_generator
-from ..._base.parameters import check_array
+from ..._base.parameters import check_array, positive_integer
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.datatree import Contents
@@ -332,8 +331,6 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         X : ndarray of shape (n_samples, 1)
         """
         theta = self._theta()
-        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
-            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}")
-        rng = as_generator(random_state)
-        rows = rng.integers(len(theta), size=int(n_samples))
+        size, rng = positive_integer("n_samples", n_samples), as_generator(random_state)
+        rows = rng.integers(len(theta), size=size)
         return self.family_.draw(rng, theta[rows])[:, None]

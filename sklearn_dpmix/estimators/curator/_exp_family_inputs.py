@@ -14,7 +14,7 @@ from ...models import Family, Multinomial, Prior, resolve_family
 from ...models._scaling import Scaling, scaling_of
 from ...queries import NoisyCount, SufficientStatistics
 from .._chain_estimator import warn_user
-from ._curator import IMPOSSIBLE, check_statistic_names, reach
+from ._curator import IMPOSSIBLE, check_statistic_names, probability_outside, reach
 
 #: Draws of a prior, and records given each draw, with which a prior or a posterior is compared with the bounds.
 N_PRIOR, N_RECORDS = 2000, 40
@@ -335,14 +335,10 @@ class Outlier(NamedTuple):
 
 def furthest(problem):
     """The :class:`Outlier` of a release, or None if the tails of the noise are unknown."""
-    mechanism, S = problem.mechanism, problem.S
-    scale = np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1))
-    low, high = value_range(problem)
-    distance = np.maximum(np.maximum(low - S, S - high), 0.0)
-    tail = reach(mechanism, distance, scale)
+    S, (low, high) = problem.S, value_range(problem)
+    tail = probability_outside(problem.mechanism, S, low, high)
     if tail is None:
         return None
-    tail = np.where(distance > 0, tail, 1.0)
     row, j = np.unravel_index(np.argmin(tail), S.shape)
     return Outlier(min(1.0, 2.0 * float(tail[row, j]) * S.size), row, j, low, high)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import xlogy
+from scipy.special import logsumexp, xlogy
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
@@ -57,7 +57,6 @@ from ._statistic_contents import NaiveBayesContents
 
 #: Numbers that a prediction works on at a time.
 BLOCK = 2_000_000
-TINY = np.finfo(np.float64).tiny
 
 
 class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
@@ -332,20 +331,19 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         X = validate_data(self, new_records(self, X), dtype=np.float64, reset=False)
         check_values(X, self.n_values_)
         X, inverse = np.unique(X.astype(np.intp), axis=0, return_inverse=True)
-        of_class = self.class_prob_draws_[..., None]
-        result = np.empty((len(X), of_class.shape[2]))
-        step = max(1, BLOCK // of_class.size)
-        for first in range(0, len(X), step):
-            block = X[first : first + step]
-            joint = np.repeat(of_class, len(block), axis=-1)  # (n_chains, n_draws, n_classes, records)
-            for j, x in enumerate(block.T):
-                given = self.feature_prob_draws_[:, :, j].take(x, axis=-1)
-                joint *= given / np.maximum(given.mean(axis=(0, 1, 2)), TINY)  # the same for all classes
-            result[first : first + step] = joint.mean(axis=(0, 1)).T
-        total = result.sum(axis=1, keepdims=True)
-        result = np.where(total > 0, result, of_class.mean(axis=(0, 1)).T)  # no draw has such a record
+        result = np.empty((len(X), self.class_prob_draws_.shape[2]))
+        step = max(1, BLOCK // self.class_prob_draws_.size)
         with np.errstate(divide="ignore"):
-            return (np.log(result) - np.log(result.sum(axis=1, keepdims=True)))[inverse.ravel()]
+            log_class = np.log(self.class_prob_draws_)[..., None]
+            for first in range(0, len(X), step):
+                block = X[first : first + step]
+                joint = np.repeat(log_class, len(block), axis=-1)  # (n_chains, n_draws, n_classes, records)
+                for j, x in enumerate(block.T):
+                    joint += np.log(self.feature_prob_draws_[:, :, j]).take(x, axis=-1)
+                result[first : first + step] = logsumexp(joint, axis=(0, 1)).T
+        impossible = np.all(result == -np.inf, axis=1)  # no draw has such a record
+        result[impossible] = logsumexp(log_class, axis=(0, 1)).T
+        return (result - logsumexp(result, axis=1, keepdims=True))[inverse.ravel()]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Posterior predictive probability of each class.

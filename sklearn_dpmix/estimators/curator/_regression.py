@@ -15,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..._base.parameters import check_array, check_flag
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
-from ..._chains.draws import central_interval
 from ..._chains.problem import Problem
 from ...models import GaussianPredictors, HistogramPredictors, RegressionPrior
 from ...queries import NoisyCount, RegressionMoments
-from .._chain_estimator import ChainEstimator
+from .._chain_estimator import ChainEstimator, CoefficientsMixin
 from .._confidential import check_confidential
 from .._decorators import fit_context, with_callbacks
 from ._curator import (
@@ -36,7 +35,7 @@ from ._regression_problems import GivenDesign, ImputedRecords, KnownRecords, uns
 from ._statistic_contents import RegressionContents
 
 
-class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
+class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimator):
     """Bayesian linear regression from moments that a curator released with noise.
 
     The moments of records within public bounds were released (:class:`RegressionMoments`).  There are three models of
@@ -248,7 +247,7 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
         problem = problem_class(self, S, n_records)
         warn_about_prior(problem.prior, problem.bounds)
         self._run_problem(problem, S, earlier)
-        problem.doubt(self)
+        problem.warn_of_misfit(self)
 
     def _run_problem(self, problem, data, earlier):
         posed = Problem(data, problem.init, problem.advance, problem.restored, problem.check_draws)
@@ -310,20 +309,6 @@ class PrivateLinearRegressionDA(RegressorMixin, ChainEstimator):
             u = (value - intercept - coef @ x) / sigma
             result[i] = logsumexp(-0.5 * u * u - np.log(sigma)) - np.log(len(sigma)) - 0.5 * np.log(2.0 * np.pi)
         return result
-
-    def coef_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Posterior interval of each coefficient.
-
-        Parameters
-        ----------
-        level : float in (0, 1), default=0.95
-
-        Returns
-        -------
-        lower, upper : ndarrays of shape (n_features,)
-        """
-        check_is_fitted(self)
-        return central_interval(self.coef_draws_, level)
 
     def _predictors(self, X):
         check_is_fitted(self)

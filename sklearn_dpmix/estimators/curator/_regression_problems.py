@@ -115,7 +115,7 @@ class GivenDesign:
         fit.x_covariance_draws_ = covariance * np.outer(half, half)
         return {}
 
-    def doubt(self, fit):
+    def warn_of_misfit(self, fit):
         """Warn if the release contradicts the model, or the bounds cut off responses."""
         hint = "and whether y is a line in x plus normal errors that its bounds do not cut off"
         warn_if_unlikely(fit, fit.statistic_draws_, fit.mechanism.query.statistic_names(), hint)
@@ -199,7 +199,7 @@ class ImputedRecords:
             setattr(fit, f"{name}_draws_", values)
         return {name: draws[name] for name in law.monitored}
 
-    def doubt(self, fit):
+    def warn_of_misfit(self, fit):
         """Warn if the release contradicts the model."""
         hint = "what x_model says about the predictors, and whether y is a line in x plus normal errors"
         warn_if_unlikely(fit, fit._all_draws("statistic"), fit.mechanism.query.statistic_names(), hint)

@@ -13,7 +13,6 @@ from ..._base.compiled import Component
 from ..._base.parameters import check_array, check_flag, in_unit_interval, tails
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
-from ..._chains.draws import central_interval
 from ..._posterior.response_law import AtPlace, AtRelease, ConditionalLaw, predictive_moments, regression
 from ..._releases.release import Release
 from ...kernels import Kernel, MultivariateNormalKernel
@@ -21,7 +20,7 @@ from ...mechanisms import NoNoise
 from ...mixings import MixtureOfFiniteMixtures
 from ...samplers import MixtureSampler
 from ...samplers.mixture._one_normal import OneNormal
-from .._chain_estimator import MonitoredDraws
+from .._chain_estimator import CoefficientsMixin, MonitoredDraws
 from .._decorators import fit_context
 from ._compose import resolve_components
 from ._dp_mixture import PrivateDPMixture
@@ -30,7 +29,7 @@ from ._mixture_contents import RegressorContents
 from ._regressor_inputs import check_columns, check_noised_inputs
 
 
-class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
+class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraws, BaseEstimator):
     """Regression of y on x from records (x, y) that had noise added one by one.
 
     Confidential records (x, y) come from a Dirichlet-process mixture of correlated normals, and each went through
@@ -361,22 +360,6 @@ class PrivateDPMixtureRegressor(RegressorMixin, MonitoredDraws, BaseEstimator):
         if y.shape != (len(X),):
             raise ValueError(f"y must have shape ({len(X)},), one response per row of X, got {y.shape}")
         return self._law().log_density(X, y, self.n_jobs)
-
-    def coef_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Posterior interval of each coefficient, for a fit with ``linear=True``.
-
-        Parameters
-        ----------
-        level : float in (0, 1), default=0.95
-
-        Returns
-        -------
-        lower, upper : ndarrays of shape (n_features,)
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "coef_draws_"):
-            raise AttributeError("coefficients exist only for one linear relation: fit with linear=True")
-        return central_interval(self.coef_draws_, level)
 
 
 def curve_quantiles(q, mean, variance):

@@ -1,6 +1,5 @@
 """What draws of a mixture say about confidential records: densities, probabilities, moments, new records."""
 
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..._base.generators import as_generator
-from ..._base.parameters import check_array, feature_number, tails
+from ..._base.parameters import check_array, feature_number, in_unit_interval, positive_integer, tails
 from ..._base.typing import Array, Floats, Seed
 
 
@@ -132,12 +131,7 @@ class PopulationMixin:
         n_features)
         """
         check_is_fitted(self)
-        try:
-            probabilities = np.atleast_1d(np.asarray(q, dtype=np.float64))
-        except (TypeError, ValueError, OverflowError):
-            probabilities = np.array([np.nan])
-        if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
-            raise ValueError(f"q must be probabilities strictly between 0 and 1, got {q!r}: 0.5 for the median")
+        probabilities = np.atleast_1d(in_unit_interval("q", q, 1))
         parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self._n_features_)]
         return parts[0] if self._n_features_ == 1 else np.stack(parts, axis=-1)
 
@@ -209,9 +203,8 @@ class PopulationMixin:
         X : ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        if not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}")
-        return self._draws_.sample(self._kernel(), as_generator(random_state), int(n_samples), self._n_features_)
+        n_samples = positive_integer("n_samples", n_samples)
+        return self._draws_.sample(self._kernel(), as_generator(random_state), n_samples, self._n_features_)
 
     def informativeness(self, n_samples: int = 20_000, random_state: Seed = None) -> float:
         """Hellinger distance between the posterior's and the prior's mean density: is this release informative?
@@ -232,7 +225,6 @@ class PopulationMixin:
         distance : float in [0, 1]
         """
         check_is_fitted(self)
-        if not isinstance(n_samples, Integral) or n_samples < 2:
-            raise ValueError(f"n_samples must be an integer of at least 2, got {n_samples!r}")
+        n_samples = positive_integer("n_samples", n_samples, 2)
         rng = as_generator(random_state)
-        return self._draws_.distance_from_prior(self._kernel(), rng, int(n_samples), self._n_features_)
+        return self._draws_.distance_from_prior(self._kernel(), rng, n_samples, self._n_features_)

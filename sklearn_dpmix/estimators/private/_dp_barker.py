@@ -1,6 +1,6 @@
 """DP Barker: a random walk whose noisy tests on batches are amplified by subsampling."""
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,10 +83,11 @@ class DPBarkerMCMC(WalkEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **WalkEstimator._parameter_constraints,
-        "batch_size": [Interval(Integral, 2, None, closed="left"), None],
         "ratio_limit": [Interval(Real, 0, 1, closed="right")],
         "correction_variance": [Interval(Real, 0, None, closed="neither")],
     }
+
+    noise_multiplier = None  # of which there is none to choose
 
     def __init__(
         self,
@@ -140,7 +141,7 @@ class DPBarkerMCMC(WalkEstimator):
             raise ValueError("DPBarkerMCMC under a mechanism needs batch_size, got batch_size=None")
         if self.ratio_limit**2 * (1.0 + 2.0 / self.batch_size) >= self.correction_variance:
             raise ValueError(
-                f"ratio_limit={self.ratio_limit:g} lets the error of a batch use up correction_variance="
+                f"with ratio_limit={self.ratio_limit:g}, the batch error alone can exceed correction_variance="
                 f"{self.correction_variance:g}: lower ratio_limit to {0.9 * self.correction_variance**0.5:.2g}, or "
                 "choose a larger correction_variance"
             )
@@ -151,9 +152,6 @@ class DPBarkerMCMC(WalkEstimator):
 
     def _uses_batches(self):
         return self.mechanism is not None
-
-    def _noise_multiplier(self):
-        return None
 
     def _curve(self):
         return barker_rdp(self.batch_size, self.correction_variance, self.ratio_limit)

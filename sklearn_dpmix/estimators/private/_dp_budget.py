@@ -45,11 +45,17 @@ class Budget:
             if self.delta < SMALLEST_DELTA:
                 raise ValueError(
                     f"delta of the mechanism of {self.who} must be at least {SMALLEST_DELTA:g}, got "
-                    f"delta={self.delta!r}: the noise has no tails beyond that"
+                    f"delta={self.delta!r}: smaller values are not supported, because the sampled noise never reaches "
+                    "that far"
                 )
             self.mu = gaussian_mu(self.epsilon, self.delta)
             if self.mu == 0.0:
-                raise ValueError(f"the budget of {self.who} is too small for anything: {self!r}")
+                raise self._too_small()
+
+    def _too_small(self):
+        return ValueError(
+            f"the budget of {self.who}, {self!r}, does not allow even one release: increase epsilon, delta or rho"
+        )
 
     def _check(self, name, value, end):
         if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < end:
@@ -95,7 +101,7 @@ class Budget:
         while not self.allows(releases_of(high)):
             high *= 2.0
             if high > 1e12:
-                raise ValueError(f"the budget of {self.who} is too small for anything: {self!r}")
+                raise self._too_small()
         low = high / 2.0
         while self.allows(releases_of(low)):
             low, high = low / 2.0, low

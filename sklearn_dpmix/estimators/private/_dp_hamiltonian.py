@@ -195,6 +195,3 @@ class DPHamiltonianMC(DPMCMC):
             return noise <= NOISE_OF_A_MOVE and scale * turn <= 1.0
 
         return largest_scale(is_fine, longest)
-
-    def _init(self, sampler, psi, source):
-        return sampler.init(psi, source)

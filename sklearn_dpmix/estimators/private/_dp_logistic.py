@@ -15,12 +15,11 @@ from sklearn.utils.validation import _num_features, _num_samples, check_is_fitte
 from ..._base.parameters import check_X_y, tails
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.datatree import Contents
-from ..._chains.draws import central_interval
 from ...models import LogisticLikelihood
 from ...models._likelihood import clip_rows
 from ...privacy import PrivacyLedger
 from ...samplers import PrivateNewton, PrivateNormalApproximation
-from .._chain_estimator import MonitoredDraws
+from .._chain_estimator import CoefficientsMixin, MonitoredDraws
 from .._confidential import check_confidential, encode_labels
 from .._decorators import fit_context
 from ._dp_mcmc import DPMCMC
@@ -40,7 +39,7 @@ class LogisticContents(Contents):
         return {"feature": self._features(self.fitted.coef_.shape[1])}
 
 
-class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
+class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixin, BaseEstimator):
     """Bayesian logistic regression of two classes on confidential records, released under a budget.
 
     **Not MCMC by default.**  Under a mechanism the default is a normal approximation: independent draws of a posterior
@@ -236,8 +235,10 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         return self
 
     def _make_sampler(self, n_features):
-        sampler = self._default() if self.sampler is None else self.sampler
-        if isinstance(sampler, str):  # "normal"
+        sampler = self.sampler
+        if sampler is None and self.mechanism is None:
+            sampler = DPPenaltyMCMC(n_iter=4000, preconditioner=PrivateNewton())
+        elif sampler is None or isinstance(sampler, str):  # "normal"
             sampler = PrivateNormalApproximation()
         if isinstance(sampler, PrivateNormalApproximation):
             sampler = DPNormal(sampler)
@@ -263,11 +264,6 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         is_scaled = self.prior_sigma is None and self.data_norm is not None
         return sqrt(n_features) / float(self.data_norm) if is_scaled else None
 
-    def _default(self):
-        if self.mechanism is None:
-            return DPPenaltyMCMC(n_iter=4000, preconditioner=PrivateNewton())
-        return PrivateNormalApproximation()
-
     def _public_classes(self):
         if self.classes is None:
             return None if self.mechanism is None else np.array([0, 1])
@@ -288,20 +284,6 @@ class DPLogisticRegressionMCMC(MonitoredDraws, ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise ValueError(f"DPLogisticRegressionMCMC needs two classes; y holds 1 class: {classes.tolist()}")
         return classes
-
-    def coef_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Equal-tailed posterior interval of each coefficient.
-
-        Parameters
-        ----------
-        level : float in (0, 1), default=0.95
-
-        Returns
-        -------
-        lower, upper : ndarrays of shape (n_features,)
-        """
-        check_is_fitted(self)
-        return central_interval(self.coef_draws_, level)
 
     def predict_proba_draws(self, X: ArrayLike) -> Floats:
         """The probability of the second class under up to 1000 draws.

@@ -127,8 +127,8 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         if self.clipped_fraction_share is not None:
             if not self._is_clipping() or self._uses_batches():
                 raise ValueError(
-                    "clipped_fraction_share pays for what exists only where log ratios of all records are clipped: "
-                    f"it needs clip_bound and no batch_size, got clipped_fraction_share={self.clipped_fraction_share}"
+                    f"clipped_fraction_share={self.clipped_fraction_share} needs clip_bound and batch_size=None: "
+                    "otherwise there is no clipped fraction to release"
                 )
             clipped = budget.part(self.clipped_fraction_share, 1)
         fixed = [part for part in (optimum, clipped) if part is not None]
@@ -203,8 +203,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             self.mode_, self.covariance_root_ = coordinates.theta(np.zeros(n_params)), root
         sampler = self._sampler(target, coordinates, plan)
         chains = [
-            PrivateChain(self._init(sampler, psi, source), source)
-            for psi, source in zip(starts, sources[1:], strict=True)
+            PrivateChain(sampler.init(psi, source), source) for psi, source in zip(starts, sources[1:], strict=True)
         ]
         with Progress(self, 0, plan.n_iter, unit="iteration") as progress:
             chains, blocks, n_done = run_chains(
@@ -229,9 +228,6 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         frame = coordinates.jacobian(psi)
         information = frame.T @ target.model.information(coordinates.theta(psi)) @ frame
         return (size * np.linalg.norm(information, 2)) ** -0.5
-
-    def _init(self, sampler, psi, source):
-        return sampler.init(psi)
 
     def _keep(self, budget, plan, states, source, n_records):
         """What may be published, and nothing else."""
@@ -279,7 +275,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
     # ---------------------------------------------------------------- afterwards: from draws alone
 
     def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Floats:
-        """Log posterior predictive density of records.
+        """Log posterior predictive density of records, moved to where the model holds (``clip_records``) as in a fit.
 
         Parameters
         ----------
@@ -296,6 +292,8 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         X = X if y is None else np.column_stack([X, np.asarray(y, dtype=np.float64)])
         self._check_columns(self.model, X, y)
+        if hasattr(self.model, "clip_records"):
+            X = self.model.clip_records(X)
         draws = self.settled_draws().reshape(-1, self.theta_draws_.shape[2])
         draws = draws[np.linspace(0, len(draws) - 1, min(len(draws), MOST_PREDICTIVE)).astype(int)]
         return logsumexp([self.model.log_density(X, theta) for theta in draws], axis=0) - np.log(len(draws))

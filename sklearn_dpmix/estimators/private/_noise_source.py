@@ -69,7 +69,7 @@ class SimulatedNoise(SystemNoise):
         self.rng = rng
 
     def __reduce__(self):
-        return SimulatedNoise, (self.rng,)
+        return type(self), (self.rng,)
 
     def random(self, size):
         return self.rng.random(size)
@@ -80,9 +80,6 @@ class SimulatedNoise(SystemNoise):
 
 class NoNoise(SimulatedNoise):
     """Proposals from a NumPy generator, and exact releases: the non-private parent of each sampler."""
-
-    def __reduce__(self):
-        return NoNoise, (self.rng,)
 
     def release(self, values, sensitivity, multiplier):
         return values

@@ -17,7 +17,6 @@ from ..._base.generators import as_generator, as_seed_sequence
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws, draws_rule
 from ..._chains.datatree import build_tree
-from ..._chains.draws import summarise
 from ..._chains.mixed import ESS_LIMIT
 from ..._chains.problem import Problem
 from ..._chains.progress import Progress
@@ -274,7 +273,7 @@ class PrivateABC(ChainEstimator):
         elif k_hat > K_HAT_LIMIT or (np.ptp(draws.weights) > 0.0 and fewest < min(ESS_LIMIT, n)):
             tail = f", Pareto k-hat {k_hat:.2f} (should be below {K_HAT_LIMIT})" if k_hat > K_HAT_LIMIT else ""
             warn_user(
-                f"the draws are worth little: {fewest:.0f} effective draws of {n}{tail}; increase n_draws, or use "
+                f"the effective sample size is only {fewest:.0f} of {n} draws{tail}; increase n_draws, or use "
                 'another method, such as "smc"',
                 RuntimeWarning,
             )
@@ -374,17 +373,6 @@ class PrivateABC(ChainEstimator):
             thin=thin,
             random_state=rng,
         )
-
-    def summary(self) -> Any:
-        """Mean, sd, 95 % interval, R-hat and effective sample size of the parameters, weights included.
-
-        Returns
-        -------
-        table : pandas.DataFrame
-            As in :meth:`PrivateDPMixture.summary`.
-        """
-        check_is_fitted(self)
-        return summarise(self._monitors_, self.r_hat_, self.ess_, getattr(self, "weights_", None))
 
 
 def resolve_method(method):

@@ -272,7 +272,8 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         converged = converged and not doubts
         if top.step is not None and not top.is_precise:
             doubts.append(
-                f"max_simulations={self.max_simulations:g} leave an error of {top.monte_carlo_error.tolist()}"
+                f"with max_simulations={self.max_simulations:g}, the Monte Carlo error of theta is still "
+                f"{top.monte_carlo_error.tolist()}"
             )
         return {
             "theta_": theta,

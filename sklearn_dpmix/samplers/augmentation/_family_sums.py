@@ -2,17 +2,17 @@
 
 from math import exp, inf
 
-from ..._base.compiled import compiled, helper, lower
+from ..._base.compiled import Component, compiled, helper, lower
 from .._proposal import log_proposal, proposal_fields, propose
 from .._release_density import log_release
 from ._augmented_state import N_RECORDS
 from ._carry import carried_total, carry_records, move_blocks
-from ._sweeps import Augmentation, update_records
+from ._sweeps import update_records
 
 OLD, NEW, TO = 4, 5, 6  # rows of the scratch
 
 
-class FamilyAugmentation(Augmentation):
+class FamilyAugmentation(Component):
     """Data augmentation with one more non-centred move, which goes anywhere in the posterior, by its approximate modes.
 
     If records are dropped, two distant values of a parameter may explain the same sum, and small steps never link them.

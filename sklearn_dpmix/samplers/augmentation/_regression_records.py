@@ -11,17 +11,16 @@ it does at a reference point, which is chosen in the warm-up (:func:`set_shift`)
 
 from math import exp, inf
 
-from ..._base.compiled import compiled, helper
+from ..._base.compiled import Component, compiled, helper
 from .._release_density import log_release
 from ._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED, N_RECORDS, TUNED
 from ._carry import adapt_factor, carried_total, carry_records, move_blocks
-from ._sweeps import Augmentation
 
 SHORT_WALK = 5  # steps
 WALKS_SUFFICE = 0.7  # acceptance rate of long walks
 
 
-class RegressionAugmentation(Augmentation):
+class RegressionAugmentation(Component):
     """Data augmentation of Ju et al., and a random walk in each sweep, of ``n_moves`` steps or a short one.
 
     If many records are clamped, the surrogate is wrong far away, and ends of long walks are rejected; the share of

@@ -20,7 +20,6 @@ from .._driver import n_kept, run_chain
 from .._parameter_draws import new_statistic_draws
 from .._release_density import log_release
 from ._augmented_state import N_RECORDS, N_SWEEPS
-from ._carry import move_blocks
 from ._number import change_number
 
 
@@ -67,21 +66,6 @@ def update_records(rng, model, channel, S, state):
             n_accepted += 1
     note_acceptance(state.floats, n, n_accepted, lowest)
     return current
-
-
-class Augmentation(Component):
-    """Data-augmentation sampler of Ju et al., with ``n_moves`` rounds of non-centred moves in each sweep.
-
-    A subclass may have its own moves.
-    """
-
-    def __init__(self, n_moves=2):
-        self.n_moves = n_moves
-
-    @compiled
-    def move(self, model, channel, S, state, rng, current, warming_up):
-        """Step 3.  ``current`` is the log density of the release."""
-        move_blocks(rng, int(self.n_moves), model, channel, S, state, current, warming_up)
 
 
 class AugmentationSweeps(Component):

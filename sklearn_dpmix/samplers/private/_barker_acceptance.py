@@ -38,23 +38,16 @@ class Barker(Walk):
         return 2.0 * sqrt(batch_size) / (target.n_records * target.temperature)
 
     def test(self, state, theta, log_public, source):
-        target = self.target
+        bound, width = self.target.ratio_bound(state.theta, theta)
         if self.batch_size is None:  # nothing is private
-            bound, _ = target.ratio_bound(state.theta, theta)
-            ratios = target.ratios(state.theta, theta, bound)
+            value, _, clipped = self._log_ratio(state, theta, bound, source)
             u = source.random(1)[0]
-            released = target.temperature * ratios.total + log_public
-            return released + log(u / (1.0 - u)) > 0.0, ratios.n_clipped / target.n_records
-        size, widest = self.batch_size, self.ratio_limit * self.widest(target, self.batch_size)
-        bound, width = target.ratio_bound(state.theta, theta)
+            return value + log_public + log(u / (1.0 - u)) > 0.0, clipped
+        widest = self.ratio_limit * self.widest(self.target, self.batch_size)
         if width is None:
             bound = 0.5 * widest
         elif width > widest:
             return False, 0.0
-        rows = target.batch(source, size, state.order)
-        ratios = target.ratios(state.theta, theta, bound, rows)
-        factor = target.n_records * target.temperature / size
-        spread = factor * factor * (1.0 - size / target.n_records) * size / (size - 1.0) * ratios.square
-        noise = sqrt(max(self.correction.variance - spread, 0.0)) * source.standard_normal(1)[0]
-        released = factor * ratios.total + log_public + noise
-        return released + self.correction.draw(source, 1)[0] > 0.0, ratios.n_clipped / size
+        value, variance, clipped = self._log_ratio(state, theta, bound, source)
+        noise = sqrt(max(self.correction.variance - variance, 0.0)) * source.standard_normal(1)[0]
+        return value + log_public + noise + self.correction.draw(source, 1)[0] > 0.0, clipped

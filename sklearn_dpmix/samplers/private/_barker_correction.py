@@ -99,11 +99,6 @@ class BarkerCorrection(NamedTuple):
     temperature_error: float
     log_ratio_range: float
 
-    @property
-    def sds(self):
-        """Standard deviations of the components: 0, V is discrete.  The noise does all the smoothing."""
-        return np.zeros_like(self.means)
-
     def draw(self, rng, size=None):
         """Return V, or an array of ``size`` of them; each costs a uniform of ``rng``.
 

@@ -65,7 +65,7 @@ class NoisyHamiltonian:
         """The noisy gradient in ψ.  The curvature of bent coordinates is left to the test."""
         frame = self.coordinates.jacobian(psi)
         bound, width = self.target.gradient_bound(theta, frame)
-        total, _ = self.target.gradient(theta, frame, bound)
+        total = self.target.gradient(theta, frame, bound)
         released = source.release(total, self.target.temperature * width, self.gradient_noise_multiplier)
         return released + frame.T @ self.target.grad_log_prior(theta)
 

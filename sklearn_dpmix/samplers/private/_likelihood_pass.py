@@ -43,13 +43,11 @@ class CompiledPass:
         """Log ratios of all records, or of some, clipped to ±bound."""
         rows = NO_ROWS if rows is None else rows
         parts = self.value, self.X, theta, new, bound, rows
-        found = _blocks(len(rows) or len(self.X), lambda first, last: pass_ratios(*parts, first, last))
-        return _pool(found)
+        return _pool(_blocks(len(rows) or len(self.X), lambda a, b: (b - a, *pass_ratios(*parts, a, b))))
 
     def gradient(self, theta, frame, bound):
-        """(Sum of the gradients Fᵀg of log p(x_i | θ), each clipped to length ``bound``, how many were clipped)."""
-        found = _blocks(len(self.X), lambda a, b: pass_gradient(self.value, self.X, theta, frame, bound, a, b))
-        return sum(part[1] for part in found), sum(part[2] for part in found)
+        """Sum of the gradients Fᵀg of log p(x_i | θ), each clipped to length ``bound``."""
+        return sum(_blocks(len(self.X), lambda a, b: pass_gradient(self.value, self.X, theta, frame, bound, a, b)))
 
     def batch(self, source, size, order):
         """``size`` different records, all sets equally likely; ``order``, any permutation, is shuffled for it."""
@@ -89,8 +87,7 @@ class PlainPass:
             lengths = np.sqrt(np.einsum("ij,ij->i", g, g))
         known = np.isfinite(lengths)
         g, lengths = np.where(known[:, None], g, 0.0), np.where(known, lengths, 0.0)
-        shrink = np.minimum(1.0, bound / np.maximum(lengths, 1e-300))
-        return shrink @ g, int(np.count_nonzero(shrink < 1.0))
+        return np.minimum(1.0, bound / np.maximum(lengths, 1e-300)) @ g
 
     batch = CompiledPass.batch
 
@@ -125,19 +122,15 @@ class Shuffle(Component):
 
 
 def _blocks(n, function):
-    """``(size, *function(first, last))`` of blocks of records, in order whatever the number of threads."""
+    """``function(first, last)`` of blocks of records, in order whatever the number of threads."""
     starts = range(0, n, BLOCK)
     if len(starts) < 2:
-        return [(n, *function(0, n))]
-    return in_threads(lambda b: _one(function, starts[b], min(starts[b] + BLOCK, n)), len(starts))
-
-
-def _one(function, first, last):
-    return (last - first, *function(first, last))
+        return [function(0, n)]
+    return in_threads(lambda b: function(starts[b], min(starts[b] + BLOCK, n)), len(starts))
 
 
 def _pool(parts):
-    """Sums of blocks joined into one (Chan, Golub & LeVeque 1983)."""
+    """Sums of blocks, (size, sum, squares, number clipped), joined into one (Chan, Golub & LeVeque 1983)."""
     n, total, square, n_clipped = parts[0]
     for size, more, more_square, more_clipped in parts[1:]:
         apart = more / size - total / n
@@ -172,9 +165,9 @@ def pass_ratios(model, X, theta, new, bound, rows, first, last):
 
 @entry
 def pass_gradient(model, X, theta, frame, bound, first, last):
-    """(sum of clipped gradients, number clipped) of rows first..last-1."""
+    """Sum of clipped gradients of rows first..last-1."""
     n_params = len(theta)
-    total, one, turned, n_clipped = np.zeros(n_params), np.zeros(n_params), np.zeros(n_params), 0
+    total, one, turned = np.zeros(n_params), np.zeros(n_params), np.zeros(n_params)
     for i in range(first, last):
         for j in range(n_params):
             one[j] = 0.0
@@ -187,13 +180,10 @@ def pass_gradient(model, X, theta, frame, bound, first, last):
             length += turned[k] * turned[k]
         if not length < inf:
             continue
-        shrink = 1.0
-        if length > bound * bound:
-            shrink = bound / sqrt(length)
-            n_clipped += 1
+        shrink = bound / sqrt(length) if length > bound * bound else 1.0
         for k in range(n_params):
             total[k] += shrink * turned[k]
-    return total, n_clipped
+    return total
 
 
 @entry

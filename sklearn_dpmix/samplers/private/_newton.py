@@ -6,17 +6,19 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ._target import has_range
+from ._target import has_range, information_range
 from ._walk_moves import Coordinates
 
 
 class PrivateNewton(BaseEstimator):
     """Newton steps on noisy gradients, which find where private chains start and the geometry in which they move.
 
-    The curvature is the model's public ``information(theta)``, or the released ``observed_information``; moves are
-    scaled by it.  Chains start at draws from a normal approximation of the posterior *given the noisy steps*: around
-    the end of the steps, with that covariance times 1 + s², where s is the last step's noise in standard deviations.
-    Noise of the curvature and of steps before the last is ignored; three steps are a good number.
+    The curvature is the model's public ``information(theta)`` of one record, or else the released
+    ``observed_information(X, theta)``, of which one record changes no more than ``information_range(theta)`` > 0 in the
+    Frobenius norm; moves are scaled by it.  Chains start at draws from a normal approximation of the posterior *given
+    the noisy steps*: around the end of the steps, with that covariance times 1 + s², where s is the last step's noise
+    in standard deviations.  Noise of the curvature and of steps before the last is ignored; three steps are a good
+    number.
 
     Parameters
     ----------
@@ -69,6 +71,8 @@ class PrivateNewton(BaseEstimator):
                 "information_range(theta), how far one record can move it (data_norm=... of the package's models): got "
                 f"model={model!r}"
             )
+        if is_private and not hasattr(model, "information"):
+            information_range(model, theta)
 
     def n_releases(self, model: Any) -> int:
         """How many Gaussian releases it makes."""
@@ -111,7 +115,7 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
         # the gradient in the units of the posterior, so that one bound on its length suits all its entries
         whitened = frame @ root
         bound, width = target.gradient_bound(theta, whitened, clip_bound)
-        total, _ = target.gradient(theta, whitened, bound)
+        total = target.gradient(theta, whitened, bound)
         gradient = source.release(total, target.temperature * width, multiplier)
         gradient = gradient + whitened.T @ target.grad_log_prior(theta)
         phi = phi + root @ gradient
@@ -120,18 +124,23 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
 
 def _information(target, theta, multiplier, source):
     """T Σ information, of a public model or released, with eigenvalues that are no less than its noise."""
-    model, T = target.model, target.temperature
-    if hasattr(model, "information"):
-        return T * target.n_records * model.information(theta)
-    exact = T * target.information(theta)
-    sensitivity = T * target.information_width(theta)
+    if hasattr(target.model, "information"):
+        return target.temperature * target.n_records * target.model.information(theta)
+    noisy, noise = release_information(target, theta, multiplier, source)
+    values, vectors = np.linalg.eigh(noisy)
+    floor = noise * np.sqrt(len(theta))  # about the largest eigenvalue of the noise
+    return (vectors * np.maximum(values, floor)) @ vectors.T
+
+
+def release_information(target, theta, multiplier, source):
+    """(T Σ observed information with normal noise, the noise's standard deviation in the Frobenius norm)."""
+    exact = target.temperature * target.information(theta)
+    sensitivity = target.temperature * target.information_width(theta)
     upper = np.triu_indices(len(theta))
     weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))  # the length of these is the Frobenius norm
     noisy = np.zeros_like(exact)
     noisy[upper] = source.release(exact[upper] * weights, sensitivity, multiplier) / weights
-    values, vectors = np.linalg.eigh(noisy + np.triu(noisy, 1).T)
-    floor = multiplier * sensitivity * np.sqrt(len(theta))  # about the largest eigenvalue of the noise
-    return (vectors * np.maximum(values, floor)) @ vectors.T
+    return noisy + np.triu(noisy, 1).T, multiplier * sensitivity
 
 
 def _prior_precision(target, theta):

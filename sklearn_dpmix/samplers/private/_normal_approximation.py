@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ._curvature import CurvaturePosterior, Expansion, ReleasedScore
+from ._newton import release_information
 from ._normal_logits import NormalLogits, even_curvatures
 from ._target import has_range
 
@@ -138,18 +139,12 @@ def release_score(target, theta, gradient_multiplier, curvature_multiplier, sour
     """Gradient and curvature at θ, each with normal noise of its multiplier times its sensitivity."""
     model, identity = target.model, np.eye(len(theta))
     bound, width = target.gradient_bound(theta, identity)
-    gradient = source.release(target.gradient(theta, identity, bound)[0], width, gradient_multiplier)
-    sensitivity, exact = model.information_range(theta), target.information(theta)
-    upper = np.triu_indices(len(theta))
-    weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))  # the length of these is the Frobenius norm
-    noisy = np.zeros_like(exact)
-    noisy[upper] = source.release(exact[upper] * weights, sensitivity, curvature_multiplier) / weights
+    gradient = source.release(target.gradient(theta, identity, bound), width, gradient_multiplier)
     return ReleasedScore(
         theta,
         gradient,
         gradient_multiplier * width,
-        noisy + np.triu(noisy, 1).T,
-        curvature_multiplier * sensitivity,
+        *release_information(target, theta, curvature_multiplier, source),
         model.prior_sigma**-2.0,
         target.n_records * model.largest_information,
         even_curvatures(model, theta, target.n_records),
@@ -269,14 +264,19 @@ def _log_likelihood(one, axes, displacement, flatness):
 
 def _tempered(log_own, log_change, n_least):
     """(t, weights) with the largest t <= 1 by which weights own × change^t count for ``n_least`` draws."""
-    low, high, power = 0.0, 1.0, 1.0
-    for _ in range(12):
+
+    def weigh(power):
         log_weights = log_own + power * log_change
         weights = np.exp(log_weights - log_weights.max())
-        weights /= weights.sum()
-        enough = (weights**2).sum() * n_least <= 1.0
-        if enough and power == 1.0:
-            break
-        low, high = (power, high) if enough else (low, power)
+        return weights / weights.sum()
+
+    low, high, power = 0.0, 1.0, 1.0
+    for _ in range(12):
+        if (weigh(power) ** 2).sum() * n_least > 1.0:
+            high = power
+        else:
+            low = power
+            if power == 1.0:
+                break
         power = 0.5 * (low + high)
-    return power, weights
+    return low, weigh(low)

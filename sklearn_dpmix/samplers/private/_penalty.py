@@ -32,7 +32,7 @@ class Walk:
     def __init__(self, target, coordinates, move, batch_size=None):
         self.target, self.coordinates, self.move, self.batch_size = target, coordinates, move, batch_size
 
-    def init(self, psi):
+    def init(self, psi, source=None):
         """The state at ψ."""
         n = self.target.n_records if self.batch_size is not None else 0
         theta, memory = self.coordinates.theta(psi), self.move.start(len(psi))
@@ -53,6 +53,18 @@ class Walk:
             psi, theta = state.psi, state.theta
         counts = state.n_accepted + accepted, state.clipped + clipped
         return WalkState(psi, theta, memory, state.order, *counts), theta
+
+
+    def _log_ratio(self, state, theta, bound, source):
+        """(Log likelihood ratio, of all records or estimated from a batch; the estimate's variance; share clipped)."""
+        target, size = self.target, self.batch_size
+        if size is None:
+            ratios = target.ratios(state.theta, theta, bound)
+            return target.temperature * ratios.total, 0.0, ratios.n_clipped / target.n_records
+        factor, rest = target.n_records * target.temperature / size, 1.0 - size / target.n_records
+        ratios = target.ratios(state.theta, theta, bound, target.batch(source, size, state.order))
+        variance = factor * factor * rest * size / (size - 1.0) * ratios.square
+        return factor * ratios.total, variance, ratios.n_clipped / size
 
 
 class Penalty(Walk):
@@ -87,20 +99,9 @@ class Penalty(Walk):
         return factor * width * (1.0 + 0.5 * factor * rest * width)
 
     def test(self, state, theta, log_public, source):
-        target = self.target
-        bound, width = target.ratio_bound(state.theta, theta)
-        if self.batch_size is None:
-            factor = target.temperature
-            ratios, spread = target.ratios(state.theta, theta, bound), 0.0
-            size = target.n_records
-        else:
-            size = self.batch_size
-            factor, rest = target.n_records * target.temperature / size, 1.0 - size / target.n_records
-            rows = target.batch(source, size, state.order)
-            ratios = target.ratios(state.theta, theta, bound, rows)
-            spread = factor * factor * rest * size / (size - 1.0) * ratios.square
-        released = np.array([factor * ratios.total - 0.5 * spread])
-        sensitivity = self.sensitivity_of(target, width, self.batch_size)
-        released = source.release(released, sensitivity, self.noise_multiplier)[0]
+        bound, width = self.target.ratio_bound(state.theta, theta)
+        value, variance, clipped = self._log_ratio(state, theta, bound, source)
+        sensitivity = self.sensitivity_of(self.target, width, self.batch_size)
+        released = source.release(np.array([value - 0.5 * variance]), sensitivity, self.noise_multiplier)[0]
         s = self.noise_multiplier * sensitivity
-        return log(source.random(1)[0]) < released + log_public - 0.5 * s * s, ratios.n_clipped / size
+        return log(source.random(1)[0]) < released + log_public - 0.5 * s * s, clipped

@@ -77,7 +77,7 @@ class Target:
 
     def information_width(self, theta):
         """How far one record can move :meth:`information`, in the Frobenius norm; 0 if nothing is private."""
-        return self.model.information_range(theta) * ROUNDING if self.is_private else 0.0
+        return information_range(self.model, theta) * ROUNDING if self.is_private else 0.0
 
     # ---------------------------------------------------------------- confidential: only to be released with noise
 
@@ -86,9 +86,8 @@ class Target:
         return self._passes.ratios(theta, new, bound, rows)
 
     def gradient(self, theta, frame, bound):
-        """(T Σ clipped Fᵀg, how many were clipped)."""
-        total, n_clipped = self._passes.gradient(theta, frame, bound)
-        return self.temperature * total, n_clipped
+        """T Σ clipped Fᵀg."""
+        return self.temperature * self._passes.gradient(theta, frame, bound)
 
     def information(self, theta):
         """Minus the Hessian of the log likelihood of all records; the temperature is left out."""
@@ -111,6 +110,18 @@ def has_range(model, method, theta):
         return False
     second = {"log_ratio_range": [theta], "gradient_range": [np.eye(len(theta))], "information_range": []}[method]
     return getattr(model, method)(theta, *second) is not None
+
+
+def information_range(model, theta):
+    """The model's range; 0 is refused, since noise of no size would let the rounding of the sum through."""
+    value = model.information_range(theta)
+    if value == 0.0:
+        raise ValueError(
+            f"information_range of {type(model).__name__} is 0 at theta={theta.tolist()}: observed information that "
+            "depends on no record is public and is not released with noise; give the model information(theta), that "
+            "of one record, of shape (n_params, n_params)"
+        )
+    return value
 
 
 def _clipped(model, X):

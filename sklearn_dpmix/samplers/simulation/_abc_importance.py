@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from ._simulator import WeightedDraws, block_generator, blocks_of
+from ._simulator import WeightedDraws, block_generator
 
 
 class ImportanceABC(BaseEstimator):
@@ -69,13 +69,14 @@ class ImportanceABC(BaseEstimator):
                     f"proposal must have sample(rng, size) and log_density(theta), and {type(self.proposal).__name__} "
                     f"has no {method}"
                 )
-        blocks, slices = [], blocks_of(min(n_draws, max_simulations), int(self.block_size))
+        total, size, blocks = min(n_draws, max_simulations), int(self.block_size), []
+        sizes = [min(size, total - first) for first in range(0, total, size)]
         try:
             with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
-                for first in range(0, len(slices), 64):
+                for first in range(0, len(sizes), 64):
                     blocks += parallel(
-                        delayed(self._block)(simulator, root, i, slices[i].stop - slices[i].start)
-                        for i in range(first, min(first + 64, len(slices)))
+                        delayed(self._block)(simulator, root, i, sizes[i])
+                        for i in range(first, min(first + 64, len(sizes)))
                     )
                     progress(sum(len(block[0]) for block in blocks), "")
         except KeyboardInterrupt:

@@ -33,18 +33,6 @@ class MarkovState(NamedTuple):
     floats: np.ndarray
 
 
-def restored_markov(simulator, state, fresh, n_sweeps):
-    """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
-    state = same_layout(fresh, state)
-    require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
-    require_same(fresh, state, "moves")
-    require_finite(**{name: getattr(state, name) for name in ("theta", "statistic", "log_target", "factor")})
-    require(simulator.log_prior(state.theta[None]) > -np.inf, "theta", "is impossible under the prior")
-    require(np.diagonal(state.factor) > 0, "factor", "is not positive")
-    require_acceptance(state.floats)
-    return state
-
-
 class MarkovDraws(NamedTuple):
     """Draws, one per row."""
 
@@ -105,7 +93,14 @@ class MarkovABC(BaseEstimator):
 
     def restored(self, simulator: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         """Return a state that was read from a file, or raise ValueError if it cannot be one of this chain."""
-        return restored_markov(simulator, state, fresh, n_sweeps)
+        state = same_layout(fresh, state)
+        require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
+        require_same(fresh, state, "moves")
+        require_finite(**{name: getattr(state, name) for name in ("theta", "statistic", "log_target", "factor")})
+        require(simulator.log_prior(state.theta[None]) > -np.inf, "theta", "is impossible under the prior")
+        require(np.diagonal(state.factor) > 0, "factor", "is not positive")
+        require_acceptance(state.floats)
+        return state
 
     def check_draws(self, simulator: Any, draws: Any) -> None:
         """Raise ValueError if draws that were read from a file are impossible."""

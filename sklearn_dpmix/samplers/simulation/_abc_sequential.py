@@ -69,7 +69,7 @@ class SequentialABC(BaseEstimator):
         self, simulator: Any, n_draws: int, root: Any, *, n_jobs: int | None, max_simulations: int, progress: Any
     ) -> Any:
         """Return ``WeightedDraws``: simulations until ``n_draws`` are effective, and so many resampled of them."""
-        budget, target = Budget(max_simulations), self.ess_fraction * self.batch_size
+        budget, target = SimulationLimit(max_simulations), self.ess_fraction * self.batch_size
         proposal, width, widths = None, inf, []
 
         def batches(step):
@@ -115,11 +115,11 @@ class SequentialABC(BaseEstimator):
             acceptance_rate=float(found.ess.min() / simulations.n),
             n_simulations=budget.n_simulations,
             complete=bool(found.ess.min() >= n_draws),
-            widths_=np.array(widths),
+            attributes={"widths_": np.array(widths)},
         )
 
 
-class Budget:
+class SimulationLimit:
     """How many simulations there were, and how many there may be; proposals outside the support count as well."""
 
     def __init__(self, most):

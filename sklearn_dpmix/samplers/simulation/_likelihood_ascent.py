@@ -58,9 +58,10 @@ class Likelihood:
         """(size,) at one θ."""
         value = numbers(self.model.log_likelihood(statistics, np.tile(theta, (len(statistics), 1))))
         if value is None or value.shape != (len(statistics),):
+            got = "something that is not an array of numbers" if value is None else value.shape
             raise ValueError(
                 f"{type(self.model).__name__}.log_likelihood(statistics, theta) must be numbers of shape "
-                f"({len(statistics)},), got {'none' if value is None else value.shape}"
+                f"({len(statistics)},), got {got}"
             )
         return np.where(np.isnan(value), -np.inf, value)
 
@@ -105,32 +106,27 @@ class Likelihood:
             )
         return np.asarray(value, dtype=np.float64)
 
-    def _steps(self, theta):
-        return np.maximum(np.abs(theta), 1e-3) * 1e-4
-
     def score(self, statistics, theta):
         """Gradients, (size, n_params)."""
         if callable(getattr(self.model, "score", None)):
             return self._derivative("score", statistics, theta, (len(statistics), len(theta)))
-        steps = np.diag(self._steps(theta))
-        columns = [
-            (self.log_likelihood(statistics, theta + step) - self.log_likelihood(statistics, theta - step))
-            / (2.0 * step.sum())
-            for step in steps
-        ]
-        return np.column_stack(columns)
+        return central_differences(self.log_likelihood, statistics, theta)
 
     def hessian(self, statistics, theta):
         """Second derivatives, (size, n_params, n_params)."""
         if callable(getattr(self.model, "hessian", None)):
             return self._derivative("hessian", statistics, theta, (len(statistics), len(theta), len(theta)))
-        steps = np.diag(self._steps(theta))
-        columns = [
-            (self.score(statistics, theta + step) - self.score(statistics, theta - step)) / (2.0 * step.sum())
-            for step in steps
-        ]
-        result = np.stack(columns, axis=-1)
+        result = central_differences(self.score, statistics, theta)
         return 0.5 * (result + np.swapaxes(result, -1, -2))
+
+
+def central_differences(function, statistics, theta):
+    """Derivatives of function(statistics, θ) by each parameter, along a last axis."""
+    steps = np.diag(np.maximum(np.abs(theta), 1e-3) * 1e-4)
+    columns = [
+        (function(statistics, theta + step) - function(statistics, theta - step)) / (2.0 * step.sum()) for step in steps
+    ]
+    return np.stack(columns, axis=-1)
 
 
 def louis(likelihood, imputed, theta):
@@ -158,7 +154,10 @@ class Step(NamedTuple):
 
 
 def ascend(simulator, likelihood, theta, size, rng, most):
-    """One EM step: simulations join until the gain is a rise beyond its error.  Returns (θ, Step, used up)."""
+    """One EM step: simulations join until the gain is a rise beyond its error.  Returns (θ, Step, used up).
+
+    The last says that ``most`` simulations did not show a rise.
+    """
     z = norm.isf(ALPHA)
     imputed, kept = impute(simulator, theta, size, rng)
     while True:
@@ -173,7 +172,7 @@ def ascend(simulator, likelihood, theta, size, rng, most):
         more = ceil(n / 2)
         if gain >= z * error or n + more > most:
             step = Step(proposed, imputed.log_likelihood, n, gain, error, 1.0 / float(weights @ weights))
-            return proposed, step, n + more > most
+            return proposed, step, gain < z * error
         imputed, kept = impute(simulator, theta, more, rng, kept)
 
 

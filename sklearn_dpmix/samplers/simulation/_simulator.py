@@ -1,5 +1,6 @@
 """A user's simulator, and a release of what it simulates: what simulation-based inference works with."""
 
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -80,7 +81,8 @@ class Simulator:
         """Log prior density, (size,); -inf outside the support."""
         value = self._floats("log_prior(theta)", self.model.log_prior(read_only(theta)))
         if value.shape != (len(theta),):
-            raise self._wrong("log_prior(theta)", f"have shape ({len(theta)},), a number a row of theta", value.shape)
+            must = f"have shape ({len(theta)},), one number per row of theta"
+            raise self._wrong("log_prior(theta)", must, value.shape)
         if np.any(value == np.inf):
             raise self._wrong("log_prior(theta)", "be below infinity", f"inf at {theta[np.argmax(value)].tolist()}")
         return np.where(np.isnan(value), -np.inf, value)
@@ -110,55 +112,23 @@ class Simulator:
         return theta, statistics, self.log_release(statistics)
 
 
+@dataclass
 class WeightedDraws:
-    """Draws from a posterior that are not a chain.
+    """Draws from a posterior that are not a chain."""
 
-    Parameters
-    ----------
-    theta : ndarray of shape (n, n_params)
-    statistics : ndarray of shape (n, n_columns)
-        Simulated statistics that the draws came with.
-    weights : ndarray of shape (n,)
-        They sum to 1.
-    ess : ndarray of shape (n_params,)
-        Effective sample sizes.
-    log_evidence, log_evidence_error : float
-        Log density of the release, and its standard error.
-    acceptance_rate : float
-        Mean acceptance probability of a simulation; nan if there is none.
-    n_simulations : int
-    complete : bool
-        Whether there are as many draws as requested, and nothing had to be cut short.
-    **attributes
-        Further attributes that the estimator shows.
-    """
-
-    def __init__(
-        self,
-        theta,
-        statistics,
-        weights,
-        *,
-        ess,
-        log_evidence,
-        log_evidence_error,
-        acceptance_rate,
-        n_simulations,
-        complete,
-        **attributes,
-    ):
-        self.theta, self.statistics, self.weights, self.ess = theta, statistics, weights, ess
-        self.log_evidence, self.log_evidence_error = log_evidence, log_evidence_error
-        self.acceptance_rate, self.n_simulations, self.complete = acceptance_rate, n_simulations, complete
-        self.attributes = attributes
+    theta: np.ndarray  # (n, n_params)
+    statistics: np.ndarray  # (n, n_columns): simulated statistics that the draws came with
+    weights: np.ndarray  # (n,): they sum to 1
+    ess: np.ndarray  # (n_params,): effective sample sizes
+    log_evidence: float  # log density of the release
+    log_evidence_error: float
+    acceptance_rate: float  # mean acceptance probability of a simulation; nan if there is none
+    n_simulations: int
+    complete: bool  # whether there are as many draws as requested, and nothing had to be cut short
+    attributes: dict = field(default_factory=dict)  # further attributes that the estimator shows
 
 
 def block_generator(root, *key):
     """The generator of one block of simulations: it depends on its place only."""
     seed = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, *key))
     return np.random.Generator(np.random.PCG64(seed))
-
-
-def blocks_of(size, block_size):
-    """Slices of at most ``block_size`` that cover range(size)."""
-    return [slice(first, min(first + block_size, size)) for first in range(0, size, block_size)]
