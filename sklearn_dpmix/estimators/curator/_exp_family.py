@@ -331,6 +331,6 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         X : ndarray of shape (n_samples, 1)
         """
         theta = self._theta()
-        size, rng = positive_integer("n_samples", n_samples), as_generator(random_state)
+        size, rng = positive_integer("n_samples", n_samples, most=2**53), as_generator(random_state)
         rows = rng.integers(len(theta), size=size)
         return self.family_.draw(rng, theta[rows])[:, None]

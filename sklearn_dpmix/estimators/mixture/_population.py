@@ -203,7 +203,7 @@ class PopulationMixin:
         X : ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        n_samples = positive_integer("n_samples", n_samples)
+        n_samples = positive_integer("n_samples", n_samples, most=2**53)
         return self._draws_.sample(self._kernel(), as_generator(random_state), n_samples, self._n_features_)
 
     def informativeness(self, n_samples: int = 20_000, random_state: Seed = None) -> float:
@@ -225,6 +225,6 @@ class PopulationMixin:
         distance : float in [0, 1]
         """
         check_is_fitted(self)
-        n_samples = positive_integer("n_samples", n_samples, 2)
+        n_samples = positive_integer("n_samples", n_samples, 2, 2**53)
         rng = as_generator(random_state)
         return self._draws_.distance_from_prior(self._kernel(), rng, n_samples, self._n_features_)
