@@ -88,7 +88,8 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         """Records on [-1, 1]."""
         X = check_array(X, dtype=np.float64, input_name="X", estimator=type(self).__name__)
         middle, half = self._middles(X.shape[1])
-        return np.clip((X - middle) / half, -1.0, 1.0)
+        with np.errstate(over="ignore"):  # a warning would tell of a record
+            return np.clip((X - middle) / half, -1.0, 1.0)
 
     def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release a number for each value.
@@ -202,7 +203,8 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
         The zeros of q + (p - q) Φ(t) nearest to the line are about π/√(2ε) from it if ε is large.
         """
-        return SPACING * self._one_window(1)[2] * sd * min(1.0, 2.0 / float(np.sqrt(np.asarray(self.epsilon).max())))
+        epsilon = np.max(self._losses())
+        return float(SPACING * self._window(epsilon)[0] * sd * min(1.0, 2.0 / np.sqrt(epsilon)))
 
     def near(self, places: Floats) -> Floats:
         middle, _, a, _ = self._one_window(len(places))
