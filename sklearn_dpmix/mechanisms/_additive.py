@@ -220,10 +220,11 @@ class AdditiveMechanism(RecordChannel):
         scale = np.atleast_1d(self.noise_scale_for(n_features))
         if scale.shape == (1,) or (self.is_local and scale.shape == (n_records,)):
             return scale
+        name = next((one for one in ("epsilon", "rho", "scale") if getattr(self, one, None) is not None), "noise scale")
         there = f"there are {n_records} records: give one number, or one per record"
         raise ValueError(
-            f"{type(self).__name__} has its own noise for each of {len(scale)} records (epsilon, rho or scale of shape "
-            f"{scale.shape}), but {there if self.is_local else 'a query makes one release: give one number'}"
+            f"{name} of {type(self).__name__} has {len(scale)} values, but "
+            f"{there if self.is_local else 'a query makes one release: give one number'}"
         )
 
     def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:

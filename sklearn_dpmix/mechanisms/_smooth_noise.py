@@ -81,7 +81,8 @@ class SmoothSensitivityMechanism(StatisticNoise):
         xi = None if self.xi is None else positive_number("xi", self.xi)
         if xi is not None and not xi < epsilon:
             raise ValueError(
-                f"xi must be below epsilon={self.epsilon!r}, got xi={self.xi!r}: the change of scale alone spends it"
+                f"xi must be below epsilon={self.epsilon!r}, got xi={self.xi!r}: the change in the noise's "
+                "scale between neighbours would use up all of epsilon"
             )
         if self.multiplier is not None:
             if xi is None:
@@ -93,8 +94,8 @@ class SmoothSensitivityMechanism(StatisticNoise):
         multiplier = None if found is None else least_multiplier(law, epsilon, delta, found)
         if multiplier is None:
             raise ValueError(
-                f"xi={self.xi!r} leaves nothing for the shift at epsilon={self.epsilon!r}, delta={self.delta!r}: the "
-                "change of scale alone spends more; give a smaller xi, or None"
+                f"with xi={self.xi!r} the change in scale alone exceeds epsilon={self.epsilon!r}, delta="
+                f"{self.delta!r}, so no multiplier works; give a smaller xi, or None"
             )
         return found, multiplier
 

@@ -71,8 +71,8 @@ class WindowChannel(RecordLosses, EstimatedChannel):
             narrowest = np.min(h / a) * np.min(bounds[:, 1] - bounds[:, 0])
         if not reach < 1e300:
             raise ValueError(
-                f"{type(self).__name__} with epsilon={self.epsilon!r} needs noise that floating point cannot hold: "
-                "choose an epsilon closer to 1"
+                f"{type(self).__name__} with epsilon={self.epsilon!r} has releases too large for floating point: "
+                "choose a larger epsilon"
             )
         if not narrowest > FINEST * np.spacing(np.max(np.abs(bounds))):
             raise ValueError(
