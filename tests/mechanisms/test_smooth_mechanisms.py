@@ -167,7 +167,7 @@ def laplace(**changes):
         (laplace(query=SmoothTrimmedMean((0, 1), 0.5)), ValueError, r"trim must be .* in \[0, 0.5\), got trim=0.5"),
         (laplace(query=SmoothTrimmedMean((0, 1), "a")), ValueError, "trim must be .* got trim='a'"),
         (SmoothStudentTMechanism(1.0, query=SmoothMedian((0, 1)), df=0), ValueError, "df must be positive and finite"),
-        (SmoothStudentTMechanism(1.0, query=SmoothMedian((0, 1)), xi=0.4), ValueError, "with xi=0.4 the change in scale"),
+        (SmoothStudentTMechanism(1.0, query=SmoothMedian((0, 1)), xi=0.4), ValueError, "with xi=0.4 the change"),
     ],
     ids=str,
 )
