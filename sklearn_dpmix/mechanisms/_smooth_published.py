@@ -100,6 +100,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
     """
 
     n_hidden = 0  # both statistics, value and smooth sensitivity, have a number in the release
+    n_released = 2
 
     def __init__(
         self,
