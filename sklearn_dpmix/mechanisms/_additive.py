@@ -88,11 +88,12 @@ class AdditiveMechanism(RecordChannel):
         """Raise ValueError if a parameter is wrong; with ``n_features``, also if the bounds do not fit."""
         self.bounds_for(n_features)
         self.noise_scale_for(n_features)
-        if self.released_above is not None:
-            self._check_threshold(n_features)
+        self._check_threshold(n_features)
 
     def _check_threshold(self, n_features):
         t, who = self.released_above, type(self).__name__
+        if t is None:
+            return
         if not isinstance(t, (int, float, np.number)) or isinstance(t, bool) or not np.isfinite(t):
             raise ValueError(f"released_above must be a finite number, got {t!r}")
         if self.query is not None:
@@ -195,8 +196,7 @@ class AdditiveMechanism(RecordChannel):
         """
         X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=type(self).__name__)
         refuse_seed(secure, random_state)
-        if self.released_above is not None:
-            self._check_threshold(X.shape[1])
+        self._check_threshold(X.shape[1])
         if secure and self.secure_noise is None:
             raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
         value = self._value(X)
@@ -220,10 +220,11 @@ class AdditiveMechanism(RecordChannel):
         scale = np.atleast_1d(self.noise_scale_for(n_features))
         if scale.shape == (1,) or (self.is_local and scale.shape == (n_records,)):
             return scale
+        name = next((one for one in ("epsilon", "rho", "scale") if getattr(self, one, None) is not None), "noise scale")
         there = f"there are {n_records} records: give one number, or one per record"
         raise ValueError(
-            f"{type(self).__name__} has its own noise for each of {len(scale)} records (epsilon, rho or scale of shape "
-            f"{scale.shape}), but {there if self.is_local else 'a query makes one release: give one number'}"
+            f"{name} of {type(self).__name__} has {len(scale)} values, but "
+            f"{there if self.is_local else 'a query makes one release: give one number'}"
         )
 
     def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
@@ -397,8 +398,7 @@ class AdditiveMechanism(RecordChannel):
             bounds = np.tile([-np.inf, np.inf], (n_features, 1))
         scale = np.array(self._scales(n_records, n_features), dtype=np.float64)
         fields = {"noise": scale, "rate": 1.0 / scale, "low": bounds[:, 0].copy(), "high": bounds[:, 1].copy()}
-        if self.released_above is not None:
-            self._check_threshold(n_features)
+        self._check_threshold(n_features)
         threshold = -np.inf if self.released_above is None else float(self.released_above)
         return fields | {"each": np.int64(len(scale) > 1), "threshold": threshold}
 

@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from .._base.compiled import compiled, lower
 from .._base.generators import as_generator
-from .._base.parameters import check_array, check_bounds, check_one_each, positive_array, refuse_seed
+from .._base.parameters import check_array, check_one_each, positive_array, refuse_seed
 from .._base.typing import Array, Floats, Seed
 from ._cells import MOST_LOSS, CellChannel
 from ._estimated import EstimatedChannel
@@ -118,9 +118,6 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
                 "are most informative"
             )
         return int(value)
-
-    def bounds_for(self, n_features: int | None) -> Floats:
-        return check_bounds(self.bounds, n_features)
 
     def _rates(self, n_records, n_features):
         """(ε/m of a feature, 1 - q_hi and 2 q_hi - 1), each of shape (n_records, 1)."""

@@ -43,6 +43,11 @@ class LaplaceCalibrated(AdditiveMechanism):
             rho=lambda rho, delta_1: delta_1 / np.sqrt(2.0 * rho),
         )
 
+    def kinks(self, n_features: int) -> Floats:
+        """The bounds: beyond them all densities fall in the same way."""
+        bounds = self.bounds_for(n_features)
+        return np.empty((n_features, 0)) if bounds is None or not self.clamp else bounds
+
     def likeliest_value(self, S: Array, scale: Array) -> Floats:
         """Median with weights 1/b, one of the releases: the slope of ``Σ |z - y|/b`` changes its sign there."""
         order = np.argsort(S, axis=0)

@@ -59,12 +59,6 @@ class IndirectChannel(CategoryChannel):
     K).
     """
 
-    def _shares(self, Z):
-        raise NotImplementedError
-
-    def _likelihoods(self, Z, j):
-        raise NotImplementedError
-
     def moments(self, Z: Array) -> tuple[Floats, Floats]:
         """Mean and variance of the confidential categories by feature, from rough shares."""
         c, shares = np.arange(self._n_categories()), self._shares(Z)

@@ -27,19 +27,19 @@ SMALLEST_EPSILON, LARGEST_EPSILON = 1e-100, 300.0
 
 @dataclass(frozen=True)
 class DilatedLaw:
-    """Base class of noise at scale 1: its log density, draws, and what it spends."""
+    """Base class of noise at scale 1: its log density, draws, and what it spends.
 
-    def log_density(self, u):
-        """(...) log η(u)."""
-        raise NotImplementedError
+    A subclass defines ``log_density(u)``, (...) log η(u); ``draw(rng, size)``, draws from η; and, unless it has its own
+    ``bounds`` or ``spent``, ``hockey_stick(epsilon, shift, log_dilation)``, E_ε(s, t) for arrays of s >= 0 and t != 0
+    below ε.
+    """
 
-    def draw(self, rng, size):
-        """Draws from η."""
-        raise NotImplementedError
+    #: cells of [-ξ, ξ]
+    n_cells = N_CELLS
 
     def spent(self, epsilon, xi, multiplier):
         """Return (ε, δ) that hold for noise of scale ``multiplier`` × SS_ξ."""
-        return epsilon, (1.0 + GUARD) * float(np.max(self.bounds(epsilon, xi, multiplier, N_CELLS)))
+        return epsilon, (1.0 + GUARD) * float(np.max(self.bounds(epsilon, xi, multiplier, self.n_cells)))
 
     def bounds(self, epsilon, xi, multiplier, n_cells):
         """(n_cells,) bounds of E_ε(s, t) for t in each cell of [-ξ, ξ], and all s that go with it.
@@ -56,10 +56,6 @@ class DilatedLaw:
         width, start = 2.0 * xi / n_cells, xi * np.arange(-n_cells, n_cells, 2) / n_cells
         shift = np.exp(np.minimum(start + width, 0.0)) / multiplier
         return self.hockey_stick(epsilon - width, shift, start)
-
-    def hockey_stick(self, epsilon, shift, log_dilation):
-        """E_ε(s, t), for arrays of s >= 0 and t != 0 below ε."""
-        raise NotImplementedError
 
     def holds(self, epsilon, delta, xi, multiplier):
         """Whether noise of this scale is verified to be (ε, δ)-DP."""

@@ -69,11 +69,6 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
     secure_noise = "discrete laplace"
     continuous = "LaplaceMechanism"
 
-    def kinks(self, n_features: int) -> Floats:
-        """The bounds: beyond them all probabilities fall in the same way."""
-        bounds = self.bounds_for(n_features)
-        return np.empty((n_features, 0)) if bounds is None or not self.clamp else bounds
-
     def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats:
         """P(e > distance) = r^(⌊distance⌋ + 1)/(1 + r)."""
         scale = np.asarray(scale, dtype=np.float64)

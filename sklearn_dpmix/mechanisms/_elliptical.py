@@ -94,8 +94,8 @@ class EllipticalMechanism(StatisticNoise):
             if doubt <= LARGEST_DOUBT * steepest:
                 return steepest
         raise ValueError(
-            f"covariance must be farther from singular, got covariance={self.covariance!r}: the noise in its "
-            "narrowest direction is lost in rounding"
+            f"covariance is too close to singular, got covariance={self.covariance!r}: the noise in its narrowest "
+            "direction is lost in rounding"
         )
 
     def _statistics(self, X):

@@ -74,7 +74,10 @@ class MultivariateTMechanism(EllipticalMechanism):
         distance, nu = self._mahalanobis_sensitivity(), float(self.df)
         shift = 0.5 * distance / sqrt(nu)
         if shift == inf:
-            raise ValueError(f"covariance must be larger for floating point, got covariance={self.covariance!r}")
+            raise ValueError(
+                f"covariance is too small for this sensitivity, got covariance={self.covariance!r}: the guarantee "
+                "overflows"
+            )
         epsilon = (nu + len(self._matrix())) * asinh(rounded_up(shift)) if distance else 0.0
         return PrivacyGuarantee.pure(epsilon, self._neighbours())
 

@@ -1,8 +1,9 @@
 """Where a chain starts under a channel that has unbiased estimates of bounded records and of their squares."""
 
-
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._base.parameters import check_bounds
 from .._base.typing import Array, Floats
 from ._channel import RecordChannel
 
@@ -10,16 +11,15 @@ from ._channel import RecordChannel
 class EstimatedChannel(RecordChannel):
     """Base class of such channels.
 
-    A subclass defines ``bounds_for(n_features)`` and ``_estimates(Z)``: estimates of each record u on [0, 1] and of u²,
+    A subclass has ``bounds`` and defines ``_estimates(Z)``: estimates of each record u on [0, 1] and of u²,
     (n, n_features) each.  The second is None if the release says nothing about the variance, which is then taken to be
     that of a uniform distribution.
     """
 
-    def bounds_for(self, n_features: int | None) -> Floats:
-        raise NotImplementedError
+    bounds: ArrayLike | None
 
-    def _estimates(self, Z):
-        raise NotImplementedError
+    def bounds_for(self, n_features: int | None) -> Floats:
+        return check_bounds(self.bounds, n_features)
 
     def _noise_error(self, mean, n):
         """Standard error of the variance of n records u near ``mean``, as far as it is due to the channel."""

@@ -268,9 +268,6 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
         best = [np.argmax(matrix * share[:, None], axis=0)[z.astype(int)] for matrix, share, z in parts]
         return np.column_stack(best).astype(np.float64)
 
-    def _likelihoods(self, Z, j):
-        return self._matrices()[j][:, Z[:, j].astype(int)].T
-
     # --- compiled ----------------------------------------------------------------------------------------------------
 
     def _lower(self, *, n_features, **context):

@@ -11,14 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled
-from .._base.parameters import (
-    check_array,
-    is_integer,
-)
+from .._base.parameters import check_array, is_integer
 from .._base.typing import Array, Floats
 from ._binned import BinnedChannel
 
-WEIGHT, COUNT, RELEASED = range(3)
+RELEASED = 2  # the row of the table
 
 
 class HistogramMechanism(BinnedChannel):

@@ -160,11 +160,9 @@ class HybridMechanism(PiecewiseMechanism):
 
     def _signs(self, places):
         """Sides of the coin for places on the line, (n_features, n)."""
-        return self._sides_of_line((places - self._middles(len(places))[0][:, None]).T).T
-
-    def _sides_of_line(self, distance):
-        _, a, h = self._windows(1, distance.shape[1])
-        reach = self._middles(distance.shape[1])[1] * (a + h).item() * 0.5 * (1.0 + AWAY)
+        middle, half = (part[:, None] for part in self._middles(len(places)))
+        _, a, h = self._windows(1, len(places))
+        distance, reach = places - middle, half * (a + h).item() * 0.5 * (1.0 + AWAY)
         return np.where(np.abs(distance) > reach, np.sign(distance), 0.0)
 
     def near(self, places: Floats) -> Floats:
@@ -180,22 +178,11 @@ class HybridMechanism(PiecewiseMechanism):
 
     # --- where a chain starts ----------------------------------------------------------------------------------------
 
-    def moments(self, Z: Array) -> tuple[Floats, Floats]:
-        return super().moments(self.on_line(Z))
-
-    def moments_of(self, n: int, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        middle, half = self._middles(len(mean))
-        parts, v, spread = self._windows(1, len(mean)), (mean - middle) / half, variance / half**2
-        u, u_squared = self._from_line(v, v**2 + spread, *parts)
-        error = spread / (2.0 * self._gain(*parts)) ** 2 / max(n - 1, 1)
-        return self._possible(n, u.ravel(), None if u_squared is None else u_squared.ravel(), error.ravel())
-
     def _gain(self, epsilon, a, h):
-        """The factor g such that a release's place on the line has mean g times the record."""
         share = self._share(epsilon)
         return share + (1.0 - share) * AWAY * (a + h) / self._side(epsilon)
 
-    def _from_line(self, v, v_squared, epsilon, a, h):
+    def _unbiased(self, v, v_squared, epsilon, a, h):
         """Estimates of u and u² from places on the line; None for u² if all are sides of the coin."""
         t, share, k = v / self._gain(epsilon, a, h), self._share(epsilon), self._share_near(epsilon, a, h)
         if np.any(share == 0.0):
@@ -203,11 +190,6 @@ class HybridMechanism(PiecewiseMechanism):
         rest = share * (k * h**2 + (1.0 - k) * (a + h) ** 2) / 3.0 + (1.0 - share) * (AWAY * (a + h)) ** 2
         t_squared = (v_squared - rest) / (share * k * a**2)
         return 0.5 * (t + 1.0), 0.25 * (t_squared + 2.0 * t + 1.0)
-
-    def _estimates(self, Z):
-        middle, half = self._middles(Z.shape[1])
-        v = (self.on_line(Z) - middle) / half
-        return self._from_line(v, v**2, *self._windows(*Z.shape))
 
     def _noise_error(self, mean, n):
         """Error of the mean of v²/(s k a²) - 2 t v/gain, for v on the line: uniform near a t or anywhere, or a side."""

@@ -89,11 +89,6 @@ class LaplaceMechanism(LaplaceCalibrated):
         """Whether all records have one noise scale."""
         return np.size(self.noise_scale) == 1
 
-    def kinks(self, n_features: int) -> Floats:
-        """The bounds: beyond them all densities fall in the same way."""
-        bounds = self.bounds_for(n_features)
-        return np.empty((n_features, 0)) if bounds is None or not self.clamp else bounds
-
     def node_spacing(self, sd: float, scale: float | None = None) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
         return 4.0 * sd

@@ -6,11 +6,7 @@ from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled
 from .._base.generators import as_generator
-from .._base.parameters import (
-    finite_scale,
-    positive_number,
-    refuse_seed,
-)
+from .._base.parameters import finite_scale, positive_number, refuse_seed
 from .._base.typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._discrete_laplace import draw_discrete_laplace

@@ -10,14 +10,7 @@ from numpy.typing import ArrayLike
 from .._base.parameters import positive_number
 from .._base.typing import Array, Seed
 from ..privacy import PrivacyGuarantee
-from ._dilated import (
-    LARGEST_EPSILON,
-    SMALLEST_DELTA,
-    SMALLEST_EPSILON,
-    DilatedLaw,
-    balanced_xi,
-    least_multiplier,
-)
+from ._dilated import LARGEST_EPSILON, SMALLEST_DELTA, SMALLEST_EPSILON, DilatedLaw, balanced_xi, least_multiplier
 from ._statistic_noise import StatisticNoise
 
 
@@ -30,6 +23,21 @@ class SmoothSensitivityMechanism(StatisticNoise):
     n_hidden = 1
     delta: float | None = 0.0
     _law: DilatedLaw
+
+    def __init__(
+        self,
+        epsilon: float,
+        *,
+        query: Any = None,
+        xi: float | None = None,
+        multiplier: float | None = None,
+        n_records: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.query = query
+        self.xi = xi
+        self.multiplier = multiplier
+        self.n_records = n_records
 
     def check(self, n_features: int | None = None) -> None:
         self._calibration()
@@ -81,7 +89,8 @@ class SmoothSensitivityMechanism(StatisticNoise):
         xi = None if self.xi is None else positive_number("xi", self.xi)
         if xi is not None and not xi < epsilon:
             raise ValueError(
-                f"xi must be below epsilon={self.epsilon!r}, got xi={self.xi!r}: the change of scale alone spends it"
+                f"xi must be below epsilon={self.epsilon!r}, got xi={self.xi!r}: the change in the noise's "
+                "scale between neighbours would use up all of epsilon"
             )
         if self.multiplier is not None:
             if xi is None:
@@ -93,8 +102,8 @@ class SmoothSensitivityMechanism(StatisticNoise):
         multiplier = None if found is None else least_multiplier(law, epsilon, delta, found)
         if multiplier is None:
             raise ValueError(
-                f"xi={self.xi!r} leaves nothing for the shift at epsilon={self.epsilon!r}, delta={self.delta!r}: the "
-                "change of scale alone spends more; give a smaller xi, or None"
+                f"with xi={self.xi!r} the change in scale alone exceeds epsilon={self.epsilon!r}, delta="
+                f"{self.delta!r}, so no multiplier works; give a smaller xi, or None"
             )
         return found, multiplier
 
@@ -199,12 +208,8 @@ class ApproximateSmoothMechanism(SmoothSensitivityMechanism):
         multiplier: float | None = None,
         n_records: int | None = None,
     ) -> None:
-        self.epsilon = epsilon
+        super().__init__(epsilon, query=query, xi=xi, multiplier=multiplier, n_records=n_records)
         self.delta = delta
-        self.query = query
-        self.xi = xi
-        self.multiplier = multiplier
-        self.n_records = n_records
 
     def _budget(self):
         delta = positive_number("delta", self.delta)

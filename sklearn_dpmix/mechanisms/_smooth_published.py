@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from .._base.parameters import numbers
 from .._base.typing import Array
-from ..privacy._guarantee import PrivacyGuarantee
 from ._dilated import DilatedLaw
 from ._smooth_noise import ApproximateSmoothMechanism
 
@@ -31,6 +30,7 @@ class PublishedLaplaceLaw(DilatedLaw):
     """
 
     share: float
+    n_cells = N_DILATIONS
 
     def bounds(self, epsilon, xi, multiplier, n_cells):
         """(n_cells,) bounds of E_ε(s, t), for t in each cell of [-ξ, ξ] and all s that go with it.
@@ -48,9 +48,6 @@ class PublishedLaplaceLaw(DilatedLaw):
         mass = 0.5 * np.exp(-np.minimum(np.abs(w[:-1]), np.abs(w[1:])) / b) * -np.expm1(-np.diff(w) / b)
         apart = -np.expm1(np.minimum(0.5 * (left - shift * np.exp(np.minimum(-xi * w[:-1], 600.0))), 0.0))
         return apart @ mass + np.exp(-REACH)
-
-    def spent(self, epsilon, xi, multiplier):
-        return epsilon, (1.0 + 1e-6) * float(np.max(self.bounds(epsilon, xi, multiplier, N_DILATIONS)))
 
 
 class PublishedScaleMechanism(ApproximateSmoothMechanism):
@@ -104,7 +101,6 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
 
     n_hidden = 0  # both statistics, value and smooth sensitivity, have a number in the release
     n_released = 2
-    n_records = None
 
     def __init__(
         self,
@@ -116,12 +112,8 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
         xi: float | None = None,
         multiplier: float | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.query = query
+        super().__init__(epsilon, delta, query=query, xi=xi, multiplier=multiplier)
         self.share = share
-        self.xi = xi
-        self.multiplier = multiplier
 
     @property
     def _law(self):
@@ -136,18 +128,6 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
     def check_width(self, k: int) -> None:
         if k != 2:
             raise ValueError(f"PublishedScaleMechanism releases two numbers, a value and its noise's scale, got {k}")
-
-    def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of both numbers, value and scale, after its numerical verification.
-
-        As in :class:`SmoothLaplaceMechanism`, except that publishing the scale is covered.
-
-        Parameters
-        ----------
-        n_features : int, optional
-            Not used.
-        """
-        return super().guarantee(n_features)
 
     def check_release(self, Z: Array) -> None:
         """Raise ValueError if the second number of a release is not a scale.

@@ -101,12 +101,8 @@ class SmoothStudentTMechanism(SmoothSensitivityMechanism):
         multiplier: float | None = None,
         n_records: int | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.query = query
+        super().__init__(epsilon, query=query, xi=xi, multiplier=multiplier, n_records=n_records)
         self.df = df
-        self.xi = xi
-        self.multiplier = multiplier
-        self.n_records = n_records
 
     @property
     def _law(self):
@@ -150,18 +146,3 @@ class SmoothCauchyMechanism(SmoothSensitivityMechanism):
     """
 
     _law = StudentTLaw(1.0)
-
-    def __init__(
-        self,
-        epsilon: float,
-        *,
-        query: Any = None,
-        xi: float | None = None,
-        multiplier: float | None = None,
-        n_records: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.query = query
-        self.xi = xi
-        self.multiplier = multiplier
-        self.n_records = n_records

@@ -7,11 +7,7 @@ from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled
 from .._base.generators import as_generator
-from .._base.parameters import (
-    check_flag,
-    numbers,
-    positive_number,
-)
+from .._base.parameters import check_flag, numbers, positive_number
 from .._base.typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._histogram import HistogramMechanism

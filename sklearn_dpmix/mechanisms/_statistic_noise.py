@@ -17,9 +17,9 @@ class StatisticNoise(BaseEstimator):
     """Base class of mechanisms s(x) + noise, where the noise may be joint over the k numbers or depend on the data.
 
     An estimator that simulates statistics uses :meth:`n_columns`, :meth:`release_density` and :meth:`log_release_mode`.
-    A subclass defines ``_statistics(X)``; ``_draw(rng, statistics)``, noise of shape (rows, k); ``_log_noise(E,
-    statistics, widen)``, the log density of such noise, row by row; and ``_log_peak(k)``, the largest value that it
-    takes.
+    A subclass defines ``_statistics(X)``, what a simulator would return for confidential records X, of shape (rows,
+    n_columns); ``_draw(rng, statistics)``, noise of shape (rows, k); ``_log_noise(E, statistics, widen)``, the log
+    density of such noise, row by row; and ``_log_peak(k)``, the largest value that it takes.
     """
 
     #: one statistic of all records is released, not records one by one
@@ -49,10 +49,6 @@ class StatisticNoise(BaseEstimator):
         """
         self.check_width(k)
         return k + self.n_hidden
-
-    def _statistics(self, X):
-        """What a simulator would return for confidential records X: (rows, n_columns)."""
-        raise NotImplementedError
 
     def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release the query's value with noise.

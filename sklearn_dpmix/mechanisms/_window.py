@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, lower
 from .._base.generators import as_generator
-from .._base.parameters import check_array, check_bounds, check_one_each, refuse_seed
+from .._base.parameters import check_array, check_one_each, refuse_seed
 from .._base.typing import Array, Floats, Seed
 from ._estimated import EstimatedChannel
 from ._losses import RecordLosses
@@ -42,19 +42,11 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
     piece_shape = "flat"
     clamp = True
-    bounds: ArrayLike | None
-
-    def _window(self, epsilon):
-        raise NotImplementedError
-
     # --- parameters --------------------------------------------------------------------------------------------------
 
     def check(self, n_features: int | None = None) -> None:
         self._losses()
         self.bounds_for(n_features)
-
-    def bounds_for(self, n_features: int | None) -> Floats:
-        return check_bounds(self.bounds, n_features)
 
     def _middles(self, n_features):
         """Middle and half the width of each feature's bounds, (n_features,) each."""
@@ -71,8 +63,8 @@ class WindowChannel(RecordLosses, EstimatedChannel):
             narrowest = np.min(h / a) * np.min(bounds[:, 1] - bounds[:, 0])
         if not reach < 1e300:
             raise ValueError(
-                f"{type(self).__name__} with epsilon={self.epsilon!r} needs noise that floating point cannot hold: "
-                "choose an epsilon closer to 1"
+                f"{type(self).__name__} with epsilon={self.epsilon!r} has releases too large for floating point: "
+                "choose a larger epsilon"
             )
         if not narrowest > FINEST * np.spacing(np.max(np.abs(bounds))):
             raise ValueError(
@@ -88,7 +80,8 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         """Records on [-1, 1]."""
         X = check_array(X, dtype=np.float64, input_name="X", estimator=type(self).__name__)
         middle, half = self._middles(X.shape[1])
-        return np.clip((X - middle) / half, -1.0, 1.0)
+        with np.errstate(over="ignore"):  # a warning would tell of a record
+            return np.clip((X - middle) / half, -1.0, 1.0)
 
     def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
         """Release a number for each value.
@@ -202,7 +195,8 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
         The zeros of q + (p - q) Φ(t) nearest to the line are about π/√(2ε) from it if ε is large.
         """
-        return SPACING * self._one_window(1)[2] * sd * min(1.0, 2.0 / float(np.sqrt(np.asarray(self.epsilon).max())))
+        epsilon = np.max(self._losses())
+        return float(SPACING * self._window(epsilon)[0] * sd * min(1.0, 2.0 / np.sqrt(epsilon)))
 
     def near(self, places: Floats) -> Floats:
         middle, _, a, _ = self._one_window(len(places))
@@ -223,14 +217,15 @@ class WindowChannel(RecordLosses, EstimatedChannel):
     def moments(self, Z: Array) -> tuple[Floats, Floats]:
         if not self.has_one_law:
             return super().moments(Z)
-        return self.moments_of(len(Z), np.mean(Z, axis=0), np.var(Z, axis=0))
+        places = self.on_line(Z)
+        return self.moments_of(len(places), np.mean(places, axis=0), np.var(places, axis=0))
 
     def moments_of(self, n: int, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         middle, half = self._middles(len(mean))
-        v, spread, (epsilon, a, h) = (mean - middle) / half, variance / half**2, self._windows(1, len(mean))
-        u, u_squared = self._unbiased(v, v**2 + spread, epsilon, a, h)
-        error = spread / (2.0 * self._share_near(epsilon, a, h) * a) ** 2 / max(n - 1, 1)
-        return self._possible(n, u.ravel(), u_squared.ravel(), error.ravel())
+        parts, v, spread = self._windows(1, len(mean)), (mean - middle) / half, variance / half**2
+        u, u_squared = self._unbiased(v, v**2 + spread, *parts)
+        error = spread / (2.0 * self._gain(*parts)) ** 2 / max(n - 1, 1)
+        return self._possible(n, u.ravel(), None if u_squared is None else u_squared.ravel(), error.ravel())
 
     def _noise_error(self, mean, n):
         """Error of the mean of (v² - 2 a t v)/(k a²), v uniform around c = a t with probability k, else on the line."""
@@ -246,6 +241,10 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         """k, the share of releases that are drawn around the record, and not anywhere."""
         return -h * np.expm1(-epsilon) / (h + a * np.exp(-epsilon))
 
+    def _gain(self, epsilon, a, h):
+        """The factor g such that a release's place on the line has mean g times the record."""
+        return self._share_near(epsilon, a, h) * a
+
     def _unbiased(self, v, v_squared, epsilon, a, h):
         """Estimates of u and u² from E v = k a t and E v² = k (a² t² + h²/3) + (1 - k)(a + h)²/3."""
         k = self._share_near(epsilon, a, h)
@@ -255,7 +254,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
     def _estimates(self, Z):
         middle, half = self._middles(Z.shape[1])
-        v = (Z - middle) / half
+        v = (self.on_line(Z) - middle) / half
         return self._unbiased(v, v**2, *self._windows(*Z.shape))
 
     # --- compiled ----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled
 from .._base.typing import Array, Floats
-from ._likelihood import LikelihoodModel, clip_rows
+from ._likelihood import LARGEST, LikelihoodModel, clip_rows
 
 
 class Banana(LikelihoodModel):
@@ -71,7 +71,7 @@ class Banana(LikelihoodModel):
 
     def check(self) -> None:
         super().check()
-        self._finite("sigma", low=0.0, ndim=1)
+        self._finite("sigma", low=1.0 / LARGEST, ndim=1)
         for name in ("a", "b", "m"):
             self._finite(name)
         if np.size(self.sigma) < 2:
@@ -143,10 +143,7 @@ class Banana(LikelihoodModel):
         return gradient
 
     def clip_records(self, X: Array) -> Array:
-        if self.data_norm is None:
-            return X
-        sigma = np.asarray(self.sigma)
-        return clip_rows(X / sigma, self.data_norm) * sigma
+        return X if self.data_norm is None else clip_rows(X, self.data_norm, np.asarray(self.sigma))
 
     def log_ratio_range(self, theta: Array, new: Array) -> Any:
         """2R ‖(φ' - φ)/σ‖: the log ratio is linear in x/σ, with gradient (φ' - φ)/σ."""

@@ -43,7 +43,7 @@ def log_beta_posterior(model, sums, n, v, w):
 
 @helper
 def slice_step(rng, model, sums, n, v, w, which):
-    """One update of v (``which`` 0) or w by stepping out and shrinking from a width of 1/√(n+1)."""
+    """One update of v (``which`` 0) or w by stepping out and shrinking from a width of 3/√(n+1)."""
     x = v if which == 0 else w
     level = log_beta_posterior(model, sums, n, v, w) - rng.standard_exponential()
     width = 3.0 / sqrt(n + 1.0)

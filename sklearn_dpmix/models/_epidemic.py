@@ -42,8 +42,8 @@ class StochasticSIR(BaseEstimator):
         n_people: int = 1000,
         n_infected: int = 5,
         n_weeks: int = 8,
-        transmission: float | None = None,
-        recovery: float | None = None,
+        transmission: GammaPrior | None = None,
+        recovery: GammaPrior | None = None,
     ) -> None:
         self.n_people = n_people
         self.n_infected = n_infected

@@ -109,8 +109,7 @@ class Multinomial(Family):
         n = self.n_categories
         if n is not None and (not is_integer(n) or not 2 <= n <= MOST):
             raise ValueError(
-                f"n_categories must be an integer, 2 or more and at most {MOST}, or None where not yet known, got "
-                f"n_categories={n!r}"
+                f"n_categories must be an integer from 2 to {MOST}, or None if not known yet, got n_categories={n!r}"
             )
 
     @property

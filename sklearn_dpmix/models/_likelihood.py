@@ -46,7 +46,7 @@ class LikelihoodModel(Component):
     >>> from sklearn_dpmix.mechanisms import compiled
     >>> from sklearn_dpmix.models import LikelihoodModel
     >>> class PoissonLog(LikelihoodModel):  # counts up to ``most``, x ~ Poisson(exp θ)
-    ...     n_params, n_columns, data_norm = 1, 1, None
+    ...     n_params, n_columns = 1, 1
     ...
     ...     def __init__(self, most=20, prior_sigma=3.0):
     ...         self.most = most
@@ -77,6 +77,7 @@ class LikelihoodModel(Component):
 
     prior_sigma: float
     n_params: int
+    data_norm: float | None = None
 
     def check(self) -> None:
         """Raise ValueError if a parameter is wrong."""
@@ -86,15 +87,13 @@ class LikelihoodModel(Component):
         for name in names:
             self._finite(name, low=1.0 / LARGEST)
 
-    def _finite(self, name, low=-np.inf, ndim=0):
-        """Raise ValueError unless a parameter is finite, above ``low``, and has ``ndim`` axes."""
+    def _finite(self, name, low=-LARGEST, ndim=0):
+        """Raise ValueError unless a parameter is between ``low`` and ``LARGEST``, and has ``ndim`` axes."""
         value = numbers(getattr(self, name))
-        if value is None or value.ndim != ndim or not np.all((value > low) & (np.abs(value) <= LARGEST)):
-            what = f"positive, at least {low:g}, " if low > 0.0 else "positive, " if low == 0.0 else ""
-            what += "a number" if ndim == 0 else "a list of numbers"
+        if value is None or value.ndim != ndim or not np.all((low <= value) & (value <= LARGEST)):
             raise ValueError(
-                f"{name} of {type(self).__name__} must be {what}, at most {LARGEST:g} in size, got {name}="
-                f"{getattr(self, name)!r}"
+                f"{name} of {type(self).__name__} must be {'a list of numbers' if ndim else 'a number'} from {low:g} "
+                f"to {LARGEST:g}, got {name}={getattr(self, name)!r}"
             )
 
     def clip_records(self, X: Array) -> Array:
@@ -124,9 +123,12 @@ class LikelihoodModel(Component):
         raise NotImplementedError
 
 
-def clip_rows(X, norm):
-    """Rows of ``X`` longer than ``norm`` shortened to it."""
+def clip_rows(X, norm, unit=1.0):
+    """Rows of ``X`` whose length, with columns in these units, is more than ``norm`` shortened to it."""
     largest = np.maximum(np.max(np.abs(X), axis=1, keepdims=True), 1e-300)  # squares of 1e200 overflow
-    scaled = X / largest
+    directions = X / largest
+    scaled = directions / unit
     lengths = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
-    return np.where(lengths * largest > norm, scaled * (norm / np.maximum(lengths, 1e-300)), X)
+    with np.errstate(over="ignore"):  # a warning would tell of a record
+        is_long = lengths * largest > norm
+    return np.where(is_long, directions * (norm / np.maximum(lengths, 1e-300)), X)

@@ -214,8 +214,3 @@ def beta_moments(a, b, lo, hi, outside, gain, offset, mean, root):
 def log1p_exp(u):
     """log(1 + e^u)."""
     return u + log1p(exp(-u)) if u > 0.0 else log1p(exp(u))
-
-
-@helper
-def log_expit(v):
-    return -log1p_exp(-v)

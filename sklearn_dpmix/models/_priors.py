@@ -56,6 +56,11 @@ class Prior(BaseEstimator):
                     f"{LARGEST:g} for floating point, got {name}={getattr(self, name)!r}"
                 )
 
+    def _check_mean(self):
+        mean = numbers(self.mean)
+        if mean is None or mean.ndim or not abs(mean) <= LARGEST:
+            raise ValueError(f"mean of {type(self).__name__} must be a finite number, got mean={self.mean!r}")
+
 
 class BetaPrior(Prior):
     """Beta prior on a probability: density proportional to θ^(a-1) (1-θ)^(b-1).
@@ -217,9 +222,7 @@ class NormalInverseGammaPrior(Prior):
 
     def check(self) -> None:
         self._positive("mean_precision", "shape", "scale")
-        mean = numbers(self.mean)
-        if mean is None or mean.ndim or not abs(mean) <= LARGEST:
-            raise ValueError(f"mean of NormalInverseGammaPrior must be a finite number, got mean={self.mean!r}")
+        self._check_mean()
 
     def fields(self, family: Any) -> Any:
         names = "mean", "mean_precision", "shape", "scale"

@@ -43,7 +43,15 @@ class StatisticModel(BaseEstimator):
         return self._check()[1].log_density(np.asarray(theta, dtype=np.float64))
 
 
-class PoissonCount(StatisticModel):
+class Count(StatisticModel):
+    """Base class of sums of records with mean θ."""
+
+    def maximise(self, statistics: Array, weights: Array) -> Floats:
+        """θ of the largest weighted log likelihood, (1,)."""
+        return np.average(statistics, axis=0, weights=weights) / self._check()[0]
+
+
+class PoissonCount(Count):
     """The sum of ``n_records`` Poisson(θ) counts.
 
     Parameters
@@ -86,10 +94,6 @@ class PoissonCount(StatisticModel):
         with np.errstate(invalid="ignore"):
             return np.where(mean >= 0.0, xlogy(s, mean) - mean - gammaln(s + 1.0), -np.inf)
 
-    def maximise(self, statistics: Array, weights: Array) -> Floats:
-        """θ of the largest weighted log likelihood, (1,)."""
-        return np.average(statistics, axis=0, weights=weights) / self._check()[0]
-
     def score(self, statistics: Array, theta: Array) -> Floats:
         """Gradients of the log likelihood, (size, 1)."""
         return statistics / theta - self._check()[0]
@@ -99,7 +103,7 @@ class PoissonCount(StatisticModel):
         return (-statistics / theta**2)[:, :, None]
 
 
-class BinomialCount(StatisticModel):
+class BinomialCount(Count):
     """The number of ones among ``n_records`` records that are 1 with probability θ.
 
     Parameters
@@ -141,10 +145,6 @@ class BinomialCount(StatisticModel):
             value = xlogy(s, theta) + xlog1py(n - s, -theta)
         value += gammaln(n + 1.0) - gammaln(s + 1.0) - gammaln(n - s + 1.0)
         return np.where((theta >= 0.0) & (theta <= 1.0), value, -np.inf)
-
-    def maximise(self, statistics: Array, weights: Array) -> Floats:
-        """θ of the largest weighted log likelihood, (1,)."""
-        return np.average(statistics, axis=0, weights=weights) / self._check()[0]
 
     def score(self, statistics: Array, theta: Array) -> Floats:
         """Gradients of the log likelihood, (size, 1)."""

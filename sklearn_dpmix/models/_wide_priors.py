@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from .._base.compiled import helper
-from .._base.parameters import numbers
 from .._base.typing import Array, Floats
-from ._priors import LARGEST, LARGEST_BETA, SMALLEST_DRAW, Prior
+from ._priors import LARGEST_BETA, SMALLEST_DRAW, Prior
 
 
 class NormalCauchyPrior(Prior):
@@ -51,9 +50,7 @@ class NormalCauchyPrior(Prior):
 
     def check(self) -> None:
         self._positive("spread", "deviation")
-        mean = numbers(self.mean)
-        if mean is None or mean.ndim or not abs(mean) <= LARGEST:
-            raise ValueError(f"mean of NormalCauchyPrior must be a finite number, got mean={self.mean!r}")
+        self._check_mean()
 
     def fields(self, family: Any) -> Any:
         deviation, spread = float(self.deviation), float(self.spread)

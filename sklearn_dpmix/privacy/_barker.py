@@ -9,8 +9,6 @@ import numpy as np
 from .._base.typing import Array
 from ._number_checks import check_count, check_number, check_orders
 
-__all__ = ["BarkerCurve", "barker_rdp"]
-
 
 def barker_rdp(batch_size: int, variance: float = 2.0, clip: float = 1.0) -> Callable[[Array], Array]:
     """Return the Rényi divergences of one Barker test, as a function of an array of orders.

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from ._accountants import fits
 from ._conversions import approx_dp_to_zcdp
 from ._gaussian_loss import gaussian_mu
-from ._number_checks import check_accountant, check_batch, check_count, check_delta, check_number
+from ._number_checks import MOST, check_accountant, check_batch, check_count, check_delta, check_number
 from ._releases import GaussianReleases
 from ._renyi import ORDERS, log_deltas, renyi_log_delta
 from ._subsampled_gaussian import SubsampledGaussianReleases
@@ -39,7 +39,7 @@ def max_releases(
     Returns
     -------
     n_releases : int
-        The largest number that fits; 0 if not even one does.
+        The largest number that fits; 0 if not even one does, and 2**53 if that many do.
 
     Raises
     ------
@@ -61,10 +61,13 @@ def max_releases(
     one = make(noise_multiplier, 1)
     if one.gaussian_mu_bound == 0:
         raise ValueError(
-            f"noise_multiplier={noise_multiplier!r} hides everything in floating point: pass one below 1e150"
+            f"noise_multiplier={noise_multiplier!r} is so large that the cost of a release rounds to 0: pass one below "
+            "1e150"
         )
     low, high = 0, 1
     while fits([make(noise_multiplier, high)], epsilon, delta, accountant):
+        if high == MOST:
+            return MOST
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2

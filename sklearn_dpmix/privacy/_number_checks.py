@@ -4,6 +4,8 @@ from operator import index
 
 import numpy as np
 
+from .._base.parameters import is_real
+
 #: Larger integers are not floats any more.
 LARGEST = float.fromhex("0x1p1023")
 #: The largest count.
@@ -14,14 +16,14 @@ ACCOUNTANTS = ("zcdp", "rdp", "tight")
 
 def check_number(name, value, low, closed=False):
     """Raise unless ``value`` is a finite number above ``low`` (or equal to it where ``closed``)."""
-    if not _is_real(value) or not (low <= value if closed else low < value) or not value < LARGEST:
+    if not is_real(value) or not (low <= value if closed else low < value) or not value < LARGEST:
         bound = f"at least {low}" if closed else f"greater than {low}"
         raise ValueError(f"{name} must be a finite number {bound}, got {value!r}")
 
 
 def check_delta(delta):
     """Raise unless 0 < δ < 1."""
-    if not _is_real(delta) or not 0 < delta < 1:
+    if not is_real(delta) or not 0 < delta < 1:
         raise ValueError(f"delta must be strictly between 0 and 1, got {delta!r}")
 
 
@@ -64,8 +66,3 @@ def check_accountant(accountant):
     if not isinstance(accountant, str) or accountant not in ACCOUNTANTS:
         names = ", ".join(repr(name) for name in ACCOUNTANTS)
         raise ValueError(f"accountant must be one of {names}, got {accountant!r}")
-
-
-def _is_real(value):
-    is_other = isinstance(value, (bool, np.complexfloating, np.timedelta64))
-    return isinstance(value, (int, float, np.number)) and not is_other

@@ -57,7 +57,8 @@ class NoisyCount(BaseEstimator):
                 f"mechanism of NoisyCount releases a count, which has no bounds, got {mechanism!r}: leave bounds out "
                 "and give scale="
             )
-        if query is not None and (query.n_statistics not in (1, None) or query.sensitivity(mechanism.norm) != 1.0):
+        n_statistics = getattr(query, "n_statistics", None)
+        if query is not None and (n_statistics not in (1, None) or query.sensitivity(mechanism.norm) != 1.0):
             raise ValueError(
                 "mechanism of NoisyCount must have a query of one number and sensitivity 1, or none and scale=, got "
                 f"query={query!r} of sensitivity {query.sensitivity(mechanism.norm):g}: one record changes a count by 1"
@@ -68,6 +69,11 @@ class NoisyCount(BaseEstimator):
                 f"1, so that scale=1/epsilon is Laplace noise of that epsilon; got {mechanism!r}"
             )
         mechanism.check(1)
+        if np.size(mechanism.noise_scale_for(1)) != 1:
+            raise ValueError(
+                f"mechanism of NoisyCount must have noise of one scale, for its one count, got {mechanism!r}: give one "
+                "epsilon, rho or scale"
+            )
         if hasattr(mechanism, "check_release"):
             mechanism.check_release(self.releases())
 
@@ -78,7 +84,7 @@ class NoisyCount(BaseEstimator):
     @property
     def scale(self) -> float:
         """Scale of the noise."""
-        return float(self.mechanism.noise_scale_for(1))
+        return np.asarray(self.mechanism.noise_scale_for(1)).item()
 
     @property
     def likely(self) -> int:

@@ -163,14 +163,14 @@ class RegressionMoments(Query):
 
     def value_range(self, n_records: int) -> Any:
         """Return the (lowest, highest) possible values of each entry of the value, each of shape (n_statistics,)."""
-        p, squares = self.n_features, np.zeros(self.n_statistics, dtype=bool)
-        rows, columns = np.triu_indices(p)
-        squares[p + 1], squares[2 * p + 2 :] = True, rows == columns
-        return np.where(squares, 0.0, -float(n_records)), np.full(len(squares), float(n_records))
+        ones = np.ones(self.n_features + 1)
+        return self._range(n_records, -ones, ones)
 
     def _unscaled_range(self, n_records):
         """As :meth:`value_range`, for records within the bounds that are not mapped to [-1, 1]."""
-        lo, hi = self.record_bounds()
+        return self._range(n_records, *self.record_bounds())
+
+    def _range(self, n_records, lo, hi):
         rows, columns = np.triu_indices(self.n_features)
         first = np.concatenate([[-1] * (self.n_features + 1), rows])  # of each product: y is the last
         second = np.concatenate([np.arange(self.n_features), [-1], columns])

@@ -223,7 +223,7 @@ WRONG = [  # mechanism, parameters, release, message
     (bounded("exponential", (0, 3)), POISSON, [3.0], r"family=Poisson\(\), but the mechanism.*Exponential\(\)"),
     (bounded(Gamma(2.0), (0, 3)), {"family": Gamma(3.0), "n_records": 9}, [3.0], r"shape=3.0\), but .*shape=2.0"),
     (LaplaceMechanism(scale=-1.0), POISSON, [3.0], "scale must be positive"),
-    (LaplaceMechanism(scale=[1.0, 2.0]), POISSON, [3.0], "own noise for each of 2 records"),
+    (LaplaceMechanism(scale=[1.0, 2.0]), POISSON, [3.0], "scale of LaplaceMechanism has 2 values, but"),
     (DiscreteLaplaceMechanism(scale=1.0), POISSON, [3.5], "must hold integers, got 3.5"),
     (DiscreteGaussianMechanism(scale=1.0), {"family": "exponential", "n_records": 9}, [3], "an integer: use Gaussian"),
     (LAPLACE, {**POISSON, "truncation": (3, 1)}, [3.0], r"truncation=\(3, 1\): .*lo < hi"),
@@ -278,6 +278,7 @@ WRONG = [  # mechanism, parameters, release, message
         "must hold integers, got 10.5",
     ),
     (LAPLACE, {"family": "poisson", "n_records": NoisyCount(10, CauchyMechanism())}, [3.0], "log-concave density"),
+    (LAPLACE, {"family": "poisson", "n_records": NoisyCount(10, LaplaceMechanism(scale=[1, 2]))}, [3.0], "one scale"),
 ]
 
 
@@ -288,8 +289,21 @@ def test_wrong_input_is_named(mechanism, params, release, message, no_chains):
         PrivateExpFamilyGibbs(mechanism, **params).fit(release)
 
 
+class Counter:
+    """A query with no more than what additive noise asks of one."""
+
+    def value(self, X):
+        return np.array([float(len(X))])
+
+    def sensitivity(self, norm=1):
+        return 1.0
+
+
 def test_counting_queries_are_taken():
     NoisyCount(10, LaplaceMechanism(epsilon=0.5, query=RecordCount())).check()
+    plain = NoisyCount(10, LaplaceMechanism(epsilon=0.5, query=Counter()))
+    plain.check()
+    assert plain.scale == NoisyCount(10, LaplaceMechanism(scale=[2.0])).scale == 2.0
     count = NoisyCount(-3.0, GaussianMechanism(scale=2.0))
     count.check()
     assert (count.likely, count.scale, count.most) == (1, 2.0, 81)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from curator_oracle import discrete_gaussian, discrete_laplace, gaussian, laplace
 from naive_bayes_case import QUERY, RECORDS, RELEASE, fit, fit_records
+from record_metropolis import RecordMetropolis
 from scipy.special import gammaln, logsumexp
 from statistical import Disagreement, assert_mean_close, assert_means_agree, assert_ranks_uniform, effective_sample_size
 
@@ -36,7 +37,6 @@ from sklearn_dpmix.samplers.tables._convolution import (
 )
 from sklearn_dpmix.samplers.tables._record_chains import (
     CollapsedGibbs,
-    RecordMetropolis,
     advance_tables,
     log_gain,
     start_records,

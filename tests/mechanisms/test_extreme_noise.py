@@ -213,7 +213,7 @@ def test_elliptical_noise_states_what_its_factor_has(cls, monkeypatch):
                 assert agrees(found[1].epsilon, epsilon), covariance
     assert n_right > 20
     monkeypatch.setattr(_elliptical, "LARGEST_DOUBT", 1e-16)
-    with pytest.raises(ValueError, match="covariance must be farther from singular"):
+    with pytest.raises(ValueError, match="covariance is too close to singular"):
         cls(covariance, **more, query=query).guarantee()
 
 

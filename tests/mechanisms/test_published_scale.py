@@ -231,7 +231,7 @@ def test_they_are_scikit_learn_objects():
         ({"share": 0.95}, "share must be above 0"),
         ({"share": "half"}, "got share='half'"),
         ({"delta": 0.0}, "delta must be positive"),
-        ({"xi": 0.9}, "xi=0.9 leaves nothing for the shift"),
+        ({"xi": 0.9}, "with xi=0.9 the change in scale alone exceeds epsilon"),
     ],
 )
 def test_wrong_parameters_are_named(changes, says):

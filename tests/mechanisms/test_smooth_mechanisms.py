@@ -155,7 +155,7 @@ def laplace(**changes):
         (laplace(delta=1.0), ValueError, r"delta must be below 1, and at least 1e-15 .* got delta=1.0"),
         (laplace(delta=1e-16), ValueError, "delta must be below 1, and at least 1e-15 .* SmoothCauchyMechanism"),
         (laplace(xi=1.0), ValueError, "xi must be below epsilon=1.0, got xi=1.0"),
-        (laplace(xi=0.5), ValueError, "xi=0.5 leaves nothing for the shift at epsilon=1.0, delta=1e-06: .* smaller xi"),
+        (laplace(xi=0.5), ValueError, "with xi=0.5 the change in scale alone exceeds .*delta=1e-06, .* smaller xi"),
         (laplace(multiplier=2.0), ValueError, r"multiplier=2.0 determines the noise only together with xi="),
         (laplace(xi=0.01, multiplier=0.0), ValueError, "multiplier must be positive and finite"),
         (laplace(n_records=2.5), ValueError, "n_records must be a positive integer or None, got n_records=2.5"),
@@ -167,7 +167,7 @@ def laplace(**changes):
         (laplace(query=SmoothTrimmedMean((0, 1), 0.5)), ValueError, r"trim must be .* in \[0, 0.5\), got trim=0.5"),
         (laplace(query=SmoothTrimmedMean((0, 1), "a")), ValueError, "trim must be .* got trim='a'"),
         (SmoothStudentTMechanism(1.0, query=SmoothMedian((0, 1)), df=0), ValueError, "df must be positive and finite"),
-        (SmoothStudentTMechanism(1.0, query=SmoothMedian((0, 1)), xi=0.4), ValueError, "xi=0.4 leaves nothing"),
+        (SmoothStudentTMechanism(1.0, query=SmoothMedian((0, 1)), xi=0.4), ValueError, "with xi=0.4 the change"),
     ],
     ids=str,
 )

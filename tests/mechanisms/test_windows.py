@@ -300,5 +300,5 @@ def test_wrong_parameters_and_releases(kind):
         kind(1.0).log_density([[0.5]], [[0.5], [0.5]])
     with pytest.raises(ValueError, match="NaN"):
         kind(1.0).privatize([[np.nan]])
-    with pytest.raises(ValueError, match="floating point cannot hold: choose an epsilon closer to 1"):
+    with pytest.raises(ValueError, match="too large for floating point: choose a larger epsilon"):
         PiecewiseMechanism(1e-305).privatize([[0.5]])

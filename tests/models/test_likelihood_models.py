@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from scripts import COMPILES
+from sklearn.base import clone
 
 from sklearn_dpmix.estimators.private._noise_source import SimulatedNoise
-from sklearn_dpmix.models import Banana, GaussianMean, LinearGaussianLikelihood, LogisticLikelihood
+from sklearn_dpmix.models import Banana, GaussianMean, LikelihoodModel, LinearGaussianLikelihood, LogisticLikelihood
+from sklearn_dpmix.models._linear_likelihood import LinearLikelihood
 from sklearn_dpmix.samplers.private import _likelihood_pass
 from sklearn_dpmix.samplers.private._likelihood_pass import CompiledPass, PlainPass
 from sklearn_dpmix.samplers.private._target import Target
@@ -89,6 +91,33 @@ def test_no_two_records_differ_by_more_than_the_ranges(model):
             assert found <= 1.0 + 1e-12 and apart <= 1.0 + 1e-12
             nearest.append((found, apart))
     assert np.all(np.max(nearest, axis=0) > (0.55 if "Logistic" in type(model).__name__ else 0.85)), nearest
+
+
+@every_model
+def test_huge_records_are_moved_into_the_ball_too(model):
+    """The largest floats among them, without a warning, in their direction; else one counts as 0, or more than it may.
+
+    A model that divides records by their unit before it shortens them makes infinite ones.
+    """
+    import warnings
+
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(60, model.n_columns)) * 10.0 ** rng.uniform(-320.0, 307.0, (60, 1))
+    X[:3], X[3:6, 0] = [[1e308], [-1.7e308], [1e200]], [1e308, -1.7e308, 1e155]
+    if isinstance(model, Banana):
+        model = clone(model).set_params(sigma=[1e-3, 0.1, 5.0][: model.n_params])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clipped = model.clip_records(X)
+    n_clipped = model.n_columns - isinstance(model, LinearLikelihood)
+    unit = np.array(model.sigma) if isinstance(model, Banana) else np.ones(n_clipped)
+    found, given = clipped[:, :n_clipped] / unit, X[:, :n_clipped] / np.abs(X[:, :n_clipped]).max(axis=1, keepdims=True)
+    lengths = np.linalg.norm(found, axis=1)
+    assert np.all(lengths <= 2.0 * (1.0 + 1e-12)) and np.allclose(lengths[:6], 2.0)
+    np.testing.assert_allclose(found[:6] / 2.0, (given / unit / np.linalg.norm(given / unit, axis=1)[:, None])[:6])
+    theta, new = rng.normal(size=(2, model.n_params))
+    ratios = model.log_density(clipped, new) - model.log_density(clipped, theta)
+    assert np.ptp(ratios) <= model.log_ratio_range(theta, new) * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize("model", MODELS[3:], ids=["logistic3", "logistic2", "linear3"])
@@ -223,15 +252,26 @@ def test_what_a_users_model_returns_is_checked():
 @pytest.mark.parametrize(
     "model, message",
     [
-        (Banana(sigma=(1.0, -1.0)), "sigma of Banana must be positive"),
+        (Banana(sigma=(1.0, -1.0)), r"sigma of Banana must be a list of numbers from 1e-100 to 1e\+100, got"),
         (Banana(sigma=(1.0,)), "at least 2 entries"),
+        (Banana(sigma=(1.0, 1e-170)), "sigma of Banana must be a list of numbers from 1e-100"),  # its square is 0
         (GaussianMean(prior_sigma=0.0), "prior_sigma of GaussianMean"),
         (LogisticLikelihood(data_norm=np.inf), "data_norm of LogisticLikelihood"),
         (LinearGaussianLikelihood(data_norm=1.0), "data_norm and y_bound go together"),
     ],
-    ids=["sigma", "length", "prior", "norm", "pair"],
+    ids=["sigma", "length", "tiny", "prior", "norm", "pair"],
 )
 def test_bad_parameters(model, message):
     """Each error names the parameter and what was given."""
     with pytest.raises(ValueError, match=message):
         model.check()
+
+
+def test_a_model_need_not_have_a_data_norm():
+    """As the class says: its records are as they come, and the other parameters are checked."""
+
+    class Mean(LikelihoodModel):
+        n_params, n_columns, prior_sigma = 1, 1, 2.0
+
+    Mean().check()
+    np.testing.assert_array_equal(Mean().clip_records(np.array([[1e9]])), [[1e9]])

@@ -258,6 +258,13 @@ def test_budgets_are_monotone():
     assert max_releases(2.0, 1e-6, 10.0, batch_size=7, n_records=7) == max_releases(2.0, 1e-6, 10.0)
 
 
+@pytest.mark.parametrize("batch", [{}, {"batch_size": 5, "n_records": 100}])
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_no_more_releases_are_counted_than_floats_hold(accountant, batch):
+    """Noise so large that all fit gives the largest count; the search for it went on to counts that are refused."""
+    assert max_releases(4.0, 1e-6, 1e9, accountant, **batch) == 2**53
+
+
 def test_no_release_fits_where_the_noise_is_too_small():
     for accountant in ACCOUNTANTS:
         assert max_releases(0.1, 1e-6, 0.5, accountant) == 0
@@ -389,7 +396,7 @@ def test_batches_and_accountants_are_checked():
     for orders in (1.0, [2.0, 0.5], [math.nan], [[2.0]]):
         with pytest.raises(ValueError, match="orders must be numbers greater than 1"):
             GaussianReleases(1.0).rdp(orders)
-    with pytest.raises(ValueError, match=r"noise_multiplier=1e.200 hides everything"):
+    with pytest.raises(ValueError, match=r"noise_multiplier=1e.200 is so large that the cost"):
         max_releases(1.0, 0.1, 1e200)
     with pytest.raises(ValueError, match="epsilon must be a finite number at least 0, got -1"):
         delta_of([], -1)

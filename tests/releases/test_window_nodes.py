@@ -4,6 +4,7 @@ Small posteriors are enumerated in ``test_exact_channels.py``; the prior is in `
 edge of the cells that is forgotten, records beyond the bounds that are left out, the weight of a node off by 1 %.
 """
 
+import warnings
 from functools import cache
 from math import fsum, log
 
@@ -18,7 +19,7 @@ from sklearn_dpmix._releases.nodes import cell_edges, compress
 from sklearn_dpmix._releases.nodes_of_several import compress_records
 from sklearn_dpmix._releases.release import Release, SummarisedRelease
 from sklearn_dpmix.kernels import NormalKernel
-from sklearn_dpmix.mechanisms import LaplaceMechanism, PiecewiseMechanism, SquareWaveMechanism
+from sklearn_dpmix.mechanisms import HybridMechanism, LaplaceMechanism, PiecewiseMechanism, SquareWaveMechanism
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _node_layout
 
@@ -284,6 +285,22 @@ def test_a_walk_that_forgets_clamping_does_not():
 def test_laplace_noise_has_the_kinks_of_its_bounds():
     assert LaplaceMechanism(1.0, bounds=BOUNDS).kinks(1).tolist() == [list(BOUNDS)]
     assert LaplaceMechanism(1.0, bounds=BOUNDS, clamp=False).kinks(2).shape == (2, 0)
+
+
+@pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism, HybridMechanism])
+def test_each_feature_may_have_its_own_bounds(kind):
+    """Catches a width of cells that wants one pair of bounds, so that the walk takes no release of two."""
+    own = kind(4.0, bounds=[(0, 1), (0, 10)])
+    assert own.node_spacing(0.3) == kind(4.0).node_spacing(0.3)
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.beta(2, 5, 200), 10.0 * rng.beta(5, 2, 200)])
+    model = PrivateDPMixture(own, n_chains=1, n_warmup=60, n_draws=100, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few draws have not mixed
+        mean = model.fit(own.privatize(X, random_state=1)).moment_draws()[0][0]
+    assert isinstance(model.sampler_, MixingMeasure)
+    assert np.all(np.abs(mean.mean(axis=0) - X.mean(axis=0)) < 5.0 * mean.std(axis=0))
+    assert np.all(mean.std(axis=0) < [0.15, 1.5])  # a uniform law's mean is known to 0.29 and 2.9
 
 
 def two_features(sampler, thin):

@@ -19,7 +19,7 @@ from sklearn_dpmix.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
 )
-from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers import Auto, Interweaved, MixingMeasure
 
 PRIOR = {"mean": 1.5, "mean_precision": 0.3, "shape": 2.5, "scale": 0.6}
 BOUNDS = (0, 4)
@@ -139,6 +139,22 @@ def test_samplers_agree(n):
         return np.concatenate([k, k <= 3, np.log(model.density_draws([[0.0], [3.0], [8.0], [14.0]]))], axis=-1)
 
     assert_means_agree(draws("mixing_measure", 1), draws(*(("slice", 15) if n == 60 else ("neal8", 5))), min_ess=150)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"bounds": (0, 100), "clamp": False}, {"bounds": (0, 1024)}, {"bounds": [(0, 9), (0, 50_000)]}, {}],
+    ids=["unclamped", "wide", "one of two is wide", "unbounded"],
+)
+def test_no_table_of_integers_that_are_not_few(given):
+    """Bounds without clamping gave nodes of density 0, wide ones a table of any size; "auto" takes another sampler."""
+    for kind in (DiscreteLaplaceMechanism, DiscreteGaussianMechanism):
+        mechanism = kind(scale=2.0, **given)
+        n_features = np.ndim(given.get("bounds", 0)) or 1
+        assert isinstance(Auto().resolve(mechanism, NormalKernel()).sized(200, n_features), Interweaved)
+        with pytest.raises(ValueError, match=r"sampler MixingMeasure needs the densities .* does not offer for Normal"):
+            PrivateDPMixture(mechanism, sampler="mixing_measure").fit(np.ones((3, n_features)))
+    assert isinstance(Auto().resolve(kind(scale=2.0, bounds=(0, 1023)), NormalKernel()).sized(200, 1), MixingMeasure)
 
 
 def test_it_is_the_default(tmp_path):

@@ -214,7 +214,7 @@ class CalibratedContract(AdditiveContract):
         expected = self.log_law(Z - mechanism.query.value(X), scale).sum(axis=1)
         np.testing.assert_allclose(mechanism.log_density(Z, X), expected, rtol=1e-12)
         assert mechanism.guarantee().rho == pytest.approx(self.cls(**self.budget, bounds=PAIR).guarantee().rho)
-        with pytest.raises(ValueError, match=r"for each of 2 records .* a query makes one release: give one number"):
+        with pytest.raises(ValueError, match=r"has 2 values, but a query makes one release: give one number"):
             self.cls(scale=[1.0, 2.0], query=SumQuery(PAIR)).privatize(X)
         with pytest.raises(ValueError, match=r"takes bounds= .* or query= .* not both: got bounds=\(0, 1\)"):
             self.cls(**self.budget, query=SumQuery(PAIR), bounds=(0, 1)).privatize(X)

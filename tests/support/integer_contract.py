@@ -522,5 +522,5 @@ class IntegerContract:
                 self.cls(**given, bounds=(0, 1)).check()
         with pytest.raises(ValueError, match=r"needs bounds=\(lo, hi\) or query= .* pass scale="):
             self.cls(**self.budget).check()
-        with pytest.raises(ValueError, match=r"noise for each of 3 records .* there are 4 records"):
+        with pytest.raises(ValueError, match=r"has 3 values, but there are 4 records"):
             self.cls(scale=[1.0, 2.0, 3.0]).privatize(np.zeros((4, 1)))

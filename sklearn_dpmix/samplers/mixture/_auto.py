@@ -37,11 +37,12 @@ class Auto(MixtureSampler):
     records, three with up to 5000, two correlated ones with up to 10,000, three with up to 5000 (any number under
     Gaussian noise of one scale: of three if nothing is clamped before, of two also if the noise is not much narrower
     than the bounds), or categories with some hundred different answers, if it takes kernel, noise (one scale or one per
-    record; clamped integers) and mixing; otherwise ``Interweaved``, or ``Imputed`` if features are correlated; if the
-    kernel lacks what that needs, ``Conditional`` if g has a closed form, or ``Neal5``.  If the Pitman–Yor discount is
-    too large for ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram.  ``ConvolvedNormalKernel`` uses
-    ``ReUse`` with two features up to 500 records, and with more features at any number; a Pitman–Yor process uses
-    ``MixingMeasure`` from 3000 records of one feature on, if at most 1000 masses are expected.
+    record; at most 1024 clamped integers) and mixing; otherwise ``Interweaved``, or ``Imputed`` if features are
+    correlated; if the kernel lacks what that needs, ``Conditional`` if g has a closed form, or ``Neal5``.  If the
+    Pitman–Yor discount is too large for ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram.
+    ``ConvolvedNormalKernel`` uses ``ReUse`` with two features up to 500 records, and with more features at any number;
+    a Pitman–Yor process uses ``MixingMeasure`` from 3000 records of one feature on, if at most 1000 masses are
+    expected.
 
     Examples
     --------
@@ -134,8 +135,8 @@ def has_noised(mechanism, kernel):
     """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
     kernels = own(mechanism, "noised_kernels")
     is_offered = bool(kernels) and (mechanism.has_one_law or own(mechanism, "_of_scales") is not None)
-    has_bounds = bool(kernels) and not (mechanism.is_discrete and mechanism.bounds is None)
-    return is_offered and has_bounds and own(kernel, "noised_as") in kernels
+    has_table = bool(kernels) and not (mechanism.is_discrete and mechanism.piece_shape is None)  # of integers
+    return is_offered and has_table and own(kernel, "noised_as") in kernels
 
 
 def has_noised_normal(mechanism, kernel):

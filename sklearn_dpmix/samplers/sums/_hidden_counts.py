@@ -27,14 +27,7 @@ import numpy as np
 from ..._base.compiled import compiled, helper
 from ..._base.restore import require, require_whole
 from ._log_concave import draw_log_concave
-from ._statistic import (
-    StatisticSampler,
-    draw_log_beta,
-    draw_log_gamma,
-    log_gamma_ratio,
-    log_noise,
-    new_state,
-)
+from ._statistic import StatisticSampler, draw_log_beta, draw_log_gamma, log_gamma_ratio, log_noise, new_state, shuffle
 
 TRANSFER, SINGLE = 0.0, 1.0  # kinds of distribution
 # state.work: the kind, the coordinates, what is fixed, exponents, and the auxiliary variables' logarithms
@@ -128,9 +121,7 @@ def transfer_round(rng, sampler, model, context, counts, order, width):
     """Transfers along a random cycle through the coordinates (one transfer where there are two)."""
     work, size = context[4], counts.size
     work[KIND] = TRANSFER
-    for i in range(size - 1, 0, -1):
-        at = int(rng.random() * (i + 1))
-        order[i], order[at] = order[at], order[i]
+    shuffle(rng, order)
     for i in range(size if size > 2 else 1):
         j, k = order[i], order[i + 1 if i + 1 < size else 0]
         fixed = counts[j] + counts[k]

@@ -16,14 +16,7 @@ import numpy as np
 from ..._base.compiled import compiled, helper
 from ..._base.restore import require, require_range, require_whole
 from ._log_concave import draw_log_concave
-from ._statistic import (
-    StatisticSampler,
-    draw_log_beta,
-    draw_log_gamma,
-    log_gamma_ratio,
-    log_noise,
-    new_state,
-)
+from ._statistic import StatisticSampler, draw_log_beta, draw_log_gamma, log_gamma_ratio, log_noise, new_state
 
 SUM, RECORDS = 0.0, 1.0  # kinds of distribution: s given n, and n given s
 # state.work: the kind; slope and log v of auxiliary variables; the prior; the other variable; the known shape

@@ -108,8 +108,8 @@ def find_modes(log_density, starts, n_records, count=0.0):
     highest = max((mode[2] for mode in modes), default=np.nan)
     if not highest > -FARTHEST:  # NaN included
         raise ValueError(
-            "under this prior and release no parameter has a density within floating point: choose a prior nearer to "
-            "the release"
+            "the prior and the release are so far apart that the posterior density underflows everywhere: choose a "
+            "prior closer to the release"
         )
     modes = sorted((mode for mode in modes if mode[2] >= highest - NEGLIGIBLE), key=lambda mode: -mode[2])[:MAX_MODES]
     factors = rounded(np.array([mode[1] for mode in modes]))

@@ -21,7 +21,7 @@ import numpy as np
 from ..._base.compiled import compiled, helper
 from ..._base.restore import require
 from ._log_concave import draw_log_concave
-from ._statistic import ACCEPTED, PROPOSED, StatisticSampler, draw_log_gamma, log_noise, new_state
+from ._statistic import ACCEPTED, PROPOSED, StatisticSampler, draw_log_gamma, log_noise, new_state, shuffle
 
 FIRST, SECOND, FIXED, CENTRE, SPREAD = range(5)  # state.work: the pair, s_j + s_k, and the normal distribution
 SMALLEST_WALK = 1e-3  # walks are between that and 2 units, even in the logarithm
@@ -47,9 +47,7 @@ class NormalCounts(StatisticSampler):
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
         order = state.order
         size = order.size
-        for i in range(size - 1, 0, -1):
-            at = int(rng.random() * (i + 1))
-            order[i], order[at] = order[at], order[i]
+        shuffle(rng, order)
         for i in range(size):
             state.work[FIRST], state.work[SECOND] = order[i], order[i + 1 if i + 1 < size else 0]
             update_pair(rng, self, model, (channel, counter, S, C, state.work), state)

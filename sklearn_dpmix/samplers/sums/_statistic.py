@@ -109,12 +109,16 @@ class StatisticSampler(Component):
         """Raise ValueError if the statistic cannot be what it is."""
 
     @compiled
-    def statistic(self, state, j):
-        return state.statistic[j]
-
-    @compiled
     def n_records(self, state):
         return state.n_records[0]
+
+
+@helper
+def shuffle(rng, order):
+    """Put ``order`` into a random order."""
+    for i in range(order.size - 1, 0, -1):
+        at = int(rng.random() * (i + 1))
+        order[i], order[at] = order[at], order[i]
 
 
 @helper
@@ -136,7 +140,7 @@ class StatisticSweeps(Component):
         for p in range(draws.theta.shape[1]):
             draws.theta[row, p] = state.theta[p]
         for j in range(draws.statistic.shape[1]):
-            draws.statistic[row, j] = self.sampler.statistic(state, j)
+            draws.statistic[row, j] = state.statistic[j]
         draws.n_records[row] = self.sampler.n_records(state)
 
 

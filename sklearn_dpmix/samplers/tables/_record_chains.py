@@ -8,7 +8,7 @@ without regard to the others.  So, with r_a(k) = Γ(a + k) / (Γ(a) k!) and the 
     p(counts | S)  ∝  Π_c r_α(n_c)  Π_jc { Π_v r_α(N_jcv) q(S_jcv - N_jcv) } / r_αV_j(n_c).                       (1)
 
 :class:`IndependentTables` draws the counts from (1), exactly and independently.  Where the sums for that would cost too
-much, :class:`CollapsedGibbs` draws one record at a time given the others; :class:`RecordMetropolis` is the paper's.
+much, :class:`CollapsedGibbs` draws one record at a time given the others.
 """
 
 from math import exp, inf, log
@@ -16,15 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._base.acceptance import N_COUNTERS, note_acceptance, require_acceptance
+from ..._base.acceptance import N_COUNTERS, require_acceptance
 from ..._base.compiled import Component, compiled, entry, helper, lower
-from ..._base.restore import (
-    require,
-    require_finite,
-    require_range,
-    require_total,
-    same_layout,
-)
+from ..._base.restore import require, require_finite, require_range, require_total, same_layout
 from .._driver import n_kept, run_chain
 from .._parameter_draws import ThetaDraws
 from .._release_density import log_entry
@@ -116,45 +110,6 @@ class KnownTables(Component):
 def log_gain(channel, S, cell, count):
     """Change of the release's log density when a cell's count goes up by one: no other cell of it changes."""
     return log_entry(channel, S, cell, count + 1.0) - log_entry(channel, S, cell, count)
-
-
-@helper
-def log_gain_of(model, channel, S, counts, records, i):
-    """The same for record i, which ``counts`` does not have: it goes into one cell of each table."""
-    gain = 0.0
-    for j in range(model.n_features):
-        cell = model.cell_of(records, i, j)
-        gain += log_gain(channel, S, cell, counts[cell])
-    return gain
-
-
-class RecordMetropolis(Component):
-    """Ju et al., Algorithm 1: class and features of a record are proposed together, from the model given θ.
-
-    A proposal costs O(number of features).
-    """
-
-    @compiled
-    def sweep(self, model, channel, S, state, rng, warming_up):
-        propose_records(rng, model, channel, S, state)
-        model.draw_parameters(rng, state.theta, state.counts)
-
-
-@helper
-def propose_records(rng, model, channel, S, state):
-    records, counts, theta = state.records, state.counts, state.theta
-    n, lowest, n_accepted = records.shape[0] - 1, 0.0, 0
-    for i in range(n):
-        model.draw_record(rng, theta, records, n)
-        model.count(records, i, counts, -1.0)
-        gain = log_gain_of(model, channel, S, counts, records, n) - log_gain_of(model, channel, S, counts, records, i)
-        lowest = min(lowest, gain)
-        if gain >= 0.0 or rng.random() < exp(gain):
-            for j in range(records.shape[1]):
-                records[i, j] = records[n, j]
-            n_accepted += 1
-        model.count(records, i, counts, 1.0)
-    note_acceptance(state.floats, n, n_accepted, lowest)
 
 
 class CollapsedGibbs(Component):
