@@ -25,8 +25,7 @@ RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "normal": {1: (0, inf), 2: (0, 50_000), 3: (0, 5000)},
     "truncated_normal": {1: (0, inf)},
 }
-MANY = 3000  # records, from which on the walk over a Pitman–Yor process with few masses is ahead
-FEW_MASSES = 1000
+MOST_MASSES, RECORDS_EACH = 1000, 5  # of a Pitman–Yor process that is walked over, and records for each of them
 
 
 class Auto(MixtureSampler):
@@ -41,8 +40,8 @@ class Auto(MixtureSampler):
     correlated; if the kernel lacks what that needs, ``Conditional`` if g has a closed form, or ``Neal5``.  If the
     Pitman–Yor discount is too large for ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram.
     ``ConvolvedNormalKernel`` uses ``ReUse`` with two features up to 500 records, and with more features at any number;
-    a Pitman–Yor process uses ``MixingMeasure`` from 3000 records of one feature on, if at most 1000 masses are
-    expected.
+    a Pitman–Yor process uses ``MixingMeasure`` for one feature, if at most 1000 masses are expected, and five records
+    or more for each of them.
 
     Examples
     --------
@@ -96,7 +95,7 @@ class MeasureWhereFast(MixingMeasure):
             is_fast = least <= n_records <= most
             if is_power_law(self.mixing):
                 n_masses = masses_of(self.mixing._lower()).n_expected(n_records)
-                is_fast = n_features == 1 and n_records >= MANY and n_masses <= FEW_MASSES
+                is_fast = n_features == 1 and n_masses <= min(MOST_MASSES, n_records / RECORDS_EACH)
         else:
             n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
             size = n_answers * n_features * self.mechanism.n_categories
