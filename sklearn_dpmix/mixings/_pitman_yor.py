@@ -4,6 +4,7 @@ from math import inf
 
 from .._base.compiled import Component, compiled, lower
 from .._base.parameters import is_real
+from ._dirichlet import DirichletProcess
 from ._urn import cluster_of_another
 
 MOST_DISCOUNT, MOST_CONCENTRATION = 0.3, 5.0  # of the walk over mixing measures
@@ -43,7 +44,9 @@ class PitmanYor(Component):
     @property
     def can_walk(self) -> bool:
         """Whether there are few enough atoms for the walk over mixing measures: their number grows as u^-discount."""
-        return 0.0 < self.discount <= MOST_DISCOUNT and 0.0 < self.concentration <= MOST_CONCENTRATION
+        if self.discount == 0.0:
+            return DirichletProcess(self.concentration).can_walk
+        return self.discount <= MOST_DISCOUNT and 0.0 < self.concentration <= MOST_CONCENTRATION
 
     @compiled
     def fresh_weight(self, concentration, n_clusters):

@@ -330,6 +330,12 @@ def test_power_laws_of_many_records_go_by_it():
     assert isinstance(model.sampler_, MixingMeasure) and model.weights_draws_.sum(axis=-1).max() <= 1 + 1e-9
 
 
+def test_without_a_discount_it_is_a_dirichlet_process():
+    one, other = small_fit(mixing=PitmanYor(1.5, 0.0)), small_fit(mixing=DirichletProcess(1.5))
+    assert isinstance(one.sampler_, MixingMeasure)
+    np.testing.assert_array_equal(one.weights_draws_, other.weights_draws_)
+
+
 @pytest.mark.slow
 def test_any_number_of_records():
     """A hundred thousand records in the time of a few hundred, well mixed."""

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....mixings import DirichletProcess
 from .._run import Draws
 from ._beta_atoms import BetaChart
 from ._categorical_atoms import CategoricalChart
@@ -122,11 +123,18 @@ def correlated_chart(channel: Any, n_features: int) -> type[CorrelatedChart]:
     return CorrelatedClampedChart if n_features == 2 and degree_of(channel) is not None else CorrelatedNormalChart
 
 
+def power_law(mixing: Any) -> MassLaw:
+    """The law of a Pitman–Yor process's masses; without a discount it is a Dirichlet process."""
+    if mixing.discount == 0.0:
+        return DirichletMasses(DirichletProcess(mixing.start)._lower())
+    return PitmanYorMasses(mixing)
+
+
 #: by what mixings call the law of their masses
-MASS_LAWS: dict[str, type[MassLaw]] = {
+MASS_LAWS: dict[str, Callable[[Any], MassLaw]] = {
     "dirichlet": DirichletMasses,
     "finite": FiniteMasses,
-    "pitman_yor": PitmanYorMasses,
+    "pitman_yor": power_law,
 }
 
 
