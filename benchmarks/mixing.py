@@ -14,6 +14,7 @@ import numpy as np
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponseMechanism
+from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "mixing.md"
 R_HAT, ESS = 1.01, 400
@@ -29,6 +30,14 @@ POPULATIONS = {
 MEANS = np.array([[20.0, 30.0, 70.0], [60.0, 40.0, 20.0], [70.0, 80.0, 50.0]])
 SDS = np.array([6.0, 9.0, 5.0])
 EPSILONS = 1.0, 2.0, 4.0
+PARTS = "correlated", "clamped", "not clamped", "categories", "mixings"
+MIXINGS = {
+    "α from Gamma(2, 1)": DirichletProcess(None, (2.0, 1.0)),
+    "α from Gamma(1, 1)": DirichletProcess(None, (1.0, 1.0)),
+    "α from Gamma(1, 0.1)": DirichletProcess(None, (1.0, 0.1)),
+    "Pitman–Yor, d = 0.1": PitmanYor(1.0, 0.1),
+    "finite mixtures": MixtureOfFiniteMixtures(),
+}
 QUESTIONS = (
     (1, 4, 5000),
     (1, 4, 1_000_000),
@@ -68,18 +77,18 @@ def bounded(draw, n, *args):
     return draw(np.random.default_rng(7), n, *args).clip(0, 100)
 
 
-def measured(mechanism, records, kernel="normal"):
+def measured(mechanism, records, **parameters):
     """(Worst R-hat, smallest effective sample size, seconds) of a default fit."""
     Z = mechanism.privatize(records, random_state=1)
-    PrivateDPMixture(mechanism, kernel=kernel, n_draws=4, n_warmup=4, random_state=0).fit(Z)  # compiles
+    PrivateDPMixture(mechanism, n_draws=4, n_warmup=4, random_state=0, **parameters).fit(Z)  # compiles
     started = time.process_time()
-    model = PrivateDPMixture(mechanism, kernel=kernel, random_state=0).fit(Z)
+    model = PrivateDPMixture(mechanism, random_state=0, **parameters).fit(Z)
     return max(model.r_hat_.values()), min(model.ess_.values()), time.process_time() - started
 
 
-def cell(mechanism, records, kernel="normal"):
+def cell(mechanism, records, **parameters):
     """(Text of a default fit, in italics if it has not mixed; whether it has)."""
-    r_hat, ess, seconds = measured(mechanism, records, kernel)
+    r_hat, ess, seconds = measured(mechanism, records, **parameters)
     has_mixed = r_hat < R_HAT + 0.0005 and ess >= ESS
     text = f"{r_hat:.3f}, {ess:.0f}, {seconds:.1f} s"
     return text if has_mixed else f"*{text}*", has_mixed
@@ -97,8 +106,8 @@ class Page:
     def __init__(self):
         self.parts, self.n_fits, self.n_good = [], 0, 0
 
-    def cell(self, *args):
-        text, is_good = cell(*args)
+    def cell(self, *args, **parameters):
+        text, is_good = cell(*args, **parameters)
         self.n_fits, self.n_good = self.n_fits + 1, self.n_good + is_good
         return text
 
@@ -120,14 +129,14 @@ def tilted_rows(page, sizes, mechanisms):
     """Rows of fits to correlated features."""
     for n in sizes:
         records = bounded(two_tilted_groups, n)
-        yield f"two tilted groups, n = {n:,}", [page.cell(m, records, "multivariate_normal") for m in mechanisms]
+        yield f"two tilted groups, n = {n:,}", [page.cell(m, records, kernel="multivariate_normal") for m in mechanisms]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, nargs="*", default=[100, 3000, 100_000])
     parser.add_argument("--features", type=int, nargs="*", default=[2, 3])
-    parser.add_argument("--parts", nargs="*", default=["correlated", "clamped", "not clamped", "categories"])
+    parser.add_argument("--parts", nargs="*", default=[*PARTS])
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     page = Page()
@@ -164,7 +173,7 @@ def main():
                     page.cell(
                         RandomizedResponseMechanism(epsilon, size),
                         two_classes(np.random.default_rng(7), n, d, size),
-                        "categorical",
+                        kernel="categorical",
                     )
                     for epsilon in EPSILONS
                 ],
@@ -172,6 +181,16 @@ def main():
             for d, size, n in QUESTIONS
         )
         page.rows("Categories under randomised response", rows, [f"ε = {epsilon:g}" for epsilon in EPSILONS])
+    if "mixings" in options.parts:
+        mechanism, draw = LaplaceMechanism(epsilon=5.0, bounds=(0, 100)), POPULATIONS["two ages"]
+        rows = (
+            (
+                f"two ages, n = {n:,}",
+                [page.cell(mechanism, bounded(draw, n)[:, None], mixing=mixing) for mixing in MIXINGS.values()],
+            )
+            for n in (100, 1000, 20_000)
+        )
+        page.rows("Other mixings, Laplace noise, ε = 5", rows, list(MIXINGS))
 
 
 if __name__ == "__main__":

@@ -237,7 +237,7 @@ class NormalKernel(Kernel):
         away = mean_above(a) - mean_above(b)
         return sd * sd * max(0.0, 1.0 + square_beyond(a) + square_beyond(b) - away * away)
 
-    # --- tilts (DESIGN 2.2): N(μ, σ²)·exp(slope·u - curvature·u²/2), u = y - anchor, is again normal -----------------
+    # --- tilts: N(μ, σ²)·exp(slope·u - curvature·u²/2), u = y - anchor, is again normal -----------------
 
     @compiled
     def tilted_normal(self, theta, k, j, anchor, slope, curvature):
@@ -274,7 +274,7 @@ class NormalKernel(Kernel):
         y = mean + sd * draw_truncated_normal(rng, (lo - mean) / sd, (hi - mean) / sd)
         return min(max(y, lo), hi)
 
-    # --- non-centred coordinates (DESIGN 2.2): e = (y - μ)/σ, moves in (μ, log σ) ------------------------------------
+    # --- non-centred coordinates: e = (y - μ)/σ, moves in (μ, log σ) ------------------------------------
 
     @compiled
     def residual(self, theta, k, j, y):

@@ -6,7 +6,7 @@ As a function of the confidential record, such a channel is
 
 and a kernel can integrate each h_c: it is 1 on a bin and 0 elsewhere, or a binomial probability.  The masses
 ∫ h_c(y) f(y | θ) dy of all cells are kept in spare columns of ``theta``; then g(z | θ) = s(z) Σ_c w(z, c) mass_c costs
-one product per cell, and y | z, θ is drawn exactly: first its cell, then y within it (DESIGN 2.2).
+one product per cell, and y | z, θ is drawn exactly: first its cell, then y within it.
 """
 
 from math import exp, inf, log

@@ -24,7 +24,7 @@ class RecordChannel(Component):
 
         log q(z | y) = value + slope (y - anchor) - curvature (y - anchor)² / 2.
 
-    Pieces cover the line and may be empty.  With a kernel that can integrate such a tilt (DESIGN 2.2), the marginal
+    Pieces cover the line and may be empty.  With a kernel that can integrate such a tilt, the marginal
     density g(z | θ) then has a closed form, and y | z, θ is drawn exactly.
 
     Examples

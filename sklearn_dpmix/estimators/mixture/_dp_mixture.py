@@ -50,7 +50,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     mechanism : mechanism object or None, default=None
         What the release went through, such as ``LaplaceMechanism(epsilon=2.0, bounds=(0, 1))``.  Its ε is known, never
         tuned. None: the records are not privatised, and this is the ordinary Bayesian mixture.
-    kernel : kernel object or "normal", default="normal"
+    kernel : kernel object or its lower-case name, default="normal"
         Density of a record in a cluster, with its base measure.  "normal" is ``NormalKernel()``, whose unset parameters
         are estimated from the release, less the noise variance (empirical Bayes, see there).
     mixing : DirichletProcess or PitmanYor, optional

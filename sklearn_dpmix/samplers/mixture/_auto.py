@@ -39,9 +39,9 @@ class Auto(MixtureSampler):
     record; at most 1024 clamped integers) and mixing; otherwise ``Interweaved``, or ``Imputed`` if features are
     correlated; if the kernel lacks what that needs, ``Conditional`` if g has a closed form, or ``Neal5``.  If the
     Pitman–Yor discount is too large for ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram.
-    ``ConvolvedNormalKernel`` uses ``ReUse`` with two features up to 500 records, and with more features at any number;
-    a Pitman–Yor process uses ``MixingMeasure`` for one feature, if at most 1000 masses are expected, and five records
-    or more for each of them.
+    ``ConvolvedNormalKernel`` uses ``ReUse`` with two features and less than 500 records or more than 50,000, and with
+    more features; a Pitman–Yor process uses ``MixingMeasure`` for one feature, if at most 1000 masses are expected, and
+    five records or more for each of them.
 
     Examples
     --------

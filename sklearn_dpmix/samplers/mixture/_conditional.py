@@ -89,7 +89,7 @@ class Slice(MixtureSampler):
 class Conditional(Slice):
     """Exact-draw conditional sampler: clusters by g(z | θ), with records integrated out; records are drawn exactly.
 
-    It needs the marginal channel in closed form (DESIGN 2.2).  Nothing is rejected, at any ε.
+    It needs the marginal channel in closed form.  Nothing is rejected, at any ε.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Memberships given imputed records, and records drawn exactly feature by feature: for correlated features under noise.
 
 The marginal kernel g(z | θ) of correlated features needs orthant integrals, but y_j given z_j, the other features and θ
-is a tilted univariate normal (DESIGN 2.2).
+is a tilted univariate normal.
 """
 
 from ..._base.compiled import compiled, helper, lower

@@ -1,7 +1,7 @@
 """Neal 8 on the closed-form marginal channel: Gibbs over clusters with auxiliary parameters (Neal 2000, Algorithm 8).
 
 The confidential records are integrated out of the allocations (g(z | θ) in place of f(y | θ)); they are drawn exactly,
-but only for the update of θ (DESIGN 2.2).
+but only for the update of θ.
 """
 
 from math import exp, inf

@@ -67,7 +67,7 @@ STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
 
 
 class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
-    """Walks over the mixing measure, with allocations and confidential records integrated out: any n at one price.
+    """Walks over the mixing measure, with allocations and confidential records integrated out: for any n.
 
     The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
     nodes (Gauss rules of the records of each cell of the line), so that a move costs the same for a thousand records as
@@ -80,14 +80,15 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
     at whose end all nodes are looked at.
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
-    one scale or one a record; discrete noise of one scale on clamped integers, where the different values are the
-    nodes; the windows of the square wave, the piecewise and the hybrid mechanism, of one ε); truncated normal and beta
-    kernels, of one feature, without the integers and the hybrid mechanism; convolved normal kernels; correlated normal
-    ones under Gaussian noise of one scale, if nothing is clamped before it, or of two features if it is not much
-    narrower than the bounds, and under other Gaussian and Laplace noise, with a record, or what makes it, kept beside
-    each release; or categorical kernels and randomised response of one ε, where the different answers are the nodes; a
-    Dirichlet process, a mixture of finite mixtures whose possible numbers of components have no gaps, or a Pitman–Yor
-    process with a discount of at most 0.3 and a positive concentration.
+    one scale or one a record; discrete noise of one scale on at most 1024 clamped integers, where the different values
+    are the nodes; the windows of the square wave, the piecewise and the hybrid mechanism, of one ε); truncated normal
+    and beta kernels, of one feature, without the integers and the hybrid mechanism; convolved normal kernels;
+    correlated normal ones under Gaussian noise of one scale, if nothing is clamped before it, or of two features if it
+    is not much narrower than the bounds, and under other Gaussian and Laplace noise, with a record, or what makes it,
+    kept beside each release; or categorical kernels and randomised response of one ε, where the different answers are
+    the nodes; a Dirichlet process with a concentration of at most 20, a mixture of finite mixtures whose possible
+    numbers of components have no gaps, or a Pitman–Yor process with a discount of at most 0.3 and a concentration of at
+    most 5.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
 
     Notes
     -----
-    Exact but for things that are far below Monte Carlo error.  Atoms are left out that hold some 10⁻⁴ records
+    Numerical errors are far below Monte Carlo error.  Atoms are left out that hold some 10⁻⁴ records
     together.  Densities of records on an interval are taken at some hundred points of it, which gives those of releases
     to 10⁻⁷ or so.  Nodes are first laid out for components as wide as the prior makes all but one in 10⁶, where they
     are exact to rounding, and refined until cells half as wide change the log likelihood by less than 0.005 over a

@@ -1,4 +1,4 @@
-"""Non-centred moves of a cluster's parameters (DESIGN 2.2): the residuals e_i = (y_i - μ)/σ stay, (μ, σ) and so y move.
+"""Non-centred moves of a cluster's parameters: the residuals e_i = (y_i - μ)/σ stay, (μ, σ) and so y move.
 
 Given the residuals, the likelihood f(y | θ) does not change, so the acceptance ratio has the channel and the prior
 only: Σ_i [log q(z_i | y_i') - log q(z_i | y_i)] + log G0(θ') - log G0(θ), in coordinates in which the step is
