@@ -1,5 +1,7 @@
 """PrivateDPMixtureRegressor(linear=True): slope, intercept and spread of one relation, from sums or from records."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from dp_regressor_case import PRIOR, fitted, line, linear
@@ -30,9 +32,14 @@ def coefficients(model):
     return np.concatenate(parts, axis=2)
 
 
-def weighted_prior(Z, scale, n_draws=400_000):
+@cache
+def populations():
+    return draw_population(np.random.default_rng(0), size=400_000)
+
+
+def weighted_prior(Z, scale):
     """Means of slope, intercept and log σ given a release of few records, by draws from the prior; and their errors."""
-    mean, S = draw_population(np.random.default_rng(0), size=n_draws)
+    mean, S = populations()
     T = S + scale**2 * np.eye(2)
     gap = Z[None] - mean[:, None]
     solved = np.linalg.solve(T[:, None], gap[..., None])[..., 0]

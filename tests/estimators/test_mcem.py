@@ -144,7 +144,7 @@ def test_broken_twins_are_rejected(twin, monkeypatch):
     from sklearn_dpmix.estimators.simulation import _mcem as estimator
 
     monkeypatch.setattr(estimator, "Likelihood", twin)
-    with pytest.raises((Disagreement, AssertionError)):
+    with pytest.raises(Disagreement):
         check("example 4", max_iter=30, max_simulations=300_000)
 
 
@@ -241,8 +241,7 @@ def test_where_the_noise_is_all_there_is(noise):
         warnings.simplefilter("ignore", RuntimeWarning)
         fit.fit([700.0])
     maximum, information = exact(stats.poisson.logpmf, log_noise(100.0), 700.0, np.arange(3000.0), (300.0, 1200.0))
-    if fit.converged_:
-        assert abs(fit.theta_[0] - maximum) < 0.1 * information**-0.5
+    assert abs(fit.theta_[0] - maximum) < 0.1 * information**-0.5
     assert noise == "laplace" or fit.converged_
 
 

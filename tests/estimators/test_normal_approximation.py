@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit, gammaln, logsumexp, multigammaln
 from sklearn.base import clone
-from statistical import assert_mean_close
+from statistical import Disagreement, assert_mean_close
 
 from sklearn_dpmix import DPLogisticRegressionMCMC
 from sklearn_dpmix.estimators.private._dp_normal import DPNormal
@@ -91,14 +91,14 @@ def moments(entries):
     return np.concatenate([entries, entries**2], axis=-1)
 
 
-@pytest.mark.parametrize("released, n_points", [(ONE, 20_000), (TWO, 120)], ids=["one", "two"])
+@pytest.mark.parametrize("released, n_points", [(ONE, 20_000), (TWO, 60)], ids=["one", "two"])
 def test_the_curvature_has_its_posterior(released, n_points):
     """Against quadrature; one that ignores half of the curvature's noise, or the gradient's, is found out."""
     entries, weights = grid(released, n_points)
     exact = weights @ moments(entries)
     assert_mean_close(moments(walked(released, 0)), exact, min_ess=400)
     for wrong in ({"curvature_noise": 0.5 * released.curvature_noise}, {"gradient_noise": 1.0}):
-        with pytest.raises(AssertionError):
+        with pytest.raises(Disagreement):
             assert_mean_close(moments(walked(released._replace(**wrong), 1)), exact, min_ess=400)
 
 
@@ -154,6 +154,8 @@ def test_coefficients_have_their_posterior(df, prior):
         posterior = NormalPosterior(released, MODEL, 400)
         drawn.append(posterior.draws(np.random.default_rng([3, seed]), 100)[:6, 0])
         assert posterior.power > 0.99
+        if seed >= 10:  # of the twin some will do
+            continue
         quadratic = Expansion(-released.theta, np.eye(1), 1.0)
         axes, of_prior = posterior._curvatures(np.random.default_rng([4, seed]), 100, quadratic)
         mean, root = given(released, axes, of_prior, quadratic)

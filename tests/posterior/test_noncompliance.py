@@ -122,7 +122,7 @@ def compare_prior(n_questions, sampler="auto", **parameters):
     mechanism = FiniteChannelMechanism(
         [even] * n_questions, noncompliance=BetaPrior(A, B), noncompliant_answer=[[0.5, 0.5]] * n_questions
     )
-    Z = np.array(list(product(range(2), repeat=n_questions)) * 1000)
+    Z = np.array(list(product(range(2), repeat=n_questions)) * 10)
     model = fitted(mechanism, Z, DirichletProcess(concentration), alpha, sampler, **parameters)
     share, joint = model.noncompliance_draws_, model.density_draws(np.ones((1, n_questions)))[..., 0]
     one, square = 0.5**n_questions, (0.25 + 0.25 / (2 * alpha + 1)) ** n_questions

@@ -5,7 +5,7 @@ from math import log
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from statistical import Disagreement, TooFewDraws, assert_mean_close, assert_pmf_close
+from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 from sklearn_dpmix.estimators.private._noise_source import NoNoise, SimulatedNoise
 from sklearn_dpmix.models import Banana, GaussianMean
@@ -16,8 +16,6 @@ from sklearn_dpmix.samplers.private._newton import private_optimum
 from sklearn_dpmix.samplers.private._penalty import Penalty
 from sklearn_dpmix.samplers.private._target import Target
 from sklearn_dpmix.samplers.private._walk_moves import MOVES, Coordinates, FullMove
-
-WRONG = (Disagreement, TooFewDraws)
 
 
 def run(sampler, psi, source, n):
@@ -125,12 +123,13 @@ class NotTheLogarithm(Penalty):
 @pytest.mark.parametrize("sampler, is_right", [(Penalty, True), (NoCorrection, False), (NotTheLogarithm, False)])
 def test_penalty_chain_on_five_states(sampler, is_right):
     """The chain itself, and two that forget what makes it exact."""
-    draws = run(five_states(4.0, sampler), np.array([2.0]), simulated(2), 60_000)[:, :, 0].round().astype(int)
+    n = 60_000 if is_right else 15_000
+    draws = run(five_states(4.0, sampler), np.array([2.0]), simulated(2), n)[:, :, 0].round().astype(int)
     if is_right:
         assert_pmf_close(draws, posterior_of_five(), what="state")
     else:
-        with pytest.raises(WRONG):
-            assert_pmf_close(draws, posterior_of_five(), what="state")
+        with pytest.raises(Disagreement):
+            assert_pmf_close(draws, posterior_of_five(), what="state", min_ess=10)
 
 
 # ---------------------------------------------------------------- what one record can change
@@ -239,18 +238,17 @@ def test_penalty_has_the_posterior(move, multiplier):
 
 
 class NeverTurns(MOVES["guided"]):
-    """Turns round after an acceptance."""
+    """Goes on in its direction after a rejection, too."""
 
     def after(self, memory, moved, accepted):
-        return super().after(memory, moved, not accepted)
+        return super().after(memory, moved, True)
 
 
-def test_a_guided_walk_that_turns_at_the_wrong_time_is_rejected():
-    """It turns round where it should go on: wrong wherever acceptance depends on the direction."""
+def test_a_guided_walk_that_never_turns_is_rejected():
     sampler = Penalty(Target(NORMAL, NORMAL_X), plain(NORMAL), NeverTurns(0.25))
-    draws = run(sampler, np.array([0.5, -0.3]), NoNoise(np.random.default_rng(6)), 25_000)
-    with pytest.raises(WRONG):
-        assert_mean_close(moments(draws), normal_moments())
+    draws = run(sampler, np.array([0.5, -0.3]), NoNoise(np.random.default_rng(6)), 10_000)
+    with pytest.raises(Disagreement):
+        assert_mean_close(moments(draws), normal_moments(), min_ess=3)
 
 
 class NoError(Penalty):
@@ -278,29 +276,18 @@ def test_penalty_on_batches_is_nearly_right(sampler, is_right):
     if is_right:
         assert_mean_close(moments(draws), [mean, mean**2 + 1.0 / precision])
     else:
-        with pytest.raises(WRONG):
+        with pytest.raises(Disagreement):
             assert_mean_close(moments(draws), [mean, mean**2 + 1.0 / precision])
 
 
 # ---------------------------------------------------------------- Hamiltonian
 
 
-class KeepsTheLastGradient(NoisyHamiltonian):
-    """After a rejection it goes on with the gradient of the end that was rejected."""
+class Louder(SimulatedNoise):
+    """Twice the noise that the sampler allows for."""
 
-    def step(self, state, source):
-        seen, gradient = [], self.gradient
-
-        def remember(psi, theta, src):
-            seen.append(gradient(psi, theta, src))
-            return seen[-1]
-
-        self.gradient = remember
-        try:
-            new, theta = super().step(state, source)
-        finally:
-            del self.gradient
-        return new._replace(gradient=seen[-1]), theta
+    def release(self, value, sensitivity, multiplier):
+        return super().release(value, sensitivity, 2.0 * multiplier)
 
 
 @pytest.mark.parametrize("reuse", [True, False])
@@ -314,14 +301,11 @@ def test_hamiltonian_has_the_posterior(reuse, multipliers):
     assert_mean_close(moments(draws), normal_moments())
 
 
-@pytest.mark.parametrize("twin", [KeepsTheLastGradient])
-def test_hamiltonian_twins_are_rejected(twin):
-    """The gradient of the rejected end goes on."""
-    target = Target(NORMAL, NORMAL_X)
-    sampler = twin(target, plain(NORMAL), 0.15, 2, np.ones(2), 1.0, 0.5)
-    draws = run(sampler, np.array([0.5, -0.3]), simulated(10), 12_000)
-    with pytest.raises(WRONG):
-        assert_mean_close(moments(draws), normal_moments())
+def test_hamiltonian_with_more_noise_than_is_allowed_for_is_rejected():
+    sampler = NoisyHamiltonian(Target(NORMAL, NORMAL_X), plain(NORMAL), 0.15, 2, np.ones(2), 1.0, 0.5)
+    draws = run(sampler, np.array([0.5, -0.3]), Louder(np.random.default_rng(10)), 12_000)
+    with pytest.raises(Disagreement):
+        assert_mean_close(moments(draws), normal_moments(), min_ess=50)
 
 
 # ---------------------------------------------------------------- Barker
@@ -353,7 +337,7 @@ def test_barker_without_the_correction_is_rejected():
         def draw(source, size):
             return np.zeros(size)
 
-    with pytest.raises(WRONG):
+    with pytest.raises(Disagreement):
         assert_mean_close(*barker_draws(Nothing, 400))
 
 
@@ -447,7 +431,7 @@ def test_volumes_count_in_bent_coordinates(sampler, coordinates):
     if coordinates is Coordinates:
         assert_mean_close(moments(draws), expected)
     else:
-        with pytest.raises(WRONG):
+        with pytest.raises(Disagreement):
             assert_mean_close(moments(draws), expected)
 
 

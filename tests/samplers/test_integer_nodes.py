@@ -171,6 +171,3 @@ def test_it_is_the_default(tmp_path):
     np.testing.assert_array_equal(longer._draws_.flat.theta, model._draws_.flat.theta)
     with pytest.raises(ValueError, match="a summary takes releases of single records under additive noise"):
         ReleaseSummary(mechanism)
-    free = DiscreteLaplaceMechanism(scale=1.0)
-    model = PrivateDPMixture(free, **parameters | {"n_warmup": 5, "n_draws": 5}).fit(Z[:20])
-    assert not isinstance(model.sampler_, MixingMeasure)

@@ -117,19 +117,19 @@ def test_concentration_has_its_density_given_masses_and_dust():
 
 
 class TwiceTheDust(DirichletMasses):
-    """Twin: what is expected of the dust is taken off twice, as it was: with a cut of 0.2."""
+    """Twin: what is expected of the dust is taken off twice, as it was: with a cut of 0.05."""
 
     def fields(self):
         fields = super().fields()
-        return fields | {"prior_rate": fields["prior_rate"] + 0.2 * (1.0 - np.exp(-DUST_RANGE))}
+        return fields | {"prior_rate": fields["prior_rate"] + 0.05 * (1.0 - np.exp(-DUST_RANGE))}
 
 
 def test_concentration_has_its_prior_where_nothing_is_known():
     """With a cut so high that the dust matters."""
     mixing = DirichletProcess(None, (2.0, 1.0))._lower()
-    assert_mean_close(draws_from_the_prior(DirichletMasses(mixing), 0.2, 50_000), 2.0, what="concentration")
+    assert_mean_close(draws_from_the_prior(DirichletMasses(mixing), 0.05, 50_000), 2.0, what="concentration")
     with pytest.raises(Disagreement):
-        assert_mean_close(draws_from_the_prior(TwiceTheDust(mixing), 0.2, 50_000), 2.0, what="concentration")
+        assert_mean_close(draws_from_the_prior(TwiceTheDust(mixing), 0.05, 50_000), 2.0, what="concentration")
 
 
 @pytest.mark.parametrize("concentration, discount", [(1.0, 0.25), (1.0, 0.01), (5.0, 0.003), (5.0, 1e-6)])

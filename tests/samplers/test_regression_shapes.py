@@ -9,7 +9,7 @@ from statistical import Disagreement, effective_sample_size
 from sklearn_dpmix import PrivateLinearRegressionDA
 from sklearn_dpmix._base.compiled import compiled, entry
 from sklearn_dpmix.estimators.curator import _regression_problems
-from sklearn_dpmix.mechanisms import GaussianMechanism
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import HistogramPredictors, RegressionPrior
 from sklearn_dpmix.models._cell_counts import mean_square, middle, propose_change, set_direction
 from sklearn_dpmix.models._regression_model import ClampedRegression
@@ -32,7 +32,7 @@ def check_prior(monkeypatch, sigma=None):
     query = RegressionMoments((-1.0, 1.0), (-1.0, 1.0), 1)
     prior = RegressionPrior(coef_scale=0.7, sigma=sigma, sigma_shape=4.0, sigma_scale=1.0)
     model = PrivateLinearRegressionDA(
-        GaussianMechanism(scale=1e4, query=query),
+        LaplaceMechanism(scale=1e4, query=query),
         prior=prior,
         x_model=HistogramPredictors(N_BINS, CONCENTRATION),
         n_records=12,
