@@ -39,7 +39,8 @@ class PitmanYor(Component):
             raise ValueError(f"discount must be a number in [0, 1), got {self.discount!r}")
         if not is_real(self.concentration) or not -self.discount < self.concentration < inf:
             raise ValueError(f"concentration must be a number greater than -discount, got {self.concentration!r}")
-        return lower(type(self), {"start": float(self.concentration), "discount": float(self.discount)})
+        fields = {"start": float(self.concentration), "discount": float(self.discount)}
+        return lower(type(self), fields | {"prior_shape": 0.0, "prior_rate": 0.0})  # without a discount
 
     @property
     def can_walk(self) -> bool:

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....mixings import DirichletProcess
 from .._run import Draws
 from ._beta_atoms import BetaChart
 from ._categorical_atoms import CategoricalChart
@@ -125,9 +124,7 @@ def correlated_chart(channel: Any, n_features: int) -> type[CorrelatedChart]:
 
 def power_law(mixing: Any) -> MassLaw:
     """The law of a Pitman–Yor process's masses; without a discount it is a Dirichlet process."""
-    if mixing.discount == 0.0:
-        return DirichletMasses(DirichletProcess(mixing.start)._lower())
-    return PitmanYorMasses(mixing)
+    return PitmanYorMasses(mixing) if mixing.discount > 0.0 else DirichletMasses(mixing)
 
 
 #: by what mixings call the law of their masses
