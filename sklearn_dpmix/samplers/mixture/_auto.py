@@ -25,7 +25,7 @@ RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "normal": {1: (0, inf), 2: (0, 50_000), 3: (0, 5000)},
     "truncated_normal": {1: (0, inf)},
 }
-MOST_MASSES, RECORDS_EACH = 1000, 5  # of a Pitman–Yor process that is walked over, and records for each of them
+MOST_MASSES, RECORDS_EACH = 1000, 1.5  # of a Pitman–Yor process that is walked over, and records for each of them
 
 
 class Auto(MixtureSampler):
@@ -41,7 +41,7 @@ class Auto(MixtureSampler):
     Pitman–Yor discount is too large for ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram.
     ``ConvolvedNormalKernel`` uses ``ReUse`` with two features and less than 500 records or more than 50,000, and with
     more features; a Pitman–Yor process uses ``MixingMeasure`` for one feature, if at most 1000 masses are expected, and
-    five records or more for each of them.
+    three records or more for two of them.
 
     Examples
     --------
