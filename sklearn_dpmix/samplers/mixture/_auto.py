@@ -41,7 +41,7 @@ class Auto(MixtureSampler):
     Pitman–Yor discount is too large for ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram.
     ``ConvolvedNormalKernel`` uses ``ReUse`` with two features and less than 500 records or more than 50,000, and with
     more features; a Pitman–Yor process uses ``MixingMeasure`` for one feature, if at most 1000 masses are expected, and
-    three records or more for two of them.
+    there are at least 1.5 times as many records.
 
     Examples
     --------
