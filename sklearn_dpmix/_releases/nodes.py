@@ -17,6 +17,7 @@ import numpy as np
 
 FEW = 150  # records, up to which they are the nodes
 N_NODES = 8  # of a cell's rule
+NODE_SHARE = 0.18  # of a cell's width between nodes in its middle, and of its records for which one of them stands
 GROWTH = 1.3  # of the cells in the tails, where log f is nearly linear or quadratic
 
 
@@ -32,6 +33,31 @@ def cell_edges(low, high, core_low, core_high, width, kinks=()):
     ends = [low, *(kink for kink in kinks if low < kink < high), high]
     parts = [edges_between(*pair, core_low, core_high, width) for pair in pairwise(ends)]
     return np.concatenate([*(part[:-1] for part in parts[:-1]), parts[-1]])
+
+
+def edges_around(places, width, narrowest):
+    """Edges of the cells that have a place in them: of this width, and halved while nodes there would be too far apart.
+
+    Parameters
+    ----------
+    places : increasing ndarray
+        Records.
+    width : float
+    narrowest : function
+        Standard deviation of the narrowest components that a number of records at one place would lead to: where nodes
+        are farther apart than that, the records of each would seem to lie at it.
+    """
+    start = places[0] - width / 3.0  # so that no place is the first edge, of halves either
+    widths = np.full(len(places), width)
+    while True:
+        cell = np.floor((places - start) / widths)
+        first = np.flatnonzero(np.append(True, (np.diff(cell) != 0) | (np.diff(widths) != 0)))
+        n = np.diff(np.append(first, len(places)))
+        is_wide = (n > N_NODES) & (NODE_SHARE * widths[first] > narrowest(NODE_SHARE * n))
+        if not is_wide.any():
+            edges = start + widths[first] * cell[first]
+            return np.union1d(edges, edges + widths[first])
+        widths[np.repeat(is_wide, n)] *= 0.5
 
 
 def edges_between(low, high, core_low, core_high, width):

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammainc
 
 from ..mechanisms import NoNoise
-from .nodes import FEW
+from .nodes import FEW, Nodes
 from .summary import ReleaseSummary
 
 MISFIT = 1e-6  # probability below which a release is said not to fit its mechanism
@@ -43,6 +43,8 @@ class Release:
 
     def nodes(self, width):
         """Weighted places that stand for the records of the one feature, for cells of this width and wider ones."""
+        if self.mechanism is None:
+            return self._in_order
         if self._summary is None:
             self._summary = self._summarised(None)
         *_, least, largest = self._summary._sums
@@ -50,6 +52,10 @@ class Release:
         if (self._summary.cell_width or 0.0) > wanted:
             self._summary = self._summarised(wanted)
         return self._summary.nodes()
+
+    @cached_property
+    def _in_order(self):
+        return Nodes(np.sort(self.Z[:, 0]), np.ones(len(self.Z)))
 
     def _summarised(self, width):
         summary = ReleaseSummary(self.mechanism, width=width)

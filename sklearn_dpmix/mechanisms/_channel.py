@@ -11,6 +11,7 @@ import numpy as np
 
 from .._base.compiled import Component, compiled, lower
 from .._base.typing import Array, Floats
+from ._noised_normal import fill_normal_gaussian
 
 
 class RecordChannel(Component):
@@ -62,6 +63,8 @@ class RecordChannel(Component):
     is_histogram = False
     #: whether draws from that histogram are released, each from a record or from none (``draw_n_sources``)
     has_sources = False
+    #: whether releases are the records themselves, without noise
+    releases_records = False
     #: whether the mechanism adds noise that is not of integers, with one scale for all records
     is_common = False
     #: the ``noised_as`` of kernels whose densities under the noise are offered, by ``fill_normal(...)`` (with
@@ -242,9 +245,28 @@ class NoNoise(RecordChannel):
     """
 
     piece_shape = "flat"
+    releases_records = True
+    noised_kernels = frozenset({"normal"})
+
+    @property
+    def has_one_law(self) -> bool:
+        return True
+
+    def node_spacing(self, sd: float) -> float:
+        """Width of cells in which nodes stand for records of normal components with this standard deviation."""
+        return 4.0 * sd
+
+    def lookup(self, places: Floats) -> Floats:
+        """Zeros: densities that additive noise has at bounds, two for each feature."""
+        return np.zeros((2 * len(places), places.shape[1]))
 
     def _lower(self, **context):
         return lower(type(self), {"is_exact": 1.0})
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        """The density of feature j of a normal kernel at all nodes, and its derivatives (``_noised_normal``)."""
+        fill_normal_gaussian(nodes, 3 * j * n, n, -inf, inf, 0.0, mean, log_variance, out, first, second)
 
     @compiled
     def propose(self, rng, kernel, Z, i, j, theta, k):

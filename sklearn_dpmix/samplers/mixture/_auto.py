@@ -3,6 +3,7 @@
 from math import inf
 from typing import Any
 
+from ...mechanisms import NoNoise
 from ._conditional import Conditional
 from ._imputed import Imputed
 from ._interweaved import Interweaved
@@ -25,6 +26,8 @@ RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "normal": {1: (0, inf), 2: (0, 50_000), 3: (0, 5000)},
     "truncated_normal": {1: (0, inf)},
 }
+#: The same without noise
+EXACT_RECORDS: dict[int, tuple[float, float]] = {1: (50, inf), 2: (50, 5000)}
 MOST_MASSES, RECORDS_EACH = 1000, 1.5  # of a Pitman–Yor process that is walked over, and records for each of them
 
 
@@ -86,7 +89,10 @@ class MeasureWhereFast(MixingMeasure):
         self.takes_summaries = not is_power_law(mixing)
 
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
-        if self.mechanism.n_answers is None:
+        if self.mechanism is None:
+            least, most = EXACT_RECORDS.get(n_features, (0, -1))
+            is_fast = least <= n_records <= most
+        elif self.mechanism.n_answers is None:
             kind = self.kernel.noised_as
             if kind == "correlated_normal":
                 channel = self.mechanism._lower(n_records=n_records, n_features=n_features)
@@ -106,7 +112,7 @@ class MeasureWhereFast(MixingMeasure):
 
 def can_walk(mechanism, kernel, mixing):
     """Whether ``MixingMeasure`` takes them."""
-    return mechanism is not None and has_noised(mechanism, kernel) and has_masses(mixing)
+    return has_noised(mechanism, kernel) and has_masses(mixing)
 
 
 def has_masses(mixing):
@@ -132,6 +138,7 @@ def has_marginal(mechanism, kernel):
 
 def has_noised(mechanism, kernel):
     """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
+    mechanism = NoNoise() if mechanism is None else mechanism
     kernels = own(mechanism, "noised_kernels")
     is_offered = bool(kernels) and (mechanism.has_one_law or own(mechanism, "_of_scales") is not None)
     has_table = bool(kernels) and not (mechanism.is_discrete and mechanism.piece_shape is None)  # of integers

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from ...._releases.nodes import FEW, Nodes, cell_edges, compress
+from ...._releases.nodes import FEW, Nodes, cell_edges, compress, edges_around
 from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_records
 from ._compressed import Compressed, chart_of, different, law_of, masses_of
 from ._normal_atoms import N_WIDTHS
-from ._walk_state import N_MOVES, N_RECORDS
+from ._walk_state import N_MOVES, N_RECORDS, STIFFNESS
 
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
@@ -18,6 +18,7 @@ N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: i
 N_MOVES_OF_RECORDS, MOST_WORK_OF_RECORDS = 40, 300_000  # ... where a record is kept beside each release
 MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
 FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
+REPEATED = 0.25  # of what records at one place say of its mean, which the metric of different ones has anyway
 BAND = 1.2  # of log scales of the noise, for cells of the width that their least one asks for
 
 
@@ -28,7 +29,7 @@ class NodeLayout:
 
     def compressed(self, values: Any, Z: Any, release: Any, width: float, chart: Any = None) -> Compressed:
         """What the chains see, with cells of this width where the population is."""
-        (_, channel, kernel, mixing), mechanism = values, release.mechanism
+        (_, channel, kernel, mixing), mechanism = values, release.channel
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         chart = chart_of(kernel, channel) if chart is None else chart
         are_records, scales = n <= FEW or n_features > 1, ()
@@ -44,6 +45,8 @@ class NodeLayout:
             are_records = nodes.shape[1] == n
         elif are_records:
             nodes = np.array(release.nodes(width))
+        elif mechanism.releases_records:
+            nodes = np.array(self.nodes_of_exact(release.nodes(width), mechanism, chart, width))
         else:
             reach = N_WIDTHS * sqrt(variance[0])
             low, high = mechanism.reach(mean[0] - reach, mean[0] + reach)
@@ -52,6 +55,7 @@ class NodeLayout:
                 kinks = np.union1d(kinks, chart.ends())
             nodes = np.array(self.nodes(release.nodes(width), low, high, width, kinks))
         law = law_of(chart, masses_of(mixing), n, mean, variance)
+        law[STIFFNESS] = REPEATED * n if mechanism.releases_records else 0.0
         most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
         several = N_MOVES_OF_RECORDS if chart.keeps_records else N_MOVES_OF_SEVERAL
         first = N_MOVES_FIRST if n_features == 1 else several
@@ -71,10 +75,10 @@ class NodeLayout:
         Of n releases f(z)/R(P) each is the likelihood, R the probability that one appears; where N records are known to
         be behind them it is f(z) each, and (1 - R)^(N - n).
         """
-        if release.mechanism.released_above is None:
+        if release.channel.released_above is None:
             return seen
         n, n_all = release.n_records, release.n_all
-        scales, counts = np.unique(release.mechanism.noise_scale_for(1), return_counts=True)
+        scales, counts = np.unique(release.channel.noise_scale_for(1), return_counts=True)
         counts = np.array([n]) if len(scales) == 1 else counts
         sign, weights = (1.0, -counts) if n_all is None else (-1.0, n_all - counts)
         law = seen.law.copy()
@@ -92,11 +96,21 @@ class NodeLayout:
             return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
         return compress(fine, cell_edges(low, high, core_low, core_high, width, kinks))
 
+    def nodes_of_exact(self, records: Nodes, mechanism: Any, chart: Any, width: float) -> Nodes:
+        """Nodes for records without noise, where nothing but the prior keeps components from being narrow."""
+        if records.places[0] == records.places[-1]:
+            return Nodes(records.places[:1], np.array([records.weights.sum()]))
+        factor = width / mechanism.node_spacing(chart.narrowest()[0])
+        return compress(records, edges_around(records.places, width, lambda n: factor * chart.narrowest_of(n)))
+
     def nodes_of_several(self, mechanism: Any, chart: Any, Z: Any, width: float) -> Any:
-        """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those."""
+        """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those.
+
+        Records without noise stay, since nothing but the prior keeps components from being narrower than boxes.
+        """
         z = mechanism.folded(Z)
         places, weights = z[np.argsort(z[:, 0], kind="stable")], np.ones(len(z))
-        if len(z) > FEW:
+        if len(z) > FEW and not mechanism.releases_records:
             spacing = np.array([mechanism.node_spacing(sd) for sd in chart.narrowest()])
             found = compress_records(z, width / spacing[0] * spacing, mechanism.kinks(z.shape[1]))
             if len(found[1]) < FEWER * len(z):
@@ -105,7 +119,7 @@ class NodeLayout:
 
     def nodes_of_scales(self, release: Any, chart: Any, Z: Any, width: float) -> Any:
         """Nodes and the scales of their noise, for cells of this width under the least, if much fewer than records."""
-        mechanism, n, scales = release.mechanism, release.n_records, release.noise_scale()[:, 0]
+        mechanism, n, scales = release.channel, release.n_records, release.noise_scale()[:, 0]
         z = mechanism.folded(Z)
         order = np.argsort(z[:, 0], kind="stable")
         records = np.vstack([z[order].T, np.ones(n)]), scales[order]

@@ -15,7 +15,7 @@ from ._normal_splits import merge_features, split_features
 from ._slides import rescale, slide
 from ._splits import split_or_merge
 from ._steps import AXIS, FIRST, FROM, LEAST, LIMIT, N_MOVING, step
-from ._walk_state import CENTRE, HALF_LOG_2PI, N_ATOMS, NEAR, PER_FEATURE, REACH, at, random_mass
+from ._walk_state import CENTRE, HALF_LOG_2PI, N_ATOMS, NEAR, PER_FEATURE, REACH, STIFFNESS, at, random_mass
 
 N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where most of it is
 SCALE_CURVATURE = 0.3
@@ -35,6 +35,10 @@ class NormalChart(Chart):
 
     def narrowest(self):
         return np.sqrt(self.kernel.prior_scale / gammainccinv(self.kernel.prior_shape, NARROWEST))
+
+    def narrowest_of(self, n):
+        """Standard deviation at which a component of n records at one place is most probable; one feature."""
+        return np.sqrt(self.kernel.prior_scale[0] / (self.kernel.prior_shape[0] + 0.5 * n))
 
     def check(self, label, n_features):
         super().check(label, n_features)
@@ -100,7 +104,7 @@ class NormalChart(Chart):
             precision, d = exp(-atoms[a + 2 + 2 * j]), atoms[a + 1 + 2 * j] - kernel.prior_mean[j]
             pull = (kernel.prior_scale[j] + 0.5 * kernel.precision[j] * d * d) * precision
             gradient[e] -= kernel.precision[j] * d * precision
-            metric[e * n + e] += kernel.precision[j] * precision
+            metric[e * n + e] += (kernel.precision[j] + walk.law[STIFFNESS] * atoms[a]) * precision
             gradient[e + 1] += pull - kernel.prior_shape[j] - 0.5
             metric[(e + 1) * n + e + 1] += pull + SCALE_CURVATURE
 

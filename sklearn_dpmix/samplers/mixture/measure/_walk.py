@@ -145,12 +145,12 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
             return self.answers(values, Z, release)
         chart.check(self.label, release.n_features)
         masses_of(values[3]).check(self.label, release.n_records)
-        is_line = release.n_features == 1 and release.mechanism.has_one_law
-        step = STEP if release.mechanism.has_one_law else STEP_OF_SCALES
-        if release.mechanism.is_discrete:
+        is_line = release.n_features == 1 and release.channel.has_one_law
+        step = STEP if release.channel.has_one_law else STEP_OF_SCALES
+        if release.channel.is_discrete:
             width = 0.0
         else:
-            width = release.mechanism.node_spacing(chart.narrowest()[0]) * (WIDER if release.n_features > 1 else 1.0)
+            width = release.channel.node_spacing(chart.narrowest()[0]) * (WIDER if release.n_features > 1 else 1.0)
         seen = self.compressed(values, Z, release, max(width, release.narrowest()))
         seen = seen._replace(wanted=width if width < seen.width else 0.0)
         while True:
@@ -171,7 +171,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         if release.n_features > 1:
             is_worth = times > 1.0 and seen.n_seen is None and not chart.keeps_records
             return self.with_few(values, seen, draws) if is_worth else seen
-        can_glide = is_line and chart.can_glide and release.mechanism.released_above is None
+        can_glide = is_line and chart.can_glide and release.channel.released_above is None
         return self.with_glides(values, seen, times) if can_glide and times > 1.0 else seen
 
     def lengthen(self, seen: Compressed, draws: Draws, chart: Any) -> float:
@@ -211,9 +211,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         seen = Compressed(nodes, lookup, nodes[:-1], law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
         seen = seen._replace(chances=chances_of(values[1], nodes, int(values[2].size)))
         if chart.goes_ways:
-            seen = seen._replace(ways=ways_of(release.mechanism, nodes))
-        if release.mechanism.noncompliance is not None:
-            seen = seen._replace(outside=outside_of(release.mechanism, nodes))
+            seen = seen._replace(ways=ways_of(release.channel, nodes))
+        if release.channel.noncompliance is not None:
+            seen = seen._replace(outside=outside_of(release.channel, nodes))
             if self.n_moves is None and release.n_features > 1 and n > FEW:
                 law[N_MOVES] *= TIMES_OF_SEVERAL
                 seen = seen._replace(most_moves=MOST_OF_SEVERAL * seen.most_moves)
@@ -234,7 +234,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
         error = self.difference(values, seen, finer, draws, chart.finer())
         if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
             narrow = [np.array(nodes) for nodes in release.narrow_nodes()]
-            parts = [seen._replace(nodes=p, lookup=chart.lookup(release.mechanism, p[:-1])) for p in narrow]
+            parts = [seen._replace(nodes=p, lookup=chart.lookup(release.channel, p[:-1])) for p in narrow]
             one, other = (self.with_threshold(part, release) for part in parts)
             error = max(error, self.difference(values, one, other, draws))
         return error

@@ -22,7 +22,8 @@ CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)  # t
 OUTSIDE, OUTSIDE_A, OUTSIDE_B = range(9, 12)  # the mass of those outside of the mixture (``_outside``), and its prior
 IS_EXCURSION, IS_FILLED = 12, 13  # whether dust and concentration stay (``_excursions``); whether all tables are filled
 BY_RESIDUALS = 14  # whether residuals are kept beside the releases (``_hidden_records``)
-PER_FEATURE = 15
+STIFFNESS = 15  # of means, for a mass of 1: records without noise may be repeated, and the metric not know it
+PER_FEATURE = 16
 CENTRE, REACH, NEAR = range(3)
 
 TILT = 20.0
