@@ -8,8 +8,18 @@ import socket
 import stat
 import tempfile
 import time
+import tokenize
+import zipfile
+import zlib
 
 PATIENCE = 30.0  # seconds to wait for one and the same holder of a lock
+#: What ``numpy.load`` and checks raise where an archive of arrays is damaged.  The header of a large array is read, as
+#: Python, before the checksum of the whole.
+DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, MemoryError),
+    *(tokenize.TokenError, SyntaxError),
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError),
+)
 
 
 def resolved(name, path):

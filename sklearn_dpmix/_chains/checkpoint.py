@@ -11,12 +11,11 @@ import os
 import sys
 import time
 import zipfile
-import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._base.files import locked, remove_leftovers, replacing, resolved
+from .._base.files import DAMAGE, locked, remove_leftovers, replacing, resolved
 from .chain import Chain
 
 FORMAT, VERSION = "sklearn_dpmix checkpoint", 1
@@ -71,7 +70,7 @@ class Checkpoint:
                     run = checked(self._read(header, arrays))
         except _Foreign as error:
             raise ValueError(str(error)) from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError, *_DAMAGE) as error:
+        except DAMAGE as error:
             raise ValueError(
                 f"checkpoint={self.path!r} cannot be read ({error}); it was left as it is: restore it from a copy, or "
                 "remove it, or pass another path, to start anew"
@@ -203,9 +202,6 @@ def differences(one, other):
     names = sorted(one.keys() | other.keys())
     changed = [name for name in names if one.get(name) != other.get(name)]
     return [name for name in changed if name.rpartition("__")[0] not in changed]
-
-
-_DAMAGE = (zipfile.BadZipFile, zlib.error, NotImplementedError, json.JSONDecodeError, UnicodeDecodeError)
 
 
 class _Foreign(Exception):

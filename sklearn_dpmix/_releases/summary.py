@@ -2,8 +2,6 @@
 
 import json
 import os
-import zipfile
-import zlib
 from copy import deepcopy
 from math import ceil, floor, isfinite, log2
 from typing import Any, Self
@@ -12,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import mechanisms
-from .._base.files import replacing, resolved
+from .._base.files import DAMAGE, replacing, resolved
 from .._base.parameters import check_array, positive_number
 from .._base.restore import require, require_finite, require_range, require_whole
 from .fine_cells import FARTHEST, N_MOMENTS, FineCells, Grid, Sums, no_cells
@@ -22,10 +20,6 @@ FORMAT, VERSION = "sklearn_dpmix summary", 1
 MOST_CELLS = 2**12  # with records in them, where no width is asked for
 MOST_OF_WIDTH = 2**18  # where one is
 LARGEST = 1e150  # squares of larger numbers overflow
-_DAMAGE = (
-    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, MemoryError),
-    *(OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError),
-)
 
 
 class ReleaseSummary:
@@ -322,7 +316,7 @@ class ReleaseSummary:
                     mechanism = getattr(mechanisms, header["mechanism"])(**header["parameters"])
                     summary = cls(mechanism, width=header["width"])
                     summary._restore(header, **{name: arrays[name] for name in arrays.files if name != "header"})
-            except _DAMAGE as error:
+            except DAMAGE as error:
                 raise ValueError(
                     f"path={path!r} cannot be read as a summary ({error}): restore the file from a backup, or build "
                     "the summary again"

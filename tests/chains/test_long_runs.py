@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 import pytest
 from coin import Coin
+from damaged_archives import encrypted, open_header
 from sklearn.base import clone
 
 from sklearn_dpmix import (
@@ -258,11 +259,14 @@ def flip(data):
 
 @pytest.mark.parametrize(
     "damage",
-    [flip, lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"not a checkpoint" * 99],
-    ids=["a bit", "cut", "empty", "text"],
+    [
+        *(flip, open_header, encrypted),
+        *(lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"not a checkpoint" * 99),
+    ],
+    ids=["a bit", "a header", "encrypted", "cut", "empty", "text"],
 )
 def test_a_damaged_file_is_refused_and_left(finished, damage):
-    """Catches draws taken from a file whose checksum is wrong, and a damaged file that is overwritten."""
+    """Catches draws taken from a file whose checksum is wrong, and a damaged file that is overwritten or not named."""
     finished.write_bytes(damage(finished.read_bytes()))
     untouched(finished, mixture(n_draws=40), RELEASE, ValueError, "cannot be read.*it was left as it is")
 

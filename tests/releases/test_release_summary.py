@@ -5,6 +5,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+from damaged_archives import encrypted, open_header
 from summary_case import LAPLACE, MECHANISMS, differ, model, release, three_normals
 
 from sklearn_dpmix import ReleaseSummary
@@ -122,7 +123,8 @@ def test_damaged_files_are_named(tmp_path):
     summary = ReleaseSummary(LAPLACE).update(release(2000))
     summary.save(path)
     whole = path.read_bytes()
-    for wrong in (b"", whole[:3000], whole[:2000] + b"xxxx" + whole[2004:], b"no zip"):
+    cut = b"", whole[:3000], whole[:2000] + b"xxxx" + whole[2004:], b"no zip"
+    for wrong in (*cut, open_header(whole), encrypted(whole)):
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match=r"path=.*summary\.npz' cannot be read as a summary"):
             ReleaseSummary.load(path)
