@@ -5,6 +5,7 @@ from math import erfc, exp, log, sqrt
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from .._base.compiled import compiled, helper, lower
 from .._base.typing import Array, Floats
@@ -136,9 +137,10 @@ class HybridMechanism(PiecewiseMechanism):
 
     def _log_densities(self, v, t, half, epsilon, a, h):
         """Log densities of releases; log probabilities for the coin's sides."""
-        sign, share = self._sides(v, epsilon, a, h), self._share(epsilon)
+        sign, share, least = self._sides(v, epsilon, a, h), self._share(epsilon), expit(-epsilon)
+        odds = least + (1.0 - 2.0 * least) * np.clip(0.5 + 0.5 * sign * t, 0.0, 1.0)  # ½ - 1/(2D) would cancel
         with np.errstate(divide="ignore"):
-            of_coin = np.log1p(-share) + np.log(0.5 + 0.5 * sign * t / self._side(epsilon))
+            of_coin = np.where(share > 0.0, -0.5 * epsilon, 0.0) + np.log(odds)
             of_window = np.log(share) + super()._log_densities(v, t, half, epsilon, a, h)
         return np.where(sign != 0.0, of_coin, of_window)
 

@@ -82,6 +82,19 @@ def test_privacy_loss_by_brute_force(epsilon):
     assert np.max(log_q.max(axis=0) - log_q.min(axis=0)) == pytest.approx(2 * epsilon, rel=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [20.0, 36.0, 45.0])
+@pytest.mark.parametrize("bounds", [BOUNDS, (-1e-6, 2e-6)])
+def test_the_unlikely_side_of_the_coin(epsilon, bounds):
+    """Catches odds at a bound that were the difference of two numbers near ½: minus infinity from ε = 37 on."""
+    mechanism, (low, high) = HybridMechanism(epsilon, bounds), bounds
+    side = 0.5 * (high - low) / np.tanh(epsilon / 2)
+    z = 0.5 * (low + high) + side * np.array([[-1.0], [1.0]])
+    unlikely = -0.5 * epsilon - epsilon - np.log1p(np.exp(-epsilon))
+    expected = [unlikely + epsilon, unlikely]
+    np.testing.assert_allclose(mechanism.log_density(z, np.full((2, 1), low)), expected, rtol=1e-12)
+    np.testing.assert_allclose(mechanism.log_density(z, np.full((2, 1), high)), expected[::-1], rtol=1e-12)
+
+
 @pytest.mark.parametrize("secure", [False, True])
 @pytest.mark.parametrize("epsilon", [0.5, 1.5])
 def test_law_of_a_release(epsilon, secure):
