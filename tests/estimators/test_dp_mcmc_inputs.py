@@ -185,10 +185,13 @@ def test_feature_names_are_kept():
 
 
 def test_bad_input_of_the_classifier():
-    """data_norm is required, labels are public, and what is not a sampler is refused."""
+    """data_norm and labels are required, classes are public, and what is not a sampler is refused."""
     features, labels = X[:50], (X[:50, 0] > 0).astype(int)
     with pytest.raises(ValueError, match="needs data_norm, a public number"):
         DPLogisticRegressionMCMC(BUDGET).fit(features, labels)
+    for few in (features, features[:2]):
+        with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+            DPLogisticRegressionMCMC(BUDGET, data_norm=1.0).fit(few, None)
     with pytest.raises(ValueError, match=r"labels \[0, 1\] and no others"):
         DPLogisticRegressionMCMC(BUDGET, data_norm=1.0).fit(features, labels + 1)
     with pytest.raises(ValueError, match="'sampler' parameter"):

@@ -205,6 +205,8 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
                 "DPLogisticRegressionMCMC needs data_norm, a public number that rows are clipped to, such as "
                 "data_norm=np.sqrt(n_features) for features in [-1, 1]; got data_norm=None"
             )
+        if y is None:
+            raise ValueError("DPLogisticRegressionMCMC requires y to be passed, but the target y is None")
         classes, named = self._public_classes(), X
         if self.mechanism is not None:
             self._make_sampler(_num_features(np.asarray(X) if isinstance(X, str) else X))._prepare(_num_samples(X))
