@@ -30,6 +30,8 @@ SAME_RELEASE = {
 MEASURES = {"MaxDivergence": True, "ZeroConcentratedDivergence": False}
 #: Floats are released as multiples of 2^k; a grid finer than this share of the scale is as good as none.
 FINEST = 2.0**-20
+#: Noise scales between 0 and the lower end of a type of integers: more noise is beyond it with probability e^-20.
+MOST_SCALES = 20.0
 #: Distances at which the privacy map is evaluated, in units of the scale.
 DISTANCES = (0.5, 1.0, 3.0, 20.0)
 #: Relative tolerance: maps round upwards, and add what the grid of floats may add.
@@ -75,9 +77,9 @@ def from_opendp(
     TypeError
         For an object that is not a measurement.
     ValueError
-        For any other measurement: another distribution, noise that is censored at bounds, a composition of several
-        releases, post-processing, amplification by sampling, or a grid of floats that is not fine; if the privacy map
-        is not that of the noise.
+        For any other measurement: another distribution, noise that is censored at bounds, or at the ends of a type of
+        integers (at 0, if it is unsigned), a composition of several releases, post-processing, amplification by
+        sampling, or a grid of floats that is not fine; if the privacy map is not that of the noise.
 
     Notes
     -----
@@ -113,8 +115,11 @@ def from_opendp(
         response = response_of(name, given, n_categories)
         check_response(noise, response, bounds, query)
         return response
-    is_integer = str(noise.input_carrier_type).removeprefix("Vec<")[0] in "iu"  # "f64", "Vec<i32>"
+    kind = str(noise.input_carrier_type).removeprefix("Vec<").removesuffix(">")  # "f64", "i32", "u32"
+    is_integer = kind[0] in "iu"
     is_laplace, scale = read_noise(noise, is_integer)
+    if is_integer:
+        check_type(kind, scale)
     check_map(noise, is_laplace, scale)
     return MECHANISMS[is_laplace, is_integer](scale=scale, bounds=bounds, query=query, clamp=clamp)
 
@@ -159,6 +164,16 @@ def read_noise(noise, is_integer):
     if not is_integer and k is not None and not 2.0 ** min(k, 1000) <= FINEST * scale:
         raise refusal(f"{name} with k={k} releases multiples of 2^{k}, and the noise has scale {scale:g}")
     return MEASURES[measure], scale
+
+
+def check_type(kind, scale):
+    """Raise ValueError if noise often goes beyond the lower end of a type of integers, where it is censored."""
+    lowest = 0.0 if kind[0] == "u" else -(2.0 ** (int(kind[1:]) - 1))
+    if -lowest < MOST_SCALES * scale:
+        raise refusal(
+            f"it releases {lowest:.10g}, the lowest number of type {kind}, for all that are below: noise of scale "
+            f"{scale:g} needs a wider type, with a sign"
+        )
 
 
 def check_map(noise, is_laplace, scale):

@@ -34,8 +34,8 @@ def float_vectors(distance):
     return dp.vector_domain(dp.atom_domain(T=float, nan=False)), distance(T=float)
 
 
-def integers():
-    return dp.atom_domain(T=int), dp.absolute_distance(T=int)
+def integers(kind="int"):
+    return dp.atom_domain(T=kind), dp.absolute_distance(T=kind)
 
 
 def long_integer_vectors(distance):
@@ -148,6 +148,12 @@ def test_bits_of_other_lengths_are_refused():
 
 REFUSED = {
     "censored": (lambda: dp.m.make_geometric(*integers(), scale=1.5, bounds=(0, 9)), "make_geometric with bounds="),
+    "without a sign": (lambda: dp.m.make_laplace(*integers("u32"), scale=3.0), "it releases 0, the lowest .* type u32"),
+    "numbers without a sign": (
+        lambda: dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="u64")), dp.l1_distance(T="u64"), scale=3.0),
+        "it releases 0, the lowest .* type u64",
+    ),
+    "beyond its type": (lambda: dp.m.make_laplace(*integers(), scale=1e9), "it releases -2147483648, .* type i32"),
     "a coarse grid": (lambda: dp.m.make_gaussian(*floats(), scale=2.0, k=-3), "k=-3 releases multiples of 2"),
     "canonical": (
         lambda: dp.m.make_canonical_noise(*floats(), d_in=1.0, d_out=(1.0, 1e-6)),
