@@ -290,6 +290,22 @@ def test_tempered_weights_are_of_the_stated_power_and_count_for_enough(spread, n
     assert power == 1.0 or np.exp(logsumexp(2 * log_weights) - 2 * logsumexp(log_weights)) * n_least > 1.0
 
 
+@pytest.mark.filterwarnings("ignore:simulate=True:UserWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gradient_that_no_coefficients_have(seed):
+    """Catches steps of the search for a mode that overshoot: labels are all 1, and noise asks for more than that.
+
+    Intercepts of a hundred were next, where all curvatures are 0: LinAlgError, once the budget was spent.
+    """
+    approximation = PrivateNormalApproximation(n_draws=100)
+    budget = GaussianMechanism(epsilon=100.0, delta=1e-3)
+    model = DPLogisticRegressionMCMC(
+        budget, sampler=approximation, data_norm=1e-3, prior_sigma=2e3, simulate=True, random_state=seed
+    )
+    mode = model.fit(np.zeros((3000, 2)), np.ones(3000, dtype=int)).sampler_.mode_
+    assert 5.0 < mode[2] < 20.0
+
+
 def test_it_releases_what_it_pays_for():
     """A gradient and a curvature a step, at the planned noise; catches a release more, or one that is not counted."""
     counts = []

@@ -31,6 +31,13 @@ class ReleasedScore(NamedTuple):
             return np.full(len(theta), self.prior_precision)
         return self.prior_precision * (self.prior_df + 1.0) / (self.prior_df + self.prior_precision * theta * theta)
 
+    def log_prior(self, theta):
+        """Log density of coefficients a priori, up to a constant."""
+        square = self.prior_precision * theta * theta
+        if self.prior_df is None:
+            return -0.5 * square.sum()
+        return -0.5 * (self.prior_df + 1.0) * np.log1p(square / self.prior_df).sum()
+
 
 class Expansion(NamedTuple):
     """The gradient's distribution at θ0 given θ and H: N(H (offset + slope θ), spread H + s_g² I)."""

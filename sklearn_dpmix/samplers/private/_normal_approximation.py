@@ -164,16 +164,26 @@ class NormalPosterior:
         self.mode = self._mode(released._replace(prior_precision=known, prior_df=None))
 
     def _mode(self, one):
-        """Of θ given the guess, by averaged Gauss-Newton steps."""
-        theta = one.theta
+        """Of θ given the guess, by averaged Gauss-Newton steps.
+
+        A gradient that no θ has, because of its noise, makes steps overshoot to where all probabilities are 0 or 1, and
+        come back: then it is the best θ on the way.
+        """
+        theta, visited = one.theta, []
         for _ in range(30):
+            visited.append(theta)
             of_prior = one.precisions(theta)[None]
             mean, root = given(one, self._axes, of_prior, self.expansion(theta))
             step = 0.5 * (mean[0] - theta)
             theta = theta + step
             if np.linalg.norm(step @ root[0]) < CLOSE:
-                break
-        return theta
+                return theta
+        return max(visited, key=lambda theta: self._log_density(one, theta))
+
+    def _log_density(self, one, theta):
+        """Of one θ given the guess, up to a constant."""
+        displacement, flatness = self.logits.displacement(theta[None]), self.logits.flatness(theta[None])
+        return one.log_prior(theta) + _log_likelihood(one, self._axes, displacement[None], flatness[None])[0, 0]
 
     def expansion(self, theta):
         """The distribution of the gradient as it is near θ."""
