@@ -385,3 +385,27 @@ def draw_beta(rng, a, b):
             v *= math.exp(-rng.standard_exponential() / shape)
         x, y = y, v
     return min(max(x / (x + y), _SMALLEST), _LARGEST)
+
+
+@helper
+def draw_beta_logit(rng, a, b):
+    """Logit of a beta variate: exact and finite also where the variate itself rounds to 0 or 1.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    a, b : float
+        Shapes, positive.
+
+    Returns
+    -------
+    float
+    """
+    logs = 0.0
+    for side in range(2):
+        shape = b if side else a
+        value = math.log(rng.standard_gamma(shape if shape >= 1.0 else shape + 1.0))
+        if shape < 1.0:  # Gamma(a) = Gamma(a + 1) U^(1/a)
+            value -= rng.standard_exponential() / shape
+        logs = value - logs
+    return -logs

@@ -4,15 +4,17 @@ The contribution of a record outside the bounds is dropped or clamped; the recor
 has its conjugate distribution.
 """
 
-from math import exp, inf, lgamma, log, log1p, sqrt
+from math import exp, inf, lgamma, log, sqrt
 
 import numpy as np
+from scipy.special import logit
 
-from .._base.beta_numeric import draw_beta
+from .._base.beta_numeric import draw_beta_logit
 from .._base.compiled import compiled, helper, lower
 from .._base.numeric import log_gamma_p
 from ._beta_updates import update_shapes
 from ._exponential_family import OUTSIDE
+from ._moments import log1p_exp
 from ._records import RecordModel
 from ._wide_priors import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior
 
@@ -46,10 +48,19 @@ class FamilyRecords(RecordModel):
         self.factors = factors
 
     def _lower(self, **context):
-        return lower(type(self), {**self._fields(), **self.family._cut(self.bounds, self.outside, self.gains)})
+        return lower(type(self), {**self._fields(), **self.family._cut(self._cut_points(), self.outside, self.gains)})
 
     def _fields(self):
         return {**self.prior.fields(self.family), **self.family._numbers()}
+
+    @property
+    def support(self):
+        """Where imputed records are."""
+        return self.family.support
+
+    def _cut_points(self):
+        """The bounds as imputed records have them."""
+        return self.bounds
 
     def start(self, moments, rng):
         """Parameters to start from, near one of the modes, each equally often."""
@@ -229,11 +240,18 @@ class NormalRecords(FamilyRecords):
 
 
 class BetaRecords(FamilyRecords):
-    """Beta(a, b) records; no non-centred moves.
+    """Beta(a, b) records by their logits, as a record that rounds to 0 or 1 hides a small shape; no non-centred moves.
 
     θ given the records is not conjugate.  It is drawn by slice sampling (Neal 2003) of logit(a/(a+b)) and log(a+b),
     which are nearly independent.
     """
+
+    @property
+    def support(self):
+        return -inf, inf
+
+    def _cut_points(self):
+        return None if self.bounds is None else tuple(logit(self.bounds))
 
     @compiled
     def n_blocks(self):
@@ -241,20 +259,20 @@ class BetaRecords(FamilyRecords):
 
     @compiled
     def draw_record(self, rng, theta, records, i):
-        records[i, 0] = min(max(draw_beta(rng, theta[0], theta[1]), 1e-300), 1.0 - 1e-16)
+        records[i, 0] = draw_beta_logit(rng, theta[0], theta[1])
 
     @compiled
     def contribute(self, records, i, contributions, row):
         x, share = summed(self, records[i, 0])
-        contributions[row, 0] = share * (self.gain[0] * log(x) + self.offset[0])
-        contributions[row, 1] = share * (self.gain[1] * log1p(-x) + self.offset[1])
+        contributions[row, 0] = share * (self.offset[0] - self.gain[0] * log1p_exp(-x))
+        contributions[row, 1] = share * (self.offset[1] - self.gain[1] * log1p_exp(x))
 
     @compiled
     def update_theta(self, rng, theta, records, n, work):
         work[0, 0], work[0, 1] = 0.0, 0.0
         for i in range(n):
-            work[0, 0] += log(records[i, 0])
-            work[0, 1] += log1p(-records[i, 0])
+            work[0, 0] -= log1p_exp(-records[i, 0])
+            work[0, 1] -= log1p_exp(records[i, 0])
         update_shapes(rng, self, theta, work[0], float(n))
 
 

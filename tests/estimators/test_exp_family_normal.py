@@ -349,6 +349,14 @@ def test_bounded_poisson_and_beta_records_are_exact(outside):
     check(imputed("beta", *common, scaled=True), exact)
 
 
+@pytest.mark.slow
+def test_beta_records_that_round_to_0_or_1_are_exact():
+    """Of shapes this small most records do: what they say about the shapes is in their logits."""
+    prior, release, bounds = ((0.5, 1.0), (0.7, 0.8)), [-1.5, -1.0], (0.1, 0.8)
+    exact = clamped.bounded_beta(release, 2, bounds, prior, laplace(0.6), outside="drop", n_nodes=(301, 301))
+    check(imputed("beta", bounds, "drop", release, 0.6, 2, GammaProductPrior((0.5, 0.7), (1.0, 0.8))), exact)
+
+
 @pytest.mark.nightly
 def test_bounded_records_of_unknown_number():
     """The mixture over n of the posteriors with n known."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from exp_family_case import MIXED
 from scipy import stats
+from scipy.special import logit
 
 from sklearn_dpmix import NaivePosterior, PrivateExpFamilyGibbs
 from sklearn_dpmix.estimators.curator._exp_family_inputs import read_problem
@@ -53,6 +54,8 @@ def test_imputed_records_add_what_the_query_says(family, bounds, outside, scaled
     if scaled:
         units, gains = (x - scaling.centre) / scaling.unit, (scaling.gain, scaling.offset)
         inside = scaling.bounds(*bounds)
+    if isinstance(family, Beta):
+        units = logit(units)
     model = RECORD_MODELS[family.names[0]](family, family.default_prior(bounds), inside, outside, gains, None, None)
     found = np.zeros((len(x), family.n_statistics))
     for i in range(len(x)):

@@ -140,15 +140,16 @@ def records_engine(problem, found):
     sampler, value = FamilyAugmentation(*mixture, n_moves=n_moves, n_rounds=n_rounds), model._lower()
     values = sampler._lower(), value, channel, counting(n_records)._lower()
     init = partial(start_augmentation, model, value, start, most, S, None)
-    advance, restored = partial(advance_augmentation, values, S, count), partial(restored_records, family, value)
+    advance, restored = partial(advance_augmentation, values, S, count), partial(restored_records, model, value)
     return Engine("exact", init, advance, record_moves, restored, partial(check_draws, problem, None))
 
 
-def restored_records(family, value, state, fresh, n_sweeps):
+def restored_records(model, value, state, fresh, n_sweeps):
     """Return a state read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
+    family = model.family
     state = restored_augmentation(value, state, fresh, n_sweeps)
     records = state.records[: state.ints[N_RECORDS], 0]
-    require_range(*family.support, records=records)
+    require_range(*model.support, records=records)
     require(not family.is_integer or records == np.floor(records), "records", "has numbers that are not whole")
     require(family.possible(np.stack([state.theta, state.reference])), "theta", "or reference has no parameters")
     return state
