@@ -10,9 +10,8 @@ from math import exp, inf, log
 import numpy as np
 
 from .._base.compiled import compiled, lower
-from .._base.linear import draw_normal
 from ._records import RecordModel
-from ._regression_prior import draw_residual, log_residual
+from ._regression_prior import draw_residual, draw_scores, log_coefs, log_residual, set_coefs
 
 
 class ClampedRegression(RecordModel):
@@ -43,8 +42,8 @@ class ClampedRegression(RecordModel):
             "centre": 0.5 * (lo + hi),
             "rate": 2.0 / width,
             "coef_mean": prior.mean,
-            "coef_precision": prior.precision,
-            "coef_shift": prior.precision @ prior.mean,
+            "coef_unit": prior.unit,
+            "coef_whiten": np.linalg.inv(prior.unit),
             "knows_sigma": float(prior.sigma is not None),
             "sigma_shape": prior.shape,
             "sigma_scale": prior.scale,
@@ -218,9 +217,10 @@ class ClampedRegression(RecordModel):
         precision = theta[p + 1] ** -2
         for a in range(q):
             for b in range(a + 1):
-                matrix[a, b] = sums[a, b] * precision + self.coef_precision[a, b]
-            vector[a] = sums[q, a] * precision + self.coef_shift[a]
-        draw_normal(rng, matrix, vector, q)
+                matrix[a, b] = sums[a, b] * precision
+            vector[a] = sums[q, a] * precision
+        draw_scores(rng, self.coef_unit, self.coef_mean, matrix, vector, q)
+        set_coefs(self.coef_unit, self.coef_mean, vector, q)
         for a in range(q):
             theta[a] = vector[a]
         if self.knows_sigma == 0.0:
@@ -271,11 +271,8 @@ class ClampedRegression(RecordModel):
     def log_prior_block(self, theta, block):
         if block > 0:
             return self.x.log_prior(theta)
-        p, value = self.p, 0.0
-        for j in range(p + 1):
-            for r in range(p + 1):
-                gap = (theta[j] - self.coef_mean[j]) * (theta[r] - self.coef_mean[r])
-                value -= 0.5 * self.coef_precision[j, r] * gap
+        p = self.p
+        value = log_coefs(self.coef_whiten, self.coef_mean, theta, p + 1)
         if self.knows_sigma == 0.0:  # of log σ
             if not 1e-150 < theta[p + 1] < 1e150:
                 return -inf

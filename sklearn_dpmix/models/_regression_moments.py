@@ -20,11 +20,9 @@ ignored.
 
 from math import exp, inf, lgamma, log, sqrt
 
-import numpy as np
-
 from .._base.compiled import Component, compiled, helper, lower
-from .._base.linear import draw_normal, factor, solve_lower
-from ._regression_prior import draw_residual, log_residual, residual_force
+from .._base.linear import factor, solve_lower
+from ._regression_prior import COEF_SCALE, draw_residual, draw_scores, log_residual, residual_force, set_coefs
 
 SMALLEST = 1e-7  # smallest diagonal entry of L: smaller ones are rounding
 
@@ -66,10 +64,8 @@ class MomentRegression(Component):
             "design": self.n_design,
             "mean": prior.mean,
             "spread": prior.root,
-            "whiten": np.linalg.inv(prior.root),
+            "unit": prior.unit,
             "covariance": prior.covariance,
-            "precision": prior.precision,
-            "shift": prior.precision @ prior.mean,
             "sigma": 0.0 if prior.sigma is None else float(prior.sigma),
             "shape": float(prior.shape),
             "scale": float(prior.scale),
@@ -229,6 +225,12 @@ class MomentRegression(Component):
         return draw_residual(rng, self.shape, self.scale, self.rate, tau, n, squares)
 
     @compiled
+    def draw_coefs(self, rng, matrix, gamma):
+        """γ given records, their precision of γ and that times their γ, which are overwritten."""
+        draw_scores(rng, self.unit, self.mean, matrix, gamma, self.d)
+        set_coefs(self.unit, self.mean, gamma, self.d)
+
+    @compiled
     def update_given_moments(self, rng, point, work):
         """γ, then τ, given the moments, which do not change; ε, z and q change with them.  L and w are in ``work``."""
         d, at, n, tau = self.d, self.design, self.number(point), self.tau(point)
@@ -239,11 +241,14 @@ class MomentRegression(Component):
                 value = 0.0
                 for r in range(b + 1):
                     value += root[a, r] * root[b, r]
-                matrix[a, b] = n * rate * value + self.precision[a, b]
-            gamma[a] = self.shift[a]
+                matrix[a, b] = n * rate * value
+            gamma[a] = 0.0
             for r in range(a + 1):
                 gamma[a] += many * rate * root[a, r] * w[r]
-        draw_normal(rng, matrix, gamma, d)
+        draw_scores(rng, self.unit, self.mean, matrix, gamma, d)
+        for a in range(d):
+            point[at + a] = gamma[a] * (1.0 / COEF_SCALE)
+        set_coefs(self.unit, self.mean, gamma, d)
         squares = residual
         for a in range(d):  # z, times τ
             value = w[a]
@@ -257,10 +262,6 @@ class MomentRegression(Component):
         point[at + 2 * d] = log(residual) - 2.0 * log(tau)
         for a in range(d):
             point[at + d + a] /= tau
-            value = 0.0
-            for b in range(d):
-                value += self.whiten[a, b] * (gamma[b] - self.mean[b])
-            point[at + a] = value
 
     @compiled
     def log_design(self, point, moments, work):

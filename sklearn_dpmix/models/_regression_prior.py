@@ -7,10 +7,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._base.compiled import helper
+from .._base.linear import draw_normal
 from .._base.typing import Floats
 
 #: Standard deviation, in half-widths of the bounds, of the default prior of slopes and of the intercept at the centre.
 COEF_SCALE = 2.5
+SCORE_PRECISION = (1.0 / COEF_SCALE) ** 2
 #: Median of the default prior's residual, as a share of the half-width of the response's bounds.
 RESIDUAL = 0.15
 
@@ -23,7 +25,7 @@ class ScaledPrior(NamedTuple):
     """
 
     mean: np.ndarray  # (d,): for the intercept and the slopes
-    root: np.ndarray  # (d, d): any R such that R R' is the covariance
+    root: np.ndarray  # (d, d): the upper triangular R such that R R' is the covariance
     sigma: float | None
     shape: float
     scale: float
@@ -34,9 +36,9 @@ class ScaledPrior(NamedTuple):
         return self.root @ self.root.T
 
     @property
-    def precision(self) -> Floats:
-        inverse = np.linalg.inv(self.root)
-        return inverse.T @ inverse
+    def unit(self) -> Floats:
+        """U such that γ = mean + U v with independent v_a ~ N(0, 2.5²): by default the identity."""
+        return self.root / COEF_SCALE
 
 
 class RegressionPrior(BaseEstimator):
@@ -112,6 +114,55 @@ class RegressionPrior(BaseEstimator):
             scale, rate = self.sigma_scale / half[-1] ** 2, 0.0
         sigma = None if self.sigma is None else self.sigma / half[-1]
         return ScaledPrior(mean, root, sigma, float(self.sigma_shape), float(scale), float(rate))
+
+
+# γ is drawn, and its prior computed, in terms of v: if coef_scale is a number and predictors are in small units, the
+# slope determines the intercept to more digits than a float has, and the precision of γ itself is singular.
+
+
+@helper
+def draw_scores(rng, unit, mean, matrix, vector, d):
+    """v given data whose precision of γ is A, the lower triangle of ``matrix``, into ``vector``, which has A γ̂."""
+    for a in range(d):
+        for b in range(d):
+            vector[a] -= matrix[max(a, b), min(a, b)] * mean[b]
+    for a in range(d - 1, -1, -1):  # U'(A γ̂ - A m) and U'A U: each entry needs none that was replaced before
+        value = 0.0
+        for i in range(a + 1):
+            value += unit[i, a] * vector[i]
+        vector[a] = value
+    for b in range(d - 1, -1, -1):
+        for a in range(d - 1, b - 1, -1):
+            value = 0.0
+            for i in range(a + 1):
+                for j in range(b + 1):
+                    value += unit[i, a] * matrix[max(i, j), min(i, j)] * unit[j, b]
+            matrix[a, b] = value
+    for a in range(d):
+        matrix[a, a] += SCORE_PRECISION
+    draw_normal(rng, matrix, vector, d)
+
+
+@helper
+def set_coefs(unit, mean, vector, d):
+    """γ in place of v."""
+    for a in range(d):
+        value = mean[a]
+        for b in range(a, d):
+            value += unit[a, b] * vector[b]
+        vector[a] = value
+
+
+@helper
+def log_coefs(whiten, mean, gamma, d):
+    """Log density of γ, up to a constant; ``whiten`` is the inverse of U."""
+    value = 0.0
+    for a in range(d):
+        score = 0.0
+        for b in range(a, d):
+            score += whiten[a, b] * (gamma[b] - mean[b])
+        value -= 0.5 * SCORE_PRECISION * (score * score)
+    return value
 
 
 @helper

@@ -16,6 +16,7 @@ from sklearn_dpmix.estimators.curator import _regression_problems
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import GaussianPredictors, RegressionPrior
 from sklearn_dpmix.models._regression_model import ClampedRegression
+from sklearn_dpmix.models._regression_prior import log_coefs
 from sklearn_dpmix.queries import NoisyCount, RegressionMoments
 from sklearn_dpmix.samplers.augmentation import _number
 
@@ -167,12 +168,11 @@ class JacobianOfSigmaForgotten(ClampedRegression):
     def log_prior_block(self, theta, block):
         value = 0.0
         if block == 0:
-            for j in range(self.p + 1):
-                for r in range(self.p + 1):
-                    gap = (theta[j] - self.coef_mean[j]) * (theta[r] - self.coef_mean[r])
-                    value -= 0.5 * self.coef_precision[j, r] * gap
-            return value - 2.0 * (self.sigma_shape + 1.0) * log(theta[self.p + 1]) - self.sigma_scale / (
-                theta[self.p + 1] ** 2
+            value = log_coefs(self.coef_whiten, self.coef_mean, theta, self.p + 1)
+            return (
+                value
+                - 2.0 * (self.sigma_shape + 1.0) * log(theta[self.p + 1])
+                - self.sigma_scale / (theta[self.p + 1] ** 2)
             )
         value -= 0.5 * self.x.mean_precision[0] * (theta[3] - self.x.mean_prior[0]) ** 2
         return value + self.log_factor(theta)
@@ -190,10 +190,7 @@ class JacobianOfTheFactorForgotten(JacobianOfSigmaForgotten):
     def log_prior_block(self, theta, block):
         value = 0.0
         if block == 0:
-            for j in range(2):
-                for r in range(self.p + 1):
-                    gap = (theta[j] - self.coef_mean[j]) * (theta[r] - self.coef_mean[r])
-                    value -= 0.5 * self.coef_precision[j, r] * gap
+            value = log_coefs(self.coef_whiten, self.coef_mean, theta, 2)
             return value - 2.0 * self.sigma_shape * log(theta[2]) - self.sigma_scale / (theta[2] ** 2)
         value -= 0.5 * self.x.mean_precision[0] * (theta[3] - self.x.mean_prior[0]) ** 2
         return value - (self.x.wishart_dof + 2.0) * log(theta[4]) - 0.5 * self.x.wishart_scale[0] / (theta[4] ** 2)

@@ -288,6 +288,24 @@ def test_units_do_not_matter_without_a_mechanism():
         np.testing.assert_allclose(fit.sigma_draws_ * unit, reference.sigma_draws_, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+@pytest.mark.parametrize("x_model", [None, GaussianPredictors(), HistogramPredictors(), "known"])
+def test_a_slope_that_determines_the_intercept(x_model):
+    """Seconds since 1970, and an intercept that is known to one unit at 0: the line goes through 0."""
+    rng, n, bounds = np.random.default_rng(0), 50, np.array([[1.6e9, 1.7e9], [0.3e9, 1.35e9]])
+    x = rng.uniform(*bounds[0], n)
+    y = 0.5 * x + 1e8 * rng.standard_normal(n)
+    options = {"prior": RegressionPrior(coef_scale=1.0), "n_draws": 300, "n_warmup": 200, "random_state": 0}
+    mechanism = LaplaceMechanism(epsilon=20.0, query=RegressionMoments(*bounds, 1))
+    if x_model == "known":
+        fit = PrivateLinearRegressionDA(**options).fit(x[:, None], y)
+    else:
+        S = mechanism.privatize(np.column_stack([x, y]), random_state=1)
+        fit = PrivateLinearRegressionDA(mechanism, x_model=x_model, n_records=n, **options).fit(S)
+    assert abs(fit.coef_[0] - x @ y / (x @ x)) < 0.005 and 0.007 < fit.coef_draws_.std() < 0.011
+    assert abs(fit.intercept_) < 0.2 and 0.9 < fit.intercept_draws_.std() < 1.1
+
+
 # --- truths that people meet -----------------------------------------------------------------------------------------
 
 POPULATIONS = {

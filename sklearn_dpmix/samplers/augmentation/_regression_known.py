@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._base.compiled import Component, compiled, lower
-from ..._base.linear import draw_normal
 from ..._base.restore import require, require_finite, same_layout
 from .._driver import n_kept, run_chain
 from .._parameter_draws import ThetaDraws
@@ -40,11 +39,11 @@ class KnownSweeps(Component):
         model, gram, fit, matrix, gamma = self.model, self.gram, self.fit, state.work, state.theta
         d, rate = model.d, gamma[model.d] ** -2
         for a in range(d):
-            gamma[a] = model.shift[a]
+            gamma[a] = 0.0
             for b in range(d):
-                matrix[a, b] = rate * gram[a, b] + model.precision[a, b]
+                matrix[a, b] = rate * gram[a, b]
                 gamma[a] += rate * gram[a, b] * fit[b]
-        draw_normal(rng, matrix, gamma, d)
+        model.draw_coefs(rng, matrix, gamma)
         if model.sigma == 0.0:
             squares = self.residual
             for a in range(d):
