@@ -240,6 +240,21 @@ def test_normal_approximation_of_a_clamped_normal(scaled):
         assert_mean_close(model.set_params(n_records=210).fit(y).theta_draws_, mean, what="(μ, σ²)")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "count", "scale"), [("exponential", -1.0, 1.0), ("poisson", 3.0, 1.0), ("beta", 50.0, 40.0)]
+)
+def test_normal_approximation_of_a_number_that_may_be_small(family, count, scale):
+    """Sums that say nothing: the number has its own noise's law, from 1 on, and does not stand still at the mode."""
+    query = SufficientStatistics(family, bounds=(0.1, 0.9) if family == "beta" else (0, 4))
+    mechanism, n_records = LaplaceMechanism(epsilon=1e-5, query=query), NoisyCount(count, LaplaceMechanism(scale=scale))
+    options = {"family": family, "n_records": n_records, "approximation": "normal", "n_draws": 4000, "random_state": 0}
+    model = PrivateExpFamilyGibbs(mechanism, **options).fit(np.zeros(query.n_statistics))
+    n = np.arange(1.0, 60.0 * scale)
+    pmf = np.exp(-np.abs(n - count) / scale)
+    assert_pmf_close(model.n_records_draws_, np.append(0.0, pmf / pmf.sum()), what="n")
+
+
 @pytest.mark.nightly
 def test_normal_approximation_under_integer_noise():
     """The release is of s rounded: a sum over integers of normal cells."""

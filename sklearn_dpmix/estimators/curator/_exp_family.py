@@ -71,7 +71,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         default and need a prior in the records' unit; Poisson counts, whose unit is 1, have GammaPrior(1, 0.01).
     n_records : int or NoisyCount
         Required: n, or a noisy release of it.  In the second case n has a flat prior on 0, 1, 2, ... (from 1 on for
-        continuous records and under the normal approximation).
+        exponential and gamma records that are not cut at bounds, and under the normal approximation).
     truncation : pair (lo, hi), optional
         Records outside were dropped before summing.  Use this for a mechanism without a query; a query has its own
         bounds, and says whether records outside are dropped or moved to the bound.

@@ -167,15 +167,21 @@ def _climb(log_density, start, step):
 def _factor(log_density, mode):
     """Lower Cholesky factor of the covariance: the inverse of minus the matrix of second differences.
 
-    The differences are over steps on which the density falls by about exp(-1/2), whatever its scale.
+    The differences are over steps on which the density falls by about exp(-1/2), whatever its scale.  Where a point is
+    impossible, as there are too few records, the one on the other side of the mode stands for it.
     """
     d, top = len(mode), float(log_density(mode)[0])
     steps = np.empty(d)
+
+    def on_both_sides(step):
+        f = log_density(np.array([mode + step, mode - step]))
+        return np.where(f > -FARTHEST, f, f[::-1])
+
     for a in range(d):
         e = np.eye(d)[a]
 
         def drop(h, e=e):
-            return top - 0.5 * float(log_density(np.array([mode + h * e, mode - h * e])).sum())
+            return top - 0.5 * float(on_both_sides(h * e).sum())
 
         h = 1e-8 * (1.0 + abs(mode[a]))
         while drop(h) < 0.5 and h < 1e6 * (1.0 + abs(mode[a])):
@@ -186,10 +192,10 @@ def _factor(log_density, mode):
         for b in range(a + 1):
             p, q = steps[a] * np.eye(d)[a], steps[b] * np.eye(d)[b]
             if a == b:
-                hessian[a, a] = 2.0 * top - log_density(np.array([mode + p, mode - p])).sum()
+                hessian[a, a] = 2.0 * top - on_both_sides(p).sum()
             else:
-                f = log_density(np.array([mode + p + q, mode - p - q, mode + p - q, mode - p + q]))
-                hessian[a, b] = hessian[b, a] = -0.25 * (f[0] + f[1] - f[2] - f[3])
+                f, g = on_both_sides(p + q), on_both_sides(p - q)
+                hessian[a, b] = hessian[b, a] = -0.25 * (f[0] + f[1] - g[0] - g[1])
     values, vectors = np.linalg.eigh(hessian)  # in units of the steps
     covariance = (vectors / np.clip(values, 0.05, 1e6)) @ vectors.T
     return np.linalg.cholesky(np.outer(steps, steps) * covariance)
