@@ -14,6 +14,7 @@ __all__ = ["MixtureDraws"]
 
 POINTS = 512  # points of an inner loop: their partial sums stay in the processor's first cache
 N_PRIOR = 5000  # clusters drawn from the base measure if it has no closed-form density
+LOG_2 = log(2.0)
 CHUNK = 2_000_000  # numbers of a temporary (n_draws, n_points) table
 
 
@@ -275,14 +276,15 @@ def cdf_at(kernel, first, last, weights, theta, j, x):
 
 @entry
 def mixture_quantile(kernel, start, weights, theta, j, q):
-    """Bisection on the cdf, to the last bits of the bracket's width."""
+    """Bisection on the cdf, to the last bits of the bracket's width, and of the narrowest atom's."""
     result = np.empty((start.size - 1, q.size))
     for t in range(start.size - 1):
-        lowest, highest, reachable = inf, -inf, 0.0
+        lowest, highest, narrowest, reachable = inf, -inf, inf, 0.0
         for h in range(start[t], start[t + 1]):
-            sd = kernel.variance(theta, h, j) ** 0.5
-            lowest = min(lowest, kernel.mean(theta, h, j) - 10.0 * sd)
-            highest = max(highest, kernel.mean(theta, h, j) + 10.0 * sd)
+            mean = kernel.mean(theta, h, j)
+            sd = max(kernel.variance(theta, h, j) ** 0.5, 1e-15 * abs(mean), 1e-300)  # so that a bracket can grow
+            lowest, highest = min(lowest, mean - 10.0 * sd), max(highest, mean + 10.0 * sd)
+            narrowest = min(narrowest, sd)
             reachable += weights[h]  # 1, except for rounding
         for p in range(q.size):
             lo, hi, target = lowest, highest, min(q[p], reachable * (1.0 - 1e-15))
@@ -290,7 +292,7 @@ def mixture_quantile(kernel, start, weights, theta, j, q):
                 lo -= hi - lo
             while cdf_at(kernel, start[t], start[t + 1], weights, theta, j, hi) < target and hi - lo < 1e300:
                 hi += hi - lo
-            for _ in range(80):
+            for _ in range(max(80, int(60.0 + log(hi - lo) / LOG_2 - log(narrowest) / LOG_2))):
                 mid = 0.5 * (lo + hi)
                 if mid <= lo or mid >= hi:
                     break

@@ -5,11 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from short_fits import MECHANISM, mixture
+from short_fits import MECHANISM, RELEASE, mixture
 
 from sklearn_dpmix.datasets import make_three_normals
-from sklearn_dpmix.kernels import NormalKernel
+from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mixings import DirichletProcess
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 
@@ -41,6 +42,31 @@ def test_few_and_constant_records_fit(mechanism, Z):
         assert np.all(np.isfinite(values))
     assert set(model.labels_) == set(range(model.labels_.max() + 1))
     assert np.isfinite(model.score_release(Z))
+
+
+def test_quantiles_where_clusters_differ_hugely_in_width():
+    """Catches a bisection whose steps end at the width of the widest cluster: IG(0.01, 0.01) has some of 1e100."""
+    model = mixture(n_draws=50, kernel=NormalKernel(0.0, 0.1, shape=0.01, scale=0.01)).fit(RELEASE)
+    q = np.array([0.1, 0.5, 0.9])
+    for draw, quantiles in enumerate(model.quantile_draws(q)[0]):
+        np.testing.assert_allclose(model.cdf_draws(quantiles[:, None])[0, draw], q, rtol=1e-9)
+
+
+def test_quantiles_where_clusters_have_no_width():
+    """Catches a search for a bracket by steps of nothing, which never ends."""
+    model = fit_quietly(mixture(None, kernel=NormalKernel(1e9, 1e8, 2.0, 1e-20)), [[1e9]] * 50)
+    np.testing.assert_allclose(model.quantile_draws([0.1, 0.9]), 1e9, rtol=1e-12)
+    one = DirichletProcess(concentration=1e-300)
+    model = fit_quietly(mixture(None, kernel=CategoricalKernel(3, alpha=0.001), mixing=one), [[0, 2]] * 50)
+    np.testing.assert_array_equal(model.quantile_draws([0.1, 0.9])[0], [[[0.0, 2.0]] * 2] * 10)
+
+
+def test_quantiles_of_categories_are_categories():
+    """Catches the middle of a bracket around 0."""
+    model = mixture(None, kernel="categorical", n_draws=50).fit([[0], [0], [1], [2]])
+    quantiles = model.quantile_draws([0.1, 0.5, 0.9])
+    assert set(np.unique(quantiles)) == {0.0, 1.0, 2.0}
+    np.testing.assert_array_equal(quantiles[..., 1] == 0, model.cdf_draws([[0]])[..., 0] >= 0.5)
 
 
 @pytest.mark.parametrize("mechanism", [None, LaplaceMechanism(4.0, bounds=(-8, 8)), LaplaceMechanism(scale=0.5)])

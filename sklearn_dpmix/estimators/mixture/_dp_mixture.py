@@ -353,11 +353,12 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             monitors[self.mixing_.random_part] = getattr(self, f"{self.mixing_.random_part}_draws_")
         if self._draws_.flat.outside.size:
             monitors["noncompliance"] = self.noncompliance_draws_
+        tiny = np.finfo(float).tiny  # categories need not vary
         mean, variance = self.moment_draws()
-        for name, values in {"mean": mean, "log_variance": np.log(variance)}.items():
+        for name, values in {"mean": mean, "log_variance": np.log(variance + tiny)}.items():
             monitors[name] = values[..., 0] if self._n_features_ == 1 else values
         at_centre = self._draws_.density(self._kernel(), centre)[..., 0]
-        monitors["log_density"] = np.log(at_centre + np.finfo(float).tiny)
+        monitors["log_density"] = np.log(at_centre + tiny)
         return monitors
 
     def _not_mixed(self):

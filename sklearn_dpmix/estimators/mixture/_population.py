@@ -133,7 +133,9 @@ class PopulationMixin:
         check_is_fitted(self)
         probabilities = np.atleast_1d(in_unit_interval("q", q, 1))
         parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self._n_features_)]
-        return parts[0] if self._n_features_ == 1 else np.stack(parts, axis=-1)
+        quantiles = np.stack(parts, axis=-1)
+        found = self.kernel_.nearest(quantiles.reshape(-1, self._n_features_)).reshape(quantiles.shape)
+        return found[..., 0] if self._n_features_ == 1 else found
 
     def moment_draws(self, *, clamped: bool = False) -> Moments:
         """Draws of the population's ``(mean, variance)``, each (n_chains, n_draws, n_features).
