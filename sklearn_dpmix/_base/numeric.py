@@ -12,6 +12,7 @@ _SQRT_HALF = 0.7071067811865476
 _SQRT_2PI = 2.5066282746310002
 _INV_SQRT_2PI = 0.3989422804014327
 _LOG_SQRT_2PI = 0.9189385332046728
+LEAST_GAMMA = 1e-180  # its inverse is far from everything, and squares of that are still floating-point numbers
 _TAIL = 20.0  # beyond it the asymptotic series of the Mills ratio has full accuracy, and erfc is not needed
 
 # Temme's c_k(eta), k = 0..5, as power series in eta, highest power first (DLMF 8.12.9 and 8.12.11).
@@ -278,6 +279,12 @@ def log_gamma_p(a, x):
         delta = c * d
         h *= delta
     return math.log1p(-a * math.exp(front) * h)
+
+
+@njit(nogil=True)
+def draw_gamma(rng, a):
+    """A Gamma variate of shape `a` and rate 1 to divide by: with a shape of 0.01 many are too small for floats."""
+    return max(rng.standard_gamma(a), LEAST_GAMMA)
 
 
 @njit(nogil=True)

@@ -3,7 +3,7 @@
 from math import erfc, lgamma, log, pi, sqrt
 
 from .._base.compiled import compiled, lower
-from .._base.numeric import draw_gamma_below, log_gamma_p
+from .._base.numeric import LEAST_GAMMA, draw_gamma_below, log_gamma_p
 from ._normal import HALF_LOG_2PI, NormalKernel
 
 
@@ -48,7 +48,7 @@ class ConvolvedNormalKernel(NormalKernel):
     @compiled
     def draw_sd(self, rng, shape, scale):
         """τ from IG(shape, scale) on τ² restricted to [η², ∞): 1/τ² is a gamma variable bounded above."""
-        return sqrt(scale / draw_gamma_below(rng, shape, scale / self.noise_variance))
+        return sqrt(scale / max(draw_gamma_below(rng, shape, scale / self.noise_variance), LEAST_GAMMA))
 
     @compiled
     def log_predictive(self, stats, k, n, j, y):

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.special import multigammaln
 
 from .._base.compiled import compiled, lower
+from .._base.numeric import draw_gamma
 from .._base.parameters import is_real
 from .._base.restore import require
 from .._base.typing import Array
@@ -205,7 +206,7 @@ class MultivariateNormalKernel(MultivariateSteps):
         d, at, log_det = self.n_features, self.at_factor, 0.0
         for i in range(d - 1, -1, -1):  # from below: row i of J needs the rows of C⁻¹ above it
             row = at + i * (i + 1) // 2
-            b = sqrt(2.0 * rng.standard_gamma(0.5 * (dof - d + 1.0 + i)))
+            b = sqrt(2.0 * draw_gamma(rng, 0.5 * (dof - d + 1.0 + i)))
             for m in range(i + 1):
                 theta[k, row + m] *= b
             for r in range(i):

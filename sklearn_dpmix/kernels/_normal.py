@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, helper, lower
-from .._base.numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
+from .._base.numeric import draw_gamma, draw_truncated_normal, log_interval_ratio, log_ndtr_interval
 from .._base.restore import require
 from .._base.typing import Array
 from ._kernel import Kernel, per_feature
 
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 FAR = 20.0  # standard deviations from a tilt's peak, beyond which log_interval_ratio is accurate
+NARROW = 1e-6  # standard deviations: the difference of such ends has some ten digits
 INV_SQRT_2PI = 1.0 / sqrt(2.0 * pi)
 
 
@@ -130,7 +131,7 @@ class NormalKernel(Kernel):
     @compiled
     def draw_sd(self, rng, shape, scale):
         """σ, with σ² from IG(shape, scale)."""
-        return sqrt(scale / rng.standard_gamma(shape))
+        return sqrt(scale / draw_gamma(rng, shape))
 
     @compiled
     def update_params(self, rng, theta, k, stats, n):
@@ -260,9 +261,10 @@ class NormalKernel(Kernel):
         if lo == -inf and hi == inf:
             return log_mass
         below, above = (lo - mean) / sd, (mean - hi) / sd
-        if below < FAR and above < FAR:
+        if below < FAR and above < FAR and not is_narrow(below, -above, (hi - lo) / sd):
             return log_mass + log_ndtr_interval(below, -above)
-        # far in a tail, log_mass and the tail's logarithm would cancel: use the integrand at the nearer end instead
+        # far in a tail, log_mass and the tail's logarithm would cancel, and so would the ends of a narrow interval: use
+        # the integrand at the nearer end instead
         end, far = (lo, below) if below > above else (hi, above)
         u, e = end - anchor, (end - theta[k, 4 * j]) * theta[k, 4 * j + 2]
         log_end = slope * u - 0.5 * curvature * u * u - 0.5 * e * e + log(theta[k, 4 * j + 2]) - HALF_LOG_2PI
@@ -310,6 +312,12 @@ class NormalKernel(Kernel):
         quadratic = (0.5 * precision * u * u + scale) * theta[k, 4 * j + 2] ** 2
         constant = 0.5 * log(precision) - HALF_LOG_2PI + log(2.0) + shape * log(scale) - lgamma(shape)
         return constant - (2.0 * shape + 1.0) * theta[k, 4 * j + 3] - quadratic
+
+
+@helper
+def is_narrow(first, last, width):
+    """Whether the difference of an interval's ends, in standard deviations, loses digits that its width has."""
+    return width < NARROW and width * max(1.0, last, -first) < 0.1
 
 
 @helper

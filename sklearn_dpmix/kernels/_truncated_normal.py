@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, helper
-from .._base.numeric import draw_truncated_normal, log_ndtr_interval
+from .._base.numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
 from .._base.parameters import check_bounds
-from ._normal import NormalKernel
+from ._normal import HALF_LOG_2PI, NormalKernel, is_narrow
 
 JUMPS = 0.3  # share of updates that begin with a draw from the posterior without truncation
 NODES, WEIGHTS = (tuple(part.tolist()) for part in np.polynomial.legendre.leggauss(48))
@@ -92,7 +92,12 @@ class TruncatedNormalKernel(NormalKernel):
         theta[k, 4 * j] = mean
         theta[k, 4 * j + 1] = sd
         theta[k, 4 * j + 2] = 1.0 / sd
-        theta[k, 4 * j + 3] = log(sd) + log_ndtr_interval((self.low[j] - mean) / sd, (self.high[j] - mean) / sd)
+        first, last, width = (self.low[j] - mean) / sd, (self.high[j] - mean) / sd, (self.high[j] - self.low[j]) / sd
+        if is_narrow(first, last, width):
+            log_mass = log_interval_ratio(first, width) - 0.5 * first * first - HALF_LOG_2PI
+        else:
+            log_mass = log_ndtr_interval(first, last)
+        theta[k, 4 * j + 3] = log(sd) + log_mass
 
     @compiled
     def log_inside(self, theta, k, j):
@@ -121,7 +126,7 @@ class TruncatedNormalKernel(NormalKernel):
             centre = self.prior_mean[j] + shift
             if rng.random() < JUMPS:
                 mean, sd, inside = theta[k, 4 * j], theta[k, 4 * j + 1], self.log_inside(theta, k, j)
-                new_sd = sqrt(scale / rng.standard_gamma(shape))
+                new_sd = self.draw_sd(rng, shape, scale)
                 self.set_params(theta, k, j, centre + new_sd / sqrt(precision) * rng.standard_normal(), new_sd)
                 if not rng.random() < exp(min(n * (inside - self.log_inside(theta, k, j)), 0.0)):
                     self.set_params(theta, k, j, mean, sd)
@@ -184,8 +189,10 @@ class TruncatedNormalKernel(NormalKernel):
     def draw_tilted(self, rng, theta, k, j, lo, hi, anchor, slope, curvature):
         lo, hi = max(lo, self.low[j]), min(hi, self.high[j])
         mean, sd, _ = self.tilted_normal(theta, k, j, anchor, slope, curvature)
-        y = mean + sd * draw_truncated_normal(rng, (lo - mean) / sd, (hi - mean) / sd)
-        return min(max(y, lo), hi)
+        first, last = (lo - mean) / sd, (hi - mean) / sd
+        if is_narrow(first, last, (hi - lo) / sd):
+            return draw_in_narrow(rng, lo, hi, mean, sd)
+        return min(max(mean + sd * draw_truncated_normal(rng, first, last), lo), hi)
 
     @compiled
     def moment(self, theta, k, j, centre, power):
@@ -221,6 +228,16 @@ class TruncatedNormalKernel(NormalKernel):
     @compiled
     def variance(self, theta, k, j):
         return self.moment(theta, k, j, self.mean(theta, k, j), 2)
+
+
+@helper
+def draw_in_narrow(rng, lo, hi, mean, sd):
+    """A normal record within an interval where the density hardly changes: by rejection from the uniform law."""
+    top = min(max(mean, lo), hi)
+    while True:
+        y = lo + (hi - lo) * rng.random()
+        if rng.random() < exp(-0.5 * ((y - top) / sd) * ((y - mean) / sd + (top - mean) / sd)):
+            return y
 
 
 @helper

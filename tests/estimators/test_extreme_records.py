@@ -5,10 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 from short_fits import MECHANISM, RELEASE, mixture
 
 from sklearn_dpmix.datasets import make_three_normals
-from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
+from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 
@@ -50,6 +51,42 @@ def test_quantiles_where_clusters_differ_hugely_in_width():
     q = np.array([0.1, 0.5, 0.9])
     for draw, quantiles in enumerate(model.quantile_draws(q)[0]):
         np.testing.assert_allclose(model.cdf_draws(quantiles[:, None])[0, draw], q, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sampler", ["auto", "neal5"])
+@pytest.mark.parametrize("kernel", [NormalKernel, TruncatedNormalKernel])
+def test_a_prior_of_which_much_is_beyond_floating_point(kernel, sampler):
+    """Catches clusters of infinite width: of an IG(0.001, 0.001), half are wider than 1e154."""
+    params = {"sampler": sampler, "n_warmup": 50, "n_draws": 100}
+    model = fit_quietly(mixture(kernel=kernel(0.0, 0.1, shape=0.001, scale=0.001), **params), RELEASE)
+    x = np.array([[-5.0], [0.0], [5.0]])
+    for values in (
+        model.density_draws(x),
+        model.moment_draws().mean,
+        model.moment_draws().variance,
+        model.quantile_draws([0.1, 0.9]),
+        model.sample(1000, random_state=0),
+        model.score_samples(x),
+    ):
+        assert np.all(np.isfinite(values))
+
+
+@pytest.mark.parametrize("sd", [1e7, 1e12, 1e90])
+@pytest.mark.parametrize("place", [-1e2, -1.0, 0.0, 2.0])
+def test_a_wide_truncated_normal_is_a_uniform_law(sd, place):
+    """Catches ends of the interval whose difference in standard deviations is lost to rounding."""
+    kernel = TruncatedNormalKernel(0.0, 0.1, 2.0, 1.0, bounds=(-3.0, 5.0))._lower(n_features=1)
+    theta = np.zeros((1, 4))
+    kernel.set_params(theta, 0, 0, place * sd, sd)
+    tolerance = 1e-10 + 8.0 * abs(place) / sd
+    assert kernel.log_likelihood(theta, 0, 0, 4.9) == pytest.approx(-np.log(8.0), abs=tolerance)
+    assert kernel.cdf(theta, 0, 0, -1.0) == pytest.approx(0.25, abs=tolerance)
+    assert kernel.log_tilted_mass(theta, 0, 0, -1.0, 4.0, 1.0, 0.0, 0.0) == pytest.approx(np.log(5 / 8), abs=tolerance)
+    assert kernel.mean(theta, 0, 0) == pytest.approx(1.0, abs=10 * tolerance)
+    rng = np.random.default_rng(0)
+    for low, high in ((-3.0, 5.0), (1.0, 9.0)):
+        draws = [kernel.draw_tilted(rng, theta, 0, 0, low, high, 0.0, 0.0, 0.0) for _ in range(1000)]
+        assert kstest(draws, "uniform", (low, min(high, 5.0) - low)).pvalue > 1e-6
 
 
 def test_quantiles_where_clusters_have_no_width():

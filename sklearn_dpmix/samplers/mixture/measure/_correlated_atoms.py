@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from ...._base.compiled import apart, compiled, helper
+from ...._base.numeric import LEAST_GAMMA
 from ...._base.restore import require_range
 from ._chart import NARROWEST, Chart
 from ._correlated_splits import merge_covariances, split_covariance
@@ -94,7 +95,7 @@ class CorrelatedChart(Chart):
         found, shape = np.zeros((places.shape[1], self.n_coordinates())), self.variances()[0]
         for j, place in enumerate(places):
             found[:, 2 * j] = place
-            found[:, 2 * j + 1] = 0.5 * np.log(0.5 / rng.standard_gamma(shape, len(place)))
+            found[:, 2 * j + 1] = 0.5 * np.log(0.5 / np.maximum(rng.standard_gamma(shape, len(place)), LEAST_GAMMA))
         return found
 
     def check_places(self, **places):

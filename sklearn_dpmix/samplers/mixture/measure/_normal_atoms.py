@@ -7,6 +7,7 @@ from scipy.special import gammainccinv, gammaln
 from scipy.stats import norm
 
 from ...._base.compiled import compiled, helper
+from ...._base.numeric import LEAST_GAMMA, draw_gamma
 from ...._base.restore import require_range
 from ._any_noise import any_noise
 from ._chart import NARROWEST, Chart
@@ -76,8 +77,8 @@ class NormalChart(Chart):
     def start(self, places, rng):
         found = np.empty((places.shape[1], 2 * self.n_features))
         for j, place in enumerate(places):
-            variance = self.kernel.prior_scale[j] / rng.standard_gamma(self.kernel.prior_shape[j], len(place))
-            found[:, 2 * j], found[:, 2 * j + 1] = place, np.log(variance)
+            gammas = np.maximum(rng.standard_gamma(self.kernel.prior_shape[j], len(place)), LEAST_GAMMA)
+            found[:, 2 * j], found[:, 2 * j + 1] = place, np.log(self.kernel.prior_scale[j] / gammas)
         return found
 
     def check_places(self, **places):
@@ -91,7 +92,7 @@ class NormalChart(Chart):
     def draw_base(self, rng, walk, k):
         kernel, a = self.kernel, at(walk, k)
         for j in range(self.n_features):
-            variance = kernel.prior_scale[j] / rng.standard_gamma(kernel.prior_shape[j])
+            variance = kernel.prior_scale[j] / draw_gamma(rng, kernel.prior_shape[j])
             mean = kernel.prior_mean[j] + sqrt(variance / kernel.precision[j]) * rng.standard_normal()
             walk.atoms[a + 1 + 2 * j], walk.atoms[a + 2 + 2 * j] = mean, log(variance)
 
