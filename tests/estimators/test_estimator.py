@@ -21,7 +21,7 @@ from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._chains.mixed import ESS_LIMIT
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.kernels import NormalKernel
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponseMechanism
 from sklearn_dpmix.metrics import hellinger_distance
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
 
@@ -297,6 +297,16 @@ def test_score_release_without_noise_is_the_score():
     """Catches a noise-free channel that is not the identity."""
     model = fit(None, RECORDS[:100])
     assert model.score_release(RECORDS[:50]) == pytest.approx(model.score(RECORDS[:50]), abs=3 * LEFTOVER)
+
+
+def test_the_centre_of_categories_is_one():
+    """Catches a log density between two categories, which is the same in all draws, so that nothing watches it."""
+    mechanism = RandomizedResponseMechanism(epsilon=2.0, n_categories=2)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        model = PrivateDPMixture(
+            mechanism, kernel="categorical", n_chains=2, n_warmup=20, n_draws=50, random_state=0
+        ).fit([[0], [1]])
+    assert np.isfinite(model.r_hat_["log_density"])
 
 
 def test_two_features(two_features):

@@ -276,7 +276,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         self._n_features_, self._n_released_ = release.n_features, release.n_records
         for doubt in release.misfits(self.kernel_):
             warn_user(doubt, UserWarning)
-        self._advance_chains(problem.posed(chains), methodcaller("_keep", release.centre()), earlier)
+        centre = self.kernel_.nearest(release.centre())
+        self._advance_chains(problem.posed(chains), methodcaller("_keep", centre), earlier)
         self._note_compression(problem)
         self._note_clusters(problem.values, summary)
 
