@@ -73,3 +73,10 @@ def test_what_has_no_clamped_moments_is_refused(mechanism, kernel, message):
     model = PrivateDPMixture(mechanism, kernel=kernel, **FIT).fit(np.array([[1.0], [4.0], [9.0]]))
     with pytest.raises(ValueError, match=message):
         model.moment_draws(clamped=True)
+
+
+def test_clamped_is_true_or_false():
+    """Catches "no" that is taken for yes."""
+    mechanism = LaplaceMechanism(epsilon=4.0, bounds=(0, 100))
+    with pytest.raises(ValueError, match="clamped must be True or False, got clamped='no'"):
+        PrivateDPMixture(mechanism, **FIT).fit([[20.0], [50.0]]).moment_draws(clamped="no")

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..._base.generators import as_generator
-from ..._base.parameters import check_array, feature_number, in_unit_interval, positive_integer, tails
+from ..._base.parameters import check_array, check_flag, feature_number, in_unit_interval, positive_integer, tails
 from ..._base.typing import Array, Floats, Seed
 
 
@@ -152,7 +152,8 @@ class PopulationMixin:
         Raises
         ------
         ValueError
-            If ``clamped`` is True and the mechanism does not clamp, or the kernel is not normal.
+            If ``clamped`` is neither True nor False; or if it is True and the mechanism does not clamp, or the kernel
+            is not normal.
 
         Examples
         --------
@@ -168,7 +169,7 @@ class PopulationMixin:
         True
         """
         check_is_fitted(self)
-        if not clamped:
+        if not check_flag("clamped", clamped):
             return Moments(*self._draws_.moments(self._kernel(), self._n_features_))
         parts = [
             self._draws_.with_columns(columns).clamped_moments(self._lowered(kernel, 1), low, high)
