@@ -30,7 +30,7 @@ POPULATIONS = {
 MEANS = np.array([[20.0, 30.0, 70.0], [60.0, 40.0, 20.0], [70.0, 80.0, 50.0]])
 SDS = np.array([6.0, 9.0, 5.0])
 EPSILONS = 1.0, 2.0, 4.0
-PARTS = "correlated", "clamped", "not clamped", "categories", "mixings"
+PARTS = "correlated", "clamped", "not clamped", "categories", "mixings", "no noise"
 MIXINGS = {
     "α from Gamma(2, 1)": DirichletProcess(None, (2.0, 1.0)),
     "α from Gamma(1, 1)": DirichletProcess(None, (1.0, 1.0)),
@@ -191,6 +191,12 @@ def main():
             for n in (100, 1000, 20_000)
         )
         page.rows("Other mixings, Laplace noise, ε = 5", rows, list(MIXINGS))
+    if "no noise" in options.parts:
+        sizes = 100, 1000, 10_000, 100_000
+        rows = (
+            (name, [page.cell(None, bounded(draw, n)[:, None]) for n in sizes]) for name, draw in POPULATIONS.items()
+        )
+        page.rows("No noise, one feature", rows, [f"n = {n:,}" for n in sizes])
 
 
 if __name__ == "__main__":

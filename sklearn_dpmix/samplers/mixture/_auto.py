@@ -3,7 +3,6 @@
 from math import inf
 from typing import Any
 
-from ...mechanisms import NoNoise
 from ._conditional import Conditional
 from ._imputed import Imputed
 from ._interweaved import Interweaved
@@ -27,14 +26,15 @@ RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "truncated_normal": {1: (0, inf)},
 }
 #: The same without noise
-EXACT_RECORDS: dict[int, tuple[float, float]] = {1: (50, inf), 2: (50, 5000)}
+EXACT_RECORDS: dict[str, dict[int, tuple[float, float]]] = {"normal": {1: (50, inf), 2: (50, 5000)}}
 MOST_MASSES, RECORDS_EACH = 1000, 1.5  # of a Pitman–Yor process that is walked over, and records for each of them
 
 
 class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
-    For noise-free records ``ReUse``, or ``Neal8`` if the kernel lacks what ``ReUse`` needs.  For privatised ones
+    For noise-free records ``MixingMeasure`` for one normal feature with at least 50 records, or two with 50 to 5000;
+    otherwise ``ReUse``, or ``Neal8`` if the kernel lacks what ``ReUse`` needs.  For privatised ones
     ``Cells`` if the channel has cells; otherwise ``MixingMeasure`` for one feature, two normal ones with up to 50,000
     records, three with up to 5000, two correlated ones with up to 10,000, three with up to 5000 (any number under
     Gaussian noise of one scale: of three if nothing is clamped before, of two also if the noise is not much narrower
@@ -50,8 +50,9 @@ class Auto(MixtureSampler):
     --------
     >>> from sklearn_dpmix.samplers import Auto
     >>> from sklearn_dpmix.kernels import NormalKernel
-    >>> Auto().resolve(None, NormalKernel())
-    ReUse()
+    >>> chosen = Auto().resolve(None, NormalKernel())
+    >>> chosen.sized(n_records=20, n_features=1), chosen.sized(n_records=1000, n_features=1)
+    (ReUse(), MixingMeasure())
     """
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
@@ -89,15 +90,13 @@ class MeasureWhereFast(MixingMeasure):
         self.takes_summaries = not is_power_law(mixing)
 
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
-        if self.mechanism is None:
-            least, most = EXACT_RECORDS.get(n_features, (0, -1))
-            is_fast = least <= n_records <= most
-        elif self.mechanism.n_answers is None:
+        if self.mechanism is None or self.mechanism.n_answers is None:
             kind = self.kernel.noised_as
             if kind == "correlated_normal":
                 channel = self.mechanism._lower(n_records=n_records, n_features=n_features)
                 kind += "" if correlated_chart(channel, n_features).keeps_records else ", no records kept"
-            least, most = RECORDS[kind].get(n_features, (0, -1))
+            records = EXACT_RECORDS if self.mechanism is None else RECORDS
+            least, most = records[kind].get(n_features, (0, -1))
             is_fast = least <= n_records <= most
             if is_power_law(self.mixing):
                 n_masses = masses_of(self.mixing._lower()).n_expected(n_records)
@@ -138,7 +137,8 @@ def has_marginal(mechanism, kernel):
 
 def has_noised(mechanism, kernel):
     """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
-    mechanism = NoNoise() if mechanism is None else mechanism
+    if mechanism is None:
+        return own(kernel, "noised_as") in EXACT_RECORDS
     kernels = own(mechanism, "noised_kernels")
     is_offered = bool(kernels) and (mechanism.has_one_law or own(mechanism, "_of_scales") is not None)
     has_table = bool(kernels) and not (mechanism.is_discrete and mechanism.piece_shape is None)  # of integers

@@ -1,0 +1,176 @@
+"""The walk over mixing measures on records without noise: nothing but the prior keeps components from being narrow.
+
+Broken twins: records seen through noise, cells that are not halved, a base measure wider than it says.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import test_exact
+from scipy.stats import norm
+from statistical import Disagreement, assert_means_agree
+
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._releases import nodes as nodes_module
+from sklearn_dpmix._releases.nodes import Nodes
+from sklearn_dpmix.estimators.mixture import _mixture_problem
+from sklearn_dpmix.kernels import NormalKernel
+from sklearn_dpmix.mechanisms import NoNoise
+from sklearn_dpmix.mechanisms._noised_normal import fill_normal_gaussian
+from sklearn_dpmix.samplers import Auto, MixingMeasure, ReUse
+from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
+
+# --- few records ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sampler(monkeypatch):
+    monkeypatch.setitem(test_exact.SAMPLERS, "mixing measure", (MixingMeasure(), 1))
+    return "mixing measure"
+
+
+CASES = [("none", 1, "five"), ("none", 1, "random concentration"), ("none", 2, "three")]
+MORE = [("finite without noise", 1, "five"), ("pitman-yor without noise", 1, "five")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("channel", "d", "name"), [*CASES, *(pytest.param(*case, marks=pytest.mark.nightly) for case in MORE)]
+)
+def test_posterior_is_exact(channel, d, name, sampler):
+    test_exact.check(sampler, channel, d, name)
+
+
+class SeenThroughNoise(NoNoise):
+    """Densities of records with a little noise."""
+
+    noised_kernels = NoNoise.noised_kernels
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        fill_normal_gaussian(nodes, 3 * j * n, n, -np.inf, np.inf, 0.5, mean, log_variance, out, first, second)
+
+
+@pytest.mark.slow
+def test_records_seen_through_noise_are_rejected(sampler, monkeypatch):
+    monkeypatch.setattr(_mixture_problem, "NoNoise", SeenThroughNoise)
+    with pytest.raises(Disagreement):
+        test_exact.check(sampler, "none", 1, "five")
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+N_RECORDS = 100_000
+PRIOR = {"mean": 50.0, "mean_precision": 0.1, "shape": 3.0, "scale": 60.0}
+
+
+def population(name, n=N_RECORDS):
+    rng = np.random.default_rng(1)
+    draw = {
+        "heavy tail": lambda: 50.0 + 5.0 * rng.standard_t(2, n),
+        "uniform": lambda: rng.uniform(0.0, 100.0, n),
+        "years": lambda: np.floor(rng.normal(40.0, 15.0, n)),
+        "two ages": lambda: np.where(rng.random(n) < 0.5, rng.normal(30.0, 5.0, n), rng.normal(60.0, 8.0, n)),
+    }
+    return np.sort(draw[name]())
+
+
+def nodes_of(x):
+    chart, mechanism = NormalChart(NormalKernel(**PRIOR)._lower(n_features=1), 1), NoNoise()
+    records = Nodes(x, np.ones(len(x)))
+    width = mechanism.node_spacing(chart.narrowest()[0])
+    return MixingMeasure().nodes_of_exact(records, mechanism, chart, width), chart
+
+
+def log_likelihood(nodes, w, mean, sd):
+    return nodes.weights @ np.log(sum(w[k] * norm.pdf(nodes.places, mean[k], sd[k]) for k in range(len(w))))
+
+
+def excess(x, nodes, chart, mean, weight):
+    """By how much nodes make too much of a component of ``weight`` records that is as narrow as the prior allows."""
+    share, sd = weight / len(x), float(chart.narrowest_of(weight))
+    mixture = np.array([1.0 - share, share]), (np.mean(x), mean), (4.0 * np.std(x), sd)
+    return log_likelihood(nodes, *mixture) - log_likelihood(Nodes(x, np.ones(len(x))), *mixture)
+
+
+@pytest.mark.parametrize("name", ["heavy tail", "uniform", "years", "two ages"])
+def test_nodes_stand_for_records(name):
+    """Log likelihoods of populations that a chain may visit, with components as wide as the prior mostly has them."""
+    x, rng = population(name), np.random.default_rng(2)
+    nodes, _ = nodes_of(x)
+    assert len(nodes.places) < 1500
+    np.testing.assert_allclose(nodes.weights.sum(), len(x), rtol=1e-12)
+    for _ in range(5):
+        mean, sd = rng.choice(x, 8), np.sqrt(PRIOR["scale"] / np.append(rng.standard_gamma(3.0, 7), 16.0))
+        mixture = np.append(0.8 * rng.dirichlet(np.ones(8)), 0.2), np.append(mean, 50.0), np.append(sd, 200.0)
+        exact = log_likelihood(Nodes(x, np.ones(len(x))), *mixture)
+        assert abs(log_likelihood(nodes, *mixture) - exact) < 1e-3
+
+
+@pytest.mark.parametrize("name", ["heavy tail", "uniform", "two ages"])
+def test_no_narrow_component_is_made_too_much_of(name):
+    """A chain finds components that seem far better than they are: it stays there, and looks converged."""
+    x = population(name)
+    nodes, chart = nodes_of(x)
+    for k in np.argsort(-nodes.weights)[:20]:
+        assert excess(x, nodes, chart, nodes.places[k], nodes.weights[k]) < 0.01 * nodes.weights[k]
+
+
+def test_cells_that_are_not_halved_are_rejected(monkeypatch):
+    monkeypatch.setattr(nodes_module, "NODE_SHARE", 0.0)
+    x = population("heavy tail")
+    nodes, chart = nodes_of(x)
+    k = np.argmax(nodes.weights)
+    assert excess(x, nodes, chart, nodes.places[k], nodes.weights[k]) > 0.1 * nodes.weights[k] > 100.0
+
+
+def test_repeated_records_are_nodes():
+    """Whatever the width: also where the first of them begins a cell."""
+    x = np.repeat([10.0, 20.0, 50.0, 70.0, 90.0], 2000)
+    nodes, _ = nodes_of(x)
+    np.testing.assert_allclose(nodes.places, np.unique(x), rtol=1e-12)
+    np.testing.assert_allclose(nodes.weights, 2000.0, rtol=1e-9)
+
+
+# --- many records -----------------------------------------------------------------------------------------------------
+
+POINTS = np.array([[25.0], [32.0], [45.0], [60.0], [75.0]])
+
+
+@cache
+def summaries(sampler, thin, scale=60.0):
+    x = population("two ages", 400)[:, None]
+    model = PrivateDPMixture(
+        kernel=NormalKernel(**{**PRIOR, "scale": scale}), sampler=sampler, n_draws=4000, thin=thin, random_state=3
+    ).fit(x)
+    k = model.n_clusters_draws_[..., None]
+    return np.concatenate([k, k**2, k <= 4, np.log(model.density_draws(POINTS))], axis=-1)
+
+
+@pytest.mark.slow
+def test_agrees_with_reuse():
+    """On nodes: 400 records are more than are kept as they are."""
+    reference = summaries("reuse", 20)
+    assert_means_agree(summaries("mixing_measure", 1), reference)
+    with pytest.raises(Disagreement):
+        assert_means_agree(summaries("mixing_measure", 1, 78.0), reference)
+
+
+@pytest.mark.slow
+def test_default_fits_of_repeated_records_mix():
+    """Scores of records at one place do not say how sharply its mean is known: steps were far too long."""
+    x = np.random.default_rng(1).choice([10.0, 20.0, 50.0, 70.0, 90.0], (10_000, 1))
+    model = PrivateDPMixture(random_state=0).fit(x)
+    assert max(model.r_hat_.values()) < 1.01 and min(model.ess_.values()) > 400
+    assert model.compression_error_ < 1e-6
+
+
+def test_auto_takes_it_for_many_records():
+    def chosen(n, d):
+        return type(Auto().resolve(None, NormalKernel()).sized(n, d))
+
+    assert [chosen(n, 1) for n in (20, 50, 10**7)] == [ReUse, MixingMeasure, MixingMeasure]
+    assert [chosen(n, 2) for n in (20, 1000, 10**5)] == [ReUse, MixingMeasure, ReUse]
+    assert chosen(1000, 3) is ReUse
