@@ -79,7 +79,7 @@ def bounded(draw, n, *args):
 
 def measured(mechanism, records, **parameters):
     """(Worst R-hat, smallest effective sample size, seconds) of a default fit."""
-    Z = mechanism.privatize(records, random_state=1)
+    Z = records if mechanism is None else mechanism.privatize(records, random_state=1)
     PrivateDPMixture(mechanism, n_draws=4, n_warmup=4, random_state=0, **parameters).fit(Z)  # compiles
     started = time.process_time()
     model = PrivateDPMixture(mechanism, random_state=0, **parameters).fit(Z)
