@@ -35,29 +35,35 @@ def cell_edges(low, high, core_low, core_high, width, kinks=()):
     return np.concatenate([*(part[:-1] for part in parts[:-1]), parts[-1]])
 
 
-def edges_around(places, width, narrowest):
-    """Edges of the cells that have a place in them: of this width, and halved while nodes there would be too far apart.
+def edges_around(places, width):
+    """Edges of those cells of this width that have a place in them; places in order."""
+    start = places[0] - width / 3.0  # no place is the first edge, of halves either
+    cell = np.unique(np.floor((places - start) / width))
+    return start + width * np.union1d(cell, cell + 1.0)
+
+
+def halved(edges, nodes, narrowest, least=0.0):
+    """These edges, with cells halved whose nodes would be farther apart than a component is wide.
+
+    The records for which a node stands would seem to lie at it, and a chain would find a component there that is far
+    better than it should be.
 
     Parameters
     ----------
-    places : increasing ndarray
-        Records.
-    width : float
+    edges : increasing ndarray
+    nodes : Nodes
+        The records, or narrow cells' nodes that stand for them.
     narrowest : function
-        Standard deviation of the narrowest components that a number of records at one place would lead to: where nodes
-        are farther apart than that, the records of each would seem to lie at it.
+        Width, in releases, of the narrowest component that a number of records at one place would lead to.
+    least : float
+        Cells are not halved to less.
     """
-    start = places[0] - width / 3.0  # so that no place is the first edge, of halves either
-    widths = np.full(len(places), width)
-    while True:
-        cell = np.floor((places - start) / widths)
-        first = np.flatnonzero(np.append(True, (np.diff(cell) != 0) | (np.diff(widths) != 0)))
-        n = np.diff(np.append(first, len(places)))
-        is_wide = (n > N_NODES) & (NODE_SHARE * widths[first] > narrowest(NODE_SHARE * n))
-        if not is_wide.any():
-            edges = start + widths[first] * cell[first]
-            return np.union1d(edges, edges + widths[first])
-        widths[np.repeat(is_wide, n)] *= 0.5
+    cell, width = np.searchsorted(edges, nodes.places, side="right") - 1, np.diff(edges)
+    is_inside = cell < len(width)
+    n = np.bincount(cell[is_inside], nodes.weights[is_inside], minlength=len(width))
+    n_places = np.bincount(cell[is_inside], minlength=len(width))
+    is_wide = (n_places > N_NODES) & (NODE_SHARE * width > narrowest(NODE_SHARE * n)) & (0.5 * width >= least)
+    return np.sort(np.append(edges, edges[:-1][is_wide] + 0.5 * width[is_wide]))
 
 
 def edges_between(low, high, core_low, core_high, width):

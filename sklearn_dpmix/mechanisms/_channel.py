@@ -252,6 +252,9 @@ class NoNoise(RecordChannel):
     def has_one_law(self) -> bool:
         return True
 
+    def noise_variance(self, n_features: int | None = None) -> float:
+        return 0.0
+
     def node_spacing(self, sd: float) -> float:
         """Width of cells in which nodes stand for records of normal components with this standard deviation."""
         return 4.0 * sd

@@ -1,4 +1,5 @@
-"""The walk over mixing measures on records without noise: nothing but the prior keeps components from being narrow.
+"""The walk over mixing measures on records without noise, or with little: only the prior keeps components from being
+narrow.
 
 Broken twins: records seen through noise, cells that are not halved, a base measure wider than it says.
 """
@@ -15,9 +16,10 @@ from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix._releases import nodes as nodes_module
 from sklearn_dpmix._releases.nodes import Nodes
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.estimators.mixture import _mixture_problem
 from sklearn_dpmix.kernels import NormalKernel
-from sklearn_dpmix.mechanisms import NoNoise
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, NoNoise
 from sklearn_dpmix.mechanisms._noised_normal import fill_normal_gaussian
 from sklearn_dpmix.samplers import Auto, MixingMeasure, ReUse
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
@@ -77,11 +79,10 @@ def population(name, n=N_RECORDS):
     return np.sort(draw[name]())
 
 
-def nodes_of(x):
-    chart, mechanism = NormalChart(NormalKernel(**PRIOR)._lower(n_features=1), 1), NoNoise()
-    records = Nodes(x, np.ones(len(x)))
-    width = mechanism.node_spacing(chart.narrowest()[0])
-    return MixingMeasure().nodes_of_exact(records, mechanism, chart, width), chart
+def nodes_of(x, mechanism=None):
+    chart, release = NormalChart(NormalKernel(**PRIOR)._lower(n_features=1), 1), Release(x[:, None], mechanism)
+    width = release.channel.node_spacing(chart.narrowest()[0])
+    return MixingMeasure().nodes_of_line(release, chart, width, x.mean(), x.std()), chart
 
 
 def log_likelihood(nodes, w, mean, sd):
@@ -109,19 +110,21 @@ def test_nodes_stand_for_records(name):
         assert abs(log_likelihood(nodes, *mixture) - exact) < 1e-3
 
 
+@pytest.mark.parametrize("mechanism", [None, GaussianMechanism(scale=0.01), LaplaceMechanism(scale=0.01)], ids=repr)
 @pytest.mark.parametrize("name", ["heavy tail", "uniform", "two ages"])
-def test_no_narrow_component_is_made_too_much_of(name):
+def test_no_narrow_component_is_made_too_much_of(name, mechanism):
     """A chain finds components that seem far better than they are: it stays there, and looks converged."""
     x = population(name)
-    nodes, chart = nodes_of(x)
+    nodes, chart = nodes_of(x, mechanism)
     for k in np.argsort(-nodes.weights)[:20]:
         assert excess(x, nodes, chart, nodes.places[k], nodes.weights[k]) < 0.01 * nodes.weights[k]
 
 
-def test_cells_that_are_not_halved_are_rejected(monkeypatch):
+@pytest.mark.parametrize("mechanism", [None, GaussianMechanism(scale=0.01), LaplaceMechanism(scale=0.01)], ids=repr)
+def test_cells_that_are_not_halved_are_rejected(mechanism, monkeypatch):
     monkeypatch.setattr(nodes_module, "NODE_SHARE", 0.0)
     x = population("heavy tail")
-    nodes, chart = nodes_of(x)
+    nodes, chart = nodes_of(x, mechanism)
     k = np.argmax(nodes.weights)
     assert excess(x, nodes, chart, nodes.places[k], nodes.weights[k]) > 0.1 * nodes.weights[k] > 100.0
 

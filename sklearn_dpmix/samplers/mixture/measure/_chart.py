@@ -82,6 +82,11 @@ class Chart(Component):
         """Standard deviation, by feature, that components hardly ever go below under the prior."""
         raise NotImplementedError
 
+    def narrowest_of(self, n: Any) -> Any:
+        """Standard deviation of the component that n records at one place would lead to; infinite where they cannot
+        make it narrower than :meth:`narrowest`."""
+        return np.full(np.shape(n), np.inf)
+
     def finer(self) -> "Chart":
         """A chart that computes densities more accurately, if they are not exact to rounding."""
         return self

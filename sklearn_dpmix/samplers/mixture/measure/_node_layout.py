@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._releases.nodes import FEW, Nodes, cell_edges, compress, edges_around
+from ...._releases.nodes import FEW, Nodes, cell_edges, compress, edges_around, halved
 from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_records
 from ._compressed import Compressed, chart_of, different, law_of, masses_of
@@ -45,15 +45,8 @@ class NodeLayout:
             are_records = nodes.shape[1] == n
         elif are_records:
             nodes = np.array(release.nodes(width))
-        elif mechanism.releases_records:
-            nodes = np.array(self.nodes_of_exact(release.nodes(width), mechanism, chart, width))
         else:
-            reach = N_WIDTHS * sqrt(variance[0])
-            low, high = mechanism.reach(mean[0] - reach, mean[0] + reach)
-            kinks = mechanism.kinks(1)[0]
-            if chart.is_on_interval:
-                kinks = np.union1d(kinks, chart.ends())
-            nodes = np.array(self.nodes(release.nodes(width), low, high, width, kinks))
+            nodes = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0])))
         law = law_of(chart, masses_of(mixing), n, mean, variance)
         law[STIFFNESS] = REPEATED * n if mechanism.releases_records else 0.0
         most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
@@ -89,19 +82,33 @@ class NodeLayout:
         n_seen = seen.nodes.shape[1]
         return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
 
-    def nodes(self, fine: Nodes, core_low: float, core_high: float, width: float, kinks: Any = ()) -> Nodes:
-        """Nodes for the records for which ``fine`` stands."""
+    def nodes_of_line(self, release: Any, chart: Any, width: float, mean: float, sd: float) -> Nodes:
+        """Nodes for the records of one feature, of a population with these moments."""
+        mechanism, fine = release.channel, release.nodes(width)
         low, high = fine.places[0], fine.places[-1]
         if low == high:
             return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
-        return compress(fine, cell_edges(low, high, core_low, core_high, width, kinks))
+        if mechanism.releases_records:  # no noise makes the density simple anywhere
+            edges = edges_around(fine.places, width)
+        else:
+            core_low, core_high = mechanism.reach(mean - N_WIDTHS * sd, mean + N_WIDTHS * sd)
+            kinks = mechanism.kinks(1)[0]
+            if chart.is_on_interval:
+                kinks = np.union1d(kinks, chart.ends())
+            edges = cell_edges(low, high, core_low, core_high, width, kinks)
+        noise, factor = mechanism.noise_variance(1), width / mechanism.node_spacing(chart.narrowest()[0])
+        if noise is None:
+            return compress(fine, edges)
 
-    def nodes_of_exact(self, records: Nodes, mechanism: Any, chart: Any, width: float) -> Nodes:
-        """Nodes for records without noise, where nothing but the prior keeps components from being narrow."""
-        if records.places[0] == records.places[-1]:
-            return Nodes(records.places[:1], np.array([records.weights.sum()]))
-        factor = width / mechanism.node_spacing(chart.narrowest()[0])
-        return compress(records, edges_around(records.places, width, lambda n: factor * chart.narrowest_of(n)))
+        def narrowest(n: Any) -> Any:
+            return factor * np.sqrt(noise + chart.narrowest_of(n) ** 2)
+
+        while True:
+            finer = halved(edges, fine, narrowest, release.narrowest())
+            if len(finer) == len(edges):
+                return compress(fine, edges)
+            edges, width = finer, 0.5 * width
+            fine = release.nodes(width)
 
     def nodes_of_several(self, mechanism: Any, chart: Any, Z: Any, width: float) -> Any:
         """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those.

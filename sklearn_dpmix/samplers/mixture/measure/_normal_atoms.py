@@ -38,7 +38,6 @@ class NormalChart(Chart):
         return np.sqrt(self.kernel.prior_scale / gammainccinv(self.kernel.prior_shape, NARROWEST))
 
     def narrowest_of(self, n):
-        """Standard deviation at which a component of n records at one place is most probable; one feature."""
         return np.sqrt(self.kernel.prior_scale[0] / (self.kernel.prior_shape[0] + 0.5 * n))
 
     def check(self, label, n_features):
