@@ -32,6 +32,8 @@ from ._mixture_problem import MixtureProblem, lowered_channel, lowered_kernel
 from ._population import PopulationMixin
 from ._privatised_records import PrivatisedRecordsMixin, is_local
 
+FAR_OFF = 0.1  # of a log likelihood: beyond that, draws are no longer exact for practical purposes
+
 
 def takes_batches(estimator):
     """Whether there is noise, so that a release may come in batches."""
@@ -288,6 +290,13 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             self.compression_error_ = error
             if error > TOLERANCE and problem.seen.wanted:
                 warn_user(problem.release.shortage(problem.seen.wanted, error), RuntimeWarning)
+            elif error > FAR_OFF:
+                warn_user(
+                    f"the log likelihood of some draws is off by {error:.2g}, because a few nodes stand for the records "
+                    '(compression_error_), so the draws are approximate: use a sampler that keeps the records, such as '
+                    '"interweaved" or, without a mechanism, "reuse"',
+                    RuntimeWarning,
+                )
 
     def _note_clusters(self, values, summary):
         if not is_local(self):
