@@ -32,7 +32,7 @@ from ._mixture_problem import MixtureProblem, lowered_channel, lowered_kernel
 from ._population import PopulationMixin
 from ._privatised_records import PrivatisedRecordsMixin, is_local
 
-FAR_OFF = 0.1  # of a log likelihood: beyond that, draws are no longer exact for practical purposes
+FAR_OFF = 0.1  # of the log likelihood of a draw, from which on a warning says so
 
 
 def takes_batches(estimator):
@@ -292,8 +292,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
                 warn_user(problem.release.shortage(problem.seen.wanted, error), RuntimeWarning)
             elif error > FAR_OFF:
                 warn_user(
-                    f"the log likelihood of some draws is off by {error:.2g}, because a few nodes stand for the records "
-                    '(compression_error_), so the draws are approximate: use a sampler that keeps the records, such as '
+                    f"the log likelihood of some draws is off by {error:.2g} (compression_error_), because nodes stand "
+                    'for the records, so the draws are approximate: use a sampler that keeps the records, such as '
                     '"interweaved" or, without a mechanism, "reuse"',
                     RuntimeWarning,
                 )

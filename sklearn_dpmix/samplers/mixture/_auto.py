@@ -87,7 +87,11 @@ class MeasureWhereFast(MixingMeasure):
         self.kernel = kernel
         self.mixing = mixing
         self.other = other
-        self.takes_summaries = not is_power_law(mixing)
+        self.takes_summaries = mechanism is not None and not is_power_law(mixing)
+
+    @property
+    def label(self) -> str:
+        return '"auto"'
 
     def sized(self, n_records: int, n_features: int) -> MixtureSampler:
         if self.mechanism is None or self.mechanism.n_answers is None:
