@@ -28,6 +28,7 @@ LEAST, MOST = 1e-3, 1e6  # support of the priors
 JUMPS = 0.2  # share of updates that begin with an independence move
 FREEDOM = 5.0  # degrees of freedom of its proposal
 SQRT_HALF = sqrt(0.5)
+ROUNDED = 16.0  # units in the last place of an end, within which the place of a record is not known
 TARGET = 0.574  # acceptance rate that a Langevin move should have (Roberts & Rosenthal 1998)
 
 
@@ -76,7 +77,8 @@ class BetaKernel(Kernel):
     def sizes(self, n_features: int) -> tuple[int, int]:
         if n_features != 1:
             raise ValueError(f"BetaKernel takes records of one feature, but these have {n_features}")
-        return 4, 2  # a, b, log of the normalising constant, spare; Σ log x, Σ log(1 - x)
+        # a, b, log of the normalising constant, spare; Σ log x, Σ log(1 - x), numbers of records left out of either
+        return 4, 4
 
     def resolve(self, release: Any) -> Self:
         """Fill in the bounds, and check noise-free records against them."""
@@ -112,6 +114,10 @@ class BetaKernel(Kernel):
         constant = shape * log(rate) - lgamma(shape) - log(inside)
         fields = {"n_features": 1, "low": lo, "width": hi - lo, "log_width": float(np.log(hi - lo))}
         fields |= {"least": LEAST, "most": MOST}
+        # nearer to an end a record is rounded: its logarithm, from which small shapes are known, is not that of y
+        near_low = max(ROUNDED * np.spacing(abs(lo)) / (hi - lo), 1e-300)
+        near_high = ROUNDED * max(np.spacing(0.5), np.spacing(abs(hi)) / (hi - lo))
+        fields |= {"near_low": float(near_low), "near_high": float(near_high)}
         return lower(
             type(self), fields | {"prior_shape": shape, "prior_rate": rate, "log_prior_constant": 2.0 * constant}
         )
@@ -136,10 +142,15 @@ class BetaKernel(Kernel):
 
     @compiled
     def add(self, stats, k, j, y, sign):
-        # strictly inside (0, 1): at the ends the density is 0 or infinite
-        x = min(max((y - self.low) / self.width, 1e-300), 1.0 - 1.1102230246251565e-16)
-        stats[k, 0] += sign * log(x)
-        stats[k, 1] += sign * log(1.0 - x)
+        x = (y - self.low) / self.width
+        if x > self.near_low:
+            stats[k, 0] += sign * log(x)
+        else:
+            stats[k, 2] += sign
+        if 1.0 - x > self.near_high:
+            stats[k, 1] += sign * log(1.0 - x)
+        else:
+            stats[k, 3] += sign
 
     @compiled
     def target_acceptance(self):
@@ -151,7 +162,9 @@ class BetaKernel(Kernel):
 
     @compiled
     def move_params(self, rng, theta, k, stats, n, step):
-        a, b, s, t = theta[k, 0], theta[k, 1], stats[k, 0], stats[k, 1]
+        a, b = theta[k, 0], theta[k, 1]
+        s = stats[k, 0] + draw_logs(rng, a, stats[k, 2], self.near_low)
+        t = stats[k, 1] + draw_logs(rng, b, stats[k, 3], self.near_high)
         if rng.random() < JUMPS:
             a, b = jump(rng, a, b, s, t, n, self.prior_shape, self.prior_rate)
         a, b, probability = langevin_move(rng, a, b, s, t, n, self.prior_shape, self.prior_rate, step)
@@ -162,6 +175,16 @@ class BetaKernel(Kernel):
 
     @compiled
     def log_likelihood(self, theta, k, j, y):
+        """Of a record next to an end, which is rounded, the log probability that it is there."""
+        x = (y - self.low) / self.width
+        if x <= self.near_low:
+            return log_beta_cdf(theta[k, 0], theta[k, 1], self.near_low) if x >= -self.near_low else -inf
+        if 1.0 - x <= self.near_high:
+            return log_beta_cdf(theta[k, 1], theta[k, 0], self.near_high) if 1.0 - x >= -self.near_high else -inf
+        return self.log_density(theta, k, j, y)
+
+    @compiled
+    def log_density(self, theta, k, j, y):
         x = (y - self.low) / self.width
         if x <= 0.0 or x >= 1.0:
             return -inf
@@ -264,6 +287,12 @@ class BetaKernel(Kernel):
     def draw_binomial(self, rng, theta, k, j, n, s):
         """A record with density proportional to u^s (1 - u)^(n - s) f(y | θ)."""
         return self.low + self.width * draw_beta(rng, theta[k, 0] + s, theta[k, 1] + (n - s))
+
+
+@helper
+def draw_logs(rng, shape, n, near):
+    """The sum of the logs of n distances from an end, all below ``near``: they are log(near) - Exponential(shape)."""
+    return n * log(near) - rng.standard_gamma(n) / shape if n > 0.0 else 0.0
 
 
 @helper

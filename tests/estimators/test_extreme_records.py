@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
+from scipy.stats import beta, gamma, kstest
 from short_fits import MECHANISM, RELEASE, mixture
 
 from sklearn_dpmix.datasets import make_three_normals
-from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel, TruncatedNormalKernel
+from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 
@@ -87,6 +87,29 @@ def test_a_wide_truncated_normal_is_a_uniform_law(sd, place):
     for low, high in ((-3.0, 5.0), (1.0, 9.0)):
         draws = [kernel.draw_tilted(rng, theta, 0, 0, low, high, 0.0, 0.0, 0.0) for _ in range(1000)]
         assert kstest(draws, "uniform", (low, min(high, 5.0) - low)).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("sampler", ["neal5", "slice"])
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1.0, 0.0), (1e6, 1e6 + 1.0)])
+def test_beta_records_that_round_to_an_end_keep_the_prior(bounds, sampler):
+    """Catches shapes updated from the rounded records: under noise that says nothing the posterior is the prior.
+
+    Of a component with b = 0.05, 16 % of the records are closer to 1 than the last double below 1.
+    """
+    mechanism, kernel, place = LaplaceMechanism(1e-8, bounds=bounds), BetaKernel(0.3, 2.0), 1e-3
+    Z = mechanism.privatize(np.full((3, 1), np.mean(bounds)), random_state=1)
+    params = {"n_chains": 2, "n_warmup": 500, "n_draws": 20_000, "thin": 3, "random_state": 0}
+    model = mixture(mechanism, kernel=kernel, sampler=sampler, **params).fit(Z)
+    blocks = model.cdf_draws([[bounds[0] + place]]).reshape(40, -1).mean(axis=1)
+    least, most = gamma.cdf([1e-3, 1e6], 0.3, scale=0.5)
+    shapes = gamma.ppf(least + (most - least) * (np.arange(1000) + 0.5) / 1000, 0.3, scale=0.5)
+    expected = beta.cdf(place, shapes[:, None], shapes).mean()
+    assert abs(blocks.mean() - expected) < 4.5 * blocks.std() / np.sqrt(39)
+    # the density is still one, next to an end too
+    value, atom, near = BetaKernel(bounds=bounds)._lower(n_features=1), np.zeros((1, 4)), bounds[0] + 1e-9
+    value.set_params(atom, 0, 0.05, 2.0)
+    found = value.log_density(atom, 0, 0, near)
+    assert found == pytest.approx(beta.logpdf(near - bounds[0], 0.05, 2.0), rel=1e-9)
 
 
 def test_quantiles_where_clusters_have_no_width():
