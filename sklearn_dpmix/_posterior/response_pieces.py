@@ -20,6 +20,7 @@ REACH = 9.0  # standard deviations, beyond which a normal density does not count
 N_NODES = 40  # of a Gauss rule, over at most REACH standard deviations: to rounding
 LEAST = 1e-15  # mass of pieces that do not count in a distribution function
 TINY = 1e-300
+MOST_STEPS = 4000  # of a search for a quantile: two for each halving from the largest number to the smallest
 SQRT_HALF, HALF_LOG_2PI = sqrt(0.5), 0.5 * log(2.0 * pi)
 
 
@@ -221,9 +222,10 @@ def gap_and_density(law, table, y, q, is_rough):
 
 @entry
 def table_quantiles(law, table, mean, sd, q):
-    """Quantiles of the mixture of the table's pieces: Newton steps, and halving if they leave the bracket.
+    """Quantiles of the mixture of the table's pieces: Newton steps, and halving where they leave the bracket or creep.
 
-    No quantile is farther from the mean than sd √(q/(1 - q)) above, or √((1 - q)/q) below it (Cantelli).
+    No quantile is farther from the mean than sd √(q/(1 - q)) above, or √((1 - q)/q) below it (Cantelli).  A step that
+    is small for sd may be large for narrow pieces: the probability must be right, too.
     """
     result = np.empty(q.size)
     for j in range(q.size):
@@ -231,16 +233,19 @@ def table_quantiles(law, table, mean, sd, q):
         for is_rough in (True, False):
             low, high = mean - sd * sqrt((1.0 - q[j]) / q[j]), mean + sd * sqrt(q[j] / (1.0 - q[j]))
             low, high = low - 1e-9 * (high - low), high + 1e-9 * (high - low)
-            for _ in range(200):
+            for trial in range(MOST_STEPS):
                 gap, density = gap_and_density(law, table, y, q[j], is_rough)
                 if gap > 0.0:
                     high = y
                 else:
                     low = y
                 step = gap / density if density > 0.0 else inf
-                if abs(step) <= (1e-4 if is_rough else 1e-10) * sd or high - low <= 1e-15 * (abs(low) + abs(high)):
+                error = 1e-4 if is_rough else 1e-10
+                is_near = abs(step) <= error * sd and abs(gap) <= error
+                if is_near or high - low <= 1e-15 * (abs(low) + abs(high)):
                     y = min(max(y - step, low), high) if step < inf else y
                     break
-                y = y - step if low < y - step < high else 0.5 * (low + high)
+                may_step = (trial < 20 or trial % 2 == 0) and low < y - step < high
+                y = y - step if may_step else 0.5 * (low + high)
         result[j] = y
     return result

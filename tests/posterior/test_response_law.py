@@ -8,6 +8,7 @@ from scipy import stats
 
 from sklearn_dpmix._posterior.mixture import MixtureDraws
 from sklearn_dpmix._posterior.response_law import AtPlace, AtRelease, ConditionalLaw
+from sklearn_dpmix._posterior.response_pieces import MASS, N_COLUMNS, fill_table, piece_below
 from sklearn_dpmix.kernels import MultivariateNormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, NoNoise
 from sklearn_dpmix.samplers.mixture._run import Draws
@@ -126,6 +127,22 @@ def test_law_at_a_release_is_a_sum_over_x(name, steep):
         assert below == pytest.approx(q, abs=1e-4 if steep else 1e-9)
     other = Oracle(parts[1], density(Z[1, 0], 1.05 * args[0], *args[1:]), [Z[1, 0], *args[1:]])  # a twin
     assert abs(means[1, 1] / other.mean() - 1.0) > 1e-6
+
+
+@pytest.mark.parametrize("width", [1e12, 1e30, 1e85])
+@pytest.mark.parametrize("mechanism", [None, LaplaceMechanism(scale=0.7)], ids=["", "laplace"])
+def test_quantiles_where_a_component_is_hugely_wide(mechanism, width):
+    """Catches a tolerance on the scale of the widest component: degrees of freedom near their limit draw such ones."""
+    _, draws = some_draws(2, np.random.default_rng(5))
+    x, y = [0.0, 1.0, 1.0, 0.0], [0.0, width, 1.0 / width, np.log(width)]
+    draws.flat.theta[-1] = [*x, *y, 1.0, 0.0, 1.0 / width, 1.0, 0.0, width, -np.log(width)]
+    at_place = AtPlace.value(draws, 2), NoNoise()._lower(), kernel_value(2)
+    law = ConditionalLaw(draws, *at_place) if mechanism is None else law_at_release(draws, mechanism)
+    X, q = np.array([[-0.4]]), np.array([0.02, 0.3, 0.5, 0.9])
+    table = np.empty((len(draws.flat.theta) * law.parts[0].most_pieces, N_COLUMNS))
+    table = table[: fill_table(*law.parts, law.start, law.theta, X, table)]
+    below = [sum(row[MASS] * piece_below(law.parts[0], row, at) for row in table) for at in law.quantiles(X, q)[0]]
+    assert below == pytest.approx(q, abs=1e-9)
 
 
 def test_bounds_count():
