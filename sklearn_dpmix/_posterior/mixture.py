@@ -124,7 +124,7 @@ class MixtureDraws:
         draw_prior_atoms(kernel, theta, rng)
         log_prior = mixture_log_predictive(kernel, start, log_weights, theta, X)
         ratio = np.exp(0.5 * (log_prior - self.log_predictive(kernel, X)))
-        return float(np.sqrt(max(0.0, 1.0 - ratio.mean())))
+        return float(np.sqrt(np.maximum(0.0, 1.0 - ratio.mean())))  # a NaN stays one
 
     def moments(self, kernel, n_features):
         """Means and variances, each (n_chains, n_draws, n_features)."""

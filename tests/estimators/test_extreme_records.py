@@ -112,6 +112,13 @@ def test_beta_records_that_round_to_an_end_keep_the_prior(bounds, sampler):
     assert found == pytest.approx(beta.logpdf(near - bounds[0], 0.05, 2.0), rel=1e-9)
 
 
+def test_informativeness_is_not_0_where_it_is_not_known():
+    """Catches a NaN that became 0, "nothing was learnt": half of these posterior records round to the upper end."""
+    mechanism = LaplaceMechanism(20.0, bounds=(1e6, 1e6 + 1.0))
+    model = mixture(mechanism, kernel=BetaKernel(0.3, 2.0), n_draws=50).fit([[1e6 + 0.3]])
+    assert np.isnan(model.informativeness(n_samples=1000, random_state=0))
+
+
 def test_quantiles_where_clusters_have_no_width():
     """Catches a search for a bracket by steps of nothing, which never ends."""
     model = fit_quietly(mixture(None, kernel=NormalKernel(1e9, 1e8, 2.0, 1e-20)), [[1e9]] * 50)

@@ -226,6 +226,8 @@ class PopulationMixin:
         Returns
         -------
         distance : float in [0, 1]
+            NaN if no densities say it: posterior records of a beta kernel with small shapes may round to an end of its
+            interval, where the densities are 0 or infinite.
         """
         check_is_fitted(self)
         n_samples = positive_integer("n_samples", n_samples, 2, 2**53)
