@@ -1,6 +1,6 @@
 """Normal kernel truncated to public bounds: there is no mass where no record can be."""
 
-from math import exp, inf, log, pi, sqrt
+from math import exp, inf, log, sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -195,16 +195,16 @@ class TruncatedNormalKernel(NormalKernel):
         return min(max(mean + sd * draw_truncated_normal(rng, first, last), lo), hi)
 
     @compiled
-    def moment(self, theta, k, j, centre, power):
-        """∫ (y - centre)^power f(y | θ) dy, by Gauss–Legendre quadrature where the mass is."""
-        mean, sd, low, high = theta[k, 4 * j], theta[k, 4 * j + 1], self.low[j], self.high[j]
+    def moment(self, theta, k, j, low, high, centre, power):
+        """Mean of (y - centre)^power given low < y < high, by Gauss–Legendre quadrature where the mass is."""
+        mean, sd = theta[k, 4 * j], theta[k, 4 * j + 1]
         top = min(max(mean, low), high)
         reach = 9.0 * sd if top == mean else 40.0 * min(sd, sd * sd / abs(top - mean))
         first, last = max(low, top - reach), min(high, top + reach)
         half, total, mass = 0.5 * (last - first), 0.0, 0.0
         for i in range(len(NODES)):
             y = first + half * (1.0 + NODES[i])
-            f = WEIGHTS[i] * exp(self.log_relative(theta, k, j, y))
+            f = WEIGHTS[i] * exp(self.log_likelihood(theta, k, j, y) - self.log_likelihood(theta, k, j, top))
             total += f * (y - centre) ** power
             mass += f
         return total / mass
@@ -214,20 +214,20 @@ class TruncatedNormalKernel(NormalKernel):
         """Mean of the record moved to [lo, hi]."""
         if lo <= self.low[j] and hi >= self.high[j]:
             return self.mean(theta, k, j)
-        mean, sd, log_inside = theta[k, 4 * j], theta[k, 4 * j + 1], self.log_inside(theta, k, j)
-        first, last = min(max(lo, self.low[j]), self.high[j]), max(min(hi, self.high[j]), self.low[j])
-        t, u, scale = (first - mean) / sd, (last - mean) / sd, sd / sqrt(2.0 * pi)
-        inside = scale * (exp(-0.5 * t * t - log_inside) - exp(-0.5 * u * u - log_inside))
-        inside += mean * exp(self.log_tilted_mass(theta, k, j, first, last, 0.0, 0.0, 0.0))
+        first, last = max(lo, self.low[j]), min(hi, self.high[j])
+        inside = 0.0
+        if first < last:
+            inside = exp(self.log_tilted_mass(theta, k, j, first, last, 0.0, 0.0, 0.0))
+            inside *= self.moment(theta, k, j, first, last, 0.0, 1)
         return inside + lo * self.cdf(theta, k, j, lo) + hi * (1.0 - self.cdf(theta, k, j, hi))
 
     @compiled
     def mean(self, theta, k, j):
-        return self.moment(theta, k, j, 0.0, 1)
+        return self.moment(theta, k, j, self.low[j], self.high[j], 0.0, 1)
 
     @compiled
     def variance(self, theta, k, j):
-        return self.moment(theta, k, j, self.mean(theta, k, j), 2)
+        return self.moment(theta, k, j, self.low[j], self.high[j], self.mean(theta, k, j), 2)
 
 
 @helper

@@ -216,6 +216,19 @@ def test_the_mean_of_clamped_records(name, bounds):
         assert value.clamped_mean(theta, 0, 0, lo, hi) == pytest.approx(mean, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.parametrize("place", [0.3, 5.0, -1e3])
+@pytest.mark.parametrize("sd", [1e3, 1e8, 1e30, 1e90])
+def test_the_mean_of_clamped_records_of_a_hugely_wide_cluster(place, sd):
+    """It is that of a uniform law on (-1, 3), and at 1e3 nearly so."""
+    value = TruncatedNormalKernel(**PRIOR, bounds=(-1.0, 3.0))._lower(n_features=1)
+    theta = np.zeros((1, 8))
+    value.set_params(theta, 0, 0, place if sd < 1e8 else place * sd * 1e-3, sd)
+    error = 4e-3 if sd < 1e8 else 1e-8
+    assert value.clamped_mean(theta, 0, 0, 0.0, 1.0) == pytest.approx(0.5 * 0.25 + 0.5, abs=error)
+    assert value.clamped_mean(theta, 0, 0, -2.0, 0.5) == pytest.approx(-0.25 * 0.375 + 0.5 * 0.625, abs=error)
+    assert value.clamped_mean(theta, 0, 0, 4.0, 5.0) == pytest.approx(4.0, abs=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("epsilon", [0.4, 1.3])
