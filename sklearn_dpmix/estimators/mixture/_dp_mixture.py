@@ -87,7 +87,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     Attributes
     ----------
     n_clusters_draws_ : ndarray of int, (n_chains, n_draws)
-        Number of occupied clusters.
+        Number of occupied clusters.  Where in a draw nobody follows the design (``noncompliance=``), the largest
+        component counts as occupied: it is at least 1.
     weights_draws_ : ndarray, (n_chains, n_draws, most clusters)
         Mixture weights of the occupied clusters, largest cluster first, padded with 0; what is missing to 1 is unseen.
     concentration_draws_ : ndarray, (n_chains, n_draws)
