@@ -45,8 +45,10 @@ def of_estimator(estimator, names, caller):
 
 def of_draws(draws, names):
     """Return a dict of name to :class:`Quantity` for draws by name."""
-    if not isinstance(draws, Mapping) or not draws:
+    if not isinstance(draws, Mapping):
         raise TypeError(f"draws must be a dict of a name to an array (n_chains, n_draws[, size]), got {type(draws)}")
+    if not draws:
+        raise ValueError(f"draws must hold at least one quantity, got draws={draws!r}")
     for name, values in draws.items():
         if np.ndim(values) not in (2, 3) or np.size(values) == 0:
             raise ValueError(

@@ -148,6 +148,7 @@ WRONG = {
     ),
     "band alone": (lambda: CoefficientDisplay.from_draws(DRAWS, naive_band=(1, 2)), ValueError, "without naive"),
     "draws": (lambda: TraceDisplay.from_draws(DRAWS), TypeError, "draws must be a dict"),
+    "no draws": (lambda: RankDisplay.from_draws({}), ValueError, "at least one quantity, got draws={}"),
     "flat draws": (lambda: TraceDisplay.from_draws({"a": DRAWS[0]}), ValueError, r"draws\['a'\] must have shape"),
     "names": (lambda: TraceDisplay.from_draws({"a": DRAWS}, names=["b"]), ValueError, "names must be among a, .*'b'"),
     "axes": (lambda: TraceDisplay.from_draws({"a": DRAWS}, ax=plt.subplots(2)[1]), ValueError, "hold 1 Axes.*got 2"),
