@@ -115,6 +115,8 @@ def from_opendp(
         response = response_of(name, given, n_categories)
         check_response(noise, response, bounds, query)
         return response
+    if n_categories is not None:
+        raise ValueError(f"n_categories={n_categories!r} is for randomised response, but this is noise: leave it out")
     kind = str(noise.input_carrier_type).removeprefix("Vec<").removesuffix(">")  # "f64", "i32", "u32"
     is_integer = kind[0] in "iu"
     is_laplace, scale = read_noise(noise, is_integer)

@@ -134,6 +134,11 @@ def test_randomised_response_is_read(name):
         from_opendp(build(), n_categories=n_categories, bounds=(0, 1))
 
 
+def test_a_number_of_categories_is_not_for_noise():
+    with pytest.raises(ValueError, match="n_categories=4 is for randomised response"):
+        from_opendp(dp.m.make_laplace(*floats(), scale=2.0), n_categories=4)
+
+
 def test_bits_of_other_lengths_are_refused():
     bits = lambda weight: dp.m.make_randomized_response_bitvec(  # noqa: E731
         dp.bitvector_domain(max_weight=weight), dp.discrete_distance(), f=0.5
