@@ -17,6 +17,16 @@ def test_iterators_of_batches():
         model().fit(iter([]))
 
 
+def test_a_list_of_batches_is_refused_by_name():
+    """Catches NumPy's words on lists: an inhomogeneous shape, or three dimensions."""
+    Z = release(90)
+    for batches in ([Z[:40], Z[40:]], (Z[:45], Z[45:])):
+        with pytest.raises(ValueError, match=r"of 2 tables: pass an iterator of batches, iter\(Z\)"):
+            model().fit(batches)
+        with pytest.raises(ValueError, match="of 2 tables"):
+            model().partial_fit(batches)
+
+
 def test_memory_maps_are_not_copied(tmp_path):
     """The peak of a fit of a memory map is far below its size."""
     import tracemalloc

@@ -16,6 +16,11 @@ def summary_of(Z, mechanism, before=None):
     ``before`` itself is not changed.
     """
     kind = kind_of(Z)
+    if isinstance(Z, (list, tuple)) and Z and len(getattr(Z[0], "shape", ())) == 2:
+        raise ValueError(
+            f"Z is a {type(Z).__name__} of {len(Z)} tables: pass an iterator of batches, iter(Z), or join them, "
+            "np.concatenate(Z)"
+        )
     if kind is None and before is None:
         return None
     summary = ReleaseSummary(mechanism) if before is None else deepcopy(before)
