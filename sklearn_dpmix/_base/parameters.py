@@ -23,7 +23,7 @@ def numbers(value):
 
 
 def check_array(X, **options):
-    """scikit-learn's check; an integer beyond floating point is a ValueError, too."""
+    """scikit-learn's check; an integer beyond floating point and a masked entry are a ValueError, too."""
     return _within_floats(validation.check_array, X, **options)
 
 
@@ -33,10 +33,13 @@ def check_X_y(X, y, **options):
 
 
 def _within_floats(check, *arrays, **options):
+    name = options.get("input_name") or "X"
+    for array, its_name in zip(arrays, (name, "y"), strict=False):
+        if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+            raise ValueError(f"{its_name} has masked entries, whose mask would be lost: pass rows without them")
     try:
         return check(*arrays, **options)
     except OverflowError:
-        name = options.get("input_name") or "X"
         raise ValueError(f"{name} contains an integer that is too large for floating point") from None
 
 

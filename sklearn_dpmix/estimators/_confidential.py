@@ -5,7 +5,8 @@ what they were given (text, a list of numbers), and its check of labels warns ab
 """
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_X_y
+
+from .._base.parameters import check_array, check_X_y
 
 
 def check_confidential(estimator, X, y=None, *, y_numeric=False, ensure_2d=True):

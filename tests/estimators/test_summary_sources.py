@@ -5,6 +5,7 @@ import pytest
 from summary_case import LAPLACE, differ, model, release
 
 from sklearn_dpmix import ReleaseSummary
+from sklearn_dpmix.estimators._confidential import check_confidential
 from sklearn_dpmix.estimators.mixture._batches import summary_of
 
 
@@ -25,6 +26,20 @@ def test_a_list_of_batches_is_refused_by_name():
             model().fit(batches)
         with pytest.raises(ValueError, match="of 2 tables"):
             model().partial_fit(batches)
+
+
+def test_masked_entries_are_refused():
+    """Catches a mask that is lost, so that what it hides is fitted; and a masked array that hides nothing."""
+    Z = np.ma.masked_array(release(90), mask=False)
+    model().fit(Z)
+    ReleaseSummary(LAPLACE).update(Z)
+    Z[3] = np.ma.masked
+    summary = ReleaseSummary(LAPLACE)
+    for take in (model().fit, model().partial_fit, summary.update, LAPLACE.privatize):
+        with pytest.raises(ValueError, match=r"[ZX] has masked entries, whose mask would be lost"):
+            take(Z)
+    with pytest.raises(ValueError, match="X must be a table of finite numbers"):
+        check_confidential(model(), Z)
 
 
 def test_memory_maps_are_not_copied(tmp_path):
