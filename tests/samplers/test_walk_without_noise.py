@@ -170,6 +170,32 @@ def test_default_fits_of_repeated_records_mix():
     assert model.compression_error_ < 1e-6
 
 
+def with_one_far(n, d=1, far=999_999.0):
+    x = np.random.default_rng(3).normal(40.0, 15.0, (n, d))
+    x[-1] = far
+    return x
+
+
+def check_it_is_found(model, far):
+    assert model.n_clusters_draws_.min() >= 2
+    assert np.log(model.density_draws(far)).mean(axis=(1, 2)).min() > -40.0
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "mechanism"), [(100_000, 1, None), (3000, 2, None), (100_000, 1, LaplaceMechanism(scale=5.0))]
+)
+def test_one_record_far_from_all_is_found(n, d, mechanism):
+    """Its density underflowed, or was what rounding left of a sum, and chains agreed that it was not there."""
+    x = with_one_far(n, d)
+    check_it_is_found(PrivateDPMixture(mechanism, random_state=1, n_draws=300).fit(x), x[-1:])
+
+
+def test_one_record_far_from_all_is_found_in_a_later_batch():
+    x, model = with_one_far(200_000), PrivateDPMixture(LaplaceMechanism(scale=5.0), random_state=1, n_draws=300)
+    model.partial_fit(x[:100_000])
+    check_it_is_found(model.partial_fit(x[100_000:]), x[-1:])
+
+
 def test_auto_takes_it_for_many_records():
     def chosen(n, d):
         return type(Auto().resolve(None, NormalKernel()).sized(n, d))

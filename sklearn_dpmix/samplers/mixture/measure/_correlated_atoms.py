@@ -26,8 +26,8 @@ from ._walk_state import (
     at,
     copy_atom,
     keep_trial,
-    log_likelihood,
     random_mass,
+    try_sum,
 )
 
 NEAR_SCALE = 0.7  # how far log standard deviations of atoms nearby may be
@@ -343,7 +343,7 @@ def shift_or_spread(rng, channel, chart, walk):
         chart.fill(channel, walk, trial + k)
         add_to(walk, walk.trial, -atoms[to], k)
         add_to(walk, walk.trial, atoms[to], trial + k)
-    value = log_likelihood(walk, walk.trial, law[TOTAL])
+    value = try_sum(walk, law[TOTAL])
     if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
         for k in range(n_atoms):
             if atoms[at(walk, k)] > least:

@@ -25,8 +25,8 @@ from ._walk_state import (
     choose_above,
     copy_atom,
     keep_trial,
-    log_likelihood,
     refresh,
+    try_sum,
 )
 
 GLIDES, FEW_POINTS = 0.15, 6.0  # for each move of a sweep, and fewer where points are more than a few
@@ -97,7 +97,7 @@ def glide(rng, channel, chart, walk, sheet):
         chart.fill(channel, walk, trial + c)
         add_to(walk, walk.trial, -atoms[at(walk, k)], k)
         add_to(walk, walk.trial, atoms[at(walk, trial + c)], trial + c)
-    value = log_likelihood(walk, walk.trial, law[TOTAL])
+    value = try_sum(walk, law[TOTAL])
     if accepts(rng, value - law[LOG_LIKELIHOOD]) and comes_back(channel, sheet, r):
         for c in range(r):
             copy_atom(walk, int(sheet.chosen[c]), trial + c)

@@ -22,10 +22,10 @@ from ._walk_state import (
     copy_atom,
     draw_above,
     keep_trial,
-    log_likelihood,
     n_above,
     random_mass,
     row,
+    try_sum,
     try_three,
 )
 
@@ -134,7 +134,7 @@ def slide(rng, channel, chart, walk):
         fill_feature(chart.densities_by(channel), walk, trial + k, k, j)
         add_to(walk, walk.trial, -atoms[to], k)
         add_to(walk, walk.trial, atoms[to], trial + k)
-    value = log_likelihood(walk, walk.trial, law[TOTAL])
+    value = try_sum(walk, law[TOTAL])
     fill_pair(chart, walk, trial, least, j, centre, walk.trial)
     ratio += value - law[LOG_LIKELIHOOD] + log_proposal(walk, length, -shift / scale, -spread)
     if accepts(rng, ratio):

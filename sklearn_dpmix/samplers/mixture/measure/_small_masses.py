@@ -13,10 +13,10 @@ from ._walk_state import (
     copy_atom,
     draw_poisson,
     keep_trial,
-    log_likelihood,
     log_tilt,
     n_all,
     number,
+    try_sum,
 )
 
 
@@ -54,7 +54,7 @@ def renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, log_
         add_to(walk, walk.trial, mass, h)
     if n_marked(walk, 0, n_atoms) == n_atoms or not total > 0.0:
         return False
-    value = log_likelihood(walk, walk.trial, total)
+    value = try_sum(walk, total)
     log_ratio += log_tilt(walk, law[N_ATOMS], total) - log_tilt(walk, law[N_ATOMS], law[TOTAL])
     if not accepts(rng, log_ratio + value - law[LOG_LIKELIHOOD]):
         return False

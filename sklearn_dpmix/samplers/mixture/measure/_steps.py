@@ -28,10 +28,10 @@ from ._walk_state import (
     copy_atom,
     draw_above,
     keep_trial,
-    log_likelihood,
     log_tilt,
     random_mass,
     row,
+    try_sum,
 )
 
 LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
@@ -245,7 +245,7 @@ def step(rng, channel, chart, walk, k, other):
         ratio += law[OUTSIDE_A] * move[n - 1]
         for m in range(walk.n_nodes):
             walk.trial[m] += (law[OUTSIDE] - outside) * walk.outside[m]
-    value = log_likelihood(walk, walk.trial, total)
+    value = try_sum(walk, total)
     ratio += value - law[LOG_LIKELIHOOD] + log_tilt(walk, n_atoms, total)
     if ratio < -30.0 or not law[OUTSIDE] < LARGEST_OUTSIDE:  # no step back is e^30 times likelier than one forth
         law[OUTSIDE] = outside

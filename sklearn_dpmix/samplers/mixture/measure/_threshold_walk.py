@@ -7,8 +7,7 @@ and must have all their digits.
 from math import log
 
 from ...._base.compiled import apart, compiled, helper
-from ...._base.vector import log_positive
-from ._walk_state import LEAST_DENSITY, N_RECORDS, OUTSIDE, Walk, at, n_all, number, refresh, row
+from ._walk_state import N_RECORDS, OUTSIDE, Walk, density_anew, log_term, refresh
 
 FAR, NEAR_ENOUGH = 1e-5, 0.1  # ratios of densities below which digits are lost: for moves, for sums that are made anew
 
@@ -49,21 +48,9 @@ def is_far(walk, density):
 @apart
 def add_anew(walk, c, k, c2, k2, c3, k3, total):
     """The log likelihood with three atoms added, from sums of positive terms where digits were lost."""
-    tables, weights, n_nodes, value = walk.tables, walk.weights, walk.n_nodes, 0.0
-    for m in range(n_nodes):
+    weights, value = walk.weights, 0.0
+    for m in range(walk.n_nodes):
         if walk.trial[m] < NEAR_ENOUGH * walk.mix[m]:
-            density, left, left2, left3 = 0.0, c, c2, c3
-            for e in range(n_all(walk)):
-                h = number(walk, e)
-                mass = walk.atoms[at(walk, h)]
-                if h == k:
-                    mass, left = mass + left, 0.0
-                if h == k2:
-                    mass, left2 = mass + left2, 0.0
-                if h == k3:
-                    mass, left3 = mass + left3, 0.0
-                density += max(mass, 0.0) * tables[row(walk, h) + m]
-            density += left * tables[row(walk, k) + m] + left2 * tables[row(walk, k2) + m]
-            walk.trial[m] = density + left3 * tables[row(walk, k3) + m]
-        value += weights[m] * log_positive(max(walk.trial[m], LEAST_DENSITY))
+            walk.trial[m] = density_anew(walk, m, c, k, c2, k2, c3, k3)
+        value += log_term(weights[m], walk.trial[m])
     return value - walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])

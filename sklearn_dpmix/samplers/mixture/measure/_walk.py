@@ -36,6 +36,7 @@ from ._walk_state import (
     IS_EXCURSION,
     IS_FILLED,
     LARGEST,
+    LEAST_DENSITY,
     MAX_ATOMS,
     N_ATOMS,
     N_DUST,
@@ -48,6 +49,7 @@ from ._walk_state import (
     new_state,
     number,
     refresh,
+    refresh_stale,
     write_back,
 )
 from ._ways import ways_of
@@ -183,23 +185,27 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
 
     def with_glides(self, values: Any, seen: Compressed, times: float) -> Compressed:
         """With points for glides, chosen by their densities under some components at records."""
-        (sampler, channel, kernel, mixing), rng, weights = values, np.random.default_rng(0), seen.weights
-        chart = chart_of(kernel, channel)
-        state = new_state(chart.n_coordinates(), N_FAMILY)
+        chart, rng, weights = chart_of(values[2], values[1]), np.random.default_rng(0), seen.weights
         chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
-        state.place[:] = chart.start(seen.near[:, chosen], rng)
-        state.ints[N_ATOMS] = N_FAMILY
-        walk, nothing = seen.walk(state, masses_of(mixing).value()), new_draws(0, 0, chart, False)
-        # it fills the tables, and goes no further
-        channel = seen.channel(chart, channel)
-        run(sampler, channel, chart.value(), walk, seen.are_records, rng, 0, 0, 1, nothing, np.zeros(2, np.int64))
-        densities = walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:N_FAMILY, 0, : len(weights)]
+        densities = self.densities(values, seen, chart.start(seen.near[:, chosen], rng))
         points, scales = choose_points(densities, weights)
         if not len(points) or (len(points) > FEW_POINTS and times < WORTH_GLIDING):
             return seen
         if len(points) <= FEW_POINTS:  # then glides do most of the work
             seen.law[N_MOVES] = min(MOVES_BESIDE, seen.law[N_MOVES])
         return seen._replace(points=points, scales=scales, apart=N_TOGETHER)
+
+    def densities(self, values: Any, seen: Compressed, place: Any) -> Any:
+        """Densities of components with these coordinates, (components, nodes for records)."""
+        (sampler, channel, kernel, mixing), n = values, len(place)
+        chart = chart_of(kernel, channel)
+        state = new_state(chart.n_coordinates(), n, seen.start())
+        state.place[:], state.ints[N_ATOMS] = place, n
+        walk, nothing = seen.walk(state, masses_of(mixing).value()), new_draws(0, 0, chart, False)
+        # it fills the tables, and goes no further
+        channel, rng = seen.channel(chart, channel), np.random.default_rng(0)
+        run(sampler, channel, chart.value(), walk, seen.are_records, rng, 0, 0, 1, nothing, np.zeros(2, np.int64))
+        return walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:n, 0, : len(seen.weights)]
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
@@ -271,6 +277,31 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
             self.roam(values, chart.value(), few, rng, SET_OUT)
             write_back(few, state)
             state.ints[N_SWEEPS] = 0
+        return self.within_reach(values, Z, state, rng)
+
+    def within_reach(self, values: Any, Z: Any, state: Any, rng: np.random.Generator) -> Any:
+        """With atoms at records that are beyond the reach of all, so that their densities underflow.
+
+        Where they do, nothing draws an atom there: a chain would hardly ever find what few records far away say.
+        """
+        chart, masses, n = chart_of(values[2], values[1]), masses_of(values[3]), int(state.ints[N_ATOMS])
+        if chart.is_finite:
+            return state
+        density = state.mass[:n] @ self.densities(values, Z, state.place[:n])
+        while (is_lost := density <= LEAST_DENSITY).any() and n < MAX_ATOMS // 2:
+            n_all, value = masses.start(n + 1)
+            weights = np.where(is_lost, Z.weights, 0.0)
+            place = chart.start(Z.near[:, [rng.choice(len(weights), p=weights / weights.sum())]], rng)
+            added = self.densities(values, Z, place)[0]
+            share = min(weights.sum() / Z.weights.sum(), 1.0 / (n + 1.0))
+            if n_all != n + 1 or not np.any(is_lost & (share * added > LEAST_DENSITY)):
+                break
+            if state.mass.size < 2 * n_all:
+                state = grow(state)
+            state.mass[:n] = np.maximum((1.0 - share) * state.mass[:n], Z.law[CUT])
+            state.mass[n], state.place[n] = share, place[0]
+            density, n = (1.0 - share) * density + share * added, n_all
+            state.ints[N_ATOMS], state.floats[0] = n, value
         return state
 
     def continued(self, values: Any, Z: Any, state: Any) -> Any:
@@ -287,7 +318,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
             fresh = grow(fresh)
         fresh.mass[:n], fresh.place[:n] = mass[chosen], place[chosen]
         fresh.ints[N_ATOMS], fresh.floats[:] = n, (value, state.floats[1])
-        return fresh
+        return self.within_reach(values, Z, fresh, np.random.default_rng(0))
 
     def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         state, cut = state.restored(fresh, n_sweeps), Z.law[CUT]
@@ -363,7 +394,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, MixtureSampler):
                     chart.step(rng, channel, walk)
                 else:
                     chart.slide(rng, channel, walk)
+            refresh_stale(walk)
             chart.exchange(rng, channel, walk)
+            refresh_stale(walk)
         if walk.law[IS_EXCURSION] == 0.0:
             walk.masses.renew(rng, channel, chart, walk)
 

@@ -23,7 +23,8 @@ OUTSIDE, OUTSIDE_A, OUTSIDE_B = range(9, 12)  # the mass of those outside of the
 IS_EXCURSION, IS_FILLED = 12, 13  # whether dust and concentration stay (``_excursions``); whether all tables are filled
 BY_RESIDUALS = 14  # whether residuals are kept beside the releases (``_hidden_records``)
 STIFFNESS = 15  # of means, for a mass of 1: records without noise may be repeated, and the metric not know it
-PER_FEATURE = 16
+IS_STALE = 16  # at how many nodes the mixture's sum lost digits: it is made anew before the next move
+PER_FEATURE = 17
 CENTRE, REACH, NEAR = range(3)
 
 TILT = 20.0
@@ -31,6 +32,10 @@ LARGEST = 20.0  # of an atom's J: more has probability e^-300
 LARGEST_OUTSIDE = 1e12
 DUST_RANGE = 5.0  # the dust's atoms are from the cut down to e^-5 of it
 LEAST_DENSITY = 1e-300
+LOST = 1e11  # what a record costs whose density is less than that: more than all others together could gain
+# ratios of densities below which a sum from which atoms were taken lost its digits: after a move to before, and of the
+# mixture to the most that it was since it was made anew
+FAR, STALE = 1e-9, 1e-6
 HALF_LOG_2PI = 0.9189385332046727
 
 
@@ -124,6 +129,7 @@ class Walk(Component):
             "copies": np.zeros(0) if outside is None else outside.copies.ravel(),
             "given": nothing if outside is None else np.empty(size),
             "mix": np.empty(size),  # Σ J g over all atoms, and those outside of the mixture
+            "most": np.empty(size),  # ... and the most that it was since it was made anew
             "trial": np.empty(size),  # that of a proposal
             "score": np.empty((2 * width + 2) * size),
             "metric": np.empty((2 * width + 1) ** 2),
@@ -151,6 +157,7 @@ class Walk(Component):
     @compiled
     def before_move(self):
         """What each move begins with."""
+        refresh_stale(self)
 
     @compiled
     def fill_unseen(self, channel, mean, log_variance, g, slopes):
@@ -159,7 +166,7 @@ class Walk(Component):
     @compiled
     def judged(self, value, c, k, c2, k2, c3, k3, total):
         """The log likelihood of a proposal that adds c times atom k, and two others; ``value`` is what its sum gave."""
-        return value
+        return with_digits(self, value, c, k, c2, k2, c3, k3)
 
     @compiled
     def is_lost(self, density):
@@ -249,12 +256,19 @@ def draw_poisson(rng, rate):
     return n
 
 
+@helper
+def log_term(weight, density):
+    """What a node adds to the log likelihood."""
+    value = weight * log_positive(max(density, LEAST_DENSITY))
+    return value if density > LEAST_DENSITY else value - LOST * abs(weight)
+
+
 @apart_sums
 def log_likelihood(walk, density, total):
     """Σ_m ω_m log f(x_m) of the mixture with these densities at the nodes, not yet divided by S."""
     weights, value = walk.weights, 0.0
     for m in range(walk.n_nodes):
-        value += weights[m] * log_positive(max(density[m], LEAST_DENSITY))
+        value += log_term(weights[m], density[m])
     if walk.is_lost(density):
         return -1e300
     return value - walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
@@ -267,7 +281,7 @@ def try_one(walk, c, k, total):
     for m in range(walk.n_nodes):
         density = mix[m] + c * tables[g + m]
         trial[m] = density
-        value += weights[m] * log_positive(max(density, LEAST_DENSITY))
+        value += log_term(weights[m], density)
     value -= walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
     return walk.judged(value, c, k, 0.0, k, 0.0, k, total)
 
@@ -280,16 +294,78 @@ def try_three(walk, c, k, c2, k2, c3, k3):
     for m in range(walk.n_nodes):
         density = mix[m] + c * tables[g + m] + c2 * tables[g2 + m] + c3 * tables[g3 + m]
         trial[m] = density
-        value += weights[m] * log_positive(max(density, LEAST_DENSITY))
+        value += log_term(weights[m], density)
     value -= walk.law[N_RECORDS] * log(walk.law[TOTAL] + walk.law[OUTSIDE])
     return walk.judged(value, c, k, c2, k2, c3, k3, walk.law[TOTAL])
+
+
+@apart
+def try_sum(walk, total):
+    """The log likelihood of the mixture in ``trial``, a sum from which atoms were taken: -1e300 if it lost digits.
+
+    And if the way back would lose them, so that moves are turned down both ways.
+    """
+    return -1e300 if n_apart(walk) > 0.0 else log_likelihood(walk, walk.trial, total)
+
+
+@apart_sums
+def n_far(walk):
+    """At how many nodes ``trial`` lost its digits."""
+    found = 0.0
+    for m in range(walk.n_nodes):
+        found += 1.0 if walk.trial[m] < FAR * walk.mix[m] else 0.0
+    return found
+
+
+@apart_sums
+def n_apart(walk):
+    """At how many nodes ``trial`` did, or ``mix`` would on the way back."""
+    found = 0.0
+    for m in range(walk.n_nodes):
+        less, more = min(walk.trial[m], walk.mix[m]), max(walk.trial[m], walk.mix[m])
+        found += 1.0 if less < FAR * more else 0.0
+    return found
+
+
+@apart
+def with_digits(walk, value, c, k, c2, k2, c3, k3):
+    """The log likelihood with three atoms added, which is ``value`` but where ``trial`` lost its digits."""
+    if n_far(walk) > 0.0:
+        for m in range(walk.n_nodes):
+            if walk.trial[m] < FAR * walk.mix[m]:
+                value -= log_term(walk.weights[m], walk.trial[m])
+                walk.trial[m] = density_anew(walk, m, c, k, c2, k2, c3, k3)
+                value += log_term(walk.weights[m], walk.trial[m])
+    return value
+
+
+@apart
+def density_anew(walk, m, c, k, c2, k2, c3, k3):
+    """The mixture at node m with three atoms added, as a sum of positive terms."""
+    tables, density, left, left2, left3 = walk.tables, walk.law[OUTSIDE] * walk.outside[m], c, c2, c3
+    for e in range(n_all(walk)):
+        h = number(walk, e)
+        mass = walk.atoms[at(walk, h)]
+        if h == k:
+            mass, left = mass + left, 0.0
+        if h == k2:
+            mass, left2 = mass + left2, 0.0
+        if h == k3:
+            mass, left3 = mass + left3, 0.0
+        density += max(mass, 0.0) * tables[row(walk, h) + m]
+    density += left * tables[row(walk, k) + m] + left2 * tables[row(walk, k2) + m]
+    return density + left3 * tables[row(walk, k3) + m]
 
 
 @helper
 def keep_trial(walk, total, value):
     """Accept the proposed mixture as the current one."""
+    n_stale = 0.0
     for m in range(walk.n_nodes):
         walk.mix[m] = walk.trial[m]
+        walk.most[m] = max(walk.most[m], walk.mix[m])
+        n_stale += 1.0 if walk.mix[m] < STALE * walk.most[m] else 0.0
+    walk.law[IS_STALE] = n_stale
     walk.law[TOTAL], walk.law[LOG_LIKELIHOOD] = total, value
 
 
@@ -323,8 +399,17 @@ def refresh(walk):
         mass = walk.atoms[at(walk, h)]
         total += mass
         add_to(walk, walk.mix, mass, h)
-    walk.law[TOTAL] = total
+    for m in range(walk.n_nodes):
+        walk.most[m] = walk.mix[m]
+    walk.law[TOTAL], walk.law[IS_STALE] = total, 0.0
     walk.law[LOG_LIKELIHOOD] = log_likelihood(walk, walk.mix, total)
+
+
+@apart
+def refresh_stale(walk):
+    """As :func:`refresh`, if the sum lost digits since."""
+    if walk.law[IS_STALE] != 0.0:
+        refresh(walk)
 
 
 @helper
