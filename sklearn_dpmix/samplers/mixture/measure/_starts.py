@@ -1,0 +1,87 @@
+"""Where a walk's chains begin: at a few records, where earlier chains ended, or where a file says."""
+
+from math import exp
+from typing import Any
+
+import numpy as np
+
+from ...._base.restore import require, require_range
+from ._compressed import chart_of, masses_of
+from ._walk_state import CUT, LARGEST, LEAST_DENSITY, MAX_ATOMS, N_ATOMS, N_DUST, N_SWEEPS, grow, new_state, write_back
+
+SET_OUT = 10  # excursions before a chain begins
+
+
+class Starts:
+    """First states of chains."""
+
+    def init(self: Any, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
+        weights, (_, channel, kernel, mixing) = Z.weights, values
+        chart, masses = chart_of(kernel, channel), masses_of(mixing)
+        n, value = masses.start(int(rng.integers(1, 11)))
+        state = new_state(chart.n_coordinates(), masses.room(Z.law[CUT]), Z.start())
+        state.mass[:n] = 1.0 / n
+        chosen = rng.choice(len(weights), n, p=weights / weights.sum())
+        state.place[:n] = chart.start(Z.near[:, chosen], rng)
+        state.ints[N_ATOMS] = n
+        state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
+        if Z.few is not None:  # an excursion, of which the end needs nobody's leave
+            few = Z.few.walk(state, masses.value())
+            self.roam(values, chart.value(), few, rng, SET_OUT)
+            write_back(few, state)
+            state.ints[N_SWEEPS] = 0
+        return self.within_reach(values, Z, state, rng)
+
+    def within_reach(self: Any, values: Any, Z: Any, state: Any, rng: np.random.Generator) -> Any:
+        """With atoms at records that are beyond the reach of all, so that their densities underflow.
+
+        Where they do, nothing draws an atom there: a chain would hardly ever find what few records far away say.
+        """
+        chart, masses, n = chart_of(values[2], values[1]), masses_of(values[3]), int(state.ints[N_ATOMS])
+        if chart.is_finite:
+            return state
+        density = state.mass[:n] @ self.densities(values, Z, state.place[:n])
+        while (is_lost := density <= LEAST_DENSITY).any() and n < MAX_ATOMS // 2:
+            n_all, value = masses.start(n + 1)
+            weights = np.where(is_lost, Z.weights, 0.0)
+            place = chart.start(Z.near[:, [rng.choice(len(weights), p=weights / weights.sum())]], rng)
+            added = self.densities(values, Z, place)[0]
+            share = min(weights.sum() / Z.weights.sum(), 1.0 / (n + 1.0))
+            if n_all != n + 1 or not np.any(is_lost & (share * added > LEAST_DENSITY)):
+                break
+            if state.mass.size < 2 * n_all:
+                state = grow(state)
+            state.mass[:n] = np.maximum((1.0 - share) * state.mass[:n], Z.law[CUT])
+            state.mass[n], state.place[n] = share, place[0]
+            density, n = (1.0 - share) * density + share * added, n_all
+            state.ints[N_ATOMS], state.floats[0] = n, value
+        return state
+
+    def continued(self: Any, values: Any, Z: Any, state: Any) -> Any:
+        """Dust above the cut of more records is atoms; the rest is drawn anew, and so is what else is random."""
+        n, n_dust = int(state.ints[N_ATOMS]), int(state.ints[N_DUST])
+        mass = np.concatenate([state.mass[:n], state.dust_mass[:n_dust]])
+        place = np.concatenate([state.place[:n], state.dust_place[:n_dust]])
+        found = np.flatnonzero(mass > Z.law[CUT])
+        masses = masses_of(values[3])
+        n, value = masses.start(len(found))
+        chosen = np.resize(found, n)  # not all, or some twice, where this mixing does not allow as many
+        fresh = new_state(place.shape[1], masses.room(Z.law[CUT]), Z.start())
+        while fresh.mass.size < 2 * n:
+            fresh = grow(fresh)
+        fresh.mass[:n], fresh.place[:n] = mass[chosen], place[chosen]
+        fresh.ints[N_ATOMS], fresh.floats[:] = n, (value, state.floats[1])
+        return self.within_reach(values, Z, fresh, np.random.default_rng(0))
+
+    def restored(
+        self: Any, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int
+    ) -> Any:
+        state, cut = state.restored(fresh, n_sweeps), Z.law[CUT]
+        require_range(cut, LARGEST, mass=state.mass[: state.ints[N_ATOMS]])
+        dust_range = masses_of(values[3]).dust_range
+        require_range(0.99 * exp(-dust_range) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
+        n, n_dust, _ = state.ints
+        chart_of(values[2], values[1]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
+        masses_of(values[3]).check_random(mixing, state.floats[0], n)
+        require((state.floats[1] > 0.0) == (Z.outside is not None), "floats", "has a mass outside that cannot be")
+        return state
