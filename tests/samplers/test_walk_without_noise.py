@@ -203,3 +203,10 @@ def test_auto_takes_it_for_many_records():
     assert [chosen(n, 1) for n in (20, 50, 10**7)] == [ReUse, MixingMeasure, MixingMeasure]
     assert [chosen(n, 2) for n in (20, 1000, 10**5)] == [ReUse, MixingMeasure, ReUse]
     assert chosen(1000, 3) is ReUse
+
+
+def test_nodes_that_are_far_off_are_said_so(monkeypatch):
+    monkeypatch.setattr(MixingMeasure, "compression_error", lambda *args: 0.5)
+    model = PrivateDPMixture(sampler=MixingMeasure(n_moves=20), n_warmup=20, n_draws=20, random_state=0)
+    with pytest.warns(RuntimeWarning, match=r"off by 0\.5 \(compression_error_\).*use a sampler that keeps the records"):
+        model.fit(population("uniform", 60)[:, None])

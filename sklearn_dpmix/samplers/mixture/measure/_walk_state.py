@@ -166,7 +166,7 @@ class Walk(Component):
     @compiled
     def judged(self, value, c, k, c2, k2, c3, k3, total):
         """The log likelihood of a proposal that adds c times atom k, and two others; ``value`` is what its sum gave."""
-        return with_digits(self, value, c, k, c2, k2, c3, k3)
+        return with_digits(self, value, c, k, c2, k2, c3, k3, total)
 
     @compiled
     def is_lost(self, density):
@@ -328,15 +328,14 @@ def n_apart(walk):
 
 
 @apart
-def with_digits(walk, value, c, k, c2, k2, c3, k3):
-    """The log likelihood with three atoms added, which is ``value`` but where ``trial`` lost its digits."""
-    if n_far(walk) > 0.0:
-        for m in range(walk.n_nodes):
-            if walk.trial[m] < FAR * walk.mix[m]:
-                value -= log_term(walk.weights[m], walk.trial[m])
-                walk.trial[m] = density_anew(walk, m, c, k, c2, k2, c3, k3)
-                value += log_term(walk.weights[m], walk.trial[m])
-    return value
+def with_digits(walk, value, c, k, c2, k2, c3, k3, total):
+    """The log likelihood with three atoms added, which is ``value`` unless ``trial`` lost its digits."""
+    if n_far(walk) == 0.0:
+        return value
+    for m in range(walk.n_nodes):
+        if walk.trial[m] < FAR * walk.mix[m]:
+            walk.trial[m] = density_anew(walk, m, c, k, c2, k2, c3, k3)
+    return log_likelihood(walk, walk.trial, total)
 
 
 @apart
