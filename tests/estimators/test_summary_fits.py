@@ -189,7 +189,7 @@ def test_partial_fit_goes_on_with_the_chains():
     law = np.zeros(20)
     law[CUT] = cut
     mixing = fitted.mixing_._lower()
-    start = sampler.continued((None, None, None, mixing), SimpleNamespace(law=law, start=lambda: None), state)
+    start = sampler.with_dust(mixing, SimpleNamespace(law=law, start=lambda: None), state)
     kept = state.dust_mass[:n_dust] > cut
     assert start.ints.tolist() == [n + kept.sum(), 0, 0]
     np.testing.assert_array_equal(start.mass[:n], state.mass[:n])

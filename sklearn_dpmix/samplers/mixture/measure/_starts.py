@@ -58,12 +58,15 @@ class Starts:
         return state
 
     def continued(self: Any, values: Any, Z: Any, state: Any) -> Any:
+        return self.within_reach(values, Z, self.with_dust(values[3], Z, state), np.random.default_rng(0))
+
+    def with_dust(self: Any, mixing: Any, Z: Any, state: Any) -> Any:
         """Dust above the cut of more records is atoms; the rest is drawn anew, and so is what else is random."""
         n, n_dust = int(state.ints[N_ATOMS]), int(state.ints[N_DUST])
         mass = np.concatenate([state.mass[:n], state.dust_mass[:n_dust]])
         place = np.concatenate([state.place[:n], state.dust_place[:n_dust]])
         found = np.flatnonzero(mass > Z.law[CUT])
-        masses = masses_of(values[3])
+        masses = masses_of(mixing)
         n, value = masses.start(len(found))
         chosen = np.resize(found, n)  # not all, or some twice, where this mixing does not allow as many
         fresh = new_state(place.shape[1], masses.room(Z.law[CUT]), Z.start())
@@ -71,7 +74,7 @@ class Starts:
             fresh = grow(fresh)
         fresh.mass[:n], fresh.place[:n] = mass[chosen], place[chosen]
         fresh.ints[N_ATOMS], fresh.floats[:] = n, (value, state.floats[1])
-        return self.within_reach(values, Z, fresh, np.random.default_rng(0))
+        return fresh
 
     def restored(
         self: Any, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int
