@@ -412,7 +412,7 @@ NIGHTLY_TWINS = [
     ("neal5", "laplace", 1, "clamped", {"sampler": ParametersOfTheOldClusters(Neal5())}),
     ("neal3", "finite without noise", 1, "five", {"mixing": ComponentsWithoutTheirNumber}),
     ("auto", "none", 1, "five", {"sampler": WholeMassEachOfThePool()}),
-    ("auto", "laplace", 1, "little noise", {"laplace": ReverseProposalNotCorrected}),
+    ("interweaved", "laplace", 1, "little noise", {"laplace": ReverseProposalNotCorrected}),
     ("auto", "laplace", 1, "clamped", {"normal": JacobianForgotten}),
     ("neal3", "none", 1, "five", {"sampler": RecordStillInItsCluster()}),
     ("neal3", "none", 1, "five", {"normal": PredictiveOfAKnownMean}),
