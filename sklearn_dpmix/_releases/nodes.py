@@ -62,8 +62,10 @@ def halved(edges, nodes, narrowest, least=0.0):
     is_inside = cell < len(width)
     n = np.bincount(cell[is_inside], nodes.weights[is_inside], minlength=len(width))
     n_places = np.bincount(cell[is_inside], minlength=len(width))
+    middle = edges[:-1] + 0.5 * width
     is_wide = (n_places > N_NODES) & (NODE_SHARE * width > narrowest(NODE_SHARE * n)) & (0.5 * width >= least)
-    return np.sort(np.append(edges, edges[:-1][is_wide] + 0.5 * width[is_wide]))
+    can_halve = (edges[:-1] < middle) & (middle < edges[1:])  # there are numbers between
+    return np.sort(np.append(edges, middle[is_wide & can_halve]))
 
 
 def edges_between(low, high, core_low, core_high, width):

@@ -43,7 +43,7 @@ class Release:
 
     def nodes(self, width):
         """Weighted places that stand for the records of the one feature, for cells of this width and wider ones."""
-        if self.mechanism is None:
+        if self.channel.releases_records:
             return self._in_order
         if self._summary is None:
             self._summary = self._summarised(None)

@@ -12,7 +12,7 @@ import test_exact
 from scipy.stats import norm
 from statistical import Disagreement, assert_means_agree
 
-from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix._releases import nodes as nodes_module
 from sklearn_dpmix._releases.nodes import Nodes
@@ -194,6 +194,25 @@ def test_one_record_far_from_all_is_found_in_a_later_batch():
     x, model = with_one_far(200_000), PrivateDPMixture(LaplaceMechanism(scale=5.0), random_state=1, n_draws=300)
     model.partial_fit(x[:100_000])
     check_it_is_found(model.partial_fit(x[100_000:]), x[-1:])
+
+
+def test_cells_are_halved_while_there_are_numbers_between():
+    """Records far from 0 that are all but the same, under a prior far below their rounding: it went on for ever."""
+    x = np.repeat(1e12 + np.arange(20) * 2.0**-12, 1000)
+    chart = NormalChart(NormalKernel(1e12, 0.1, 3.0, 1e-40)._lower(n_features=1), 1)
+    width = NoNoise().node_spacing(chart.narrowest()[0])
+    nodes = MixingMeasure().nodes_of_line(Release(x[:, None], None), chart, width, x.mean(), x.std())
+    np.testing.assert_allclose(nodes.weights.sum(), len(x), rtol=1e-12)
+
+
+def test_no_noise_by_name():
+    x = population("two ages", 300)[:, None]
+    fits = [PrivateDPMixture(m, n_warmup=20, n_draws=20, random_state=0).fit(x) for m in (None, NoNoise())]
+    assert [type(fit.sampler_) for fit in fits] == [MixingMeasure] * 2
+    np.testing.assert_array_equal(*(fit.weights_draws_ for fit in fits))
+    np.testing.assert_allclose(*(fit.score_release(x) for fit in fits), rtol=1e-9)
+    with pytest.raises(ValueError, match="a summary takes releases of single records"):
+        ReleaseSummary(NoNoise())
 
 
 def test_auto_takes_it_for_many_records():

@@ -87,7 +87,8 @@ class MeasureWhereFast(MixingMeasure):
         self.kernel = kernel
         self.mixing = mixing
         self.other = other
-        self.takes_summaries = mechanism is not None and not is_power_law(mixing)
+        self.is_exact = mechanism is None or mechanism.releases_records
+        self.takes_summaries = not (self.is_exact or is_power_law(mixing))
 
     @property
     def label(self) -> str:
@@ -99,7 +100,7 @@ class MeasureWhereFast(MixingMeasure):
             if kind == "correlated_normal":
                 channel = self.mechanism._lower(n_records=n_records, n_features=n_features)
                 kind += "" if correlated_chart(channel, n_features).keeps_records else ", no records kept"
-            records = EXACT_RECORDS if self.mechanism is None else RECORDS
+            records = EXACT_RECORDS if self.is_exact else RECORDS
             least, most = records[kind].get(n_features, (0, -1))
             is_fast = least <= n_records <= most
             if is_power_law(self.mixing):
