@@ -14,6 +14,8 @@ CHUNK = 2**18  # records processed together, which bounds the memory of what is 
 FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are asked for
 MOST_ROUNDS = 50  # of weights for records of unequal noise
 NARROWEST = 2.0**-16  # of a release's range: narrower cells are not made
+ODD = 0.01  # share of the records, the lowest or the highest, that may be errors or from elsewhere
+FAR = 3.0  # times the range of the others, and no farther away, do they set the prior
 
 
 class Release:
@@ -144,6 +146,24 @@ class Release:
             centred = np.clip(centred, (width / 20) ** 2, (width / 2) ** 2)
             mean = np.clip(mean, bounds[:, 0], bounds[:, 1])
         return mean, centred
+
+    def typical_moments(self):
+        """As :meth:`moments`, for a prior: where nothing bounds them, records far from all others count as nearer ones.
+
+        Else one wrong entry of a million among ages would make components as wide as a thousand years the likely ones.
+        """
+        is_open = self._known_moments() is None and self.bounds() is None and self.channel.has_one_law
+        moved = self._moved_nearer() if is_open else None
+        return self.moments() if moved is None else moved.moments()
+
+    def _moved_nearer(self):
+        """This release with its far records moved, or None if it has none."""
+        some = np.sort(self.Z[:: -(-self.n_records // CHUNK)], axis=0)
+        odd = int(ODD * len(some))
+        low, high = reach_of(some[odd], some[len(some) - 1 - odd])
+        if all(np.all((rows >= low) & (rows <= high)) for rows in self._parts()):
+            return None
+        return Release(np.clip(self.Z, low, high), self.mechanism, self.n_all)
 
     def _weighed(self, variance):
         """Mean and variance of the release by feature, the noise's part of that variance, and its standard error.
@@ -284,6 +304,12 @@ class Release:
         return least, f"record {record} of the release", value, self.Z.size
 
 
+def reach_of(low, high):
+    """How far out records may be to set the prior; anywhere if most of them are at one place."""
+    reach = np.where(high > low, FAR * (high - low), np.inf)
+    return low - reach, high + reach
+
+
 class SummarisedRelease(Release):
     """A release of which only a summary is left."""
 
@@ -327,6 +353,19 @@ class SummarisedRelease(Release):
     def _known_moments(self):
         (mean, variance, _), n = self._spread, self.n_records
         return self.channel.moments_of(n, mean, variance)
+
+    def _moved_nearer(self):
+        places, weights = self._summary.nodes()
+        n, up_to = self.n_records, np.cumsum(weights)
+        ends = np.searchsorted(up_to, ODD * n, side="right"), np.searchsorted(up_to, (1.0 - ODD) * n)
+        low, high = reach_of(*places[list(ends)])
+        if self._summary._sums.least >= low and self._summary._sums.largest <= high:
+            return None
+        places = np.clip(places, low, high)
+        mean, largest = weights @ places / n, np.abs(places).max()
+        moved = SummarisedRelease(self._summary, self.mechanism, self.n_all)
+        moved._spread = np.array([mean]), np.array([weights @ (places - mean) ** 2 / n]), np.array([largest])
+        return moved
 
     def centre(self):
         return self._centre_of_nodes()

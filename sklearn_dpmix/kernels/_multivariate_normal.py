@@ -96,7 +96,7 @@ class MultivariateNormalKernel(MultivariateSteps):
     def resolve(self, release: Any) -> Self:
         if self.mean is not None and self.scale is not None and self.dof is not None:
             return self
-        centre, variance = release.moments()
+        centre, variance = release.typical_moments()
         d = len(centre)
         dof = d + 5.0 if self.dof is None else _number("dof", self.dof, d - 1.0)
         precision = _number("mean_precision", self.mean_precision, 0.0)

@@ -76,7 +76,7 @@ class NormalKernel(Kernel):
     def resolve(self, release: Any) -> Self:
         if self.mean is not None and self.scale is not None:
             return self
-        centre, variance = release.moments()
+        centre, variance = release.typical_moments()
         shape = per_feature("shape", self.shape, len(centre), 0.0)
         precision = per_feature("mean_precision", self.mean_precision, len(centre), 0.0)
         if self.scale is None and np.any(shape <= 1):

@@ -227,7 +227,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
             )
         kernel, sampler = self.kernel, self.sampler
         if isinstance(kernel, str):
-            mean, variance = Release(release, self.mechanism).moments()
+            mean, variance = Release(release, self.mechanism).typical_moments()
             kernel = MultivariateNormalKernel(mean=mean, dof=len(mean) + 2.0, scale=np.diag(variance))
         if isinstance(sampler, str) and sampler == "auto":
             is_normal = self.mechanism is None or getattr(self.mechanism, "is_absorbable", False)

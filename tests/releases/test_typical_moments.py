@@ -1,0 +1,56 @@
+"""The default prior's moments: what a few records far from all others do to them."""
+
+import numpy as np
+import pytest
+
+from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
+from sklearn_dpmix._releases.release import Release, SummarisedRelease
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+
+
+def ages(n, *odd):
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(n) < 0.4, rng.normal(30.0, 5.0, n), rng.normal(55.0, 8.0, n))
+    x[: len(odd)] = odd
+    return x[:, None]
+
+
+@pytest.mark.parametrize("mechanism", [None, LaplaceMechanism(scale=5.0), GaussianMechanism(scale=2.0)])
+@pytest.mark.parametrize("draw", ["normal", "laplace", "uniform", "exponential"])
+def test_ordinary_records_set_the_prior_as_they_are(mechanism, draw):
+    for n in (1, 2, 50, 300_000):
+        release = Release(getattr(np.random.default_rng(n), draw)(size=(n, 2)), mechanism)
+        np.testing.assert_array_equal(release.typical_moments(), release.moments())
+
+
+def test_a_group_of_two_in_a_hundred_does_too():
+    x = ages(10_000, *[900.0] * 200)
+    np.testing.assert_array_equal(Release(x, None).typical_moments(), Release(x, None).moments())
+    mostly_one = np.where(np.arange(1000) % 50 == 0, 900.0, 30.0)[:, None]
+    np.testing.assert_array_equal(Release(mostly_one, None).typical_moments(), Release(mostly_one, None).moments())
+
+
+@pytest.mark.parametrize("mechanism", [None, LaplaceMechanism(scale=5.0)])
+@pytest.mark.parametrize("n", [100, 1000, 300_000])
+def test_wrong_entries_do_not(mechanism, n):
+    """Of a hundred ages 1 is 999,999: the scale of the default kernel was ten million times as large."""
+    as_they_are = ages(n) if mechanism is None else mechanism.privatize(ages(n), random_state=1)
+    wrong = as_they_are.copy()
+    wrong[:1] = 999_999.0
+    (mean, variance), (_, expected) = (Release(Z, mechanism).typical_moments() for Z in (wrong, as_they_are))
+    assert 0.8 * expected < variance < expected * (1.0 + 500.0 / n) and abs(mean - 45.0) < 4.0
+    if mechanism is not None:
+        summary = ReleaseSummary(mechanism).update(wrong)
+        found = SummarisedRelease(summary, mechanism).typical_moments()
+        np.testing.assert_allclose(found, [mean, variance], rtol=1e-3 if n < 1e5 else 0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [None, LaplaceMechanism(scale=5.0)])
+def test_quartiles_of_ages_among_which_one_is_wrong(mechanism):
+    """They were 22.7, 45.2 and 67.6, of one wide component, for 31.8, 47.6 and 56.8."""
+    x = ages(20_000, 999_999.0)
+    Z = x if mechanism is None else mechanism.privatize(x, random_state=1)
+    model = PrivateDPMixture(mechanism, random_state=0, n_draws=200).fit(Z)
+    found = model.quantile_draws([0.25, 0.5, 0.75]).mean(axis=(0, 1)).ravel()
+    assert np.abs(found - np.quantile(x, [0.25, 0.5, 0.75])).max() < 1.0
