@@ -13,7 +13,7 @@ from ._priors import BetaPrior, DirichletPrior, GammaPrior, GammaProductPrior, N
 from ._records import RecordModel
 from ._regression_prior import RegressionPrior
 from ._simulators import BinomialCount, NormalMoments, PoissonCount
-from ._wide_priors import LogLogisticPrior, MeanPrecisionPrior, NormalCauchyPrior
+from ._wide_priors import LogLogisticPrior, MeanPrecisionPrior, NormalCauchyPrior, WideDirichletPrior
 
 __all__ = [
     "FAMILIES",
@@ -47,5 +47,6 @@ __all__ = [
     "RecordModel",
     "RegressionPrior",
     "StochasticSIR",
+    "WideDirichletPrior",
     "resolve_family",
 ]

@@ -120,8 +120,11 @@ class Family(Component):
         """
         return self.prior_class() if self.prior_class else None
 
-    def wide_prior(self, bounds: tuple[float, float]) -> Any:
-        """Return the default prior under public bounds if noise hides the statistic; usually it is not conjugate."""
+    def wide_prior(self, bounds: Any) -> Any:
+        """Return the default prior if noise hides the statistic; usually it is not conjugate.
+
+        ``bounds`` is the public pair, and None only if the family ``is_bounded`` by itself.
+        """
         return self.default_prior(bounds)
 
     def bounds_of(self, statistic: Array, n_records: int) -> tuple[float, float] | None:

@@ -17,6 +17,7 @@ from ._continuous import Beta, Exponential, Gamma, Normal
 from ._exponential_family import Family, Identity
 from ._moments import log1p_exp, poisson_moments
 from ._priors import BetaPrior, DirichletPrior, GammaPrior
+from ._wide_priors import WideDirichletPrior
 
 
 class Bernoulli(Identity):
@@ -75,7 +76,7 @@ class Bernoulli(Identity):
 class Multinomial(Family):
     """Categories 0..K-1, where t(x) is the indicator of each; the sums are the counts.
 
-    θ has their probabilities, under a :class:`DirichletPrior`.
+    θ has their probabilities, under a :class:`DirichletPrior` or a :class:`WideDirichletPrior`.
 
     Parameters
     ----------
@@ -100,6 +101,7 @@ class Multinomial(Family):
     is_integer = True
     is_bounded = True
     prior_class = DirichletPrior
+    wide_prior_class = WideDirichletPrior
     exact_law = "counts"
 
     def __init__(self, n_categories: int | None = None) -> None:
@@ -111,6 +113,9 @@ class Multinomial(Family):
             raise ValueError(
                 f"n_categories must be an integer from 2 to {MOST}, or None if not known yet, got n_categories={n!r}"
             )
+
+    def wide_prior(self, bounds: Any) -> WideDirichletPrior:
+        return WideDirichletPrior()
 
     @property
     def n_params(self) -> int | None:  # type: ignore[override]

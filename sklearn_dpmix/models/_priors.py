@@ -91,7 +91,7 @@ class BetaPrior(Prior):
 
     def fields(self, family: Any) -> Any:
         alpha = np.array([self.a, self.b], dtype=np.float64)
-        return {"alpha": alpha, "alpha_total": float(alpha.sum())}
+        return {"alpha": alpha, "alpha_total": float(alpha.sum()), "median_alpha": 0.0}
 
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         return np.clip(rng.beta(float(self.a), float(self.b), (size, 1)), SMALLEST_DRAW, 1.0 - 2.0**-53)
@@ -145,7 +145,7 @@ class DirichletPrior(Prior):
 
     def fields(self, family: Any) -> Any:
         alpha = self._alpha(family)
-        return {"alpha": alpha, "alpha_total": float(alpha.sum())}
+        return {"alpha": alpha, "alpha_total": float(alpha.sum()), "median_alpha": 0.0}
 
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         return rng.dirichlet(self._alpha(family), size)

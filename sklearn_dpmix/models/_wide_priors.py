@@ -12,6 +12,7 @@ from math import exp, inf, log, log1p, sqrt
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln, logsumexp, softmax
 
 from .._base.compiled import helper
 from .._base.typing import Array, Floats
@@ -168,6 +169,63 @@ class MeanPrecisionPrior(Prior):
         precision = float(self.precision)
         value = 0.5 * np.log(precision) - np.log(np.pi * (1.0 - self._left_out()))
         return np.where(inside, value - 1.5 * np.log(both) - np.log(precision + both), -np.inf)
+
+
+class WideDirichletPrior(Prior):
+    """Prior on the probabilities of categories: Dirichlet(α, ..., α), with one α that is unknown and log-logistic.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Median of α: 90 % of the prior is between 1/19 and 19 times that.
+
+    Raises
+    ------
+    ValueError
+        On use, for a value that is not positive, and by an estimator that knows the counts or takes them to be normal,
+        where the prior must be conjugate.
+
+    Notes
+    -----
+    If α is large, all categories are about equally frequent; if it is small, most are rare.  A prior with a fixed α
+    counts for α records in each category.  Where there are many categories, and noise hides which of them are rare,
+    these are many records, and the rare categories together come out far too frequent.
+
+    Examples
+    --------
+    >>> from sklearn_dpmix.models import WideDirichletPrior
+    >>> WideDirichletPrior(alpha=0.5)
+    WideDirichletPrior(alpha=0.5)
+    """
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+    def check(self) -> None:
+        self._positive("alpha")
+
+    def fields(self, family: Any) -> Any:
+        alpha = np.full(family.n_params, float(self.alpha))
+        return {"alpha": alpha, "alpha_total": float(alpha.sum()), "median_alpha": float(self.alpha)}
+
+    def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
+        log_alpha = np.log(self.alpha) + rng.logistic(size=size)
+        # in logarithms, since gamma variates of a small shape underflow: G(a) = G(a + 1) U^(1/a)
+        log_gamma = np.log(rng.standard_gamma(np.exp(log_alpha)[:, None] + 1.0, (size, family.n_params)))
+        log_gamma -= rng.standard_exponential(log_gamma.shape) * np.exp(-log_alpha)[:, None]
+        return softmax(log_gamma, axis=1)
+
+    def log_density(self, theta: Array) -> Floats:
+        # α is summed over on a grid of its logarithm, on which the logistic density leaves out 10⁻¹³
+        v = np.linspace(-30.0, 30.0, 1201)
+        alpha, size = self.alpha * np.exp(v)[:, None], theta.shape[1]
+        log_constant = gammaln(size * alpha) - size * gammaln(alpha) + (v - 2.0 * np.log1p(np.exp(v)))[:, None]
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.where(theta > 0.0, theta, 0.0)).sum(axis=1)
+        inside = np.all(theta > 0.0, axis=1) & (np.abs(theta.sum(axis=1) - 1.0) < 1e-6)
+        logs = np.where(inside, logs, 0.0)
+        terms = log_constant + (alpha - 1.0) * logs
+        return np.where(inside, logsumexp(terms, axis=0) + np.log(v[1] - v[0]), -np.inf)
 
 
 # --- compiled; ``prior`` has the numbers of a conjugate prior or of a wide one ----------------------------------------

@@ -36,6 +36,7 @@ from sklearn_dpmix.models import (
     GammaProductPrior,
     MeanPrecisionPrior,
     NormalInverseGammaPrior,
+    WideDirichletPrior,
 )
 from sklearn_dpmix.samplers.sums import _integer_table
 from sklearn_dpmix.samplers.sums._hidden_counts import FIRST, FIXED, KIND, TRANSFER, Counts
@@ -98,6 +99,25 @@ def test_multinomial_is_exact(noise):
         model = check(draw("multinomial", y, scale, list(alpha), noise=noise, n=n), exact)
         np.testing.assert_array_equal(model.statistic_draws_.sum(axis=2), n)
         np.testing.assert_allclose(model.theta_draws_.sum(axis=2), 1.0)
+
+
+@pytest.mark.slow
+def test_multinomial_under_an_unknown_concentration_is_exact():
+    """Small counts are drawn from tables, larger ones by rejection sampling and in windows."""
+    for n, y, scale, median, noise in [
+        (1, [0.4, 0.3, 1.0], 1.0, 1.0, "laplace"),
+        (10, [[3.0, 5.0, 1.0], [4.0, 7.0, -1.0]], 2.0, 0.2, "gaussian"),
+        (68, [61.0, 3.0, 1.0], 4.0, 1.0, "discrete laplace"),
+        (68, [20.0, 45.0, 9.0], 15.0, 0.5, "laplace"),
+    ]:
+        exact = oracle.wide_dirichlet_multinomial(y, n, median, NOISE[noise][1](scale))
+        model = check(draw("multinomial", y, scale, WideDirichletPrior(median), noise=noise, n=n), exact, min_ess=1000)
+        if n == 10:  # a fixed concentration would not pass
+            with pytest.raises(AssertionError):
+                check(model, oracle.dirichlet_multinomial(y, n, 3 * (median,), NOISE[noise][1](scale)))
+    law = {"count": 12.0, "count_noise": laplace(2.0)}
+    exact = oracle.wide_dirichlet_multinomial([3.0, 5.0, 0.0], None, 1.0, laplace(1.0), **law)
+    check(draw("multinomial", [3.0, 5.0, 0.0], 1.0, None, count=(12.0, 2.0)), exact, min_ess=1000)
 
 
 @pytest.mark.slow

@@ -186,6 +186,11 @@ COMPONENTS: dict[str, Subject] = {
         lambda prior: with_prior(models.Multinomial(3), [3.0, 4.0, 5.0])(prior),
         alpha=(1.0, 2.0, 1.0),
     ),
+    "WideDirichletPrior": component(
+        models.WideDirichletPrior,
+        lambda prior: with_prior(models.Multinomial(3), [3.0, 4.0, 5.0])(prior),
+        alpha=1.0,
+    ),
     "GammaPrior": component(models.GammaPrior, with_prior("poisson", [3.0], truncation=(0, 5)), shape=1.0, rate=0.1),
     "GammaProductPrior": component(
         models.GammaProductPrior, with_prior("beta", [-8.0, -9.0], truncation=(0.1, 0.9)), shape=1.0, rate=0.1

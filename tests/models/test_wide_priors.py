@@ -10,12 +10,15 @@ from sklearn_dpmix import PrivateExpFamilyGibbs
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.models import (
     Beta,
+    DirichletPrior,
     Exponential,
     GammaProductPrior,
     LogLogisticPrior,
     MeanPrecisionPrior,
+    Multinomial,
     Normal,
     NormalCauchyPrior,
+    WideDirichletPrior,
     resolve_family,
 )
 from sklearn_dpmix.models._family_records import RECORD_MODELS
@@ -54,6 +57,82 @@ def test_a_population_that_fills_little_of_the_bounds(name, approximation):
     assert not misses()
     family = resolve_family(name)
     assert misses(prior=GammaProductPrior() if name == "beta" else family.default_prior(bounds))
+
+
+def shares_of(counts, prior=None, epsilon=1.0, seed=1, **options):
+    """A fit of categories."""
+    family = Multinomial(len(counts))
+    mechanism = LaplaceMechanism(epsilon, query=SufficientStatistics(family))
+    S = mechanism.privatize(np.repeat(np.arange(len(counts)), counts)[:, None], random_state=seed)
+    options = {"n_records": sum(counts), "random_state": 0, **options}
+    return PrivateExpFamilyGibbs(mechanism, family=family, prior=prior, **options).fit(S)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_categories_of_which_most_are_empty(seed):
+    """A fixed α counts for α records in each category: two fifths of all records went to the empty ones."""
+    counts = [250, 150, 75, 25] + 96 * [0]
+    fixed, model = shares_of(counts, DirichletPrior(1.0), seed=seed), shares_of(counts, seed=seed)
+    assert isinstance(model.prior_, WideDirichletPrior)
+    low, high = np.quantile(model.theta_draws_[..., :3], [0.005, 0.995], axis=(0, 1))
+    assert np.all((low < [0.5, 0.3, 0.15]) & ([0.5, 0.3, 0.15] < high))
+    assert np.quantile(fixed.theta_draws_[..., 0], 0.995) < 0.5
+    assert fixed.theta_draws_[..., 4:].sum(axis=-1).mean() > 0.25
+    assert model.theta_draws_[..., 4:].sum(axis=-1).mean() < 0.05
+    assert max(model.r_hat_.values()) < 1.02
+
+
+def test_categories_that_are_equally_frequent():
+    """They are found to be, and more exactly than under a uniform prior."""
+    counts = 50 * [20]
+    fixed, model = shares_of(counts, DirichletPrior(1.0)), shares_of(counts)
+    np.testing.assert_allclose(model.theta_draws_.mean(axis=(0, 1)), 0.02, rtol=0.25)
+    assert model.theta_draws_.std(axis=(0, 1)).mean() < 0.7 * fixed.theta_draws_.std(axis=(0, 1)).mean()
+
+
+def test_a_release_of_noise_leaves_the_prior_of_shares():
+    """Of the largest and of the first share."""
+    prior = WideDirichletPrior(2.0)
+    model = PrivateExpFamilyGibbs(
+        LaplaceMechanism(scale=1e5), family="multinomial", prior=prior, n_records=60, n_warmup=200, n_draws=300,
+        thin=40, random_state=0,
+    ).fit([20.0, 25.0, 15.0, 0.0])  # fmt: skip
+    theta, expected = model.theta_draws_.reshape(-1, 4), prior.draw(np.random.default_rng(0), 20_000, Multinomial(4))
+    for of in (np.max, lambda theta, axis: theta[:, 0], np.var):
+        assert stats.ks_2samp(of(theta, axis=1), of(expected, axis=1)).pvalue > 1e-4
+
+
+def test_an_unknown_concentration_is_in_a_checkpoint(tmp_path):
+    counts, path = [40, 9, 2, 0, 0], tmp_path / "chains"
+    one_run = shares_of(counts, n_warmup=50, n_draws=150)
+    shares_of(counts, n_warmup=50, n_draws=40, checkpoint=path)
+    resumed = shares_of(counts, n_warmup=50, n_draws=150, checkpoint=path)
+    np.testing.assert_array_equal(resumed.theta_draws_, one_run.theta_draws_)
+
+
+def test_the_wide_prior_of_shares():
+    """The density of two shares integrates to 1, and is that of the draws; α is log-logistic."""
+    prior = WideDirichletPrior(0.5)
+    logit_grid = np.linspace(-300.0, 300.0, 6001)
+    first, second = 1.0 / (1.0 + np.exp(-logit_grid)), 1.0 / (1.0 + np.exp(logit_grid))
+    density = np.exp(prior.log_density(np.column_stack([first, second]))) * first * second
+    cdf = np.cumsum(density) * 0.1
+    assert cdf[-1] == pytest.approx(1.0, abs=0.02)  # the rest is beyond 10⁻¹³⁰
+    draws = prior.draw(np.random.default_rng(0), 20_000, Multinomial(2))[:, 0]
+    for at in (1e-6, 0.01, 0.3, 0.5, 0.9):
+        assert np.mean(draws < at) == pytest.approx(np.interp(at, first, cdf) / cdf[-1], abs=0.02)
+    assert np.all(prior.log_density(np.array([[0.0, 1.0], [0.5, 0.6]])) == -np.inf)
+    with pytest.raises(ValueError, match="alpha of WideDirichletPrior must be a positive"):
+        WideDirichletPrior(0.0).check()
+
+
+@pytest.mark.parametrize("mechanism, approximation", [(None, "auto"), (LaplaceMechanism(scale=0.5), "normal")])
+def test_counts_that_are_known_or_normal_need_a_conjugate_prior(mechanism, approximation):
+    options = {"family": "multinomial", "n_records": 600, "approximation": approximation}
+    with pytest.raises(ValueError, match="prior of family Multinomial must be a DirichletPrior, got"):
+        PrivateExpFamilyGibbs(mechanism, prior=WideDirichletPrior(), **options).fit([100.0, 200.0, 300.0])
+    model = PrivateExpFamilyGibbs(mechanism, **options).fit([100.0, 200.0, 300.0])
+    assert isinstance(model.prior_, DirichletPrior)
 
 
 def check_updates(family, prior, bounds, theta, rng):

@@ -182,6 +182,20 @@ def dirichlet_multinomial(y, n, alpha, log_noise, *, count=None, count_noise=Non
     return Mixture("beta", s, log_weight, alpha + s, total - alpha + m[:, None] - s)
 
 
+def wide_dirichlet_multinomial(y, n, median, log_noise, **count):
+    """The same under Dirichlet(α, ..., α) with log α logistic about log(median): a sum over a grid of log α.
+
+    Everything is analytic in log α on a strip of half width π, and so the sum over steps of 1 is right to e⁻¹⁹.
+    """
+    v = np.arange(-20.0, 21.0)
+    parts = [dirichlet_multinomial(y, n, (a,) * np.shape(y)[-1], log_noise, **count) for a in median * np.exp(v)]
+    log_prior = v - 2.0 * np.log1p(np.exp(v))
+    with np.errstate(divide="ignore"):
+        log_weight = [np.log(p.weights) + p.log_evidence + own for p, own in zip(parts, log_prior, strict=True)]
+    support, a, b = (np.concatenate([getattr(part, name) for part in parts]) for name in ("support", "a", "b"))
+    return Mixture("beta", support, np.concatenate(log_weight), a, b)
+
+
 def _log_gamma_poisson(s, n, shape, rate):
     log_choose = gammaln(shape + s) - gammaln(shape) - gammaln(s + 1)
     return log_choose - shape * np.log1p(n / rate) + xlogy(s, n / (rate + n))

@@ -47,9 +47,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         "exponential", "gamma" (its shape known: ``Gamma(shape=...)``), "normal" or "beta".
     prior : object of :mod:`sklearn_dpmix.models`, optional
         The prior that is conjugate to the family, in the records' unit, or one of those in the table.  None: uniform on
-        probabilities; under public bounds, weakly informative in their unit, so that records, bounds and release in
-        another unit give the same posterior in that unit.  The defaults, where c and h are the centre and half width of
-        bounds (lo, hi):
+        the probability of 1; under public bounds, weakly informative in their unit, so that records, bounds and release
+        in another unit give the same posterior in that unit.  The defaults, where c and h are the centre and half width
+        of bounds (lo, hi):
 
         ===================  ==========================================  =============================================
         family               prior                                       so that a priori
@@ -61,14 +61,18 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         poisson              GammaPrior(1, 2/hi)                         the mean is below hi with 0.86
         beta                 MeanPrecisionPrior(10)                      the mean is uniform, a + b is 0.06 to 1600 with
                                                                          0.9 (there is no unit)
+        multinomial          WideDirichletPrior(1)                       probabilities are Dirichlet(α, ..., α), where α
+                                                                         is 1/19 to 19 with 0.9 (DirichletPrior(1) if
+                                                                         ``approximation="normal"``)
         ===================  ==========================================  =============================================
 
         Bounds may be far wider than the records within them.  Priors that fall faster than these would treat a small
         scale as impossible where noise hides it.  Without a mechanism nothing is hidden, so priors are conjugate
-        (NormalInverseGammaPrior(c, 0.01, 1/2, h²/200), GammaPrior(1, hi/(10 shape))), and bounds are taken from the
-        statistic: for normal records, their mean plus or minus two standard deviations; for exponential and gamma
-        records, 0 to ten times their mean.  Under a mechanism without bounds (``scale=`` alone) those three have no
-        default and need a prior in the records' unit; Poisson counts, whose unit is 1, have GammaPrior(1, 0.01).
+        (NormalInverseGammaPrior(c, 0.01, 1/2, h²/200), GammaPrior(1, hi/(10 shape)), DirichletPrior(1)), and bounds are
+        taken from the statistic: for normal records, their mean plus or minus two standard deviations; for exponential
+        and gamma records, 0 to ten times their mean.  Under a mechanism without bounds (``scale=`` alone) normal,
+        exponential and gamma records have no default and need a prior in their unit; Poisson counts, whose unit is 1,
+        have GammaPrior(1, 0.01).
     n_records : int or NoisyCount
         Required: n, or a noisy release of it.  In the second case n has a flat prior on 0, 1, 2, ... (from 1 on for
         exponential and gamma records that are not cut at bounds, and under the normal approximation).

@@ -78,8 +78,8 @@ def read_problem(estimator, S):
         family = Multinomial(n_categories=S.shape[1])
         family.check()
     bounds, outside = check_bounds(estimator.truncation, family, query)
-    is_hidden = bounds is not None and estimator.mechanism is not None
-    prior = None if estimator.prior is None else check_prior(estimator.prior, family, wide=is_hidden)
+    wide = may_be_wide(family, bounds, estimator.mechanism, estimator.approximation)
+    prior = None if estimator.prior is None else check_prior(estimator.prior, family, wide=wide)
     scaling = None if query is None else query._scaling(family)
     problem = Problem(family, prior, estimator.mechanism, bounds, outside, n_records, S, scaling)
     if estimator.mechanism is None:
@@ -87,7 +87,7 @@ def read_problem(estimator, S):
     else:
         check_noise(problem)
     if prior is None:
-        problem = problem._replace(prior=default_prior(problem))
+        problem = problem._replace(prior=default_prior(problem, wide))
     if estimator.mechanism is not None:
         check_possible(problem)
     if prior is not None and bounds is not None:
@@ -163,10 +163,19 @@ def check_prior(prior, family, wide=False):
     return prior
 
 
-def default_prior(problem):
+def may_be_wide(family, bounds, mechanism, approximation):
+    """Whether noise hides a sum of records that are bounded, so that a prior need not be conjugate.
+
+    That of categories must be under the normal approximation, which is wrong for the rare ones that it allows for.
+    """
+    is_hidden = mechanism is not None and (bounds is not None or family.is_bounded)
+    return is_hidden and not (isinstance(family, Multinomial) and approximation == "normal")
+
+
+def default_prior(problem, wide):
     """The family's prior in the unit of the public bounds; without noise, in that of the statistic itself."""
     family, bounds = problem.family, problem.bounds
-    if bounds is not None and problem.mechanism is not None:
+    if wide:
         return check_prior(family.wide_prior(bounds), family, wide=True)
     if bounds is None and problem.mechanism is None:
         n = problem.n_records.likely if isinstance(problem.n_records, NoisyCount) else problem.n_records

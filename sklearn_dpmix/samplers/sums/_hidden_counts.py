@@ -12,6 +12,10 @@ log-concave in one variable:
 - transfer: s_j given s_j + s_k and the others; n stays;
 - single, where n is unknown: s_j given the others; n moves along.
 
+Under a ``WideDirichletPrior`` all α_j are one unknown α, which moves given the counts (:mod:`_concentration`).  It may
+be small: transfers of small counts then do without auxiliary variables (:func:`draw_between`), and each category also
+exchanges records with the one that is likely to be the largest (:func:`hub_round`).
+
 Every factor is log-concave in it but Γ(x+α)/Γ(x+1) for α < 1 and Γ(n+1)/Γ(n+A) for A > 1, which are log-convex (their
 second log-derivatives are ψ'(x+α) - ψ'(x+1) > 0).  Each is a beta integral,
 
@@ -26,10 +30,12 @@ import numpy as np
 
 from ..._base.compiled import compiled, helper
 from ..._base.restore import require, require_whole
+from ._concentration import ALPHA, alpha_of, alpha_total_of, move_alpha
 from ._log_concave import draw_log_concave
 from ._statistic import StatisticSampler, draw_log_beta, draw_log_gamma, log_gamma_ratio, log_noise, new_state, shuffle
 
 TRANSFER, SINGLE = 0.0, 1.0  # kinds of distribution
+NEAR = 32.0  # counts up to which all are summed over where α is unknown and less than 1
 # state.work: the kind, the coordinates, what is fixed, exponents, and the auxiliary variables' logarithms
 KIND, FIRST, SECOND, FIXED, ALPHA_FIRST, ALPHA_SECOND, ALPHA_TOTAL, LOG_V_FIRST, LOG_V_SECOND, LOG_V_TOTAL = range(10)
 
@@ -51,7 +57,8 @@ def draw_auxiliary(rng, alpha, x):
 class Counts(StatisticSampler):
     """Transfers between pairs of counts in random order, and single counts if n is unknown, with θ integrated out.
 
-    The model's value has ``alpha``, (K,), and their sum ``alpha_total``.
+    The model's value has ``alpha``, (K,), and their sum ``alpha_total``; with ``median_alpha`` > 0 they are one unknown
+    number, the prior's median of which that is; it moves in each sweep, and is the last entry of the state's ``width``.
 
     References
     ----------
@@ -72,7 +79,10 @@ class Counts(StatisticSampler):
             n_records = max(n_records, given.sum())
             counts[: len(given)] = given
             counts[len(given) :] = n_records - given.sum()
-        return new_state(n_params, counts, n_records, 2 * len(counts))
+        state = new_state(n_params, counts, n_records, 2 * len(counts) + int(model.median_alpha > 0.0))
+        if model.median_alpha > 0.0:
+            state.width[-1] = model.median_alpha * np.exp(rng.uniform(-1.0, 1.0))
+        return state
 
     def check_statistic(self, statistic):
         require_whole(statistic=statistic)
@@ -86,9 +96,14 @@ class Counts(StatisticSampler):
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
         context = (channel, counter, S, C, state.work)
         first = S.shape[1] if self.is_given > 0.0 else 0
-        state.work[ALPHA_TOTAL] = model.alpha_total
+        if model.median_alpha > 0.0:
+            state.width[-1] = move_alpha(rng, model.median_alpha, state.statistic, state.width[-1])
+            state.work[ALPHA] = state.width[-1]
+        state.work[ALPHA_TOTAL] = alpha_total_of(model, state.work, state.statistic.size)
         if first == 0:
             transfer_round(rng, self, model, context, state.statistic, state.order, state.width)
+            if model.median_alpha > 0.0:
+                hub_round(rng, self, model, context, state.statistic, state.order, state.width)
         if C.shape[0] > 0:
             single_round(rng, self, model, context, first, state.statistic, state.n_records, state.width)
 
@@ -105,7 +120,10 @@ class Counts(StatisticSampler):
 
     @compiled
     def draw_theta(self, model, state, rng):
-        draw_dirichlet(rng, model.alpha, state.statistic, state.theta)
+        if model.median_alpha > 0.0:
+            draw_dirichlet(rng, np.full(state.statistic.size, state.width[-1]), state.statistic, state.theta)
+        else:
+            draw_dirichlet(rng, model.alpha, state.statistic, state.theta)
 
 
 @helper
@@ -119,21 +137,76 @@ def log_total(total, n, log_v):
 @helper
 def transfer_round(rng, sampler, model, context, counts, order, width):
     """Transfers along a random cycle through the coordinates (one transfer where there are two)."""
-    work, size = context[4], counts.size
-    work[KIND] = TRANSFER
+    size = counts.size
     shuffle(rng, order)
     for i in range(size if size > 2 else 1):
-        j, k = order[i], order[i + 1 if i + 1 < size else 0]
-        fixed = counts[j] + counts[k]
-        if fixed == 0.0:
-            continue
-        work[FIRST], work[SECOND], work[FIXED] = j, k, fixed
-        work[ALPHA_FIRST], work[ALPHA_SECOND] = model.alpha[j], model.alpha[k]
-        for v in range(2):
-            at = order[i + v if i + v < size else 0]
-            work[LOG_V_FIRST + v] = draw_auxiliary(rng, model.alpha[at], counts[at])
+        transfer(rng, sampler, model, context, counts, width, order[i], order[i + 1 if i + 1 < size else 0])
+
+
+@helper
+def hub_round(rng, sampler, model, context, counts, order, width):
+    """Transfers between each coordinate and the one whose release is the largest.
+
+    Where a few counts are large and most are 0, the large ones are hardly ever neighbours in a random cycle.
+    """
+    S, hub, most = context[2], 0, -np.inf
+    for j in range(S.shape[1]):
+        total = 0.0
+        for r in range(S.shape[0]):
+            total += S[r, j]
+        if total > most:
+            hub, most = j, total
+    for i in range(counts.size):
+        if order[i] != hub:
+            transfer(rng, sampler, model, context, counts, width, order[i], hub)
+
+
+@helper
+def transfer(rng, sampler, model, context, counts, width, j, k):
+    """A draw of s_j given s_j + s_k."""
+    work, fixed = context[4], counts[j] + counts[k]
+    if fixed == 0.0:
+        return
+    work[KIND], work[FIRST], work[SECOND], work[FIXED] = TRANSFER, j, k, fixed
+    work[ALPHA_FIRST], work[ALPHA_SECOND] = alpha_of(model, work, j), alpha_of(model, work, k)
+    is_tabulated = model.median_alpha > 0.0 and work[ALPHA_FIRST] < 1.0
+    if not (is_tabulated and fixed <= 2.0 * NEAR):
+        work[LOG_V_FIRST] = draw_auxiliary(rng, work[ALPHA_FIRST], counts[j])
+        work[LOG_V_SECOND] = draw_auxiliary(rng, work[ALPHA_SECOND], counts[k])
         counts[j], width[j] = draw_log_concave(rng, sampler, context, 0.0, fixed, counts[j], width[j], True)
-        counts[k] = fixed - counts[j]
+    if is_tabulated:
+        if fixed <= 2.0 * NEAR:
+            counts[j] = draw_between(rng, context, 0.0, fixed)
+        elif counts[j] <= NEAR:
+            counts[j] = draw_between(rng, context, 0.0, NEAR)
+        elif fixed - counts[j] <= NEAR:
+            counts[j] = draw_between(rng, context, fixed - NEAR, fixed)
+    counts[k] = fixed - counts[j]
+
+
+@helper
+def draw_between(rng, context, low, high):
+    """s_j from ``low`` to ``high`` by summing over all of them, given s_j + s_k.
+
+    The auxiliary variable for a small α holds a count of 0 in place for about 1/α updates.
+    """
+    channel, _, S, _, work = context
+    j, k, fixed, a, b = int(work[FIRST]), int(work[SECOND]), work[FIXED], work[ALPHA_FIRST], work[ALPHA_SECOND]
+    top, total, draw = -np.inf, 0.0, low
+    log_gammas, x = 0.0, low
+    while x <= high:
+        value = log_gammas + log_noise(channel, S, j, x) + log_noise(channel, S, k, fixed - x)
+        if value > top:
+            total *= np.exp(top - value)
+            top = value
+        weight = np.exp(value - top)
+        total += weight
+        if rng.random() * total < weight:
+            draw = x
+        if x < fixed:
+            log_gammas += np.log((x + a) / (x + 1.0) * (fixed - x) / (fixed - x - 1.0 + b))
+        x += 1.0
+    return draw
 
 
 @helper
@@ -143,10 +216,10 @@ def single_round(rng, sampler, model, context, first, counts, n_records, width):
     work[KIND] = SINGLE
     for j in range(first, counts.size):
         rest = n_records[0] - counts[j]
-        work[FIRST], work[FIXED], work[ALPHA_FIRST] = j, rest, model.alpha[j]
-        work[LOG_V_FIRST] = draw_auxiliary(rng, model.alpha[j], counts[j])
-        if model.alpha_total > 1.0:
-            work[LOG_V_TOTAL] = draw_log_beta(rng, n_records[0] + 1.0, model.alpha_total - 1.0)
+        work[FIRST], work[FIXED], work[ALPHA_FIRST] = j, rest, alpha_of(model, work, j)
+        work[LOG_V_FIRST] = draw_auxiliary(rng, work[ALPHA_FIRST], counts[j])
+        if work[ALPHA_TOTAL] > 1.0:
+            work[LOG_V_TOTAL] = draw_log_beta(rng, n_records[0] + 1.0, work[ALPHA_TOTAL] - 1.0)
         counts[j], width[counts.size + j] = draw_log_concave(
             rng, sampler, context, 0.0, np.inf, counts[j], width[counts.size + j], True
         )

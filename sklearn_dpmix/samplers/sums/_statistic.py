@@ -25,6 +25,7 @@ class StatisticState(NamedTuple):
     statistic: np.ndarray  # (n_coordinates,): s, and what else belongs to it (the zeros of a binomial)
     n_records: np.ndarray  # (1,)
     width: np.ndarray  # (n_laws,): spread of each one-dimensional distribution when last drawn from; saves evaluations
+    # (Counts: and an unknown α)
     work: np.ndarray  # the distribution that is drawn from, as numbers
     order: np.ndarray  # (n_coordinates,) integers: the coordinates in random order
     ints: np.ndarray
