@@ -72,7 +72,8 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         classifier.
     prior : DirichletPrior, optional
         The prior of the class probabilities, and of each feature's probabilities in each class; one number ``alpha``
-        for all.  None is ``DirichletPrior(1.0)``.
+        for all.  None is ``DirichletPrior(1.0)``.  If features have many values and most of them are rare, a smaller
+        ``alpha`` such as 0.1 is better: each value counts for that many records in each class.
     n_records : int, optional
         Number of records behind a release; not needed for ``fit(X, y)``.
     n_classes : int, optional
