@@ -60,13 +60,15 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             a, h = self._window(epsilon)
             reach = np.max(a + h) * np.max(np.abs(bounds))
-            narrowest = np.min(h / a) * np.min(bounds[:, 1] - bounds[:, 0])
+            widths = np.min(h / a) * (bounds[:, 1] - bounds[:, 0])
         if not reach < 1e300:
             raise ValueError(
                 f"{type(self).__name__} with epsilon={self.epsilon!r} has releases too large for floating point: "
                 "choose a larger epsilon"
             )
-        if not narrowest > FINEST * np.spacing(np.max(np.abs(bounds))):
+        gaps = np.spacing(np.abs(bounds).max(axis=1))
+        if not np.all(widths > FINEST * gaps):
+            narrowest = widths[np.argmin(widths / gaps)]
             raise ValueError(
                 f"{type(self).__name__} with epsilon={self.epsilon!r} has a window of width {narrowest:.2g}, which "
                 f"floating-point numbers between bounds={self.bounds!r} hardly distinguish from a point: such a "

@@ -269,6 +269,16 @@ def test_a_window_that_forgets_clamping_is_found():
     assert right.log_channel(Z, 0, 0, 2.0) != wrong.log_channel(Z, 0, 0, 2.0)
 
 
+@KINDS
+def test_features_of_far_different_units(kind):
+    """Catches a window that is measured by the floating-point numbers of another feature."""
+    X, unit = np.random.default_rng(0).random((50, 2)), np.array([2.0**-20, 2.0**30])
+    one, other = kind(4.0, (0, 1)), kind(4.0, [(0, unit[0]), (0, unit[1])])
+    np.testing.assert_allclose(other.privatize(X * unit, random_state=1), one.privatize(X, random_state=1) * unit)
+    with pytest.raises(ValueError, match=r"has a window of width .*e-0[78], which"):  # not 1e-12's
+        kind(8.0, [(0, 1e-12), (1e9, 1e9 + 1e-6)]).privatize([[0.0, 1e9]])
+
+
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
