@@ -113,10 +113,11 @@ class Release:
         The variance is one standard error larger than that, as far as the noise is the reason for it: where the noise
         is much larger than the spread of the records, a difference of two variances hardly tells what that spread is,
         and half of the time a prior made from it would be sure of far too small a one.  It is kept above a thousandth
-        of the release's own and, given bounds, between (range/20)² and (range/2)²; the mean is moved into the bounds.
-        Of releases that pile up above a threshold it is larger, since the population goes on below.  Where noise has
-        scales of its own, records with less noise count for more: see :meth:`_weighed`.  Where the release
-        does not vary (one record, constant records), its own variance is taken to be the noise's, or 1 without noise.
+        of the release's own and, given bounds, below (range/2)²; the mean is moved into the bounds.  How narrow a
+        population is bounds do not say: they may be generous.  Of releases that pile up above a threshold the variance
+        is larger, since the population goes on below.  Where noise has scales of its own, records with less noise count
+        for more: see :meth:`_weighed`.  Where the release does not vary (one record, constant records), its own
+        variance is taken to be the noise's, or 1 without noise.
 
         Raises
         ------
@@ -143,7 +144,7 @@ class Release:
         bounds = self.bounds()
         if bounds is not None:
             width = bounds[:, 1] - bounds[:, 0]
-            centred = np.clip(centred, (width / 20) ** 2, (width / 2) ** 2)
+            centred = np.minimum(centred, (width / 2) ** 2)
             mean = np.clip(mean, bounds[:, 0], bounds[:, 1])
         return mean, centred
 

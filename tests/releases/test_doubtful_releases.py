@@ -34,6 +34,22 @@ def test_a_default_prior_is_wide_where_noise_hides_the_spread(monkeypatch):
     assert share_too_narrow() > bound
 
 
+@pytest.mark.parametrize("mechanism", [LaplaceMechanism, GaussianMechanism])
+def test_generous_bounds_do_not_widen_a_default_prior(mechanism):
+    """Catches a prior that holds a population for impossible that is narrow beside the bounds, and precisely known."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(37.0, 0.3, (2000, 1))
+    Z = mechanism(scale=0.2).privatize(X, random_state=1)
+    expected = Release(Z, mechanism(scale=0.2)).moments()
+    for bounds in ((30.0, 44.0), (0.0, 100.0), (-1e9, 1e9)):
+        one = mechanism(scale=0.2, bounds=bounds)
+        np.testing.assert_allclose(Release(Z, one).moments(), expected, rtol=1e-12)
+    assert expected[1][0] < 2.0 * X.var()
+    model = mixture(one, n_warmup=300, n_draws=300).fit(Z)
+    low, high = np.quantile(np.sqrt(model.moment_draws()[1]), [0.001, 0.999])
+    assert low < X.std() < high < 1.5 * X.std()  # of the former prior they are above 10⁷
+
+
 @pytest.mark.parametrize("scales", [np.full(2000, 3.0), np.repeat([1.0, 5.0], 1000), np.full(2000, 1e100)])
 def test_the_standard_error_of_the_noise_s_variance(scales):
     """Against draws, with noise of one size and of several; without overflow."""
