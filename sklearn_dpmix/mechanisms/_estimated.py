@@ -7,6 +7,8 @@ from .._base.parameters import check_bounds
 from .._base.typing import Array, Floats
 from ._channel import RecordChannel
 
+LEAST_VARIANCE = 0.0025  # of records on [0, 1], where the error of its estimate is unknown or larger
+
 
 class EstimatedChannel(RecordChannel):
     """Base class of such channels.
@@ -40,9 +42,11 @@ class EstimatedChannel(RecordChannel):
         lo, hi = self.bounds_for(len(mean)).T
         variance = 1.0 / 12.0 if mean_square is None else mean_square - mean**2 + error
         mean = np.clip(mean, 0.0, 1.0)
-        variance = np.maximum(variance, 0.0) + self._noise_error(mean, n)
+        noise_error = self._noise_error(mean, n)
+        variance = np.maximum(variance, 0.0) + noise_error
         inner = np.clip(0.5, mean - np.sqrt(error), mean + np.sqrt(error))  # noise may hide the mean
-        variance = np.clip(variance, 0.0025, np.maximum(0.0025, inner - inner**2))
+        least = np.where(noise_error > 0.0, np.minimum(LEAST_VARIANCE, noise_error), LEAST_VARIANCE)
+        variance = np.clip(variance, least, np.maximum(least, inner - inner**2))
         return lo + (hi - lo) * mean, (hi - lo) ** 2 * variance
 
     def guess(self, Z: Array) -> Floats | None:

@@ -269,6 +269,18 @@ def test_a_window_that_forgets_clamping_is_found():
     assert right.log_channel(Z, 0, 0, 2.0) != wrong.log_channel(Z, 0, 0, 2.0)
 
 
+@pytest.mark.parametrize("kind, most", [(SquareWaveMechanism, 240.0), (PiecewiseMechanism, 6.0)])
+def test_generous_bounds_do_not_widen_a_default_prior(kind, most):
+    """Catches a prior that holds a population for impossible that is narrow beside the bounds, and well known.
+
+    How well it is known differs: the square wave has a share of its releases anywhere.
+    """
+    X, mechanism = np.random.default_rng(0).normal(37.0, 0.3, (2000, 1)), kind(20.0, (0.0, 100.0))
+    mean, variance = Release(mechanism.privatize(X, random_state=1), mechanism).moments()
+    assert abs(mean[0] - 37.0) < 0.1
+    assert 0.8 * X.var() < variance[0] < most * X.var() < 25.0
+
+
 @KINDS
 def test_features_of_far_different_units(kind):
     """Catches a window that is measured by the floating-point numbers of another feature."""
