@@ -43,7 +43,7 @@ def edges_around(places, width):
 
 
 def halved(edges, nodes, narrowest, least=0.0):
-    """These edges, with cells halved whose nodes would be farther apart than a component is wide.
+    """These edges, with cells halved whose nodes would be farther apart than a component there or beside it is wide.
 
     The records for which a node stands would seem to lie at it, and a chain would find a component there that is far
     better than it should be.
@@ -60,10 +60,12 @@ def halved(edges, nodes, narrowest, least=0.0):
     """
     cell, width = np.searchsorted(edges, nodes.places, side="right") - 1, np.diff(edges)
     is_inside = cell < len(width)
-    n = np.bincount(cell[is_inside], nodes.weights[is_inside], minlength=len(width))
     n_places = np.bincount(cell[is_inside], minlength=len(width))
+    at_one = NODE_SHARE * np.bincount(cell[is_inside], nodes.weights[is_inside], minlength=len(width))
+    np.maximum.at(at_one, cell[is_inside], nodes.weights[is_inside])
+    at_one = np.maximum(at_one, np.maximum(np.append(at_one[1:], 0.0), np.append(0.0, at_one[:-1])))  # it reaches there
     middle = edges[:-1] + 0.5 * width
-    is_wide = (n_places > N_NODES) & (NODE_SHARE * width > narrowest(NODE_SHARE * n)) & (0.5 * width >= least)
+    is_wide = (n_places > N_NODES) & (NODE_SHARE * width > narrowest(at_one)) & (0.5 * width >= least)
     can_halve = (edges[:-1] < middle) & (middle < edges[1:])  # there are numbers between
     return np.sort(np.append(edges, middle[is_wide & can_halve]))
 

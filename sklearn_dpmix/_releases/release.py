@@ -46,7 +46,7 @@ class Release:
     def nodes(self, width):
         """Weighted places that stand for the records of the one feature, for cells of this width and wider ones."""
         if self.channel.releases_records:
-            return self._in_order
+            return self._places
         if self._summary is None:
             self._summary = self._summarised(None)
         *_, least, largest = self._summary._sums
@@ -56,8 +56,13 @@ class Release:
         return self._summary.nodes()
 
     @cached_property
-    def _in_order(self):
-        return Nodes(np.sort(self.Z[:, 0]), np.ones(len(self.Z)))
+    def _places(self):
+        """The different records and how many there are of each; all of them while they are few."""
+        z = np.sort(self.Z[:, 0])
+        if len(z) <= FEW:
+            return Nodes(z, np.ones(len(z)))
+        places, counts = np.unique(z, return_counts=True)
+        return Nodes(places, counts.astype(float))
 
     def _summarised(self, width):
         summary = ReleaseSummary(self.mechanism, width=width)

@@ -337,7 +337,7 @@ def test_channel_without_a_closed_form_marginal():
         tilts = frozenset()
 
     Z = RELEASE[:40]
-    params = {"n_chains": 1, "n_warmup": 50, "n_draws": 50}
+    params = {"sampler": "neal5", "n_chains": 1, "n_warmup": 50, "n_draws": 50}
     exact, estimated = fit(MECHANISM, Z, **params), fit(MECHANISM, Z, kernel=NoTilt(), **params)
     np.testing.assert_array_equal(exact.n_clusters_draws_, estimated.n_clusters_draws_)
     assert estimated.score_release(Z) == pytest.approx(exact.score_release(Z), abs=0.1)

@@ -65,6 +65,11 @@ class PrivatisedRecordsMixin:
         Z = self._check_input(Z, "Z")
         mechanism = self.mechanism_
         if epsilon is not None:
+            if self.kernel_.absorbs_noise:
+                raise ValueError(
+                    f"epsilon={epsilon!r} was given, but kernel={self.kernel_!r} holds the noise of the training "
+                    "release: leave epsilon out, or use NormalKernel"
+                )
             if mechanism is None or "epsilon" not in mechanism.get_params():
                 raise ValueError(
                     f"epsilon={epsilon!r} was given, but mechanism={mechanism!r} has no epsilon: leave it out"
@@ -73,11 +78,6 @@ class PrivatisedRecordsMixin:
                 raise ValueError(
                     f"epsilon={epsilon!r} was given, but the fitted {type(mechanism).__name__} was made with scale= or "
                     "rho=: leave epsilon out; for new records with noise of their own, fit with epsilon="
-                )
-            if self.kernel_.absorbs_noise:
-                raise ValueError(
-                    f"epsilon={epsilon!r} was given, but kernel={self.kernel_!r} holds the noise of the training "
-                    "release: leave epsilon out, or use NormalKernel"
                 )
             mechanism = type(mechanism)(**{**mechanism.get_params(deep=False), "epsilon": epsilon})
         else:
