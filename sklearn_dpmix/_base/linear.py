@@ -23,6 +23,23 @@ def factor(a, d):
 
 
 @helper
+def factor_above(a, d, least):
+    """The same of a matrix whose eigenvalues are at least this: so are the squares of the factor's diagonal.
+
+    Where others are large, rounding may take more from these than there is.
+    """
+    for j in range(d):
+        for i in range(j, d):
+            value = a[i, j]
+            for r in range(j):
+                value -= a[i, r] * a[j, r]
+            if i == j:
+                a[j, j] = sqrt(max(value, least))
+            else:
+                a[i, j] = value / a[j, j]
+
+
+@helper
 def solve_lower(a, b, d):
     """Overwrite b by L⁻¹ b."""
     for i in range(d):

@@ -35,7 +35,8 @@ class MultivariateNormalKernel(MultivariateSteps):
         λ: a cluster mean has prior covariance Σ/λ.  Positive.
     dof : float, optional
         Degrees of freedom ν > n_features - 1 of the inverse Wishart on Σ.  None: n_features + 5, so that each variance
-        has an inverse gamma distribution of shape 3, as with ``NormalKernel``.
+        has an inverse gamma distribution of shape 3, as with ``NormalKernel``.  ``MixingMeasure`` needs at least
+        n_features - 1/2; for fewer, ``"auto"`` imputes the records.
     scale : float or array of shape (n_features, n_features), optional
         Ψ, positive definite, in squared units of the records; the mean of Σ is Ψ/(ν - n_features - 1).  A number s is
         s·I.  None: diagonal, such that a record drawn from the prior has the variances of the release minus those of

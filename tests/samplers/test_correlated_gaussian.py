@@ -5,14 +5,15 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from statistical import MIN_ESS, Disagreement, assert_mean_close
-from test_correlated_atoms import SCALES, N, check_densities, law_of, problem
+from test_correlated_atoms import SCALES, N, check_densities, fill, law_of, problem
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.kernels import MultivariateNormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers import Auto, MixingMeasure
+from sklearn_dpmix.samplers import Auto, Imputed, MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _compressed
 from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
 from sklearn_dpmix.samplers.mixture.measure._correlated_atoms import CorrelatedNormalChart
@@ -32,6 +33,34 @@ def test_densities_and_their_slopes(d):
     mean, covariance, _ = law_of(plain, walk, d)
     expected = stats.multivariate_normal(mean, covariance + NOISE**2 * np.eye(d)).pdf(Z)
     check_densities(chart_of(plain.kernel, channel), walk, channel, expected)
+
+
+def test_densities_of_atoms_that_are_nearly_a_line():
+    """Catches a covariance plus that of the noise which rounding makes no covariance: densities were NaN."""
+    plain, walk, channel, Z = problem(2, GaussianMechanism(scale=NOISE))
+    chart = chart_of(plain.kernel, channel).value()
+    for log_scale in (18.0, 25.0, 60.0, 150.0):
+        walk.atoms[1:6] = [0.0, log_scale, 0.0, -3.0, -1.7]
+        fill(channel, chart, walk, 0)
+        found = walk.tables[: len(Z)]
+        most = np.exp(-log_scale) / chart.units[0] / (2.0 * np.pi * NOISE)
+        assert np.all(np.isfinite(walk.tables[: walk.width * len(Z)]))
+        assert np.all((found >= 0.0) & (found <= 1.01 * most))
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")
+@pytest.mark.parametrize("mechanism", [GaussianMechanism(scale=NOISE), LaplaceMechanism(scale=NOISE)])
+def test_dof_near_its_limit(mechanism):
+    """The walk cannot tell what the prior says of its atoms, and says so; "auto" imputes the records instead."""
+    Z = np.random.default_rng(0).normal(size=(40, 2))
+    kernel = MultivariateNormalKernel(MEAN, PRECISION, 1.01, SCALES[2])
+    model = PrivateDPMixture(mechanism, kernel=kernel, n_chains=1, n_warmup=5, n_draws=10, random_state=0)
+    with pytest.raises(ValueError, match=r"dof of at least n_features - 0\.5 = 1\.5, got dof=1\.01"):
+        clone(model).set_params(sampler=MixingMeasure()).fit(Z)
+    assert type(model.fit(Z).sampler_) is Imputed
+    assert np.all(np.isfinite(model.density_draws(Z)))
+    model.set_params(kernel=MultivariateNormalKernel(MEAN, PRECISION, 1.5, SCALES[2])).fit(Z)
+    assert type(model.sampler_) is MixingMeasure
 
 
 @pytest.mark.parametrize(

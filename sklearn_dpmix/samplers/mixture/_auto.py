@@ -12,6 +12,7 @@ from ._reuse import ReUse
 from ._sampler import MixtureSampler
 from .cells._choice import Cells
 from .measure._compressed import correlated_chart, masses_of
+from .measure._correlated_atoms import is_near_limit
 from .measure._walk import MixingMeasure
 
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
@@ -38,8 +39,9 @@ class Auto(MixtureSampler):
     channel has cells; otherwise ``MixingMeasure`` for one feature, two normal ones with up to 50,000 records, three
     with up to 5000, four, five and six with up to 2000, 1000 and 300, two correlated ones with up to 10,000, three with
     up to 5000 (any number under Gaussian noise of one scale: of three if nothing is clamped before, of two also if the
-    noise is not much narrower than the bounds), or categories with some hundred different answers, if it takes kernel,
-    noise (one scale or one per record; at most 1024 clamped integers) and mixing; otherwise ``Interweaved``, or
+    noise is not much narrower than the bounds; with ``dof`` of at least n_features - 1/2), or categories with some
+    hundred different answers, if it takes kernel, noise (one scale or one per record; at most 1024 clamped integers)
+    and mixing; otherwise ``Interweaved``, or
     ``Imputed`` if features are correlated; if the kernel lacks what that needs, ``Conditional`` if g has a closed form,
     or ``Neal5``.  If the Pitman–Yor discount is too large for ``Conditional``, it is ``Neal8``, or ``Neal5`` on a
     histogram.  ``ConvolvedNormalKernel`` uses ``ReUse`` with two features and less than 500 records or more than
@@ -103,6 +105,8 @@ class MeasureWhereFast(MixingMeasure):
             records = EXACT_RECORDS if self.is_exact else RECORDS
             least, most = records[kind].get(n_features, (0, -1))
             is_fast = least <= n_records <= most
+            if kind.startswith("correlated_normal"):
+                is_fast = is_fast and not is_near_limit(self.kernel.dof, n_features)
             if is_power_law(self.mixing):
                 n_masses = masses_of(self.mixing._lower()).n_expected(n_records)
                 is_fast = n_features == 1 and n_masses <= min(MOST_MASSES, n_records / RECORDS_EACH)

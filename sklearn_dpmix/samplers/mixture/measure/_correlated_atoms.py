@@ -30,10 +30,18 @@ from ._walk_state import (
     try_sum,
 )
 
+# Least degrees of freedom beyond n_features - 1.  With fewer the prior draws atoms more than 10^13 times as wide along
+# a line as across: coordinates in floating point do not say where these are, and its density there is but rounding.
+LEAST_DOF = 0.5
 NEAR_SCALE = 0.7  # how far log standard deviations of atoms nearby may be
 P_SLIDE = 0.3  # of a slide: it is one, not another step; it costs as many densities as there are atoms
 SHARES = 0.7, 1.3  # times as many moves while records are kept, and while residuals are
 P_ABOVE = 0.3  # of a step of two atoms: it is of any two, not of neighbours
+
+
+def is_near_limit(dof, n_features):
+    """Whether degrees of freedom, None for the default ones, are too near the limit for the walk."""
+    return dof is not None and dof < n_features - 1.0 + LEAST_DOF
 
 
 class CorrelatedChart(Chart):
@@ -51,6 +59,14 @@ class CorrelatedChart(Chart):
 
     def n_params(self):
         return int(self.kernel.at_log_det) + 1
+
+    def check(self, label, n_features):
+        super().check(label, n_features)
+        if is_near_limit(self.kernel.dof, n_features):
+            raise ValueError(
+                f"sampler {label} takes a kernel with dof of at least n_features - {1.0 - LEAST_DOF} = "
+                f'{n_features - 1.0 + LEAST_DOF}, got dof={self.kernel.dof}: use another dof, or sampler="imputed"'
+            )
 
     def variances(self):
         """Shape and scale of the inverse gamma law of each feature's variance."""

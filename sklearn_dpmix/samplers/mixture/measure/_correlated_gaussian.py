@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...._base.compiled import apart_sums, compiled, helper
-from ...._base.linear import add_square, divide_triangle, factor, log_diagonal
+from ...._base.linear import add_square, divide_triangle, factor_above, log_diagonal
 from ...._base.vector import exp_bounded
 from ._correlated_atoms import CorrelatedChart
 from ._hidden_records import invert
@@ -85,7 +85,7 @@ def spread(chart, walk, a):
     for i in range(d):
         for j in range(i + 1):
             root[i, j] = covariance[i, j] + (noise * noise if i == j else 0.0)
-    factor(root, d)
+    factor_above(root, d, noise * noise)
     divide_triangle(inverse, root, d)
 
 
