@@ -8,11 +8,13 @@ from sklearn.base import clone
 from statistical import Disagreement
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix.mechanisms import LaplaceMechanism
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.samplers import MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure import _walk
-from sklearn_dpmix.samplers.mixture.measure._few_nodes import CLOSE, chosen_nodes
-from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS
+from sklearn_dpmix.samplers.mixture.measure import _few_nodes, _walk
+from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
+from sklearn_dpmix.samplers.mixture.measure._correlated_gaussian import CorrelatedGaussianChart
+from sklearn_dpmix.samplers.mixture.measure._few_nodes import A_DRAW, CLOSE, chosen_nodes
+from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS, N_MOVES
 
 # --- against all partitions, compiled --------------------------------------------------------------------------------
 
@@ -104,3 +106,42 @@ def test_default_fits_of_three_features_go_on_excursions(monkeypatch):
         model.set_params(n_draws=n).fit(Z)
     for one, other in zip(whole, model._draws_.flat, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_excursions_are_longer_where_draws_follow_each_other_slowly(monkeypatch):
+    """Along a bent curve; not where fewer of longer ones are taken, and not of charts that do not say so."""
+    rng, lengths = np.random.default_rng(0), []
+    x = rng.uniform(-2.0, 2.0, 4000)
+    mechanism = GaussianMechanism(scale=0.5)
+    Z = mechanism.privatize(np.column_stack([x, np.sin(2.0 * x) + 0.3 * rng.normal(size=4000)]), random_state=1)
+    own = MixingMeasure.with_longer
+
+    def with_longer(self, values, seen, rng):
+        chart, first = chart_of(values[2], values[1]), seen.few.law[N_MOVES]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_few_nodes, "sweeps_a_draw", lambda *args: 2.0 * A_DRAW)
+            lengths.append(own(self, values, seen, rng).few.law[N_MOVES] / first)
+            patch.setattr(MixingMeasure, "share_taken", lambda *args: 0.4)
+            lengths.append(own(self, values, seen, rng).few.law[N_MOVES] / first)
+            patch.setattr(_few_nodes, "sweeps_a_draw", lambda *args: 0.5 * A_DRAW)
+            lengths.append(own(self, values, seen, rng).few.law[N_MOVES] / first)
+        found = own(self, values, seen, rng)
+        lengths.append(found.few.law[N_MOVES] / first)
+        assert seen.few.law[N_MOVES] == first
+        assert lengths[-1] <= chart.longest
+        return found
+
+    monkeypatch.setattr(MixingMeasure, "with_longer", with_longer)
+    model = PrivateDPMixture(
+        mechanism, kernel="multivariate_normal", n_chains=1, n_warmup=20, n_draws=10, random_state=0
+    )
+    with pytest.warns(RuntimeWarning, match="have not mixed"):
+        model.fit(Z)
+    assert lengths[:3] == [2.0, 1.0, 1.0]
+    assert lengths[3] > 1.0
+    lengths.clear()
+    monkeypatch.setattr(CorrelatedGaussianChart, "longest", 1.0)
+    with pytest.warns(RuntimeWarning, match="have not mixed"):
+        model.fit(Z)
+    assert not lengths

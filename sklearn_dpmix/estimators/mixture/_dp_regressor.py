@@ -188,12 +188,14 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         -----
         With ``linear=True``, under Gaussian noise of one scale without clamping or without noise, the time of a fit
         does not depend on n once the release's covariance is known: a default fit of 10⁶ records takes 0.6 s of one
-        core, and one of 10⁷ takes 4.5 s.  Under such noise the mixture takes 5 s for 300 records, 7 s for 1000, 20 s
-        for 10⁴, 30 s for 10⁵ and a minute for 10⁶.  On a curve with two bends, it had at least 970 effective draws of
-        everything up to 1000 records; for 10⁴, 750 of the curve and 300 of the density.  For 10⁵ and more its chains
-        mix slowly on such a curve, and the fit warns.  Where x and y are clamped before Gaussian noise whose standard
-        deviation is 0.18 of the bounds' distance or more, a fit takes 13 to 19 s for 1000 records, 15 to 20 s for 10⁴,
-        and 18 to 35 s for 10⁵, of which it had 230 effective draws.
+        core, and one of 10⁷ takes 4.5 s.  Under such noise the mixture takes 5 s for 300 records, 7 s for 1000, 20 to
+        40 s for 10⁴, 30 to 65 s for 10⁵ and a minute and a half for 10⁶.  On a curve with two bends, it had at least
+        970 effective draws of everything up to 1000 records, and for 10⁴ on a sine 230.  Five fits of 10⁵ records, on
+        four curves with bends or errors that widen, had 160 to 830 effective draws of the curve and 30 to 960 of the
+        density, and one of 10⁶ on a sine 90 and 45: on such curves chains still mix slowly, and some fits warn.  Where
+        x and y are clamped before Gaussian noise whose standard deviation is 0.18 of the bounds' distance or more, a
+        fit takes 13 to 19 s for 1000 records, 15 to 20 s for 10⁴, and 18 to 35 s for 10⁵, of which it had 230
+        effective draws.
 
         Under other noise a sweep takes about 0.7 µs per record: a default fit to 10⁴ records takes a minute of one
         core, and one to 10⁵ takes ten.  On the same curve it had 750 effective draws of the curve for 300 records and

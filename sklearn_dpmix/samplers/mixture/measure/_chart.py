@@ -57,6 +57,8 @@ class Chart(Component):
     keeps_records = False
     #: sweeps that one independent draw may take, by the trial run; else a sweep gets more moves
     worth = 2.5
+    #: as many times as many moves an excursion may get where draws follow each other slowly
+    longest = 1.0
 
     def __init__(self, kernel: Any, n_features: int) -> None:
         self.kernel = kernel

@@ -13,6 +13,8 @@ from ._walk_state import HALF_LOG_2PI, at, row
 class CorrelatedGaussianChart(CorrelatedChart):
     """A release of N(μ, Σ) is N(μ, Σ + η²I), so that nothing is kept beside it."""
 
+    longest = 5.0  # along a bent curve more atoms or fewer do as well, and one way leads to another by many moves
+
     def narrowest(self):
         """Zero: features that go together may leave next to no spread across."""
         return np.zeros(self.n_features)

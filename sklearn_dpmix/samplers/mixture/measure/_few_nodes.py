@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 from ...._base.compiled import entry
 from ...._releases.nodes_of_several import reduced
 from .._run import Draws
-from ._compressed import chart_of, masses_of
+from ._compressed import chart_of, masses_of, sweeps_a_draw
 from ._excursions import come_home, set_out
-from ._walk_state import LEAST_DENSITY, new_state
+from ._walk_state import LEAST_DENSITY, N_MOVES, new_state
 
 SIZES = 40, 60, 80, 120, 160, 240, 320
 CLOSE, CLOSE_ENOUGH = 0.2, 0.6  # errors in log likelihood at which they are few enough; that are borne at last
@@ -28,6 +28,7 @@ N_STARTS, N_AROUND = 4, 60  # runs over the few in between, and their sweeps
 LEAST_APART, WORK_APART = 2, 4000  # sweeps between excursions, and nodes times features for each
 EXCURSION, MOST_WORK = 250, 60_000  # moves for each of these sweeps; times nodes
 MOVES_BETWEEN = 1.0  # in a sweep over all nodes
+N_LONGER, A_DRAW = 90, 1.5  # sweeps of the runs that say how long excursions are, and those that a draw should take
 N_TRIED, LEAST_TAKEN = 30, 0.5  # excursions of a trial, and the share of them that is taken, if they are worth it
 
 
@@ -49,7 +50,21 @@ class ChoiceOfFew:
                 return seen
             few = seen.of_few(places, weights, apart * min(EXCURSION, MOST_WORK // len(places)))
         found = seen.with_excursions(few, apart, MOVES_BETWEEN)
-        return found if self.share_taken(values, found, rng) >= LEAST_TAKEN else seen
+        if self.share_taken(values, found, rng) < LEAST_TAKEN:
+            return seen
+        return self.with_longer(values, found, rng) if chart.longest > 1.0 else found
+
+    def with_longer(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> Any:
+        """With excursions as long as make a few worth a draw, by runs from several starts, if as many are taken."""
+        runs = [self.trial_draws(values, seen.few, rng, N_LONGER) for _ in range(N_STARTS)]
+        chart, draws = chart_of(values[2], values[1]), Draws(*map(np.concatenate, zip(*runs, strict=True)))
+        times = min(sweeps_a_draw(draws, seen.few, chart) / A_DRAW, chart.longest)
+        if times <= 1.0:
+            return seen
+        law = seen.few.law.copy()
+        law[N_MOVES] = round(times * law[N_MOVES])
+        longer = seen._replace(few=seen.few._replace(law=law))
+        return longer if self.share_taken(values, longer, rng) >= LEAST_TAKEN else seen
 
     def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:
         """Share of some excursions that were accepted."""
