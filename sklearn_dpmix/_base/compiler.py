@@ -7,12 +7,19 @@ import gc
 import types as pytypes
 from contextlib import contextmanager
 
-from llvmlite.binding import Linkage, ffi
+from llvmlite.binding import Linkage, ffi, parse_assembly
 from numba.core import types
+from numba.core.cgutils import normalize_ir_text
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, Flags
+from numba.core.compiler import Compiler, CompilerBase, Flags
 from numba.core.compiler_machinery import PassManager
+from numba.core.errors import TypingError
+from numba.core.ir import Arg, Assign, Const, FreeVar, Global, Var
+from numba.core.postproc import PostProcessor
+from numba.core.rewrites import rewrite_registry
+from numba.core.typed_passes import AnnotateTypes, NativeLowering, NoPythonBackend, NopythonTypeInference
 from numba.core.types.functions import BaseFunction
+from numba.core.untyped_passes import FixupArgs, TranslateByteCode
 
 from .reach import is_ours
 
@@ -25,6 +32,16 @@ class Part(JITCodeLibrary):
     """
 
     is_inlined = True
+
+    def add_ir_module(self, ir_module):
+        """As numba does, without a look whether what it wrote is well formed: entries are looked at as a whole."""
+        module = parse_assembly(normalize_ir_text(str(ir_module)))
+        module.name = ir_module.name
+        self._optimize_functions(module)
+        if any(not function.is_declaration for function in self._final_module.functions):
+            self._final_module.link_in(module)
+        else:
+            self._final_module = module
 
     def _optimize_functions(self, ll_module):
         ll_module.data_layout = self._codegen._data_layout
@@ -142,18 +159,78 @@ class _Compiler(Compiler):
             return super().compile_extra(func)
 
     def define_pipelines(self):
-        pipelines, function = super().define_pipelines(), self.state.func_id.func
+        function = self.state.func_id.func
         has_inner = any(isinstance(constant, pytypes.CodeType) for constant in function.__code__.co_consts)
         if has_inner or not is_ours(function.__globals__.get("__name__")):
-            return pipelines
-        short = []
-        for pipeline in pipelines:
-            short.append(PassManager(pipeline.pipeline_name))
-            for name, description in pipeline.passes:
-                if name.__name__ not in _NOT_NEEDED:
-                    short[-1].add_pass(name, description)
-            short[-1].finalize()
-        return short
+            return super().define_pipelines()
+        return [_Passes(super().define_pipelines)]
+
+
+class _Passes(PassManager):
+    """The passes that most functions need, one after the other; all of numba's, if a variable has several types."""
+
+    def __init__(self, define_all):
+        super().__init__("nopython")
+        self.define_all = define_all
+
+    def run(self, state):
+        try:
+            for one in _PASSES:
+                one.run_pass(state)
+        except TypingError:
+            state.func_ir = state.typemap = state.return_type = state.calltypes = None
+            (whole,) = self.define_all()
+            whole.run(state)
+
+
+class _Rewrites:
+    """numba's rewrites before types are known."""
+
+    def run_pass(self, state):
+        function = state.func_ir
+        for rewriter in rewrite_registry.rewrites["before-inference"]:
+            rewrite, waiting = rewriter(state), list(function.blocks.items())
+            while waiting:
+                label, block = waiting.pop()
+                if rewrite.match(function, block, state.typemap, state.calltypes):
+                    function.blocks[label] = rewrite.apply()
+                    waiting.append((label, function.blocks[label]))
+
+
+class _OneType:
+    """A look whether no variable has several types, which numba would make several variables of."""
+
+    def run_pass(self, state):
+        seen = {}
+        for block in state.func_ir.blocks.values():
+            for assign in block.find_insts(Assign):
+                name = assign.target.name
+                if not name.startswith("$"):
+                    seen.setdefault(name, []).append(assign.value)
+        for name, values in seen.items():
+            if len(values) > 1 and len({types.unliteral(_type_of(state, name, value)) for value in values}) > 1:
+                raise TypingError(f"{name} has several types")
+
+
+def _type_of(state, name, value):
+    """The type of what a variable of that name is assigned."""
+    if isinstance(value, Var):
+        return state.typemap[value.name]
+    if isinstance(value, Arg):
+        return state.args[value.index]
+    if isinstance(value, (Const, Global, FreeVar)):
+        return state.typingctx.resolve_value_type(value.value)
+    if value.op == "getattr":
+        return state.typingctx.resolve_getattr(state.typemap[value.value.name], value.attr)
+    signature = state.calltypes.get(value)
+    return state.typemap[name] if signature is None else signature.return_type
+
+
+class _Lifetimes:
+    """Where variables end, which matters where references are counted."""
+
+    def run_pass(self, state):
+        PostProcessor(state.func_ir).run(emit_dels=bool(state.flags.nrt))
 
 
 class EntryCompiler(_Compiler):
@@ -162,8 +239,28 @@ class EntryCompiler(_Compiler):
     def compile_extra(self, func):
         self.state.library = Whole(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
-        with _remembered():
+        with _remembered(), _numba_in_parts():
             return super().compile_extra(func)
+
+
+@contextmanager
+def _numba_in_parts():
+    """Compile numba's own functions into parts, too: Python never calls them.
+
+    Those that have a library already are linked by numba wherever their types are met.
+    """
+
+    def compile_extra(self, func):
+        if type(self) is Compiler and self.state.library is None and func.__module__.startswith("numba."):
+            self.state.library = Part(self.state.targetctx.codegen(), func.__qualname__)
+            self.state.flags.no_cpython_wrapper = self.state.flags.no_cfunc_wrapper = True
+        return CompilerBase.compile_extra(self, func)
+
+    Compiler.compile_extra = compile_extra
+    try:
+        yield
+    finally:
+        del Compiler.compile_extra
 
 
 @contextmanager
@@ -206,19 +303,18 @@ def _remembered():
 
 _NUMBERS = types.Number, types.Boolean, types.IntegerLiteral, types.BooleanLiteral
 
-#: numba's passes for closures, unrolling, array expressions: the package's own compiled code has none of them
-_NOT_NEEDED = {
-    "InlineClosureLikes",
-    "RewriteDynamicRaises",
-    "MakeFunctionToJitFunction",
-    "InlineInlinables",
-    "FindLiterallyCalls",
-    "LiteralUnroll",
-    "LiteralPropagationSubPipelinePass",
-    "InlineOverloads",
-    "NopythonRewrites",
-    "DumpParforDiagnostics",
-}
+#: numba's without those for closures, unrolling, array expressions, None, variables of several types
+_PASSES = (
+    TranslateByteCode(),
+    FixupArgs(),
+    _Rewrites(),
+    NopythonTypeInference(),
+    _OneType(),
+    _Lifetimes(),
+    AnnotateTypes(),
+    NativeLowering(),
+    NoPythonBackend(),
+)
 
 
 class PartCompiler(_Compiler):
