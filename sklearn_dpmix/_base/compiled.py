@@ -9,6 +9,7 @@ it does not see that a callee in another file changed.  So a cached function (:f
 everything that it can reach (:class:`Reach`); the type of a value carries one of all that its class's compiled methods
 can.  A cached function takes a component's value as its first argument.
 """
+
 import inspect
 from functools import cache
 from numbers import Real
@@ -97,6 +98,24 @@ def apart(function: Function, **options: Any) -> Function:
 def apart_sums(function: Function) -> Function:
     """A helper that is called, and whose sums may be taken in another order."""
     return apart(function, fastmath={"reassoc", "contract"})
+
+
+class _Shared(_Helper):
+    """A helper that is compiled by itself for Python, when Python calls it."""
+
+    _alone: Any
+
+    def __call__(self, *args):
+        return self._alone(*args)
+
+
+def shared(function: Function) -> Function:
+    """A helper that Python calls, too, compiled."""
+    part: Any = helper(function)
+    if part is not function:
+        part.__class__ = _Shared
+        part._alone = jit(**_OPTIONS)(function)  # type: ignore[call-overload]
+    return part
 
 
 def _counts_references(function):

@@ -6,7 +6,7 @@ Right as plain Python too (``NUMBA_DISABLE_JIT=1``), where division by zero and 
 
 import math
 
-from numba import njit
+from .compiled import shared
 
 _SQRT_HALF = 0.7071067811865476
 _SQRT_2PI = 2.5066282746310002
@@ -43,7 +43,7 @@ _TEMME_4 = (
 _TEMME_5 = (0.0002772753244959392, -6.972813758365857e-05, -0.00033679855336635813)
 
 
-@njit(nogil=True)
+@shared
 def _mills_tail(x):
     """Mills ratio ``(1 - Phi(x)) / phi(x)`` for ``x >= 20``: asymptotic series, relative error below 1e-15."""
     v = 1.0 / (x * x)
@@ -51,7 +51,7 @@ def _mills_tail(x):
     return (1.0 + v * (-1.0 + v * (3.0 + v * (-15.0 + s)))) / x
 
 
-@njit(nogil=True)
+@shared
 def log_ndtr(x):
     """Logarithm of the standard normal distribution function.
 
@@ -77,7 +77,7 @@ def log_ndtr(x):
     return -_INV_SQRT_2PI * math.exp(-0.5 * x * x) * _mills_tail(x)
 
 
-@njit(nogil=True)
+@shared
 def log_interval_ratio(a, w):
     """Logarithm of the standard normal probability of ``[a, a + w]`` over the density at `a`.
 
@@ -107,7 +107,7 @@ def log_interval_ratio(a, w):
     return math.log(_mills_tail(a) - ratio)
 
 
-@njit(nogil=True)
+@shared
 def log_ndtr_interval(a, b):
     """Logarithm of the standard normal probability of an interval.
 
@@ -139,7 +139,7 @@ def log_ndtr_interval(a, b):
     return math.log(0.5 * (math.erfc(_SQRT_HALF * a) - math.erfc(_SQRT_HALF * b)))
 
 
-@njit(nogil=True)
+@shared
 def draw_truncated_normal(rng, a, b):
     """Exact draw of a standard normal restricted to an interval.
 
@@ -193,7 +193,7 @@ def draw_truncated_normal(rng, a, b):
                 return sign * min(a + t, b)
 
 
-@njit(nogil=True)
+@shared
 def _horner(coefs, x):
     """Value at `x` of the polynomial with the tuple `coefs`, highest power first."""
     s = 0.0
@@ -202,7 +202,7 @@ def _horner(coefs, x):
     return s
 
 
-@njit(nogil=True)
+@shared
 def _log_gamma_p_temme(a, x):
     """Temme's uniform expansion (DLMF 8.12.3-4) of ``log(P(a, x))`` for ``a >= 30`` and ``0.5 <= x / a <= 1.6``."""
     mu = (x - a) / a
@@ -223,7 +223,7 @@ def _log_gamma_p_temme(a, x):
     return math.log1p(-(tail + s))
 
 
-@njit(nogil=True)
+@shared
 def log_gamma_p(a, x):
     """Logarithm of the regularised lower incomplete gamma function, ``log(P(a, x))``.
 
@@ -281,13 +281,13 @@ def log_gamma_p(a, x):
     return math.log1p(-a * math.exp(front) * h)
 
 
-@njit(nogil=True)
+@shared
 def draw_gamma(rng, a):
     """A Gamma variate of shape `a` and rate 1 to divide by: with a shape of 0.01 many are too small for floats."""
     return max(rng.standard_gamma(a), LEAST_GAMMA)
 
 
-@njit(nogil=True)
+@shared
 def draw_gamma_below(rng, a, upper):
     """Exact draw of a Gamma variate of shape `a` and rate 1 restricted to ``(0, upper]``.
 

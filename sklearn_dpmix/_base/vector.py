@@ -4,9 +4,11 @@ import math
 
 import numba
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from scipy.special import erfcx as _erfcx
+
+from .compiled import shared
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238  # 32 leading bits of log(2): its product with an exponent is exact
@@ -46,7 +48,7 @@ def _exp_bounded_python(x):
     return 0.0 if x < -708.0 else math.exp(x)
 
 
-@njit(nogil=True)
+@shared
 def _exp_bounded_compiled(x):
     """Exponential of a number that is not (much) above zero, without a branch or a call.
 
@@ -112,7 +114,7 @@ def _exponent(typingctx, x):
     return types.float64(types.float64), codegen
 
 
-@njit(nogil=True, error_model="numpy")
+@shared
 def _log_positive_compiled(x):
     """Logarithm of a positive normal number, without a branch or a call: relative error below 4e-16.
 
@@ -135,7 +137,7 @@ log_positive = math.log if numba.config.DISABLE_JIT else _log_positive_compiled 
 # --- scaled complementary error function -----------------------------------------------------------------------------
 
 
-@njit(nogil=True, error_model="numpy")
+@shared
 def _erfcx_positive_compiled(x):
     """exp(x²) erfc(x) for x >= 0, without a branch or a call: relative error below 3e-15.
 
