@@ -10,6 +10,7 @@ everything that it can reach (:class:`Reach`); the type of a value carries one o
 can.  A cached function takes a component's value as its first argument.
 """
 
+import hashlib
 import inspect
 from functools import cache
 from numbers import Real
@@ -352,6 +353,12 @@ class ComponentType(types.Type):
     def __init__(self, fields):
         self.fields, self.names = fields, [name for name, _ in fields]
         super().__init__(f"Component({self.owner}@{self.digest}{fields})")
+        self.symbol = f"{self.owner.rpartition('.')[2]}{hashlib.sha1(self.name.encode()).hexdigest()[:16]}"
+
+    @property
+    def mangling_args(self):
+        """What it is called in the names of compiled functions, which are read and written a thousand times."""
+        return self.symbol, ()
 
     def __reduce__(self):
         return _component_type, (self.owner, self.digest, self.fields)
