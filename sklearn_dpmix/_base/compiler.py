@@ -9,16 +9,19 @@ from contextlib import contextmanager
 
 from llvmlite.binding import Linkage, ffi, parse_assembly
 from numba.core import types
+from numba.core.base import BaseContext
 from numba.core.cgutils import normalize_ir_text
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompilerBase, Flags
 from numba.core.compiler_machinery import PassManager
 from numba.core.errors import TypingError
-from numba.core.ir import Arg, Assign, Const, FreeVar, Global, Var
+from numba.core.ir import UNDEFINED, Arg, Assign, Const, Expr, FreeVar, Global, Var
+from numba.core.lowering import Lower
 from numba.core.postproc import PostProcessor
 from numba.core.rewrites import rewrite_registry
 from numba.core.typed_passes import AnnotateTypes, NativeLowering, NoPythonBackend, NopythonTypeInference
 from numba.core.types.functions import BaseFunction
+from numba.core.typing.context import BaseContext as Typing
 from numba.core.untyped_passes import FixupArgs, TranslateByteCode
 
 from .reach import is_ours
@@ -161,9 +164,14 @@ class _Compiler(Compiler):
     def define_pipelines(self):
         function = self.state.func_id.func
         has_inner = any(isinstance(constant, pytypes.CodeType) for constant in function.__code__.co_consts)
-        if has_inner or not is_ours(function.__globals__.get("__name__")):
+        if has_inner or not is_simple(function.__globals__.get("__name__")):
             return super().define_pipelines()
         return [_Passes(super().define_pipelines)]
+
+
+def is_simple(module):
+    """Whether the functions of a module are the package's, or numba's of numbers and generators."""
+    return is_ours(module) or str(module).startswith(_SCALAR)
 
 
 class _Passes(PassManager):
@@ -220,17 +228,59 @@ def _type_of(state, name, value):
         return state.args[value.index]
     if isinstance(value, (Const, Global, FreeVar)):
         return state.typingctx.resolve_value_type(value.value)
-    if value.op == "getattr":
+    if isinstance(value, Expr) and value.op == "getattr":
         return state.typingctx.resolve_getattr(state.typemap[value.value.name], value.attr)
-    signature = state.calltypes.get(value)
+    signature = state.calltypes.get(value) if isinstance(value, Expr) else None
     return state.typemap[name] if signature is None else signature.return_type
 
 
 class _Lifetimes:
-    """Where variables end, which matters where references are counted."""
+    """Where variables end, if references are counted."""
 
     def run_pass(self, state):
-        PostProcessor(state.func_ir).run(emit_dels=bool(state.flags.nrt))
+        if state.flags.nrt:
+            PostProcessor(state.func_ir).run(emit_dels=True)
+
+
+class _Lower(Lower):
+    """numba's, but only powers may have constants, and what a variable was is not looked at without references."""
+
+    def lower_block(self, block):
+        self.pre_block(block)
+        for statement in block.body:
+            self.loc = statement.loc
+            if isinstance(statement, Assign) and not isinstance(statement.value, Arg):
+                name = statement.target.name
+                self.storevar(self.lower_assign(self.typeof(name), statement), name)
+            else:
+                self.lower_inst(statement)
+        self.post_block(block)
+
+    def storevar(self, value, name, argidx=None):
+        if self.context.enable_nrt or argidx is not None or name in self._singly_assigned_vars:
+            super().storevar(value, name, argidx)
+        else:
+            self._alloca_var(name, self.typeof(name))
+            self.builder.store(value, self.getvar(name))
+
+    def lower_binop(self, resty, expr, op):
+        if not (expr.static_lhs is expr.static_rhs is UNDEFINED):
+            return super().lower_binop(resty, expr, op)
+        context, builder, signature = self.context, self.builder, self.fndesc.calltypes[expr]
+        function = context.typing_context.resolve_value_type(op)
+        operands = [
+            context.cast(builder, self.loadvar(operand.name), self.typeof(operand.name), wanted)
+            for operand, wanted in zip((expr.lhs, expr.rhs), signature.args, strict=True)
+        ]
+        called = function.get_call_type(context.typing_context, signature.args, {})
+        result = context.get_function(function, called)(builder, operands)
+        return context.cast(builder, result, signature.return_type, resty)
+
+
+class _Lowering(NativeLowering):
+    @property
+    def lowering_class(self):
+        return _Lower
 
 
 class EntryCompiler(_Compiler):
@@ -251,10 +301,12 @@ def _numba_in_parts():
     """
 
     def compile_extra(self, func):
-        if type(self) is Compiler and self.state.library is None and func.__module__.startswith("numba."):
-            self.state.library = Part(self.state.targetctx.codegen(), func.__qualname__)
-            self.state.flags.no_cpython_wrapper = self.state.flags.no_cfunc_wrapper = True
-        return CompilerBase.compile_extra(self, func)
+        state = self.state
+        if type(self) is not Compiler or state.library is not None or not func.__module__.startswith("numba."):
+            return CompilerBase.compile_extra(self, func)
+        state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
+        parts = state.typingctx, state.targetctx, None, state.args, state.return_type, state.flags, state.locals
+        return PartCompiler(*parts).compile_extra(func)
 
     Compiler.compile_extra = compile_extra
     try:
@@ -284,24 +336,43 @@ def _unobserved():
 
 @contextmanager
 def _remembered():
-    """Look up once what an operator makes of types of numbers: numba tries a dozen ways each time."""
-    known, look_up = {}, BaseFunction.get_call_type
+    """Look up once what numba tries a dozen ways each time: operators on numbers, their code, attributes of a type."""
+    known, call_type, function = {}, BaseFunction.get_call_type, BaseContext.get_function
+    attribute = Typing.resolve_getattr
 
     def get_call_type(self, context, args, kws):
         if kws or not all(isinstance(argument, _NUMBERS) for argument in args):
-            return look_up(self, context, args, kws)
+            return call_type(self, context, args, kws)
         if (self, args) not in known:
-            known[self, args] = look_up(self, context, args, kws)
+            known[self, args] = call_type(self, context, args, kws)
         return known[self, args]
 
-    BaseFunction.get_call_type = get_call_type
+    def get_function(self, fn, sig, _firstcall=True):
+        if not isinstance(fn, BaseFunction) or not all(isinstance(argument, _NUMBERS) for argument in sig.args):
+            return function(self, fn, sig, _firstcall)
+        if (self, fn, sig) not in known:
+            known[self, fn, sig] = function(self, fn, sig, _firstcall)
+        return known[self, fn, sig]
+
+    def resolve_getattr(self, typ, attr):
+        if isinstance(typ, types.Module):
+            return attribute(self, typ, attr)
+        if (self, typ, attr) not in known:
+            known[self, typ, attr] = attribute(self, typ, attr)
+        return known[self, typ, attr]
+
+    BaseFunction.get_call_type, BaseContext.get_function = get_call_type, get_function
+    Typing.resolve_getattr = resolve_getattr
     try:
         yield
     finally:
-        BaseFunction.get_call_type = look_up
+        BaseFunction.get_call_type, BaseContext.get_function = call_type, function
+        Typing.resolve_getattr = attribute
 
 
 _NUMBERS = types.Number, types.Boolean, types.IntegerLiteral, types.BooleanLiteral
+
+_SCALAR = "numba.cpython.builtins", "numba.cpython.numbers", "numba.np.random."  # its modules
 
 #: numba's without those for closures, unrolling, array expressions, None, variables of several types
 _PASSES = (
@@ -312,7 +383,7 @@ _PASSES = (
     _OneType(),
     _Lifetimes(),
     AnnotateTypes(),
-    NativeLowering(),
+    _Lowering(),
     NoPythonBackend(),
 )
 
