@@ -88,15 +88,20 @@ class MixtureDraws:
 
     def density(self, kernel, X, n_jobs=None):
         """(n_chains, n_draws, n_points) densities of confidential records."""
-        return self._table(mixture_density, kernel, X, n_jobs)
+        return self._table(mixture_density, kernel, X, n_jobs, ((X.shape[1], POINTS), POINTS, POINTS, POINTS))
 
     def cdf(self, kernel, X, n_jobs=None):
         """(n_chains, n_draws, n_points) probabilities that every feature is at most X."""
         return self._table(mixture_cdf, kernel, X, n_jobs)
 
-    def _table(self, add_to, kernel, X, n_jobs):
+    def _table(self, add_to, kernel, X, n_jobs, room=()):
+        """Fill a table in chunks, each with arrays of these shapes to write to."""
         table = np.zeros((self.n_chains * self.n_draws, len(X)))
-        in_chunks(lambda rows: add_to(kernel, *self.atoms, X[rows], table, rows.start), len(X), POINTS, n_jobs)
+
+        def add(rows):
+            add_to(kernel, *self.atoms, X[rows], table, rows.start, *map(np.empty, room))
+
+        in_chunks(add, len(X), POINTS, n_jobs)
         return self.by_chain(table)
 
     def density_quantiles(self, kernel, X, q, n_jobs=None):
@@ -128,7 +133,8 @@ class MixtureDraws:
 
     def moments(self, kernel, n_features):
         """Means and variances, each (n_chains, n_draws, n_features)."""
-        moments = mixture_moments(kernel, self.start, self.flat.weights, self.flat.theta, n_features)
+        moments = np.zeros((2, self.n_chains * self.n_draws, n_features))
+        mixture_moments(kernel, self.start, self.flat.weights, self.flat.theta, *moments)
         return tuple(map(self.by_chain, moments))
 
     def clamped_moments(self, kernel, low, high):
@@ -188,10 +194,8 @@ def n_explicit(kernel, start, t):
 
 
 @entry
-def mixture_density(kernel, start, log_weights, theta, X, table, column):
-    """Density of each draw at each row of X, written to ``table[:, column:]``."""
-    x, values, sums = np.empty((X.shape[1], POINTS)), np.empty(POINTS), np.empty(POINTS)
-    base = np.empty(POINTS)
+def mixture_density(kernel, start, log_weights, theta, X, table, column, x, values, sums, base):
+    """Density of each draw at each row of X, written to ``table[:, column:]``; the last four are room for some rows."""
     for a in range(0, X.shape[0], POINTS):
         size = min(POINTS, X.shape[0] - a)
         for p in range(size):
@@ -305,17 +309,15 @@ def mixture_quantile(kernel, start, weights, theta, j, q):
 
 
 @entry
-def mixture_moments(kernel, start, weights, theta, n_features):
-    mean = np.zeros((start.size - 1, n_features))
-    variance = np.zeros((start.size - 1, n_features))
+def mixture_moments(kernel, start, weights, theta, mean, variance):
+    """Means and variances of each draw, added to zeros."""
     for t in range(start.size - 1):
-        for j in range(n_features):
+        for j in range(mean.shape[1]):
             for h in range(start[t], start[t + 1]):
                 mean[t, j] += weights[h] * kernel.mean(theta, h, j)
             for h in range(start[t], start[t + 1]):
                 shift = kernel.mean(theta, h, j) - mean[t, j]
                 variance[t, j] += weights[h] * (kernel.variance(theta, h, j) + shift * shift)
-    return mean, variance
 
 
 @entry
