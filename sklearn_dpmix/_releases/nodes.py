@@ -59,7 +59,7 @@ def halved(edges, nodes, narrowest, least=0.0):
         Cells are not halved to less.
     """
     cell, width = np.searchsorted(edges, nodes.places, side="right") - 1, np.diff(edges)
-    is_inside = cell < len(width)
+    is_inside = (cell >= 0) & (cell < len(width))  # finer nodes may be beyond edges that were laid for others
     n_places = np.bincount(cell[is_inside], minlength=len(width))
     at_one = NODE_SHARE * np.bincount(cell[is_inside], nodes.weights[is_inside], minlength=len(width))
     np.maximum.at(at_one, cell[is_inside], nodes.weights[is_inside])

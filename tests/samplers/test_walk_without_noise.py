@@ -15,7 +15,7 @@ from statistical import Disagreement, assert_means_agree
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix._releases import nodes as nodes_module
-from sklearn_dpmix._releases.nodes import Nodes
+from sklearn_dpmix._releases.nodes import Nodes, halved
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.estimators.mixture import _mixture_problem
 from sklearn_dpmix.kernels import NormalKernel
@@ -213,6 +213,14 @@ def test_cells_are_halved_while_there_are_numbers_between():
     width = NoNoise().node_spacing(chart.narrowest()[0])
     nodes = MixingMeasure().nodes_of_line(Release(x[:, None], None), chart, width, x.mean(), x.std())
     np.testing.assert_allclose(nodes.weights.sum(), len(x), rtol=1e-12)
+
+
+def test_nodes_just_below_the_first_edge_are_in_no_cell():
+    """Finer nodes were, by rounding, below edges laid for wider cells' nodes: the fit ended in numpy's words."""
+    edges = np.arange(4.0)
+    nodes = Nodes(np.append(np.nextafter(0.0, -1.0), np.linspace(0.1, 0.9, 50)), np.ones(51))
+    found = halved(edges, nodes, lambda n: np.full(len(n), 0.1))
+    np.testing.assert_array_equal(found, [0.0, 0.5, 1.0, 2.0, 3.0])
 
 
 def test_no_noise_by_name():
