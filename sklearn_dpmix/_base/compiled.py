@@ -12,7 +12,7 @@ can.  A cached function takes a component's value as its first argument.
 
 import hashlib
 import inspect
-from functools import cache
+from functools import cache, cached_property
 from numbers import Real
 from typing import Any
 
@@ -49,11 +49,8 @@ _OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_w
 _LITERALS = types.IntegerLiteral, types.BooleanLiteral
 
 
-class _Helper(CPUDispatcher):
+class _Part(CPUDispatcher):
     """A function without the code that Python would enter it by: a sixth of the time to compile everything."""
-
-    def __call__(self, *args):
-        return self.py_func(*args)
 
     def get_call_template(self, args, kws):
         """Compile once for all numbers: numba would, for -1 and for True, compile apart."""
@@ -75,12 +72,34 @@ class _Helper(CPUDispatcher):
         return compiled
 
 
+class _Helper(_Part):
+    """A part that is plain Python when Python calls it."""
+
+    def __call__(self, *args):
+        return self.py_func(*args)
+
+
+class _Shared(_Part):
+    """A part that is compiled by itself for Python, when Python calls it."""
+
+    @cached_property
+    def alone(self):
+        return jit(**_OPTIONS)(self.py_func)  # type: ignore[call-overload]
+
+    def __call__(self, *args):
+        return self.alone(*args)
+
+
 def helper(function: Function, **options: Any) -> Function:
     """Compile a function into its callers; never cached by itself, and plain Python when Python calls it."""
+    return _part(_Helper, function, options)
+
+
+def _part(kind: Any, function: Any, options: dict[str, Any]) -> Any:
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return function
     options = {**_OPTIONS, "no_cpython_wrapper": True, "_nrt": _counts_references(function), **options}
-    return _Helper(function, targetoptions=options, pipeline_class=PartCompiler)  # type: ignore[return-value]
+    return kind(function, targetoptions=options, pipeline_class=PartCompiler)
 
 
 def sums_helper(function: Function) -> Function:
@@ -101,22 +120,9 @@ def apart_sums(function: Function) -> Function:
     return apart(function, fastmath={"reassoc", "contract"})
 
 
-class _Shared(_Helper):
-    """A helper that is compiled by itself for Python, when Python calls it."""
-
-    _alone: Any
-
-    def __call__(self, *args):
-        return self._alone(*args)
-
-
 def shared(function: Function) -> Function:
     """A helper that Python calls, too, compiled."""
-    part: Any = helper(function)
-    if part is not function:
-        part.__class__ = _Shared
-        part._alone = jit(**_OPTIONS)(function)  # type: ignore[call-overload]
-    return part
+    return _part(_Shared, function, {})
 
 
 def _counts_references(function):
