@@ -21,6 +21,7 @@ import numpy as np
 from numba import jit, types
 from numba.core import cgutils, config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typing.templates import AttributeTemplate
@@ -36,12 +37,19 @@ from numba.extending import (
 )
 from sklearn.base import BaseEstimator
 
-from .compiler import ApartCompiler, EntryCompiler, PartCompiler
 from .memory import address, load, n_words, words_of
 from .reach import TOOLS, Reach, is_ours
 from .typing import Function
 
 __all__ = ["Component", "Value", "compiled", "entry", "helper", "lower", "sums_helper"]
+
+#: versions of numba whose inner parts ``compiler`` was tried with: older ones abort the process
+OLDEST, NEWEST = (0, 66), (0, 68)
+
+if OLDEST <= numba.version_info[:2] <= NEWEST:
+    from .compiler import ApartCompiler, EntryCompiler, PartCompiler
+else:  # as numba compiles by itself: a first fit takes longer
+    ApartCompiler = EntryCompiler = PartCompiler = Compiler  # type: ignore[assignment, misc]
 
 _OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 

@@ -94,6 +94,28 @@ def test_an_edited_script_never_gets_the_old_answer(tmp_path):
     expect(-15 / 2 + 2.75, 0, 1, "alone")
 
 
+OTHER_NUMBA = """
+    import json
+    import sys
+    import numba
+    numba.version_info = numba.version_info._replace(minor=int(sys.argv[1]))
+    from numba.core.compiler import Compiler
+    from sklearn_dpmix._base import compiled
+    from sklearn_dpmix.mechanisms import LaplaceMechanism
+    density = LaplaceMechanism(scale=2.0).log_density([[3.0]], [[0.0]])[0]
+    print(json.dumps([density, compiled.EntryCompiler is compiled.PartCompiler is Compiler]))
+"""
+
+
+@COMPILES
+@pytest.mark.slow
+@pytest.mark.parametrize("minor", [65, 999])
+def test_a_numba_that_was_not_tried_compiles_as_it_does_by_itself(minor, tmp_path):
+    """Its inner parts may be others: with numba 0.61 fits ended in an AttributeError, with 0.62 to 0.65 Python died."""
+    density, is_by_itself = run(write(tmp_path, other_numba=OTHER_NUMBA), minor, cache=tmp_path / "cache")
+    assert density == pytest.approx(-1.5 - np.log(4.0), rel=1e-14) and is_by_itself
+
+
 CELL = """
 class Own(AdditiveMechanism):
     def __init__(self, scale=1.0):
