@@ -27,7 +27,7 @@ from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import _threads
 from sklearn_dpmix.samplers.mixture import _conditional, _in_blocks
-from sklearn_dpmix.samplers.mixture.measure._walk_state import N_SWEEPS
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_SWEEPS
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 

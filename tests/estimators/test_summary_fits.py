@@ -17,7 +17,7 @@ from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import PitmanYor
 from sklearn_dpmix.samplers import Neal5
-from sklearn_dpmix.samplers.mixture.measure._walk_state import CUT
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CUT
 
 
 def log_densities(mechanism, z, weights, means, sds):

@@ -19,17 +19,9 @@ from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMa
 from sklearn_dpmix.samplers.mixture.measure._factors import fill, fill_feature
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
 from sklearn_dpmix.samplers.mixture.measure._walk import chart_of, law_of
-from sklearn_dpmix.samplers.mixture.measure._walk_state import (
-    LOG_LIKELIHOOD,
-    N_ATOMS,
-    TOTAL,
-    Walk,
-    at,
-    log_tilt,
-    new_state,
-    refresh,
-    row,
-)
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import LOG_LIKELIHOOD, N_ATOMS, TOTAL, at, log_tilt, row
+from sklearn_dpmix.samplers.mixture.measure._walk_likelihood import refresh
+from sklearn_dpmix.samplers.mixture.measure._walk_state import Walk, new_state
 
 BOUNDS = [(-10, 10), (-5, 5)]
 MECHANISMS = [LaplaceMechanism(epsilon=10.0, bounds=BOUNDS), GaussianMechanism(epsilon=10.0, delta=1e-5, bounds=BOUNDS)]

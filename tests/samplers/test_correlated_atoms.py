@@ -16,7 +16,8 @@ from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _compressed
 from sklearn_dpmix.samplers.mixture.measure._correlated_atoms import CorrelatedNormalChart
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
-from sklearn_dpmix.samplers.mixture.measure._walk_state import BY_RESIDUALS, PER_FEATURE, Walk, new_state
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import BY_RESIDUALS, PER_FEATURE
+from sklearn_dpmix.samplers.mixture.measure._walk_state import Walk, new_state
 
 SCALES = {1: [[0.7]], 2: [[2.0, 0.9], [0.9, 0.8]], 3: [[2.0, 0.9, -0.8], [0.9, 0.8, -0.1], [-0.8, -0.1, 1.5]]}
 N = 7

@@ -8,16 +8,10 @@ from test_measure_moves import MOVES
 from walks_of_the_prior import FIXED, RANDOM, breaks, chart_of, draw_walk, law_of_walks, p_value, plain
 
 from sklearn_dpmix.samplers.mixture.measure import _excursions
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import LOG_LIKELIHOOD, N_RECORDS, at, row
 from sklearn_dpmix.samplers.mixture.measure._walk_draws import n_all, number
-from sklearn_dpmix.samplers.mixture.measure._walk_state import (
-    LOG_LIKELIHOOD,
-    N_RECORDS,
-    Walk,
-    at,
-    new_state,
-    refresh,
-    row,
-)
+from sklearn_dpmix.samplers.mixture.measure._walk_likelihood import refresh
+from sklearn_dpmix.samplers.mixture.measure._walk_state import Walk, new_state
 
 __all__ = ["plain"]
 

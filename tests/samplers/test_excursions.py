@@ -14,7 +14,7 @@ from sklearn_dpmix.samplers.mixture.measure import _few_nodes, _walk
 from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
 from sklearn_dpmix.samplers.mixture.measure._correlated_gaussian import CorrelatedGaussianChart
 from sklearn_dpmix.samplers.mixture.measure._few_nodes import A_DRAW, CLOSE, chosen_nodes
-from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS, N_MOVES
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS, N_MOVES
 
 # --- against all partitions, compiled --------------------------------------------------------------------------------
 

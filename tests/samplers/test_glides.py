@@ -14,7 +14,8 @@ from walks_of_the_prior import FINITE, FIXED, Channel, breaks, chart_of, draw_wa
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.samplers.mixture.measure import _glides, _sheet
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
-from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS, refresh
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS
+from sklearn_dpmix.samplers.mixture.measure._walk_likelihood import refresh
 
 POINTS, SCALES = np.array([-1.5, 0.5, 2.0]), np.array([40.0, 30.0, 50.0, 40.0])
 __all__ = ["plain"]

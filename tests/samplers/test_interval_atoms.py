@@ -23,7 +23,8 @@ from sklearn_dpmix.samplers.mixture.measure._beta_atoms import BetaChart
 from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed, chart_of, masses_of
 from sklearn_dpmix.samplers.mixture.measure._convolved_atoms import ConvolvedNormalChart
 from sklearn_dpmix.samplers.mixture.measure._truncated_atoms import TruncatedNormalChart
-from sklearn_dpmix.samplers.mixture.measure._walk_state import N_RECORDS, PER_FEATURE, new_state
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_RECORDS, PER_FEATURE
+from sklearn_dpmix.samplers.mixture.measure._walk_state import new_state
 
 MECHANISMS = [
     LaplaceMechanism(epsilon=1.0, bounds=(0, 1)),

@@ -14,16 +14,9 @@ from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMa
 from sklearn_dpmix.samplers.mixture.measure._finite_masses import FiniteMasses
 from sklearn_dpmix.samplers.mixture.measure._masses import bear_or_kill, change_mass, move_mass
 from sklearn_dpmix.samplers.mixture.measure._pitman_yor_masses import PitmanYorMasses
-from sklearn_dpmix.samplers.mixture.measure._walk_state import (
-    CUT,
-    DUST_RANGE,
-    N_ATOMS,
-    PER_FEATURE,
-    TILT,
-    Walk,
-    new_state,
-    refresh,
-)
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CUT, DUST_RANGE, N_ATOMS, PER_FEATURE, TILT
+from sklearn_dpmix.samplers.mixture.measure._walk_likelihood import refresh
+from sklearn_dpmix.samplers.mixture.measure._walk_state import Walk, new_state
 
 
 class NoPlaces(Component):

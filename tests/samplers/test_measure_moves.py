@@ -36,10 +36,10 @@ from sklearn_dpmix.samplers.mixture.measure import (
     _small_masses,
     _splits,
     _steps,
-    _walk_state,
+    _walk_atoms,
 )
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
-from sklearn_dpmix.samplers.mixture.measure._walk_state import N_ATOMS
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS
 
 __all__ = ["plain"]
 
@@ -111,7 +111,7 @@ def of_masses(move, n_times=4):
     """The move of the masses M_c of the first two atoms, where there are two, some times."""
 
     def moved(rng, channel, chart, walk):
-        a, b = (_walk_state.at(walk, 2 * walk.capacity + i) for i in (0, 1))
+        a, b = (_walk_atoms.at(walk, 2 * walk.capacity + i) for i in (0, 1))
         if walk.law[N_ATOMS] < 2.0:
             return
         for k, to in enumerate((a, b)):

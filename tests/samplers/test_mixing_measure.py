@@ -29,7 +29,7 @@ from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, st
 from sklearn_dpmix.samplers.mixture.measure._parts import part_or_join
 from sklearn_dpmix.samplers.mixture.measure._splits import split_or_merge
 from sklearn_dpmix.samplers.mixture.measure._steps import step_one
-from sklearn_dpmix.samplers.mixture.measure._walk_state import CONCENTRATION
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CONCENTRATION
 
 CASES = list(test_exact.NOISY)
 

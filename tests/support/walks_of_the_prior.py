@@ -15,13 +15,13 @@ from scipy.stats import ks_2samp
 from sklearn_dpmix._base.compiled import _Helper, compiled
 from sklearn_dpmix.kernels import CategoricalKernel, MultivariateNormalKernel, NormalKernel
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
-from sklearn_dpmix.samplers.mixture.measure import _pitman_yor_masses, _walk_state
+from sklearn_dpmix.samplers.mixture.measure import _pitman_yor_masses, _walk_atoms, _walk_state
 from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart, chances_of
 from sklearn_dpmix.samplers.mixture.measure._correlated_atoms import CorrelatedNormalChart
 from sklearn_dpmix.samplers.mixture.measure._many_categories import ManyCategoriesChart
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
 from sklearn_dpmix.samplers.mixture.measure._walk import law_of, masses_of
-from sklearn_dpmix.samplers.mixture.measure._walk_state import (
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import (
     CONCENTRATION,
     CUT,
     DUST_RANGE,
@@ -31,9 +31,8 @@ from sklearn_dpmix.samplers.mixture.measure._walk_state import (
     N_RECORDS,
     TILT,
     TOTAL,
-    Walk,
-    new_state,
 )
+from sklearn_dpmix.samplers.mixture.measure._walk_state import Walk, new_state
 from sklearn_dpmix.samplers.mixture.measure._ways import Ways
 
 FIXED, RANDOM = DirichletProcess(1.5), DirichletProcess(None, (3.0, 2.0))
@@ -88,7 +87,7 @@ class PlainCorrelatedChart(CorrelatedNormalChart):
 
     @compiled
     def fill(self, channel, walk, k):
-        walk.tables[_walk_state.row(walk, k)] = 1.0
+        walk.tables[_walk_atoms.row(walk, k)] = 1.0
 
 
 def chart_of(n_features):

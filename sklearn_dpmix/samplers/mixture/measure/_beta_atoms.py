@@ -12,7 +12,7 @@ from ...._base.vector import exp_bounded
 from ._chart import Chart
 from ._interval import at_record, channel_of, grid, multiply_table, padded, table
 from ._steps import step_above
-from ._walk_state import at, row
+from ._walk_atoms import at, row
 
 CURVATURE = 0.3
 CELL = 1.5  # standard deviations of the narrowest components

@@ -10,21 +10,8 @@ from ._chart import Chart
 from ._gamma_shares import log_gammas
 from ._outside import move_outside
 from ._trades import trade_often
-from ._walk_state import (
-    CUT,
-    LOG_LIKELIHOOD,
-    N_ATOMS,
-    OUTSIDE,
-    TOTAL,
-    accepts,
-    at,
-    copy_atom,
-    keep_trial,
-    log_one_more,
-    remove,
-    row,
-    try_three,
-)
+from ._walk_atoms import CUT, LOG_LIKELIHOOD, N_ATOMS, OUTSIDE, TOTAL, accepts, at, copy_atom, log_one_more, remove, row
+from ._walk_likelihood import keep_trial, try_three
 
 CURVATURE = 0.5
 

@@ -23,7 +23,8 @@ from ._pitman_yor_masses import PitmanYorMasses
 from ._sheet import Sheet
 from ._threshold_walk import ThresholdWalk
 from ._truncated_atoms import TruncatedNormalChart
-from ._walk_state import CUT, IS_EXCURSION, N_MOVES, N_RECORDS, PER_FEATURE, Walk
+from ._walk_atoms import CUT, IS_EXCURSION, N_MOVES, N_RECORDS, PER_FEATURE
+from ._walk_state import Walk
 from ._ways import Ways
 
 

@@ -14,7 +14,7 @@ from ._hidden_records import exchange, fill_by_records, fill_by_residuals, inver
 from ._normal_atoms import N_WIDTHS, SCALE_CURVATURE, step_nearest
 from ._splits import split_or_merge
 from ._steps import step_above
-from ._walk_state import (
+from ._walk_atoms import (
     BY_RESIDUALS,
     LOG_LIKELIHOOD,
     N_ATOMS,
@@ -22,13 +22,11 @@ from ._walk_state import (
     PER_FEATURE,
     TOTAL,
     accepts,
-    add_to,
     at,
     copy_atom,
-    keep_trial,
     random_mass,
-    try_sum,
 )
+from ._walk_likelihood import add_to, keep_trial, try_sum
 
 # Least degrees of freedom beyond n_features - 1.  With fewer the prior draws atoms more than 10^13 times as wide along
 # a line as across: coordinates in floating point do not say where these are, and its density there is but rounding.

@@ -15,7 +15,7 @@ from ...._base.compiled import apart, apart_sums, compiled, helper
 from ._clamped_moments import INV_SQRT_2PI, SIDE, fill_sums, moment_fields
 from ._correlated_gaussian import CorrelatedGaussianChart
 from ._hidden_records import invert
-from ._walk_state import at, row
+from ._walk_atoms import at, row
 
 DEGREES = range(2 * SIDE - 1, 32, SIDE)
 ERROR = 1e-7  # of q(z | y), relative to it, or to what it is FAR away

@@ -7,7 +7,7 @@ from ...._base.linear import add_square, divide_triangle, factor_above, log_diag
 from ...._base.vector import exp_bounded
 from ._correlated_atoms import CorrelatedChart
 from ._hidden_records import invert
-from ._walk_state import HALF_LOG_2PI, at, row
+from ._walk_atoms import HALF_LOG_2PI, at, row
 
 
 class CorrelatedGaussianChart(CorrelatedChart):

@@ -7,7 +7,8 @@ from ...._base.restore import require_range
 from .._sampler import check_concentration
 from ._mass_law import MassLaw
 from ._small_masses import renew_small
-from ._walk_state import CONCENTRATION, CUT, DUST_RANGE, MAX_ATOMS, N_ATOMS, TILT, n_above
+from ._walk_atoms import CONCENTRATION, CUT, DUST_RANGE, N_ATOMS, TILT, n_above
+from ._walk_state import MAX_ATOMS
 
 EULER_GAMMA = 0.5772156649015329
 P_DUST = 0.25  # of a sweep: it draws the dust anew, where the concentration is fixed

@@ -7,7 +7,7 @@ method: Liu 2001, §9.4.3; Christen & Fox 2005).  Dust and concentration stay as
 """
 
 from ...._base.compiled import apart, entry, helper
-from ._walk_state import (
+from ._walk_atoms import (
     CONCENTRATION,
     IS_FILLED,
     LOG_LIKELIHOOD,
@@ -16,15 +16,12 @@ from ._walk_state import (
     N_SWEEPS,
     TOTAL,
     accepts,
-    add_to,
     at,
     copy_atom,
-    keep_trial,
-    log_likelihood,
     n_all,
     number,
-    refresh,
 )
+from ._walk_likelihood import add_to, keep_trial, log_likelihood, refresh
 
 
 def set_out(walk, few):

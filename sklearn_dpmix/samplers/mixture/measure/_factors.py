@@ -5,7 +5,7 @@ are those of the factors; ``times_others`` makes them those of g.  So a move of 
 """
 
 from ...._base.compiled import apart, helper
-from ._walk_state import at, row
+from ._walk_atoms import at, row
 
 
 @apart

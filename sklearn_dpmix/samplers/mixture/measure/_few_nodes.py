@@ -16,7 +16,9 @@ from ...._releases.nodes_of_several import reduced
 from .._run import Draws
 from ._compressed import chart_of, masses_of, sweeps_a_draw
 from ._excursions import come_home, set_out
-from ._walk_state import LEAST_DENSITY, N_MOVES, new_state
+from ._walk_atoms import N_MOVES
+from ._walk_likelihood import LEAST_DENSITY
+from ._walk_state import new_state
 
 SIZES = 40, 60, 80, 120, 160, 240, 320
 CLOSE, CLOSE_ENOUGH = 0.2, 0.6  # errors in log likelihood at which they are few enough; that are borne at last

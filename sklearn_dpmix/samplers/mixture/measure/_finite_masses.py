@@ -7,8 +7,8 @@ import numpy as np
 from ...._base.compiled import compiled
 from ...._base.restore import require, require_range, require_whole
 from ._mass_law import MassLaw
-from ._walk_state import CONCENTRATION as N_HIDDEN
-from ._walk_state import CUT, DUST_RANGE, N_ATOMS, TILT, TOTAL
+from ._walk_atoms import CONCENTRATION as N_HIDDEN
+from ._walk_atoms import CUT, DUST_RANGE, N_ATOMS, TILT, TOTAL
 
 MOST_HIDDEN, NEGLIGIBLE = 1e5, 1e-15
 

@@ -14,20 +14,8 @@ from math import exp, log
 from ...._base.compiled import apart, entry, helper
 from ._sheet import MOST_ATOMS, add_normal, fill_gram, fill_sheet, solve_any
 from ._steps import factorise, solve, solve_transposed
-from ._walk_state import (
-    CUT,
-    LOG_LIKELIHOOD,
-    N_MOVES,
-    TOTAL,
-    accepts,
-    add_to,
-    at,
-    choose_above,
-    copy_atom,
-    keep_trial,
-    refresh,
-    try_sum,
-)
+from ._walk_atoms import CUT, LOG_LIKELIHOOD, N_MOVES, TOTAL, accepts, at, choose_above, copy_atom
+from ._walk_likelihood import add_to, keep_trial, refresh, try_sum
 
 GLIDES, FEW_POINTS = 0.15, 6.0  # for each move of a sweep, and fewer where points are more than a few
 LONGEST_GLIDE = 1.0  # of the steps along the tangent, which go down to a twelfth of it

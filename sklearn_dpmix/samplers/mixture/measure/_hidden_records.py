@@ -13,8 +13,9 @@ from math import cos, exp, pi, sin
 
 from ...._base.compiled import apart, apart_sums, helper
 from ...._base.vector import exp_bounded
+from ._walk_atoms import BY_RESIDUALS, HALF_LOG_2PI, at, n_all, number, row
 from ._walk_draws import draw_atom
-from ._walk_state import BY_RESIDUALS, HALF_LOG_2PI, at, n_all, number, refresh, row
+from ._walk_likelihood import refresh
 
 
 @apart_sums

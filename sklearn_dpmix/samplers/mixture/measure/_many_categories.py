@@ -15,19 +15,8 @@ from ...._base.vector import log_positive
 from ._categorical_atoms import CategoricalChart
 from ._gamma_shares import log_gammas
 from ._steps import FIRST, N_MOVING
-from ._walk_state import (
-    CUT,
-    LARGEST,
-    LEAST_DENSITY,
-    LOG_LIKELIHOOD,
-    TOTAL,
-    accepts,
-    at,
-    draw_above,
-    log_likelihood,
-    random_mass,
-    row,
-)
+from ._walk_atoms import CUT, LARGEST, LOG_LIKELIHOOD, TOTAL, accepts, at, draw_above, random_mass, row
+from ._walk_likelihood import LEAST_DENSITY, log_likelihood
 
 MANY = 32  # categories, from which on these atoms are taken; of fewer, steps of all shares do as well or better
 SHORTER = 4  # as many times fewer moves of two atoms' shares as categories

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ...._base.compiled import Component, compiled, lower
-from ._walk_state import DUST_RANGE
+from ._walk_atoms import DUST_RANGE
 
 
 class MassLaw(Component):

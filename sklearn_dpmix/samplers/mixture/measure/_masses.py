@@ -3,20 +3,8 @@
 from math import exp, log
 
 from ...._base.compiled import helper
-from ._walk_state import (
-    CUT,
-    LARGEST,
-    LOG_LIKELIHOOD,
-    N_ATOMS,
-    TOTAL,
-    accepts,
-    at,
-    keep_trial,
-    log_tilt,
-    remove,
-    try_one,
-    try_three,
-)
+from ._walk_atoms import CUT, LARGEST, LOG_LIKELIHOOD, N_ATOMS, TOTAL, accepts, at, log_tilt, remove
+from ._walk_likelihood import keep_trial, try_one, try_three
 
 
 @helper

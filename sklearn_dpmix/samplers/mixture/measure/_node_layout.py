@@ -10,7 +10,7 @@ from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_records
 from ._compressed import Compressed, chart_of, different, law_of, masses_of
 from ._normal_atoms import N_WIDTHS
-from ._walk_state import N_MOVES, N_RECORDS, STIFFNESS
+from ._walk_atoms import N_MOVES, N_RECORDS, STIFFNESS
 
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features

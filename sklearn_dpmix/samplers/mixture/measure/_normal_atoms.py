@@ -16,7 +16,7 @@ from ._normal_splits import merge_features, split_features
 from ._slides import rescale, slide
 from ._splits import split_or_merge
 from ._steps import AXIS, FIRST, FROM, LEAST, LIMIT, N_MOVING, step
-from ._walk_state import CENTRE, HALF_LOG_2PI, N_ATOMS, NEAR, PER_FEATURE, REACH, STIFFNESS, at, random_mass
+from ._walk_atoms import CENTRE, HALF_LOG_2PI, N_ATOMS, NEAR, PER_FEATURE, REACH, STIFFNESS, at, random_mass
 
 N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where most of it is
 SCALE_CURVATURE = 0.3

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import null_space
 
 from ...._base.compiled import apart, helper
-from ._walk_state import (
+from ._walk_atoms import (
     CUT,
     LARGEST,
     LARGEST_OUTSIDE,
@@ -25,13 +25,11 @@ from ._walk_state import (
     OUTSIDE_A,
     TOTAL,
     accepts,
-    add_to,
     at,
-    keep_trial,
-    log_likelihood,
     log_mass_inside,
     log_tilt,
 )
+from ._walk_likelihood import add_to, keep_trial, log_likelihood
 
 
 class Outside(NamedTuple):

@@ -3,18 +3,8 @@
 from math import exp, log, pi, sqrt
 
 from ...._base.compiled import apart, helper
-from ._walk_state import (
-    CUT,
-    LOG_LIKELIHOOD,
-    N_ATOMS,
-    TOTAL,
-    accepts,
-    at,
-    keep_trial,
-    log_one_more,
-    remove,
-    try_three,
-)
+from ._walk_atoms import CUT, LOG_LIKELIHOOD, N_ATOMS, TOTAL, accepts, at, log_one_more, remove
+from ._walk_likelihood import keep_trial, try_three
 
 ROOT_2PI = sqrt(2.0 * pi)
 

@@ -17,13 +17,7 @@ from ...._base.compiled import compiled
 from ...._base.restore import require
 from ._mass_law import MassLaw
 from ._small_masses import renew_small
-from ._walk_state import (
-    CONCENTRATION,
-    CUT,
-    N_ATOMS,
-    N_DUST,
-    TILT,
-)
+from ._walk_atoms import CONCENTRATION, CUT, N_ATOMS, N_DUST, TILT
 
 IN_DUST, LEFT_OUT = 50.0, 0.005  # records that the dust holds, and masses below it
 LARGEST_CUT = 0.02

@@ -7,7 +7,9 @@ import numpy as np
 from scipy.linalg import qr
 
 from ...._base.compiled import Component, apart, lower
-from ._walk_state import CENTRE, LEAST_DENSITY, PER_FEATURE, REACH, lay_out
+from ._walk_atoms import CENTRE, PER_FEATURE, REACH
+from ._walk_likelihood import LEAST_DENSITY
+from ._walk_state import lay_out
 
 MOST_ATOMS = 8
 UNIT = 0.2  # of the reach of the records: a step of μ as long as one of log J or log σ²

@@ -9,25 +9,21 @@ from math import exp, log, sqrt
 from ...._base.compiled import apart, apart_sums, helper
 from ._factors import fill_feature, times_others
 from ._steps import LONGEST
-from ._walk_state import (
+from ._walk_atoms import (
     CENTRE,
-    LEAST_DENSITY,
     LOG_LIKELIHOOD,
     N_ATOMS,
     PER_FEATURE,
     TOTAL,
     accepts,
-    add_to,
     at,
     copy_atom,
     draw_above,
-    keep_trial,
     n_above,
     random_mass,
     row,
-    try_sum,
-    try_three,
 )
+from ._walk_likelihood import LEAST_DENSITY, add_to, keep_trial, try_sum, try_three
 
 
 @apart_sums

@@ -1,23 +1,21 @@
 """Small masses drawn anew, many at a time: those of the dust, and with the concentration those above the cut, too."""
 
 from ...._base.compiled import apart, helper
-from ._walk_state import (
+from ._walk_atoms import (
     CUT,
     LOG_LIKELIHOOD,
     N_ATOMS,
     N_DUST,
     TOTAL,
     accepts,
-    add_to,
     at,
     copy_atom,
     draw_poisson,
-    keep_trial,
     log_tilt,
     n_all,
     number,
-    try_sum,
 )
+from ._walk_likelihood import add_to, keep_trial, try_sum
 
 
 @apart

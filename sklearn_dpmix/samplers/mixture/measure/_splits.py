@@ -3,7 +3,7 @@
 from math import exp, log, pi, sin, sqrt
 
 from ...._base.compiled import apart, helper
-from ._walk_state import (
+from ._walk_atoms import (
     CUT,
     LOG_LIKELIHOOD,
     N_ATOMS,
@@ -12,13 +12,12 @@ from ._walk_state import (
     at,
     copy_atom,
     draw_above,
-    keep_trial,
     log_one_more,
     n_above,
     random_mass,
     remove,
-    try_three,
 )
+from ._walk_likelihood import keep_trial, try_three
 
 LEAST_SHIFT = 0.003
 LOG_SHIFTS = log(1.0 / LEAST_SHIFT)

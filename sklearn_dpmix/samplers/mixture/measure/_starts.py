@@ -7,7 +7,9 @@ import numpy as np
 
 from ...._base.restore import require, require_range
 from ._compressed import chart_of, masses_of
-from ._walk_state import CUT, LARGEST, LEAST_DENSITY, MAX_ATOMS, N_ATOMS, N_DUST, N_SWEEPS, grow, new_state, write_back
+from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS
+from ._walk_likelihood import LEAST_DENSITY
+from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 
 SET_OUT = 10  # excursions before a chain begins
 

@@ -10,11 +10,10 @@ size is tuned.  It depends on where the walk is, and both proposal densities are
 from math import exp, log, sqrt
 
 from ...._base.compiled import apart, apart_sums, helper
-from ._walk_state import (
+from ._walk_atoms import (
     CUT,
     LARGEST,
     LARGEST_OUTSIDE,
-    LEAST_DENSITY,
     LOG_LIKELIHOOD,
     N_ATOMS,
     OUTSIDE,
@@ -23,16 +22,14 @@ from ._walk_state import (
     TILT,
     TOTAL,
     accepts,
-    add_to,
     at,
     copy_atom,
     draw_above,
-    keep_trial,
     log_tilt,
     random_mass,
     row,
-    try_sum,
 )
+from ._walk_likelihood import LEAST_DENSITY, add_to, keep_trial, try_sum
 
 LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
 SHORTER = 4.0  # ... to e^-4, where the mass outside may be hard to tell from the atoms: along a bend of many records

@@ -7,7 +7,9 @@ and must have all their digits.
 from math import log
 
 from ...._base.compiled import apart, compiled, helper
-from ._walk_state import N_RECORDS, OUTSIDE, Walk, density_anew, log_term, refresh
+from ._walk_atoms import N_RECORDS, OUTSIDE
+from ._walk_likelihood import density_anew, log_term, refresh
+from ._walk_state import Walk
 
 FAR, NEAR_ENOUGH = 1e-5, 0.1  # ratios of densities below which digits are lost: for moves, for sums that are made anew
 

@@ -14,7 +14,7 @@ from ...._base.compiled import apart, apart_sums, helper
 from ._gamma_shares import log_gammas
 from ._outside import log_outside, log_total
 from ._steps import factorise, solve, solve_transposed
-from ._walk_state import (
+from ._walk_atoms import (
     CUT,
     LARGEST,
     LARGEST_OUTSIDE,
@@ -25,10 +25,9 @@ from ._walk_state import (
     accepts,
     at,
     choose_above,
-    keep_trial,
-    log_likelihood,
     row,
 )
+from ._walk_likelihood import keep_trial, log_likelihood
 
 LONGEST, SMALLER = 0.5, 9.0  # of trades, which go down to e^-9 of it
 HEAVY, LIGHTER = 0.1, 7.0  # masses above which atoms trade, from a tenth down to e^-7 of it

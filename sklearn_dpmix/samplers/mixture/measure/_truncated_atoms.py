@@ -8,7 +8,7 @@ from ...._base.compiled import compiled
 from ...._base.vector import exp_bounded
 from ._interval import channel_of, grid, multiply_table, padded, table
 from ._normal_atoms import NormalChart
-from ._walk_state import HALF_LOG_2PI
+from ._walk_atoms import HALF_LOG_2PI
 
 CELL, FIRST_CELL = 1.5, 0.125  # widths, in standard deviations of the narrowest components, inside and at the bounds
 GROWTH = 2.0

@@ -29,25 +29,10 @@ from ._parts import part_or_join
 from ._sheet import choose_points
 from ._starts import Starts
 from ._steps import step_one
+from ._walk_atoms import IS_EXCURSION, IS_FILLED, N_ATOMS, N_DUST, N_MOVES, N_SWEEPS, OUTSIDE, TOTAL, n_all, number
 from ._walk_draws import keep_draw, log_likelihoods
-from ._walk_state import (
-    IS_EXCURSION,
-    IS_FILLED,
-    MAX_ATOMS,
-    N_ATOMS,
-    N_DUST,
-    N_MOVES,
-    N_SWEEPS,
-    OUTSIDE,
-    TOTAL,
-    grow,
-    n_all,
-    new_state,
-    number,
-    refresh,
-    refresh_stale,
-    write_back,
-)
+from ._walk_likelihood import refresh, refresh_stale
+from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 from ._ways import ways_of
 
 N_MOVES_ANSWERS = 200  # in a sweep over categories

@@ -4,7 +4,8 @@ from math import log
 
 from ...._base.compiled import apart, apart_sums, entry, helper
 from ...._base.vector import log_positive
-from ._walk_state import LEAST_DENSITY, OUTSIDE, TOTAL, at, draw_poisson, n_all, number, row
+from ._walk_atoms import OUTSIDE, TOTAL, at, draw_poisson, n_all, number, row
+from ._walk_likelihood import LEAST_DENSITY
 
 SURELY = 30.0  # expected records from which on an atom is taken to have one: it has none with probability e^-30
 

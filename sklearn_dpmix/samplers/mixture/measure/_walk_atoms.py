@@ -1,0 +1,149 @@
+"""A walk's numbers and atoms: where they are, what the prior says of them, and how to choose among them."""
+
+from math import exp, log
+
+from ...._base.compiled import apart, helper
+
+# a state's ints
+N_ATOMS, N_DUST, N_SWEEPS = range(3)
+# a walk's law: its ints as floats, and the others; then what its chart says of each feature
+CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)  # the first: what masses have at random
+OUTSIDE, OUTSIDE_A, OUTSIDE_B = range(9, 12)  # the mass of those outside of the mixture (``_outside``), and its prior
+IS_EXCURSION, IS_FILLED = 12, 13  # whether dust and concentration stay (``_excursions``); whether all tables are filled
+BY_RESIDUALS = 14  # whether residuals are kept beside the releases (``_hidden_records``)
+STIFFNESS = 15  # of means, for a mass of 1: records without noise may be repeated, and the metric not know it
+IS_STALE = 16  # at how many nodes the mixture's sum lost digits: it is made anew before the next move
+PER_FEATURE = 17
+CENTRE, REACH, NEAR = range(3)
+
+TILT = 20.0
+LARGEST = 20.0  # of an atom's J: more has probability e^-300
+LARGEST_OUTSIDE = 1e12
+DUST_RANGE = 5.0  # the dust's atoms are from the cut down to e^-5 of it
+HALF_LOG_2PI = 0.9189385332046727
+
+
+@helper
+def at(walk, k):
+    """Where atom k begins in ``atoms``."""
+    return k * walk.width
+
+
+@helper
+def row(walk, k):
+    """Where its table begins."""
+    return k * walk.n_rows * walk.n_nodes
+
+
+@helper
+def n_all(walk):
+    """How many atoms there are, dust included."""
+    return int(walk.law[N_ATOMS] + walk.law[N_DUST])
+
+
+@helper
+def number(walk, k):
+    """The atom's number, of the k-th of all."""
+    n_atoms = int(walk.law[N_ATOMS])
+    return k if k < n_atoms else walk.capacity + k - n_atoms
+
+
+@helper
+def log_tilt(walk, n_atoms, total):
+    """Log density of S, with e^-J of all atoms, apart from what the law of the masses already contains."""
+    value = walk.masses.power(walk, n_atoms) * log(total) - (TILT + 1.0) * total
+    return value + log_mass_inside(walk, total, walk.law[OUTSIDE])
+
+
+@helper
+def log_mass_inside(walk, total, outside):
+    """Log of the factor in S of the outside share's beta density, apart from ``outside`` to the power a."""
+    a, b = walk.law[OUTSIDE_A], walk.law[OUTSIDE_B]
+    return b * log(total) - (a + b) * log(total + outside)
+
+
+@helper
+def log_one_more(walk, n_atoms):
+    """Log ratio of the prior with one atom more than that many, and the same total, beyond its place and J^shape."""
+    ratio = walk.masses.log_growth(walk, n_atoms)
+    return ratio + log_tilt(walk, n_atoms + 1, walk.law[TOTAL]) - log_tilt(walk, n_atoms, walk.law[TOTAL])
+
+
+@helper
+def accepts(rng, log_ratio):
+    """Whether a proposal is accepted."""
+    return log(1.0 - rng.random()) < log_ratio
+
+
+@helper
+def draw_poisson(rng, rate):
+    """A Poisson number, by the waiting times of its process."""
+    n, time = 0, rng.standard_exponential()
+    while time < rate:
+        n += 1
+        time += rng.standard_exponential()
+    return n
+
+
+@apart
+def copy_atom(walk, k, source):
+    """Make atom k what atom ``source`` is."""
+    atoms, tables, a, b = walk.atoms, walk.tables, at(walk, k), at(walk, source)
+    for e in range(walk.width):
+        atoms[a + e] = atoms[b + e]
+    a, b = row(walk, k), row(walk, source)
+    for m in range(walk.n_rows * walk.n_nodes):
+        tables[a + m] = tables[b + m]
+
+
+@helper
+def random_mass(rng, walk):
+    """A random mass, from one that hardly holds a record to a tenth of all; moves choose among the atoms above it."""
+    log_least = log(10.0 * walk.law[CUT])
+    return exp(log_least + rng.random() * (log(0.1) - log_least))
+
+
+@helper
+def n_above(walk, least):
+    """How many atoms are above a mass."""
+    found = 0
+    for k in range(int(walk.law[N_ATOMS])):
+        if walk.atoms[at(walk, k)] > least:
+            found += 1
+    return found
+
+
+@helper
+def draw_above(rng, walk, least):
+    """One of the atoms above a mass; -1 if there is none."""
+    left = int(rng.random() * n_above(walk, least))
+    for k in range(int(walk.law[N_ATOMS])):
+        if walk.atoms[at(walk, k)] > least:
+            if left == 0:
+                return k
+            left -= 1
+    return -1
+
+
+@helper
+def choose_above(rng, walk, least, most, chosen):
+    """Write at most so many of the atoms above a mass, drawn without replacement, into ``chosen``; return how many."""
+    left = n_above(walk, least)
+    r = min(left, most)
+    wanted = r
+    for k in range(int(walk.law[N_ATOMS])):
+        if walk.atoms[at(walk, k)] > least:
+            if rng.random() * left < wanted:
+                chosen[r - wanted] = k
+                wanted -= 1
+            left -= 1
+    return r
+
+
+@helper
+def remove(walk, k):
+    """Take atom k away; the last one gets its row."""
+    walk.law[N_ATOMS] -= 1.0
+    last = int(walk.law[N_ATOMS])
+    if k != last:
+        copy_atom(walk, k, last)
