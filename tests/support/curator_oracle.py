@@ -9,6 +9,7 @@ a mixture of betas or gammas over a table of s (:class:`Mixture`).  Every quadra
 and raises ValueError where they differ.
 """
 
+from functools import cache
 from itertools import pairwise, product
 
 import numpy as np
@@ -155,6 +156,16 @@ def beta_binomial(y, n, prior, log_noise, *, count=None, count_noise=None):
     return Mixture("beta", np.column_stack([n, s]), log_weight, a + s, b + n - s)
 
 
+@cache
+def _counts(limit, size, exactly):
+    """All counts of ``size`` categories that sum to ``limit``, or to at most that."""
+    grid = np.array(list(product(range(limit + 1), repeat=size - 1)), float)
+    grid = grid[grid.sum(axis=1) <= limit]
+    if exactly:
+        return np.column_stack([grid, limit - grid.sum(axis=1)])
+    return np.array([(*row, last) for row in grid for last in range(int(limit - sum(row)) + 1)])
+
+
 def dirichlet_multinomial(y, n, alpha, log_noise, *, count=None, count_noise=None):
     """θ ~ Dirichlet(alpha), s ~ Multinomial(n, θ), y_r = s + noise in every one of the K entries.
 
@@ -165,12 +176,7 @@ def dirichlet_multinomial(y, n, alpha, log_noise, *, count=None, count_noise=Non
     total = alpha.sum()
 
     def table(limit, exactly=False):
-        grid = np.array(list(product(range(limit + 1), repeat=len(alpha) - 1)), float)
-        grid = grid[grid.sum(axis=1) <= limit]
-        if exactly:
-            s = np.column_stack([grid, limit - grid.sum(axis=1)])
-        else:
-            s = np.array([(*row, last) for row in grid for last in range(int(limit - sum(row)) + 1)])
+        s = _counts(limit, len(alpha), exactly)
         m = s.sum(axis=1)
         log_weight = gammaln(m + 1) - gammaln(s + 1).sum(axis=1) + gammaln(total) - gammaln(total + m)
         log_weight += (gammaln(alpha + s) - gammaln(alpha)).sum(axis=1) + log_release(y, s, log_noise)
