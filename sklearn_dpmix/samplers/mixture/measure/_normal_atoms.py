@@ -73,10 +73,11 @@ class NormalChart(Chart):
         constant = np.sum(0.5 * np.log(precision) - HALF_LOG_2PI + shape * np.log(scale) - gammaln(shape))
         return super().fields() | {"constant": float(constant)}
 
-    def start(self, places, rng):
+    def start(self, places, rng, n_there=0.0):
         found = np.empty((places.shape[1], 2 * self.n_features))
         for j, place in enumerate(places):
-            gammas = np.maximum(rng.standard_gamma(self.kernel.prior_shape[j], len(place)), LEAST_GAMMA)
+            shape = self.kernel.prior_shape[j] + 0.5 * n_there
+            gammas = np.maximum(rng.standard_gamma(shape, len(place)), LEAST_GAMMA)
             found[:, 2 * j], found[:, 2 * j + 1] = place, np.log(self.kernel.prior_scale[j] / gammas)
         return found
 

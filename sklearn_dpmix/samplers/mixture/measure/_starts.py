@@ -7,11 +7,14 @@ import numpy as np
 
 from ...._base.restore import require, require_range
 from ._compressed import chart_of, masses_of
-from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS
+from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS, STIFFNESS
 from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 
 SET_OUT = 10  # excursions before a chain begins
+# records at one place, and their share of all, from which on an atom begins there that is as narrow as they ask for, if no
+# noise hides that: steps towards one that is tens of times narrower than the prior's are too short
+MANY, REPEATED = 2000, 0.03
 
 
 class Starts:
@@ -20,11 +23,15 @@ class Starts:
     def init(self: Any, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
         weights, (_, channel, kernel, mixing) = Z.weights, values
         chart, masses = chart_of(kernel, channel), masses_of(mixing)
-        n, value = masses.start(int(rng.integers(1, 11)))
+        n_repeated = max(REPEATED * weights.sum(), MANY) if Z.law[STIFFNESS] > 0.0 else np.inf
+        repeated = np.flatnonzero(weights >= n_repeated)
+        n, value = masses.start(max(int(rng.integers(1, 11)), len(repeated)))
         state = new_state(chart.n_coordinates(), masses.room(Z.law[CUT]), Z.start())
         state.mass[:n] = 1.0 / n
         chosen = rng.choice(len(weights), n, p=weights / weights.sum())
         state.place[:n] = chart.start(Z.near[:, chosen], rng)
+        if 0 < len(repeated) <= n:
+            state.place[: len(repeated)] = chart.start(Z.near[:, repeated], rng, weights[repeated])
         state.ints[N_ATOMS] = n
         state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
         if Z.few is not None:  # an excursion, of which the end needs nobody's leave
