@@ -12,8 +12,8 @@ from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 
 SET_OUT = 10  # excursions before a chain begins
-# records at one place, and their share of all, from which on an atom begins there that is as narrow as they ask for, if no
-# noise hides that: steps towards one that is tens of times narrower than the prior's are too short
+# Records at one place, and their share of all, from which on an atom begins there that is as narrow as they ask for, if
+# no noise hides that: steps towards one that is tens of times narrower than the prior's are too short.
 MANY, REPEATED = 2000, 0.03
 
 
