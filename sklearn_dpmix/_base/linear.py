@@ -11,15 +11,7 @@ from .compiled import helper
 @helper
 def factor(a, d):
     """Overwrite the lower triangle of a positive definite matrix by its Cholesky factor."""
-    for j in range(d):
-        for i in range(j, d):
-            value = a[i, j]
-            for r in range(j):
-                value -= a[i, r] * a[j, r]
-            if i == j:
-                a[j, j] = sqrt(value)
-            else:
-                a[i, j] = value / a[j, j]
+    factor_above(a, d, -inf)
 
 
 @helper

@@ -113,6 +113,10 @@ class Chart(Component):
         """Coordinates of a chain's first atoms, at ``places`` of shape (features, atoms)."""
         raise NotImplementedError
 
+    def start_at(self, places: Any, rng: np.random.Generator, n: Any) -> Any:
+        """As :meth:`start`, of atoms as narrow as so many records without noise at each place ask for."""
+        raise NotImplementedError
+
     def densities(self, theta: Any, points: Any) -> Any:
         """Densities of components, (components, points), at ``points`` of shape (features, points)."""
         raise NotImplementedError

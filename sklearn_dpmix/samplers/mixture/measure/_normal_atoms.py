@@ -73,10 +73,13 @@ class NormalChart(Chart):
         constant = np.sum(0.5 * np.log(precision) - HALF_LOG_2PI + shape * np.log(scale) - gammaln(shape))
         return super().fields() | {"constant": float(constant)}
 
-    def start(self, places, rng, n_there=0.0):
+    def start(self, places, rng):
+        return self.start_at(places, rng, 0.0)
+
+    def start_at(self, places, rng, n):
         found = np.empty((places.shape[1], 2 * self.n_features))
         for j, place in enumerate(places):
-            shape = self.kernel.prior_shape[j] + 0.5 * n_there
+            shape = self.kernel.prior_shape[j] + 0.5 * n
             gammas = np.maximum(rng.standard_gamma(shape, len(place)), LEAST_GAMMA)
             found[:, 2 * j], found[:, 2 * j + 1] = place, np.log(self.kernel.prior_scale[j] / gammas)
         return found

@@ -31,7 +31,7 @@ class Starts:
         chosen = rng.choice(len(weights), n, p=weights / weights.sum())
         state.place[:n] = chart.start(Z.near[:, chosen], rng)
         if 0 < len(repeated) <= n:
-            state.place[: len(repeated)] = chart.start(Z.near[:, repeated], rng, weights[repeated])
+            state.place[: len(repeated)] = chart.start_at(Z.near[:, repeated], rng, weights[repeated])
         state.ints[N_ATOMS] = n
         state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
         if Z.few is not None:  # an excursion, of which the end needs nobody's leave
