@@ -157,7 +157,11 @@ def check_prior(prior, family, wide=False):
         classes.append(family.wide_prior_class)
     if not isinstance(prior, tuple(classes)):
         names = " or ".join(one.__name__ for one in classes)
-        raise ValueError(f"prior of family {type(family).__name__} must be a {names}, got prior={prior!r}")
+        why = ""
+        if family.wide_prior_class is not None and isinstance(prior, family.wide_prior_class):
+            also = "approximation='exact'" if isinstance(family, Multinomial) else "records within bounds"
+            why = f": this one needs a mechanism and {also}"
+        raise ValueError(f"prior of family {type(family).__name__} must be a {names}, got prior={prior!r}{why}")
     prior.check()
     prior.fields(family)
     return prior
@@ -166,7 +170,8 @@ def check_prior(prior, family, wide=False):
 def may_be_wide(family, bounds, mechanism, approximation):
     """Whether noise hides a sum of records that are bounded, so that a prior need not be conjugate.
 
-    That of categories must be under the normal approximation, which is wrong for the rare ones that it allows for.
+    Under the normal approximation that of categories stays conjugate: a wide one allows for rare categories, for which
+    the approximation is wrong.
     """
     is_hidden = mechanism is not None and (bounds is not None or family.is_bounded)
     return is_hidden and not (isinstance(family, Multinomial) and approximation == "normal")
