@@ -53,7 +53,7 @@ class _Rewrites:
 
 
 class _OneType:
-    """A look whether no variable has several types, which numba would make several variables of."""
+    """Check that each variable has one type: numba would make several variables of it."""
 
     def run_pass(self, state):
         seen = {}
@@ -82,7 +82,7 @@ def _type_of(state, name, value):
 
 
 class _Lifetimes:
-    """Where variables end, if references are counted."""
+    """Note where variables end, if references to them are counted."""
 
     def run_pass(self, state):
         if state.flags.nrt:
@@ -90,7 +90,7 @@ class _Lifetimes:
 
 
 class _Lower(Lower):
-    """numba's, but only powers may have constants, and what a variable was is not looked at without references."""
+    """numba's, with two short cuts: operators without constants, and variables of which no references are counted."""
 
     def lower_block(self, block):
         self.pre_block(block)

@@ -15,7 +15,7 @@ FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are as
 MOST_ROUNDS = 50  # of weights for records of unequal noise
 NARROWEST = 2.0**-16  # of a release's range: narrower cells are not made
 ODD = 0.01  # share of the records, the lowest or the highest, that may be errors or from elsewhere
-FAR = 3.0  # times the range of the others, and no farther away, do they set the prior
+FAR = 3.0  # ranges of the others: for the prior, no record counts as farther from them
 
 
 class Release:
@@ -119,7 +119,7 @@ class Release:
         is much larger than the spread of the records, a difference of two variances hardly tells what that spread is,
         and half of the time a prior made from it would be sure of far too small a one.  It is kept above a thousandth
         of the release's own and, given bounds, below (range/2)²; the mean is moved into the bounds.  How narrow a
-        population is bounds do not say: they may be generous.  Of releases that pile up above a threshold the variance
+        population is, bounds do not say: they may be generous.  Of releases that pile up above a threshold the variance
         is larger, since the population goes on below.  Where noise has scales of its own, records with less noise count
         for more: see :meth:`_weighed`.  Where the release does not vary (one record, constant records), its own
         variance is taken to be the noise's, or 1 without noise.
@@ -156,7 +156,7 @@ class Release:
     def typical_moments(self):
         """As :meth:`moments`, for a prior: where nothing bounds them, records far from all others count as nearer ones.
 
-        Else one wrong entry of a million among ages would make components as wide as a thousand years the likely ones.
+        Else one entry of a million among ages would make a prior of components that are centuries wide.
         """
         is_open = self._known_moments() is None and self.bounds() is None and self.channel.has_one_law
         moved = self._moved_nearer() if is_open else None

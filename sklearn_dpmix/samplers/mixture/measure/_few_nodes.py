@@ -57,7 +57,7 @@ class ChoiceOfFew:
         return self.with_longer(values, found, rng) if chart.longest > 1.0 else found
 
     def with_longer(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> Any:
-        """With excursions as long as make a few worth a draw, by runs from several starts, if as many are taken."""
+        """With excursions so long that one or two make a draw, by trial runs, unless too few are then accepted."""
         runs = [self.trial_draws(values, seen.few, rng, N_LONGER) for _ in range(N_STARTS)]
         chart, draws = chart_of(values[2], values[1]), Draws(*map(np.concatenate, zip(*runs, strict=True)))
         times = min(sweeps_a_draw(draws, seen.few, chart) / A_DRAW, chart.longest)
