@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from .nodes import cell_edges
+from .nodes import Nodes, cell_edges
 
 DEGREES = {1: 15, 2: 9, 3: 5}  # of the moments that are kept, by the number of features that vary in a box
 LEAST_DEGREE = 4  # of more features
@@ -59,6 +59,16 @@ def compress_boxes(records, box):
             weights[rows] = reduced(moments(records[rows]), weights[rows])
     kept = np.flatnonzero(weights > 0.0)
     return kept, weights[kept]
+
+
+def compress_places(nodes, edges):
+    """As :func:`~sklearn_dpmix._releases.nodes.compress`, with nodes that are some of the places."""
+    places, weights = nodes
+    cell, weights = cells_of(places, edges), weights.copy()
+    with threadpool_limits(limits=1):
+        for rows in np.split(np.arange(len(cell)), np.flatnonzero(np.diff(cell)) + 1):
+            weights[rows] = reduced(moments(places[rows, None]), weights[rows])
+    return Nodes(places[weights > 0.0], weights[weights > 0.0])
 
 
 def moments(places):

@@ -18,7 +18,6 @@ from .._base.compiled import compiled, lower
 from .._base.parameters import check_array
 from .._base.typing import Array, Floats
 from ._additive import AdditiveMechanism
-from ._noised_normal import fill_normal_cells
 
 #: Integers below it in magnitude are exact as floats.
 EXACT = 2.0**53
@@ -67,7 +66,7 @@ class IntegerMechanism(AdditiveMechanism):
         return np.size(self.noise_scale_for(None)) == 1
 
     def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
-        """What ``fill_normal`` looks up for each release in a list: probabilities given each integer within the bounds.
+        """What ``fill_normal`` looks up for each release in a list: nothing.
 
         Parameters
         ----------
@@ -76,17 +75,9 @@ class IntegerMechanism(AdditiveMechanism):
 
         Returns
         -------
-        found : ndarray of shape (n_features · cells, n)
-            The same number for each feature; 0 for integers beyond its upper bound.
+        found : ndarray of shape (0, n)
         """
-        bounds, scale = np.asarray(self.bounds_for(len(places))), float(self.noise_scale_for(len(places)))
-        p = np.arange(np.max(bounds[:, 1] - bounds[:, 0]) + 1.0)
-        apart = places[:, None] - (bounds[:, :1] + p)[:, :, None]
-        distinct, inverse = np.unique(apart, return_inverse=True)
-        found = np.array([self.log_shape(e, 1.0 / scale) for e in distinct.tolist()]) - self.log_sum(scale)
-        is_there = (p <= bounds[:, 1:] - bounds[:, :1])[:, :, None]
-        found = np.where(is_there, np.exp(found)[inverse.reshape(apart.shape)], 0.0)
-        return found.reshape(-1, places.shape[1])
+        return np.empty((0, places.shape[1]))
 
     @property
     def kurtosis(self) -> float | None:  # type: ignore[override]
@@ -204,7 +195,12 @@ class IntegerMechanism(AdditiveMechanism):
         distinct, inverse = np.unique(fields["noise"], return_inverse=True)
         fields["log_total"] = np.asarray(self.log_sum(distinct))[inverse]
         fields["cells"] = int(cells) if cells < inf else 0
-        return lower(type(self), fields)
+        has_table = self.has_one_law and self.piece_shape is not None
+        return lower(type(self), fields | self._noise_fields(n_features if has_table else 0))
+
+    def _noise_fields(self, n_features):
+        """What ``fill_normal`` needs to know of the noise; 0 features where there is none."""
+        return {}
 
     # --- compiled ----------------------------------------------------------------------------------------------------
 
@@ -238,12 +234,6 @@ class IntegerMechanism(AdditiveMechanism):
     @compiled
     def log_reverse(self, Z, i, j, y):
         return self.log_shape(Z[i, j] - floor(y + 0.5), self.rate[i * self.each])
-
-    @compiled
-    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
-        """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_normal``)."""
-        x, low, high = j * (1 + self.cells) * n, self.low[j], self.high[j]
-        fill_normal_cells(nodes, x, n, low, high, mean, log_variance, out, first, second)
 
     @compiled
     def n_pieces(self):

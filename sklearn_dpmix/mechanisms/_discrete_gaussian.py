@@ -1,7 +1,7 @@
 """Discrete Gaussian noise: concentrated or approximate privacy of integers (Canonne, Kamath, Steinke 2020)."""
 
 from functools import lru_cache
-from math import exp, floor, inf, log, log1p, pi, sqrt
+from math import ceil, exp, floor, inf, log, log1p, pi, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,8 @@ from ..privacy import gaussian_scale
 from ._calibrated import GaussianCalibrated
 from ._discrete import IntegerMechanism
 from ._discrete_laplace import draw_discrete_laplace
-from ._gaussian import HALF_LOG_2PI
+from ._gaussian import HALF_LOG_2PI, GaussianMechanism
+from ._noised_integers import DEGREE, FAR_NOISE, block_of, fill_integers_far, fill_integers_near
 
 #: δ is calibrated to this much below the requested δ, relatively, so that privacy never pays for rounding, or for
 #: OpenDP's margin on the scale where δ rises with it.
@@ -23,6 +24,8 @@ SLACK = 1e-8
 LARGEST_EPSILON = 1e8
 #: Terms of a sum over integers that are added one by one before an integral takes over.
 N_TERMS = 1000
+#: σ from which sums over cells are taken over places in blocks of them
+LARGE = 48.0
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -96,6 +99,7 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
     noised_kernels = frozenset({"normal"})
     secure_noise = "discrete gaussian"
     continuous = "GaussianMechanism"
+    node_spacing = GaussianMechanism.node_spacing
 
     def _scale_of(self, epsilon, sensitivity, n_features):
         if epsilon > LARGEST_EPSILON:
@@ -150,6 +154,40 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
             ),
         )
 
+    def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
+        """What ``fill_normal`` looks up for each release in a list: probabilities given each place in blocks of cells.
+
+        Parameters
+        ----------
+        places : ndarray of shape (n_features, n)
+        scales : None
+
+        Returns
+        -------
+        found : ndarray of shape (n_features · places in blocks, n)
+            Nothing if the noise is narrow.
+        """
+        scale, size, n_blocks = self._blocks(len(places))
+        starts, offsets = np.asarray(self.bounds_for(len(places)))[:, 0], block_of(size)[1]
+        given = (size * np.arange(n_blocks)[:, None] + offsets).ravel()
+        apart = places[:, None] - (starts[:, None] + given)[:, :, None]
+        return np.exp(-0.5 * (apart / scale) ** 2 - self.log_sum(scale)).reshape(-1, places.shape[1])
+
+    def _blocks(self, n_features):
+        """(σ, cells in a block, number of blocks): no blocks if sums over cells are taken as they are."""
+        bounds, scale = np.asarray(self.bounds_for(n_features)), float(self.noise_scale_for(n_features))
+        cells = int(np.max(bounds[:, 1] - bounds[:, 0])) + 1
+        size = min(int(scale), cells)
+        return (scale, 1, 0) if scale < LARGE else (scale, size, -(-cells // size))
+
+    def _noise_fields(self, n_features):
+        scale, size, n_blocks = self._blocks(n_features) if n_features else (0.0, 1, 0)
+        far = ceil(FAR_NOISE * scale) if scale < LARGE else 0
+        e = np.arange(-far, far + 1.0)
+        near = np.exp(-0.5 * (e / scale) ** 2 - self.log_sum(scale)) if far else e
+        block = block_of(size)[0].T.ravel()
+        return {"near": near, "far": far, "block": block, "size": size, "n_places": n_blocks * DEGREE}
+
     def likeliest_value(self, S: Array, scale: Array) -> Floats:
         """The integer next to the mean: the logarithm falls with the squared distance from it."""
         return np.rint(super().likeliest_value(S, scale))
@@ -179,6 +217,16 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
     def log_noise(self, e, scale):
         u = e / scale
         return -0.5 * u * u - log_theta(scale)
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_integers``)."""
+        x, low, high = j * (1 + self.n_places) * n, self.low[j], self.high[j]
+        if self.n_places == 0:
+            near, far, scale = self.near, self.far, self.noise[0]
+            fill_integers_near(nodes, x, n, low, high, scale, near, far, mean, log_variance, out, first, second)
+        else:
+            fill_integers_far(nodes, x, n, low, high, self.block, self.size, mean, log_variance, out, first, second)
 
     @compiled
     def draw_integer(self, rng, scale):

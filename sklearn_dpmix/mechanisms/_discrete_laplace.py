@@ -1,6 +1,6 @@
 """Discrete Laplace noise, or two-sided geometric: pure privacy of integers (Ghosh, Roughgarden, Sundararajan 2012)."""
 
-from math import floor, log, tanh
+from math import exp, floor, log, tanh
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,6 +9,8 @@ from .._base.compiled import compiled
 from .._base.typing import Array, Floats
 from ._calibrated import LaplaceCalibrated
 from ._discrete import IntegerMechanism
+from ._laplace import LaplaceMechanism
+from ._noised_integers import fill_integers_laplace
 
 
 class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
@@ -68,6 +70,7 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
     noised_kernels = frozenset({"normal"})
     secure_noise = "discrete laplace"
     continuous = "LaplaceMechanism"
+    node_spacing = LaplaceMechanism.node_spacing
 
     def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats:
         """P(e > distance) = r^(⌊distance⌋ + 1)/(1 + r)."""
@@ -95,6 +98,12 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
     @compiled
     def log_noise(self, e, scale):
         return log(tanh(0.5 / scale)) - abs(e) / scale
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_integers``)."""
+        low, high, rate, q = self.low[j], self.high[j], self.rate[0], exp(-self.log_total[0])
+        fill_integers_laplace(nodes, j * n, n, low, high, rate, q, mean, log_variance, out, first, second)
 
     @compiled
     def draw_integer(self, rng, scale):

@@ -149,37 +149,6 @@ def fill_normal_window(nodes, x, n, outside, gain, mean, log_variance, out, firs
 
 
 @helper
-def fill_normal_cells(nodes, x, n, low, high, mean, log_variance, out, first, second):
-    """Records rounded to an integer from ``low`` to ``high``, whose probabilities of the release are looked up.
-
-    The first cell and the last extend to infinity.  With t an end of a cell minus μ over σ, Φ(t) has derivatives
-    -φ(t)/σ and -t φ(t)/2.  Cells so far away that they have no mass are left out.
-    """
-    inverse, n_cells = exp(-0.5 * log_variance), int(high - low) + 1
-    for m in range(n):
-        out[first + m] = 0.0
-        out[second + m] = 0.0
-        out[second + n + m] = 0.0
-    t, tail, f = -FARTHEST, 0.0, 0.0  # of the cell's lower end: Φ(-|t|), φ(t)
-    for p in range(n_cells):
-        upper, upper_tail, upper_f = FARTHEST, 0.0, 0.0
-        if p < n_cells - 1:
-            upper = min(max((low + p + 0.5 - mean) * inverse, -FARTHEST), FARTHEST)
-            upper_tail, upper_f = 0.5 * erfc(abs(upper) * SQRT_HALF), INV_SQRT_2PI * exp(-0.5 * upper * upper)
-        if upper > t:
-            mass = 1.0 - tail - upper_tail
-            mass = tail - upper_tail if t > 0.0 else mass
-            mass = upper_tail - tail if upper < 0.0 else mass
-            by_mean, by_scale = (f - upper_f) * inverse, 0.5 * (t * f - upper * upper_f)
-            q = x + (1 + p) * n
-            for m in range(n):
-                out[first + m] += mass * nodes[q + m]
-                out[second + m] += by_mean * nodes[q + m]
-                out[second + n + m] += by_scale * nodes[q + m]
-        t, tail, f = upper, upper_tail, upper_f
-
-
-@helper
 def add_end(nodes, end, n, out, first, second, mass, by_mean, by_scale):
     """Add the atom at a bound, of this mass with these derivatives."""
     for m in range(n):

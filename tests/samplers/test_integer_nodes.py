@@ -9,9 +9,11 @@ import grid_oracle as oracle
 import numpy as np
 import pytest
 from exact_channel_cases import compare, points
+from scipy.stats import norm
 from statistical import Disagreement, assert_means_agree
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import (
     DiscreteGaussianMechanism,
@@ -19,7 +21,9 @@ from sklearn_dpmix.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
 )
+from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Auto, Interweaved, MixingMeasure
+from sklearn_dpmix.samplers.mixture._run import Draws
 
 PRIOR = {"mean": 1.5, "mean_precision": 0.3, "shape": 2.5, "scale": 0.6}
 BOUNDS = (0, 4)
@@ -62,6 +66,71 @@ def test_densities(name, cells):
         np.testing.assert_allclose(found[2] / found[0], by_scale / (2 * step) / found[0], atol=1e-6)
 
 
+WIDE = {
+    "narrow laplace": (DiscreteLaplaceMechanism, 2.0),
+    "wide laplace": (DiscreteLaplaceMechanism, 300.0),
+    "narrow gaussian": (DiscreteGaussianMechanism, 2.0),
+    "gaussian": (DiscreteGaussianMechanism, 20.0),
+    "wide gaussian": (DiscreteGaussianMechanism, 70.0),
+    "very wide gaussian": (DiscreteGaussianMechanism, 5000.0),
+}
+
+
+def summed(mechanism, x, mean, sd):
+    """g(x) and its derivatives by μ and log σ², with a term for each integer; and sizes of the terms, to judge them."""
+    low, high = mechanism.bounds_for(1)[0]
+    y, edges = np.arange(low, high + 1.0), np.concatenate([[-np.inf], np.arange(low, high) + 0.5, [np.inf]])
+    t = (edges - mean) / sd
+    f, tf = np.exp(-0.5 * t**2) / np.sqrt(2.0 * np.pi), np.where(np.isinf(t), 0.0, t) * norm.pdf(t)
+    masses = np.where(t[1:] < 0, norm.cdf(t[1:]) - norm.cdf(t[:-1]), norm.sf(t[:-1]) - norm.sf(t[1:]))
+    noise = np.exp(mechanism.log_density(np.repeat(x, len(y))[:, None], np.tile(y, len(x))[:, None]))
+    terms = np.array([masses, -np.diff(f) / sd, -0.5 * np.diff(tf)])
+    return terms @ noise.reshape(len(x), -1).T, np.abs(terms).sum(axis=1)[:, None] * noise.max()
+
+
+@pytest.mark.parametrize("name", list(WIDE))
+def test_densities_between_wide_bounds(name):
+    """Where they are closed forms or sums over blocks, components in the middle, at a bound and beyond it."""
+    kind, scale = WIDE[name]
+    mechanism = kind(scale=scale, bounds=(-10, 600))
+    x = np.unique(np.rint(np.random.default_rng(0).uniform(-10 - 4 * min(scale, 400), 600 + 4 * min(scale, 400), 60)))
+    value, nodes = mechanism._lower(n_records=1, n_features=1), np.vstack([x[None], mechanism.lookup(x[None])]).ravel()
+    components = (300.2, 0.1), (310.0, 3.9), (310.0, 4.0), (585.0, 5.0), (640.0, 50.0), (-12.0, 0.4), (200.0, 900.0)
+    for mean, sd in components:
+        out = np.ones(3 * len(x))
+        value.fill_normal(0, nodes, len(x), mean, 2.0 * log(sd), out, 0, len(x))
+        expected, size = summed(mechanism, x, mean, sd)
+        np.testing.assert_allclose(out.reshape(3, -1) / size, expected / size, rtol=1e-11, atol=1e-14)
+
+
+def random_draws(n=20):
+    rng, found = np.random.default_rng(3), []
+    for _ in range(n):
+        sd = np.append(rng.uniform(30.0, 80.0, 2), 400.0)
+        mean = np.append(rng.normal([300.0, 700.0], 20.0), 500.0)
+        found.append((rng.dirichlet([9.0, 9.0, 2.0]), np.column_stack([mean, sd, 0.0 * sd, np.log(sd)])))
+    whole = np.full(n, 3)
+    return Draws(whole, whole, np.ones(n), *(np.concatenate(part) for part in zip(*found, strict=True)))
+
+
+@pytest.mark.parametrize("name", ["narrow laplace", "narrow gaussian", "wide gaussian"])
+def test_some_values_stand_for_all(name):
+    """The log likelihood of random populations, to 10⁻⁶ of a unit of 6000 records."""
+    (kind, scale), sampler, draws, rng = WIDE[name], MixingMeasure(50), random_draws(), np.random.default_rng(0)
+    mechanism = kind(scale=scale, bounds=(0, 1000))
+    Z = mechanism.privatize(np.rint(np.clip(rng.normal(rng.choice([300, 700], 6000), 60.0), 0, 1000))[:, None])
+    kernel = NormalKernel(500.0, 0.1, 20.0, 20.0 * 40.0**2)._lower(n_features=1)
+    values = (None, mechanism._lower(n_records=6000, n_features=1), kernel, DirichletProcess()._lower())
+    release = Release(Z, mechanism)
+    every, some = (sampler.compressed(values, Z, release, width) for width in (0.0, 50.0))
+    assert some.nodes.shape[1] < 0.7 * every.nodes.shape[1]
+    assert set(some.nodes[0]) <= set(every.nodes[0])
+    np.testing.assert_allclose(some.weights.sum(), 6000, rtol=1e-11)
+    assert sampler.difference(values, some, every, draws) < 1e-6
+    some.nodes[-1, 30] *= 1.01
+    assert sampler.difference(values, some, every, draws) > 1e-3
+
+
 def exact(name):
     _, scale, z = CASES[name]
     grid = oracle.NormalGrid(**PRIOR, bounds=(BOUNDS[0] - 0.5, BOUNDS[1] + 0.5))
@@ -92,11 +161,11 @@ class HeavyNode(MixingMeasure):
 
 
 class NextCell(MixingMeasure):
-    """Each integer's probability is its neighbour's."""
+    """Each release is its neighbour's."""
 
     def compressed(self, *args):
         seen = super().compressed(*args)
-        seen.lookup[:] = np.roll(seen.lookup, 1, axis=0)
+        seen.nodes[0] += 1.0
         return seen
 
 

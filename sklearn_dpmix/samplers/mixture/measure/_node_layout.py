@@ -7,7 +7,7 @@ import numpy as np
 
 from ...._releases.nodes import FEW, Nodes, cell_edges, compress, edges_around, halved
 from ...._releases.nodes_of_scales import compress_scaled
-from ...._releases.nodes_of_several import compress_records
+from ...._releases.nodes_of_several import compress_places, compress_records
 from ._compressed import Compressed, chart_of, different, law_of, masses_of
 from ._normal_atoms import N_WIDTHS
 from ._walk_atoms import N_MOVES, N_RECORDS, STIFFNESS
@@ -37,6 +37,11 @@ class NodeLayout:
             nodes, are_records = np.vstack([mechanism.folded(Z).T, np.ones(n)]), True
         elif mechanism.is_discrete:
             nodes, are_records = different(mechanism.folded(Z)), n <= FEW
+            if width > 0.0 and nodes.shape[1] > FEW:
+                fewer = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0])))
+                nodes, width = (fewer, width) if fewer.shape[1] < FEWER * nodes.shape[1] else (nodes, 0.0)
+            else:
+                width = 0.0
         elif not mechanism.has_one_law:
             nodes, *scales = self.nodes_of_scales(release, chart, Z, width)
             are_records = nodes.shape[1] == n
@@ -84,7 +89,9 @@ class NodeLayout:
 
     def nodes_of_line(self, release: Any, chart: Any, width: float, mean: float, sd: float) -> Nodes:
         """Nodes for the records of one feature, of a population with these moments."""
-        mechanism, fine = release.channel, release.nodes(width)
+        mechanism, is_discrete = release.channel, release.channel.is_discrete
+        fine = Nodes(*different(mechanism.folded(release.Z))) if is_discrete else release.nodes(width)
+        fewer = compress_places if is_discrete else compress
         low, high = fine.places[0], fine.places[-1]
         if low == high:
             return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
@@ -98,7 +105,7 @@ class NodeLayout:
             edges = cell_edges(low, high, core_low, core_high, width, kinks)
         noise, factor = mechanism.noise_variance(1), width / mechanism.node_spacing(chart.narrowest()[0])
         if noise is None:
-            return compress(fine, edges)
+            return fewer(fine, edges)
 
         def narrowest(n: Any) -> Any:
             return factor * np.sqrt(noise + chart.narrowest_of(n) ** 2)
@@ -106,9 +113,9 @@ class NodeLayout:
         while True:
             finer = halved(edges, fine, narrowest, release.narrowest())
             if len(finer) == len(edges):
-                return compress(fine, edges)
+                return fewer(fine, edges)
             edges, width = finer, 0.5 * width
-            fine = release.nodes(width)
+            fine = fine if is_discrete else release.nodes(width)
 
     def nodes_of_several(self, mechanism: Any, chart: Any, Z: Any, width: float) -> Any:
         """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those.

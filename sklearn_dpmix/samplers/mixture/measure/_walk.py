@@ -62,15 +62,15 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     at whose end all nodes are looked at.
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
-    one scale or one a record; discrete noise of one scale on at most 1024 clamped integers, where the different values
-    are the nodes; the windows of the square wave, the piecewise and the hybrid mechanism, of one ε); truncated normal
-    and beta kernels, of one feature, without the integers and the hybrid mechanism; convolved normal kernels;
-    correlated normal ones under Gaussian noise of one scale, if nothing is clamped before it, or of two features if it
-    is not much narrower than the bounds, and under other Gaussian and Laplace noise, with a record, or what makes it,
-    kept beside each release; normal kernels without noise; or categorical kernels and randomised response of one ε,
-    where the different answers are the nodes; a Dirichlet process with a concentration of at most 20, a mixture of
-    finite mixtures whose possible numbers of components have no gaps, or a Pitman–Yor process with a discount of at
-    most 0.3 and a concentration of at most 5.
+    one scale or one a record; discrete noise of one scale on at most 1024 clamped integers, where different values, or
+    some of them, are the nodes; the windows of the square wave, the piecewise and the hybrid mechanism, of one ε);
+    truncated normal and beta kernels, of one feature, without the integers and the hybrid mechanism; convolved normal
+    kernels; correlated normal ones under Gaussian noise of one scale, if nothing is clamped before it, or of two
+    features if it is not much narrower than the bounds, and under other Gaussian and Laplace noise, with a record, or
+    what makes it, kept beside each release; normal kernels without noise; or categorical kernels and randomised
+    response of one ε, where the different answers are the nodes; a Dirichlet process with a concentration of at most
+    20, a mixture of finite mixtures whose possible numbers of components have no gaps, or a Pitman–Yor process with a
+    discount of at most 0.3 and a concentration of at most 5.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         masses_of(values[3]).check(self.label, release.n_records)
         is_line = release.n_features == 1 and release.channel.has_one_law
         step = STEP if release.channel.has_one_law else STEP_OF_SCALES
-        if release.channel.is_discrete:
+        if release.channel.is_discrete and not is_line:
             width = 0.0
         else:
             width = release.channel.node_spacing(chart.narrowest()[0]) * (WIDER if release.n_features > 1 else 1.0)
