@@ -17,6 +17,7 @@ from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix._base.vector import erfcx_positive, log_positive
 from sklearn_dpmix._releases.nodes import Nodes, cell_edges, compress, gauss_rules
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, SquareWaveMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
@@ -281,6 +282,52 @@ def test_nodes_are_refined_for_narrow_components():
         patch.setattr(_walk, "MANY_NODES", 0)
         patch.setattr(_node_layout, "halved", lambda edges, *args: edges)
         assert model.fit(Z).compression_error_ > 0.05
+
+
+def bimodal(rng, n):
+    return np.where(rng.random(n) < 0.5, rng.normal(-2.0, 0.3, n), rng.normal(2.0, 1.0, n))
+
+
+def heavy_tailed(rng, n):
+    return rng.standard_t(2, n)
+
+
+TOLD = {
+    "cells that were halved": (GaussianMechanism(scale=0.1), bimodal, 20_000),
+    "few draws have narrow components": (LaplaceMechanism(scale=0.2), heavy_tailed, 1000),
+}
+
+
+@pytest.mark.parametrize("name", list(TOLD))
+def test_what_nodes_leave_out_is_told(name, monkeypatch):
+    """The error said against that of all draws, by a sum over all records: it was a small part of it."""
+    (mechanism, draw, n), rng, seen_of = TOLD[name], np.random.default_rng(5), []
+    compression_error = MixingMeasure.compression_error
+    monkeypatch.setattr(
+        MixingMeasure, "compression_error", lambda self, *args: seen_of.append(args) or compression_error(self, *args)
+    )
+    Z = mechanism.privatize(draw(rng, n)[:, None], random_state=1)
+    model = PrivateDPMixture(mechanism, n_warmup=200, n_draws=300, random_state=0).fit(Z)
+    values, Z, _, seen, draws = seen_of[-1]
+    places = np.sort(Z, axis=0).T
+    every = seen._replace(nodes=np.vstack([places, np.ones(n)]), lookup=mechanism.lookup(places), near=places)
+    monkeypatch.setattr(_walk, "MOST_CHECKED", 1e30)
+    error = model.sampler_.difference(values, seen, every, draws)
+    assert 0.5 * error < model.compression_error_ < 2.0 * error
+
+
+def test_no_cell_is_compared_with_itself():
+    """Cells that were halved once, of several that were, stayed the same where all were to be half as wide."""
+    mechanism, n = GaussianMechanism(scale=0.1), 20_000
+    Z = mechanism.privatize(bimodal(np.random.default_rng(5), n)[:, None], random_state=1)
+    kernel = NormalKernel(0.0, 0.1, 3.0, 0.8)._lower(n_features=1)
+    values = (None, mechanism._lower(n_records=n, n_features=1), kernel, DirichletProcess()._lower())
+    release, sampler = Release(Z, mechanism), MixingMeasure()
+    for width in (1.6, 0.82, 0.4):
+        seen = sampler.compressed(values, Z, release, width)
+        finer = sampler.compressed(values, Z, release, 0.5 * width, None, True)
+        is_rule = np.abs(seen.weights - np.rint(seen.weights)) > 1e-6  # and not a few records
+        assert not np.isin(seen.nodes[0, is_rule], finer.nodes[0]).any()
 
 
 def test_what_it_does_not_take():

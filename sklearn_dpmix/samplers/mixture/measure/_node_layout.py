@@ -27,8 +27,14 @@ class NodeLayout:
 
     n_moves: int | None
 
-    def compressed(self, values: Any, Z: Any, release: Any, width: float, chart: Any = None) -> Compressed:
-        """What the chains see, with cells of this width where the population is."""
+    def compressed(
+        self, values: Any, Z: Any, release: Any, width: float, chart: Any = None, halves: bool = False
+    ) -> Compressed:
+        """What the chains see, with cells of this width where the population is.
+
+        Or with ``halves`` of cells twice as wide, wherever those are: cells that were halved around many records are
+        halved again.
+        """
         (_, channel, kernel, mixing), mechanism = values, release.channel
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         chart = chart_of(kernel, channel) if chart is None else chart
@@ -38,7 +44,7 @@ class NodeLayout:
         elif mechanism.is_discrete:
             nodes, are_records = different(mechanism.folded(Z)), n <= FEW
             if width > 0.0 and nodes.shape[1] > FEW:
-                fewer = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0])))
+                fewer = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0]), halves))
                 nodes, width = (fewer, width) if fewer.shape[1] < FEWER * nodes.shape[1] else (nodes, 0.0)
             else:
                 width = 0.0
@@ -51,7 +57,7 @@ class NodeLayout:
         elif are_records:
             nodes = np.array(release.nodes(width))
         else:
-            nodes = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0])))
+            nodes = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0]), halves))
         law = law_of(chart, masses_of(mixing), n, mean, variance)
         law[STIFFNESS] = REPEATED * n if mechanism.releases_records else 0.0
         most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
@@ -87,8 +93,11 @@ class NodeLayout:
         n_seen = seen.nodes.shape[1]
         return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
 
-    def nodes_of_line(self, release: Any, chart: Any, width: float, mean: float, sd: float) -> Nodes:
+    def nodes_of_line(
+        self, release: Any, chart: Any, width: float, mean: float, sd: float, halves: bool = False
+    ) -> Nodes:
         """Nodes for the records of one feature, of a population with these moments."""
+        width *= 2.0 if halves else 1.0
         mechanism, is_discrete = release.channel, release.channel.is_discrete
         fine = Nodes(*different(mechanism.folded(release.Z))) if is_discrete else release.nodes(width)
         fewer = compress_places if is_discrete else compress
@@ -104,18 +113,17 @@ class NodeLayout:
                 kinks = np.union1d(kinks, chart.ends())
             edges = cell_edges(low, high, core_low, core_high, width, kinks)
         noise, factor = mechanism.noise_variance(1), width / mechanism.node_spacing(chart.narrowest()[0])
-        if noise is None:
-            return fewer(fine, edges)
 
         def narrowest(n: Any) -> Any:
-            return factor * np.sqrt(noise + chart.narrowest_of(n) ** 2)
+            return np.inf if noise is None else factor * np.sqrt(noise + chart.narrowest_of(n) ** 2)
 
-        while True:
-            finer = halved(edges, fine, narrowest, release.narrowest())
-            if len(finer) == len(edges):
-                return fewer(fine, edges)
+        while len(finer := halved(edges, fine, narrowest, release.narrowest())) > len(edges):
             edges, width = finer, 0.5 * width
             fine = fine if is_discrete else release.nodes(width)
+        if halves:
+            edges = np.union1d(edges, 0.5 * (edges[1:] + edges[:-1]))
+            fine = fine if is_discrete else release.nodes(0.5 * width)
+        return fewer(fine, edges)
 
     def nodes_of_several(self, mechanism: Any, chart: Any, Z: Any, width: float) -> Any:
         """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those.

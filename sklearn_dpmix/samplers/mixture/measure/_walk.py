@@ -39,6 +39,7 @@ N_MOVES_ANSWERS = 200  # in a sweep over categories
 MANY_TIMES = 4  # as many moves where those of shares are of one direction
 TIMES_OF_SEVERAL, MOST_OF_SEVERAL = 3.0, 1.25  # times as many, at least and most, of many answers to several questions
 TOLERANCE = 0.005  # of the log likelihood of all records
+LEAST_CHECKED, MOST_CHECKED = 100, 3e7  # draws whose log likelihood is looked at; times nodes and atoms
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
 N_FAMILY = 100  # components by which points for glides are chosen
@@ -80,14 +81,14 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     Notes
     -----
-    Numerical errors are far below Monte Carlo error.  Atoms are left out that hold some 10⁻⁴ records
-    together.  Densities of records on an interval are taken at some hundred points of it, which gives those of releases
-    to 10⁻⁷ or so.  Nodes are first laid out for components as wide as the prior makes all but one in 10⁶, where they
-    are exact to rounding, and refined until cells half as wide change the log likelihood by less than 0.005 over a
-    trial run; ``compression_error_`` of the fit is the largest such change over 100 of its draws, with twice as many
-    points of the interval in it.  The records enter by a ``ReleaseSummary``; where one that was given to ``fit`` has
-    wider cells than the fit wants, ``compression_error_`` counts what they leave out, and a warning has the width to
-    ask for.
+    Numerical errors are far below Monte Carlo error. Atoms are left out that hold some 10⁻⁴ records together. Densities
+    of records on an interval are taken at some hundred points of it, which gives those of releases to 10⁻⁷ or so. Nodes
+    are first laid out for components as wide as the prior makes all but one in 10⁶, where they are exact to rounding,
+    and refined until cells half as wide change the log likelihood by less than 0.005 over a trial run;
+    ``compression_error_`` of the fit is the largest such change over its draws (where that would take long, 100 or more
+    of them), with twice as many points of the interval in it. The records enter by a ``ReleaseSummary``; where one that
+    was given to ``fit`` has wider cells than the fit wants, ``compression_error_`` counts what they leave out, and a
+    warning has the width to ask for.
 
     References
     ----------
@@ -216,7 +217,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         chart = chart_of(values[2], values[1])
         if (seen.are_records or not seen.width) and not chart.is_on_interval:
             return 0.0
-        finer = self.compressed(values, Z, release, 0.5 * seen.width, chart.finer())
+        finer = self.compressed(values, Z, release, 0.5 * seen.width, chart.finer(), True)
         error = self.difference(values, seen, finer, draws, chart.finer())
         if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
             narrow = [np.array(nodes) for nodes in release.narrow_nodes()]
@@ -228,11 +229,13 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     def difference(
         self, values: Any, seen: Compressed, finer: Compressed, draws: Draws, finer_chart: Any = None
     ) -> float:
-        """Largest difference of the log likelihoods of at most a hundred draws."""
+        """Largest difference of the log likelihoods of draws: of all, or as many as take little time."""
         _, channel, kernel, mixing = values
         chart, start = chart_of(kernel, channel), np.append(0, np.cumsum(draws.n_atoms))
         charts = chart, chart if finer_chart is None else finer_chart
-        chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, min(100, len(draws.n_atoms))).astype(np.int64))
+        work = finer.nodes[:-1].size * np.mean(draws.n_atoms)
+        n_chosen = min(len(draws.n_atoms), max(LEAST_CHECKED, int(MOST_CHECKED / work)))
+        chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, n_chosen).astype(np.int64))
         values = np.zeros((2, len(chosen)))
         for found, nodes, one in zip(values, (seen, finer), charts, strict=True):
             walk = nodes.walk(new_state(one.n_coordinates(), 1), masses_of(mixing).value())
