@@ -12,9 +12,28 @@ from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 
 SET_OUT = 10  # excursions before a chain begins
-# Records at one place, and their share of all, from which on an atom begins there that is as narrow as they ask for, if
-# no noise hides that: steps towards one that is tens of times narrower than the prior's are too short.
-MANY, REPEATED = 2000, 0.03
+# Log likelihood that a component of the records at one place must gain for an atom to begin there that is as narrow as
+# they ask for, if no noise hides that: steps towards one that is tens of times narrower than the prior's are too short.
+LEAST_GAIN = 20.0
+AT_ONE = 0.25  # of such a component's standard deviation: nodes nearer than that to each other stand for one place
+LEAST_REST = 0.01  # share of the other atoms, together
+
+
+def repeated(places: Any, weights: Any, narrowest: Any) -> tuple[Any, Any]:
+    """Nodes, in order of their places, at which a component of the records there gains; how many records those are.
+
+    Under a conjugate prior n records at one place make a density of 1/(√(2πe) σ) each, with σ = ``narrowest(n)``;
+    without it theirs is about that of the n others nearest to them.
+    """
+    edges = np.concatenate([places[:1], 0.5 * (places[1:] + places[:-1]), places[-1:]])
+    below, reach = np.append(0.0, np.cumsum(weights)), AT_ONE * narrowest(weights)
+    first, last = np.searchsorted(places, places - reach), np.searchsorted(places, places + reach, side="right")
+    n = below[last] - below[first]
+    low, high = np.interp(below[first] - 0.5 * n, below, edges), np.interp(below[last] + 0.5 * n, below, edges)
+    log_ratio = np.log(np.maximum(0.5 * (high - low) / narrowest(n), 1e-300)) - 0.5 * np.log(2.0 * np.pi * np.e)
+    chosen = np.flatnonzero(n * log_ratio > LEAST_GAIN)
+    chosen = np.array([k for k in chosen if k == first[k] + np.argmax(weights[first[k] : last[k]])], np.int64)
+    return chosen, n[chosen]
 
 
 class Starts:
@@ -23,15 +42,21 @@ class Starts:
     def init(self: Any, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
         weights, (_, channel, kernel, mixing) = Z.weights, values
         chart, masses = chart_of(kernel, channel), masses_of(mixing)
-        n_repeated = max(REPEATED * weights.sum(), MANY) if Z.law[STIFFNESS] > 0.0 else np.inf
-        repeated = np.flatnonzero(weights >= n_repeated)
-        n, value = masses.start(max(int(rng.integers(1, 11)), len(repeated)))
+        spikes, counts = np.zeros(0, np.int64), np.zeros(0)
+        if Z.law[STIFFNESS] > 0.0 and len(Z.near) == 1:
+            spikes, counts = repeated(Z.near[0], weights, chart.narrowest_of)
+        n, value = masses.start(int(rng.integers(1, 11)) + len(spikes))
         state = new_state(chart.n_coordinates(), masses.room(Z.law[CUT]), Z.start())
+        while state.mass.size < 2 * n:
+            state = grow(state)
         state.mass[:n] = 1.0 / n
         chosen = rng.choice(len(weights), n, p=weights / weights.sum())
         state.place[:n] = chart.start(Z.near[:, chosen], rng)
-        if 0 < len(repeated) <= n:
-            state.place[: len(repeated)] = chart.start_at(Z.near[:, repeated], rng, weights[repeated])
+        if 0 < (n_spikes := len(spikes)) < n:
+            share = counts / weights.sum()
+            state.place[:n_spikes] = chart.start_at(Z.near[:, spikes], rng, counts)
+            state.mass[:n_spikes] = share
+            state.mass[n_spikes:n] = max(1.0 - share.sum(), LEAST_REST) / (n - n_spikes)
         state.ints[N_ATOMS] = n
         state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
         if Z.few is not None:  # an excursion, of which the end needs nobody's leave
