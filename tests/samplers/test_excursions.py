@@ -109,6 +109,20 @@ def test_default_fits_of_three_features_go_on_excursions(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("n", "goes"), [(700, True), (200, False)])
+def test_excursions_are_for_walks_that_take_long(monkeypatch, n, goes):
+    """Though moves over all records would be as many as are allowed."""
+    seen, own = [], MixingMeasure.summarise
+    monkeypatch.setattr(MixingMeasure, "summarise", lambda *args: seen.append(own(*args)) or seen[-1])
+    mechanism = LaplaceMechanism(epsilon=5.0, bounds=[(0, 100)] * 2)
+    Z = mechanism.privatize(np.random.default_rng(0).normal([20, 50], 5, (n, 2)), random_state=1)
+    with pytest.warns(RuntimeWarning, match="have not mixed"):
+        PrivateDPMixture(mechanism, n_chains=1, n_warmup=20, n_draws=10, random_state=0).fit(Z)
+    assert (seen[-1].few is not None) == goes
+    assert goes or seen[-1].law[N_MOVES] < seen[-1].most_moves
+
+
+@pytest.mark.slow
 def test_excursions_are_longer_where_draws_follow_each_other_slowly(monkeypatch):
     """Along a bent curve; not where fewer of longer ones are taken, and not of charts that do not say so."""
     rng, lengths = np.random.default_rng(0), []

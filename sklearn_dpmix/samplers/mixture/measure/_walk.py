@@ -44,6 +44,7 @@ N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come be
 N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
 N_FAMILY = 100  # components by which points for glides are chosen
 WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
+WORTH_EXCURSIONS = 150_000  # moves in a sweep, times nodes and features, from which on excursions take less time
 MANY_NODES = 3000
 WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
 STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
@@ -152,8 +153,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
             return seen
         times = self.lengthen(seen, draws, chart)
         if release.n_features > 1:
-            is_worth = times > 1.0 and seen.n_seen is None and not chart.keeps_records
-            return self.with_few(values, seen, draws) if is_worth else seen
+            is_worth = times > 1.0 or seen.law[N_MOVES] * seen.nodes[:-1].size > WORTH_EXCURSIONS
+            can_roam = seen.n_seen is None and not chart.keeps_records
+            return self.with_few(values, seen, draws) if is_worth and can_roam else seen
         can_glide = is_line and chart.can_glide and release.channel.released_above is None
         return self.with_glides(values, seen, times) if can_glide and times > 1.0 else seen
 
