@@ -20,7 +20,7 @@ from ._walk_atoms import N_MOVES
 from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import new_state
 
-SIZES = 40, 60, 80, 120, 160, 240, 320
+SIZES = 40, 64, 80, 120, 160, 240, 320  # multiples of eight, which processors take at once
 CLOSE, CLOSE_ENOUGH = 0.2, 0.6  # errors in log likelihood at which they are few enough; that are borne at last
 N_FITTED, N_OTHERS = 80, 20  # draws that the few nodes are made for, and others that say whether they do
 N_ATOMS, N_SCORES = 12, 8  # largest atoms of a draw that are looked at, and those by whose masses derivatives are taken
