@@ -156,6 +156,11 @@ class GaussianMechanism(GaussianCalibrated):
         return -0.5 * r * r, r
 
     @compiled
+    def draw_variance(self, rng, r):
+        """Variance of normal noise of scale 1, however large it was."""
+        return 1.0
+
+    @compiled
     def log_weight(self, kernel, Z, i, j, theta, k, y):
         u = (Z[i, j] - min(max(y, self.low[j]), self.high[j])) * self.rate[i * self.each]
         return -0.5 * u * u

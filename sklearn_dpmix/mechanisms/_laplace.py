@@ -1,6 +1,6 @@
 """Laplace noise: pure differential privacy from L1 sensitivity (Dwork et al. 2006; Beraha et al., §2.1)."""
 
-from math import inf, log
+from math import inf, log, sqrt
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,17 @@ class LaplaceMechanism(LaplaceCalibrated):
     @compiled
     def log_noise_slope(self, r):
         return -abs(r), 1.0 if r > 0.0 else -1.0
+
+    @compiled
+    def draw_variance(self, rng, r):
+        """Variance of the normal noise that noise of scale 1 was, r large: χ² + IG(|r|, r²), of mean and shape.
+
+        Its law, whatever r was, is 2 Exp(1).  Michael, Schucany & Haas (1976) draw the inverse Gaussian part.
+        """
+        r, y = abs(r), rng.standard_normal() ** 2
+        first = r * r / (r + 0.5 * y + sqrt(y * (r + 0.25 * y)))
+        part = first if rng.random() * (r + first) <= r else r * r / first
+        return rng.standard_normal() ** 2 + part
 
     @compiled
     def log_weight(self, kernel, Z, i, j, theta, k, y):

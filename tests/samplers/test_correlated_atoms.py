@@ -61,15 +61,16 @@ def problem(d, mechanism=None, seed=0):
     kernel = MultivariateNormalKernel(rng.normal(size=d), 0.8, d + 4.0, SCALES[d])._lower(n_features=d)
     chart = CorrelatedNormalChart(kernel, d)
     mechanism = LaplaceMechanism(scale=0.7) if mechanism is None else mechanism
-    Z, records = rng.normal(size=(N, d)), rng.normal(size=(d, N))
-    walk = walk_of(chart, mechanism, Z, 0.4 * rng.normal(size=chart.n_coordinates()), records)
+    Z, variances = rng.normal(size=(N, d)), rng.exponential(size=(d, N)) * (rng.random((d, N)) < 0.7)
+    kept = np.vstack([rng.normal(size=(d, N)), variances])
+    walk = walk_of(chart, mechanism, Z, 0.4 * rng.normal(size=chart.n_coordinates()), kept)
     walk.residuals[:] = rng.normal(size=d * N)
     return chart, walk, mechanism._lower(n_records=N, n_features=d), Z
 
 
-def walk_of(chart, mechanism, Z, place, records=None):
+def walk_of(chart, mechanism, Z, place, kept=None):
     """A walk with one atom, at this place, over these releases."""
-    d, state = Z.shape[1], new_state(chart.n_coordinates(), 2, records)
+    d, state = Z.shape[1], new_state(chart.n_coordinates(), 2, kept)
     state.mass[0], state.place[0] = 1.0, place
     law = np.concatenate([np.zeros(PER_FEATURE), chart.law(np.zeros(d), np.ones(d))])
     masses = DirichletMasses(DirichletProcess()._lower()).value()
@@ -160,7 +161,7 @@ def check_densities(chart, walk, channel, expected):
 @pytest.mark.parametrize("mechanism", [LaplaceMechanism, GaussianMechanism])
 @pytest.mark.parametrize("by_residuals", [False, True])
 def test_densities_and_their_slopes(d, mechanism, by_residuals):
-    """Catches a wrong density by records or by residuals, under bounds too, and a wrong derivative of either."""
+    """Catches a wrong density by variances or by residuals, under bounds too, and a wrong derivative of either."""
     scale = 0.7
     chart, walk, channel, Z = problem(d, mechanism(scale=scale, bounds=(-1.0, 1.5)))
     walk.law[BY_RESIDUALS] = float(by_residuals)
@@ -170,9 +171,32 @@ def test_densities_and_their_slopes(d, mechanism, by_residuals):
         r = (Z - x) / scale
         expected = np.exp(-np.abs(r).sum(axis=1) if mechanism is LaplaceMechanism else -0.5 * (r**2).sum(axis=1))
     else:
-        expected = np.atleast_1d(stats.multivariate_normal(mean, covariance).pdf(walk.records.reshape(d, N).T))
-        expected *= np.sqrt(np.diag(SCALES[d])).prod()  # in units of the prior's scales
+        kept = walk.records.reshape(2, d, N).transpose(0, 2, 1)
+        expected = [stats.multivariate_normal(mean, covariance + np.diag(v)).pdf(y) for y, v in zip(*kept, strict=True)]
+        expected = np.array(expected) * np.sqrt(np.diag(SCALES[d])).prod()  # in units of the prior's scales
     check_densities(chart, walk, channel, expected)
+
+
+@entry
+def draw_variances(mechanism, rng, noise, found):
+    for m in range(noise.size):
+        found[m] = mechanism.draw_variance(rng, noise[m])
+
+
+def test_variances_of_laplace_noise():
+    """Noise and its variance have the law that they have where the variance, 2 Exp(1), is drawn first."""
+    rng, n = np.random.default_rng(0), 20_000
+    noise, v = rng.laplace(size=n), np.zeros(n)
+    draw_variances(LaplaceMechanism(scale=1.0)._lower(n_records=n, n_features=1), rng, noise, v)
+
+    def p_values(v):
+        u = noise / np.sqrt(v)
+        near = u[v < np.median(v)]  # independent of v
+        return stats.kstest(v, stats.expon(scale=2.0).cdf)[1], stats.kstest(u, "norm")[1], stats.kstest(near, "norm")[1]
+
+    assert min(p_values(v)) > 1e-4
+    assert min(p_values(2.0 * rng.exponential(size=n))) < 1e-9  # the twin: whatever the noise was
+    assert min(p_values(1.05 * v)) < 1e-4  # a twentieth too wide
 
 
 # --- broken twins, which the enumerated posterior of two records must show ---
@@ -214,9 +238,17 @@ def test_agrees_with_imputed_records():
     compare(4000, 3, MIN_ESS)
 
 
+class BoundsForgotten(CorrelatedNormalChart):
+    """Records are drawn as if nothing had been clamped."""
+
+    def seen_of(self, channel):
+        return LaplaceMechanism(scale=0.8)._lower(n_records=2, n_features=2)
+
+
 @pytest.mark.slow
-def test_a_forgotten_jacobian_is_noticed(monkeypatch):
-    monkeypatch.setattr(_compressed, "correlated_chart", lambda *args: JacobianForgotten)
+@pytest.mark.parametrize("twin", [JacobianForgotten, BoundsForgotten])
+def test_broken_twin_is_noticed(monkeypatch, twin):
+    monkeypatch.setattr(_compressed, "correlated_chart", lambda *args: twin)
     with pytest.raises(Disagreement):
         compare()
 

@@ -53,7 +53,7 @@ class Chart(Component):
     is_on_interval = False
     #: whether atoms glide: their densities under noise are ``fill_normal``'s of the channel
     can_glide = False
-    #: whether a record, or what makes it, is kept beside each release
+    #: whether something is kept beside each release
     keeps_records = False
     #: sweeps that one independent draw may take, by the trial run; else a sweep gets more moves
     worth = 2.5
@@ -105,6 +105,10 @@ class Chart(Component):
         """What ``fill`` looks up at releases, (features, releases), of noise of these scales where it has several."""
         return mechanism.lookup(places, *scales)
 
+    def kept(self, near: Any, lookup: Any) -> Any:
+        """What is kept beside releases at first, given records near them and what ``lookup`` found; None: nothing."""
+        return None
+
     def law(self, mean: Any, variance: Any) -> Any:
         """What the chart's moves need of each feature, from moments of the records."""
         return np.zeros(0)
@@ -152,19 +156,19 @@ class Chart(Component):
         return 1
 
     @compiled
+    def share(self, part):
+        """Moves of each time, to those that the law says."""
+        return 1.0
+
+    @compiled
     def moves(self):
         """How often moves are of each kind, as sums: the mass of one atom, of two, births, :meth:`part`, parts or joins
         anywhere, steps of one, :meth:`step`; the rest are slides."""
         return 0.17, 0.25, 0.39, 0.51, 0.64, 0.73, 0.92
 
     @compiled
-    def share(self, part):
-        """Moves of each time, to those that the law says."""
-        return 1.0
-
-    @compiled
     def exchange(self, rng, channel, walk):
-        """Called after each round of moves: redraw the records or residuals that are kept with the releases."""
+        """Called after each round of moves: redraw what is kept beside the releases."""
 
     @compiled
     def fill_moved(self, channel, walk, k, source):

@@ -10,7 +10,7 @@ from ._beta_atoms import BetaChart
 from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
 from ._convolved_atoms import ConvolvedNormalChart
-from ._correlated_atoms import CorrelatedChart, CorrelatedNormalChart
+from ._correlated_atoms import CorrelatedChart, CorrelatedNormalChart, is_clamped, keeps_normal
 from ._correlated_clamped import CorrelatedClampedChart, degree_of
 from ._correlated_gaussian import CorrelatedGaussianChart
 from ._dirichlet_masses import DirichletMasses
@@ -47,7 +47,7 @@ class Compressed(NamedTuple):
     apart: int = 0  # sweeps between glides or excursions, if there are any
     ways: Ways | None = None  # that shares of many categories go
     chances: np.ndarray | None = None  # of answers given each category
-    keeps_records: bool = False  # or what makes them, beside each release
+    kept: np.ndarray | None = None  # beside each release at first
 
     @property
     def weights(self):
@@ -65,8 +65,8 @@ class Compressed(NamedTuple):
         return chart.seen_of(channel)
 
     def start(self):
-        """Records that chains begin with, where they keep them."""
-        return self.near.copy() if self.keeps_records else None
+        """What chains begin with beside the releases."""
+        return None if self.kept is None else self.kept.copy()
 
     def of_few(self, places, weights, n_moves):
         """What they see of a few of these nodes, with weights of their own, and so many moves in a sweep."""
@@ -116,9 +116,9 @@ def chart_of(kernel: Any, channel: Any = None) -> Chart:
 
 def correlated_chart(channel: Any, n_features: int) -> type[CorrelatedChart]:
     """What chart correlated normal kernels have under a channel's value: one that keeps records only where it must."""
-    if not vars(channel._owner).get("keeps_normal", False) or channel.each:
+    if not keeps_normal(channel) or channel.each:
         return CorrelatedNormalChart
-    if np.all(np.isinf([channel.low, channel.high])):
+    if not is_clamped(channel):
         return CorrelatedGaussianChart
     return CorrelatedClampedChart if n_features == 2 and degree_of(channel) is not None else CorrelatedNormalChart
 

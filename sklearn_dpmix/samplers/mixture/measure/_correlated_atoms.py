@@ -10,7 +10,8 @@ from ...._base.numeric import LEAST_GAMMA
 from ...._base.restore import require_range
 from ._chart import NARROWEST, Chart
 from ._correlated_splits import merge_covariances, split_covariance
-from ._hidden_records import exchange, fill_by_records, fill_by_residuals, invert
+from ._hidden_residuals import fill_by_residuals, fill_pair_by_residuals, invert
+from ._hidden_variances import exchange, fill_given, fill_pair
 from ._normal_atoms import N_WIDTHS, SCALE_CURVATURE, step_nearest
 from ._splits import split_or_merge
 from ._steps import step_above
@@ -33,8 +34,18 @@ from ._walk_likelihood import add_to, keep_trial, try_sum
 LEAST_DOF = 0.5
 NEAR_SCALE = 0.7  # how far log standard deviations of atoms nearby may be
 P_SLIDE = 0.3  # of a slide: it is one, not another step; it costs as many densities as there are atoms
-SHARES = 0.7, 1.3  # times as many moves while records are kept, and while residuals are
+LEAST_SHARE, MOST_SHARE, MOST_CLAMPED = 0.1, 0.9, 0.5  # of the moves, while variances are kept
 P_ABOVE = 0.3  # of a step of two atoms: it is of any two, not of neighbours
+
+
+def keeps_normal(channel):
+    """Whether a normal record's release is normal under a channel's value, where nothing is clamped."""
+    return vars(channel._owner).get("keeps_normal", False)
+
+
+def is_clamped(channel):
+    """Whether records are clamped under a channel's value."""
+    return bool(np.isfinite([channel.low, channel.high]).any())
 
 
 def is_near_limit(dof, n_features):
@@ -276,26 +287,44 @@ class CorrelatedChart(Chart):
 
 
 class CorrelatedNormalChart(CorrelatedChart):
-    """Where densities under noise have no closed form: a record or its residual is kept for each release
-    (``_hidden_records``)."""
+    """Where densities under noise have no closed form: a variance of the noise or a residual is kept for each release
+    (``_hidden_variances``, ``_hidden_residuals``)."""
 
     keeps_records = True
 
     def seen_of(self, channel):
         return channel
 
+    def kept(self, near, lookup):
+        return np.vstack([near, lookup**-2.0])
+
+    def share_of_variances(self):
+        """Share of the moves while variances are kept; 1 where nothing is hidden then.
+
+        The more noise there is, the less; at most a half where records beyond the bounds are kept with them.
+        """
+        if self.channel is None or (keeps_normal(self.channel) and not is_clamped(self.channel)):
+            return 1.0
+        share = 1.0 / (1.0 + np.exp(np.log(self.channel.noise).mean()) / self.units().min())
+        return min(max(share, LEAST_SHARE), MOST_CLAMPED if is_clamped(self.channel) else MOST_SHARE)
+
+    def fields(self):
+        return super().fields() | {"of_variances": float(self.share_of_variances())}
+
     @compiled
     def n_parts(self):
-        return 2
+        return 1 if self.of_variances == 1.0 else 2
+
+    @compiled
+    def share(self, part):
+        if self.of_variances == 1.0:
+            return 1.0
+        return 2.0 * (self.of_variances if part == 0 else 1.0 - self.of_variances)
 
     @compiled
     def moves(self):
         """Fewer steps, each of which takes as long as four births."""
         return 0.2, 0.28, 0.5, 0.55, 0.78, 0.86, 0.96
-
-    @compiled
-    def share(self, part):
-        return SHARES[part]
 
     @compiled
     def exchange(self, rng, channel, walk):
@@ -304,7 +333,12 @@ class CorrelatedNormalChart(CorrelatedChart):
     @compiled
     def fill(self, channel, walk, k):
         if walk.law[BY_RESIDUALS] == 0.0:
-            fill_by_records(self, walk, k)
+            if self.n_features == 2:
+                fill_pair(self, walk, k)
+            else:
+                fill_given(self, walk, k)
+        elif self.n_features == 2:
+            fill_pair_by_residuals(channel, self, walk, k)
         else:
             fill_by_residuals(channel, self, walk, k)
 

@@ -14,7 +14,7 @@ from numpy.polynomial import chebyshev
 from ...._base.compiled import apart, apart_sums, compiled, helper
 from ._clamped_moments import INV_SQRT_2PI, SIDE, fill_sums, moment_fields
 from ._correlated_gaussian import CorrelatedGaussianChart
-from ._hidden_records import invert
+from ._hidden_residuals import invert
 from ._walk_atoms import at, row
 
 DEGREES = range(2 * SIDE - 1, 32, SIDE)

@@ -6,7 +6,7 @@ from ...._base.compiled import apart_sums, compiled, helper
 from ...._base.linear import add_square, divide_triangle, factor_above, log_diagonal
 from ...._base.vector import exp_bounded
 from ._correlated_atoms import CorrelatedChart
-from ._hidden_records import invert
+from ._hidden_residuals import invert
 from ._walk_atoms import HALF_LOG_2PI, at, row
 
 

@@ -23,7 +23,7 @@ from ...._base.linear import (
     multiply_triangles,
     solve_lower,
 )
-from ._hidden_records import invert
+from ._hidden_residuals import invert
 from ._splits import IMPOSSIBLE, draw_shift, shift_density
 
 WIDE, NARROW, P_WIDE = 6.0, 150.0, 0.6  # records that the spread's law is worth

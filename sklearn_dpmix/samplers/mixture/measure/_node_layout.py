@@ -15,7 +15,8 @@ from ._walk_atoms import N_MOVES, N_RECORDS, STIFFNESS
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
 N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
-N_MOVES_OF_RECORDS, MOST_WORK_OF_RECORDS = 40, 300_000  # ... where a record is kept beside each release
+N_MOVES_OF_RECORDS, MOST_WORK_OF_RECORDS = 40, 220_000  # ... where something is kept beside each release
+LEAST_OF_RECORDS = 30  # as many moves cost no more than to draw anew what is kept
 MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
 FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
 REPEATED = 0.25  # of what records at one place say of its mean, which the metric of different ones has anyway
@@ -66,11 +67,11 @@ class NodeLayout:
         law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
         most_moves = MOST_TIMES * law[N_MOVES]
         if n_features > 1:
-            work = MOST_WORK_OF_RECORDS if chart.keeps_records else MOST_WORK_OF_SEVERAL
-            most_moves = min(most_moves, work / (nodes.shape[1] * n_features))
+            work, least = (MOST_WORK_OF_RECORDS, LEAST_OF_RECORDS) if chart.keeps_records else (MOST_WORK_OF_SEVERAL, 0)
+            most_moves = min(most_moves, max(work / (nodes.shape[1] * n_features), least))
         lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
-        seen = seen._replace(keeps_records=chart.keeps_records)
+        seen = seen._replace(kept=chart.kept(near, lookup))
         return self.with_threshold(seen, release)
 
     def with_threshold(self, seen: Compressed, release: Any) -> Compressed:

@@ -27,7 +27,7 @@ class MeasureState(NamedTuple):
     dust_place: np.ndarray  # (capacity, coordinates)
     ints: np.ndarray
     floats: np.ndarray  # (2,): the concentration, or what else the law of the masses has at random; the mass outside
-    records: np.ndarray  # (features, releases) where the chart keeps them, else (0, 0)
+    records: np.ndarray  # (2 features, releases) where the chart keeps something beside these, else (0, 0)
 
     def restored(self, fresh, n_sweeps):
         """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
@@ -122,7 +122,7 @@ class Walk(Component):
             "answers": np.zeros(0) if ways is None else ways.answers.ravel(),
             "chances": np.zeros(0) if chances is None else chances.ravel(),  # (features, categories, nodes)
             "records": state.records.ravel(),
-            "residuals": np.zeros(state.records.size),
+            "residuals": np.zeros(state.records.size // 2),
             "ways": np.zeros(0) if ways is None else ways.ways.ravel(),
             "seen": np.zeros(0) if ways is None else ways.seen.ravel(),
         }

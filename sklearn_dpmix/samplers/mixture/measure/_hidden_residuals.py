@@ -1,63 +1,14 @@
-"""A hidden record, or residual, kept for each release, where densities under noise have no closed form.
+"""A residual kept for each release, where densities under noise have no closed form.
 
-Allocations are integrated out in two ways, and a sweep goes over both (interweaving: Yu & Meng 2011).
-
-By records, x is kept: given P it has density q(z | x) Σ_k w_k N(x | μ_k, L_k L_k').  By residuals, u is kept, standard
-normal before z is seen, and given P and u a release has density Σ_k w_k q(z | μ_k + L_k u).  From one to the other: a
-record draws its atom k; then x = μ_k + L_k u, the one way or the other, with an elliptical slice of the residual
-(Murray, Adams & MacKay 2010) in between.  Under much noise atoms move far while residuals are kept, under little noise
-while records are.
+A record of atom k is x = μ_k + L_k u.  The residual u is standard normal before z is seen, and given the mixture and u
+a release has density Σ_k w_k q(z | μ_k + L_k u).
 """
 
 from math import cos, exp, pi, sin
 
-from ...._base.compiled import apart, apart_sums, helper
+from ...._base.compiled import apart_sums, helper
 from ...._base.vector import exp_bounded
-from ._walk_atoms import BY_RESIDUALS, HALF_LOG_2PI, at, n_all, number, row
-from ._walk_draws import draw_atom
-from ._walk_likelihood import refresh
-
-
-@apart_sums
-def fill_by_records(chart, walk, k):
-    """Densities of the records under atom k, in units of the prior's scales, and their derivatives."""
-    n, d, tables, atoms, records, a = walk.n_nodes, chart.n_features, walk.tables, walk.atoms, walk.records, at(walk, k)
-    g = row(walk, k)
-    for m in range(n):
-        tables[g + m] = 0.0
-    constant = 0.0
-    for i in range(d):  # e = J (x - μ), row i into the place of the derivative by log s_i
-        inverse, e = chart.inverse_scale(walk, a, i), g + (2 + 2 * i) * n
-        constant -= atoms[a + 2 + 2 * i] + HALF_LOG_2PI
-        for m in range(n):
-            tables[e + m] = 0.0
-        for j in range(i + 1):
-            c, mean = inverse * chart.slope(walk, a, i, j), atoms[a + 1 + 2 * j]
-            for m in range(n):
-                tables[e + m] += c * (records[j * n + m] - mean)
-        for m in range(n):
-            tables[g + m] += tables[e + m] * tables[e + m]
-    for m in range(n):
-        tables[g + m] = exp_bounded(min(constant - 0.5 * tables[g + m], 700.0))
-    for j in range(d):
-        to, mean = g + (1 + 2 * j) * n, atoms[a + 1 + 2 * j]
-        for m in range(n):
-            tables[to + m] = 0.0
-        for i in range(j, d):
-            inverse, e = chart.inverse_scale(walk, a, i), g + (2 + 2 * i) * n
-            c = inverse * chart.slope(walk, a, i, j)
-            for m in range(n):
-                tables[to + m] += c * tables[e + m]
-            if i > j:
-                of_slope = g + (1 + 2 * d + i * (i - 1) // 2 + j) * n
-                for m in range(n):
-                    tables[of_slope + m] = -tables[g + m] * inverse * tables[e + m] * (records[j * n + m] - mean)
-        for m in range(n):
-            tables[to + m] *= tables[g + m]
-    for i in range(d):
-        e = g + (2 + 2 * i) * n
-        for m in range(n):
-            tables[e + m] = tables[g + m] * (tables[e + m] * tables[e + m] - 1.0)
+from ._walk_atoms import at, row
 
 
 @apart_sums
@@ -102,6 +53,30 @@ def fill_by_residuals(channel, chart, walk, k):
                     tables[of_slope + m] -= c * score[j * n + m] * score[slope + m]
 
 
+@apart_sums
+def fill_pair_by_residuals(channel, chart, walk, k):
+    """``fill_by_residuals`` for two features, in one loop."""
+    n, tables, nodes, residuals, g = walk.n_nodes, walk.tables, walk.nodes, walk.residuals, row(walk, k)
+    invert(chart, walk, at(walk, k))
+    mean, second_mean, l, l21, l22 = chart.mean[0], chart.mean[1], chart.root[0], chart.root[2], chart.root[3]
+    low, high, second_low, second_high = channel.low[0], channel.high[0], channel.low[1], channel.high[1]
+    for m in range(n):
+        y, y2 = l * residuals[m], l21 * residuals[m] + l22 * residuals[n + m]
+        x, x2, rate, rate2 = mean + y, second_mean + y2, nodes[n + m], nodes[3 * n + m]
+        inside, inside2 = min(max(x, low), high), min(max(x2, second_low), second_high)
+        value, pull = channel.log_noise_slope((nodes[m] - inside) * rate)
+        value2, pull2 = channel.log_noise_slope((nodes[2 * n + m] - inside2) * rate2)
+        density = exp_bounded(value + value2)
+        slope = density * pull * rate if x == inside else 0.0
+        slope2 = density * pull2 * rate2 if x2 == inside2 else 0.0
+        tables[g + m] = density
+        tables[g + n + m] = slope
+        tables[g + 2 * n + m] = y * slope + l21 * residuals[m] * slope2
+        tables[g + 3 * n + m] = slope2
+        tables[g + 4 * n + m] = l22 * residuals[n + m] * slope2
+        tables[g + 5 * n + m] = -y * slope2
+
+
 @helper
 def invert(chart, walk, a):
     """Work out μ, T⁻¹ with T = (t_ij), and L = T⁻¹ diag(s), of the atom that begins at ``a``."""
@@ -114,34 +89,6 @@ def invert(chart, walk, a):
                 value -= chart.slope(walk, a, i, r) * inverse[r * d + j]
             inverse[i * d + j] = value
             chart.root[i * d + j] = value * (chart.units[j] * exp(walk.atoms[a + 2 + 2 * j]))
-
-
-@apart
-def exchange(rng, channel, chart, walk):
-    """Switch from kept records to kept residuals or back, redrawing what is kept on the way."""
-    n, d, n_atoms, records, residuals = walk.n_nodes, chart.n_features, n_all(walk), walk.records, walk.residuals
-    by_residuals = walk.law[BY_RESIDUALS] == 1.0
-    for m in range(n):
-        k = number(walk, draw_atom(rng, walk, m, walk.mix[m], n_atoms, False))
-        invert(chart, walk, at(walk, k))
-        for i in range(d):
-            if by_residuals:
-                chart.residual[i] = residuals[i * n + m]
-            else:  # u = L⁻¹ (x - μ)
-                value = records[i * n + m] - chart.mean[i]
-                for j in range(i):
-                    value -= chart.root[i * d + j] * chart.residual[j]
-                chart.residual[i] = value / chart.root[i * d + i]
-        slice_residual(rng, channel, chart, walk, m)
-        for i in range(d):
-            if by_residuals:
-                records[i * n + m] = made(chart, i, chart.residual)
-            else:
-                residuals[i * n + m] = chart.residual[i]
-    walk.law[BY_RESIDUALS] = 0.0 if by_residuals else 1.0
-    for k in range(n_atoms):
-        chart.fill(channel, walk, number(walk, k))
-    refresh(walk)
 
 
 @helper

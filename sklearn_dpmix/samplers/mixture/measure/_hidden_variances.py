@@ -1,0 +1,230 @@
+"""A variance of the noise kept for each release, where densities under noise have no closed form.
+
+Laplace noise is normal noise whose variance v is 2b² times an exponential number (Andrews & Mallows 1974).  Given v, a
+release of N(μ, LL') is normal, with covariance LL' + diag(v): allocations and records are integrated out.  Bounds are
+dealt with feature by feature.  Let c be the record x clamped, and κ the noise's density at the distance of z from the
+bounds, over that at zero.  Then κ q(z | x) <= q(z | c), and of the two parts of
+
+    q(z | c) = κ q(z | x) + (q(z | c) - κ q(z | x))
+
+the second is zero where x and z are within the bounds.  In the first part (z, v) is kept, in the second x: (x, 0).
+
+Under much noise the few releases whose v is small say most, and which these are is known but roughly; residuals
+(``_hidden_residuals``) are better then.  A sweep moves atoms given the ones and given the others (interweaving: Yu &
+Meng 2011).  From one to the other a record draws its atom, and then itself.
+"""
+
+from math import log, sqrt
+
+from ...._base.compiled import apart, apart_sums, helper
+from ...._base.vector import exp_bounded
+from ._hidden_residuals import invert, made, slice_residual
+from ._walk_atoms import BY_RESIDUALS, HALF_LOG_2PI, at, n_all, number, row
+from ._walk_draws import draw_atom
+from ._walk_likelihood import refresh
+
+
+@helper
+def packed(i, j):
+    """Where entry (i, j) of a lower triangle is, row after row."""
+    return i * (i + 1) // 2 + j
+
+
+@apart_sums
+def fill_given(chart, walk, k):
+    """Densities of what is kept under atom k, in units of the prior's scales, and their derivatives.
+
+    With D = diag(s²), V = diag(v) and r = T(y - μ), S = D + TVT' is the covariance of r.  Let f be S⁻¹r.  The
+    derivatives of the log density are T'f by μ, s_j²(f_j² - S⁻¹_jj) by log s_j, and
+    v_j (f_i (T'f)_j - (S⁻¹T)_ij) - f_i (y - μ)_j by t_ij.
+
+    ``score`` gets S as MΔM', with MΔ below the diagonal and 1/Δ on it, then r, which becomes f, then S⁻¹.
+    """
+    n, d, atoms, tables, score, kept = walk.n_nodes, chart.n_features, walk.atoms, walk.tables, walk.score, walk.records
+    a, g = at(walk, k), row(walk, k)
+    at_f, at_inverse = packed(d, 0), packed(d, d)
+    constant, log_size = -d * HALF_LOG_2PI, at_inverse * n
+    for m in range(n):
+        tables[g + m], score[log_size + m] = 1.0, 0.0
+    for i in range(d):
+        f = (at_f + i) * n
+        constant -= atoms[a + 2 + 2 * i]
+        for m in range(n):
+            score[f + m] = 0.0
+        for j in range(i + 1):
+            t, y, mean, to = chart.slope(walk, a, i, j), j * n, atoms[a + 1 + 2 * j], packed(i, j) * n
+            for m in range(n):
+                score[f + m] += t * (kept[y + m] - mean)
+                score[to + m] = 0.0
+            for r in range(j + 1):
+                c, v = chart.slope(walk, a, i, r) * chart.slope(walk, a, j, r), (d + r) * n
+                for m in range(n):
+                    score[to + m] += c * kept[v + m]
+            for r in range(j):
+                one, other, pivot = packed(i, r) * n, packed(j, r) * n, packed(r, r) * n
+                for m in range(n):
+                    score[to + m] -= score[one + m] * score[other + m] * score[pivot + m]
+            if j < i:
+                pivot, before = packed(j, j) * n, (at_f + j) * n
+                for m in range(n):
+                    score[f + m] -= score[to + m] * score[pivot + m] * score[before + m]
+        pivot, square = packed(i, i) * n, chart.inverse_scale(walk, a, i) ** -2.0
+        for m in range(n):
+            inverse = 1.0 / (max(score[pivot + m], 0.0) + square)
+            score[pivot + m] = inverse
+            tables[g + m] *= square * inverse
+            score[log_size + m] += inverse * score[f + m] * score[f + m]
+    for m in range(n):
+        tables[g + m] = sqrt(tables[g + m]) * exp_bounded(min(constant - 0.5 * score[log_size + m], 700.0))
+    for j in range(d - 1, -1, -1):
+        pivot, f = packed(j, j) * n, (at_f + j) * n
+        for i in range(d - 1, j - 1, -1):
+            to = (at_inverse + packed(i, j)) * n
+            for m in range(n):
+                score[to + m] = score[pivot + m] if i == j else 0.0
+            for r in range(j + 1, d):
+                below, known = packed(r, j) * n, (at_inverse + packed(max(i, r), min(i, r))) * n
+                for m in range(n):
+                    score[to + m] -= score[below + m] * score[pivot + m] * score[known + m]
+        for r in range(j + 1, d):
+            below, after = packed(r, j) * n, (at_f + r) * n
+            for m in range(n):
+                score[f + m] -= score[below + m] * score[after + m]
+        for m in range(n):
+            score[f + m] *= score[pivot + m]
+    for j in range(d):
+        of_mean, of_scale = g + (1 + 2 * j) * n, g + (2 + 2 * j) * n
+        f, inverse, square = (at_f + j) * n, (at_inverse + packed(j, j)) * n, chart.inverse_scale(walk, a, j) ** -2.0
+        for m in range(n):
+            tables[of_mean + m] = 0.0
+            tables[of_scale + m] = tables[g + m] * square * (score[f + m] * score[f + m] - score[inverse + m])
+        for i in range(j, d):
+            t, f = chart.slope(walk, a, i, j), (at_f + i) * n
+            for m in range(n):
+                tables[of_mean + m] += t * score[f + m]
+        y, v, mean = j * n, (d + j) * n, atoms[a + 1 + 2 * j]
+        for i in range(j + 1, d):
+            f, to = (at_f + i) * n, g + (1 + 2 * d + i * (i - 1) // 2 + j) * n
+            for m in range(n):
+                tables[to + m] = score[f + m] * (kept[v + m] * tables[of_mean + m] - (kept[y + m] - mean))
+            for r in range(j, d):
+                c, inverse = chart.slope(walk, a, r, j), (at_inverse + packed(max(i, r), min(i, r))) * n
+                for m in range(n):
+                    tables[to + m] -= c * kept[v + m] * score[inverse + m]
+            for m in range(n):
+                tables[to + m] *= tables[g + m]
+        for m in range(n):
+            tables[of_mean + m] *= tables[g + m]
+
+
+@apart_sums
+def fill_pair(chart, walk, k):
+    """``fill_given`` for two features, in one loop."""
+    n, atoms, tables, kept, a, g = walk.n_nodes, walk.atoms, walk.tables, walk.records, at(walk, k), row(walk, k)
+    constant = -2.0 * HALF_LOG_2PI - atoms[a + 2] - atoms[a + 4]
+    mean, second_mean, t = atoms[a + 1], atoms[a + 3], atoms[a + 5]
+    square, second_square = chart.inverse_scale(walk, a, 0) ** -2.0, chart.inverse_scale(walk, a, 1) ** -2.0
+    for m in range(n):
+        y, y2, v, v2 = kept[m] - mean, kept[n + m] - second_mean, kept[2 * n + m], kept[3 * n + m]
+        pivot = 1.0 / (square + v)
+        below = t * v * pivot  # M_21
+        pivot2 = 1.0 / (second_square + t * t * v * square * pivot + v2)
+        r2 = y2 + t * y - below * y
+        f2 = pivot2 * r2
+        f = pivot * y - below * f2
+        density = exp_bounded(min(constant - 0.5 * (pivot * y * y + f2 * r2), 700.0))
+        density *= sqrt((square * pivot) * (second_square * pivot2))
+        off = -below * pivot2
+        a1 = f + t * f2
+        tables[g + m] = density
+        tables[g + n + m] = density * a1
+        tables[g + 2 * n + m] = density * square * (f * f - pivot + below * off)
+        tables[g + 3 * n + m] = density * f2
+        tables[g + 4 * n + m] = density * second_square * (f2 * f2 - pivot2)
+        tables[g + 5 * n + m] = density * (f2 * (v * a1 - y) - v * (off + t * pivot2))
+
+
+@apart
+def exchange(rng, channel, chart, walk):
+    """Draw records given what is kept, and what is kept given them: residuals for variances, if the chart has both."""
+    n, d, n_atoms, residuals = walk.n_nodes, chart.n_features, n_all(walk), walk.residuals
+    by_residuals, is_changed = walk.law[BY_RESIDUALS] == 1.0, chart.n_parts() == 2
+    walk.law[BY_RESIDUALS] = 1.0 if is_changed and not by_residuals else 0.0
+    for m in range(n):
+        k = number(walk, draw_atom(rng, walk, m, walk.mix[m], n_atoms, False))
+        invert(chart, walk, at(walk, k))
+        if by_residuals:
+            for i in range(d):
+                chart.residual[i] = residuals[i * n + m]
+        else:
+            draw_record(rng, chart, walk, at(walk, k), m)
+            if has_record(walk, m):  # which is what it was
+                slice_residual(rng, channel, chart, walk, m)
+        if walk.law[BY_RESIDUALS] == 1.0:
+            for i in range(d):
+                residuals[i * n + m] = chart.residual[i]
+        else:
+            for i in range(d):
+                is_changed = keep(rng, channel, walk, i, m, made(chart, i, chart.residual)) or is_changed
+    if is_changed:
+        for k in range(n_atoms):
+            chart.fill(channel, walk, number(walk, k))
+        refresh(walk)
+
+
+@helper
+def has_record(walk, m):
+    """Whether a feature of record m is kept itself."""
+    for j in range(walk.n_features):
+        if walk.records[(walk.n_features + j) * walk.n_nodes + m] == 0.0:
+            return True
+    return False
+
+
+@helper
+def draw_record(rng, chart, walk, a, m):
+    """Draw the residual of record m, given that it is of the atom that begins at ``a``, and what is kept of it.
+
+    From their law u, and y = μ + Lu + w with w ~ N(0, V), are drawn; u then moves by diag(s) S⁻¹ T times what y lacks
+    of the one that is kept (Matheron's rule).
+    """
+    n, d, kept = walk.n_nodes, chart.n_features, walk.records
+    u, lack, factor = chart.residual, chart.direction, chart.first
+    for j in range(d):
+        u[j] = rng.standard_normal()
+        lack[j] = kept[j * n + m] - sqrt(kept[(d + j) * n + m]) * rng.standard_normal()
+    for j in range(d):
+        lack[j] -= made(chart, j, u)
+    for i in range(d - 1, -1, -1):  # times T, from below
+        for j in range(i):
+            lack[i] += chart.slope(walk, a, i, j) * lack[j]
+    for i in range(d):
+        for j in range(i + 1):
+            value = 0.0
+            for r in range(j + 1):
+                value += chart.slope(walk, a, i, r) * chart.slope(walk, a, j, r) * kept[(d + r) * n + m]
+            for r in range(j):
+                value -= factor[i, r] * factor[j, r] * factor[r, r]
+            factor[i, j] = value if j < i else 1.0 / (max(value, 0.0) + chart.inverse_scale(walk, a, i) ** -2.0)
+            if j < i:
+                lack[i] -= value * factor[j, j] * lack[j]
+    for j in range(d - 1, -1, -1):
+        for r in range(j + 1, d):
+            lack[j] -= factor[r, j] * lack[r]
+        lack[j] *= factor[j, j]
+        u[j] += lack[j] / chart.inverse_scale(walk, a, j)
+
+
+@helper
+def keep(rng, channel, walk, j, m, x):
+    """Draw what is kept of feature j of record m, given that it is x; return whether it is another than before."""
+    n, nodes, kept, low, high = walk.n_nodes, walk.nodes, walk.records, channel.low[j], channel.high[j]
+    z, rate, at_variance = nodes[2 * j * n + m], nodes[(2 * j + 1) * n + m], (walk.n_features + j) * n + m
+    y, v, part = kept[j * n + m], kept[at_variance], 0.0  # the log share of the first part
+    part += channel.log_noise((z - x) * rate, 1.0) - channel.log_noise((z - min(max(x, low), high)) * rate, 1.0)
+    part += channel.log_noise((z - min(max(z, low), high)) * rate, 1.0) - channel.log_noise(0.0, 1.0)
+    if part < 0.0 and part < log(1.0 - rng.random()):
+        kept[j * n + m], kept[at_variance] = x, 0.0
+    else:
+        kept[j * n + m], kept[at_variance] = z, channel.draw_variance(rng, (z - x) * rate) / (rate * rate)
+    return y != kept[j * n + m] or v != kept[at_variance]
