@@ -151,21 +151,25 @@ def exchange(rng, channel, chart, walk):
     by_residuals, is_changed = walk.law[BY_RESIDUALS] == 1.0, chart.n_parts() == 2
     walk.law[BY_RESIDUALS] = 1.0 if is_changed and not by_residuals else 0.0
     for m in range(n):
-        k = number(walk, draw_atom(rng, walk, m, walk.mix[m], n_atoms, False))
-        invert(chart, walk, at(walk, k))
-        if by_residuals:
+        walk.trial[m] = draw_atom(rng, walk, m, walk.mix[m], n_atoms, False)
+    for k in range(n_atoms):
+        a = at(walk, number(walk, k))
+        invert(chart, walk, a)
+        for m in range(n):
+            if walk.trial[m] != k:
+                continue
+            if by_residuals:
+                for i in range(d):
+                    chart.residual[i] = residuals[i * n + m]
+            else:
+                draw_record(rng, chart, walk, a, m)
+                if has_record(walk, m):  # which is what it was
+                    slice_residual(rng, channel, chart, walk, m)
             for i in range(d):
-                chart.residual[i] = residuals[i * n + m]
-        else:
-            draw_record(rng, chart, walk, at(walk, k), m)
-            if has_record(walk, m):  # which is what it was
-                slice_residual(rng, channel, chart, walk, m)
-        if walk.law[BY_RESIDUALS] == 1.0:
-            for i in range(d):
-                residuals[i * n + m] = chart.residual[i]
-        else:
-            for i in range(d):
-                is_changed = keep(rng, channel, walk, i, m, made(chart, i, chart.residual)) or is_changed
+                if walk.law[BY_RESIDUALS] == 1.0:
+                    residuals[i * n + m] = chart.residual[i]
+                else:
+                    is_changed = keep(rng, channel, walk, i, m, made(chart, i, chart.residual)) or is_changed
     if is_changed:
         for k in range(n_atoms):
             chart.fill(channel, walk, number(walk, k))
@@ -205,14 +209,14 @@ def draw_record(rng, chart, walk, a, m):
                 value += chart.slope(walk, a, i, r) * chart.slope(walk, a, j, r) * kept[(d + r) * n + m]
             for r in range(j):
                 value -= factor[i, r] * factor[j, r] * factor[r, r]
-            factor[i, j] = value if j < i else 1.0 / (max(value, 0.0) + chart.inverse_scale(walk, a, i) ** -2.0)
+            factor[i, j] = value if j < i else 1.0 / (max(value, 0.0) + chart.root[i * d + i] ** 2)
             if j < i:
                 lack[i] -= value * factor[j, j] * lack[j]
     for j in range(d - 1, -1, -1):
         for r in range(j + 1, d):
             lack[j] -= factor[r, j] * lack[r]
         lack[j] *= factor[j, j]
-        u[j] += lack[j] / chart.inverse_scale(walk, a, j)
+        u[j] += lack[j] * chart.root[j * d + j]
 
 
 @helper
