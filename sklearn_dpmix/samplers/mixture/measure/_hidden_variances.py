@@ -128,7 +128,7 @@ def fill_pair(chart, walk, k):
         y, y2, v, v2 = kept[m] - mean, kept[n + m] - second_mean, kept[2 * n + m], kept[3 * n + m]
         pivot = 1.0 / (square + v)
         below = t * v * pivot  # M_21
-        pivot2 = 1.0 / (second_square + t * t * v * square * pivot + v2)
+        pivot2 = 1.0 / (second_square + t * t * v * (square * pivot) + v2)
         r2 = y2 + t * y - below * y
         f2 = pivot2 * r2
         f = pivot * y - below * f2
