@@ -205,7 +205,9 @@ def test_density_of_the_joint_mixture_is_that_of_the_estimator(bent):
     y, x = np.linspace(-6, 6, 2001), -2.0
     joint = bent._joint_.density_draws(np.column_stack([np.full_like(y, x), y]))
     centre = (joint @ y) / joint.sum(axis=2)
-    assert centre == pytest.approx(bent.curve_draws([[x]])[..., 0], abs=0.02)
+    apart = np.abs(centre - bent.curve_draws([[x]])[..., 0])
+    assert np.quantile(apart, 0.99) < 1e-3  # that atom may be narrow, and at this x: one draw in hundreds
+    assert apart.max() < 0.1
 
 
 @pytest.mark.parametrize("is_linear", [True, False])
