@@ -66,17 +66,7 @@ class IntegerMechanism(AdditiveMechanism):
         return np.size(self.noise_scale_for(None)) == 1
 
     def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
-        """What ``fill_normal`` looks up for each release in a list: nothing.
-
-        Parameters
-        ----------
-        places : ndarray of shape (n_features, n)
-        scales : None
-
-        Returns
-        -------
-        found : ndarray of shape (0, n)
-        """
+        """What ``fill_normal`` looks up for each of n releases: nothing, of shape (0, n)."""
         return np.empty((0, places.shape[1]))
 
     @property

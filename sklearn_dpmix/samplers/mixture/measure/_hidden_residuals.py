@@ -58,10 +58,10 @@ def fill_pair_by_residuals(channel, chart, walk, k):
     """``fill_by_residuals`` for two features, in one loop."""
     n, tables, nodes, residuals, g = walk.n_nodes, walk.tables, walk.nodes, walk.residuals, row(walk, k)
     invert(chart, walk, at(walk, k))
-    mean, second_mean, l, l21, l22 = chart.mean[0], chart.mean[1], chart.root[0], chart.root[2], chart.root[3]
+    mean, second_mean, l11, l21, l22 = chart.mean[0], chart.mean[1], chart.root[0], chart.root[2], chart.root[3]
     low, high, second_low, second_high = channel.low[0], channel.high[0], channel.low[1], channel.high[1]
     for m in range(n):
-        y, y2 = l * residuals[m], l21 * residuals[m] + l22 * residuals[n + m]
+        y, y2 = l11 * residuals[m], l21 * residuals[m] + l22 * residuals[n + m]
         x, x2, rate, rate2 = mean + y, second_mean + y2, nodes[n + m], nodes[3 * n + m]
         inside, inside2 = min(max(x, low), high), min(max(x2, second_low), second_high)
         value, pull = channel.log_noise_slope((nodes[m] - inside) * rate)

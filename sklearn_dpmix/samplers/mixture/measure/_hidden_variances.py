@@ -163,7 +163,7 @@ def exchange(rng, channel, chart, walk):
                     chart.residual[i] = residuals[i * n + m]
             else:
                 draw_record(rng, chart, walk, a, m)
-                if has_record(walk, m):  # which is what it was
+                if has_record(walk, m):  # nothing else moves it
                     slice_residual(rng, channel, chart, walk, m)
             for i in range(d):
                 if walk.law[BY_RESIDUALS] == 1.0:
