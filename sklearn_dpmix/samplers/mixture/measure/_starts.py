@@ -30,7 +30,7 @@ def repeated(places: Any, weights: Any, narrowest: Any) -> tuple[Any, Any]:
     first, last = np.searchsorted(places, places - reach), np.searchsorted(places, places + reach, side="right")
     n = below[last] - below[first]
     low, high = np.interp(below[first] - 0.5 * n, below, edges), np.interp(below[last] + 0.5 * n, below, edges)
-    log_ratio = np.log(np.maximum(0.5 * (high - low) / narrowest(n), 1e-300)) - 0.5 * np.log(2.0 * np.pi * np.e)
+    log_ratio = np.log(np.maximum(0.5 * (high - low) / narrowest(n), 1e-300)) - 0.5 * (np.log(2.0 * np.pi) + 1.0)
     chosen = np.flatnonzero(n * log_ratio > LEAST_GAIN)
     chosen = np.array([k for k in chosen if k == first[k] + np.argmax(weights[first[k] : last[k]])], np.int64)
     return chosen, n[chosen]
