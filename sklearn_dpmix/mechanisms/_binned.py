@@ -14,6 +14,7 @@ from .._base.compiled import compiled, lower
 from .._base.parameters import check_array, check_bounds
 from .._base.typing import Array, Floats
 from ._cells import MOST_LOSS, CellChannel
+from ._noised_normal import fill_normal_bins
 
 
 class BinnedChannel(CellChannel):
@@ -49,6 +50,7 @@ class BinnedChannel(CellChannel):
 
     piece_shape = "flat"
     clamp = True
+    has_line = False
 
     def bounds_for(self, n_features: int | None) -> Floats:
         return check_bounds(self.bounds, 1)
@@ -183,6 +185,11 @@ class BinnedChannel(CellChannel):
     def log_mass(self, kernel, theta, k, b):
         lo, hi = self.edges(b)
         return kernel.log_tilted_mass(theta, k, 0, lo, hi, 0.0, 0.0, 0.0)
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        """g(z | μ, σ²) of a normal kernel at all releases, and its derivatives (``_noised_normal``)."""
+        fill_normal_bins(nodes, n, self.low, self.width, self.last_cell, mean, log_variance, out, first, second)
 
     @compiled
     def draw_within(self, rng, kernel, theta, k, b):

@@ -84,6 +84,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
     """
 
     piece_shape = "binomial"
+    noised_kernels = frozenset({"beta", "truncated_normal"})
     is_discrete = True
     clamp = True
 
@@ -95,6 +96,14 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
         self.bounds = bounds
 
     # --- parameters --------------------------------------------------------------------------------------------------
+
+    @property
+    def has_one_law(self) -> bool:
+        return np.ndim(self.epsilon) == 0
+
+    @property
+    def degree(self) -> int:
+        return self._n_trials()
 
     def check(self, n_features: int | None = None) -> None:
         self._losses()
@@ -199,6 +208,14 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
         """Log binomial coefficients C(m, 0), ..., C(m, m)."""
         m, s = self._n_trials(), np.arange(self._n_trials() + 1)
         return gammaln(m + 1) - gammaln(s + 1) - gammaln(m - s + 1)
+
+    def node_spacing(self, sd: float) -> float:
+        """Nothing: each number of successes is a node."""
+        return 0.0
+
+    def near(self, places: Floats) -> Floats:
+        lo, hi = self.bounds_for(len(places)).T
+        return (lo + (hi - lo) * np.clip(self._estimates(places.T)[0], 0.0, 1.0)).T
 
     # --- where a chain starts ----------------------------------------------------------------------------------------
 

@@ -73,6 +73,10 @@ class RecordChannel(Component):
     noised_kernels: frozenset[str] = frozenset()
     #: the class whose compiled form has these densities if records have their own noise scales; None: there is none
     _of_scales: type | None = None
+    #: degree of the polynomial of the record that the probability of a release is; None: it is none
+    degree: int | None = None
+    #: whether releases of a feature are numbers; else each is a table of how likely it is given each of some bins
+    has_line = True
     #: how many answers there are to a question; None if numbers are released
     n_answers: int | None = None
     #: public threshold above which releases appear; None: all appear

@@ -57,6 +57,12 @@ class HaarWaveletMechanism(BinnedChannel):
     8.828
     """
 
+    noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
+
+    @property
+    def has_one_law(self) -> bool:
+        return True
+
     def __init__(
         self,
         epsilon: float | None = None,

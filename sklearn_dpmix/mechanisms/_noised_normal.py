@@ -12,7 +12,10 @@ Under additive noise the two numbers are the noise's densities given a record at
 
 from math import erfc, exp, inf, sqrt
 
+import numpy as np
+
 from .._base.compiled import helper
+from .._base.table import multiply_table
 from .._base.vector import erfcx_positive, exp_bounded
 
 SQRT_HALF = sqrt(0.5)
@@ -155,3 +158,25 @@ def add_end(nodes, end, n, out, first, second, mass, by_mean, by_scale):
         out[first + m] += mass * nodes[end + m]
         out[second + m] += by_mean * nodes[end + m]
         out[second + n + m] += by_scale * nodes[end + m]
+
+
+@helper
+def fill_normal_bins(nodes, n, start, width, last, mean, log_variance, out, first, second):
+    """Bins of this width, from 0 to ``last``, of which the first and the last have all records beyond the bounds.
+
+    Behind its place, a node has a table: how likely the release is given each bin.
+    """
+    inverse, size = exp(-0.5 * log_variance), (last + 4) // 4 * 4
+    masses = np.zeros(3 * size)
+    low, e_low, tail_low = -FARTHEST, 0.0, 0.0
+    for b in range(last + 1):
+        high = min(max((start + (b + 1) * width - mean) * inverse, -FARTHEST), FARTHEST) if b < last else FARTHEST
+        e_high = exp_bounded(-0.5 * high * high)
+        tail_high = 0.5 * e_high * erfcx_positive(abs(high) * SQRT_HALF)
+        inside = 1.0 - tail_low - tail_high
+        inside = tail_low - tail_high if low > 0.0 else inside
+        masses[b] = tail_high - tail_low if high < 0.0 else inside
+        masses[size + b] = inverse * INV_SQRT_2PI * (e_low - e_high)
+        masses[2 * size + b] = 0.5 * INV_SQRT_2PI * (low * e_low - high * e_high)
+        low, e_low, tail_low = high, e_high, tail_high
+    multiply_table(nodes, n, n, masses, size, out, first, second)

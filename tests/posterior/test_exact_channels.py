@@ -71,6 +71,7 @@ MAIN = ("few-draws-beta", "beta")  # whose wrong oracles are in the default run
 COMBINATIONS = [
     *product(("categories",), LOCAL),
     *product(("haar-beta", "haar-normal", "binomial-beta"), ("slice", "neal8", "conditional", "neal5", "cells")),
+    *product(("haar-beta", "haar-normal", "binomial-beta"), ("mixing_measure",)),
     *product(("two-categories",), ("neal5", "conditional")),
     *product(("smoothed-beta", "perturbed-beta"), ("neal5", "slice", "conditional", "cells")),
     *product(("laplace-beta",), ("neal5", "slice", "auto")),

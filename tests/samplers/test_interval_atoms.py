@@ -18,7 +18,7 @@ from sklearn_dpmix.kernels import BetaKernel, ConvolvedNormalKernel, TruncatedNo
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, PiecewiseMechanism, SquareWaveMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure, ReUse
-from sklearn_dpmix.samplers.mixture.measure import _compressed, _interval, _node_layout
+from sklearn_dpmix.samplers.mixture.measure import _compressed, _node_layout
 from sklearn_dpmix.samplers.mixture.measure._beta_atoms import BetaChart
 from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed, chart_of, masses_of
 from sklearn_dpmix.samplers.mixture.measure._convolved_atoms import ConvolvedNormalChart
@@ -165,7 +165,7 @@ class NotTruncated(TruncatedNormalChart):
             e = (self.y[p] - mean) * inverse
             values[p] = 0.3989422804014327 * inverse * np.exp(-0.5 * e * e)
             values[size + p] = values[2 * size + p] = 0.0
-        _interval.multiply_table(nodes, n, n, values, size, out, first, second)
+        self.multiply(nodes, n, out, first, second)
 
 
 class NoFloor(ConvolvedNormalChart):

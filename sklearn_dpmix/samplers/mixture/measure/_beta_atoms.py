@@ -8,9 +8,11 @@ from scipy.special import betaln, gammainccinv
 from ...._base.beta_numeric import digamma, log_beta
 from ...._base.compiled import compiled
 from ...._base.restore import require_range
+from ...._base.table import multiply_table, padded
 from ...._base.vector import exp_bounded
 from ._chart import Chart
-from ._interval import at_record, channel_of, grid, multiply_table, padded, table
+from ._in_bins import InBins
+from ._interval import at_record, grid, noise_of, table
 from ._steps import step_above
 from ._walk_atoms import at, row
 
@@ -34,7 +36,11 @@ class BetaChart(Chart):
         self.low, self.width = float(kernel.low), float(kernel.width)
         self.most = min(float(gammainccinv(kernel.prior_shape, UNLIKELY)) / kernel.prior_rate, kernel.most)
         self.end = END / max(self.most, 1.0) / finer
-        self.grid = grid(self.end, 2.0 * self.end, CELL * self.narrowest_share() / finer, GROWTH)
+        self.grid = grid(self.end, 2.0 * self.end, CELL * self.narrowest_share() / finer, GROWTH, self.cuts())
+
+    def cuts(self):
+        """Shares of the interval at which its cells end, whatever their width."""
+        return ()
 
     def narrowest_share(self):
         """Standard deviation of the narrowest components, as a share of the interval."""
@@ -52,10 +58,10 @@ class BetaChart(Chart):
         return (self.low, *(self.low + near[::-1]), *(high - near), high)
 
     def lookup(self, mechanism, places, *scales):
-        channel, (x,) = channel_of(mechanism, places[0], *scales), places
-        inner = table(channel, x, self.low + self.width * self.grid.edges)
+        noise = noise_of(mechanism, places[0], *scales)
+        inner = table(noise, self.low + self.width * self.grid.edges)
         ends = (0.0, self.end, 1.0, 1.0 - self.end)
-        return padded(np.concatenate([inner, [at_record(channel, x, self.low + self.width * u) for u in ends]]))
+        return padded(np.concatenate([inner, [at_record(noise, self.low + self.width * u) for u in ends]]))
 
     def n_coordinates(self):
         return 2
@@ -141,7 +147,12 @@ class BetaChart(Chart):
             values[p] = values[size + p] = values[2 * size + p] = 0.0
         self.put_end(a, b, of_a, of_b, norm, inside, size, 2 * size)
         self.put_end(b, a, of_b, of_a, norm, inside + 2, 2 * size, size)
-        multiply_table(walk.nodes, n, n, values, size, walk.tables, g, g + n)
+        self.multiply(walk.nodes, n, walk.tables, g, g + n)
+
+    @compiled
+    def multiply(self, nodes, n, out, first, second):
+        """What the table makes of the values."""
+        multiply_table(nodes, n, n, self.values, self.n_places, out, first, second)
 
     @compiled
     def put_end(self, a, b, of_a, of_b, norm, p, by_a, by_b):
@@ -170,3 +181,11 @@ class BetaChart(Chart):
     @compiled
     def step(self, rng, channel, walk):
         step_above(rng, channel, self, walk)
+
+
+class BetaInBins(InBins, BetaChart):
+    """Under a channel that tells bins apart."""
+
+    def shares(self):
+        inside = self.grid.weights * self.width
+        return np.concatenate([self.grid.below, [0.0, 0.0, 1.0, 1.0]]), np.append(inside, np.ones(4))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._run import Draws
-from ._beta_atoms import BetaChart
+from ._beta_atoms import BetaChart, BetaInBins
 from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
 from ._convolved_atoms import ConvolvedNormalChart
@@ -22,7 +22,7 @@ from ._outside import Outside
 from ._pitman_yor_masses import PitmanYorMasses
 from ._sheet import Sheet
 from ._threshold_walk import ThresholdWalk
-from ._truncated_atoms import TruncatedNormalChart
+from ._truncated_atoms import TruncatedNormalChart, TruncatedNormalInBins
 from ._walk_atoms import CUT, IS_EXCURSION, N_MOVES, N_RECORDS, PER_FEATURE
 from ._walk_state import Walk
 from ._ways import Ways
@@ -105,12 +105,20 @@ CHARTS: dict[str, Callable[[Any, int], Chart]] = {
     "truncated_normal": TruncatedNormalChart,
 }
 
+#: the same under a channel that tells bins apart
+CHARTS_IN_BINS: dict[str, Callable[[Any, int, Any], Chart]] = {
+    "beta": BetaInBins,
+    "truncated_normal": TruncatedNormalInBins,
+}
+
 
 def chart_of(kernel: Any, channel: Any = None) -> Chart:
     """The chart of a kernel's value under a channel's, or under any."""
     name, n_features = kernel._owner.noised_as, int(kernel.n_features)
     if name == "correlated_normal" and channel is not None:
         return correlated_chart(channel, n_features)(kernel, n_features, channel)
+    if name in CHARTS_IN_BINS and channel is not None and not channel._owner.has_line:
+        return CHARTS_IN_BINS[name](kernel, n_features, channel)
     return CHARTS[name](kernel, n_features)
 
 

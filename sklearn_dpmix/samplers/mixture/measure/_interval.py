@@ -11,12 +11,10 @@ jumps, as a window's: only f need be smooth.
 """
 
 from math import ceil, inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
-
-from ...._base.compiled import apart
 
 N_POINTS = 8  # of a cell
 N_FINE = 16  # of each part of a cell in which q is smooth
@@ -41,103 +39,113 @@ class Grid(NamedTuple):
     weights: np.ndarray  # of the points, for integrals over [0, 1]
 
 
-def grid(first, finest, widest, growth):
+def grid(first, finest, widest, growth, cuts=()):
     """The grid from ``first`` of the width to 1 - ``first``.
 
-    Its first cell is ``finest`` wide; each is ``growth`` times as wide as the one before, but at most ``widest``.
+    Its first cell is ``finest`` wide; each is ``growth`` times as wide as the one before, but at most ``widest``.  No
+    cell reaches across ``cuts``.
     """
-    half, step = [first], finest
+    half, step, cuts = [first], finest, np.asarray(cuts, dtype=np.float64)
     while half[-1] < 0.5:
         half.append(half[-1] + step)
         step = min(step * growth, widest, WIDEST)
     half = np.array(half)
     half[1:] = first + (half[1:] - first) * ((0.5 - first) / (half[-1] - first))
-    width = np.diff(half)
-    points = (half[:-1, None] + width[:, None] * (0.5 + 0.5 * POINTS)).ravel()
-    weights = (0.5 * width[:, None] * WEIGHTS).ravel()
-    edges = np.concatenate([half, 1.0 - half[-2::-1]])
-    below, above = np.concatenate([points, 1.0 - points[::-1]]), np.concatenate([1.0 - points, points[::-1]])
-    return Grid(edges, below, above, np.concatenate([weights, weights[::-1]]))
+    lower = np.union1d(half, cuts[(cuts > first) & (cuts < 0.5)])
+    upper = np.union1d(half, 1.0 - cuts[(cuts > 0.5) & (cuts < 1.0 - first)])
+    (low, of_low), (high, of_high) = (gauss(edges) for edges in (lower, upper))
+    edges = np.concatenate([lower, 1.0 - upper[-2::-1]])
+    below, above = np.concatenate([low, 1.0 - high[::-1]]), np.concatenate([1.0 - low, high[::-1]])
+    return Grid(edges, below, above, np.concatenate([of_low, of_high[::-1]]))
 
 
-def table(channel, places, edges):
-    """T of releases at ``places`` for cells with these edges, in the records' unit: (points, places)."""
-    found = np.empty((len(edges) - 1, N_POINTS, len(places)))
-    Z = places[:, None]
-    for i in range(len(places)):
-        breaks, pieces = [edges], pieces_of(channel, Z, i)
-        for lo, hi, anchor, _, slope, curvature in pieces:
+def gauss(edges):
+    """Gauss points of cells, and their weights."""
+    width = np.diff(edges)
+    return (edges[:-1, None] + width[:, None] * (0.5 + 0.5 * POINTS)).ravel(), (0.5 * width[:, None] * WEIGHTS).ravel()
+
+
+class InPieces(NamedTuple):
+    """Noise that is piecewise log-quadratic in the record: the density of releases given it."""
+
+    channel: Any
+    places: Any
+
+    def ends(self, i, edges):
+        """Ends of parts of the cells in which the density of release i turns nowhere and falls little."""
+        breaks = [edges]
+        for lo, hi, anchor, _, slope, curvature in self.pieces(i):
             low, high = max(lo, edges[0]), min(hi, edges[-1])
             if low < high:
                 steepest = abs(slope) + abs(curvature) * max(abs(low - anchor), abs(high - anchor))
                 n = ceil(min(steepest * (high - low) / MOST_FALL, MOST_PARTS))
                 breaks.append(np.linspace(low, high, n + 1))
-        ends = np.unique(np.concatenate(breaks))
+        return np.unique(np.concatenate(breaks))
+
+    def density(self, i, y):
+        """q(z_i | y), y of shape (parts, points), by the piece that each part's middle is in."""
+        values, middle = np.zeros_like(y), 0.5 * (y[:, 0] + y[:, -1])
+        for lo, hi, anchor, value, slope, curvature in self.pieces(i):
+            is_in = (middle >= lo) & (middle <= hi)
+            d = y[is_in] - (anchor if abs(anchor) < inf else 0.0)
+            values[is_in] = np.exp(value + slope * d - 0.5 * curvature * d * d)
+        return values
+
+    def pieces(self, i):
+        """Pieces of log q(z_i | y) as a function of the record y, without the empty ones."""
+        Z = self.places[:, None]
+        pieces = [self.channel.piece(Z, i, 0, p) for p in range(self.channel.n_pieces())]
+        return [piece for piece in pieces if piece[0] < piece[1]]
+
+
+class OfPolynomials(NamedTuple):
+    """A channel whose releases' probabilities are polynomials of the record."""
+
+    mechanism: Any
+    places: Any
+
+    def ends(self, i, edges):
+        """Ends of parts of the cells in which Gauss rules are exact."""
+        n = ceil((self.mechanism.degree + N_POINTS) / (2 * N_FINE))
+        return np.interp(np.arange(n * (len(edges) - 1) + 1) / n, np.arange(len(edges)), edges)
+
+    def density(self, i, y):
+        """q(z_i | y)."""
+        z = np.full((y.size, 1), self.places[i])
+        return np.exp(self.mechanism.log_density(z, y.reshape(-1, 1))).reshape(y.shape)
+
+
+def noise_of(mechanism, places, scales=None):
+    """What the mechanism makes of a record, for these releases; with scales of their own where they are given."""
+    if mechanism.degree is not None:
+        return OfPolynomials(mechanism, places)
+    if scales is not None:
+        mechanism = type(mechanism)(scale=scales, bounds=mechanism.bounds, clamp=mechanism.clamp)
+    return InPieces(mechanism._lower(n_records=len(places), n_features=1), places)
+
+
+def table(noise, edges):
+    """T of the releases for cells with these edges, in the records' unit: (points, releases)."""
+    found = np.empty((len(edges) - 1, N_POINTS, len(noise.places)))
+    for i in range(len(noise.places)):
+        ends = noise.ends(i, edges)
         half, middle = 0.5 * np.diff(ends), 0.5 * (ends[1:] + ends[:-1])
         cell = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(edges) - 2)
         y = middle[:, None] + half[:, None] * FINE_POINTS
         size = np.diff(edges)[cell]
         t = 2.0 * (y - edges[cell][:, None]) / size[:, None] - 1.0
-        weighed = half[:, None] * FINE_WEIGHTS * density(pieces, y, middle)
+        weighed = half[:, None] * FINE_WEIGHTS * noise.density(i, y)
         moments = np.einsum("sf,sfk->sk", weighed, legendre.legvander(t, N_POINTS - 1))
         starts = np.searchsorted(cell, np.arange(len(edges) - 1))
         found[:, :, i] = np.add.reduceat(moments, starts) @ OF_MOMENTS
-    return found.reshape(-1, len(places))
+    return found.reshape(-1, len(noise.places))
 
 
-def pieces_of(channel, Z, i):
-    """Pieces of log q(z_i | y) as a function of the record y, without the empty ones."""
-    pieces = [channel.piece(Z, i, 0, p) for p in range(channel.n_pieces())]
-    return [piece for piece in pieces if piece[0] < piece[1]]
-
-
-def density(pieces, y, middle):
-    """q(z | y), y of shape (parts, points), by the piece that each part's middle is in."""
-    values = np.zeros_like(y)
-    for lo, hi, anchor, value, slope, curvature in pieces:
-        is_in = (middle >= lo) & (middle <= hi)
-        d = y[is_in] - (anchor if abs(anchor) < inf else 0.0)
-        values[is_in] = np.exp(value + slope * d - 0.5 * curvature * d * d)
-    return values
-
-
-def at_record(channel, places, y):
+def at_record(noise, y):
     """q of each release given the record."""
-    values = np.empty(len(places))
-    for i in range(len(places)):
-        where = np.array([y])
-        values[i] = density(pieces_of(channel, places[:, None], i), where[:, None], where)[0, 0]
-    return values
+    return np.array([noise.density(i, np.array([[y]]))[0, 0] for i in range(len(noise.places))])
 
 
 def padded(rows):
     """With rows of zeros up to a multiple of four."""
     return np.concatenate([rows, np.zeros((-len(rows) % 4, *rows.shape[1:]))])
-
-
-def channel_of(mechanism, places, scales=None):
-    """The mechanism as compiled code sees it, of these releases; with scales of their own where they are given."""
-    if scales is not None:
-        mechanism = type(mechanism)(scale=scales, bounds=mechanism.bounds, clamp=mechanism.clamp)
-    return mechanism._lower(n_records=len(places), n_features=1)
-
-
-@apart
-def multiply_table(nodes, x, n, values, n_places, out, first, second):
-    """g at all nodes and its two derivatives: T, from x on, times f and its own at ``n_places``, four at a time."""
-    for m in range(n):
-        out[first + m] = 0.0
-        out[second + m] = 0.0
-        out[second + n + m] = 0.0
-    for p in range(0, n_places, 4):
-        q, a, b = x + p * n, n_places + p, 2 * n_places + p
-        f, f2, f3, f4 = values[p], values[p + 1], values[p + 2], values[p + 3]
-        d, d2, d3, d4 = values[a], values[a + 1], values[a + 2], values[a + 3]
-        e, e2, e3, e4 = values[b], values[b + 1], values[b + 2], values[b + 3]
-        for m in range(n):
-            t, t2, t3, t4 = nodes[q + m], nodes[q + n + m], nodes[q + 2 * n + m], nodes[q + 3 * n + m]
-            out[first + m] += (f * t + f2 * t2) + (f3 * t3 + f4 * t4)
-            out[second + m] += (d * t + d2 * t2) + (d3 * t3 + d4 * t4)
-            out[second + n + m] += (e * t + e2 * t2) + (e3 * t3 + e4 * t4)
-    for m in range(n):
-        out[first + m] = max(out[first + m], 0.0)  # where it is next to nothing, of rounding

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._base.table import padded
 from ...._releases.nodes import FEW, Nodes, cell_edges, compress, edges_around, halved
 from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_places, compress_records
@@ -40,7 +41,13 @@ class NodeLayout:
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         chart = chart_of(kernel, channel) if chart is None else chart
         are_records, scales = n <= FEW or n_features > 1, ()
-        if chart.keeps_records:
+        lookup = near = None
+        if not mechanism.has_line:
+            near = mechanism.guess(release.Z).T
+            order = np.argsort(near[0], kind="stable")
+            near, lookup = near[:, order], padded(Z[order, :-1].T)
+            nodes, are_records = np.vstack([near, np.ones(n)]), True
+        elif chart.keeps_records:
             nodes, are_records = np.vstack([mechanism.folded(Z).T, np.ones(n)]), True
         elif mechanism.is_discrete:
             nodes, are_records = different(mechanism.folded(Z)), n <= FEW
@@ -69,7 +76,8 @@ class NodeLayout:
         if n_features > 1:
             work, least = (MOST_WORK_OF_RECORDS, LEAST_OF_RECORDS) if chart.keeps_records else (MOST_WORK_OF_SEVERAL, 0)
             most_moves = min(most_moves, max(work / (nodes.shape[1] * n_features), least))
-        lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
+        if lookup is None:
+            lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
         seen = seen._replace(kept=chart.kept(near, lookup))
         return self.with_threshold(seen, release)

@@ -5,8 +5,11 @@ from math import exp, log
 import numpy as np
 
 from ...._base.compiled import compiled
+from ...._base.table import multiply_table, padded
 from ...._base.vector import exp_bounded
-from ._interval import channel_of, grid, multiply_table, padded, table
+from ._any_noise import noise_in_table
+from ._in_bins import InBins
+from ._interval import grid, noise_of, table
 from ._normal_atoms import NormalChart
 from ._walk_atoms import HALF_LOG_2PI
 
@@ -23,7 +26,11 @@ class TruncatedNormalChart(NormalChart):
         super().__init__(kernel, n_features)
         self.low, self.width = float(kernel.low[0]), float(kernel.high[0] - kernel.low[0])
         sd = min(float(self.narrowest()[0]) / self.width, 1.0) / finer
-        self.grid = grid(0.0, FIRST_CELL * sd, CELL * sd, GROWTH)
+        self.grid = grid(0.0, FIRST_CELL * sd, CELL * sd, GROWTH, self.cuts())
+
+    def cuts(self):
+        """Shares of the interval at which its cells end, whatever their width."""
+        return ()
 
     def finer(self):
         return type(self)(self.kernel, self.n_features, 2.0)
@@ -31,9 +38,12 @@ class TruncatedNormalChart(NormalChart):
     def ends(self):
         return (self.low, self.low + self.width)
 
+    def seen_of(self, channel):
+        return super().seen_of(channel) if "normal" in channel._owner.noised_kernels else noise_in_table()
+
     def lookup(self, mechanism, places, *scales):
-        channel = channel_of(mechanism, places[0], *scales)
-        return padded(table(channel, places[0], self.low + self.width * self.grid.edges))
+        noise = noise_of(mechanism, places[0], *scales)
+        return padded(table(noise, self.low + self.width * self.grid.edges))
 
     def places(self):
         """The grid's points, in the records' unit."""
@@ -94,8 +104,20 @@ class TruncatedNormalChart(NormalChart):
             values[p] = f
             values[size + p] = f * (d - by_mean) * precision
             values[2 * size + p] = 0.5 * precision * f * (d * (y[p] + top - 2.0 * mean) - by_scale)
-        multiply_table(nodes, n, n, values, size, out, first, second)
+        self.multiply(nodes, n, out, first, second)
+
+    @compiled
+    def multiply(self, nodes, n, out, first, second):
+        """What the table makes of the values."""
+        multiply_table(nodes, n, n, self.values, self.n_places, out, first, second)
 
     @compiled
     def take(self, theta, row, walk):
         walk.atoms[1], walk.atoms[2] = theta[row, 0], 2.0 * log(theta[row, 1])
+
+
+class TruncatedNormalInBins(InBins, TruncatedNormalChart):
+    """Under a channel that tells bins apart."""
+
+    def shares(self):
+        return self.grid.below, self.grid.weights * self.width

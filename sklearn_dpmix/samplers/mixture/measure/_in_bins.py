@@ -1,0 +1,46 @@
+"""Atoms on an interval under a channel that tells bins apart: g by their masses in the bins, whatever the release."""
+
+from typing import Any
+
+import numpy as np
+
+from ...._base.compiled import compiled
+from ...._base.table import multiply_table, padded
+
+
+class InBins:
+    """Mixin of charts with a grid: its cells end where bins do, and what its points weigh in a bin is added up."""
+
+    def __init__(self: Any, kernel: Any, n_features: int, channel: Any, finer: float = 1.0) -> None:
+        self.channel = channel
+        super().__init__(kernel, n_features, finer)  # type: ignore[call-arg]
+
+    def cuts(self: Any) -> Any:
+        """Ends of the bins, as shares of the interval."""
+        ends = self.channel.low + self.channel.width * np.arange(1, int(self.channel.last_cell) + 1)
+        return (ends - self.low) / self.width
+
+    def finer(self: Any) -> Any:
+        return type(self)(self.kernel, self.n_features, self.channel, 2.0)
+
+    def shares(self: Any) -> Any:
+        """Where the numbers in ``values`` are, as shares of the interval, and what they weigh."""
+        raise NotImplementedError
+
+    def fields(self: Any) -> Any:
+        places, weights = self.shares()
+        bins = np.floor((self.low + self.width * places - self.channel.low) / self.channel.width)
+        bins = np.clip(bins, 0.0, self.channel.last_cell)
+        n_bins = len(padded(np.zeros(int(self.channel.last_cell) + 1)))
+        fields = {"bins": padded(bins), "in_bin": padded(weights), "masses": np.empty(3 * n_bins)}
+        return super().fields() | fields | {"n_bins": np.int64(n_bins)}  # type: ignore[misc]
+
+    @compiled
+    def multiply(self, nodes, n, out, first, second):
+        masses, values, size = self.masses, self.values, self.n_places
+        for row in range(3):
+            for b in range(self.n_bins):
+                masses[row * self.n_bins + b] = 0.0
+            for p in range(size):
+                masses[row * self.n_bins + int(self.bins[p])] += self.in_bin[p] * values[row * size + p]
+        multiply_table(nodes, n, n, masses, self.n_bins, out, first, second)
