@@ -50,7 +50,7 @@ class BinnedChannel(CellChannel):
 
     piece_shape = "flat"
     clamp = True
-    has_line = False
+    tables = "bins"
 
     def bounds_for(self, n_features: int | None) -> Floats:
         return check_bounds(self.bounds, 1)

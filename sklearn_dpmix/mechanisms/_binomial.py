@@ -30,6 +30,8 @@ MAX_NUMBERS = 2**27  # numbers in all such tables together: a gigabyte
 class BinomialLikelihood(EstimatedChannel):
     """The channel as seen by kernels that cannot integrate it: a density, and no more."""
 
+    tables = "polynomial"
+
     @compiled
     def log_channel(self, Z, i, j, y):
         u = min(max((y - self.low[j]) / self.width[j], 0.0), 1.0)
@@ -84,7 +86,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
     """
 
     piece_shape = "binomial"
-    noised_kernels = frozenset({"beta", "truncated_normal"})
+    noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
     is_discrete = True
     clamp = True
 
@@ -103,6 +105,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
 
     @property
     def degree(self) -> int:
+        """Degree of the polynomial that the probability of a release is."""
         return self._n_trials()
 
     def check(self, n_features: int | None = None) -> None:

@@ -73,10 +73,9 @@ class RecordChannel(Component):
     noised_kernels: frozenset[str] = frozenset()
     #: the class whose compiled form has these densities if records have their own noise scales; None: there is none
     _of_scales: type | None = None
-    #: degree of the polynomial of the record that the probability of a release is; None: it is none
-    degree: int | None = None
-    #: whether releases of a feature are numbers; else each is a table of how likely it is given each of some bins
-    has_line = True
+    #: "bins": each release is a table of how likely it is given each of some bins; "polynomial": its probability is a
+    #: polynomial of the record, of degree ``degree``, between the bounds; None: a number with noise, or an answer
+    tables: str | None = None
     #: how many answers there are to a question; None if numbers are released
     n_answers: int | None = None
     #: public threshold above which releases appear; None: all appear

@@ -47,6 +47,11 @@ def assert_slopes(g_at, coordinates, g, slopes, step=1e-5):
         np.testing.assert_allclose(slope / g, 0.5 * (g_at(up)[0] - g_at(down)[0]) / (step * g), atol=1e-5)
 
 
+def normal_atom(rng):
+    mean, log_variance = 0.7 + rng.standard_normal(), -3.0 + rng.standard_normal()
+    return np.array([mean, log_variance]), lambda y: norm.pdf(y, mean, np.exp(0.5 * log_variance)), mean
+
+
 def bin_masses(kernel, coordinates, n_bins):
     """Masses of equal bins of [0, 1]; records of a normal kernel beyond a bound are in the bin next to it."""
     edges = np.linspace(0.0, 1.0, n_bins + 1)
@@ -69,9 +74,7 @@ def test_densities_in_bins(kernel, resolution):
     channel, table = mechanism._lower(), Z[:, :-1]
     chart = chart_of(kernel._lower(n_features=1), channel)
     for _ in range(12):
-        coordinates = np.array([0.7, -3.0]) if kernel is NORMAL else atom_of(kernel, rng)[0]
-        if kernel is NORMAL:
-            coordinates = coordinates + rng.standard_normal(2)
+        coordinates = normal_atom(rng)[0] if kernel is NORMAL else atom_of(kernel, rng)[0]
 
         def g_at(coordinates):
             return filled(chart, channel, padded(table.T), coordinates)
@@ -82,28 +85,33 @@ def test_densities_in_bins(kernel, resolution):
 
 
 @pytest.mark.parametrize("n_trials", [1, 6, 40])
-@pytest.mark.parametrize("kernel", [BETA, TRUNCATED], ids=["beta", "truncated"])
+@pytest.mark.parametrize("kernel", [BETA, TRUNCATED, NORMAL], ids=["beta", "truncated", "normal"])
 def test_densities_of_counts(kernel, n_trials):
     """Against quadrature over the record; the probabilities of all counts add up to 1."""
     rng, mechanism = np.random.default_rng(0), BinomialMechanism(12.0, n_trials)
-    z, chart = np.arange(n_trials + 1.0), chart_of(kernel._lower(n_features=1))
-    lookup, channel = chart.lookup(mechanism, z[None]), mechanism._lower(n_records=len(z), n_features=1)
+    z, lowered = np.arange(n_trials + 1.0), kernel._lower(n_features=1)
+    channel = mechanism._lower(n_records=len(z), n_features=1, kernel=kernel)
+    chart = chart_of(lowered, channel)
+    lookup = chart.lookup(mechanism, z[None])
     t, w = np.polynomial.legendre.leggauss(30)
     ends = np.concatenate([10.0 ** np.arange(-12.0, 0.0), np.linspace(0.15, 0.5, 8)])
     edges = np.concatenate([[0.0], ends, 1.0 - ends[-2::-1], [1.0]])
     y = (0.5 * (edges[1:] + edges[:-1])[:, None] + 0.5 * np.diff(edges)[:, None] * t).ravel()
     weights = (0.5 * np.diff(edges)[:, None] * w).ravel()
     for _ in range(12):
-        coordinates, density, _ = atom_of(kernel, rng)
+        coordinates, density, _ = atom_of(kernel, rng) if kernel is not NORMAL else normal_atom(rng)
 
         def g_at(coordinates):
             return filled(chart, channel, lookup, coordinates)
 
         g, *slopes = g_at(coordinates)
         q = np.exp([mechanism.log_density(np.full((len(y), 1), k), y[:, None]) for k in z])
-        narrow = np.abs(np.sum(weights * density(y)) - 1.0) > 1e-9  # for this quadrature
-        if not narrow:
-            np.testing.assert_allclose(g, q @ (weights * density(y)), rtol=3e-7)
+        expected = q @ (weights * density(y))
+        if kernel is NORMAL:
+            ends = norm.cdf([-coordinates[0], coordinates[0] - 1.0], scale=np.exp(0.5 * coordinates[1]))
+            expected += np.exp([mechanism.log_density(np.full((2, 1), k), [[0.0], [1.0]]) for k in z]) @ ends
+        if abs(expected.sum() - 1.0) < 1e-9:  # not too narrow for this quadrature
+            np.testing.assert_allclose(g, expected, rtol=3e-7)
         assert g.sum() == pytest.approx(1.0, abs=1e-7)
         assert_slopes(g_at, coordinates, g, slopes)
 
@@ -144,7 +152,7 @@ def test_counts_are_nodes(monkeypatch):
 
 @pytest.mark.slow
 def test_other_bins_are_rejected(monkeypatch):
-    monkeypatch.setitem(_compressed.CHARTS_IN_BINS, "beta", BinsFromTheLast)
+    monkeypatch.setitem(_compressed.CHARTS_OF_TABLES, ("bins", "beta"), BinsFromTheLast)
     with pytest.raises(Disagreement):
         compared("haar-beta")
 

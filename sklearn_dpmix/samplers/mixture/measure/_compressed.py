@@ -9,6 +9,7 @@ from .._run import Draws
 from ._beta_atoms import BetaChart, BetaInBins
 from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
+from ._clamped_atoms import ClampedNormalChart
 from ._convolved_atoms import ConvolvedNormalChart
 from ._correlated_atoms import CorrelatedChart, CorrelatedNormalChart, is_clamped, keeps_normal
 from ._correlated_clamped import CorrelatedClampedChart, degree_of
@@ -105,10 +106,11 @@ CHARTS: dict[str, Callable[[Any, int], Chart]] = {
     "truncated_normal": TruncatedNormalChart,
 }
 
-#: the same under a channel that tells bins apart
-CHARTS_IN_BINS: dict[str, Callable[[Any, int, Any], Chart]] = {
-    "beta": BetaInBins,
-    "truncated_normal": TruncatedNormalInBins,
+#: the same by ``tables`` of a channel, which the chart is made for
+CHARTS_OF_TABLES: dict[tuple[str | None, str], Callable[[Any, int, Any], Chart]] = {
+    ("bins", "beta"): BetaInBins,
+    ("bins", "truncated_normal"): TruncatedNormalInBins,
+    ("polynomial", "normal"): ClampedNormalChart,
 }
 
 
@@ -117,8 +119,8 @@ def chart_of(kernel: Any, channel: Any = None) -> Chart:
     name, n_features = kernel._owner.noised_as, int(kernel.n_features)
     if name == "correlated_normal" and channel is not None:
         return correlated_chart(channel, n_features)(kernel, n_features, channel)
-    if name in CHARTS_IN_BINS and channel is not None and not channel._owner.has_line:
-        return CHARTS_IN_BINS[name](kernel, n_features, channel)
+    if channel is not None and (channel._owner.tables, name) in CHARTS_OF_TABLES:
+        return CHARTS_OF_TABLES[channel._owner.tables, name](kernel, n_features, channel)
     return CHARTS[name](kernel, n_features)
 
 

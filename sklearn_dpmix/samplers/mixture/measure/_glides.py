@@ -50,7 +50,8 @@ def glide(rng, channel, chart, walk, sheet):
         a = at(walk, int(sheet.chosen[c]))
         start[3 * c], start[3 * c + 1] = log(atoms[a]), (atoms[a + 1] - sheet.centre) / sheet.unit
         start[3 * c + 2] = atoms[a + 2]
-    fill_sheet(channel, sheet, r, start, sheet.aim, sheet.normal)
+    densities = chart.densities_by(channel)
+    fill_sheet(densities, sheet, r, start, sheet.aim, sheet.normal)
     length = LONGEST_GLIDE * exp(-2.0 * rng.random())
     for e in range(p):
         shift[e] = length * rng.standard_normal()
@@ -60,7 +61,7 @@ def glide(rng, channel, chart, walk, sheet):
     ratio -= log_tangent(shift, p, length)
     for e in range(p):
         end[e] = start[e] + shift[e]
-    if not to_sheet(channel, sheet, r, end, sheet.normal, sheet.slopes):
+    if not to_sheet(densities, sheet, r, end, sheet.normal, sheet.slopes):
         return
     for e in range(p):
         shift[e] = start[e] - end[e]
@@ -86,7 +87,7 @@ def glide(rng, channel, chart, walk, sheet):
         add_to(walk, walk.trial, -atoms[at(walk, k)], k)
         add_to(walk, walk.trial, atoms[at(walk, trial + c)], trial + c)
     value = try_sum(walk, law[TOTAL])
-    if accepts(rng, value - law[LOG_LIKELIHOOD]) and comes_back(channel, sheet, r):
+    if accepts(rng, value - law[LOG_LIKELIHOOD]) and comes_back(densities, sheet, r):
         for c in range(r):
             copy_atom(walk, int(sheet.chosen[c]), trial + c)
         keep_trial(walk, law[TOTAL], value)
@@ -119,11 +120,11 @@ def log_tangent(shift, p, length):
 
 
 @apart
-def to_sheet(channel, sheet, r, place, normal, slopes):
+def to_sheet(densities, sheet, r, place, normal, slopes):
     """Newton's method from ``place`` along a normal to where T is the aim, with DT there; whether it gets there."""
     q, p, right, last = sheet.n_points + 1, 3 * r, sheet.right, 1e300
     for _ in range(N_NEWTON):
-        fill_sheet(channel, sheet, r, place, sheet.value, slopes)
+        fill_sheet(densities, sheet, r, place, sheet.value, slopes)
         worst = 0.0
         for i in range(q):
             right[i] = sheet.aim[i] - sheet.value[i]
@@ -144,12 +145,12 @@ def to_sheet(channel, sheet, r, place, normal, slopes):
 
 
 @helper
-def comes_back(channel, sheet, r):
+def comes_back(densities, sheet, r):
     """Whether the same step from the end, along the tangent there, comes to where the glide began."""
     start, place = sheet.start, sheet.shift
     for e in range(3 * r):
         place[e] += sheet.end[e]
-    if not to_sheet(channel, sheet, r, place, sheet.slopes, sheet.normal):
+    if not to_sheet(densities, sheet, r, place, sheet.slopes, sheet.normal):
         return False
     for e in range(3 * r):
         if not abs(place[e] - start[e]) < BACK:

@@ -117,7 +117,7 @@ class OfPolynomials(NamedTuple):
 
 def noise_of(mechanism, places, scales=None):
     """What the mechanism makes of a record, for these releases; with scales of their own where they are given."""
-    if mechanism.degree is not None:
+    if mechanism.tables == "polynomial":
         return OfPolynomials(mechanism, places)
     if scales is not None:
         mechanism = type(mechanism)(scale=scales, bounds=mechanism.bounds, clamp=mechanism.clamp)

@@ -42,7 +42,7 @@ class NodeLayout:
         chart = chart_of(kernel, channel) if chart is None else chart
         are_records, scales = n <= FEW or n_features > 1, ()
         lookup = near = None
-        if not mechanism.has_line:
+        if mechanism.tables == "bins":
             near = mechanism.guess(release.Z).T
             order = np.argsort(near[0], kind="stable")
             near, lookup = near[:, order], padded(Z[order, :-1].T)

@@ -67,14 +67,14 @@ def choose_points(densities: Any, weights: Any) -> Any:
 
 
 @apart
-def fill_sheet(channel, sheet, r, place, value, slopes):
+def fill_sheet(densities, sheet, r, place, value, slopes):
     """T of r atoms with coordinates (log J, (μ - c)/unit, log σ²) from ``place`` on, and DT by row."""
     n, p, tables, scales, unit = sheet.n_points, 3 * r, sheet.tables, sheet.scales, sheet.unit
     for i in range(n + 1):
         value[i] = 0.0
     for a in range(0, p, 3):
         mass = exp(place[a])
-        channel.fill_normal(0, sheet.points, n, sheet.centre + unit * place[a + 1], place[a + 2], tables, 0, n)
+        densities.fill_normal(0, sheet.points, n, sheet.centre + unit * place[a + 1], place[a + 2], tables, 0, n)
         for m in range(n):
             scaled, to = mass * scales[m], m * p + a
             value[m] += scaled * tables[m]

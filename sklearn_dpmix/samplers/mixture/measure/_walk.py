@@ -129,9 +129,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
             return self.answers(values, Z, release)
         chart.check(self.label, release.n_features)
         masses_of(values[3]).check(self.label, release.n_records)
-        is_line = release.n_features == 1 and release.channel.has_one_law and release.channel.has_line
+        is_line = release.n_features == 1 and release.channel.has_one_law and release.channel.tables != "bins"
         step = STEP if release.channel.has_one_law else STEP_OF_SCALES
-        if (release.channel.is_discrete and not is_line) or not release.channel.has_line:
+        if not is_line and (release.channel.is_discrete or release.channel.tables is not None):
             width = 0.0
         else:
             width = release.channel.node_spacing(chart.narrowest()[0]) * (WIDER if release.n_features > 1 else 1.0)
@@ -152,12 +152,11 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         if self.n_moves is not None:
             return seen
         times = self.lengthen(seen, draws, chart)
-        if release.n_features > 1 or not release.channel.has_line:
+        if release.n_features > 1 or release.channel.tables == "bins":
             is_worth = times > 1.0 or seen.law[N_MOVES] * seen.nodes[:-1].size > WORTH_EXCURSIONS
             can_roam = seen.n_seen is None and not chart.keeps_records
             return self.with_few(values, seen, draws) if is_worth and can_roam else seen
         can_glide = is_line and chart.can_glide and release.channel.released_above is None
-        can_glide = can_glide and "normal" in release.channel.noised_kernels
         return self.with_glides(values, seen, times) if can_glide and times > 1.0 else seen
 
     def lengthen(self, seen: Compressed, draws: Draws, chart: Any) -> float:

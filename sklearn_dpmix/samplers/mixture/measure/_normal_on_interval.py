@@ -1,0 +1,96 @@
+"""Normal atoms whose densities under noise are a table's, of an interval, times theirs at the interval's points."""
+
+from math import exp
+
+import numpy as np
+
+from ...._base.compiled import compiled
+from ...._base.table import multiply_table, padded
+from ...._base.vector import exp_bounded
+from ._any_noise import noise_in_table
+from ._interval import grid, noise_of, table
+from ._normal_atoms import NormalChart
+
+CELL, FIRST_CELL = 1.5, 0.125  # widths, in standard deviations of the narrowest components, inside and at the bounds
+GROWTH = 2.0
+
+
+class NormalOnInterval(NormalChart):
+    """Base class; one feature.  A subclass has the attributes ``low`` and ``width`` of the interval, and a ``grid``."""
+
+    is_on_interval = True
+    #: rows of the table beside those of the grid's points
+    n_others = 0
+
+    def grid_of(self, finer, cuts=()):
+        """A grid of the interval, whose cells do not reach across cuts."""
+        sd = min(float(self.narrowest()[0]) / self.width, 1.0) / finer
+        return grid(0.0, FIRST_CELL * sd, CELL * sd, GROWTH, cuts)
+
+    def seen_of(self, channel):
+        return noise_in_table()
+
+    def lookup(self, mechanism, places, *scales):
+        noise = noise_of(mechanism, places[0], *scales)
+        inner = table(noise, self.low + self.width * self.grid.edges)
+        return padded(np.concatenate([inner, self.other_rows(noise)]))
+
+    def other_rows(self, noise):
+        """The table's rows beside those of the grid's points."""
+        return np.empty((0, len(noise.places)))
+
+    def places(self):
+        """The grid's points, in the records' unit."""
+        return self.low + self.width * self.grid.below
+
+    def fields(self):
+        others = np.zeros(self.n_others)
+        y = padded(np.append(self.places(), others))
+        weights = padded(np.append(self.grid.weights * self.width, others))
+        fields = {"y": y, "weights": weights, "values": np.empty(3 * len(y)), "n_places": np.int64(len(y))}
+        return super().fields() | fields | {"low": self.low, "high": self.low + self.width}
+
+    @compiled
+    def densities_by(self, channel):
+        return self
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        self.evaluate(mean, log_variance)
+        self.multiply(nodes, n, out, first, second)
+
+    @compiled
+    def multiply(self, nodes, n, out, first, second):
+        """What the table makes of the values."""
+        multiply_table(nodes, n, n, self.values, self.n_places, out, first, second)
+
+    @compiled
+    def evaluate(self, mean, log_variance):
+        """The density at the grid's points, normalised on the grid.
+
+        With e = (y - μ)/σ it has derivatives f (e - E e)/σ and f (e² - E e²)/2 by μ and log σ².
+        """
+        values, y, size = self.values, self.y, self.n_places
+        precision, top = exp(-log_variance), min(max(mean, self.low), self.high)
+        total, by_mean, by_scale, least = 0.0, 0.0, 0.0, 1e300
+        for p in range(size):
+            if self.weights[p] > 0.0:
+                least = min(least, 0.5 * precision * (y[p] - top) * (y[p] + top - 2.0 * mean))
+        for p in range(size):
+            fall = 0.5 * precision * (y[p] - top) * (y[p] + top - 2.0 * mean) - least
+            values[p] = exp_bounded(-max(fall, 0.0))
+        for p in range(size):
+            d = y[p] - top
+            mass = self.weights[p] * values[p]
+            total += mass
+            by_mean += mass * d
+            by_scale += mass * d * (y[p] + top - 2.0 * mean)
+        inverse = 1.0 / total
+        by_mean *= inverse
+        by_scale *= inverse
+        for p in range(size):
+            d = y[p] - top
+            f = values[p] * inverse
+            values[p] = f
+            values[size + p] = f * (d - by_mean) * precision
+            values[2 * size + p] = 0.5 * precision * f * (d * (y[p] + top - 2.0 * mean) - by_scale)
