@@ -18,7 +18,7 @@ from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel
 from sklearn_dpmix.mechanisms import BinomialMechanism
-from sklearn_dpmix.samplers import Auto, Cells, Interweaved
+from sklearn_dpmix.samplers import Auto, Cells, Interweaved, MixingMeasure
 
 mpmath = pytest.importorskip("mpmath")
 
@@ -279,9 +279,10 @@ def fit(mechanism, Z, **params):
 
 def test_what_auto_does():
     """Catches a closed form that is not used, or used with a kernel that has none."""
-    mechanism = BinomialMechanism(5.0, 3)
-    assert isinstance(Auto().resolve(mechanism, BetaKernel()), Cells)
-    assert isinstance(Auto().resolve(mechanism, NormalKernel()), Interweaved)
+    mechanism, others = BinomialMechanism(5.0, 3), BinomialMechanism(np.array([5.0, 2.0]), 3)
+    for kernel, other in ((BetaKernel(), Cells), (NormalKernel(), Interweaved)):
+        assert isinstance(Auto().resolve(mechanism, kernel).sized(100, 1), MixingMeasure)
+        assert isinstance(Auto().resolve(others, kernel), other)
     with pytest.raises(ValueError, match=r"no closed form.*piece_shape='binomial'.*use sampler='auto' or 'neal5'"):
         fit(mechanism, [[1.0]], kernel="normal", sampler="conditional")
 

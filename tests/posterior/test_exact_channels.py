@@ -52,7 +52,6 @@ NIGHTLY = {
     *product(("laplace-truncated",), ("neal5", "neal8", "conditional")),
     *product(("gaussian-beta",), ("neal5",)),
     *product(("gaussian-truncated",), ("neal8", "mixing_measure")),
-    ("binomial-normal", "auto"),
     ("truncated", "neal5"),
     ("few-draws-beta", "neal5"),
     *product(("haar-beta, Pitman-Yor",), ("conditional", "cells")),

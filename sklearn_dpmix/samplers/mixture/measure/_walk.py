@@ -65,8 +65,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
     one scale or one a record; discrete noise of one scale on at most 1024 clamped integers, where different values, or
-    some of them, are the nodes; the windows of the square wave, the piecewise and the hybrid mechanism, of one ε);
-    truncated normal and beta kernels, of one feature, without the integers and the hybrid mechanism; convolved normal
+    some of them, are the nodes; the windows of the square wave, the piecewise and the hybrid mechanism, and binomial
+    counts, of one ε; Haar coefficients); truncated normal and beta kernels, of one feature, without the integers and
+    the hybrid mechanism; convolved normal
     kernels; correlated normal ones under Gaussian noise of one scale, if nothing is clamped before it, or of two
     features if it is not much narrower than the bounds, and under other Gaussian and Laplace noise, with a record, or
     what makes it, kept beside each release; normal kernels without noise; or categorical kernels and randomised
