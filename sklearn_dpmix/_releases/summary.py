@@ -354,7 +354,7 @@ def check_mechanism(mechanism):
         name = mechanism.__name__
         raise TypeError(f"mechanism must be an object, got the class {name}: pass mechanism={name}(...)")
     is_offered = "normal" in getattr(mechanism, "noised_kernels", ()) and not mechanism.is_discrete
-    is_offered = is_offered and not mechanism.releases_records
+    is_offered = is_offered and not mechanism.releases_records and mechanism.tables is None
     if not is_offered or not mechanism.is_local:
         raise ValueError(
             "a summary takes releases of single records under additive noise, such as LaplaceMechanism(epsilon=1.0, "
