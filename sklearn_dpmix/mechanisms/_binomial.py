@@ -101,7 +101,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
 
     @property
     def has_one_law(self) -> bool:
-        return np.ndim(self.epsilon) == 0
+        return np.asarray(self.epsilon).size == 1
 
     @property
     def degree(self) -> int:

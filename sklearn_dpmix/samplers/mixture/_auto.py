@@ -35,18 +35,17 @@ class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
     For noise-free records ``MixingMeasure`` for one normal feature with at least 50 records, or two with 50 to 5000;
-    otherwise ``ReUse``, or ``Neal8`` if the kernel lacks what ``ReUse`` needs.  For privatised ones ``MixingMeasure``
-    for one feature, two normal ones with up to 50,000 records, three
-    with up to 5000, four, five and six with up to 2000, 1000 and 300, two correlated ones with up to 10,000, three with
-    up to 5000 (any number under Gaussian noise of one scale: of three if nothing is clamped before, of two also if the
-    noise is not much narrower than the bounds; with ``dof`` of at least n_features - 1/2), or categories with some
-    hundred different answers, if it takes kernel, noise (one scale or one per record; at most 1024 clamped integers)
-    and mixing; otherwise ``Cells`` if the channel has cells, ``Interweaved``, or ``Imputed`` if features are correlated; if the kernel lacks what that
-    needs, ``Conditional`` if g has a closed form, or ``Neal5``. If the Pitman–Yor discount is too large for
-    ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram. ``ConvolvedNormalKernel`` uses ``ReUse`` with two
-    features and less than 500 records or more than 50,000, and with more features; a Pitman–Yor process uses
-    ``MixingMeasure`` for one feature, if at most 1000 masses are expected, and there are at least 1.5 times as many
-    records.
+    otherwise ``ReUse``, or ``Neal8`` if the kernel lacks what ``ReUse`` needs. For privatised ones ``MixingMeasure``
+    for one feature, two normal ones with up to 50,000 records, three with up to 5000, four, five and six with up to
+    2000, 1000 and 300, two correlated ones with up to 10,000, three with up to 5000 (any number under Gaussian noise of
+    one scale: of three if nothing is clamped before, of two also if the noise is not much narrower than the bounds;
+    with ``dof`` of at least n_features - 1/2), or categories with some hundred different answers, if it takes kernel,
+    noise (one scale or one per record; at most 1024 clamped integers) and mixing; otherwise ``Cells`` if the channel
+    has cells, ``Interweaved``, or ``Imputed`` if features are correlated; if the kernel lacks what that needs,
+    ``Conditional`` if g has a closed form, or ``Neal5``. If the Pitman–Yor discount is too large for ``Conditional``,
+    it is ``Neal8``, or ``Neal5`` on a histogram. ``ConvolvedNormalKernel`` uses ``ReUse`` with two features and less
+    than 500 records or more than 50,000, and with more features; a Pitman–Yor process uses ``MixingMeasure`` for one
+    feature, if at most 1000 masses are expected, and there are at least 1.5 times as many records.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class NodeLayout:
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         chart = chart_of(kernel, channel) if chart is None else chart
         are_records, scales = n <= FEW or n_features > 1, ()
-        lookup = near = None
+        lookup: Any = None
         if mechanism.tables == "bins":
             near = mechanism.guess(release.Z).T
             order = np.argsort(near[0], kind="stable")
