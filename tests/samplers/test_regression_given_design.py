@@ -452,6 +452,17 @@ def test_bounds_that_hold_the_responses_are_not_doubted(law):
     cut(law, 0.05, 1.05, slope=0.7)
 
 
+@pytest.mark.filterwarnings("error:.*of the responses")
+@pytest.mark.parametrize(("p", "n", "epsilon"), [(3, 50, 0.1), (8, 50, 1.0), (8, 300, 0.1)])
+def test_bounds_are_not_doubted_if_noise_hides_the_line(p, n, epsilon):
+    """Lines of the prior, most of which leave the bounds: once "about 87 % of the responses seem to be beyond"."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(n, p))
+    records = np.column_stack([x, 0.3 + x @ [0.5, *(p - 1) * [0.0]] + 0.05 * rng.standard_normal(n)])
+    mechanism = LaplaceMechanism(epsilon=epsilon, query=RegressionMoments((0, 1), (0, 1), p))
+    fitted(mechanism.privatize(records, random_state=1), mechanism, n_records=n, n_warmup=500, n_draws=500)
+
+
 @pytest.mark.filterwarnings("error")
 def test_rare_binary_predictors_and_an_unknown_number_mix():
     """Moments at the edge of what can be, a million records: chains that began far inside it had R-hat 3.9."""

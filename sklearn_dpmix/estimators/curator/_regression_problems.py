@@ -125,7 +125,9 @@ class GivenDesign:
         """Warn if a share of the responses is surely beyond their bounds, about which this model knows nothing.
 
         For each draw it uses two values of the line, one standard deviation on either side of the mean, within what the
-        bounds of the predictors allow.
+        bounds of the predictors allow.  If noise hides nearly everything, lines are those of the prior, most of which
+        leave the bounds.  That is no knowledge: no clamped responses have such a sum of squares, and these draws do
+        not count.
         """
         size = fit.coef_draws_[..., 0].size
         some = slice(None, None, max(1, size // 1000))
@@ -138,7 +140,8 @@ class GivenDesign:
         line = intercept + np.clip(line, np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1))
         lo, hi = self.bounds[-1]
         beyond = np.mean(ndtr((lo - line) / sigma) + ndtr((line - hi) / sigma), axis=0)
-        if np.mean(beyond > CUT) > SURE:
+        is_possible = fit.statistic_draws_[..., coef.shape[1] + 1] <= fit._all_draws("n_records")
+        if np.mean((beyond > CUT) & is_possible.ravel()[some]) > SURE:
             warn_user(
                 f"about {np.mean(beyond):.0%} of the responses seem to be beyond y_bounds from {lo:g} to {hi:g}, where "
                 "they were clamped, but the model assumes responses that were not: slopes are then too flat; release "
