@@ -12,9 +12,10 @@ log-concave in one variable:
 - transfer: s_j given s_j + s_k and the others; n stays;
 - single, where n is unknown: s_j given the others; n moves along.
 
-Under a ``WideDirichletPrior`` all α_j are one unknown α, which moves given the counts (:mod:`_concentration`).  It may
-be small: transfers of small counts then do without auxiliary variables (:func:`draw_between`), and each category also
-exchanges records with the one that is likely to be the largest (:func:`hub_round`).
+Under a ``WideDirichletPrior`` all α_j are one unknown α, which moves given the counts (:mod:`_concentration`) and, if
+there are few records to a category, together with them (:mod:`_carried_counts`).  It may be small: transfers of small
+counts then do without auxiliary variables (:func:`draw_between`), and each category also exchanges records with the one
+that is likely to be the largest (:func:`hub_round`).
 
 Every factor is log-concave in it but Γ(x+α)/Γ(x+1) for α < 1 and Γ(n+1)/Γ(n+A) for A > 1, which are log-convex (their
 second log-derivatives are ψ'(x+α) - ψ'(x+1) > 0).  Each is a beta integral,
@@ -30,11 +31,13 @@ import numpy as np
 
 from ..._base.compiled import compiled, helper
 from ..._base.restore import require, require_whole
+from ._carried_counts import carry
 from ._concentration import ALPHA, alpha_of, alpha_total_of, move_alpha
 from ._log_concave import draw_log_concave
 from ._statistic import StatisticSampler, draw_log_beta, draw_log_gamma, log_gamma_ratio, log_noise, new_state, shuffle
 
 TRANSFER, SINGLE = 0.0, 1.0  # kinds of distribution
+N_CARRIED, FEW = 4, 1000.0  # moves of an unknown α with all counts in a sweep; if there are few, or NEAR on average
 NEAR = 32.0  # counts up to which all are summed over where α is unknown and less than 1
 # state.work: the kind, the coordinates, what is fixed, exponents, and the auxiliary variables' logarithms
 KIND, FIRST, SECOND, FIXED, ALPHA_FIRST, ALPHA_SECOND, ALPHA_TOTAL, LOG_V_FIRST, LOG_V_SECOND, LOG_V_TOTAL = range(10)
@@ -98,6 +101,11 @@ class Counts(StatisticSampler):
         first = S.shape[1] if self.is_given > 0.0 else 0
         if model.median_alpha > 0.0:
             state.width[-1] = move_alpha(rng, model.median_alpha, state.statistic, state.width[-1])
+            if first == 0 and state.n_records[0] <= max(NEAR * state.statistic.size, FEW):
+                for _ in range(N_CARRIED):
+                    state.width[-1] = carry(
+                        rng, context, model.median_alpha, state.statistic, state.order, state.width[-1], state.theta
+                    )
             state.work[ALPHA] = state.width[-1]
         state.work[ALPHA_TOTAL] = alpha_total_of(model, state.work, state.statistic.size)
         if first == 0:
