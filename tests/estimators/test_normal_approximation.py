@@ -135,25 +135,40 @@ def exact_coefficient(posterior, log_prior):
     displacement = logits.displacement(points)[:, 0]
     noise = np.sqrt(logits.flatness(points) * H[:, None] + one.gradient_noise**2)
     z = stats.norm.logpdf(one.gradient[0], H[:, None] * displacement, noise)
+    if one.prior_df is not None:
+        z += reference(posterior, H, points, noise) - reference(posterior, H, np.zeros((1, 1)), None)
     log_p = z + stats.norm.logpdf(one.curvature[0, 0], H, one.curvature_noise)[:, None] + log_prior(theta) + volume
     p = np.exp(log_p - log_p.max()).sum(axis=0)
     return theta, np.cumsum(p) / p.sum()
+
+
+def reference(posterior, H, points, noise):
+    """Half the log of the prior's precision and Fisher's information of θ in the gradient: (n_H, n_points)."""
+    one, logits, step = posterior.released, posterior.logits, 1e-4
+    if noise is None:
+        noise = np.sqrt(logits.flatness(points) * H[:, None] + one.gradient_noise**2)
+    slope = (logits.displacement(points + step) - logits.displacement(points - step))[:, 0] / (2.0 * step)
+    return 0.5 * np.log(one.prior_precision + (H[:, None] * slope / noise) ** 2)
 
 
 @pytest.mark.parametrize("df, prior", [(None, stats.norm(0, 3)), (1.0, stats.t(1, scale=3))], ids=["normal", "Cauchy"])
 def test_coefficients_have_their_posterior(df, prior):
     """Where the log likelihood is far from a quadratic; weights, mixture and walkers, at alpha = 1e-6 of 300 draws.
 
-    Fifty fits of which six draws each are taken: what resampling repeats is spread.  Constant a and b are found out.
+    Fifty fits of which six draws each are taken: what resampling repeats is spread.  Constant a and b are found out,
+    and so is Student's t alone.
     """
     released = ReleasedScore(
         np.array([0.2]), np.array([60.0]), 15.0, np.array([[40.0]]), 20.0, 1.0 / 9.0, 100.0, OF_ONE, df
     )
-    drawn, plain = [], []
+    drawn, plain, alone = [], [], []
     for seed in range(50):
         posterior = NormalPosterior(released, MODEL, 400)
         drawn.append(posterior.draws(np.random.default_rng([3, seed]), 100)[:6, 0])
         assert posterior.power > 0.99
+        if df is not None:
+            posterior._log_reference = lambda axes, theta: 0.0
+            alone.append(posterior.draws(np.random.default_rng([6, seed]), 100)[:20, 0])
         if seed >= 10:  # of the twin some will do
             continue
         quadratic = Expansion(-released.theta, np.eye(1), 1.0)
@@ -166,6 +181,7 @@ def test_coefficients_have_their_posterior(df, prior):
         return stats.kstest(np.interp(np.ravel(draws), theta, cdf), "uniform").pvalue
 
     assert p_value(drawn) > 1e-6 > p_value(plain)
+    assert df is None or p_value(alone) < 1e-6
 
 
 def test_a_curvature_that_noise_hides_has_the_shape_of_a_design():
@@ -228,8 +244,7 @@ def test_how_the_gradient_changes(intercept):
         np.testing.assert_allclose(logits.flatness(truth[None]), flatness, rtol=0.12)
         steps = 1e-5 * np.eye(3)
         slopes = (logits.displacement(truth + steps) - logits.displacement(truth - steps)) / 2e-5
-        np.testing.assert_allclose(logits.tangent(truth), slopes.T, atol=1e-7)
-        np.testing.assert_allclose(logits.tangent(start), np.eye(3), atol=1e-9)
+        np.testing.assert_allclose(logits.tangents(np.array([truth, start])), [slopes.T, np.eye(3)], atol=1e-7)
     ours, of_factor = np.sqrt(np.mean(np.square(errors), axis=0))
     assert ours < 0.07 < 0.1 < of_factor
 

@@ -188,5 +188,5 @@ def test_a_number_is_a_normal_prior_in_the_units_of_the_rows():
     fixed, learnt = fitted(4.0, prior_sigma=3.0)[0].sampler_, fitted(4.0)[0].sampler_
     assert (fixed.model.prior_df, fixed.model.prior_sigma, fixed.model.data_norm) == (None, 3.0, 4.0)
     assert (learnt.model.prior_df, learnt.model.data_norm) == (2.0, np.sqrt(2.0))
-    assert learnt.model.prior_sigma == pytest.approx(np.sqrt(3.0))
+    assert learnt.model.prior_sigma == pytest.approx(4.0 / np.sqrt(3.0))
     assert fixed.released_.prior_df is None and learnt.released_.prior_df == 2.0

@@ -27,7 +27,8 @@ from ._dp_normal import DPNormal
 from ._dp_penalty import DPPenaltyMCMC
 
 MOST_PREDICTIVE = 1000  # draws that a prediction averages over
-LOGIT_SCALE, PRIOR_DF = 3.0, 2.0  # of the default prior
+PRIOR_DF = 2.0  # of the default prior
+LOGIT_SCALE, CHAIN_LOGIT_SCALE = 4.0, 3.0  # of that of the normal approximation, and of chains
 
 
 class LogisticContents(Contents):
@@ -99,19 +100,26 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
     **The default prior.**  Rows are first multiplied by √n_features / ``data_norm``.  Features of a full row are then
     as large as the intercept's 1 and share the noise with it, and a fit does not depend on the unit of ``X``.
     Coefficients and intercept are independent and N(0, τ²), with a variance for each, τ² ~ Inv-Gamma(1, s²).  Together
-    this is Student's t with two degrees of freedom and scale s, where s is 3 over the length of the longest row,
+    this is Student's t with two degrees of freedom and scale s, where s is 4 over the length of the longest row,
     √(n_features + 1) with an intercept.  A coefficient that is small compared with s and the noise is drawn towards 0
-    as by N(0, s²); a large one is left alone.  A priori, half of the logits of a row of equal features are within ±2.9
-    for one feature, ±3.9 for ten, and ±5.1 for a hundred.  Under the Cauchy distribution (Gelman et al. 2008) they
-    would be within ±4.2, ±10 and ±30, and where noise hides some directions nothing would hold coefficients back (Ghosh
-    et al. 2018, for labels that separate).  Without ``data_norm`` nothing says how large rows are, and s is 3.
+    as by N(0, s²); a large one is left alone.  Half of the logits of a row of equal features are within ±3.9 for one
+    feature, ±5.3 for ten, and ±6.8 for a hundred.  Under the Cauchy distribution (Gelman et al. 2008) they would be
+    within ±5.6, ±13 and ±40, and where noise hides some directions nothing would hold coefficients back (Ghosh et al.
+    2018, for labels that separate).
+
+    Given the design, this is multiplied by the square root of det(I + s² F(θ)), where F is Fisher's information on θ in
+    the released gradient.  Where F is large this is Jeffreys' prior, which removes most of the bias of estimates (Firth
+    1993), and where noise hides everything it is 1.  Under Student's t alone, many coefficients under much noise come
+    out too far from 0 together, because gradients flatten the farther out they are.
+
+    For chains, s is 3 and there is no such factor, as it would have to be paid for; without ``data_norm`` nothing says
+    how large rows are, and s is 3 itself.  With a ``prior_sigma`` the prior is normal and nothing else.
 
     **When the approximation is good**: in simulations with two to ten features, small and large coefficients, 400 to
-    100,000 records and ε from 0.5 to 4, 90 % intervals of coefficients covered the truth in 0.92 on average over 108
-    settings of 20 releases or more, and in 0.85 or more in 103 of them.  At n = 400 and small ε they are wide, and
-    cover more often than they claim.  With ten features, they cover too seldom in these cases: an intercept of -2.5 at
-    n = 5000 and ε = 1, in 0.77; a coefficient of 4 at n = 400 and ε = 0.5, in 0.72; and several coefficients as large
-    as 4 to 14 that are all hidden by noise.  In the last case give a ``prior_sigma``.
+    100,000 records and ε from 0.5 to 4, 90 % intervals of coefficients cover the truth in 0.92 on average, and in 0.85
+    or more in nearly all of 108 settings.  At n = 400 and small ε they are wide, and cover more often than they claim.
+    They cover too seldom if several coefficients are as large as 4 to 14 and all are hidden by noise; then give a
+    ``prior_sigma``.
 
     **Exact chains.**  A budget fixes iterations × step², and with five or more coefficients a chain hardly moves at all
     (a warning says so, with R-hat).  With two coefficients and a large n, chains mix and are exact:
@@ -119,9 +127,10 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
 
     References
     ----------
-    Gelman, Jakulin, Pittau, Su (2008), "A weakly informative default prior distribution for logistic and other
-    regression models"; Ghosh, Li, Mitra (2018), "On the use of Cauchy prior distributions for Bayesian logistic
-    regression"; Räisä (2021), "Differentially private Markov chain Monte Carlo", §3.1 (Lipschitz likelihoods).
+    Firth (1993), "Bias reduction of maximum likelihood estimates"; Gelman, Jakulin, Pittau, Su (2008), "A weakly
+    informative default prior distribution for logistic and other regression models"; Ghosh, Li, Mitra (2018), "On the
+    use of Cauchy prior distributions for Bayesian logistic regression"; Räisä (2021), "Differentially private Markov
+    chain Monte Carlo", §3.1 (Lipschitz likelihoods).
     For the normal approximation, see :class:`~sklearn_dpmix.samplers.PrivateNormalApproximation`.
 
     Examples
@@ -254,7 +263,8 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
         if self._unit(n_features) is not None:
             model.data_norm = sqrt(n_features)
         if self.prior_sigma is None:
-            model.prior_df, model.prior_sigma = PRIOR_DF, LOGIT_SCALE / (model.row_norm or 1.0)
+            scale = LOGIT_SCALE if isinstance(sampler, DPNormal) else CHAIN_LOGIT_SCALE
+            model.prior_df, model.prior_sigma = PRIOR_DF, scale / (model.row_norm or 1.0)
         else:
             model.prior_sigma = float(self.prior_sigma)
         return sampler.set_params(

@@ -32,6 +32,10 @@ class PrivateNormalApproximation(BaseEstimator):
     to S.  d(θ) is θ - θ0 and b is 1 near θ0; farther away they are what they would be if the rows were normal
     (``normal_means`` of the model).
 
+    A prior with an unknown variance for each coefficient (``prior_df`` of the model) is multiplied by √det(I + F(θ)/λ),
+    relative to θ = 0, with F Fisher's information on θ in z and λ the precision of its scale.  That is Jeffreys' prior
+    where z says much, and 1 where it says nothing.
+
     Parameters
     ----------
     n_steps : int, default=4
@@ -187,7 +191,7 @@ class NormalPosterior:
 
     def expansion(self, theta):
         """The distribution of the gradient as it is near θ."""
-        slope = self.logits.tangent(theta)
+        slope = self.logits.tangents(theta[None])[0]
         offset = self.logits.displacement(theta[None])[0] - slope @ theta
         return Expansion(offset, slope, float(self.logits.flatness(theta[None])[0]))
 
@@ -204,10 +208,30 @@ class NormalPosterior:
         log_change = _log_likelihood(self.released, axes, displacement.reshape(shape), flatness.reshape(shape[:2]))
         constant = np.full(shape[:2], near.spread)
         log_change -= _log_likelihood(self.released, axes, near.offset + theta @ near.slope.T, constant)
+        if self.released.prior_df is not None:
+            log_change += self._log_reference(axes, theta)
         self.power, weights = _tempered(log_own.ravel(), log_change.ravel(), size / 2)
         self.n_effective = min(1.0 / (weights**2).sum(), float(size))
         chosen = np.searchsorted(np.cumsum(weights), (np.arange(size) + rng.random()) / size)
         return rows[rng.permutation(np.minimum(chosen, len(rows) - 1))]
+
+    def _log_reference(self, axes, theta):
+        """Half the log of det(λI + JᵀV⁻¹J) at θ, less that at 0: (n_curvatures, size).
+
+        J are the derivatives of the gradient's mean, V is its variance given θ and a curvature.
+        """
+        one, (values, vectors) = self.released, axes
+        values = np.maximum(values, 0.0)[:, None, :]
+
+        def log_det(theta):
+            rows, shape = theta.reshape(-1, theta.shape[2]), theta.shape
+            flatness = self.logits.flatness(rows).reshape(*shape[:2], 1)
+            weight = values / np.sqrt(flatness * values + one.gradient_noise**2)
+            tangents = self.logits.tangents(rows).reshape(*shape, shape[2])
+            root = weight[..., None] * (vectors.transpose(0, 2, 1)[:, None] @ tangents)
+            return np.linalg.slogdet(root.swapaxes(2, 3) @ root + one.prior_precision * np.eye(shape[2]))[1]
+
+        return 0.5 * (log_det(theta) - log_det(np.zeros_like(theta[:, :1])))
 
     def _curvatures(self, rng, size, expansion):
         """Draws of H, as (eigenvalues, axes), and of the coefficients' prior precisions.

@@ -37,12 +37,16 @@ class NormalRows:
         return slope[:, None] * theta + (response - slope * m)[:, None] * self.unit
 
     def slopes_at(self, theta):
-        """Derivatives of φ: dσ̄ = σ̄' dm + σ̄'' dv/2, dσ̄' = σ̄'' dm + σ̄''' dv/2, dm = μᵀdθ, dv = 2(Cθ)ᵀdθ."""
-        m, parts = self._means(theta[None])
-        _, slope, second, third = (part[0] for part in parts)
-        of_slope = second * self.mean + third * (self.covariance @ theta)
-        of_rest = second * (self.covariance @ theta) - m[0] * of_slope
-        return slope * np.eye(len(theta)) + np.outer(theta, of_slope) + np.outer(self.unit, of_rest)
+        """Derivatives of φ at each θ, (size, p, p).
+
+        dσ̄ = σ̄' dm + σ̄'' dv/2, dσ̄' = σ̄'' dm + σ̄''' dv/2, dm = μᵀdθ, dv = 2(Cθ)ᵀdθ.
+        """
+        m, (_, slope, second, third) = self._means(theta)
+        along = theta @ self.covariance
+        of_slope = second[:, None] * self.mean + third[:, None] * along
+        of_rest = second[:, None] * along - m[:, None] * of_slope
+        slopes = slope[:, None, None] * np.eye(len(self.unit)) + theta[:, :, None] * of_slope[:, None, :]
+        return slopes + self.unit[:, None] * of_rest[:, None, :]
 
 
 class NormalLogits(NormalRows):
@@ -76,19 +80,19 @@ class NormalLogits(NormalRows):
             self._moments(H / (n_records * weight))
             weight = max(0.5 * (weight + self.weight(theta[None])[0]), least)
         for _ in range(N_CORRECTIONS):
-            second = np.linalg.solve(self.slopes_at(theta).T, H).T / n_records
+            second = np.linalg.solve(self.slopes_at(theta[None])[0].T, H).T / n_records
             if np.trace(second) > most or np.linalg.eigvalsh(second + second.T)[0] <= 0.0:
                 break  # no records have these: noise
             self._moments(second)
-        self.start, self.slopes = self._phi(theta[None]), self.slopes_at(theta)
+        self.start, self.slopes = self._phi(theta[None]), self.slopes_at(theta[None])[0]
         self.weight_at_start = self.weight(theta[None])[0]
 
     def displacement(self, theta):
         """What H is multiplied by in the mean of the gradient at θ0, given θ: (size, p)."""
         return np.linalg.solve(self.slopes, (self._phi(theta) - self.start).T).T
 
-    def tangent(self, theta):
-        """Derivatives of it at one θ, (p, p)."""
+    def tangents(self, theta):
+        """Derivatives of it at each θ, (size, p, p)."""
         return np.linalg.solve(self.slopes, self.slopes_at(theta))
 
     def flatness(self, theta):
@@ -104,6 +108,6 @@ def even_curvatures(model, theta, n_records):
     p, found = len(theta), []
     for size in SIZES * model.data_norm**2 / model.n_features:
         second = np.diag(np.append(np.full(model.n_features, size), np.ones(p - model.n_features)))
-        H = n_records * second @ NormalRows(model, second).slopes_at(theta)
+        H = n_records * second @ NormalRows(model, second).slopes_at(theta[None])[0]
         found.append(0.5 * (H + H.T))  # of rounding
     return np.array(found)
