@@ -30,7 +30,7 @@ POPULATIONS = {
 MEANS = np.array([[20.0, 30.0, 70.0], [60.0, 40.0, 20.0], [70.0, 80.0, 50.0]])
 SDS = np.array([6.0, 9.0, 5.0])
 EPSILONS = 1.0, 2.0, 4.0
-PARTS = "correlated", "clamped", "not clamped", "categories", "mixings", "no noise"
+PARTS = "correlated", "clamped", "not clamped", "categories", "mixings", "no noise", "thresholds"
 MIXINGS = {
     "α from Gamma(2, 1)": DirichletProcess(None, (2.0, 1.0)),
     "α from Gamma(1, 1)": DirichletProcess(None, (1.0, 1.0)),
@@ -38,6 +38,13 @@ MIXINGS = {
     "Pitman–Yor, d = 0.1": PitmanYor(1.0, 0.1),
     "finite mixtures": MixtureOfFiniteMixtures(),
 }
+CUTS = {
+    "a tenth, ε = 2": (0.1, 2.0),
+    "half, ε = 2": (0.5, 2.0),
+    "a tenth, ε = 10": (0.1, 10.0),
+    "half, ε = 10": (0.5, 10.0),
+    "nine tenths, ε = 10": (0.9, 10.0),
+}  # share of the releases that a threshold cuts off
 QUESTIONS = (
     (1, 4, 5000),
     (1, 4, 1_000_000),
@@ -75,6 +82,13 @@ def two_classes(rng, n, n_questions, n_categories):
 
 def bounded(draw, n, *args):
     return draw(np.random.default_rng(7), n, *args).clip(0, 100)
+
+
+def above(records, share, epsilon):
+    """Laplace noise, of which only releases above the threshold appear that cuts off this share."""
+    of_all = LaplaceMechanism(epsilon=epsilon, bounds=(0, 100))
+    threshold = float(np.quantile(of_all.privatize(records, random_state=1), share))
+    return LaplaceMechanism(epsilon=epsilon, bounds=(0, 100), released_above=threshold)
 
 
 def measured(mechanism, records, **parameters):
@@ -197,6 +211,12 @@ def main():
             (name, [page.cell(None, bounded(draw, n)[:, None]) for n in sizes]) for name, draw in POPULATIONS.items()
         )
         page.rows("No noise, one feature", rows, [f"n = {n:,}" for n in sizes])
+    for n in (300, 5000) if "thresholds" in options.parts else ():
+        rows = (
+            (name, (page.cell(above(records, *cut), records) for cut in CUTS.values()))
+            for name, records in ((name, bounded(draw, n)[:, None]) for name, draw in POPULATIONS.items())
+        )
+        page.rows(f"Only above a threshold, n = {n:,}", rows, list(CUTS))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CUT
 
 PRIOR = {"mean": 0.3, "mean_precision": 0.5, "shape": 3.0, "scale": 2.0}
 Z, SCALE, THRESHOLD = np.array([1.3, 2.6, 1.9]), 0.7, 1.0
@@ -331,6 +332,30 @@ def test_a_population_that_goes_on_below():
     summary = ReleaseSummary(mechanism).update(released)
     of_summary = PrivateDPMixture(mechanism, **few).fit(summary)
     assert of_summary.score_samples([[50.0]]) == pytest.approx(model.score_samples([[50.0]]), abs=0.1)
+
+
+@pytest.mark.slow
+def test_how_much_is_below_mixes():
+    """Records far below look alike at any depth, deeper ones being more: R goes from a twentieth to two thirds."""
+    rng = np.random.default_rng(102)
+    y = np.where(rng.random(5000) < 0.6, rng.normal(30.0, 6.0, 5000), rng.normal(62.0, 9.0, 5000))
+    mechanism = LaplaceMechanism(epsilon=10.0, bounds=(0, 100), released_above=40.4)
+    released = mechanism.privatize(y[:, None], random_state=2)
+    model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=400, n_draws=400, random_state=0).fit(released)
+    share = model.released_share_draws()
+    low, high = np.quantile(share, [0.05, 0.95])
+    assert low < 0.2 and high > 0.6
+    effective_sample_size(share, 200, "R")  # it raises where there are fewer
+
+
+def test_masses_below_the_cut_are_of_few_records_behind_a_threshold():
+    """Where few releases appear, next to nothing of the masses may be all that these are about."""
+    mechanism = LaplaceMechanism(scale=SCALE, released_above=THRESHOLD)
+    channel, kernel = mechanism._lower(n_records=3, n_features=1), NormalKernel(**PRIOR)._lower(n_features=1)
+    values = None, channel, kernel, DirichletProcess()._lower()
+    for n_all, n_behind in ((None, 300), (5000, 5000)):
+        seen = MixingMeasure(10).compressed(values, Z[:, None], Release(Z[:, None], mechanism, n_all), 0.1)
+        assert seen.law[CUT] == pytest.approx(0.02 / n_behind)
 
 
 def test_scores_are_of_releases_that_appear():

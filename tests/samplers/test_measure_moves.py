@@ -36,6 +36,7 @@ from sklearn_dpmix.samplers.mixture.measure import (
     _small_masses,
     _splits,
     _steps,
+    _threshold_walk,
     _walk_atoms,
 )
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
@@ -53,6 +54,7 @@ MOVES = {
     "step_neighbours": lambda rng, channel, chart, walk: step_neighbours(rng, channel, chart, walk),
     "slide": lambda rng, channel, chart, walk: _slides.slide(rng, channel, chart, walk),
     "rescale": lambda rng, channel, chart, walk: _slides.rescale(rng, channel, chart, walk),
+    "weigh": lambda rng, channel, chart, walk: _threshold_walk.weigh(rng, channel, chart, walk),
 }
 
 
@@ -178,6 +180,12 @@ def test_parts_of_categories_need_their_jacobian(monkeypatch):
     assert breaks(OF_CHARTS["parts"], CATEGORIES, n_moves=12)
 
 
+@pytest.fixture(autouse=True)
+def some_appear(monkeypatch):
+    """As if shares of atoms appeared that depend on where they are: weights then go along with places."""
+    monkeypatch.setattr(_threshold_walk, "log_appears", lambda walk, k: 0.5 * walk.atoms[_walk_atoms.at(walk, k) + 2])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "n_features"), [*((name, 1) for name in MOVES), *((name, 2) for name in OF_PLACES)])
 def test_moves_keep_the_prior(name, n_features):
@@ -249,6 +257,7 @@ FINITE_TWINS = {
     "the power of the total": ("bear_or_kill", 12, "power", lambda masses, walk, n: masses.gamma * n),
     "the shape of a mass": ("change_mass", 36, "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
     "the shape of a step's mass": ("step_one", 24, "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
+    "the shape of weights": ("weigh", 24, "log_ratio", lambda masses, new, old: 0.6 * log(old / new)),
     "the growth of a split": ("split_or_merge", 24, "log_growth", lambda masses, walk, n: 0.5),
     "the growth of a part": ("part_or_join", 12, "log_growth", lambda masses, walk, n: 0.5),
     "those below the cut": ("renew", 6, "log_growth", lambda masses, walk, n: -2.0),
@@ -276,6 +285,8 @@ TWINS = {
     "the chance of a pair": ("split_or_merge", 12, _splits, "log_pair", lambda chart, walk, i, j, n: 1.0),
     "the Jacobian of a slide": ("slide", 6, _slides, "log_jacobian", lambda n, spread: -(n - 1.0) * spread),
     "how many atoms may be split": ("split_or_merge", 16, _splits, "n_above", lambda walk, least: 3.0),
+    "the way back of a weight": ("weigh", 6, _threshold_walk, "log_appears", lambda walk, k: 0.5 * (k > 60)),
+    "the prior of a place that is weighed": ("weigh", 6, NormalChart, "log_base", lambda chart, walk, k: log(1 + k)),
     "the Jacobian of a rescaling": ("rescale", 24, _slides, "log_rescaling", lambda size: -size),
     "the density of a part": ("part_or_join", 6, _parts, "log_far_density", lambda chart, walk, k, h: 1.0),
     "the tilt of the total": (

@@ -11,7 +11,7 @@ from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_places, compress_records
 from ._compressed import Compressed, chart_of, different, law_of, masses_of
 from ._normal_atoms import N_WIDTHS
-from ._walk_atoms import N_MOVES, N_RECORDS, STIFFNESS
+from ._walk_atoms import CUT, N_MOVES, N_RECORDS, STIFFNESS
 
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
@@ -21,6 +21,7 @@ LEAST_OF_RECORDS = 45  # as many take no longer than to draw anew what is kept
 MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
 FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
 REPEATED = 0.25  # of what records at one place say of its mean, which the metric of different ones has anyway
+MOST_BEHIND = 100  # times as many records as appeared above a threshold, if their number is unknown
 BAND = 1.2  # of log scales of the noise, for cells of the width that their least one asks for
 
 
@@ -67,6 +68,8 @@ class NodeLayout:
         else:
             nodes = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0]), halves))
         law = law_of(chart, masses_of(mixing), n, mean, variance)
+        if mechanism.released_above is not None:
+            law[CUT] = masses_of(mixing).cut(MOST_BEHIND * n if release.n_all is None else release.n_all)
         law[STIFFNESS] = REPEATED * n if mechanism.releases_records else 0.0
         most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
         several = N_MOVES_OF_RECORDS if chart.keeps_records else N_MOVES_OF_SEVERAL

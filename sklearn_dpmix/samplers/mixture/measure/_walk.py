@@ -293,7 +293,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         mass, masses, births, parts, joins, one, two = chart.moves()
         for part in range(chart.n_parts()):
             for _ in range(int(walk.law[N_MOVES] * chart.share(part))):
-                walk.before_move()
+                walk.before_move(rng, channel, chart)
                 u = rng.random()
                 if u < mass:
                     move_mass(rng, walk)

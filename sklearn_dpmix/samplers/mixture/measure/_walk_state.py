@@ -131,7 +131,7 @@ class Walk(Component):
     # --- what a threshold changes: nothing here ----------------------------------------------------------------------
 
     @compiled
-    def before_move(self):
+    def before_move(self, rng, channel, chart):
         """What each move begins with."""
         refresh_stale(self)
 
