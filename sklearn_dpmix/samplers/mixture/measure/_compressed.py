@@ -23,7 +23,7 @@ from ._outside import Outside
 from ._pitman_yor_masses import PitmanYorMasses
 from ._sheet import Sheet
 from ._threshold_walk import ThresholdWalk
-from ._truncated_atoms import TruncatedNormalChart, TruncatedNormalInBins
+from ._truncated_atoms import TruncatedNormalChart, TruncatedNormalInBins, TruncatedNormalInTable
 from ._walk_atoms import CUT, IS_EXCURSION, N_MOVES, N_RECORDS, PER_FEATURE
 from ._walk_state import Walk
 from ._ways import Ways
@@ -111,6 +111,7 @@ CHARTS_OF_TABLES: dict[tuple[str | None, str], Callable[[Any, int, Any], Chart]]
     ("bins", "beta"): BetaInBins,
     ("bins", "truncated_normal"): TruncatedNormalInBins,
     ("polynomial", "normal"): ClampedNormalChart,
+    ("polynomial", "truncated_normal"): lambda kernel, n_features, _: TruncatedNormalInTable(kernel, n_features),
 }
 
 

@@ -50,7 +50,7 @@ def glide(rng, channel, chart, walk, sheet):
         a = at(walk, int(sheet.chosen[c]))
         start[3 * c], start[3 * c + 1] = log(atoms[a]), (atoms[a + 1] - sheet.centre) / sheet.unit
         start[3 * c + 2] = atoms[a + 2]
-    densities = chart.densities_by(channel)
+    densities = chart.kept_by(channel)
     fill_sheet(densities, sheet, r, start, sheet.aim, sheet.normal)
     length = LONGEST_GLIDE * exp(-2.0 * rng.random())
     for e in range(p):

@@ -129,6 +129,11 @@ class NormalChart(Chart):
         return channel
 
     @compiled
+    def kept_by(self, channel):
+        """The object whose ``fill_normal`` glides keep at their points: any will do, and a fast one is best."""
+        return channel
+
+    @compiled
     def fill(self, channel, walk, k):
         fill(self.densities_by(channel), walk, k)
 

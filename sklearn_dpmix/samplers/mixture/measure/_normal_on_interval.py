@@ -55,6 +55,10 @@ class NormalOnInterval(NormalChart):
         return self
 
     @compiled
+    def kept_by(self, channel):
+        return self
+
+    @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
         self.evaluate(mean, log_variance)
         self.multiply(nodes, n, out, first, second)

@@ -5,6 +5,7 @@ from math import log
 import numpy as np
 
 from ...._base.compiled import compiled
+from ._any_noise import any_noise, noise_in_table
 from ._in_bins import InBins
 from ._normal_on_interval import NormalOnInterval
 from ._walk_atoms import HALF_LOG_2PI
@@ -43,12 +44,30 @@ class TruncatedNormalChart(NormalOnInterval):
     def start(self, places, rng):
         return super().start(np.clip(places, self.low, self.low + self.width), rng)
 
+    def seen_of(self, channel):
+        return any_noise(channel)
+
+    @compiled
+    def kept_by(self, channel):
+        return channel
+
     @compiled
     def take(self, theta, row, walk):
         walk.atoms[1], walk.atoms[2] = theta[row, 0], 2.0 * log(theta[row, 1])
 
 
-class TruncatedNormalInBins(InBins, TruncatedNormalChart):
+class TruncatedNormalInTable(TruncatedNormalChart):
+    """Under a channel that has no densities of normal records."""
+
+    def seen_of(self, channel):
+        return noise_in_table()
+
+    @compiled
+    def kept_by(self, channel):
+        return self
+
+
+class TruncatedNormalInBins(InBins, TruncatedNormalInTable):
     """Under a channel that tells bins apart."""
 
     def shares(self):
