@@ -51,8 +51,9 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
     The estimate of a record in the middle has variance (hi - lo)²/(4 m tanh²(ε/(2m))), which is smallest for m near
     ε/2.2: many more trials only add noise.
 
-    With ``BetaKernel`` on the same bounds, g(z | θ) has a closed form and records are drawn exactly.  With other
-    kernels, only the samplers that need no more than the channel's density can be used.
+    With ``BetaKernel`` on the same bounds, g(z | θ) has a closed form and records are drawn exactly.  If all records
+    have one ε, ``MixingMeasure`` has g by quadrature for normal, truncated normal and beta kernels, and a fit costs the
+    same for any number of records.  Else only the samplers that need no more than the channel's density can be used.
 
     Parameters
     ----------

@@ -11,9 +11,9 @@ from ._sources import Sources
 class Cells(CellSampler):
     """Gibbs over clusters, random-walk moves of parameters, splits and merges, all by g(z | θ).
 
-    It is for Haar coefficients and binomial releases, with kernels that define steps of their parameters, and is exact.
-    On a histogram of all records it resolves to ``Bins``, or to ``Sources`` if no more draws were released than there
-    are records.
+    It is for channels of cells (Haar coefficients, binomial counts under beta kernels), with kernels that define steps
+    of their parameters, and is exact; ``MixingMeasure`` mixes better where it takes them.  On a histogram of all
+    records it resolves to ``Bins``, or to ``Sources`` if no more draws were released than there are records.
 
     Parameters
     ----------

@@ -105,9 +105,10 @@ class OfPolynomials(NamedTuple):
     places: Any
 
     def ends(self, i, edges):
-        """Ends of parts of the cells in which Gauss rules are exact."""
+        """Ends of parts of the cells in which Gauss rules are exact: records beyond the bounds are moved to them."""
         n = ceil((self.mechanism.degree + N_POINTS) / (2 * N_FINE))
-        return np.interp(np.arange(n * (len(edges) - 1) + 1) / n, np.arange(len(edges)), edges)
+        ends = np.interp(np.arange(n * (len(edges) - 1) + 1) / n, np.arange(len(edges)), edges)
+        return np.union1d(ends, np.clip(self.mechanism.bounds_for(1)[0], edges[0], edges[-1]))
 
     def density(self, i, y):
         """q(z_i | y)."""
