@@ -21,7 +21,7 @@ from sklearn_dpmix.mechanisms import (
     SmoothedHistogramMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
-from sklearn_dpmix.samplers import MixingMeasure, Sources
+from sklearn_dpmix.samplers import Auto, MixingMeasure, Sources
 
 N_DRAWS = 6_000  # of each of four chains
 THIN = {"neal5": 8, "slice": 5, "conditional": 3, "neal8": 2, "interweaved": 3, "auto": 3, "mixing_measure": 2}
@@ -385,6 +385,14 @@ def exact(family, name):
     return FAMILIES[family][name].exact()
 
 
+def thinned(case, sampler):
+    """Sweeps a draw: after a sweep of the moves that a default walk makes, next to nothing is left of a draw."""
+    if sampler == "auto":
+        chosen = Auto().resolve(case.mechanism, case.kernel, case.mixing).sized(*case.Z.reshape(len(case.Z), -1).shape)
+        return 1 if isinstance(chosen, MixingMeasure) else THIN[sampler]
+    return THIN.get(sampler, 1)
+
+
 def fit(case, sampler, seed):
     model = PrivateDPMixture(
         case.mechanism,
@@ -394,7 +402,7 @@ def fit(case, sampler, seed):
         n_chains=4,
         n_warmup=500,
         n_draws=N_DRAWS,
-        thin=THIN.get(sampler, 1),
+        thin=thinned(case, sampler),
         random_state=seed,
     )
     model.fit(case.Z)
