@@ -115,7 +115,7 @@ class LaplaceMechanism(LaplaceCalibrated):
 
     @compiled
     def draw_variance(self, rng, r):
-        """Variance of the normal noise that noise of scale 1 was, r large: χ² + IG(|r|, r²), of mean and shape.
+        """Variance of the normal noise that noise of scale 1 was, r large: χ² + IG(abs(r), r²), of mean and shape.
 
         Its law, whatever r was, is 2 Exp(1).  Michael, Schucany & Haas (1976) draw the inverse Gaussian part.
         """
