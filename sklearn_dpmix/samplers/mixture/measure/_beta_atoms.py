@@ -8,11 +8,11 @@ from scipy.special import betaln, gammainccinv
 from ...._base.beta_numeric import digamma, log_beta
 from ...._base.compiled import compiled
 from ...._base.restore import require_range
-from ...._base.table import multiply_table, padded
+from ...._base.table import padded
 from ...._base.vector import exp_bounded
 from ._chart import Chart
-from ._in_bins import InBins
 from ._interval import at_record, grid, noise_of, table
+from ._on_interval import InBins, OnInterval
 from ._steps import step_above
 from ._walk_atoms import at, row
 
@@ -23,13 +23,11 @@ GROWTH = 3.0  # of the cells there
 UNLIKELY = 1e-6  # prior probability of a larger shape
 
 
-class BetaChart(Chart):
+class BetaChart(OnInterval, Chart):
     """Coordinates (log a, log b); one feature.
 
     Next to an end the density is a power: the mass there has a formula, and a row of the table of its own.
     """
-
-    is_on_interval = True
 
     def __init__(self, kernel, n_features, finer=1.0):
         super().__init__(kernel, n_features)
@@ -37,10 +35,6 @@ class BetaChart(Chart):
         self.most = min(float(gammainccinv(kernel.prior_shape, UNLIKELY)) / kernel.prior_rate, kernel.most)
         self.end = END / max(self.most, 1.0) / finer
         self.grid = grid(self.end, 2.0 * self.end, CELL * self.narrowest_share() / finer, GROWTH, self.cuts())
-
-    def cuts(self):
-        """Shares of the interval at which its cells end, whatever their width."""
-        return ()
 
     def narrowest_share(self):
         """Standard deviation of the narrowest components, as a share of the interval."""
@@ -148,11 +142,6 @@ class BetaChart(Chart):
         self.put_end(a, b, of_a, of_b, norm, inside, size, 2 * size)
         self.put_end(b, a, of_b, of_a, norm, inside + 2, 2 * size, size)
         self.multiply(walk.nodes, n, walk.tables, g, g + n)
-
-    @compiled
-    def multiply(self, nodes, n, out, first, second):
-        """What the table makes of the values."""
-        multiply_table(nodes, n, n, self.values, self.n_places, out, first, second)
 
     @compiled
     def put_end(self, a, b, of_a, of_b, norm, p, by_a, by_b):

@@ -5,13 +5,12 @@ from math import exp
 import numpy as np
 
 from ...._base.compiled import compiled
-from ...._base.vector import erfcx_positive, exp_bounded
+from ...._base.numeric import log_ndtr, log_ndtr_interval
 from ._interval import at_record
 from ._normal_on_interval import NormalOnInterval
 from ._walk_atoms import HALF_LOG_2PI
 
 FARTHEST = 40.0  # standard deviations beyond which there is no mass
-SQRT_HALF, PEAK = 0.5**0.5, exp(-HALF_LOG_2PI)
 
 
 class ClampedNormalChart(NormalOnInterval):
@@ -43,20 +42,15 @@ class ClampedNormalChart(NormalOnInterval):
         values, size, inside, inverse = self.values, self.n_places, self.n_inside, exp(-0.5 * log_variance)
         low = min(max((self.low - mean) * inverse, -FARTHEST), FARTHEST)
         high = min(max((self.high - mean) * inverse, -FARTHEST), FARTHEST)
-        e_low, e_high = exp_bounded(-0.5 * low * low), exp_bounded(-0.5 * high * high)
-        tail_low = 0.5 * e_low * erfcx_positive(abs(low) * SQRT_HALF)
-        tail_high = 0.5 * e_high * erfcx_positive(abs(high) * SQRT_HALF)
-        below, above = (1.0 - tail_low if low > 0.0 else tail_low), (1.0 - tail_high if high < 0.0 else tail_high)
-        mass = 1.0 - tail_low - tail_high
-        mass = tail_low - tail_high if low > 0.0 else mass
-        mass = tail_high - tail_low if high < 0.0 else mass
-        by_mean, by_scale = PEAK * inverse * (e_low - e_high), 0.5 * PEAK * (low * e_low - high * e_high)
+        below, mass, above = exp(log_ndtr(low)), exp(log_ndtr_interval(low, high)), exp(log_ndtr(-high))
+        f_low, f_high = exp(-0.5 * low * low - HALF_LOG_2PI), exp(-0.5 * high * high - HALF_LOG_2PI)
+        by_mean, by_scale = inverse * (f_low - f_high), 0.5 * (low * f_low - high * f_high)
         for p in range(inside):
             f = values[p]
             values[p] = mass * f
             values[size + p] = mass * values[size + p] + by_mean * f
             values[2 * size + p] = mass * values[2 * size + p] + by_scale * f
         values[inside], values[inside + 1] = below, above
-        values[size + inside], values[size + inside + 1] = -PEAK * inverse * e_low, PEAK * inverse * e_high
-        values[2 * size + inside], values[2 * size + inside + 1] = -0.5 * PEAK * low * e_low, 0.5 * PEAK * high * e_high
+        values[size + inside], values[size + inside + 1] = -inverse * f_low, inverse * f_high
+        values[2 * size + inside], values[2 * size + inside + 1] = -0.5 * low * f_low, 0.5 * high * f_high
         self.multiply(nodes, n, out, first, second)

@@ -5,27 +5,27 @@ from math import exp
 import numpy as np
 
 from ...._base.compiled import compiled
-from ...._base.table import multiply_table, padded
+from ...._base.table import padded
 from ...._base.vector import exp_bounded
 from ._any_noise import noise_in_table
 from ._interval import grid, noise_of, table
 from ._normal_atoms import NormalChart
+from ._on_interval import OnInterval
 
 CELL, FIRST_CELL = 1.5, 0.125  # widths, in standard deviations of the narrowest components, inside and at the bounds
 GROWTH = 2.0
 
 
-class NormalOnInterval(NormalChart):
+class NormalOnInterval(OnInterval, NormalChart):
     """Base class; one feature.  A subclass has the attributes ``low`` and ``width`` of the interval, and a ``grid``."""
 
-    is_on_interval = True
     #: rows of the table beside those of the grid's points
     n_others = 0
 
-    def grid_of(self, finer, cuts=()):
-        """A grid of the interval, whose cells do not reach across cuts."""
+    def grid_of(self, finer):
+        """A grid of the interval, so many times finer than it need be."""
         sd = min(float(self.narrowest()[0]) / self.width, 1.0) / finer
-        return grid(0.0, FIRST_CELL * sd, CELL * sd, GROWTH, cuts)
+        return grid(0.0, FIRST_CELL * sd, CELL * sd, GROWTH, self.cuts())
 
     def seen_of(self, channel):
         return noise_in_table()
@@ -62,11 +62,6 @@ class NormalOnInterval(NormalChart):
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
         self.evaluate(mean, log_variance)
         self.multiply(nodes, n, out, first, second)
-
-    @compiled
-    def multiply(self, nodes, n, out, first, second):
-        """What the table makes of the values."""
-        multiply_table(nodes, n, n, self.values, self.n_places, out, first, second)
 
     @compiled
     def evaluate(self, mean, log_variance):

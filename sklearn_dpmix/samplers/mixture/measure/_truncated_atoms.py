@@ -6,8 +6,8 @@ import numpy as np
 
 from ...._base.compiled import compiled
 from ._any_noise import any_noise, noise_in_table
-from ._in_bins import InBins
 from ._normal_on_interval import NormalOnInterval
+from ._on_interval import InBins
 from ._walk_atoms import HALF_LOG_2PI
 
 
@@ -17,11 +17,7 @@ class TruncatedNormalChart(NormalOnInterval):
     def __init__(self, kernel, n_features, finer=1.0):
         super().__init__(kernel, n_features)
         self.low, self.width = float(kernel.low[0]), float(kernel.high[0] - kernel.low[0])
-        self.grid = self.grid_of(finer, self.cuts())
-
-    def cuts(self):
-        """Shares of the interval at which its cells end, whatever their width."""
-        return ()
+        self.grid = self.grid_of(finer)
 
     def finer(self):
         return type(self)(self.kernel, self.n_features, 2.0)

@@ -1,4 +1,4 @@
-"""Atoms on an interval under a channel that tells bins apart: g by their masses in the bins, whatever the release."""
+"""Atoms on an interval: g by a table and their densities at a grid's points, or their masses in a channel's bins."""
 
 from typing import Any
 
@@ -8,8 +8,26 @@ from ...._base.compiled import compiled
 from ...._base.table import multiply_table, padded
 
 
+class OnInterval:
+    """Mixin of charts with a grid of an interval."""
+
+    is_on_interval = True
+
+    def cuts(self: Any) -> Any:
+        """Shares of the interval at which its cells end, whatever their width."""
+        return ()
+
+    @compiled
+    def multiply(self, nodes, n, out, first, second):
+        """What the table makes of the values."""
+        multiply_table(nodes, n, n, self.values, self.n_places, out, first, second)
+
+
 class InBins:
-    """Mixin of charts with a grid: its cells end where bins do, and what its points weigh in a bin is added up."""
+    """Mixin of such charts under a channel that tells bins apart.
+
+    The grid's cells end where bins do, and what its points weigh in a bin is added up.
+    """
 
     def __init__(self: Any, kernel: Any, n_features: int, channel: Any, finer: float = 1.0) -> None:
         self.channel = channel
