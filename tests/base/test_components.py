@@ -93,7 +93,7 @@ def test_a_script_with_its_own_mechanism(tmp_path):
             found = [dict(zip(saved, one)) for one in zip(*saved.values())]
         return said, *found
 
-    said, first = draws(20_000)
+    said, first = draws(8_000)
     assert (said["hits"], said["misses"]) == (0, 1)
     agrees_with_oracle(first, 1.0)
     with pytest.raises(Disagreement):
@@ -107,7 +107,7 @@ def test_a_script_with_its_own_mechanism(tmp_path):
         np.testing.assert_allclose(same["density"], few["density"], rtol=1e-12)
 
     edit(script, "-abs(e) / scale - log(2.0 * scale)", "-abs(e) / (1.5 * scale) - log(3.0 * scale)")
-    said, edited = draws(20_000)
+    said, edited = draws(8_000)
     assert (said["hits"], said["misses"]) == (0, 1)
     agrees_with_oracle(edited, 1.5)
 

@@ -137,13 +137,15 @@ CASES = {
     },
     ("convolved", 2): {"three": Case(PAIRS, 1.2, prior="total two")},
 }
-N_DRAWS = 8_000  # of each of four chains
-# sampler: (object, sweeps a draw: as many as make neighbouring draws nearly independent)
+N_DRAWS = 4_000  # of each of four chains
+MIN_ESS = 3_000  # of each quantity
+TIMES = {"pitman-yor": 2}  # as many draws, where what a twin changes is small
+# sampler: (object, sweeps a draw: as many as give that)
 SAMPLERS = {
-    "neal5": (Neal5(), 8),
+    "neal5": (Neal5(), 10),
     "neal5 of 3": (Neal5(n_auxiliary=3), 5),
-    "slice": (Slice(), 5),
-    "conditional": (Conditional(), 2),
+    "slice": (Slice(), 8),
+    "conditional": (Conditional(), 4),
     "neal8": (Neal8(), 2),
     "auto": ("auto", 3),
     "interweaved": (Interweaved(), 3),
@@ -281,17 +283,17 @@ def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):
         mixing=mixing,
         sampler=twins.get("sampler", component),
         n_warmup=n_warmup,
-        n_draws=N_DRAWS,
+        n_draws=N_DRAWS * TIMES.get(channel, 1),
         thin=thin,
         random_state=seed,
     )
     model.fit(np.array(case.Z).reshape(len(case.Z), -1))
     where = f"{setting}, {channel}, {d} feature(s), {name}"
     if len(case.Z) > 1:
-        assert_pmf_close(model.n_clusters_draws_, truth.n_clusters_pmf, what=f"{where}: number of clusters")
+        assert_pmf_close(model.n_clusters_draws_, truth.n_clusters_pmf, min_ess=MIN_ESS, what=f"{where}: clusters")
     draws = model.density_draws(points(case))
     np.testing.assert_allclose(model.score_samples(points(case)), np.log(draws.mean(axis=(0, 1))), rtol=1e-9)
-    assert_mean_close(draws, truth.predictive, what=f"{where}: predictive density")
+    assert_mean_close(draws, truth.predictive, min_ess=MIN_ESS, what=f"{where}: predictive density")
     return model
 
 
@@ -331,7 +333,7 @@ def in_blocks_of_two(monkeypatch):
     """Five records are three blocks, in one thread: a sweep takes as long as starting the others would."""
     monkeypatch.setattr(_conditional, "BLOCKS_FROM", 1)
     monkeypatch.setattr(_in_blocks, "BLOCK", 2)
-    monkeypatch.setitem(globals(), "N_DRAWS", 3_000)  # it is Python that goes from block to block
+    monkeypatch.setitem(globals(), "N_DRAWS", 2_000)  # it is Python that goes from block to block
     monkeypatch.setattr(_in_blocks, "in_threads", lambda function, n: [function(b) for b in range(n)])
     return monkeypatch
 
@@ -409,7 +411,7 @@ NIGHTLY_TWINS = [
     ("neal3", "finite without noise", 1, "five", {"mixing": ComponentsWithoutTheirNumber}),
     ("auto", "none", 1, "five", {"sampler": WholeMassEachOfThePool()}),
     ("interweaved", "laplace", 1, "little noise", {"laplace": ReverseProposalNotCorrected}),
-    ("auto", "laplace", 1, "clamped", {"normal": JacobianForgotten}),
+    ("auto", "laplace", 1, "unclamped", {"normal": JacobianForgotten}),
     ("neal3", "none", 1, "five", {"sampler": RecordStillInItsCluster()}),
     ("neal3", "none", 1, "five", {"normal": PredictiveOfAKnownMean}),
     ("neal5", "laplace", 1, "clamped", {"normal": MeanPrecisionForgotten}),

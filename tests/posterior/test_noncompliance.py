@@ -18,7 +18,6 @@ from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, Pit
 from sklearn_dpmix.models import BetaPrior
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _compressed
-from sklearn_dpmix.samplers.mixture.measure._outside import move_outside
 
 WARNER = FiniteChannelMechanism.warner
 ONE = DirichletProcess(concentration=1e-300)  # one cluster: π ~ Dirichlet
@@ -66,8 +65,8 @@ def exact(name, a=A, b=B):
 def compare(name, expected, sampler="auto", **parameters):
     mechanism, Z, alpha, concentration = CASES[name]
     own = mechanism.get_params(deep=False) | {"noncompliance": BetaPrior(A, B)} | parameters
-    mixing, n_draws = DirichletProcess(concentration), 12_000 if len(Z[0]) > 1 else 8000
-    model = fitted(FiniteChannelMechanism(**own), Z, mixing, alpha, sampler, n_draws=n_draws)
+    mixing = DirichletProcess(concentration)
+    model = fitted(FiniteChannelMechanism(**own), Z, mixing, alpha, sampler, n_draws=5000)
     share, (first, second, pmf, predictive) = model.noncompliance_draws_, expected
     assert_mean_close(np.stack([share, share**2], axis=-1), [first, second], what=f"{name}: share outside")
     assert_pmf_close(model.n_clusters_draws_, pmf, what=f"{name}: clusters")
@@ -146,39 +145,48 @@ def test_a_forgotten_volume_is_noticed(monkeypatch):
         compare_prior(2, n_draws=2500)
 
 
-class NeverTrades(_compressed.CategoricalChart):
-    """The other moves alone, which know no lines."""
-
-    @compiled
-    def slide(self, rng, channel, walk):
-        move_outside(rng, walk)
-
-
-def of_two_questions(sampler, n_draws):
+def of_two_questions():
     rng, matrices = np.random.default_rng(5), [WARNER(0.85).matrix, WARNER(0.2).matrix]
     mechanism = FiniteChannelMechanism(matrices, noncompliance=BetaPrior(A, B))
     Z = mechanism.privatize((rng.random((400, 2)) < [0.3, 0.6]).astype(int), random_state=rng)
     Z[rng.random(400) < 0.15] = 0.0
-    model = fitted(mechanism, Z, DirichletProcess(1.0), 0.7, sampler, n_draws=n_draws)
-    places = list(product(range(2), repeat=2))
-    values = np.concatenate([model.noncompliance_draws_[..., None], model.density_draws(places)], axis=-1)
-    return np.concatenate([values, values**2], axis=-1)
+    return mechanism, Z
+
+
+def weighted(alpha, mechanism, Z, n_draws=600_000):
+    """Means of the share outside, of the joint shares and of their squares: draws from the prior, weighted."""
+    rng, left, joint = np.random.default_rng(9), np.ones((n_draws, 1)), np.zeros((n_draws, 4))
+    for _ in range(30):  # sticks of a process with concentration 1: half of what is left, on average
+        stick, (first, second) = rng.beta(1.0, 1.0, (n_draws, 1)), rng.beta(alpha, alpha, (2, n_draws, 1))
+        joint += left * stick * np.hstack([1.0 - first, first])[:, [0, 0, 1, 1]] * np.hstack([1.0 - second, second] * 2)
+        left *= 1.0 - stick
+    share, law = rng.beta(A, B, (n_draws, 1)), np.kron(*mechanism.matrix)
+    log_likelihood = np.log((1.0 - share) * (joint @ law) + share * [1.0, 0.0, 0.0, 0.0]) @ np.bincount(
+        (2 * Z[:, 0] + Z[:, 1]).astype(int)
+    )
+    weight = np.exp(log_likelihood - logsumexp(log_likelihood))
+    values = np.hstack([share, joint])
+    values = np.hstack([values, values**2])
+    mean = weight @ values
+    return mean, np.sqrt(weight**2 @ (values - mean) ** 2)
 
 
 @pytest.mark.slow
-def test_trades_agree_with_moves_of_one_mass(monkeypatch):
-    """And those of other categories do not."""
-    new, twin = of_two_questions(MixingMeasure(100), 16_000), of_two_questions(TradesForNothing(100), 3000)
-    monkeypatch.setitem(_compressed.CHARTS, "categorical", NeverTrades)
-    old = of_two_questions(MixingMeasure(100), 40_000)
+def test_shares_of_two_questions_by_weighted_draws():
+    """Catches trades of several people at once that keep another law; those of other categories are noticed."""
+    mechanism, Z = of_two_questions()
+    expected, error = weighted(0.7, mechanism, Z)
 
-    def distances(first, second):
-        errors = [[one[..., j].std() / np.sqrt(effective_sample_size(one[..., j], 200, "share"))
-                   for j in range(one.shape[-1])] for one in (first, second)]  # fmt: skip
-        return np.abs(first.mean((0, 1)) - second.mean((0, 1))) / np.hypot(*errors)
+    def distance(sampler, n_draws):
+        model = fitted(mechanism, Z, DirichletProcess(1.0), 0.7, sampler, n_draws=n_draws)
+        places = list(product(range(2), repeat=2))
+        found = np.concatenate([model.noncompliance_draws_[..., None], model.density_draws(places)], axis=-1)
+        found = np.concatenate([found, found**2], axis=-1)
+        ess = np.array([effective_sample_size(found[..., j], 200, "share") for j in range(len(expected))])
+        return np.max(np.abs(found.mean((0, 1)) - expected) / np.hypot(found.std((0, 1)) / np.sqrt(ess), error))
 
-    assert distances(new, old).max() < 5.0
-    assert distances(twin, old).max() > 5.0
+    assert distance(MixingMeasure(100), 3000) < 5.0
+    assert distance(TradesForNothing(100), 3000) > 5.0
 
 
 # --- any number of them: quadrature over the two shares --------------------------------------------------------------
