@@ -13,6 +13,7 @@ from .mixed import have_mixed, least, numbers
 FEWEST = 8  # draws of each chain: from fewer there is no effective sample size
 FIRST_LOOK = 500  # draws of each chain: from fewer an effective sample size is a guess
 GROWTH = (1.25, 2.0)  # from one look to the next
+WORTH_R_HAT, WORTH_ESS = 1.01, 0.1  # of draws that are worth keeping; effective ones, of each draw
 RESERVE = 1.1  # on the draws that the effective sample size so far says are needed
 Scores: TypeAlias = dict[str, float]  # by the name of a monitored quantity
 
@@ -84,6 +85,10 @@ class AutoDraws(BaseEstimator):
         factor = np.clip(RESERVE * self.min_ess / ess[least(r_hat, ess)[1]], *GROWTH)
         return min(self.max_draws, int(np.ceil(n * factor)))
 
+    def wants_more_work(self, n: int, n_chains: int, judge: Callable[[], tuple[Scores, Scores]]) -> bool:
+        """Whether there shall be more work behind each draw, where the sampler chooses it: more draws do as well."""
+        return False
+
     def has_enough(self, r_hat: Scores, ess: Scores) -> bool:
         return have_mixed(r_hat, ess, self.min_ess)
 
@@ -126,6 +131,14 @@ class FixedDraws:
 
     def next(self, n, judge):
         return None
+
+    def wants_more_work(self, n, n_chains, judge):
+        """Whether the first n draws of each chain are worth so little that there shall be more work behind each."""
+        if n < FIRST_LOOK:
+            return False
+        r_hat, ess = judge()
+        worst, fewest = least(r_hat, ess)
+        return worst is not None and (r_hat[worst] > WORTH_R_HAT or ess[fewest] < WORTH_ESS * n_chains * n)
 
     def complaint(self, aim, n_drawn, r_hat, ess):
         return None

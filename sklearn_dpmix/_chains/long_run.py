@@ -25,9 +25,12 @@ class LongRun:
     rule : AutoDraws or FixedDraws
     judge : callable (SoFar) -> (r_hat, ess)
     checkpoint : Checkpoint or NoCheckpoint
+    chooses_work : bool
+        As in ``Problem``.
     """
 
-    def __init__(self, estimator, step, rule, judge, checkpoint):
+    def __init__(self, estimator, step, rule, judge, checkpoint, chooses_work):
+        self.chooses_work = chooses_work
         self.estimator, self.step, self.rule, self.judge, self.checkpoint = estimator, step, rule, judge, checkpoint
         self.started, self.deadline = time.monotonic(), rule.deadline()
         self.look_at = self.started + SECONDS
@@ -65,13 +68,26 @@ class LongRun:
             if self.so_far.n_done < target:
                 return was_interrupted
             try:
-                n_drawn = self.estimator._n_drawn(self.so_far.n_done)
-                following = self.rule.next(n_drawn, partial(self.judge, self.so_far))
+                n_drawn, judge = self.estimator._n_drawn(self.so_far.n_done), partial(self.judge, self.so_far)
+                following = self.rule.next(n_drawn, judge)
+                is_slow = self.chooses_work and self.rule.wants_more_work(n_drawn, self.estimator.n_chains, judge)
+                slowed = self._slowed() if is_slow else None
             except KeyboardInterrupt:
                 return True
-            if following is None:
+            if following is None and slowed is None:
                 return False
-            self.so_far = self.so_far._replace(aim=following)
+            self.so_far = self.so_far._replace(aim=following) if slowed is None else slowed
+
+    def _slowed(self):
+        """The run with every second of its draws, whose chains go on with twice the work in a sweep; None: no more."""
+        n_done = self.estimator.n_warmup + self.estimator._n_drawn(self.so_far.n_done) // 2 * self.estimator.thin
+        states = [chain.state.slowed(n_done) for chain in self.so_far.chains]
+        if None in states:
+            return None
+        chains = [chain._replace(state=state) for chain, state in zip(self.so_far.chains, states, strict=True)]
+        return self.so_far._replace(
+            chains=chains, draws=[draws.every_second() for draws in self.so_far.draws], n_done=n_done
+        )
 
     def _advance(self, n_sweeps):
         """Go on by ``n_sweeps``, or less; return whether Ctrl-C ended it."""

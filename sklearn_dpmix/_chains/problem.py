@@ -17,3 +17,6 @@ class Problem(NamedTuple):
     restored: Callable[..., Any]
     #: (draws): raises ValueError where draws of a checkpoint, finite and of the right shapes, cannot be draws
     check_draws: Callable[..., None] | None = None
+    #: whether the sampler decides how much work is behind a draw: then states have ``slowed(n_sweeps)``, which returns
+    #: one with twice the work in a sweep and that many of them behind it, and draws have ``every_second()``
+    chooses_work: bool = False

@@ -68,7 +68,9 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     n_warmup : int, default=1000
         Sweeps of each chain that are dropped.
     n_draws : int, "auto" or AutoDraws, default=1000
-        Draws kept of each chain; "auto": until there are enough, see :class:`AutoDraws`.
+        Draws kept of each chain; "auto": until there are enough, see :class:`AutoDraws`.  Where 500 or more leave an
+        R-hat above 1.01 or fewer effective draws than a tenth of them, a sampler that chooses the work behind a draw
+        (``MixingMeasure``) makes it up to eight times as much: half of the draws go, and others are drawn for them.
     thin : int, default=1
         Sweeps for one draw.
     n_jobs : int, optional
@@ -76,7 +78,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     random_state : int, Generator, RandomState or None
         Seed of the chains.
     warm_start : bool, default=False
-        Continue the chains of the last fit up to a larger ``n_draws``, with the draws of one longer run.
+        Continue the chains of the last fit up to a larger ``n_draws``, with the draws of one longer run (where
+        neither needs more work behind a draw).
     checkpoint : str or path, optional
         File to which the run is saved every half minute and at its end.  A fit that finds it resumes from there, with
         the draws of an uninterrupted run; a file from another fit is refused and left as it is.  An empty ``.lock``

@@ -58,7 +58,8 @@ class MixtureProblem:
         sampler, checked = self.sampler, (self.values, self.seen, self.kernel, self.mixing)
         start = self._start if chains is None else partial(self._continued, cycle(chains))
         advance = partial(_advance, sampler, self.values, self.seen)
-        return Problem(self.release.data(), start, advance, partial(sampler.restored, *checked), self._check_draws)
+        restored = partial(sampler.restored, *checked)
+        return Problem(self.release.data(), start, advance, restored, self._check_draws, sampler.chooses_work)
 
     def _start(self, rng):
         guess = None  # these are records, and not kept: they are as large as the release

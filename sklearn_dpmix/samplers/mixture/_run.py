@@ -32,6 +32,12 @@ class Draws(NamedTuple):
     #: share of the records that do not come from the mixture; empty if all do
     outside: np.ndarray = np.zeros(0)
 
+    def every_second(self):
+        """The second of these draws, the fourth, and so on."""
+        kept = np.arange(len(self.n_atoms)) % 2 == 1
+        rows, outside = np.repeat(kept, self.n_atoms), kept[: len(self.outside)]
+        return Draws(*(part[kept] for part in self[:3]), self.weights[rows], self.theta[rows], self.outside[outside])
+
     def check(self, n_draws):
         """Raise ValueError unless these are ``n_draws`` draws whose rows go together."""
         for name in ("n_clusters", "n_atoms", "concentration"):

@@ -82,6 +82,11 @@ class MixtureSampler(Component):
         return lower(type(self), {"n_aux": 1})
 
     @property
+    def chooses_work(self) -> bool:
+        """Whether it decides how much work is behind a draw: then its states have a method ``slowed``."""
+        return False
+
+    @property
     def label(self) -> str:
         """Its name in error messages."""
         return type(self).__name__

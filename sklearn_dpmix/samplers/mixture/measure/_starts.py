@@ -7,7 +7,7 @@ import numpy as np
 
 from ...._base.restore import require, require_range
 from ._compressed import chart_of, masses_of
-from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS, STIFFNESS
+from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS, STIFFNESS, TIMES
 from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 
@@ -107,7 +107,7 @@ class Starts:
         while fresh.mass.size < 2 * n:
             fresh = grow(fresh)
         fresh.mass[:n], fresh.place[:n] = mass[chosen], place[chosen]
-        fresh.ints[N_ATOMS], fresh.floats[:] = n, (value, state.floats[1])
+        fresh.ints[N_ATOMS], fresh.ints[TIMES], fresh.floats[:] = n, state.ints[TIMES], (value, state.floats[1])
         return fresh
 
     def restored(
@@ -117,7 +117,7 @@ class Starts:
         require_range(cut, LARGEST, mass=state.mass[: state.ints[N_ATOMS]])
         dust_range = masses_of(values[3]).dust_range
         require_range(0.99 * exp(-dust_range) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
-        n, n_dust, _ = state.ints
+        n, n_dust = state.ints[:2]
         chart_of(values[2], values[1]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
         masses_of(values[3]).check_random(mixing, state.floats[0], n)
         require((state.floats[1] > 0.0) == (Z.outside is not None), "floats", "has a mass outside that cannot be")

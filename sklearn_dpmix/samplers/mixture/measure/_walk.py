@@ -29,7 +29,19 @@ from ._parts import part_or_join
 from ._sheet import choose_points
 from ._starts import Starts
 from ._steps import step_one
-from ._walk_atoms import IS_EXCURSION, IS_FILLED, N_ATOMS, N_DUST, N_MOVES, N_SWEEPS, OUTSIDE, TOTAL, n_all, number
+from ._walk_atoms import (
+    IS_EXCURSION,
+    IS_FILLED,
+    N_ATOMS,
+    N_DUST,
+    N_MOVES,
+    N_SWEEPS,
+    OUTSIDE,
+    TIMES,
+    TOTAL,
+    n_all,
+    number,
+)
 from ._walk_draws import keep_draw, log_likelihoods
 from ._walk_likelihood import refresh, refresh_stale
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
@@ -79,7 +91,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     ----------
     n_moves : int, optional
         Moves in a sweep.  None: as many as make a draw worth keeping, by a short trial run; for one feature 100 to 400,
-        for several 50 to 200, and fewer for many nodes; for categories 200 to 800, fewer for many answers.
+        for several 50 to 200, and fewer for many nodes; for categories 200 to 800, fewer for many answers; and up to
+        eight times as many where the draws of a fit turn out to be worth little (``n_draws`` of ``PrivateDPMixture``).
 
     Notes
     -----
@@ -116,6 +129,10 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     def __init__(self, n_moves: int | None = None) -> None:
         self.n_moves = n_moves
+
+    @property
+    def chooses_work(self) -> bool:
+        return self.n_moves is None
 
     def check(self) -> None:
         if self.n_moves is not None:
@@ -251,7 +268,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     def advance(
         self, values: Any, Z: Any, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int
     ) -> Any:
-        done = int(state.ints[N_SWEEPS])
+        times, done = state.ints[TIMES], int(state.ints[N_SWEEPS])
+        n_sweeps, n_warmup, thin = (int(times * n) for n in (n_sweeps, n_warmup, thin))
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
         filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
         chart, masses, sheet = chart_of(kernel, channel), masses_of(mixing).value(), Z.sheet()

@@ -12,10 +12,21 @@ import numpy as np
 
 from ...._base.compiled import Component, compiled, lower
 from ...._base.restore import require, require_finite, require_range, same_layout
-from ._walk_atoms import CONCENTRATION, LARGEST_OUTSIDE, N_ATOMS, N_DUST, N_SWEEPS, OUTSIDE, OUTSIDE_A, OUTSIDE_B
+from ._walk_atoms import (
+    CONCENTRATION,
+    LARGEST_OUTSIDE,
+    N_ATOMS,
+    N_DUST,
+    N_SWEEPS,
+    OUTSIDE,
+    OUTSIDE_A,
+    OUTSIDE_B,
+    TIMES,
+)
 from ._walk_likelihood import refresh_stale, with_digits
 
 MAX_ATOMS = 2**14
+MOST_TIMES = 8  # sweeps that count as one
 
 
 class MeasureState(NamedTuple):
@@ -35,13 +46,22 @@ class MeasureState(NamedTuple):
             fresh = grow(fresh)
         state = same_layout(fresh, self)
         n, n_dust = state.ints[N_ATOMS], state.ints[N_DUST]
-        require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+        require_range(1, MOST_TIMES, ints=state.ints[TIMES])
+        done = state.ints[N_SWEEPS] / state.ints[TIMES]
+        require(done == n_sweeps, "ints", f"says {done:g} sweeps, not {n_sweeps}")
         require_range(1, state.mass.size - 1, ints=n)
         require_range(0, state.mass.size - 1, ints=n_dust)
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
         require_finite(records=state.records)
         require_range(0.0, LARGEST_OUTSIDE, floats=state.floats[1])
         return state
+
+    def slowed(self, n_sweeps):
+        """Return this state with twice the sweeps counting as one, of which it has so many; None: there is a limit."""
+        times = 2 * int(self.ints[TIMES])
+        if times > MOST_TIMES:
+            return None
+        return self._replace(ints=np.array([*self.ints[:N_SWEEPS], times * n_sweeps, times]))
 
 
 def new_state(n_coordinates, capacity=64, records=None):
@@ -51,7 +71,7 @@ def new_state(n_coordinates, capacity=64, records=None):
         place=np.zeros((capacity, n_coordinates)),
         dust_mass=np.zeros(capacity),
         dust_place=np.zeros((capacity, n_coordinates)),
-        ints=np.zeros(3, np.int64),
+        ints=np.array([0, 0, 0, 1]),
         floats=np.array([1.0, 0.0]),
         records=np.zeros((0, 0)) if records is None else records,
     )
@@ -87,7 +107,7 @@ class Walk(Component):
         atoms[:capacity, 0], atoms[capacity : 2 * capacity, 0] = state.mass, state.dust_mass
         atoms[:capacity, 1:], atoms[capacity : 2 * capacity, 1:] = state.place, state.dust_place
         law = law.copy()
-        law[:3], law[CONCENTRATION], law[OUTSIDE] = state.ints, state.floats[0], state.floats[1]
+        law[:3], law[CONCENTRATION], law[OUTSIDE] = state.ints[:3], state.floats[0], state.floats[1]
         if outside is not None:
             law[OUTSIDE_A], law[OUTSIDE_B] = outside.a, outside.b
         nothing = np.zeros(size)
@@ -162,6 +182,6 @@ def write_back(walk, state):
     atoms = walk.atoms.reshape(-1, int(walk.width))
     state.mass[:], state.dust_mass[:] = atoms[: 2 * capacity, 0].reshape(2, -1)
     state.place[:], state.dust_place[:] = atoms[: 2 * capacity, 1:].reshape(2, capacity, -1)
-    state.ints[:] = walk.law[:3]
+    state.ints[:3] = walk.law[:3]
     state.floats[:] = walk.law[CONCENTRATION], walk.law[OUTSIDE]
     state.records[:] = walk.records.reshape(state.records.shape)

@@ -1,0 +1,112 @@
+"""Chains whose draws are worth little go on with more work behind each draw, where the sampler chooses that work."""
+
+import numpy as np
+import pytest
+
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._chains import auto_draws, chain
+from sklearn_dpmix._chains.progress import Progress
+from sklearn_dpmix.datasets import make_three_normals
+from sklearn_dpmix.mechanisms import LaplaceMechanism
+from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers.mixture.measure import _starts
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_SWEEPS, TIMES
+from sklearn_dpmix.samplers.mixture.measure._walk_state import new_state
+
+RECORDS = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))
+RELEASE = RECORDS.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
+pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning", "ignore:interrupted")
+
+
+def fitted(**parameters):
+    parameters = {"n_chains": 2, "n_warmup": 20, "n_draws": 31, "random_state": 0} | parameters
+    return PrivateDPMixture(RECORDS, **parameters).fit(RELEASE)
+
+
+def times(model):
+    return [int(one.state.ints[TIMES]) for one in model._run_.chains]
+
+
+def assert_same(one, other):
+    np.testing.assert_array_equal(one.n_clusters_draws_, other.n_clusters_draws_)
+    np.testing.assert_array_equal(one.density_draws([[-3.0], [1.0]]), other.density_draws([[-3.0], [1.0]]))
+    assert one.r_hat_ == other.r_hat_ and one.ess_ == other.ess_
+
+
+@pytest.fixture
+def never_enough(monkeypatch):
+    monkeypatch.setattr(auto_draws, "FIRST_LOOK", 20)
+    monkeypatch.setattr(auto_draws, "WORTH_ESS", np.inf)
+
+
+def test_two_sweeps_that_count_as_one_are_as_thinned(monkeypatch):
+    """Catches sweeps that are lost or kept twice where several count as one."""
+    thinned = fitted(n_warmup=40, thin=2)
+
+    def slowed(*args):
+        state = new_state(*args)
+        state.ints[TIMES] = 2
+        return state
+
+    monkeypatch.setattr(_starts, "new_state", slowed)
+    assert_same(fitted(), thinned)
+
+
+def test_draws_of_little_worth_get_more_work(never_enough, monkeypatch):
+    """As many draws as asked for, the first of them are of the run that was judged; there is a limit."""
+    model = fitted()
+    assert times(model) == [8, 8] and model.n_clusters_draws_.shape == (2, 31) and model.n_iter_ == 51
+    assert model._run_.chains[0].state.ints[N_SWEEPS] == 8 * 51
+    assert_same(model, fitted(n_jobs=2))
+    monkeypatch.setattr(auto_draws, "FIRST_LOOK", 100)  # nobody judges
+    first = fitted()
+    kept = first.n_clusters_draws_[:, 1::2][:, 1::2][:, 1::2]  # a half of a half of a half
+    np.testing.assert_array_equal(model.n_clusters_draws_[:, : kept.shape[1]], kept)
+
+
+def test_who_says_how_much_work_gets_that(never_enough):
+    assert times(fitted(sampler=MixingMeasure(n_moves=20))) == [1, 1]
+    few = auto_draws.AutoDraws(max_draws=31)
+    with pytest.warns(RuntimeWarning, match="stopped by max_draws"):
+        assert times(fitted(n_draws=few)) == [1, 1]
+    assert times(fitted(n_draws=19)) == [1, 1]  # too few to judge
+
+
+def test_an_interrupted_run_goes_on_where_it_was(never_enough, monkeypatch, tmp_path):
+    """From the file, to the draws of a run that nothing stopped; catches work that is forgotten in between."""
+    whole, told = fitted(), Progress.__call__
+    monkeypatch.setattr(chain, "BLOCK_SECONDS", 1e-9)  # a sweep a block
+    for stop in (15, 60, 75, 90):
+        count = iter(range(10_000))
+
+        def interrupts(self, *args, stop=stop, count=count):
+            told(self, *args)
+            if next(count) == stop:
+                raise KeyboardInterrupt
+
+        path = tmp_path / f"{stop}"
+        with monkeypatch.context() as patch:
+            patch.setattr(Progress, "__call__", interrupts)
+            if stop < 20:
+                with pytest.raises(KeyboardInterrupt):
+                    fitted(checkpoint=path)
+            else:
+                assert fitted(checkpoint=path).n_clusters_draws_.shape[1] < 31
+        assert_same(fitted(checkpoint=path), whole)
+
+
+def test_a_warm_start_keeps_the_work(never_enough):
+    model = fitted(warm_start=True)
+    before = model.n_clusters_draws_
+    model.set_params(n_draws=40).fit(RELEASE)
+    assert times(model) == [8, 8] and model.n_iter_ == 60
+    np.testing.assert_array_equal(model.n_clusters_draws_[:, :31], before)
+
+
+@pytest.mark.parametrize("wrong", [0, 16])
+def test_a_state_with_other_work_is_refused(wrong):
+    state = fitted()._run_.chains[0].state
+    state.restored(state, 51)
+    ints = np.array([*state.ints[:TIMES], wrong])
+    with pytest.raises(ValueError, match="ints"):
+        state._replace(ints=ints).restored(state, 51)
