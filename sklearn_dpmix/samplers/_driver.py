@@ -4,7 +4,8 @@ Sweeps count from the chain's start.  The first ``n_warmup`` warm it up; after t
 Mixtures, which may stop if there is no room, and chains in plain Python have their own loops with the same rule.
 """
 
-from .._base.compiled import entry, helper
+from .._base.compiled import Component, compiled, entry, helper, lower
+from ._parameter_draws import new_statistic_draws
 
 
 @helper
@@ -32,3 +33,35 @@ def run_chain(sampler, state, rng, done, n_sweeps, n_warmup, thin, draws):
         if is_kept(done[0], n_warmup, thin):
             sampler.keep(state, rng, draws, row)
             row += 1
+
+
+class SamplerSweeps(Component):
+    """A sampler with all that it needs: the fields ``sampler``, ``model``, ``channel``, ``counter``, ``S``, ``C``."""
+
+    @compiled
+    def sweep(self, state, rng, warming_up):
+        self.sampler.sweep(self.model, self.channel, self.counter, self.S, self.C, state, rng, warming_up)
+
+    @compiled
+    def keep(self, state, rng, draws, row):
+        self.sampler.keep(self.model, state, rng, draws, row)
+
+
+def advance_sampler(values, S, C, n_params, state, rng, n_sweeps, n_warmup, thin):
+    """Advance a chain over the statistic behind a release in place by ``n_sweeps``; return (state, draws).
+
+    Parameters
+    ----------
+    values : tuple (sampler, model, channel, counter) of component values
+    S : ndarray of shape (n_releases, n_statistics)
+    C : ndarray of shape (n_counts, 1)
+    n_params : int
+        Numbers in a draw of θ.
+    state : NamedTuple
+        Its ``ints`` begin with the number of sweeps so far.
+    """
+    names, done = ("sampler", "model", "channel", "counter", "S", "C"), state.ints
+    sweeps = lower(SamplerSweeps, dict(zip(names, (*values, S, C), strict=True)))
+    draws = new_statistic_draws(n_kept(done[0], n_sweeps, n_warmup, thin), n_params, S.shape[1])
+    run_chain(sweeps, state, rng, done, n_sweeps, n_warmup, thin, draws)
+    return state, draws

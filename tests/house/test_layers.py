@@ -78,7 +78,7 @@ FILES = {
     "_releases.nodes_of_several": {"_releases.nodes"},
     "_releases.fine_cells": {"_base", "_releases.nodes"},
     "_chains.checkpoint": {"__init__", "_base", "_chains.chain"},  # of the package: its version
-    "samplers._driver": {"_base"},
+    "samplers._driver": {"_base", "samplers._parameter_draws"},
     "samplers._parameter_draws": set(),
     "samplers._proposal": {"_base"},
     "samplers._release_density": {"_base"},

@@ -13,6 +13,7 @@ from ...mechanisms import LaplaceMechanism
 from ...models import Multinomial
 from ...models._family_records import RECORD_MODELS
 from ...queries import NoisyCount
+from ...samplers._driver import advance_sampler
 from ...samplers.augmentation._augmented_state import N_RECORDS, restored_augmentation, start_augmentation
 from ...samplers.augmentation._family_sums import FamilyAugmentation
 from ...samplers.augmentation._number import counting
@@ -25,7 +26,7 @@ from ...samplers.sums._known_statistics import GivenBeta, GivenNormal
 from ...samplers.sums._modes import collapsed, find_modes
 from ...samplers.sums._normal_counts import NormalCounts
 from ...samplers.sums._normal_statistic import NormalApproximation, RoundedNormalApproximation
-from ...samplers.sums._statistic import ACCEPTED, PROPOSED, advance_statistic
+from ...samplers.sums._statistic import ACCEPTED, PROPOSED
 from ._curator import number_of_records, variance_of
 
 #: With up to this many records, "auto" imputes each of them if the statistic's distribution has no closed form (and the
@@ -163,7 +164,7 @@ def record_moves(state):
 def statistic_engine(approximation, sampler, value, model, problem, init):
     """The engine of a sampler in :mod:`sklearn_dpmix.samplers.sums._statistic`, whose value compiled code sees."""
     channel, counter, S, C = parts(problem)
-    advance = partial(advance_statistic, (value, model, channel, counter), S, C, problem.S.shape[1])
+    advance = partial(advance_sampler, (value, model, channel, counter), S, C, problem.family.n_params)
     restored = partial(sampler.restored, model, bool(problem.n_known), problem.mechanism is None)
     check = partial(check_draws, problem, sampler)
     return Engine(approximation, init, advance, theta_moves, restored, check)

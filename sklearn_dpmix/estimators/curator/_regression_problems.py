@@ -15,6 +15,7 @@ from ..._base.restore import require, require_whole
 from ...models._regression_model import ClampedRegression
 from ...models._regression_moments import MomentRegression
 from ...queries import NoisyCount
+from ...samplers._driver import advance_sampler
 from ...samplers._parameter_draws import ThetaDraws
 from ...samplers.augmentation import _regression_given_design as moments_state
 from ...samplers.augmentation._augmented_state import (
@@ -24,7 +25,7 @@ from ...samplers.augmentation._augmented_state import (
     start_augmentation,
 )
 from ...samplers.augmentation._number import counting
-from ...samplers.augmentation._regression_given_design import MomentsSampler, advance_moments, restored_moments
+from ...samplers.augmentation._regression_given_design import MomentsSampler, restored_moments
 from ...samplers.augmentation._regression_known import KnownState, advance_known, start_known
 from ...samplers.augmentation._regression_records import RegressionAugmentation
 from ...samplers.augmentation._regression_shapes import ShapeAugmentation
@@ -95,7 +96,7 @@ class GivenDesign:
         sampler = MomentsSampler(np.sqrt(variance), fit.n_warmup)
         values = sampler._lower(), model._lower(), channel, counter
         self.init = partial(start_moments, model, S, start, variance, count_variance)
-        self.advance = partial(advance_moments, values, S, C)
+        self.advance = partial(advance_sampler, values, S, C, len(self.prior.mean) + 1)
         self.restored = partial(restored_moments, values[1])
         squares = query.value_range(1)[0] == 0.0
         self.check_draws = partial(check_draws, query.n_features, squares, model.n_records or None)

@@ -22,11 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._base.compiled import Component, compiled, helper, lower
+from ..._base.compiled import Component, compiled, helper
 from ..._base.linear import factor, multiply_lower, multiply_upper
 from ..._base.restore import require, require_finite, require_range, same_layout
-from .._driver import n_kept, run_chain
-from .._parameter_draws import new_statistic_draws
 from .._release_density import log_entry, log_release
 from ._carry import adapt_factor
 
@@ -118,6 +116,16 @@ class MomentsSampler(Component):
         model.update_given_moments(rng, state.point[0], state.work)
         if warming_up:
             learn(self, state)
+
+    @compiled
+    def keep(self, model, state, rng, draws, row):
+        d = model.d
+        for a in range(d):
+            draws.theta[row, a] = state.work[d, a]
+        draws.theta[row, d] = model.tau(state.point[0])
+        for j in range(draws.statistic.shape[1]):
+            draws.statistic[row, j] = state.moments[0, j]
+        draws.n_records[row] = model.number(state.point[0])
 
 
 @helper
@@ -381,37 +389,3 @@ def learn(sampler, state):
             products[a, b] = 0.0
     state.ints[N_COLLECTED] = 0
     state.ints[N_TUNED] = 10
-
-
-class MomentsSweeps(Component):
-    """A sampler with all that it needs: the fields ``sampler``, ``model``, ``channel``, ``counter``, ``S``, ``C``."""
-
-    @compiled
-    def sweep(self, state, rng, warming_up):
-        self.sampler.sweep(self.model, self.channel, self.counter, self.S, self.C, state, rng, warming_up)
-
-    @compiled
-    def keep(self, state, rng, draws, row):
-        d = self.model.d
-        for a in range(d):
-            draws.theta[row, a] = state.work[d, a]
-        draws.theta[row, d] = self.model.tau(state.point[0])
-        for j in range(draws.statistic.shape[1]):
-            draws.statistic[row, j] = state.moments[0, j]
-        draws.n_records[row] = self.model.number(state.point[0])
-
-
-def advance_moments(values, S, C, state, rng, n_sweeps, n_warmup, thin):
-    """Advance a chain in place by ``n_sweeps``; return (state, draws).
-
-    Parameters
-    ----------
-    values : tuple (sampler, model, channel, counter) of component values
-    S : ndarray of shape (n_releases, n_statistics)
-    C : ndarray of shape (n_counts, 1)
-    """
-    names, done = ("sampler", "model", "channel", "counter", "S", "C"), state.ints[N_SWEEPS:]
-    sweeps = lower(MomentsSweeps, dict(zip(names, (*values, S, C), strict=True)))
-    draws = new_statistic_draws(n_kept(done[0], n_sweeps, n_warmup, thin), state.work.shape[1] + 1, S.shape[1])
-    run_chain(sweeps, state, rng, done, n_sweeps, n_warmup, thin, draws)
-    return state, draws

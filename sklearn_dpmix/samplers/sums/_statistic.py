@@ -11,8 +11,6 @@ import numpy as np
 
 from ..._base.compiled import Component, compiled, helper, lower
 from ..._base.restore import require, require_finite, require_range, require_same, require_whole, same_layout
-from .._driver import n_kept, run_chain
-from .._parameter_draws import new_statistic_draws
 from .._release_density import log_entry
 
 N_SWEEPS, PROPOSED, ACCEPTED, N_INTS = 0, 1, 2, 3
@@ -113,6 +111,15 @@ class StatisticSampler(Component):
     def n_records(self, state):
         return state.n_records[0]
 
+    @compiled
+    def keep(self, model, state, rng, draws, row):
+        self.draw_theta(model, state, rng)
+        for p in range(draws.theta.shape[1]):
+            draws.theta[row, p] = state.theta[p]
+        for j in range(draws.statistic.shape[1]):
+            draws.statistic[row, j] = state.statistic[j]
+        draws.n_records[row] = self.n_records(state)
+
 
 @helper
 def shuffle(rng, order):
@@ -126,39 +133,6 @@ def shuffle(rng, order):
 def log_noise(channel, S, j, x):
     """Log density of all releases of entry j if its value is x, up to a constant; 0 of an entry that has none."""
     return log_entry(channel, S, j, x) if j < S.shape[1] else 0.0
-
-
-class StatisticSweeps(Component):
-    """A sampler with all that it needs: the fields ``sampler``, ``model``, ``channel``, ``counter``, ``S``, ``C``."""
-
-    @compiled
-    def sweep(self, state, rng, warming_up):
-        self.sampler.sweep(self.model, self.channel, self.counter, self.S, self.C, state, rng, warming_up)
-
-    @compiled
-    def keep(self, state, rng, draws, row):
-        self.sampler.draw_theta(self.model, state, rng)
-        for p in range(draws.theta.shape[1]):
-            draws.theta[row, p] = state.theta[p]
-        for j in range(draws.statistic.shape[1]):
-            draws.statistic[row, j] = state.statistic[j]
-        draws.n_records[row] = self.sampler.n_records(state)
-
-
-def advance_statistic(values, S, C, n_statistics, state, rng, n_sweeps, n_warmup, thin):
-    """Advance a chain in place by ``n_sweeps``; return (state, draws).
-
-    Parameters
-    ----------
-    values : tuple (sampler, model, channel, counter) of component values
-    S : ndarray of shape (n_releases, n_statistics)
-    C : ndarray of shape (n_counts, 1)
-    """
-    names, done = ("sampler", "model", "channel", "counter", "S", "C"), state.ints[N_SWEEPS:]
-    sweeps = lower(StatisticSweeps, dict(zip(names, (*values, S, C), strict=True)))
-    draws = new_statistic_draws(n_kept(done[0], n_sweeps, n_warmup, thin), len(state.theta), n_statistics)
-    run_chain(sweeps, state, rng, done, n_sweeps, n_warmup, thin, draws)
-    return state, draws
 
 
 # --- compiled numbers ------------------------------------------------------------------------------------------------
