@@ -1,10 +1,10 @@
 """Normal kernel on the release itself: the τ² trick of Beraha et al., §3.3, with ERRATA's normalisation."""
 
-from math import erfc, lgamma, log, pi, sqrt
+from math import erfc, log, sqrt
 
 from .._base.compiled import compiled, lower
 from .._base.numeric import LEAST_GAMMA, draw_gamma_below, log_gamma_p
-from ._normal import HALF_LOG_2PI, NormalKernel
+from ._normal import HALF_LOG_2PI, NormalKernel, log_student
 
 
 class ConvolvedNormalKernel(NormalKernel):
@@ -56,13 +56,9 @@ class ConvolvedNormalKernel(NormalKernel):
         precision, shift, shape, scale = self.posterior(stats, k, j, n)
         spread = scale * (precision + 1.0) / precision
         u = y - self.prior_mean[j] - shift
-        t = 0.5 * u * u / spread
-        scale_after = scale * (1.0 + t)  # = scale + λ_n u² / (2 (λ_n + 1))
+        scale_after = scale * (1.0 + 0.5 * u * u / spread)  # = scale + λ_n u² / (2 (λ_n + 1))
         return (
-            lgamma(shape + 0.5)
-            - lgamma(shape)
-            - 0.5 * log(2.0 * pi * spread)
-            - (shape + 0.5) * log(1.0 + t)
+            log_student(u, shape, spread)
             + log_gamma_p(shape + 0.5, scale_after / self.noise_variance)
             - log_gamma_p(shape, scale / self.noise_variance)
         )

@@ -171,13 +171,7 @@ class NormalKernel(Kernel):
         """log p(y | the n records in ``stats[k]``): a Student t."""
         precision, shift, shape, scale = self.posterior(stats, k, j, n)
         spread = scale * (precision + 1.0) / precision
-        u = y - self.prior_mean[j] - shift
-        return (
-            lgamma(shape + 0.5)
-            - lgamma(shape)
-            - 0.5 * log(2.0 * pi * spread)
-            - (shape + 0.5) * log(1.0 + 0.5 * u * u / spread)
-        )
+        return log_student(y - self.prior_mean[j] - shift, shape, spread)
 
     @compiled
     def has_base_predictive(self):
@@ -187,9 +181,7 @@ class NormalKernel(Kernel):
     def log_base_predictive(self, j, y):
         shape = self.prior_shape[j]
         spread = self.prior_scale[j] * (1.0 + 1.0 / self.precision[j])
-        u = y - self.prior_mean[j]
-        t = 0.5 * u * u / spread
-        return lgamma(shape + 0.5) - lgamma(shape) - 0.5 * log(2.0 * pi * spread) - (shape + 0.5) * log(1.0 + t)
+        return log_student(y - self.prior_mean[j], shape, spread)
 
     # --- the record given θ ----------------------------------------------------------------------------------------
 
@@ -313,6 +305,13 @@ class NormalKernel(Kernel):
         quadratic = (0.5 * precision * u * u + scale) * theta[k, 4 * j + 2] ** 2
         constant = 0.5 * log(precision) - HALF_LOG_2PI + log(2.0) + shape * log(scale) - lgamma(shape)
         return constant - (2.0 * shape + 1.0) * theta[k, 4 * j + 3] - quadratic
+
+
+@helper
+def log_student(u, shape, spread):
+    """Log density of a Student t at u from its centre: a normal whose variance is IG(shape, spread)."""
+    t = 0.5 * u * u / spread
+    return lgamma(shape + 0.5) - lgamma(shape) - 0.5 * log(2.0 * pi * spread) - (shape + 0.5) * log(1.0 + t)
 
 
 @helper

@@ -2,12 +2,11 @@
 
 from fractions import Fraction
 from math import erfc, exp, log, sqrt
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
-from .._base.compiled import compiled, helper, lower
+from .._base.compiled import compiled, helper
 from .._base.typing import Array, Floats
 from ._noised_normal import INV_SQRT_2PI, SQRT_HALF, fill_normal_window
 from ._piecewise import PiecewiseMechanism
@@ -212,17 +211,14 @@ class HybridMechanism(PiecewiseMechanism):
 
     # --- compiled ----------------------------------------------------------------------------------------------------
 
-    def _lower(self, *, n_records, n_features, **context):
+    def _fields(self, n_records, n_features):
         epsilon, a, h = (column[:, 0] for column in self._windows(n_records, n_features))
-        middle, half = self._middles(n_features)
-        lo, hi = self.bounds_for(n_features).T
         share = self._share(epsilon)
         with np.errstate(divide="ignore"):
             log_outside = np.log(share) - np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon
-        fields: dict[str, Any] = {"low": lo, "high": hi, "middle": middle, "half": half, "log_half": np.log(half)}
-        fields |= {"shrink": 1.0 / a, "narrow": h / a, "loss": epsilon, "gain": np.expm1(epsilon)}
+        fields = super()._fields(n_records, n_features)
         fields |= {"log_outside": log_outside, "side": self._side(epsilon), "reach": a + h, "of_coin": 1.0 - share}
-        return lower(type(self), fields | {"least": 1.0 / (1.0 + np.exp(epsilon))})
+        return fields | {"least": 1.0 / (1.0 + np.exp(epsilon))}
 
     @compiled
     def sign(self, Z, i, j):

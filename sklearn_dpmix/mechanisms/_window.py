@@ -262,13 +262,16 @@ class WindowChannel(RecordLosses, EstimatedChannel):
     # --- compiled ----------------------------------------------------------------------------------------------------
 
     def _lower(self, *, n_records, n_features, **context):
+        return lower(type(self), self._fields(n_records, n_features))
+
+    def _fields(self, n_records, n_features):
         epsilon, a, h = (column[:, 0] for column in self._windows(n_records, n_features))
         middle, half = self._middles(n_features)
         lo, hi = self.bounds_for(n_features).T
         log_outside = -np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon
         fields = {"low": lo, "high": hi, "middle": middle, "half": half, "log_half": np.log(half)}
         fields |= {"shrink": 1.0 / a, "narrow": h / a, "loss": epsilon, "gain": np.expm1(epsilon)}
-        return lower(type(self), fields | {"log_outside": log_outside})
+        return fields | {"log_outside": log_outside}
 
     @compiled
     def window(self, Z, i, j):
