@@ -246,8 +246,9 @@ def test_what_changes_no_code_that_an_entry_reaches_costs_nothing(tmp_path):
     assert known == [0, 1]
     shutil.copytree(places[0], places[1], copy_function=shutil.copyfile)
     mechanisms = places[1] / PACKAGE.name / "mechanisms"
-    edit(mechanisms / "_additive.py", "@entry\ndef _log_density", "# a comment\n\n@entry\ndef _log_density")
-    edit(mechanisms / "_additive.py", "    constant = 0.0  #", "    constant = 1.0  #")  # of another entry
+    another = "# a comment\n\n@entry\ndef _another(channel):\n    return 1.0\n\n\n"
+    edit(mechanisms / "_additive.py", "@entry\ndef _log_density", f"{another}@entry\ndef _log_density")
+    edit(mechanisms / "_statistic_releases.py", "    constant = 0.0  #", "    constant = 1.0  #")  # of another entry
     old, new = "return -abs(e) / scale", "return -2.0 * abs(e) / scale"
     edit(mechanisms / "_laplace.py", old, f"'''What it says.'''\n        {old}")
     assert ask(PYTHONPATH=str(places[1])) == [right, 1, 0]

@@ -23,7 +23,8 @@ from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import fit_context, with_callbacks
 from ._curator import keep_names, warn_if_unlikely
 from ._exp_family_engines import choose_engine
-from ._exp_family_inputs import N_PRIOR, read_problem, share_inside
+from ._exp_family_inputs import read_problem
+from ._exp_family_release import N_PRIOR, share_inside
 from ._statistic_contents import ExpFamilyContents
 
 CHUNK = 2**22  # numbers that a prediction holds at a time

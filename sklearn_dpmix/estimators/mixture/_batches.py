@@ -34,6 +34,29 @@ def summary_of(Z, mechanism, before=None):
     return summary
 
 
+def summary_so_far(model):
+    """Summary of what a model was fitted to, of nothing before the first fit."""
+    if hasattr(model, "summary_"):
+        model.summary_.check_same_mechanism(model.mechanism)
+        return model.summary_
+    summary = ReleaseSummary(model.mechanism)
+    if hasattr(model, "_release_"):
+        summary.check_same_mechanism(model.mechanism_)
+        summary.update(model._release_)
+    return summary
+
+
+def check_takes_summaries(Z, kernel, mixing, sampler):
+    """Raise ValueError where the sampler needs the records, and these are batches or a summary of them."""
+    if not (sampler.takes_summaries and kernel.is_product):  # correlated ones keep something beside each
+        raise ValueError(
+            f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
+            f"{type(Z).__name__}: fit an array, or use what MixingMeasure takes (a normal, truncated normal or "
+            "beta kernel, Laplace or Gaussian noise with one scale or a window mechanism with one epsilon, no "
+            "Pitman–Yor process)"
+        )
+
+
 def kind_of(Z):
     """What a release is that is not an array: ``ReleaseSummary``, or the function that reads it; None for an array.
 

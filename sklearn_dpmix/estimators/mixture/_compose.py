@@ -1,5 +1,7 @@
 """Does this sampler have what it needs from these components?  If not, one sentence says so before compiling."""
 
+from copy import deepcopy
+
 import numpy as np
 
 from ...kernels import (
@@ -165,3 +167,13 @@ def check_composition(mechanism, kernel, mixing, sampler):
         if refusal:
             raise ValueError(refusal)
     return sampler
+
+
+def copies(*parts):
+    """Copies of components."""
+    try:
+        return deepcopy(parts)
+    except TypeError as error:  # such as a generator
+        raise TypeError(
+            f"mechanism, kernel, mixing and sampler must have parameters that can be copied: {error}"
+        ) from error

@@ -1,7 +1,6 @@
 """Dirichlet-process mixture of privatised records."""
 
 import os
-from copy import deepcopy
 from numbers import Integral
 from operator import methodcaller
 from typing import Any, ClassVar, Self
@@ -18,15 +17,14 @@ from ..._chains.mixed import have_mixed, least
 from ..._posterior.cluster import ReleaseClusters
 from ..._posterior.mixture import MixtureDraws
 from ..._releases.release import Release, SummarisedRelease
-from ..._releases.summary import ReleaseSummary
 from ...kernels import Kernel
 from ...samplers import MixtureSampler
 from ...samplers.mixture._auto import has_marginal, has_noised_normal
 from ...samplers.mixture.measure._walk import TOLERANCE
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks
-from ._batches import kind_of, summary_of
-from ._compose import check_n_records, resolve_components
+from ._batches import check_takes_summaries, kind_of, summary_of, summary_so_far
+from ._compose import check_n_records, copies, resolve_components
 from ._mixture_contents import MixtureContents
 from ._mixture_problem import MixtureProblem, lowered_channel, lowered_kernel
 from ._population import PopulationMixin
@@ -213,7 +211,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
         with self._refit() as earlier:
             if kind_of(Z) is not None:
-                self._check_takes_summaries(Z, *parts)
+                check_takes_summaries(Z, *parts)
             self._draw(Z, summary_of(Z, self.mechanism), parts, earlier)
         self._warn_about_chains()
         return self
@@ -246,25 +244,14 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
                 "and save summary_ instead"
             )
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
-        self._check_takes_summaries(Z, *parts)
-        summary = summary_of(Z, self.mechanism, self._summary_so_far())
+        check_takes_summaries(Z, *parts)
+        summary = summary_of(Z, self.mechanism, summary_so_far(self))
         has_chains = hasattr(self, "_run_") and self.sampler_.takes_summaries
         chains = self._run_.chains if has_chains else None
         with self._refit():
             self._draw(Z, summary, parts, {}, chains)
         self._warn_about_chains()
         return self
-
-    def _summary_so_far(self):
-        """Summary of what was fitted, of nothing before the first fit."""
-        if hasattr(self, "summary_"):
-            self.summary_.check_same_mechanism(self.mechanism)
-            return self.summary_
-        summary = ReleaseSummary(self.mechanism)
-        if hasattr(self, "_release_"):
-            summary.check_same_mechanism(self.mechanism_)
-            summary.update(self._release_)
-        return summary
 
     def _draw(self, Z, summary, parts, earlier, chains=None):
         """Fit records, or a summary in their place."""
@@ -313,16 +300,6 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             Z = Z.copy()  # the caller may write to it
         parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
         self._clusters_ = ReleaseClusters(*parts, self._has_answers())
-
-    def _check_takes_summaries(self, Z, kernel, _, sampler):
-        """Raise ValueError where the sampler needs the records, and these are batches or a summary of them."""
-        if not (sampler.takes_summaries and kernel.is_product):  # correlated ones keep something beside each
-            raise ValueError(
-                f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
-                f"{type(Z).__name__}: fit an array, or use what MixingMeasure takes (a normal, truncated normal or "
-                "beta kernel, Laplace or Gaussian noise with one scale or a window mechanism with one epsilon, no "
-                "Pitman–Yor process)"
-            )
 
     def _checked_records(self, Z):
         if not is_local(self) and np.ndim(Z) == 1:
@@ -413,16 +390,6 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         tags = super().__sklearn_tags__()
         tags.estimator_type = "clusterer"
         return tags
-
-
-def copies(*parts):
-    """Copies of components."""
-    try:
-        return deepcopy(parts)
-    except TypeError as error:  # such as a generator
-        raise TypeError(
-            f"mechanism, kernel, mixing and sampler must have parameters that can be copied: {error}"
-        ) from error
 
 
 def is_mapped(array):
