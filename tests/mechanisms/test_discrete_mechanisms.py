@@ -5,7 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from integer_contract import PAIR, IntegerContract, SumQuery, hockey_stick, log_pmf, mpmath
+from budget_contract import GaussianBudget, LaplaceBudget, SumQuery
+from integer_contract import IntegerContract, hockey_stick
+from integer_law_contract import PAIR, log_pmf, mpmath
 
 from sklearn_dpmix.mechanisms import _secure
 from sklearn_dpmix.mechanisms._discrete_gaussian import DiscreteGaussianMechanism, exact_log_delta
@@ -13,7 +15,7 @@ from sklearn_dpmix.mechanisms._discrete_laplace import DiscreteLaplaceMechanism
 from sklearn_dpmix.privacy import gaussian_scale
 
 
-class TestDiscreteLaplace(IntegerContract):
+class TestDiscreteLaplace(LaplaceBudget, IntegerContract):
     cls = DiscreteLaplaceMechanism
     norm = 1
     budget = {"epsilon": 1.3}
@@ -55,16 +57,8 @@ class TestDiscreteLaplace(IntegerContract):
         assert self.divergences(mechanism, 4, lambda p, q: hockey_stick(p, q, 0.9)) < 1e-12
         assert self.divergences(mechanism, 4, lambda p, q: hockey_stick(p, q, 0.85)) > 1e-3
 
-    def test_each_record_has_its_own_epsilon(self):
-        epsilon = np.array([0.5, 3.0, 1.0])
-        mechanism = self.cls(epsilon, bounds=(0, 2))
-        Z, low, high = np.full((3, 1), -7), np.zeros((3, 1)), np.full((3, 1), 2)
-        ratio = mechanism.log_density(Z, low) - mechanism.log_density(Z, high)
-        np.testing.assert_allclose(ratio, epsilon, rtol=1e-12)
-        assert mechanism.guarantee().epsilon == 3.0 and mechanism.guarantee().rho == 4.5
 
-
-class TestDiscreteGaussian(IntegerContract):
+class TestDiscreteGaussian(GaussianBudget, IntegerContract):
     cls = DiscreteGaussianMechanism
     norm = 2
     budget = {"epsilon": 1.3, "delta": 1e-3}
@@ -174,15 +168,6 @@ class TestDiscreteGaussian(IntegerContract):
         assert one.noise_scale_for(1) == one.noise_scale < three.noise_scale
         assert one.guarantee(3) == three.guarantee()
         assert one.guarantee().rho > three.guarantee().rho
-
-    def test_each_record_has_its_own_epsilon(self):
-        epsilon = np.array([0.5, 3.0, 1.0, 3.0])
-        mechanism = self.cls(epsilon, 1e-4, bounds=(0, 2))
-        alone = [self.cls(e, 1e-4, bounds=(0, 2)).noise_scale for e in epsilon]
-        np.testing.assert_array_equal(mechanism.noise_scale, alone)
-        guarantee = mechanism.guarantee()
-        assert (guarantee.epsilon, guarantee.delta) == (3.0, 1e-4)
-        assert guarantee.rho == pytest.approx(2.0 / min(alone) ** 2)
 
     @pytest.mark.parametrize("delta", [0, 1, np.nan, "0.1", [0.1]])
     def test_a_bad_delta_is_refused(self, delta):

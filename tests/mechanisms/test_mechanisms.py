@@ -7,7 +7,8 @@ import warnings
 import numpy as np
 import pytest
 from additive_contract import KERNEL, PAIR, AdditiveContract, imputations, log_marginals, normal_theta, panels
-from calibrated_contract import CalibratedContract, SumQuery
+from budget_contract import GaussianBudget, LaplaceBudget, SumQuery
+from calibrated_contract import CalibratedContract
 from scipy import stats
 
 from sklearn_dpmix.mechanisms import (
@@ -79,7 +80,7 @@ class TestUserDefined(AdditiveContract):
             Unmarked(scale=1.0).log_density([[0.0]], [[0.0]])
 
 
-class TestLaplace(CalibratedContract):
+class TestLaplace(LaplaceBudget, CalibratedContract):
     cls = LaplaceMechanism
     norm = 1
     budget = {"epsilon": 1.3}
@@ -117,14 +118,6 @@ class TestLaplace(CalibratedContract):
         assert mechanism.guarantee().epsilon == epsilon
         assert mechanism.guarantee().delta == 0.0
 
-    def test_each_record_has_its_own_epsilon(self):
-        epsilon = np.array([0.5, 3.0, 1.0])
-        mechanism = LaplaceMechanism(epsilon, bounds=(0, 2))
-        Z, low, high = np.full((3, 1), -7.0), np.zeros((3, 1)), np.full((3, 1), 2.0)
-        ratio = mechanism.log_density(Z, low) - mechanism.log_density(Z, high)
-        np.testing.assert_allclose(ratio, epsilon, rtol=1e-12)
-        assert mechanism.guarantee().epsilon == 3.0 and mechanism.guarantee().rho == 4.5
-
     def test_without_clamping_a_record_outside_has_no_guarantee(self):
         """The broken twin of the ratio test: unclamped, it must exceed ε."""
         mechanism = LaplaceMechanism(1.0, bounds=(-1, 1), clamp=False)
@@ -132,7 +125,7 @@ class TestLaplace(CalibratedContract):
         assert ratio == pytest.approx(4.0)  # the example of ERRATA
 
 
-class TestGaussian(CalibratedContract):
+class TestGaussian(GaussianBudget, CalibratedContract):
     cls = GaussianMechanism
     norm = 2
     budget = {"epsilon": 1.3, "delta": 1e-3}
@@ -193,15 +186,6 @@ class TestGaussian(CalibratedContract):
         p, q = (mechanism.log_density(Z, np.broadcast_to(corner, Z.shape)) for corner in PAIR.T)
         delta = np.maximum(np.exp(p) - np.exp(1.0 + q), 0).sum() * cell
         assert delta == pytest.approx(0.01, rel=1e-3)
-
-    def test_each_record_has_its_own_epsilon(self):
-        epsilon = np.array([0.5, 3.0, 1.0, 3.0])
-        mechanism = GaussianMechanism(epsilon, 1e-4, bounds=(0, 2))
-        alone = [GaussianMechanism(e, 1e-4, bounds=(0, 2)).noise_scale for e in epsilon]
-        np.testing.assert_array_equal(mechanism.noise_scale, alone)
-        guarantee = mechanism.guarantee()
-        assert (guarantee.epsilon, guarantee.delta) == (3.0, 1e-4)
-        assert guarantee.rho == pytest.approx(2.0 / min(alone) ** 2)
 
     def test_classical_noise_beyond_epsilon_one_is_reported_as_it_is(self):
         """ERRATA: δ is .041 at (10, .01) and .78 at (25, .01), and a warning says so."""
