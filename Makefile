@@ -27,7 +27,8 @@ demo: $(VENV)/.installed-plot
 QUICK_TESTS := accounting baselines binomial calibration_metrics channels components compositions datasets \
   discrete_mechanisms guarantees interoperation layers ledger ledger_file ledger_sharing likelihood_models mechanisms \
   metrics mmd multivariate numeric packaging privacy private_bounds queries query_sensitivities rank_uniformity \
-  refusals regression_paths release_mode smooth_mechanisms smooth_noise smooth_sensitivity typing urns warmup
+  refusals regression_paths release_mode smooth_mechanisms smooth_noise smooth_sensitivity truncated_draws typing urns \
+  warmup
 SLOW_AS_PYTHON := TestLaplace TestGaussian
 quick: $(VENV)/.installed-dev
 	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q -n 2 -m "not slow and not nightly" $(ARGS) \
@@ -45,8 +46,8 @@ test-oldest:
 
 # The wheel as users get it: no extras, a cold cache, and the clone's package out of reach.  What build/ holds from an
 # earlier build would go into the wheel, so it goes first.
-WHEEL_TESTS := compile_cache components datasets estimator layers ledger ledger_file ledger_sharing mechanisms metrics \
-  queries query_sensitivities release_mode scikit_learn
+WHEEL_TESTS := compile_cache components datasets digest estimator layers ledger ledger_file ledger_sharing mechanisms \
+  metrics population queries query_sensitivities release_mode scikit_learn time_and_memory
 NEED_EXTRAS := plotting/* mechanisms/_opendp.py
 WHEEL_PY := "$(CURDIR)/build/venv/bin/python"
 test-wheel:
