@@ -18,7 +18,6 @@ from sklearn_dpmix._releases.release import Release, SummarisedRelease
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import HybridMechanism, PiecewiseMechanism
 from sklearn_dpmix.mechanisms._hybrid import COIN_ALONE
-from sklearn_dpmix.samplers import MixingMeasure
 
 ALPHA = 1e-6
 BOUNDS = (-2.0, 3.0)
@@ -352,20 +351,6 @@ def test_a_summary_says_what_the_records_do(tmp_path):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
     summary.save(tmp_path / "summary.npz")
     np.testing.assert_array_equal(ReleaseSummary.load(tmp_path / "summary.npz").nodes().places, summary.nodes().places)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_fits_of_records_and_of_their_summary_are_one(epsilon):
-    mechanism = HybridMechanism(epsilon, BOUNDS)
-    Z = mechanism.privatize(population(1000), random_state=6)
-    model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=30, n_draws=100, random_state=0)
-    one = model.fit(Z)
-    assert isinstance(one.sampler_, MixingMeasure) and one.labels_.shape == (1000,)
-    weights, labels = one.weights_draws_, one.predict(Z[:50])
-    of_summary = model.fit(ReleaseSummary(mechanism).update(Z))
-    np.testing.assert_allclose(of_summary.weights_draws_, weights, rtol=1e-6)
-    np.testing.assert_array_equal(of_summary.predict(Z[:50]), labels)
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

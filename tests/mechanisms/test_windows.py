@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import quad
+from window_twins import ForgetsClamping
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import PiecewiseMechanism, SquareWaveMechanism
@@ -197,16 +197,6 @@ def test_the_error_of_the_variance_is_that_of_releases(kind, epsilon):
 # --- g in closed form, and exact draws of records ---------------------------------------------------------------------
 
 
-class Forgetful(SquareWaveMechanism):
-    """A twin: records beyond a bound are never in the window."""
-
-    @compiled
-    def window(self, Z, i, j):
-        centre = self.middle[j] + (Z[i, j] - self.middle[j]) * self.shrink[i]
-        reach = self.half[j] * self.narrow[i]
-        return max(centre - reach, self.low[j]), min(centre + reach, self.high[j])
-
-
 def setting(kernel):
     """(kernel's value, θ, density of records, where to integrate)."""
     if isinstance(kernel, BetaKernel):
@@ -261,7 +251,7 @@ def test_a_window_that_forgets_clamping_is_found():
     """The twin of the test above."""
     value, theta, density, _ = setting(NormalKernel(**PRIOR))
     Z = np.array([[1.1]])
-    right, wrong = (kind(2.0)._lower(n_records=1, n_features=1) for kind in (SquareWaveMechanism, Forgetful))
+    right, wrong = (kind(2.0)._lower(n_records=1, n_features=1) for kind in (SquareWaveMechanism, ForgetsClamping))
     beyond = quad(density, 1.0, 9.0)[0]
     g, other = (np.exp(channel.log_marginal(value, Z, 0, 0, theta, 0)) for channel in (right, wrong))
     p, q = (np.exp(right.log_channel(Z, 0, 0, y)) for y in (2.0, -2.0))

@@ -16,6 +16,7 @@ import pytest
 from exact_answer_cases import FAMILIES
 from exact_channel_cases import PRIOR, compare, exact, fit
 from statistical import Disagreement
+from window_twins import ForgetsClamping, ForgetsClampingOnNodes
 
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.kernels import BetaKernel
@@ -26,7 +27,6 @@ from sklearn_dpmix.mechanisms import (
     PiecewiseMechanism,
     RandomizedResponseMechanism,
     SmoothedHistogramMechanism,
-    SquareWaveMechanism,
     UnaryEncodingMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess
@@ -217,25 +217,6 @@ def test_broken_samplers_are_rejected(family, twin):
         compare(*draws, exact(family, name), f"{family}, {name}")
 
 
-class NotClamped(SquareWaveMechanism):
-    """Records beyond a bound are never in the window."""
-
-    @compiled
-    def window(self, Z, i, j):
-        centre = self.middle[j] + (Z[i, j] - self.middle[j]) * self.shrink[i]
-        reach = self.half[j] * self.narrow[i]
-        return max(centre - reach, self.low[j]), min(centre + reach, self.high[j])
-
-
-class NotClampedOnNodes(SquareWaveMechanism):
-    """The same, of the walk over mixing measures."""
-
-    noised_kernels = frozenset({"normal"})
-
-    def lookup(self, places):
-        return np.clip(super().lookup(places), *self.bounds)
-
-
 class NearAndFarAlike(PiecewiseMechanism):
     """Records are drawn from the kernel: the release says their cluster, and nothing more."""
 
@@ -275,8 +256,8 @@ class OwnBitForgotten(UnaryEncodingMechanism):
 @pytest.mark.parametrize(
     ("family", "sampler", "twin"),
     [
-        ("square-wave-normal", "neal8", NotClamped),
-        ("square-wave-normal", "mixing_measure", NotClampedOnNodes),
+        ("square-wave-normal", "neal8", ForgetsClamping),
+        ("square-wave-normal", "mixing_measure", ForgetsClampingOnNodes),
         ("piecewise-normal", "neal8", NearAndFarAlike),
         ("designs", "neal8", AnswersFromTheLast),
         ("bits", "neal8", OwnBitForgotten),

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from renyi_oracle import exact_divergence
+from renyi_oracle import exact_delta, exact_divergence
 
 from sklearn_dpmix.privacy import (
     GaussianReleases,
@@ -29,14 +29,6 @@ mpmath = pytest.importorskip("mpmath")
 
 ACCOUNTANTS = ("zcdp", "rdp", "tight")
 BANANA = 0.17 * 100_000**0.5  # noise multiplier of the thesis' penalty tests, at ε = 4 and δ = 1e-6
-
-
-def exact_delta(epsilon, mu):
-    """δ of N(μ, 2μ) at ε, with digits to spare."""
-    with mpmath.workdps(60):
-        epsilon, mu = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        s = mpmath.sqrt(2 * mu)
-        return mpmath.ncdf((mu - epsilon) / s) - mpmath.exp(epsilon) * mpmath.ncdf(-(mu + epsilon) / s)
 
 
 # ---------------------------------------------------------------- Gaussian releases

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from renyi_oracle import exact_delta
 from scipy.special import log_ndtr
 
 from sklearn_dpmix.privacy import (
@@ -18,14 +19,6 @@ mpmath = pytest.importorskip("mpmath")
 
 EPSILONS = [0.0, *10.0 ** np.arange(-12, 4.1, 1.0), 0.3, 1.7, 25.0]
 DELTAS = [1e-200, 1e-30, 1e-9, 1e-5, 0.01, 0.25, 0.9, 0.999]
-
-
-def exact_delta(epsilon, mu):
-    """Φ(-x) - e^ε Φ(-x-s), with digits to spare for what cancels."""
-    with mpmath.workdps(80):
-        epsilon, mu = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        s = mpmath.sqrt(2 * mu)
-        return mpmath.ncdf((mu - epsilon) / s) - mpmath.exp(epsilon) * mpmath.ncdf(-(mu + epsilon) / s)
 
 
 def worst_error(delta_of):

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 from statistical import Disagreement, assert_means_agree
+from window_twins import ForgetsClampingOnNodes
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._releases.nodes import cell_edges, compress
@@ -25,15 +26,6 @@ from sklearn_dpmix.samplers.mixture.measure import _node_layout
 
 BOUNDS = (-2.0, 3.0)
 KINDS = pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism])
-
-
-class Unclamped(SquareWaveMechanism):
-    """A twin: records beyond a bound are never in the window."""
-
-    noised_kernels = frozenset({"normal"})
-
-    def lookup(self, places):
-        return np.clip(super().lookup(places), *self.bounds)
 
 
 def windows(mechanism, z):
@@ -93,7 +85,7 @@ def test_noised_normal_densities(kind):
 
 def test_densities_without_the_clamped_are_rejected():
     with pytest.raises(AssertionError):
-        compare_densities(SquareWaveMechanism, Unclamped)
+        compare_densities(SquareWaveMechanism, ForgetsClampingOnNodes)
 
 
 @KINDS
@@ -219,9 +211,12 @@ def test_a_summary_of_windows_is_kept_in_files(tmp_path):
         loaded.update([[99.0]])
 
 
-@KINDS
-def test_fits_of_records_and_of_their_summary_are_one(kind):
-    mechanism = kind(2.0, BOUNDS)
+@pytest.mark.parametrize(
+    ("kind", "epsilon"),
+    [(SquareWaveMechanism, 2.0), (PiecewiseMechanism, 2.0), (HybridMechanism, 0.5), (HybridMechanism, 2.0)],
+)
+def test_fits_of_records_and_of_their_summary_are_one(kind, epsilon):
+    mechanism = kind(epsilon, BOUNDS)
     Z = mechanism.privatize(population(1000), random_state=6)
     model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=30, n_draws=100, random_state=0)
     one = model.fit(Z)
@@ -277,7 +272,7 @@ def test_the_walk_agrees_with_a_sampler_of_records(kind, few, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_a_walk_that_forgets_clamping_does_not():
-    draws = summaries(SquareWaveMechanism, "mixing_measure", Unclamped)
+    draws = summaries(SquareWaveMechanism, "mixing_measure", ForgetsClampingOnNodes)
     with pytest.raises(Disagreement):
         assert_means_agree(draws, summaries(SquareWaveMechanism, "interweaved"), min_ess=500)
 
