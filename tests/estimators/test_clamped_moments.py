@@ -37,14 +37,14 @@ def test_moments_are_the_cdfs(kernel):
     model = PrivateDPMixture(mechanism, kernel=kernel, **FIT).fit(Z)
     moments = model.moment_draws(clamped=True)
     for j, (lo, hi) in enumerate(BOUNDS):
-        x = np.linspace(lo, hi, 20_001)
+        x = np.linspace(lo, hi, 2001)
         wide = np.full((len(x), 2), 1e6)
         wide[:, j] = x
         if kernel == "normal":
             F = model.cdf_draws(wide)
         else:  # no distribution function of both: that of the feature, by its density
             F = cumulative_trapezoid(model.density_draws(wide[:, j : j + 1], feature=j), x, initial=0.0)
-            below = np.linspace(lo - 300.0, lo, 300_001)
+            below = np.linspace(lo - 300.0, lo, 30_001)
             F += np.trapezoid(model.density_draws(below[:, None], feature=j), below)[..., None]
         first = hi - np.trapezoid(F, x, axis=-1)
         second = hi**2 - 2.0 * np.trapezoid(x * F, x, axis=-1)
