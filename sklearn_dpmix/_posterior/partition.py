@@ -18,12 +18,13 @@ __all__ = ["point_partition", "similarity"]
 
 
 def point_partition(label_draws, loss="vi", *, n_starts=16, rng):
-    """Return a partition with least expected loss: the Bayes estimate of the partition, up to the search.
+    """Return a partition with least expected loss, up to the search, and that loss.
 
     The search is greedy, from several starts.  A start places the items one by one, in random order, each where it
     costs least given the items before it; every other start takes a random draw instead.  Then items are moved one at a
     time, to another cluster or to one of their own, and pairs of clusters are merged, until neither lowers the expected
-    loss.  The best result over the starts is returned: a local optimum, but not necessarily the global one.
+    loss.  The best result over the starts is returned: a local optimum, but not necessarily the global one.  The
+    algorithm is after Dahl, Johnson & Müller (2022); the merging and the starts from draws are ours.
 
     Parameters
     ----------
@@ -31,10 +32,9 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, rng):
         Draws of the partition; which integers they use does not matter.
     loss : {"binder", "vi"}, default="vi"
         "binder": the share of the n(n - 1)/2 pairs of items that are together in one partition and apart in the other
-        [1]_, between 0 and 1; it is one minus the Rand index.  "vi": the variation of information H(c | c') + H(c' | c)
-        in bits [2]_, between 0 and log2(n).
+        (Binder 1978), one minus the Rand index.  "vi": the variation of information H(c | c') + H(c' | c) in bits
+        (Meilă 2007), between 0 and log2(n).
     n_starts : int, default=16
-        Number of starts.
     rng : numpy.random.Generator
         Chooses the starts; nothing else is random.
 
@@ -45,14 +45,8 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, rng):
         items.
     expected_loss : float
         The mean over draws of the loss between ``labels`` and the draw; exactly 0 if every draw is that partition.  It
-        is not Jensen's lower bound of the expected variation of information, which [3]_ computes from the similarity
-        matrix.
-
-    Raises
-    ------
-    ValueError
-        For an unknown loss, labels that are not integers or not of two axes, counts below 1, and an ``rng`` that is not
-        a generator.
+        is not Jensen's lower bound of the expected variation of information, which Wade & Ghahramani (2018) compute
+        from the similarity matrix.
 
     Notes
     -----
@@ -62,18 +56,6 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, rng):
       pass over the items takes O(nK), and O(n) more for each item that moves.
     - "vi" keeps how many items each cluster of each draw shares with each of the candidate, (R, K), and (n, n_draws)
       row numbers of that table.  A pass over the items takes O(n n_draws K).
-
-    The algorithm is after [4]_: sequential allocation, then reallocation.  The merging and the starts from draws are
-    ours.
-
-    References
-    ----------
-    .. [1] Binder (1978), Bayesian cluster analysis.  Biometrika 65, 31-38.
-    .. [2] Meilă (2007), Comparing clusterings: an information based distance.  J. Multivariate Analysis 98, 873-895.
-    .. [3] Wade, Ghahramani (2018), Bayesian cluster analysis: point estimation and credible balls.  Bayesian Analysis
-       13, 559-626.
-    .. [4] Dahl, Johnson, Müller (2022), Search algorithms and loss functions for Bayesian clustering.  J. Computational
-       and Graphical Statistics 31, 1189-1201.
 
     Examples
     --------
@@ -88,8 +70,6 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, rng):
     """
     kind, label_draws = _loss(loss), _label_draws(label_draws)
     positive_integer("n_starts", n_starts)
-    if not isinstance(rng, np.random.Generator):
-        raise ValueError(f"rng must be a numpy.random.Generator, got {rng!r}: pass numpy.random.default_rng(seed)")
     n_draws, n = label_draws.shape
     rows = _rows(label_draws)
     model = kind._lower(rows=rows)
@@ -116,25 +96,8 @@ def point_partition(label_draws, loss="vi", *, n_starts=16, rng):
 
 
 def similarity(label_draws):
-    """Return the share of the draws in which two items are together, for each pair.
+    """Return the share of the draws (n_draws, n) in which two items are together, for each pair: (n, n), symmetric.
 
-    Parameters
-    ----------
-    label_draws : array-like of int, shape (n_draws, n)
-        Draws of the partition.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, n)
-        Symmetric, with ones on the diagonal.
-
-    Raises
-    ------
-    ValueError
-        For labels that are not integers, or not of two axes.
-
-    Notes
-    -----
     O(n² n_draws) comparisons of small integers, by blocks of rows; the memory is that of the result.
     """
     label_draws = _label_draws(label_draws)

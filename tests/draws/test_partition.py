@@ -314,7 +314,6 @@ def test_plain_python_agrees(loss, monkeypatch):
         ({"label_draws": [[0, 1], [0]]}, "its rows differ in length"),
         ({"n_starts": 0}, "n_starts must be an integer, 1 or more, got n_starts=0"),
         ({"n_starts": 2.0}, "n_starts must be an integer, 1 or more, got n_starts=2.0"),
-        ({"rng": 0}, "rng must be a numpy.random.Generator, got 0: pass numpy.random.default_rng(seed)"),
     ],
 )
 def test_wrong_inputs_are_named(changes, message):

@@ -257,7 +257,9 @@ class PrivatisedRecordsMixin:
 
         References
         ----------
-        Wade & Ghahramani (2018); Dahl, Johnson, Müller (2022) for the search.
+        Binder (1978), "Bayesian cluster analysis"; Meilă (2007), "Comparing clusterings: an information based
+        distance"; Wade, Ghahramani (2018), "Bayesian cluster analysis: point estimation and credible balls"; Dahl,
+        Johnson, Müller (2022), "Search algorithms and loss functions for Bayesian clustering", for the search.
         """
         partitions, rng = self._partitions(n_partitions, random_state)
         return point_partition(partitions, loss, n_starts=n_starts, rng=rng)[0]

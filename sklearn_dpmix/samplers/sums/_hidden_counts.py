@@ -67,12 +67,6 @@ class Counts(StatisticSampler):
     ----------
     Bernstein & Sheldon (2018), §3.2, whose normal approximation of s | θ is not needed here; Damien, Wakefield & Walker
     (1999) for auxiliary variables.
-
-    Examples
-    --------
-    >>> from sklearn_dpmix.samplers.sums._hidden_counts import Counts
-    >>> Counts()
-    Counts()
     """
 
     def init(self, model, n_params, n_records, given, rng):

@@ -50,12 +50,6 @@ class PoissonSum(SumSampler):
     p(s | n) = Γ(s+a)/(Γ(a) s!) · (n/(b+n))^s (b/(b+n))^a.  In s, the power is linear and Γ(s+a)/Γ(s+1) is log-concave
     for a >= 1 (otherwise as in ``_hidden_counts``).  In n, s log(n/(b+n)) is concave, because its derivative s(1/n -
     1/(b+n)) falls, and (b+n)^-a has an auxiliary variable.
-
-    Examples
-    --------
-    >>> from sklearn_dpmix.samplers.sums._hidden_sums import PoissonSum
-    >>> PoissonSum()
-    PoissonSum()
     """
 
     fewest = 0.0
@@ -121,12 +115,6 @@ class GammaSum(SumSampler):
     first is log-concave, as above, and the second has an auxiliary variable; for m < 1 both s^-(1-m) and (b+s)^-(a+m)
     have one.  In n >= 1, m log(s/(b+s)) is linear and Γ(m+a)/Γ(m) is log-concave, because ψ'(m+a) - ψ'(m) is negative.
     (No records have no sum, so the flat prior on n starts at 1.)
-
-    Examples
-    --------
-    >>> from sklearn_dpmix.samplers.sums._hidden_sums import GammaSum
-    >>> GammaSum()
-    GammaSum()
     """
 
     fewest = 1.0

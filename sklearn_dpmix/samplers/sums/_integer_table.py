@@ -129,12 +129,6 @@ def fill_log_mass(sampler, model, channel, S, n_records, points, least, out):
 
 class BinomialTable(TableSampler):
     """The number of ones among n records, under Beta(α₁, α₂).
-
-    Examples
-    --------
-    >>> from sklearn_dpmix.samplers.sums._integer_table import BinomialTable
-    >>> BinomialTable()
-    BinomialTable()
     """
 
     def init(self, model, n_params, n_records, given, rng):
@@ -165,12 +159,6 @@ class BinomialTable(TableSampler):
 
 class PoissonTable(TableSampler):
     """The sum of n Poisson records, under Gamma(shape, rate).
-
-    Examples
-    --------
-    >>> from sklearn_dpmix.samplers.sums._integer_table import PoissonTable
-    >>> PoissonTable()
-    PoissonTable()
     """
 
     def init(self, model, n_params, n_records, given, rng):

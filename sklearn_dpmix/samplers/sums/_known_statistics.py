@@ -14,12 +14,6 @@ from ._statistic import StatisticSampler, new_state
 
 class GivenNormal(StatisticSampler):
     """Normal records: independent draws of (μ, σ²) from the conjugate distribution.
-
-    Examples
-    --------
-    >>> from sklearn_dpmix.samplers.sums._known_statistics import GivenNormal
-    >>> GivenNormal()
-    GivenNormal()
     """
 
     def init(self, model, n_params, n_records, given, rng):
@@ -44,12 +38,6 @@ class GivenNormal(StatisticSampler):
 
 class GivenBeta(StatisticSampler):
     """Beta records: the family updates both parameters.
-
-    Examples
-    --------
-    >>> from sklearn_dpmix.samplers.sums._known_statistics import GivenBeta
-    >>> GivenBeta()
-    GivenBeta()
     """
 
     def init(self, model, n_params, n_records, given, rng):
