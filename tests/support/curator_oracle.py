@@ -10,7 +10,7 @@ and raises ValueError where they differ.
 """
 
 from functools import cache
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 from oracle import log_normal
@@ -158,12 +158,10 @@ def beta_binomial(y, n, prior, log_noise, *, count=None, count_noise=None):
 
 @cache
 def _counts(limit, size, exactly):
-    """All counts of ``size`` categories that sum to ``limit``, or to at most that."""
-    grid = np.array(list(product(range(limit + 1), repeat=size - 1)), float)
-    grid = grid[grid.sum(axis=1) <= limit]
-    if exactly:
-        return np.column_stack([grid, limit - grid.sum(axis=1)])
-    return np.array([(*row, last) for row in grid for last in range(int(limit - sum(row)) + 1)])
+    """All counts of ``size`` categories that sum to ``limit``, or to at most that: integers."""
+    counts = np.indices((limit + 1,) * (size - exactly)).reshape(size - exactly, -1).T
+    counts = counts[counts.sum(axis=1) <= limit]
+    return np.column_stack([counts, limit - counts.sum(axis=1)]) if exactly else counts
 
 
 def dirichlet_multinomial(y, n, alpha, log_noise, *, count=None, count_noise=None):
@@ -177,14 +175,17 @@ def dirichlet_multinomial(y, n, alpha, log_noise, *, count=None, count_noise=Non
 
     def table(limit, exactly=False):
         s = _counts(limit, len(alpha), exactly)
-        m = s.sum(axis=1)
-        log_weight = gammaln(m + 1) - gammaln(s + 1).sum(axis=1) + gammaln(total) - gammaln(total + m)
-        log_weight += (gammaln(alpha + s) - gammaln(alpha)).sum(axis=1) + log_release(y, s, log_noise)
+        m, one = s.sum(axis=1), np.arange(limit + 1.0)[:, None]  # of each count, what all of its values add is known
+        own = gammaln(alpha + one) - gammaln(alpha) - gammaln(one + 1)
+        own += sum(log_noise(release - one) for release in np.reshape(y, (-1, len(alpha))))
+        log_weight = own[s, np.arange(len(alpha))].sum(axis=1) + gammaln(m + 1) + gammaln(total) - gammaln(total + m)
         if count is not None:
-            log_weight += log_release(count, m[:, None], count_noise or log_noise)
+            log_weight += log_release(count, one, count_noise or log_noise)[m]
         return m, s, log_weight
 
     m, s, log_weight = table(n, exactly=True) if n is not None else _until_negligible(table, 16)
+    kept = log_weight > log_weight.max() - 80.0  # the rest is less than 1e-28
+    m, s, log_weight = m[kept], s[kept], log_weight[kept]
     return Mixture("beta", s, log_weight, alpha + s, total - alpha + m[:, None] - s)
 
 
