@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .compiled import apart
+from .compiled import apart, helper
 
 
 def padded(rows):
@@ -17,6 +17,14 @@ def multiply_table(nodes, x, n, values, n_places, out, first, second):
         out[first + m] = 0.0
         out[second + m] = 0.0
         out[second + n + m] = 0.0
+    add_table(nodes, x, n, values, n_places, out, first, second)
+    for m in range(n):
+        out[first + m] = max(out[first + m], 0.0)  # where it is next to nothing, of rounding
+
+
+@helper
+def add_table(nodes, x, n, values, n_places, out, first, second):
+    """Add that product to what is there, which may be less than nothing."""
     for p in range(0, n_places, 4):
         q, a, b = x + p * n, n_places + p, 2 * n_places + p
         f, f2, f3, f4 = values[p], values[p + 1], values[p + 2], values[p + 3]
@@ -27,5 +35,3 @@ def multiply_table(nodes, x, n, values, n_places, out, first, second):
             out[first + m] += (f * t + f2 * t2) + (f3 * t3 + f4 * t4)
             out[second + m] += (d * t + d2 * t2) + (d3 * t3 + d4 * t4)
             out[second + n + m] += (e * t + e2 * t2) + (e3 * t3 + e4 * t4)
-    for m in range(n):
-        out[first + m] = max(out[first + m], 0.0)  # where it is next to nothing, of rounding

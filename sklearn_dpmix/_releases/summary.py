@@ -28,8 +28,8 @@ class ReleaseSummary:
     Batches are added one by one, and summaries of parts can be merged, also from other machines.  Up to rounding, the
     result is that of all records at once, in any order.  ``PrivateDPMixture(mechanism).fit(summary)`` takes it in place
     of the records.  It is for one feature through one channel: additive noise with one scale (``LaplaceMechanism`` and
-    ``GaussianMechanism``), or a window mechanism with one ε (``SquareWaveMechanism``, ``PiecewiseMechanism``,
-    ``HybridMechanism``).
+    ``GaussianMechanism``, or ``DiscreteGaussianMechanism`` with σ of at least 12), or a window mechanism with one ε
+    (``SquareWaveMechanism``, ``PiecewiseMechanism``, ``HybridMechanism``).
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def check_mechanism(mechanism):
     if isinstance(mechanism, type):
         name = mechanism.__name__
         raise TypeError(f"mechanism must be an object, got the class {name}: pass mechanism={name}(...)")
-    is_offered = "normal" in getattr(mechanism, "noised_kernels", ()) and not mechanism.is_discrete
+    is_offered = "normal" in getattr(mechanism, "noised_kernels", ()) and not mechanism.is_grained
     is_offered = is_offered and not mechanism.releases_records and mechanism.tables is None
     if not is_offered or not mechanism.is_local:
         raise ValueError(

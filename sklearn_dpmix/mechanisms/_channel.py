@@ -129,6 +129,11 @@ class RecordChannel(Component):
         """Whether each record goes through the same channel."""
         return self.is_common
 
+    @property
+    def is_grained(self) -> bool:
+        """Whether noised densities are offered at values that can be released only, and not at places between."""
+        return self.is_discrete
+
     # --- releases as a line, for channels with noised densities of normal kernels ------------------------------------
 
     def kinks(self, n_features: int) -> Floats:

@@ -65,10 +65,6 @@ class IntegerMechanism(AdditiveMechanism):
         """Whether all records have one noise scale."""
         return np.size(self.noise_scale_for(None)) == 1
 
-    def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
-        """What ``fill_normal`` looks up for each of n releases: nothing, of shape (0, n)."""
-        return np.empty((0, places.shape[1]))
-
     @property
     def kurtosis(self) -> float | None:  # type: ignore[override]
         """Kurtosis of the noise, or None if its variance is below 1: noise that is mostly zeros is not judged by it.
@@ -185,11 +181,10 @@ class IntegerMechanism(AdditiveMechanism):
         distinct, inverse = np.unique(fields["noise"], return_inverse=True)
         fields["log_total"] = np.asarray(self.log_sum(distinct))[inverse]
         fields["cells"] = int(cells) if cells < inf else 0
-        has_table = self.has_one_law and self.piece_shape is not None
-        return lower(type(self), fields | self._noise_fields(n_features if has_table else 0))
+        return lower(type(self), fields | self._noise_fields(float(fields["noise"][0])))
 
-    def _noise_fields(self, n_features):
-        """What ``fill_normal`` needs to know of the noise; 0 features where there is none."""
+    def _noise_fields(self, scale):
+        """What ``fill_normal`` needs to know of noise of this scale."""
         return {}
 
     # --- compiled ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ._calibrated import GaussianCalibrated
 from ._discrete import IntegerMechanism
 from ._discrete_laplace import draw_discrete_laplace
 from ._gaussian import HALF_LOG_2PI, GaussianMechanism
-from ._noised_integers import DEGREE, FAR_NOISE, block_of, fill_integers_far, fill_integers_near
+from ._noised_integers import EVEN, FAR_NOISE, N_LOOKED_UP, WIDE, fill_integers_gaussian, gaussian_series, slopes_at_end
 
 #: δ is calibrated to this much below the requested δ, relatively, so that privacy never pays for rounding, or for
 #: OpenDP's margin on the scale where δ rises with it.
@@ -24,8 +24,6 @@ SLACK = 1e-8
 LARGEST_EPSILON = 1e8
 #: Terms of a sum over integers that are added one by one before an integral takes over.
 N_TERMS = 1000
-#: σ from which sums over cells are taken over places in blocks of them
-LARGE = 48.0
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -101,6 +99,11 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
     continuous = "GaussianMechanism"
     node_spacing = GaussianMechanism.node_spacing
 
+    @property
+    def is_grained(self) -> bool:
+        """Whether noise is so narrow that densities are not offered between integers, where wide noise is smooth."""
+        return float(np.min(self.noise_scale)) < WIDE
+
     def _scale_of(self, epsilon, sensitivity, n_features):
         if epsilon > LARGEST_EPSILON:
             raise ValueError(
@@ -155,7 +158,7 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
         )
 
     def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
-        """What ``fill_normal`` looks up for each release in a list: probabilities given each place in blocks of cells.
+        """As in :class:`AdditiveMechanism`, and for wide noise before bounds also its derivatives there.
 
         Parameters
         ----------
@@ -164,29 +167,30 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
 
         Returns
         -------
-        found : ndarray of shape (n_features · places in blocks, n)
-            Nothing if the noise is narrow.
+        found : ndarray of shape (n_features · numbers looked up, n)
         """
-        scale, size, n_blocks = self._blocks(len(places))
-        starts, offsets = np.asarray(self.bounds_for(len(places)))[:, 0], block_of(size)[1]
-        given = (size * np.arange(n_blocks)[:, None] + offsets).ravel()
-        apart = places[:, None] - (starts[:, None] + given)[:, :, None]
-        return np.exp(-0.5 * (apart / scale) ** 2 - self.log_sum(scale)).reshape(-1, places.shape[1])
+        ends, (n_features, n) = super().lookup(places), places.shape
+        scale = float(self.noise_scale_for(n_features))
+        if not self._has_wide_ends(scale):
+            return ends
+        bounds = np.asarray(self.bounds_for(n_features))
+        apart = np.stack([places - bounds[:, :1] + 0.5, bounds[:, 1:] + 0.5 - places], axis=1)  # seen from within
+        slopes = np.moveaxis(slopes_at_end(apart, scale), 0, 2).reshape(n_features, -1, n)
+        rest = np.zeros((n_features, N_LOOKED_UP - slopes.shape[1], n))
+        return np.concatenate([ends.reshape(n_features, 2, n), slopes, rest], axis=1).reshape(-1, n)
 
-    def _blocks(self, n_features):
-        """(σ, cells in a block, number of blocks): no blocks if sums over cells are taken as they are."""
-        bounds, scale = np.asarray(self.bounds_for(n_features)), float(self.noise_scale_for(n_features))
-        cells = int(np.max(bounds[:, 1] - bounds[:, 0])) + 1
-        size = min(int(scale), cells)
-        return (scale, 1, 0) if scale < LARGE else (scale, size, -(-cells // size))
+    def _has_wide_ends(self, scale):
+        """Whether the noise's derivatives at bounds are looked up."""
+        return self.bounds is not None and self.clamp and scale >= WIDE
 
-    def _noise_fields(self, n_features):
-        scale, size, n_blocks = self._blocks(n_features) if n_features else (0.0, 1, 0)
-        far = ceil(FAR_NOISE * scale) if scale < LARGE else 0
+    def _noise_fields(self, scale):
+        far = ceil(FAR_NOISE * scale) if scale < WIDE else 0
         e = np.arange(-far, far + 1.0)
-        near = np.exp(-0.5 * (e / scale) ** 2 - self.log_sum(scale)) if far else e
-        block = block_of(size)[0].T.ravel()
-        return {"near": near, "far": far, "block": block, "size": size, "n_places": n_blocks * DEGREE}
+        with np.errstate(over="ignore"):
+            near = np.exp(-0.5 * (e / scale) ** 2 - self.log_sum(scale))
+        series = gaussian_series(near[far:], near @ e**2) if scale < EVEN else gaussian_series((), scale**2)
+        n_rows = 3 + (N_LOOKED_UP if self._has_wide_ends(scale) else 0)
+        return {"near": near, "far": far, "series": series, "n_rows": n_rows}
 
     def likeliest_value(self, S: Array, scale: Array) -> Floats:
         """The integer next to the mean: the logarithm falls with the squared distance from it."""
@@ -221,12 +225,9 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
     @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
         """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_integers``)."""
-        x, low, high = j * (1 + self.n_places) * n, self.low[j], self.high[j]
-        if self.n_places == 0:
-            near, far, scale = self.near, self.far, self.noise[0]
-            fill_integers_near(nodes, x, n, low, high, scale, near, far, mean, log_variance, out, first, second)
-        else:
-            fill_integers_far(nodes, x, n, low, high, self.block, self.size, mean, log_variance, out, first, second)
+        low, high, scale, x = self.low[j], self.high[j], self.noise[0], j * self.n_rows * n
+        near, far, series = self.near, self.far, self.series
+        fill_integers_gaussian(nodes, x, n, low, high, scale, near, far, series, mean, log_variance, out, first, second)
 
     @compiled
     def draw_integer(self, rng, scale):

@@ -10,7 +10,7 @@ from .._base.typing import Array, Floats
 from ._calibrated import LaplaceCalibrated
 from ._discrete import IntegerMechanism
 from ._laplace import LaplaceMechanism
-from ._noised_integers import fill_integers_laplace
+from ._noised_integers import fill_integers_laplace, laplace_series
 
 
 class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
@@ -82,6 +82,9 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
         """``log Σ exp(-|e|/b)`` = log((1+r)/(1-r))."""
         return -np.log(np.tanh(0.5 / np.asarray(scale)))
 
+    def _noise_fields(self, scale):
+        return {"series": laplace_series(1.0 / scale)}
+
     @staticmethod
     def _noise_moments(scale):
         with np.errstate(over="ignore"):
@@ -103,7 +106,8 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
         """g(x | μ, σ²) of feature j of a normal kernel at all nodes, and its derivatives (``_noised_integers``)."""
         low, high, rate, q = self.low[j], self.high[j], self.rate[0], exp(-self.log_total[0])
-        fill_integers_laplace(nodes, j * n, n, low, high, rate, q, mean, log_variance, out, first, second)
+        x, series = 3 * j * n, self.series
+        fill_integers_laplace(nodes, x, n, low, high, rate, q, series, mean, log_variance, out, first, second)
 
     @compiled
     def draw_integer(self, rng, scale):

@@ -4,57 +4,132 @@ The records' integers are cells of the line, of which the first and the last ext
 
     g(x) = Σ_y P(y) q(x - y),  P(y) = Φ((y + ½ - μ)/σ) - Φ((y - ½ - μ)/σ).
 
-Only cells with any mass count.  Sums over them are recursions under Laplace noise; under Gaussian noise they are closed
-forms far from bounds, go as far as the noise reaches, or if that is far, over ``DEGREE`` places in each block of cells.
+However many integers there are, a component with σ < ``WIDE`` has mass on some hundred of them only: sums over these
+are recursions under Laplace noise, and go as far as the noise reaches under Gaussian noise.
+
+From there on no sum is needed.  Without bounds g is an operator M(D), D = d/dμ, applied to the normal density f:
+rounding is sinh(D/2)/(D/2), and noise Σ_e q(e) exp(eD).  So g is what continuous noise would make of f, times a
+constant, and a series Σ_j b_j D^2j f.  For Laplace noise of rate λ < 2π, the constant takes away the poles of M at ±λ;
+the next ones are beyond 2π, so that terms fall by some (2πσ)².  Sums that end at bounds have their series, too: under
+Laplace noise it is one number for all releases, and under Gaussian noise Euler and Maclaurin's (``fill_between``).
 """
 
-from math import exp, sqrt
+from math import erfc, exp, inf, log, pi, sqrt
 
 import numpy as np
 
 from .._base.compiled import helper, sums_helper
+from .._base.table import add_table
 from .._base.vector import erfcx_positive, exp_bounded
-from ._noised_normal import FARTHEST, INV_SQRT_2PI, SQRT_HALF
+from ._noised_normal import (
+    FARTHEST,
+    INV_SQRT_2PI,
+    NO_BOUND,
+    SQRT_HALF,
+    add_end,
+    fill_normal_gaussian,
+    fill_normal_laplace,
+    one_sided,
+)
 
-DEGREE = 16  # places in a block: the noise, one σ across it, is off by less than 1e-16 between them
+#: Standard deviations, of a component or of noise, from which series over the integers are used
+WIDE = 12.0
+#: Standard deviation from which that of a component is enough for sums that end at a bound, under wide noise
+SMOOTH = 4.0
+#: σ from which discrete Gaussian noise has the moments of continuous noise, to rounding
+EVEN = 1.5
 #: Standard deviations beyond which Gaussian noise is left out: 1e-60 of its largest probability
 FAR_NOISE = 16.7
 END_NOISE = 12.0  # ... from a bound, beyond which its records matter to no release: 1e-31
+N_TERMS, N_ONE_SIDED = 4, 8  # of the series without bounds, and of those at an end
+N_CIRCLE = 64  # places at which Cauchy's formula for coefficients is evaluated
+SHIFT = 240.0**-0.25  # two shifts by it have the fourth cumulant of all shifts by up to ½
+FLAT = 48.0  # σ of noise, from which that is too small to matter
+BERNOULLI = (1.0 / 12.0, -1.0 / 720.0, 1.0 / 30240.0)  # B_2j/(2j)!, j = 1, 2, ...
+N_SLOPES = 2 * len(BERNOULLI) - 1  # derivatives of the noise at a bound that are looked up
+N_LOOKED_UP = 12  # at both, with some zeros
 
 
-def block_of(n_cells):
-    """Weights of the places in a block of so many cells, (cells, DEGREE), and the places from the first cell on."""
-    turns = (np.arange(DEGREE) + 0.5) * np.pi / DEGREE
-    nodes, cells = -np.cos(turns), (2.0 * np.arange(n_cells) + 1.0) / n_cells - 1.0
-    signs = (-1.0) ** np.arange(DEGREE) * np.sin(turns)  # barycentric weights of Chebyshev points
-    apart = cells[:, None] - nodes
-    hit = apart == 0.0
-    terms = signs / np.where(hit, 1.0, apart)
-    weights = np.where(hit.any(axis=1)[:, None], hit, terms / terms.sum(axis=1)[:, None])
-    return weights, 0.5 * n_cells * (nodes + 1.0) - 0.5
+# --- coefficients ----------------------------------------------------------------------------------------------------
+
+
+def coefficients(function, radius, n):
+    """Coefficients of powers 0 to n - 1 of a function that is analytic within a circle, by Cauchy's formula."""
+    z = radius * np.exp(2j * np.pi * np.arange(N_CIRCLE) / N_CIRCLE)
+    return np.real(np.fft.fft(function(z)))[:n] / (N_CIRCLE * radius ** np.arange(n))
+
+
+def rounding(z):
+    """What D is replaced by where records are rounded."""
+    return np.sinh(0.5 * z) / (0.5 * z)
+
+
+def laplace_series(rate):
+    """Constants of ``fill_integers_laplace``: the factor of continuous noise and b_0, b_1, ...; the same at an end."""
+    r, gap = np.exp(-rate), -np.expm1(-rate)
+    has_pole, radius = rate < 2.0 * np.pi, 3.0 if rate < 2.0 else 1.0
+    factor = 4.0 * np.tanh(0.5 * rate) * np.sinh(0.5 * rate) / rate**2 if has_pole else 0.0
+    at_end = gap / rate if has_pole else 0.0
+
+    def both_sides(z):
+        return gap**2 / (gap**2 - 2.0 * r * (np.cosh(z) - 1.0)) * rounding(z) - factor / (1.0 - (z / rate) ** 2)
+
+    def one_side(z):
+        return r * np.expm1(z) / (z * (np.exp(z) - r)) - at_end / (rate + z)
+
+    even = coefficients(both_sides, radius, 2 * N_TERMS)[::2]
+    return np.concatenate([[factor], even, [at_end], coefficients(one_side, radius, N_ONE_SIDED)])
+
+
+def gaussian_series(noise, variance):
+    """The variance of continuous noise, and b_0, b_1, ...; of noise with these probabilities from 0 on, if any."""
+
+    def both_sides(z):
+        moments = 1.0
+        if len(noise):
+            e = np.arange(1.0, len(noise))
+            moments = (noise[0] + 2.0 * np.cosh(np.outer(z, e)) @ noise[1:]) * np.exp(-0.5 * variance * z**2)
+        return moments * rounding(z)
+
+    return np.append(variance, coefficients(both_sides, 1.0, 2 * N_TERMS)[::2])
+
+
+def slopes_at_end(apart, scale):
+    """Derivatives of q(e + ½) - q(e - ½), q Gaussian noise of this scale, at such places: (N_SLOPES, places)."""
+    found = np.zeros((2, N_SLOPES, *apart.shape))
+    for derivatives, side in zip(found, (0.5, -0.5), strict=True):
+        u = (apart + side) / scale
+        derivatives[0] = INV_SQRT_2PI / scale * np.exp(-0.5 * u**2)
+        derivatives[1] = -u / scale * derivatives[0]
+        for p in range(2, N_SLOPES):
+            derivatives[p] = -(u * derivatives[p - 1] + (p - 1) / scale * derivatives[p - 2]) / scale
+    return found[0] - found[1]
+
+
+# --- cells of single integers ----------------------------------------------------------------------------------------
 
 
 @helper
-def first_with_mass(low, high, mean, sd):
-    """The first cell with any mass."""
-    return min(max(np.floor(mean - FARTHEST * sd), low), high)
+def first_with_mass(low, high, reach, mean, sd):
+    """The first cell within so many standard deviations: with any mass, if these are ``FARTHEST``."""
+    return min(max(np.floor(mean - reach * sd), low), high)
 
 
 @helper
-def last_with_mass(low, high, mean, sd):
+def last_with_mass(low, high, reach, mean, sd):
     """The last one."""
-    return min(max(np.ceil(mean + FARTHEST * sd), low), high)
+    return min(max(np.ceil(mean + reach * sd), low), high)
 
 
 @helper
-def fill_cells(start, n, mean, log_variance, found):
-    """Masses of the cells of n integers from ``start`` on, then their derivatives; no other cell has any."""
+def fill_cells(start, n, low, high, mean, log_variance, found):
+    """Masses of the cells of n integers from ``start`` on, then their derivatives."""
     inverse = exp(-0.5 * log_variance)
     edges, tails, peaks = np.empty(n + 1), np.empty(n + 1), np.empty(n + 1)
     for i in range(n + 1):
         t = min(max((start + i - 0.5 - mean) * inverse, -FARTHEST), FARTHEST)
-        t = -FARTHEST if i == 0 else t
-        t = FARTHEST if i == n else t
+        t = -FARTHEST if i == 0 and start <= low else t
+        t = FARTHEST if i == n and start + n > high else t
         e = exp_bounded(-0.5 * t * t)
         edges[i], tails[i], peaks[i] = t, 0.5 * e * erfcx_positive(abs(t) * SQRT_HALF), INV_SQRT_2PI * e
     for p in range(n):
@@ -66,17 +141,104 @@ def fill_cells(start, n, mean, log_variance, found):
         found[2 * n + p] = 0.5 * (edges[p] * peaks[p] - edges[p + 1] * peaks[p + 1])
 
 
-@sums_helper
-def fill_integers_laplace(nodes, x, n, low, high, rate, q, mean, log_variance, out, first, second):
-    """Noise with P(e) = q exp(-|e| rate).
+# --- series ----------------------------------------------------------------------------------------------------------
 
-    From cell to cell, sums over those below and over those above are multiplied by exp(-rate).
+
+@helper
+def add_series(nodes, x, n, factor, b0, b1, b2, b3, total, mean, variance, out, first, second):
+    """Add Σ b_j D^2j of the normal density of variance ``total`` to ``factor`` times what is there.
+
+    Derivatives of it are Hermite polynomials, and its change by log σ² is half of σ² times its second derivative.
     """
+    inverse = 1.0 / sqrt(total)
+    square = inverse * inverse
+    b1, b2, b3 = b1 * square, b2 * square * square, b3 * square * square * square
+    p0, p1, p2 = b0 - b1 + 3.0 * b2 - 15.0 * b3, b1 - 6.0 * b2 + 45.0 * b3, b2 - 15.0 * b3
+    q0, q1, q2 = b0 - 3.0 * b1 + 15.0 * b2 - 105.0 * b3, b1 - 10.0 * b2 + 105.0 * b3, b2 - 21.0 * b3
+    r0, r1 = -b0 + 3.0 * b1 - 15.0 * b2 + 105.0 * b3, b0 - 6.0 * b1 + 45.0 * b2 - 420.0 * b3
+    r2, r3 = b1 - 15.0 * b2 + 210.0 * b3, b2 - 28.0 * b3
+    peak, half_share = INV_SQRT_2PI * inverse, 0.5 * variance * square
+    for m in range(n):
+        u = min(max((nodes[x + m] - mean) * inverse, -FARTHEST), FARTHEST)
+        w = u * u
+        f = peak * exp_bounded(-0.5 * w)
+        out[first + m] = max(factor * out[first + m] + f * (p0 + w * (p1 + w * (p2 + w * b3))), 0.0)
+        out[second + m] = factor * out[second + m] + f * u * inverse * (q0 + w * (q1 + w * (q2 + w * b3)))
+        by_scale = f * half_share * (r0 + w * (r1 + w * (r2 + w * (r3 + w * b3))))
+        out[second + n + m] = factor * out[second + n + m] + by_scale
+
+
+@helper
+def fill_slopes(t, inverse, found):
+    """The normal density and its derivatives, at t standard deviations of 1/``inverse`` from its mean."""
+    found[0] = INV_SQRT_2PI * inverse * exp(-0.5 * t * t)
+    found[1] = -inverse * t * found[0]
+    for i in range(2, found.size):
+        found[i] = -inverse * (t * found[i - 1] + (i - 1.0) * inverse * found[i - 2])
+
+
+# --- Laplace noise ---------------------------------------------------------------------------------------------------
+
+
+@helper
+def fill_integers_laplace(nodes, x, n, low, high, rate, q, series, mean, log_variance, out, first, second):
+    """Noise with P(e) = q exp(-|e| rate); places within the bounds, with probabilities given a record at either."""
+    if log_variance < 2.0 * log(WIDE):
+        add_recursions(nodes, x, n, low, high, rate, q, mean, log_variance, out, first, second)
+        return
+    if series[0] > 0.0:
+        fill_normal_laplace(nodes, x, n, -inf, inf, 1.0 / rate, mean, log_variance, out, first, second)
+    else:
+        clear(n, out, first, second)
+    variance = exp(log_variance)
+    b0, b1, b2, b3 = series[1], series[2], series[3], series[4]
+    add_series(nodes, x, n, series[0], b0, b1, b2, b3, variance, mean, variance, out, first, second)
+    if low > -inf:
+        inverse = 1.0 / sqrt(variance)
+        below, above = max((low - 0.5 - mean) * inverse, -NO_BOUND), max((mean - high - 0.5) * inverse, -NO_BOUND)
+        add_end_laplace(nodes, x + n, n, below, -1.0, inverse, rate, series, out, first, second)
+        add_end_laplace(nodes, x + 2 * n, n, above, 1.0, inverse, rate, series, out, first, second)
+
+
+@helper
+def add_end_laplace(nodes, end, n, t, sign, inverse, rate, series, out, first, second):
+    """Records beyond an end, t standard deviations above the mean, at it in place of where they are.
+
+    These act on all releases on this side as if each were exp(-rate) times as many for each cell that it is beyond.
+    """
+    slopes, over = np.empty(N_ONE_SIDED + 2), series[1 + N_TERMS] if rate < 2.0 * pi else 0.0
+    fill_slopes(t, inverse, slopes)
+    value = one_sided(t, rate / inverse) if over > 0.0 else 0.0
+    by_end = slopes[0] - rate * value
+    moved, moved_slope = over * value, over * by_end
+    moved_second = over * (slopes[1] - rate * by_end)
+    for i in range(N_ONE_SIDED):
+        c = series[2 + N_TERMS + i]
+        moved += c * slopes[i]
+        moved_slope += c * slopes[i + 1]
+        moved_second += c * slopes[i + 2]
+    half_variance = 0.5 / (inverse * inverse)
+    mass, by_mean = 0.5 * erfc(-t * SQRT_HALF) - moved, sign * (slopes[0] - moved_slope)
+    by_scale = half_variance * (slopes[1] - moved_second)
+    add_end(nodes, end, n, out, first, second, mass, by_mean, by_scale)
+
+
+@helper
+def clear(n, out, first, second):
+    for m in range(n):
+        out[first + m] = 0.0
+        out[second + m] = 0.0
+        out[second + n + m] = 0.0
+
+
+@sums_helper
+def add_recursions(nodes, x, n, low, high, rate, q, mean, log_variance, out, first, second):
+    """From cell to cell, sums over those below and over those above are multiplied by exp(-rate)."""
     sd = exp(0.5 * log_variance)
-    start = first_with_mass(low, high, mean, sd)
-    n_cells = int(last_with_mass(low, high, mean, sd) - start) + 1
+    start = first_with_mass(low, high, FARTHEST, mean, sd)
+    n_cells = int(last_with_mass(low, high, FARTHEST, mean, sd) - start) + 1
     sums, above, r = np.empty(3 * n_cells), np.empty(3 * n_cells), exp(-rate)
-    fill_cells(start, n_cells, mean, log_variance, sums)
+    fill_cells(start, n_cells, low, high, mean, log_variance, sums)
     total, by_mean, by_scale = 0.0, 0.0, 0.0
     for i in range(n_cells):
         p = n_cells - 1 - i
@@ -101,50 +263,60 @@ def fill_integers_laplace(nodes, x, n, low, high, rate, q, mean, log_variance, o
         out[second + n + m] = c * sums[2 * n_cells + p]
 
 
-@helper
-def fill_integers_near(nodes, x, n, low, high, scale, noise, far, mean, log_variance, out, first, second):
-    """Gaussian noise of this scale, with these probabilities from -far to far.
+# --- Gaussian noise --------------------------------------------------------------------------------------------------
 
-    If neither noise nor component is narrow, sums over all integers are integrals (``is_smooth``), and only releases
-    near a bound need a sum over cells.
+
+@helper
+def fill_integers_gaussian(nodes, x, n, low, high, scale, noise, far, series, mean, log_variance, out, first, second):
+    """Gaussian noise of this scale; if it is below ``WIDE``, ``noise`` has the probabilities from -far to far.
+
+    If neither noise nor component is narrow, sums over all integers are integrals (``is_smooth``), and if one is wide,
+    they are a series.  At a bound a component that is not narrow has ``fill_between`` under wide noise; else releases
+    near it are sums over cells.
     """
     sd = exp(0.5 * log_variance)
-    start, last = first_with_mass(low, high, mean, sd), last_with_mass(low, high, mean, sd)
-    n_cells = int(last - start) + 1
-    if not is_smooth(scale, sd):
-        masses = np.empty(3 * n_cells)
-        fill_cells(start, n_cells, mean, log_variance, masses)
-        for m in range(n):
-            add_cells(nodes, x, n, m, start, n_cells, noise, far, masses, out, first, second)
+    is_low, is_high = low > mean - END_NOISE * sd, high < mean + END_NOISE * sd
+    is_beside = is_low or is_high
+    reach = FARTHEST if scale < WIDE else FAR_NOISE
+    start, last = first_with_mass(low, high, reach, mean, sd), last_with_mass(low, high, reach, mean, sd)
+    if (sd < SMOOTH and is_beside and scale >= WIDE) or not (sd >= WIDE or is_smooth(scale, sd)):
+        ends = start, last, low, high
+        sum_cells(nodes, x, n, -inf, inf, ends, scale, noise, far, mean, log_variance, out, first, second)
         return
-    fill_rounded(nodes, x, n, scale, mean, log_variance, out, first, second)
-    begin = low + END_NOISE * scale if start == low else -np.inf
-    end = high - END_NOISE * scale if last == high else np.inf
-    n_near = 0
-    for m in range(n):
-        n_near += 1 if nodes[x + m] < begin or nodes[x + m] > end else 0
-    if n_near > 0:
-        masses = np.empty(3 * n_cells)
-        fill_cells(start, n_cells, mean, log_variance, masses)
-        for m in range(n):
-            if nodes[x + m] < begin or nodes[x + m] > end:
-                add_cells(nodes, x, n, m, start, n_cells, noise, far, masses, out, first, second)
+    if is_beside and scale >= WIDE:
+        fill_between(nodes, x, n, low, high, scale, mean, log_variance, out, first, second)
+        return
+    variance = exp(log_variance)
+    total = variance + series[0]
+    if total < WIDE * WIDE:
+        fill_rounded(nodes, x, n, total, mean, variance, out, first, second)
+    else:
+        clear(n, out, first, second)
+        b0, b1, b2, b3 = series[1], series[2], series[3], series[4]
+        add_series(nodes, x, n, 0.0, b0, b1, b2, b3, total, mean, variance, out, first, second)
+    if is_low:
+        near = low + END_NOISE * scale
+        ends = start, min(last, np.ceil(near) + far), low, high
+        sum_cells(nodes, x, n, -inf, near, ends, scale, noise, far, mean, log_variance, out, first, second)
+    if is_high:
+        near = high - END_NOISE * scale
+        ends = max(start, np.floor(near) - far), last, low, high
+        sum_cells(nodes, x, n, near, inf, ends, scale, noise, far, mean, log_variance, out, first, second)
 
 
 @helper
 def is_smooth(scale, sd):
     """Whether the noise's density times a cell's mass has an integral that is its sum over the integers.
 
-    Poisson's formula: up to 2 exp(-2π²v) of it, below 1e-16, with 1/v = 1/scale² + 1/sd².
+    Poisson's formula: up to 2 exp(-2π²v) of it, below 1e-15, with 1/v = 1/scale² + 1/sd².
     """
-    return scale >= 1.5 and sd >= 4.0
+    a, b = scale * scale, sd * sd
+    return a * b >= 1.8 * (a + b)
 
 
 @helper
-def fill_rounded(nodes, x, n, scale, mean, log_variance, out, first, second):
-    """Normal records and normal noise of this scale, rounded to the release."""
-    variance = exp(log_variance)
-    total = variance + scale * scale
+def fill_rounded(nodes, x, n, total, mean, variance, out, first, second):
+    """Normal records and normal noise, of this variance in ``total``, rounded to the release."""
     inverse = 1.0 / sqrt(total)
     by_mean, by_scale = INV_SQRT_2PI * inverse, 0.5 * INV_SQRT_2PI * variance / total
     for m in range(n):
@@ -159,6 +331,25 @@ def fill_rounded(nodes, x, n, scale, mean, log_variance, out, first, second):
         out[first + m] = inside
         out[second + m] = by_mean * (e_low - e_high)
         out[second + n + m] = by_scale * (low * e_low - high * e_high)
+
+
+@helper
+def sum_cells(nodes, x, n, least, most, ends, scale, noise, far, mean, log_variance, out, first, second):
+    """Sums for the nodes from ``least`` to ``most``; ``ends`` are the first and the last cell, and the bounds."""
+    start, last, low, high = ends
+    n_cells, n_near = int(last - start) + 1, 0
+    for m in range(n):
+        n_near += 1 if least <= nodes[x + m] <= most else 0
+    if n_near == 0:
+        return
+    masses = np.empty(3 * n_cells)
+    fill_cells(start, n_cells, low, high, mean, log_variance, masses)
+    for m in range(n):
+        if least <= nodes[x + m] <= most:
+            if scale < WIDE:
+                add_cells(nodes, x, n, m, start, n_cells, noise, far, masses, out, first, second)
+            else:
+                add_all_cells(nodes, x, n, m, start, n_cells, 1.0 / scale, masses, out, first, second)
 
 
 @sums_helper
@@ -178,34 +369,67 @@ def add_cells(nodes, x, n, m, start, n_cells, noise, far, masses, out, first, se
 
 
 @sums_helper
-def fill_integers_far(nodes, x, n, low, high, block, size, mean, log_variance, out, first, second):
-    """Noise of which the probabilities at places in each block of cells are looked up."""
-    sd = exp(0.5 * log_variance)
-    start = first_with_mass(low, high, mean, sd)
-    n_cells = int(last_with_mass(low, high, mean, sd) - start) + 1
-    masses, skipped = np.empty(3 * n_cells), int(start - low)
-    fill_cells(start, n_cells, mean, log_variance, masses)
+def add_all_cells(nodes, x, n, m, start, n_cells, rate, masses, out, first, second):
+    """The same under wide noise, of which no probabilities are looked up."""
+    place, peak, total, by_mean, by_scale = nodes[x + m] - start, INV_SQRT_2PI * rate, 0.0, 0.0, 0.0
+    a, b, c = masses[:n_cells], masses[n_cells : 2 * n_cells], masses[2 * n_cells :]
+    for p in range(a.size):
+        u = (place - p) * rate
+        e = exp_bounded(-0.5 * u * u)
+        total += a[p] * e
+        by_mean += b[p] * e
+        by_scale += c[p] * e
+    out[first + m], out[second + m], out[second + n + m] = peak * total, peak * by_mean, peak * by_scale
+
+
+@helper
+def fill_between(nodes, x, n, low, high, scale, mean, log_variance, out, first, second):
+    """Wide components at a bound, under wide noise.
+
+    By parts, with F the records' distribution function and a = low - ½, the sum from the lower bound on is
+
+        Σ_{y = a+1, a+2, ...} (q(x - y + ½) - q(x - y - ½)) F(y).
+
+    Euler and Maclaurin make it an integral and derivatives at a.  The integral is over records and noise that are both
+    continuous, shifted together by up to ½ at random.  Two such shifts and wider noise have the same moments, up to the
+    fifth, and noise alone those that matter if it is ``FLAT``.  The upper bound is the lower one's mirror image.
+    """
+    inverse, values = exp(-0.5 * log_variance), np.zeros(3 * N_LOOKED_UP)
+    add_end_gaussian((low - 0.5 - mean) * inverse, 0, -1.0, inverse, values)
+    add_end_gaussian((mean - high - 0.5) * inverse, N_SLOPES, 1.0, inverse, values)
+    if scale >= FLAT:
+        wider, a, b = sqrt(scale * scale + 1.0 / 12.0), low - 0.5, high + 0.5
+        fill_normal_gaussian(nodes, x, n, a, b, wider, mean, log_variance, out, first, second)
+    else:
+        part, wider = np.empty(3 * n), sqrt(scale * scale + 1.0 / 12.0 - SHIFT * SHIFT)
+        a, b = low - 0.5 - SHIFT, high + 0.5 - SHIFT
+        fill_normal_gaussian(nodes, x, n, a, b, wider, mean - SHIFT, log_variance, out, first, second)
+        a, b = low - 0.5 + SHIFT, high + 0.5 + SHIFT
+        fill_normal_gaussian(nodes, x, n, a, b, wider, mean + SHIFT, log_variance, part, 0, n)
+        average(n, part, 0, out, first)
+        average(2 * n, part, n, out, second)
+    add_table(nodes, x + 3 * n, n, values, N_LOOKED_UP, out, first, second)
     for m in range(n):
-        out[first + m] = 0.0
-        out[second + m] = 0.0
-        out[second + n + m] = 0.0
-    begin = 0
-    while begin < n_cells:
-        number = (skipped + begin) // size
-        end, at = min((number + 1) * size - skipped, n_cells), skipped - number * size
-        a, b = masses[begin:end], masses[n_cells + begin : n_cells + end]
-        c = masses[2 * n_cells + begin : 2 * n_cells + end]
-        for i in range(DEGREE):
-            mass, by_mean, by_scale, of_place = 0.0, 0.0, 0.0, i * size + at + begin
-            for p in range(a.size):
-                mass += block[of_place + p] * a[p]
-                by_mean += block[of_place + p] * b[p]
-                by_scale += block[of_place + p] * c[p]
-            q = x + (1 + number * DEGREE + i) * n
-            for m in range(n):
-                out[first + m] += mass * nodes[q + m]
-                out[second + m] += by_mean * nodes[q + m]
-                out[second + n + m] += by_scale * nodes[q + m]
-        begin = end
+        out[first + m] = max(out[first + m], 0.0)
+
+
+@helper
+def average(n, part, begin, out, first):
     for m in range(n):
-        out[first + m] = max(out[first + m], 0.0)  # weights of places are of both signs
+        out[first + m] = 0.5 * (out[first + m] + part[begin + m])
+
+
+@helper
+def add_end_gaussian(t, begin, sign, inverse, values):
+    """Factors of the noise's derivatives at an end, t standard deviations above the mean: some of F there."""
+    slopes, half_variance = np.empty(N_SLOPES + 2), 0.5 / (inverse * inverse)
+    fill_slopes(t, inverse, slopes)
+    for p in range(N_SLOPES):
+        for j in range((p + 1) // 2, (N_SLOPES + 1) // 2):
+            c = -BERNOULLI[j]
+            for k in range(p):
+                c *= -(2.0 * j + 1.0 - k) / (k + 1.0)
+            i = 2 * j - p
+            values[begin + p] += c * slopes[i]
+            values[N_LOOKED_UP + begin + p] += sign * c * slopes[i + 1]
+            values[2 * N_LOOKED_UP + begin + p] += half_variance * c * slopes[i + 2]

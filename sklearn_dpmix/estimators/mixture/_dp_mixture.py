@@ -375,7 +375,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     def _noised(self):
         """The mechanism, if it can compute the densities of the kernel's records at many places of a line at once."""
         mechanism = self.mechanism_
-        if mechanism is None or mechanism.n_answers is not None or mechanism.is_discrete or mechanism.tables:
+        if mechanism is None or mechanism.n_answers is not None or mechanism.tables:
             return None
         return mechanism if self._n_features_ == 1 and has_noised_normal(mechanism, self.kernel_) else None
 

@@ -40,7 +40,7 @@ class Auto(MixtureSampler):
     2000, 1000 and 300, two correlated ones with up to 10,000, three with up to 5000 (any number under Gaussian noise of
     one scale: of three if nothing is clamped before, of two also if the noise is not much narrower than the bounds;
     with ``dof`` of at least n_features - 1/2), or categories with some hundred different answers, if it takes kernel,
-    noise (one scale or one per record; at most 1024 clamped integers) and mixing; otherwise ``Cells`` if the channel
+    noise (one scale or one per record; of integers one scale) and mixing; otherwise ``Cells`` if the channel
     has cells, ``Interweaved``, or ``Imputed`` if features are correlated; if the kernel lacks what that needs,
     ``Conditional`` if g has a closed form, or ``Neal5``. If the Pitman–Yor discount is too large for ``Conditional``,
     it is ``Neal8``, or ``Neal5`` on a histogram. ``ConvolvedNormalKernel`` uses ``ReUse`` with two features and less
@@ -149,8 +149,7 @@ def has_noised(mechanism, kernel):
         return own(kernel, "noised_as") in EXACT_RECORDS
     kernels = own(mechanism, "noised_kernels")
     is_offered = bool(kernels) and (mechanism.has_one_law or own(mechanism, "_of_scales") is not None)
-    has_table = bool(kernels) and not (mechanism.is_discrete and mechanism.piece_shape is None)  # of integers
-    return is_offered and has_table and own(kernel, "noised_as") in kernels
+    return is_offered and own(kernel, "noised_as") in kernels
 
 
 def has_noised_normal(mechanism, kernel):

@@ -50,10 +50,13 @@ class NodeLayout:
             nodes, are_records = np.vstack([near, np.ones(n)]), True
         elif chart.keeps_records:
             nodes, are_records = np.vstack([mechanism.folded(Z).T, np.ones(n)]), True
-        elif mechanism.is_discrete:
+        elif mechanism.is_grained:
             nodes, are_records = different(mechanism.folded(Z)), n <= FEW
             if width > 0.0 and nodes.shape[1] > FEW:
-                fewer = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0]), halves))
+                if n_features > 1:
+                    fewer = self.nodes_of_several(mechanism, chart, Z, width)
+                else:
+                    fewer = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0]), halves))
                 nodes, width = (fewer, width) if fewer.shape[1] < FEWER * nodes.shape[1] else (nodes, 0.0)
             else:
                 width = 0.0
@@ -110,9 +113,9 @@ class NodeLayout:
     ) -> Nodes:
         """Nodes for the records of one feature, of a population with these moments."""
         width *= 2.0 if halves else 1.0
-        mechanism, is_discrete = release.channel, release.channel.is_discrete
-        fine = Nodes(*different(mechanism.folded(release.Z))) if is_discrete else release.nodes(width)
-        fewer = compress_places if is_discrete else compress
+        mechanism, is_grained = release.channel, release.channel.is_grained
+        fine = Nodes(*different(mechanism.folded(release.Z))) if is_grained else release.nodes(width)
+        fewer = compress_places if is_grained else compress
         low, high = fine.places[0], fine.places[-1]
         if low == high:
             return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
@@ -131,10 +134,10 @@ class NodeLayout:
 
         while len(finer := halved(edges, fine, narrowest, release.narrowest())) > len(edges):
             edges, width = finer, 0.5 * width
-            fine = fine if is_discrete else release.nodes(width)
+            fine = fine if is_grained else release.nodes(width)
         if halves:
             edges = np.union1d(edges, 0.5 * (edges[1:] + edges[:-1]))
-            fine = fine if is_discrete else release.nodes(0.5 * width)
+            fine = fine if is_grained else release.nodes(0.5 * width)
         return fewer(fine, edges)
 
     def nodes_of_several(self, mechanism: Any, chart: Any, Z: Any, width: float) -> Any:

@@ -76,10 +76,10 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     at whose end all nodes are looked at.
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
-    one scale or one a record; discrete noise of one scale on at most 1024 clamped integers, where different values, or
-    some of them, are the nodes; the windows of the square wave, the piecewise and the hybrid mechanism, and binomial
-    counts, of one ε; Haar coefficients); truncated normal and beta kernels, of one feature, without the integers and
-    the hybrid mechanism; convolved normal
+    one scale or one a record; discrete noise of one scale on any number of integers, with nodes among the different
+    values, or anywhere if it is wide Gaussian noise; the windows of the square wave, the piecewise and the hybrid
+    mechanism, and binomial counts, of one ε; Haar coefficients); truncated normal and beta kernels, of one feature,
+    without the integers and the hybrid mechanism; convolved normal
     kernels; correlated normal ones under Gaussian noise of one scale, if nothing is clamped before it, or of two
     features if it is not much narrower than the bounds, and under other Gaussian and Laplace noise, with a record, or
     what makes it, kept beside each release; normal kernels without noise; or categorical kernels and randomised
@@ -149,7 +149,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         masses_of(values[3]).check(self.label, release.n_records)
         is_line = release.n_features == 1 and release.channel.has_one_law and release.channel.tables != "bins"
         step = STEP if release.channel.has_one_law else STEP_OF_SCALES
-        if not is_line and (release.channel.is_discrete or release.channel.tables is not None):
+        if not is_line and release.channel.tables is not None:
             width = 0.0
         else:
             width = release.channel.node_spacing(chart.narrowest()[0]) * (WIDER if release.n_features > 1 else 1.0)
