@@ -25,12 +25,12 @@ class LongRun:
     rule : AutoDraws or FixedDraws
     judge : callable (SoFar) -> (r_hat, ess)
     checkpoint : Checkpoint or NoCheckpoint
-    chooses_work : bool
+    most_times : int
         As in ``Problem``.
     """
 
-    def __init__(self, estimator, step, rule, judge, checkpoint, chooses_work):
-        self.chooses_work = chooses_work
+    def __init__(self, estimator, step, rule, judge, checkpoint, most_times):
+        self.most_times = most_times
         self.estimator, self.step, self.rule, self.judge, self.checkpoint = estimator, step, rule, judge, checkpoint
         self.started, self.deadline = time.monotonic(), rule.deadline()
         self.look_at = self.started + SECONDS
@@ -70,7 +70,7 @@ class LongRun:
             try:
                 n_drawn, judge = self.estimator._n_drawn(self.so_far.n_done), partial(self.judge, self.so_far)
                 following = self.rule.next(n_drawn, judge)
-                is_slow = self.chooses_work and self.rule.wants_more_work(n_drawn, self.estimator.n_chains, judge)
+                is_slow = self.most_times > 1 and self.rule.wants_more_work(n_drawn, self.estimator.n_chains, judge)
                 slowed = self._slowed() if is_slow else None
             except KeyboardInterrupt:
                 return True
@@ -81,7 +81,7 @@ class LongRun:
     def _slowed(self):
         """The run with every second of its draws, whose chains go on with twice the work in a sweep; None: no more."""
         n_done = self.estimator.n_warmup + self.estimator._n_drawn(self.so_far.n_done) // 2 * self.estimator.thin
-        states = [chain.state.slowed(n_done) for chain in self.so_far.chains]
+        states = [chain.state.slowed(n_done, self.most_times) for chain in self.so_far.chains]
         if None in states:
             return None
         chains = [chain._replace(state=state) for chain, state in zip(self.so_far.chains, states, strict=True)]

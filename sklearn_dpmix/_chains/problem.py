@@ -17,6 +17,6 @@ class Problem(NamedTuple):
     restored: Callable[..., Any]
     #: (draws): raises ValueError where draws of a checkpoint, finite and of the right shapes, cannot be draws
     check_draws: Callable[..., None] | None = None
-    #: whether the sampler decides how much work is behind a draw: then states have ``slowed(n_sweeps)``, which returns
-    #: one with twice the work in a sweep and that many of them behind it, and draws have ``every_second()``
-    chooses_work: bool = False
+    #: how many sweeps may count as one, where draws are worth little: if several, states have ``slowed(n_sweeps, most)``,
+    #: which returns one where twice as many do, with so many behind it, and draws have ``every_second()``
+    most_times: int = 1

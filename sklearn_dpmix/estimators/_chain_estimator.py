@@ -230,7 +230,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 return fit.r_hat_, fit.ess_
 
             step = partial(problem.advance, n_warmup=self.n_warmup, thin=self.thin)
-            run = LongRun(self, step, rule, judge, checkpoint, problem.chooses_work)
+            run = LongRun(self, step, rule, judge, checkpoint, problem.most_times)
             reader = partial(self._reader, problem, step)
             so_far, was_interrupted = run.run(self._start(signature, problem.start, rule, earlier, checkpoint, reader))
         self._take_run(signature, so_far)

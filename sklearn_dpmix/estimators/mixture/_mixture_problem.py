@@ -59,7 +59,7 @@ class MixtureProblem:
         start = self._start if chains is None else partial(self._continued, cycle(chains))
         advance = partial(_advance, sampler, self.values, self.seen)
         restored = partial(sampler.restored, *checked)
-        return Problem(self.release.data(), start, advance, restored, self._check_draws, sampler.chooses_work)
+        return Problem(self.release.data(), start, advance, restored, self._check_draws, sampler.most_times(self.seen))
 
     def _start(self, rng):
         guess = None  # these are records, and not kept: they are as large as the release

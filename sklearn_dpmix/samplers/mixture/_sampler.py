@@ -81,10 +81,9 @@ class MixtureSampler(Component):
     def _lower(self, **context):
         return lower(type(self), {"n_aux": 1})
 
-    @property
-    def chooses_work(self) -> bool:
-        """Whether it decides how much work is behind a draw: then its states have a method ``slowed``."""
-        return False
+    def most_times(self, seen: Any) -> int:
+        """Sweeps that may count as one, where draws are worth little: if several, its states have ``slowed``."""
+        return 1
 
     @property
     def label(self) -> str:

@@ -44,7 +44,7 @@ from ._walk_atoms import (
 )
 from ._walk_draws import keep_draw, log_likelihoods
 from ._walk_likelihood import refresh, refresh_stale
-from ._walk_state import MAX_ATOMS, grow, new_state, write_back
+from ._walk_state import MAX_ATOMS, MOST_TIMES, grow, new_state, write_back
 from ._ways import ways_of
 
 N_MOVES_ANSWERS = 200  # in a sweep over categories
@@ -58,6 +58,7 @@ N_FAMILY = 100  # components by which points for glides are chosen
 WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
 WORTH_EXCURSIONS = 150_000  # moves in a sweep, times nodes and features, from which on excursions take less time
 MANY_NODES = 3000
+MOST_WORK_A_SWEEP = 4e6  # moves, times nodes and features, where several sweeps count as one
 WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
 STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
 
@@ -130,9 +131,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     def __init__(self, n_moves: int | None = None) -> None:
         self.n_moves = n_moves
 
-    @property
-    def chooses_work(self) -> bool:
-        return self.n_moves is None
+    def most_times(self, seen: Compressed) -> int:
+        work = max(seen.law[N_MOVES] * seen.nodes[:-1].size, 1.0)
+        return 1 if self.n_moves is not None else int(min(MOST_TIMES, max(MOST_WORK_A_SWEEP / work, 1.0)))
 
     def check(self) -> None:
         if self.n_moves is not None:

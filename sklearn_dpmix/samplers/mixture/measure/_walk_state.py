@@ -56,10 +56,10 @@ class MeasureState(NamedTuple):
         require_range(0.0, LARGEST_OUTSIDE, floats=state.floats[1])
         return state
 
-    def slowed(self, n_sweeps):
-        """Return this state with twice the sweeps counting as one, of which it has so many; None: there is a limit."""
+    def slowed(self, n_sweeps, most):
+        """Return this state with twice the sweeps counting as one, of which it has so many; None: that is too much."""
         times = 2 * int(self.ints[TIMES])
-        if times > MOST_TIMES:
+        if times > most:
             return None
         return self._replace(ints=np.array([*self.ints[:N_SWEEPS], times * n_sweeps, times]))
 
