@@ -339,17 +339,21 @@ def _field_type(owner, field):
 
 def _compiled_methods(owner):
     """The compiled methods of a class by name, its bases' included."""
-    members, names = {}, set()
-    for base in reversed(owner.__mro__):
-        members.update(vars(base))
-        names.update(name for name, member in vars(base).items() if _is_compiled(member))
-    methods = {name: members[name] for name in sorted(names)}
+    names = (_names_once if is_ours(owner.__module__) else _compiled_names)(owner)
+    methods = {name: getattr(owner, name) for name in names}
     for name, method in methods.items():
         if not _is_compiled(method):
             raise TypeError(
                 f"{owner.__qualname__}.{name} overrides a compiled method, so it must be one: mark it with @compiled"
             )
     return methods
+
+
+def _compiled_names(owner):
+    return sorted({name for base in owner.__mro__ for name, member in vars(base).items() if _is_compiled(member)})
+
+
+_names_once = cache(_compiled_names)
 
 
 def _is_compiled(member):
