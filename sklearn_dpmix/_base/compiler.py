@@ -6,9 +6,10 @@ An entry is what Python calls; a part is what only compiled code calls.
 import gc
 import types as pytypes
 from contextlib import contextmanager
+from functools import cache
 
-from llvmlite.binding import Linkage, ffi, parse_assembly
-from numba.core import types
+from llvmlite.binding import Linkage, create_pass_builder, create_pipeline_tuning_options, ffi, parse_assembly
+from numba.core import base, config, types
 from numba.core.base import BaseContext
 from numba.core.cgutils import normalize_ir_text
 from numba.core.codegen import JITCodeLibrary
@@ -76,8 +77,16 @@ class Whole(JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self):
-        """Once: numba would first optimise function by function, and then all of it to find references to prune."""
-        passes, builder = self._codegen._module_pass_manager()
+        """Once: numba would first optimise function by function, and then all of it to find references to prune.
+
+        Loops are not unrolled: it makes a third more code, and none of it is faster.
+        """
+        tuning = create_pipeline_tuning_options(config.OPT)
+        tuning.loop_vectorization, tuning.slp_vectorization = config.LOOP_VECTORIZE, config.SLP_VECTORIZE
+        tuning.loop_unrolling = False
+        builder = create_pass_builder(self._codegen._tm, tuning)
+        passes = builder.getModulePassManager()
+        passes.add_refprune_pass()
         passes.run(self._final_module, builder)
 
     def finalize(self):
@@ -196,28 +205,32 @@ def _numba_in_parts():
 
 @contextmanager
 def _unobserved():
-    """Compile with few collections of garbage, and without telling numba's timers of each call of LLVM.
+    """Compile without collecting garbage, and without telling numba's timers of each call of LLVM.
 
     Both take time for each of the many levels of a compilation: garbage is looked for among all that there is, and each
     function that waits for its callees times all calls of LLVM that are made for them.
     """
-    thresholds, observers = gc.get_threshold(), list(getattr(getattr(ffi.lib, "_lock", None), "_cblist", ()))
-    gc.set_threshold(100_000, 50, 100)
+    collects, observers = gc.isenabled(), list(getattr(getattr(ffi.lib, "_lock", None), "_cblist", ()))
+    gc.disable()
     for observer in observers:
         ffi.unregister_lock_callback(*observer)
     try:
         yield
     finally:
-        gc.set_threshold(*thresholds)
+        if collects:
+            gc.enable()
         for observer in observers:
             ffi.register_lock_callback(*observer)
 
 
 @contextmanager
 def _remembered():
-    """Look up once what numba tries a dozen ways each time: operators on numbers, their code, attributes of a type."""
+    """Look up once what numba tries a dozen ways each time: operators on numbers, their code, attributes of a type.
+
+    And look into the registries only when one has grown.
+    """
     known, call_type, function = {}, BaseFunction.get_call_type, BaseContext.get_function
-    attribute = Typing.resolve_getattr
+    attribute, has_loc, refreshers = Typing.resolve_getattr, base._has_loc, (BaseContext.refresh, Typing.refresh)
 
     def get_call_type(self, context, args, kws):
         if kws or not all(isinstance(argument, _NUMBERS) for argument in args):
@@ -240,16 +253,36 @@ def _remembered():
             known[self, typ, attr] = attribute(self, typ, attr)
         return known[self, typ, attr]
 
+    def refresh(self):
+        place = id(self._registries)  # contexts for other options share them
+        if place not in known:
+            refreshers[isinstance(self, Typing)](self)
+        elif known[place] != _n_registered(self):
+            for registry in tuple(self._registries):
+                self.install_registry(registry)
+        known[place] = _n_registered(self)
+        if isinstance(self, BaseContext):
+            self.typing_context.refresh()
+
     BaseFunction.get_call_type, BaseContext.get_function = get_call_type, get_function
-    Typing.resolve_getattr = resolve_getattr
+    Typing.resolve_getattr, Typing.refresh, BaseContext.refresh = resolve_getattr, refresh, refresh
+    base._has_loc = cache(has_loc)  # it reads the signature of what makes the code, for each statement
     try:
         yield
     finally:
         BaseFunction.get_call_type, BaseContext.get_function = call_type, function
-        Typing.resolve_getattr = attribute
+        Typing.resolve_getattr, base._has_loc = attribute, has_loc
+        BaseContext.refresh, Typing.refresh = refreshers
+
+
+def _n_registered(context):
+    """How much the registries that a context knows hold."""
+    loaders = context._registries.items()
+    return sum(len(getattr(registry, name)) for registry, loader in loaders for name in loader.registry_items)
 
 
 _NUMBERS = types.Number, types.Boolean, types.IntegerLiteral, types.BooleanLiteral
+
 
 class PartCompiler(_Compiler):
     """Compiles into a :class:`Part`."""

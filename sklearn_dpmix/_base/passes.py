@@ -3,12 +3,13 @@
 from numba.core import types
 from numba.core.compiler_machinery import PassManager
 from numba.core.errors import TypingError
+from numba.core.interpreter import Interpreter
 from numba.core.ir import UNDEFINED, Arg, Assign, Const, Expr, FreeVar, Global, Var
 from numba.core.lowering import Lower
 from numba.core.postproc import PostProcessor
 from numba.core.rewrites import rewrite_registry
 from numba.core.typed_passes import AnnotateTypes, NativeLowering, NoPythonBackend, NopythonTypeInference
-from numba.core.untyped_passes import FixupArgs, TranslateByteCode
+from numba.core.untyped_passes import FixupArgs
 
 from .reach import is_ours
 
@@ -36,6 +37,20 @@ class Passes(PassManager):
             state.func_ir = state.typemap = state.return_type = state.calltypes = None
             (whole,) = self.define_all()
             whole.run(state)
+
+
+class _Translate:
+    """Byte code to numba's statements; what it does for ``with``, dictionaries and stars, only if there are any."""
+
+    def run_pass(self, state):
+        state.func_ir = _Interpreter(state.func_id).interpret(state.bc)
+
+
+class _Interpreter(Interpreter):
+    def post_process(self, peepholes, func_ir):
+        names = "".join({instruction.opname for instruction in self.bytecode})
+        needs = any(part in names for part in ("WITH", "SPECIAL", "POP_BLOCK", "MAP", "DICT", "LIST", "_EX"))
+        return super().post_process(peepholes, func_ir) if needs else func_ir
 
 
 class _Rewrites:
@@ -132,7 +147,7 @@ class _Lowering(NativeLowering):
 
 #: numba's without those for closures, unrolling, array expressions, None, variables of several types
 _PASSES = (
-    TranslateByteCode(),
+    _Translate(),
     FixupArgs(),
     _Rewrites(),
     NopythonTypeInference(),

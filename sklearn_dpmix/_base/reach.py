@@ -23,7 +23,7 @@ def _digest_of_tools():
     """Digest of the versions below us, and of the files that say how functions are compiled."""
     versions = numba.__version__, llvmlite.__version__, np.__version__, sys.version
     digest = hashlib.sha1(" ".join(versions).encode())
-    for name in ("compiled", "compiler", "memory", "reach"):
+    for name in ("compiled", "compiler", "memory", "passes", "reach"):
         digest.update(pathlib.Path(__file__).with_name(f"{name}.py").read_bytes())
     return digest.digest()
 
@@ -39,6 +39,7 @@ class Reach:
     """
 
     def __init__(self):
+        cpu_target.typing_context.refresh()  # what stands for plain functions
         self.digest = hashlib.sha1(TOOLS)
         self.seen = {}  # id -> (number, object); it keeps the object, so that no id comes twice
 
@@ -162,9 +163,7 @@ def is_ours(module_name):
 
 def _overloads(function):
     """What compiled code runs in place of a plain function (``@overload``, ``@register_jitable``)."""
-    context = cpu_target.typing_context
-    context.refresh()
-    found = context._lookup_global(function)
+    found = cpu_target.typing_context._lookup_global(function)
     return [part._overload_func for part in getattr(found, "templates", ()) if hasattr(part, "_overload_func")]
 
 
