@@ -115,14 +115,13 @@ class LaplaceMechanism(LaplaceCalibrated):
 
     @compiled
     def draw_variance(self, rng, r):
-        """Variance of the normal noise that noise of scale 1 was, r large: χ² + IG(abs(r), r²), of mean and shape.
+        """Variance of the normal noise that noise of scale 1 was, r large: one over IG(1/abs(r), 1), of mean and shape.
 
-        Its law, whatever r was, is 2 Exp(1).  Michael, Schucany & Haas (1976) draw the inverse Gaussian part.
+        Its law, whatever r was, is 2 Exp(1).  Michael, Schucany & Haas (1976) draw from the inverse Gaussian law.
         """
         r, y = abs(r), rng.standard_normal() ** 2
-        first = r * r / (r + 0.5 * y + sqrt(y * (r + 0.25 * y)))
-        part = first if rng.random() * (r + first) <= r else r * r / first
-        return rng.standard_normal() ** 2 + part
+        larger = r + 0.5 * y + sqrt(y * (r + 0.25 * y))
+        return larger if rng.random() * (r + larger) <= larger else r * r / larger
 
     @compiled
     def log_weight(self, kernel, Z, i, j, theta, k, y):

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from statistical import MIN_ESS, Disagreement, assert_means_agree
 
 from sklearn_dpmix import PrivateDPMixture
@@ -26,6 +27,7 @@ N = 7
 @entry
 def fill(channel, chart, walk, k):
     chart.fill(channel, walk, k)
+    chart.fill_slopes(channel, walk, k)
 
 
 @entry
@@ -197,6 +199,27 @@ def test_variances_of_laplace_noise():
     assert min(p_values(v)) > 1e-4
     assert min(p_values(2.0 * rng.exponential(size=n))) < 1e-9  # the twin: whatever the noise was
     assert min(p_values(1.05 * v)) < 1e-4  # a twentieth too wide
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed", "ignore:feature")
+@pytest.mark.parametrize("d", [2, 3])
+def test_draws_do_not_depend_on_where_a_fit_stops(d):
+    """Catches residuals that are lost where a run stops among them, and slopes that are those of another atom."""
+    Z = np.random.default_rng(0).normal(size=(300, d))
+    model = PrivateDPMixture(
+        LaplaceMechanism(scale=1.0, bounds=[(-2, 2)] * d),
+        kernel="multivariate_normal",
+        sampler=MixingMeasure(n_moves=20),
+        n_warmup=10,
+        n_draws=20,
+        n_chains=1,
+        random_state=0,
+    )
+    expected = clone(model).fit(Z).density_draws(Z[:5])
+    model.set_params(warm_start=True)
+    for n_draws in (3, 8, 20):  # after 13 sweeps, and after 18: among residuals, and among variances
+        model.set_params(n_draws=n_draws).fit(Z)
+    np.testing.assert_array_equal(model.density_draws(Z[:5]), expected)
 
 
 # --- broken twins, which the enumerated posterior of two records must show ---

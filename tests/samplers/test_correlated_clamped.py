@@ -127,7 +127,10 @@ def test_slopes(noise):
 @entry
 def fill_all(channel, chart, walk):
     for k in range(n_all(walk)):
+        has_slopes = walk.has_slopes[number(walk, k)]
         chart.fill(channel, walk, number(walk, k))
+        if has_slopes == 1.0:
+            chart.fill_slopes(channel, walk, number(walk, k))
 
 
 @pytest.mark.slow
@@ -152,7 +155,8 @@ def test_tables_depend_on_nothing_but_their_atoms(mechanism, monkeypatch):
         fill_all(chart.seen_of(channel), chart.value(), walk)
         capacity, size = int(walk.capacity), int(walk.n_rows * walk.n_nodes)
         for k in [*range(state.ints[N_ATOMS]), *range(capacity, capacity + state.ints[N_DUST])]:
-            rows = slice(k * size, k * size + int(walk.width * walk.n_nodes))
+            n_rows = int(walk.width) if walk.has_slopes[k] == 1.0 else 1
+            rows = slice(k * size, k * size + n_rows * int(walk.n_nodes))
             equal.append(np.array_equal(found[rows], walk.tables[rows]))
 
     model = PrivateDPMixture(mechanism, kernel="multivariate_normal", sampler=MixingMeasure(n_moves=30), random_state=0)

@@ -10,7 +10,7 @@ from ._chart import Chart
 from ._gamma_shares import log_gammas
 from ._outside import move_outside
 from ._trades import trade_often
-from ._walk_atoms import CUT, LOG_LIKELIHOOD, N_ATOMS, OUTSIDE, TOTAL, accepts, at, copy_atom, log_one_more, remove, row
+from ._walk_atoms import CUT, N_ATOMS, OUTSIDE, TOTAL, at, copy_atom, draw_level, log_one_more, remove, row
 from ._walk_likelihood import keep_trial, try_three
 
 CURVATURE = 0.5
@@ -227,10 +227,11 @@ def part_with_rest(rng, channel, chart, walk):
     atoms[new - 1] = rest
     chart.fill(channel, walk, n)
     chart.fill(channel, walk, trial)
-    value = try_three(walk, -both, k, rest, trial, mass, n)
     ratio = log_rest(chart, walk, k, trial, both, rest) + log(log_range / (n + 1.0))
     ratio += log_one_more(walk, n) + walk.masses.log_ratio(rest * mass, both)
-    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+    level = draw_level(rng, walk, ratio)
+    value = try_three(walk, -both, k, rest, trial, mass, n, level)
+    if value > level:
         copy_atom(walk, k, trial)
         atoms[b - 1] = mass
         law[N_ATOMS] = n + 1.0
@@ -260,10 +261,11 @@ def join_with_rest(rng, channel, chart, walk):
             atoms[new + c] = highest + log(total) + log(mean)
     atoms[new - 1] = both
     chart.fill(channel, walk, trial)
-    value = try_three(walk, -rest, k, -mass, h, both, trial)
     ratio = log_rest(chart, walk, trial, k, both, rest) + log(log((both - cut) / cut) / n)
     ratio += log_one_more(walk, n - 1) + walk.masses.log_ratio(rest * mass, both)
-    if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
+    level = draw_level(rng, walk, -ratio)
+    value = try_three(walk, -rest, k, -mass, h, both, trial, level)
+    if value > level:
         copy_atom(walk, k, trial)
         keep_trial(walk, law[TOTAL], value)
         remove(walk, h)

@@ -26,9 +26,10 @@ class Chart(Component):
                                    of the coordinates that move, if :meth:`choose_moving` does not take all
     ``is_proper(walk, a)``         whether coordinates are within what numbers can hold
     ``near(walk, e)``              how far coordinate ``e`` of a nearby atom may be
-    ``fill(channel, walk, k)``     write g of atom k at all nodes, and its derivatives, into its table, by a function
-                                   of one code for all callers (``apart``): else they might round differently, and
-                                   draws would depend on where blocks of sweeps end
+    ``fill(channel, walk, k)``     write g of atom k at all nodes, and its derivatives (or leave these to
+                                   :meth:`fill_slopes`, and mark that), into its table, by a function of one code for
+                                   all callers (``apart``): else they might round differently, and draws would depend on
+                                   where blocks of sweeps end
     ``put(walk, a, theta, row)``   write the atom that begins at ``a`` as the kernel's parameters
     ``take(theta, row, walk)``     read them into atom 0
     =============================  =====================================================================================
@@ -151,13 +152,8 @@ class Chart(Component):
         self.choose_moving(rng, walk)
 
     @compiled
-    def n_parts(self):
-        """How many times a sweep makes its moves."""
-        return 1
-
-    @compiled
-    def share(self, part):
-        """Moves of each time, to those that the law says."""
+    def share(self, walk):
+        """Moves of the sweep, to those that the law says."""
         return 1.0
 
     @compiled
@@ -168,7 +164,16 @@ class Chart(Component):
 
     @compiled
     def exchange(self, rng, channel, walk):
-        """Called after each round of moves: redraw what is kept beside the releases."""
+        """Called after the moves of a sweep: redraw what is kept beside the releases."""
+
+    @compiled
+    def blocks(self, walk):
+        """By how many nodes at a time a step's slopes are worked out, and of how many of these its metric."""
+        return walk.n_nodes, walk.n_nodes
+
+    @compiled
+    def fill_slopes(self, channel, walk, k):
+        """Write the derivatives of g, where ``fill`` leaves them for when a step needs them."""
 
     @compiled
     def fill_moved(self, channel, walk, k, source):

@@ -13,34 +13,53 @@ from ._walk_atoms import at, row
 
 @apart_sums
 def fill_by_residuals(channel, chart, walk, k):
-    """Densities of the releases given the records that atom k makes of residuals, and their derivatives."""
+    """Densities of the releases given the records that atom k makes of residuals."""
+    n, d, tables, nodes, score, g = walk.n_nodes, chart.n_features, walk.tables, walk.nodes, walk.score, row(walk, k)
+    invert(chart, walk, at(walk, k))
+    for m in range(n):
+        tables[g + m] = 0.0
+    for i in range(d):
+        make_feature(chart, walk, i)
+        z, rate, mean, low, high = 2 * i * n, (2 * i + 1) * n, chart.mean[i], channel.low[i], channel.high[i]
+        for m in range(n):
+            x = min(max(mean + score[i * n + m], low), high)
+            tables[g + m] += channel.log_noise_slope((nodes[z + m] - x) * nodes[rate + m])[0]
+    for m in range(n):
+        tables[g + m] = exp_bounded(tables[g + m])
+
+
+@helper
+def make_feature(chart, walk, i):
+    """Write feature i of records less its mean, of the atom at hand, into row i of ``score``."""
+    n, score, residuals, y = walk.n_nodes, walk.score, walk.residuals, i * walk.n_nodes
+    for m in range(n):
+        score[y + m] = 0.0
+    for j in range(i + 1):
+        c = chart.root[i * chart.n_features + j]
+        for m in range(n):
+            score[y + m] += c * residuals[j * n + m]
+
+
+@apart_sums
+def fill_slopes_by_residuals(channel, chart, walk, k):
+    """Their derivatives."""
     n, d, tables, nodes, score, g = walk.n_nodes, chart.n_features, walk.tables, walk.nodes, walk.score, row(walk, k)
     residuals = walk.residuals
     invert(chart, walk, at(walk, k))
-    for m in range(walk.width * n):
+    for m in range(n, walk.width * n):
         tables[g + m] = 0.0
     for i in range(d):  # x - μ into row i of ``score``, slopes by x into row d + i
+        make_feature(chart, walk, i)
         y, slope, mean, low, high = i * n, (d + i) * n, chart.mean[i], channel.low[i], channel.high[i]
-        for m in range(n):
-            score[y + m] = 0.0
-        for j in range(i + 1):
-            c = chart.root[i * d + j]
-            for m in range(n):
-                score[y + m] += c * residuals[j * n + m]
-        z, rate = 2 * i * n, (2 * i + 1) * n
+        z, rate, of_mean = 2 * i * n, (2 * i + 1) * n, g + (1 + 2 * i) * n
         for m in range(n):
             x = mean + score[y + m]
             inside = min(max(x, low), high)
-            value, pull = channel.log_noise_slope((nodes[z + m] - inside) * nodes[rate + m])
-            tables[g + m] += value
-            score[slope + m] = pull * nodes[rate + m] if x == inside else 0.0
-    for m in range(n):
-        tables[g + m] = exp_bounded(tables[g + m])
-    for i in range(d):
-        slope, of_mean = (d + i) * n, g + (1 + 2 * i) * n
-        for m in range(n):
-            score[slope + m] *= tables[g + m]
+            pull = channel.log_noise_slope((nodes[z + m] - inside) * nodes[rate + m])[1]
+            score[slope + m] = tables[g + m] * pull * nodes[rate + m] if x == inside else 0.0
             tables[of_mean + m] = score[slope + m]
+    for i in range(d):
+        slope = (d + i) * n
         for j in range(i + 1):
             c, of_scale = chart.root[i * d + j], g + (2 + 2 * j) * n
             for m in range(n):
@@ -61,15 +80,29 @@ def fill_pair_by_residuals(channel, chart, walk, k):
     mean, second_mean, l11, l21, l22 = chart.mean[0], chart.mean[1], chart.root[0], chart.root[2], chart.root[3]
     low, high, second_low, second_high = channel.low[0], channel.high[0], channel.low[1], channel.high[1]
     for m in range(n):
+        x, x2 = mean + l11 * residuals[m], second_mean + (l21 * residuals[m] + l22 * residuals[n + m])
+        inside, inside2 = min(max(x, low), high), min(max(x2, second_low), second_high)
+        value = channel.log_noise_slope((nodes[m] - inside) * nodes[n + m])[0]
+        value += channel.log_noise_slope((nodes[2 * n + m] - inside2) * nodes[3 * n + m])[0]
+        tables[g + m] = exp_bounded(value)
+
+
+@apart_sums
+def fill_pair_slopes_by_residuals(channel, chart, walk, k):
+    """``fill_slopes_by_residuals`` for two features, in one loop."""
+    n, tables, nodes, residuals, g = walk.n_nodes, walk.tables, walk.nodes, walk.residuals, row(walk, k)
+    invert(chart, walk, at(walk, k))
+    mean, second_mean, l11, l21, l22 = chart.mean[0], chart.mean[1], chart.root[0], chart.root[2], chart.root[3]
+    low, high, second_low, second_high = channel.low[0], channel.high[0], channel.low[1], channel.high[1]
+    for m in range(n):
         y, y2 = l11 * residuals[m], l21 * residuals[m] + l22 * residuals[n + m]
         x, x2, rate, rate2 = mean + y, second_mean + y2, nodes[n + m], nodes[3 * n + m]
         inside, inside2 = min(max(x, low), high), min(max(x2, second_low), second_high)
-        value, pull = channel.log_noise_slope((nodes[m] - inside) * rate)
-        value2, pull2 = channel.log_noise_slope((nodes[2 * n + m] - inside2) * rate2)
-        density = exp_bounded(value + value2)
+        pull = channel.log_noise_slope((nodes[m] - inside) * rate)[1]
+        pull2 = channel.log_noise_slope((nodes[2 * n + m] - inside2) * rate2)[1]
+        density = tables[g + m]
         slope = density * pull * rate if x == inside else 0.0
         slope2 = density * pull2 * rate2 if x2 == inside2 else 0.0
-        tables[g + m] = density
         tables[g + n + m] = slope
         tables[g + 2 * n + m] = y * slope + l21 * residuals[m] * slope2
         tables[g + 3 * n + m] = slope2

@@ -10,8 +10,8 @@ bounds, over that at zero.  Then κ q(z | x) <= q(z | c), and of the two parts o
 the second is zero where x and z are within the bounds.  In the first part (z, v) is kept, in the second x: (x, 0).
 
 Under much noise the few releases whose v is small say most, and which these are is known but roughly; residuals
-(``_hidden_residuals``) are better then.  A sweep moves atoms given the ones and given the others (interweaving: Yu &
-Meng 2011).  From one to the other a record draws its atom, and then itself.
+(``_hidden_residuals``) are better then.  Sweeps move atoms given the ones and given the others by turns (interweaving:
+Yu & Meng 2011).  From one to the other a record draws its atom, and then itself.
 """
 
 from math import log, sqrt
@@ -20,7 +20,7 @@ from ...._base.compiled import apart, apart_sums, helper
 from ...._base.vector import exp_bounded
 from ._hidden_residuals import invert, made, slice_residual
 from ._walk_atoms import BY_RESIDUALS, HALF_LOG_2PI, at, n_all, number, row
-from ._walk_draws import draw_atom
+from ._walk_draws import draw_atoms
 from ._walk_likelihood import refresh
 
 
@@ -30,25 +30,17 @@ def packed(i, j):
     return i * (i + 1) // 2 + j
 
 
-@apart_sums
-def fill_given(chart, walk, k):
-    """Densities of what is kept under atom k, in units of the prior's scales, and their derivatives.
+@helper
+def factor_given(chart, walk, a):
+    """Of the atom that begins at ``a``, S = MΔM' and r of all records, in units of the prior's scales.
 
-    With D = diag(s²), V = diag(v) and r = T(y - μ), S = D + TVT' is the covariance of r.  Let f be S⁻¹r.  The
-    derivatives of the log density are T'f by μ, s_j²(f_j² - S⁻¹_jj) by log s_j, and
-    v_j (f_i (T'f)_j - (S⁻¹T)_ij) - f_i (y - μ)_j by t_ij.
-
-    ``score`` gets S as MΔM', with MΔ below the diagonal and 1/Δ on it, then r, which becomes f, then S⁻¹.
+    With D = diag(s²), V = diag(v) and r = T(y - μ), S = D + TVT' is the covariance of r.  ``score`` gets MΔ below the
+    diagonal and 1/Δ on it, then M⁻¹r.
     """
-    n, d, atoms, tables, score, kept = walk.n_nodes, chart.n_features, walk.atoms, walk.tables, walk.score, walk.records
-    a, g = at(walk, k), row(walk, k)
-    at_f, at_inverse = packed(d, 0), packed(d, d)
-    constant, log_size = -d * HALF_LOG_2PI, at_inverse * n
-    for m in range(n):
-        tables[g + m], score[log_size + m] = 1.0, 0.0
+    n, d, atoms, score, kept = walk.n_nodes, chart.n_features, walk.atoms, walk.score, walk.records
+    at_f = packed(d, 0)
     for i in range(d):
         f = (at_f + i) * n
-        constant -= atoms[a + 2 + 2 * i]
         for m in range(n):
             score[f + m] = 0.0
         for j in range(i + 1):
@@ -70,12 +62,38 @@ def fill_given(chart, walk, k):
                     score[f + m] -= score[to + m] * score[pivot + m] * score[before + m]
         pivot, square = packed(i, i) * n, chart.inverse_scale(walk, a, i) ** -2.0
         for m in range(n):
-            inverse = 1.0 / (max(score[pivot + m], 0.0) + square)
-            score[pivot + m] = inverse
-            tables[g + m] *= square * inverse
-            score[log_size + m] += inverse * score[f + m] * score[f + m]
+            score[pivot + m] = 1.0 / (max(score[pivot + m], 0.0) + square)
+
+
+@apart_sums
+def fill_given(chart, walk, k):
+    """Densities of what is kept under atom k, in units of the prior's scales."""
+    n, d, tables, score, a, g = walk.n_nodes, chart.n_features, walk.tables, walk.score, at(walk, k), row(walk, k)
+    constant, log_size = -d * HALF_LOG_2PI, packed(d, d) * n
+    factor_given(chart, walk, a)
+    for m in range(n):
+        tables[g + m], score[log_size + m] = 1.0, 0.0
+    for i in range(d):
+        constant -= walk.atoms[a + 2 + 2 * i]
+        f, pivot, square = (packed(d, 0) + i) * n, packed(i, i) * n, chart.inverse_scale(walk, a, i) ** -2.0
+        for m in range(n):
+            tables[g + m] *= square * score[pivot + m]
+            score[log_size + m] += score[pivot + m] * score[f + m] * score[f + m]
     for m in range(n):
         tables[g + m] = sqrt(tables[g + m]) * exp_bounded(min(constant - 0.5 * score[log_size + m], 700.0))
+
+
+@apart_sums
+def fill_given_slopes(chart, walk, k):
+    """Derivatives of these densities.
+
+    Let f be S⁻¹r.  Those of the log density are T'f by μ, s_j²(f_j² - S⁻¹_jj) by log s_j, and
+    v_j (f_i (T'f)_j - (S⁻¹T)_ij) - f_i (y - μ)_j by t_ij.  ``score`` gets f in place of M⁻¹r, then S⁻¹.
+    """
+    n, d, atoms, tables, score, kept = walk.n_nodes, chart.n_features, walk.atoms, walk.tables, walk.score, walk.records
+    a, g = at(walk, k), row(walk, k)
+    at_f, at_inverse = packed(d, 0), packed(d, d)
+    factor_given(chart, walk, a)
     for j in range(d - 1, -1, -1):
         pivot, f = packed(j, j) * n, (at_f + j) * n
         for i in range(d - 1, j - 1, -1):
@@ -127,16 +145,28 @@ def fill_pair(chart, walk, k):
     for m in range(n):
         y, y2, v, v2 = kept[m] - mean, kept[n + m] - second_mean, kept[2 * n + m], kept[3 * n + m]
         pivot = 1.0 / (square + v)
+        pivot2 = 1.0 / (second_square + t * t * v * (square * pivot) + v2)
+        r2 = y2 + t * y - t * v * pivot * y
+        density = exp_bounded(min(constant - 0.5 * (pivot * y * y + pivot2 * r2 * r2), 700.0))
+        tables[g + m] = density * sqrt((square * pivot) * (second_square * pivot2))
+
+
+@apart_sums
+def fill_pair_slopes(chart, walk, k):
+    """``fill_given_slopes`` for two features, in one loop."""
+    n, atoms, tables, kept, a, g = walk.n_nodes, walk.atoms, walk.tables, walk.records, at(walk, k), row(walk, k)
+    mean, second_mean, t = atoms[a + 1], atoms[a + 3], atoms[a + 5]
+    square, second_square = chart.inverse_scale(walk, a, 0) ** -2.0, chart.inverse_scale(walk, a, 1) ** -2.0
+    for m in range(n):
+        y, y2, v, v2 = kept[m] - mean, kept[n + m] - second_mean, kept[2 * n + m], kept[3 * n + m]
+        density, pivot = tables[g + m], 1.0 / (square + v)
         below = t * v * pivot  # M_21
         pivot2 = 1.0 / (second_square + t * t * v * (square * pivot) + v2)
         r2 = y2 + t * y - below * y
         f2 = pivot2 * r2
         f = pivot * y - below * f2
-        density = exp_bounded(min(constant - 0.5 * (pivot * y * y + f2 * r2), 700.0))
-        density *= sqrt((square * pivot) * (second_square * pivot2))
         off = -below * pivot2
         a1 = f + t * f2
-        tables[g + m] = density
         tables[g + n + m] = density * a1
         tables[g + 2 * n + m] = density * square * (f * f - pivot + below * off)
         tables[g + 3 * n + m] = density * f2
@@ -148,21 +178,28 @@ def fill_pair(chart, walk, k):
 def exchange(rng, channel, chart, walk):
     """Draw records given what is kept, and what is kept given them: residuals for variances, if the chart has both."""
     n, d, n_atoms, residuals = walk.n_nodes, chart.n_features, n_all(walk), walk.residuals
-    by_residuals, is_changed = walk.law[BY_RESIDUALS] == 1.0, chart.n_parts() == 2
+    by_residuals, is_changed = walk.law[BY_RESIDUALS] == 1.0, chart.of_variances < 1.0
     walk.law[BY_RESIDUALS] = 1.0 if is_changed and not by_residuals else 0.0
-    for m in range(n):
-        walk.trial[m] = draw_atom(rng, walk, m, walk.mix[m], n_atoms, False)
+    draw_atoms(rng, walk, walk.trial)
+    first, after = walk.marks, walk.score  # of an atom's records
     for k in range(n_atoms):
-        a = at(walk, number(walk, k))
-        invert(chart, walk, a)
-        for m in range(n):
-            if walk.trial[m] != k:
-                continue
+        first[k] = -1.0
+    for m in range(n - 1, -1, -1):
+        k = int(walk.trial[m])
+        after[m], first[k] = first[k], m
+    for k in range(n_atoms):
+        a, m = at(walk, number(walk, k)), int(first[k])
+        if m >= 0:
+            invert(chart, walk, a)
+        while m >= 0:
             if by_residuals:
                 for i in range(d):
                     chart.residual[i] = residuals[i * n + m]
             else:
-                draw_record(rng, chart, walk, a, m)
+                if d == 2:
+                    draw_pair(rng, chart, walk, a, m)
+                else:
+                    draw_record(rng, chart, walk, a, m)
                 if has_record(walk, m):  # nothing else moves it
                     slice_residual(rng, channel, chart, walk, m)
             for i in range(d):
@@ -170,6 +207,7 @@ def exchange(rng, channel, chart, walk):
                     residuals[i * n + m] = chart.residual[i]
                 else:
                     is_changed = keep(rng, channel, walk, i, m, made(chart, i, chart.residual)) or is_changed
+            m = int(after[m])
     if is_changed:
         for k in range(n_atoms):
             chart.fill(channel, walk, number(walk, k))
@@ -220,13 +258,30 @@ def draw_record(rng, chart, walk, a, m):
 
 
 @helper
+def draw_pair(rng, chart, walk, a, m):
+    """``draw_record`` for two features."""
+    n, kept, u, t = walk.n_nodes, walk.records, chart.residual, walk.atoms[a + 5]
+    s, both, s2, v, v2 = chart.root[0], chart.root[2], chart.root[3], kept[2 * n + m], kept[3 * n + m]
+    u[0] = rng.standard_normal()
+    r = kept[m] - chart.mean[0] - s * u[0] - sqrt(v) * rng.standard_normal()
+    u[1] = rng.standard_normal()
+    r2 = kept[n + m] - chart.mean[1] - both * u[0] - s2 * u[1] - sqrt(v2) * rng.standard_normal()
+    pivot = 1.0 / (s * s + v)
+    below = t * v * pivot
+    f2 = (r2 + t * r - below * r) / (s2 * s2 + t * t * v * (s * s * pivot) + v2)
+    u[0] += s * (pivot * r - below * f2)
+    u[1] += s2 * f2
+
+
+@helper
 def keep(rng, channel, walk, j, m, x):
     """Draw what is kept of feature j of record m, given that it is x; return whether it is another than before."""
     n, nodes, kept, low, high = walk.n_nodes, walk.nodes, walk.records, channel.low[j], channel.high[j]
     z, rate, at_variance = nodes[2 * j * n + m], nodes[(2 * j + 1) * n + m], (walk.n_features + j) * n + m
     y, v, part = kept[j * n + m], kept[at_variance], 0.0  # the log share of the first part
-    part += channel.log_noise((z - x) * rate, 1.0) - channel.log_noise((z - min(max(x, low), high)) * rate, 1.0)
-    part += channel.log_noise((z - min(max(z, low), high)) * rate, 1.0) - channel.log_noise(0.0, 1.0)
+    if not (low <= x <= high and low <= z <= high):
+        part += channel.log_noise((z - x) * rate, 1.0) - channel.log_noise((z - min(max(x, low), high)) * rate, 1.0)
+        part += channel.log_noise((z - min(max(z, low), high)) * rate, 1.0) - channel.log_noise(0.0, 1.0)
     if part < 0.0 and part < log(1.0 - rng.random()):
         kept[j * n + m], kept[at_variance] = x, 0.0
     else:

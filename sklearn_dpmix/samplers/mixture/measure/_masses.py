@@ -3,7 +3,7 @@
 from math import exp, log
 
 from ...._base.compiled import helper
-from ._walk_atoms import CUT, LARGEST, LOG_LIKELIHOOD, N_ATOMS, TOTAL, accepts, at, log_tilt, remove
+from ._walk_atoms import CUT, LARGEST, N_ATOMS, TOTAL, at, draw_level, log_tilt, remove
 from ._walk_likelihood import keep_trial, try_one, try_three
 
 
@@ -22,9 +22,10 @@ def move_mass(rng, walk):
     new = both / (1.0 + exp(-z))
     if new < cut or both - new < cut:
         return
-    value = try_three(walk, new - atoms[a], j, atoms[a] - new, k, 0.0, k)
     ratio = walk.masses.log_ratio(new, atoms[a]) + walk.masses.log_ratio(both - new, atoms[b])
-    if accepts(rng, ratio + value - walk.law[LOG_LIKELIHOOD]):
+    level = draw_level(rng, walk, ratio)
+    value = try_three(walk, new - atoms[a], j, atoms[a] - new, k, 0.0, k, level)
+    if value > level:
         atoms[a], atoms[b] = new, both - new
         keep_trial(walk, walk.law[TOTAL], value)
 
@@ -39,9 +40,10 @@ def change_mass(rng, walk):
     if new < law[CUT] or new > LARGEST:
         return
     total = law[TOTAL] + new - atoms[a]
-    value = try_one(walk, new - atoms[a], k, total)
     ratio = walk.masses.log_ratio(new, atoms[a]) + log_tilt(walk, n, total) - log_tilt(walk, n, law[TOTAL])
-    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+    level = draw_level(rng, walk, ratio)
+    value = try_one(walk, new - atoms[a], k, total, level)
+    if value > level:
         atoms[a] = new
         keep_trial(walk, total, value)
 
@@ -61,10 +63,11 @@ def bear_or_kill(rng, channel, chart, walk):
         chart.draw_base(rng, walk, n)
         chart.fill(channel, walk, n)
         total = law[TOTAL] + new
-        value = try_one(walk, new, n, total)
         ratio = walk.masses.log_growth(walk, n) + walk.masses.log_ratio(new, 1.0) + log(log_range / (n + 1.0))
         ratio += log_tilt(walk, n + 1, total) - log_tilt(walk, n, law[TOTAL])
-        if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+        level = draw_level(rng, walk, ratio)
+        value = try_one(walk, new, n, total, level)
+        if value > level:
             atoms[at(walk, n)] = new
             law[N_ATOMS] = n + 1.0
             keep_trial(walk, total, value)
@@ -72,9 +75,10 @@ def bear_or_kill(rng, channel, chart, walk):
         k = int(rng.random() * n)
         mass = atoms[at(walk, k)]
         total = law[TOTAL] - mass
-        value = try_one(walk, -mass, k, total)
         ratio = walk.masses.log_growth(walk, n - 1) + walk.masses.log_ratio(mass, 1.0) + log(log_range / n)
         ratio += log_tilt(walk, n, law[TOTAL]) - log_tilt(walk, n - 1, total)
-        if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
+        level = draw_level(rng, walk, -ratio)
+        value = try_one(walk, -mass, k, total, level)
+        if value > level:
             keep_trial(walk, total, value)
             remove(walk, k)

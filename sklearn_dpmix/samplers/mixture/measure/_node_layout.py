@@ -16,8 +16,8 @@ from ._walk_atoms import CUT, N_MOVES, N_RECORDS, STIFFNESS
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
 N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL = 50, 300_000  # of several features: in the trial run, and after it
-N_MOVES_OF_RECORDS, MOST_WORK_OF_RECORDS = 40, 220_000  # ... where something is kept beside each release
-LEAST_OF_RECORDS = 45  # as many take no longer than to draw anew what is kept
+N_MOVES_OF_RECORDS, MOST_WORK_OF_RECORDS = 60, 330_000  # ... where something is kept beside each release
+LEAST_OF_RECORDS = 80  # fewer would hardly take less time than what is drawn anew beside them
 MOST_TIMES = 4.0  # as many moves in a sweep as in one of the trial run
 FEWER = 0.7  # nodes of several features or scales, to records: else the records are the nodes
 REPEATED = 0.25  # of what records at one place say of its mean, which the metric of different ones has anyway
@@ -81,7 +81,7 @@ class NodeLayout:
         most_moves = MOST_TIMES * law[N_MOVES]
         if n_features > 1:
             work, least = (MOST_WORK_OF_RECORDS, LEAST_OF_RECORDS) if chart.keeps_records else (MOST_WORK_OF_SEVERAL, 0)
-            most_moves = min(most_moves, max(work / (nodes.shape[1] * n_features), least))
+            most_moves = max(min(most_moves, work / (nodes.shape[1] * n_features)), least)
         if lookup is None:
             lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)

@@ -3,7 +3,7 @@
 from math import exp, log, pi, sqrt
 
 from ...._base.compiled import apart, helper
-from ._walk_atoms import CUT, LOG_LIKELIHOOD, N_ATOMS, TOTAL, accepts, at, log_one_more, remove
+from ._walk_atoms import CUT, N_ATOMS, TOTAL, at, draw_level, log_one_more, remove
 from ._walk_likelihood import keep_trial, try_three
 
 ROOT_2PI = sqrt(2.0 * pi)
@@ -44,9 +44,10 @@ def part_or_join(rng, channel, chart, walk):
             for e in range(1, walk.width):
                 atoms[b + e] = atoms[a + e] + width * chart.near(walk, e) * rng.standard_normal()
         chart.fill(channel, walk, n)
-        value = try_three(walk, -part, k, part, n, 0.0, n)
         ratio = log_part(chart, walk, k, n, atoms[a], part, log_range) + log_one_more(walk, n) - log(n + 1.0)
-        if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+        level = draw_level(rng, walk, ratio)
+        value = try_three(walk, -part, k, part, n, 0.0, n, level)
+        if value > level:
             atoms[a] -= part
             atoms[b] = part
             law[N_ATOMS] = n + 1.0
@@ -56,9 +57,10 @@ def part_or_join(rng, channel, chart, walk):
         h = int(rng.random() * (n - 1))
         h += h >= k
         part, both = atoms[at(walk, h)], atoms[at(walk, k)] + atoms[at(walk, h)]
-        value = try_three(walk, part, k, -part, h, 0.0, h)
         ratio = log_part(chart, walk, k, h, both, part, log((both - cut) / cut)) + log_one_more(walk, n - 1) - log(n)
-        if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
+        level = draw_level(rng, walk, -ratio)
+        value = try_three(walk, part, k, -part, h, 0.0, h, level)
+        if value > level:
             atoms[at(walk, k)] = both
             keep_trial(walk, law[TOTAL], value)
             remove(walk, h)

@@ -19,6 +19,7 @@ from ._walk_atoms import (
     at,
     copy_atom,
     draw_above,
+    draw_level,
     n_above,
     random_mass,
     row,
@@ -161,9 +162,10 @@ def rescale(rng, channel, chart, walk):
     if not chart.is_proper(walk, b):
         return
     fill_feature(chart.densities_by(channel), walk, trial, k, j)
-    value = try_three(walk, -atoms[a], k, atoms[a], trial, 0.0, k)
-    ratio = value - law[LOG_LIKELIHOOD] + chart.log_base(walk, trial) - chart.log_base(walk, k)
-    if accepts(rng, ratio + log_rescaling(size)):
+    ratio = chart.log_base(walk, trial) - chart.log_base(walk, k) + log_rescaling(size)
+    level = draw_level(rng, walk, ratio)
+    value = try_three(walk, -atoms[a], k, atoms[a], trial, 0.0, k, level)
+    if value > level:
         copy_atom(walk, k, trial)
         keep_trial(walk, law[TOTAL], value)
 

@@ -5,13 +5,12 @@ from math import exp, log, pi, sin, sqrt
 from ...._base.compiled import apart, helper
 from ._walk_atoms import (
     CUT,
-    LOG_LIKELIHOOD,
     N_ATOMS,
     TOTAL,
-    accepts,
     at,
     copy_atom,
     draw_above,
+    draw_level,
     log_one_more,
     n_above,
     random_mass,
@@ -114,14 +113,15 @@ def split(rng, channel, chart, walk):
     atoms[b], atoms[c] = first, second
     chart.fill(channel, walk, trial)
     chart.fill(channel, walk, n)
-    value = try_three(walk, -mass, k, first, trial, second, n)
     ratio += log_share_ratio(share) + log_one_more(walk, n) + walk.masses.log_ratio(first * second, mass)
     ratio += chart.log_base(walk, trial) + chart.log_base(walk, n) - chart.log_base(walk, k)
     ratio += log(n_above(walk, least))
     swap(walk, a, b)  # the pair as a merge would see it
     ratio += log_pair(chart, walk, k, n, n + 1)
     swap(walk, a, b)
-    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+    level = draw_level(rng, walk, ratio)
+    value = try_three(walk, -mass, k, first, trial, second, n, level)
+    if value > level:
         copy_atom(walk, k, trial)
         law[N_ATOMS] = n + 1.0
         keep_trial(walk, law[TOTAL], value)
@@ -155,11 +155,12 @@ def merge(rng, channel, chart, walk):
         return
     atoms[new] = both
     chart.fill(channel, walk, trial)
-    value = try_three(walk, -atoms[a], i, -atoms[b], j, both, trial)
     ratio += log_share_ratio(share) + log_one_more(walk, n - 1) + walk.masses.log_ratio(atoms[a] * atoms[b], both)
     ratio += chart.log_base(walk, i) + chart.log_base(walk, j) - chart.log_base(walk, trial)
     ratio += log(n_choices) + log_pair(chart, walk, i, j, n)
-    if accepts(rng, value - law[LOG_LIKELIHOOD] - ratio):
+    level = draw_level(rng, walk, -ratio)
+    value = try_three(walk, -atoms[a], i, -atoms[b], j, both, trial, level)
+    if value > level:
         copy_atom(walk, i, trial)
         keep_trial(walk, law[TOTAL], value)
         remove(walk, j)

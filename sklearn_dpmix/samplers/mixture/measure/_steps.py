@@ -72,23 +72,21 @@ def step_above(rng, channel, chart, walk):
 
 
 @apart_sums
-def add_products(score, n, n_nodes, metric):
-    """Write the products of ``n`` rows with each other into the metric's lower half.
+def add_products(score, n, n_rows, n_nodes, metric):
+    """Add the products of ``n`` rows with each other, of their first ``n_nodes``, to the metric's lower half.
 
     Two rows with two at a time, of as many nodes as fit into the nearest cache: what it takes is to read the rows.
     """
-    for i in range(n * n):
-        metric[i] = 0.0
     done = 0
     while done < n_nodes:
         size, i = min(n_nodes - done, CHUNK), 0
         while i < n:
-            a = i * n_nodes + done
-            b = a + n_nodes if i + 1 < n else a
+            a = i * n_rows + done
+            b = a + n_rows if i + 1 < n else a
             j = 0
             while j <= i:
-                c = j * n_nodes + done
-                d = c + n_nodes if j + 1 < n else c
+                c = j * n_rows + done
+                d = c + n_rows if j + 1 < n else c
                 ac, ad, bc, bd = 0.0, 0.0, 0.0, 0.0
                 for m in range(size):
                     ac += score[a + m] * score[c + m]
@@ -107,37 +105,58 @@ def add_products(score, n, n_nodes, metric):
 
 
 @apart_sums
-def fill_geometry(chart, walk, size, k, other, density, total):
-    """Gradient and metric, into ``gradient`` and ``metric``, of atom k and with ``size`` 2 of another one."""
-    score, roots, gradient, metric, atoms = walk.score, walk.roots, walk.gradient, walk.metric, walk.atoms
-    signed = walk.signed
-    n_nodes, width, first = walk.n_nodes, 1 + int(walk.fence[N_MOVING]), int(walk.fence[FIRST])
-    n_atoms = int(walk.law[N_ATOMS])
-    n_inside, outside = size * width, walk.law[OUTSIDE]
-    n = n_inside + (1 if outside > 0.0 else 0)
-    scaled = n * n_nodes
-    for m in range(n_nodes):
-        score[scaled + m] = roots[m] / max(density[m], LEAST_DENSITY)
+def add_scores(chart, walk, size, k, other, density, total, block, done, n_block):
+    """Write the scores of the ``n_block`` nodes from ``done`` on, in rows of ``block``; add what they say of slopes."""
+    score, roots, gradient, atoms, tables = walk.score, walk.roots, walk.gradient, walk.atoms, walk.tables
+    signed, n_nodes = walk.signed, walk.n_nodes
+    width, first, outside = 1 + int(walk.fence[N_MOVING]), int(walk.fence[FIRST]), walk.law[OUTSIDE]
+    n_inside = size * width
+    scaled = (n_inside + (1 if outside > 0.0 else 0)) * block
+    for m in range(n_block):
+        score[scaled + m] = roots[done + m] / max(density[done + m], LEAST_DENSITY)
     for i in range(n_inside):
         h, e = (other, i - width) if i >= width else (k, i)
         e += first - 1 if e > 0 else 0
-        mass, g, to, value = atoms[at(walk, h)], row(walk, h) + e * n_nodes, i * n_nodes, 0.0
-        share = mass / (total + walk.law[OUTSIDE]) if e == 0 else 0.0
-        for m in range(n_nodes):
-            score[to + m] = mass * walk.tables[g + m] * score[scaled + m] - share * roots[m]
+        mass, g, to, value = atoms[at(walk, h)], row(walk, h) + e * n_nodes + done, i * block, 0.0
+        share = mass / (total + outside) if e == 0 else 0.0
+        for m in range(n_block):
+            score[to + m] = mass * tables[g + m] * score[scaled + m] - share * roots[done + m]
         if e > 0:
             chart.complete_slopes(walk, to, h, e)
-        for m in range(n_nodes):
-            value += score[to + m] * signed[m]
-        gradient[i] = value
+        for m in range(n_block):
+            value += score[to + m] * signed[done + m]
+        gradient[i] += value
     if outside > 0.0:
-        share, to, value = outside / (total + outside), n_inside * n_nodes, 0.0
-        for m in range(n_nodes):
-            score[to + m] = outside * walk.outside[m] * score[scaled + m] - share * roots[m]
-            value += score[to + m] * signed[m]
-        a, b = walk.law[OUTSIDE_A], walk.law[OUTSIDE_B]
-        gradient[n_inside] = value + a - (a + b) * share
-    add_products(score, n, n_nodes, metric)
+        share, to, value = outside / (total + outside), n_inside * block, 0.0
+        for m in range(n_block):
+            score[to + m] = outside * walk.outside[done + m] * score[scaled + m] - share * roots[done + m]
+            value += score[to + m] * signed[done + m]
+        gradient[n_inside] += value
+
+
+@apart_sums
+def fill_geometry(chart, walk, size, k, other, density, total):
+    """Gradient and metric, into ``gradient`` and ``metric``, of atom k and with ``size`` 2 of another one."""
+    gradient, metric, atoms, n_nodes = walk.gradient, walk.metric, walk.atoms, walk.n_nodes
+    width, n_atoms, outside = 1 + int(walk.fence[N_MOVING]), int(walk.law[N_ATOMS]), walk.law[OUTSIDE]
+    n_inside, (block, n_of_block) = size * width, chart.blocks(walk)
+    n, done, n_read = n_inside + (1 if outside > 0.0 else 0), 0, 0
+    for i in range(n):
+        gradient[i] = 0.0
+        for j in range(n):
+            metric[i * n + j] = 0.0
+    while done < n_nodes:
+        n_block = min(block, n_nodes - done)
+        add_scores(chart, walk, size, k, other, density, total, block, done, n_block)
+        add_products(walk.score, n, block, min(n_of_block, n_block), metric)
+        done += n_block
+        n_read += min(n_of_block, n_block)
+    if n_read < n_nodes:
+        for i in range(n * n):
+            metric[i] *= n_nodes / n_read
+    if outside > 0.0:
+        a, b, share = walk.law[OUTSIDE_A], walk.law[OUTSIDE_B], outside / (total + outside)
+        gradient[n_inside] = gradient[n_inside] + a - (a + b) * share
     for c in range(size):
         i, a = c * width, at(walk, other if c else k)
         share = atoms[a] / total
@@ -194,6 +213,8 @@ def step(rng, channel, chart, walk, k, other):
     width, first, axis, trial = 1 + int(fence[N_MOVING]), int(fence[FIRST]), int(fence[AXIS]), 2 * walk.capacity
     size, outside = 1 if other == k else 2, law[OUTSIDE]
     n = size * width + (1 if outside > 0.0 else 0)
+    chart.fill_slopes(channel, walk, k)
+    chart.fill_slopes(channel, walk, other)
     fill_geometry(chart, walk, size, k, other, walk.mix, law[TOTAL])
     log_forth = factorise(metric, n)
     if log_forth < -1e200:
@@ -247,6 +268,8 @@ def step(rng, channel, chart, walk, k, other):
     if ratio < -30.0 or not law[OUTSIDE] < LARGEST_OUTSIDE:  # no step back is e^30 times likelier than one forth
         law[OUTSIDE] = outside
         return
+    for c in range(size):
+        chart.fill_slopes(channel, walk, trial + c)
     fill_geometry(chart, walk, size, trial, trial + 1, walk.trial, total)
     log_back = factorise(metric, n)
     if log_back < -1e200:

@@ -45,7 +45,7 @@ class ThresholdWalk(Walk):
         channel.fill_unseen(self.nodes, self.n_seen, self.n_nodes, mean, log_variance, self.tables, g, slopes)
 
     @compiled
-    def judged(self, value, c, k, c2, k2, c3, k3, total):
+    def judged(self, value, c, k, c2, k2, c3, k3, total, level):
         return add_anew(self, c, k, c2, k2, c3, k3, total)
 
     @compiled

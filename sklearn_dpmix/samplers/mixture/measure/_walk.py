@@ -310,29 +310,28 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     def sweep(self, channel, chart, walk, rng):
         """As many moves at random as the law says, then what is random beside the atoms above the cut."""
         mass, masses, births, parts, joins, one, two = chart.moves()
-        for part in range(chart.n_parts()):
-            for _ in range(int(walk.law[N_MOVES] * chart.share(part))):
-                walk.before_move(rng, channel, chart)
-                u = rng.random()
-                if u < mass:
-                    move_mass(rng, walk)
-                elif u < masses:
-                    change_mass(rng, walk)
-                elif u < births:
-                    bear_or_kill(rng, channel, chart, walk)
-                elif u < parts:
-                    chart.part(rng, channel, walk)
-                elif u < joins:
-                    part_or_join(rng, channel, chart, walk)
-                elif u < one:
-                    step_one(rng, channel, chart, walk)
-                elif u < two:
-                    chart.step(rng, channel, walk)
-                else:
-                    chart.slide(rng, channel, walk)
-            refresh_stale(walk)
-            chart.exchange(rng, channel, walk)
-            refresh_stale(walk)
+        for _ in range(int(walk.law[N_MOVES] * chart.share(walk))):
+            walk.before_move(rng, channel, chart)
+            u = rng.random()
+            if u < mass:
+                move_mass(rng, walk)
+            elif u < masses:
+                change_mass(rng, walk)
+            elif u < births:
+                bear_or_kill(rng, channel, chart, walk)
+            elif u < parts:
+                chart.part(rng, channel, walk)
+            elif u < joins:
+                part_or_join(rng, channel, chart, walk)
+            elif u < one:
+                step_one(rng, channel, chart, walk)
+            elif u < two:
+                chart.step(rng, channel, walk)
+            else:
+                chart.slide(rng, channel, walk)
+        refresh_stale(walk)
+        chart.exchange(rng, channel, walk)
+        refresh_stale(walk)
         if walk.law[IS_EXCURSION] == 0.0:
             walk.masses.renew(rng, channel, chart, walk)
 

@@ -77,6 +77,12 @@ def accepts(rng, log_ratio):
 
 
 @helper
+def draw_level(rng, walk, log_ratio):
+    """The log likelihood that a proposal is accepted above, given the log ratio of all else."""
+    return walk.law[LOG_LIKELIHOOD] + log(1.0 - rng.random()) - log_ratio
+
+
+@helper
 def draw_poisson(rng, rate):
     """A Poisson number, by the waiting times of its process."""
     n, time = 0, rng.standard_exponential()
@@ -93,7 +99,8 @@ def copy_atom(walk, k, source):
     for e in range(walk.width):
         atoms[a + e] = atoms[b + e]
     a, b = row(walk, k), row(walk, source)
-    for m in range(walk.n_rows * walk.n_nodes):
+    walk.has_slopes[k] = walk.has_slopes[source]
+    for m in range((walk.n_rows if walk.has_slopes[k] == 1.0 else 1) * walk.n_nodes):
         tables[a + m] = tables[b + m]
 
 

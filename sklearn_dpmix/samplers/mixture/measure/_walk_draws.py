@@ -140,6 +140,21 @@ def draw_atom(rng, walk, m, total, n, among_small):
     return chosen
 
 
+@apart
+def draw_atoms(rng, walk, chosen):
+    """Draw an atom at each node, by J g among all."""
+    left, n = walk.score, n_all(walk)
+    for m in range(walk.n_nodes):
+        left[m], chosen[m] = rng.random() * walk.mix[m], 0.0
+    for k in range(n):
+        mass, g = mass_of(walk, k), row(walk, number(walk, k))
+        for m in range(walk.n_nodes):
+            value = mass * walk.tables[g + m]
+            is_next = left[m] >= 0.0 and value > 0.0
+            chosen[m] = k if is_next else chosen[m]
+            left[m] = left[m] - value if is_next else left[m]
+
+
 @entry
 def log_likelihoods(channel, chart, walk, chosen, start, weights, theta, values):
     """Σ_m ω_m log f(x_m) of the chosen draws of P."""

@@ -36,19 +36,22 @@ def log_likelihood(walk, density, total):
 
 
 @apart_sums
-def try_one(walk, c, k, total):
-    """The log likelihood with c times atom k added to the mixture, which is written into ``trial``."""
+def try_one(walk, c, k, total, level):
+    """The log likelihood with c times atom k added to the mixture, which is written into ``trial``.
+
+    Where it is found to be below ``level`` without all digits, -1e300.
+    """
     weights, mix, trial, tables, g, value = walk.weights, walk.mix, walk.trial, walk.tables, row(walk, k), 0.0
     for m in range(walk.n_nodes):
         density = mix[m] + c * tables[g + m]
         trial[m] = density
         value += log_term(weights[m], density)
     value -= walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
-    return walk.judged(value, c, k, 0.0, k, 0.0, k, total)
+    return walk.judged(value, c, k, 0.0, k, 0.0, k, total, level)
 
 
 @apart_sums
-def try_three(walk, c, k, c2, k2, c3, k3):
+def try_three(walk, c, k, c2, k2, c3, k3, level):
     """As :meth:`try_one`, with three atoms that leave the total unchanged."""
     weights, mix, trial, tables, value = walk.weights, walk.mix, walk.trial, walk.tables, 0.0
     g, g2, g3 = row(walk, k), row(walk, k2), row(walk, k3)
@@ -57,7 +60,7 @@ def try_three(walk, c, k, c2, k2, c3, k3):
         trial[m] = density
         value += log_term(weights[m], density)
     value -= walk.law[N_RECORDS] * log(walk.law[TOTAL] + walk.law[OUTSIDE])
-    return walk.judged(value, c, k, c2, k2, c3, k3, walk.law[TOTAL])
+    return walk.judged(value, c, k, c2, k2, c3, k3, walk.law[TOTAL], level)
 
 
 @apart
@@ -88,11 +91,28 @@ def n_apart(walk):
     return found
 
 
+@apart_sums
+def most_likely(walk, total):
+    """The most that the log likelihood of ``trial`` can be where it lost digits: each density is below ``FAR`` there.
+
+    Of weights that are positive.
+    """
+    weights, value = walk.weights, 0.0
+    for m in range(walk.n_nodes):
+        value += log_term(weights[m], max(walk.trial[m], 2.0 * FAR * walk.mix[m]))
+    return value - walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
+
+
 @apart
-def with_digits(walk, value, c, k, c2, k2, c3, k3, total):
-    """The log likelihood with three atoms added, which is ``value`` unless ``trial`` lost its digits."""
+def with_digits(walk, value, c, k, c2, k2, c3, k3, total, level):
+    """The log likelihood with three atoms added, which is ``value`` unless ``trial`` lost its digits.
+
+    Or -1e300 where it is below ``level`` whatever the lost digits are.
+    """
     if n_far(walk) == 0.0:
         return value
+    if most_likely(walk, total) < level:
+        return -1e300
     for m in range(walk.n_nodes):
         if walk.trial[m] < FAR * walk.mix[m]:
             walk.trial[m] = density_anew(walk, m, c, k, c2, k2, c3, k3)

@@ -13,6 +13,7 @@ import numpy as np
 from ...._base.compiled import Component, compiled, lower
 from ...._base.restore import require, require_finite, require_range, same_layout
 from ._walk_atoms import (
+    BY_RESIDUALS,
     CONCENTRATION,
     LARGEST_OUTSIDE,
     N_ATOMS,
@@ -38,7 +39,8 @@ class MeasureState(NamedTuple):
     dust_place: np.ndarray  # (capacity, coordinates)
     ints: np.ndarray
     floats: np.ndarray  # (2,): the concentration, or what else the law of the masses has at random; the mass outside
-    records: np.ndarray  # (2 features, releases) where the chart keeps something beside these, else (0, 0)
+    records: np.ndarray  # (2 features, releases) where the chart keeps something beside these, else (0, 0): records and
+    # variances of their noise, or residuals and -1
 
     def restored(self, fresh, n_sweeps):
         """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
@@ -108,6 +110,7 @@ class Walk(Component):
         atoms[:capacity, 1:], atoms[capacity : 2 * capacity, 1:] = state.place, state.dust_place
         law = law.copy()
         law[:3], law[CONCENTRATION], law[OUTSIDE] = state.ints[:3], state.floats[0], state.floats[1]
+        law[BY_RESIDUALS] = 1.0 if (state.records < 0.0)[n_features:].any() else 0.0
         if outside is not None:
             law[OUTSIDE_A], law[OUTSIDE_B] = outside.a, outside.b
         nothing = np.zeros(size)
@@ -120,6 +123,7 @@ class Walk(Component):
             "roots": np.sqrt(np.abs(nodes[-1])),
             "signed": np.sign(nodes[-1]) * np.sqrt(np.abs(nodes[-1])),
             "tables": np.empty((3 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
+            "has_slopes": np.ones(3 * capacity + 2),  # whether derivatives are there
             "outside": nothing if outside is None else outside.density,
             "shares": np.zeros(0) if outside is None else outside.shares.ravel(),
             "copies": np.zeros(0) if outside is None else outside.copies.ravel(),
@@ -142,7 +146,7 @@ class Walk(Component):
             "answers": np.zeros(0) if ways is None else ways.answers.ravel(),
             "chances": np.zeros(0) if chances is None else chances.ravel(),  # (features, categories, nodes)
             "records": state.records.ravel(),
-            "residuals": np.zeros(state.records.size // 2),
+            "residuals": state.records[:n_features].flatten(),
             "ways": np.zeros(0) if ways is None else ways.ways.ravel(),
             "seen": np.zeros(0) if ways is None else ways.seen.ravel(),
         }
@@ -160,9 +164,12 @@ class Walk(Component):
         """Fill the rest of a table, from ``g`` and from ``slopes`` on: nodes of records that did not appear."""
 
     @compiled
-    def judged(self, value, c, k, c2, k2, c3, k3, total):
-        """The log likelihood of a proposal that adds c times atom k, and two others; ``value`` is what its sum gave."""
-        return with_digits(self, value, c, k, c2, k2, c3, k3, total)
+    def judged(self, value, c, k, c2, k2, c3, k3, total, level):
+        """The log likelihood of a proposal that adds c times atom k, and two others; ``value`` is what its sum gave.
+
+        Or -1e300 where it is found to be below ``level``.
+        """
+        return with_digits(self, value, c, k, c2, k2, c3, k3, total, level)
 
     @compiled
     def is_lost(self, density):
@@ -185,3 +192,6 @@ def write_back(walk, state):
     state.ints[:3] = walk.law[:3]
     state.floats[:] = walk.law[CONCENTRATION], walk.law[OUTSIDE]
     state.records[:] = walk.records.reshape(state.records.shape)
+    if walk.law[BY_RESIDUALS] == 1.0:
+        n_features = len(state.records) // 2
+        state.records[:n_features], state.records[n_features:] = walk.residuals.reshape(n_features, -1), -1.0
