@@ -17,6 +17,7 @@ class Problem(NamedTuple):
     restored: Callable[..., Any]
     #: (draws): raises ValueError where draws of a checkpoint, finite and of the right shapes, cannot be draws
     check_draws: Callable[..., None] | None = None
-    #: how many sweeps may count as one, where draws are worth little: if several, states have ``slowed(n_sweeps, most)``,
-    #: which returns one where twice as many do, with so many behind it, and draws have ``every_second()``
+    #: how many sweeps may count as one, where draws are worth little: if several, states have
+    #: ``slowed(n_sweeps, most)``, which returns one where twice as many do, with so many behind it, and draws have
+    #: ``every_second()``
     most_times: int = 1

@@ -44,7 +44,7 @@ from ._walk_atoms import (
 )
 from ._walk_draws import keep_draw, log_likelihoods
 from ._walk_likelihood import refresh, refresh_stale
-from ._walk_state import MAX_ATOMS, MOST_TIMES, grow, new_state, write_back
+from ._walk_state import MAX_ATOMS, MOST_SWEEPS, grow, new_state, write_back
 from ._ways import ways_of
 
 N_MOVES_ANSWERS = 200  # in a sweep over categories
@@ -133,7 +133,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     def most_times(self, seen: Compressed) -> int:
         work = max(seen.law[N_MOVES] * seen.nodes[:-1].size, 1.0)
-        return 1 if self.n_moves is not None else int(min(MOST_TIMES, max(MOST_WORK_A_SWEEP / work, 1.0)))
+        return 1 if self.n_moves is not None else int(min(MOST_SWEEPS, max(MOST_WORK_A_SWEEP / work, 1.0)))
 
     def check(self) -> None:
         if self.n_moves is not None:

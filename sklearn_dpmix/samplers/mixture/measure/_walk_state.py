@@ -27,7 +27,7 @@ from ._walk_atoms import (
 from ._walk_likelihood import refresh_stale, with_digits
 
 MAX_ATOMS = 2**14
-MOST_TIMES = 8  # sweeps that count as one
+MOST_SWEEPS = 8  # sweeps that count as one
 
 
 class MeasureState(NamedTuple):
@@ -48,7 +48,7 @@ class MeasureState(NamedTuple):
             fresh = grow(fresh)
         state = same_layout(fresh, self)
         n, n_dust = state.ints[N_ATOMS], state.ints[N_DUST]
-        require_range(1, MOST_TIMES, ints=state.ints[TIMES])
+        require_range(1, MOST_SWEEPS, ints=state.ints[TIMES])
         done = state.ints[N_SWEEPS] / state.ints[TIMES]
         require(done == n_sweeps, "ints", f"says {done:g} sweeps, not {n_sweeps}")
         require_range(1, state.mass.size - 1, ints=n)
