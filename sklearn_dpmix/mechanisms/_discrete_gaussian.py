@@ -15,7 +15,8 @@ from ._calibrated import GaussianCalibrated
 from ._discrete import IntegerMechanism
 from ._discrete_laplace import draw_discrete_laplace
 from ._gaussian import HALF_LOG_2PI, GaussianMechanism
-from ._noised_integers import EVEN, FAR_NOISE, N_LOOKED_UP, WIDE, fill_integers_gaussian, gaussian_series, slopes_at_end
+from ._integer_series import gaussian_series, slopes_at_end
+from ._noised_integers import EVEN, FAR_NOISE, N_LOOKED_UP, WIDE, fill_integers_gaussian
 
 #: δ is calibrated to this much below the requested δ, relatively, so that privacy never pays for rounding, or for
 #: OpenDP's margin on the scale where δ rises with it.

@@ -9,8 +9,9 @@ from .._base.compiled import compiled
 from .._base.typing import Array, Floats
 from ._calibrated import LaplaceCalibrated
 from ._discrete import IntegerMechanism
+from ._integer_series import laplace_series
 from ._laplace import LaplaceMechanism
-from ._noised_integers import fill_integers_laplace, laplace_series
+from ._noised_integers import fill_integers_laplace
 
 
 class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
