@@ -22,7 +22,7 @@ from sklearn_dpmix.samplers import Auto, Interweaved, MixingMeasure, Neal5, Slic
 N_RECORDS = 20
 N_REPLICATES = 1000
 N_DRAWS = 99
-N_MOVES = 50  # in a sweep over the mixing measure
+N_MOVES = 70  # in a sweep over the mixing measure
 PRIOR = {"mean": 0.5, "mean_precision": 0.4, "shape": 3.0, "scale": 2.0}
 CONCENTRATION = 1.2
 POINTS = np.array([[0.0], [2.0]])

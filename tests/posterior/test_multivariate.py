@@ -107,7 +107,7 @@ SAMPLERS = {
     "slice": ("slice", 5),
     "jain_neal": ("jain_neal", 6),
     "imputed": (Imputed(n_split_merge=4, n_passes=1), 4),
-    "mixing_measure": (MixingMeasure(n_moves=40), 1),
+    "mixing_measure": (MixingMeasure(n_moves=40), 2),
     "neal5": ("neal5", 20),
     "neal5 of 3": (Neal5(n_auxiliary=3), 5),
 }

@@ -141,7 +141,7 @@ def check_prior(mechanism, sampler, mixing, pmf):
         mixing=mixing,
         sampler=sampler,
         n_warmup=200,
-        n_draws=3000,
+        n_draws=3000 if sampler == "auto" else 6000,
         thin=1 if sampler == "auto" else 4,  # a sweep of the walk over mixing measures has moves enough
         random_state=3,
     )

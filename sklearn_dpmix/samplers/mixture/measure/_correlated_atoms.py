@@ -154,6 +154,12 @@ class CorrelatedChart(Chart):
         return exp(-walk.atoms[a + 2 + 2 * i]) / self.units[i]
 
     @compiled
+    def variance(self, walk, a, i):
+        """s_i².  No power of a number in the records' unit: its last digit would depend on that unit."""
+        scale = exp(walk.atoms[a + 2 + 2 * i]) * self.units[i]
+        return scale * scale
+
+    @compiled
     def form(self, walk, a, i):
         """t_i Q t_i', Q = Ψ + λ (μ - m)(μ - m)'."""
         kernel, value, pull = self.kernel, 0.0, 0.0

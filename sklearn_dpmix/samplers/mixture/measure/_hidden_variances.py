@@ -60,7 +60,7 @@ def factor_given(chart, walk, a):
                 pivot, before = packed(j, j) * n, (at_f + j) * n
                 for m in range(n):
                     score[f + m] -= score[to + m] * score[pivot + m] * score[before + m]
-        pivot, square = packed(i, i) * n, chart.inverse_scale(walk, a, i) ** -2.0
+        pivot, square = packed(i, i) * n, chart.variance(walk, a, i)
         for m in range(n):
             score[pivot + m] = 1.0 / (max(score[pivot + m], 0.0) + square)
 
@@ -75,7 +75,7 @@ def fill_given(chart, walk, k):
         tables[g + m], score[log_size + m] = 1.0, 0.0
     for i in range(d):
         constant -= walk.atoms[a + 2 + 2 * i]
-        f, pivot, square = (packed(d, 0) + i) * n, packed(i, i) * n, chart.inverse_scale(walk, a, i) ** -2.0
+        f, pivot, square = (packed(d, 0) + i) * n, packed(i, i) * n, chart.variance(walk, a, i)
         for m in range(n):
             tables[g + m] *= square * score[pivot + m]
             score[log_size + m] += score[pivot + m] * score[f + m] * score[f + m]
@@ -112,7 +112,7 @@ def fill_given_slopes(chart, walk, k):
             score[f + m] *= score[pivot + m]
     for j in range(d):
         of_mean, of_scale = g + (1 + 2 * j) * n, g + (2 + 2 * j) * n
-        f, inverse, square = (at_f + j) * n, (at_inverse + packed(j, j)) * n, chart.inverse_scale(walk, a, j) ** -2.0
+        f, inverse, square = (at_f + j) * n, (at_inverse + packed(j, j)) * n, chart.variance(walk, a, j)
         for m in range(n):
             tables[of_mean + m] = 0.0
             tables[of_scale + m] = tables[g + m] * square * (score[f + m] * score[f + m] - score[inverse + m])
@@ -141,7 +141,7 @@ def fill_pair(chart, walk, k):
     n, atoms, tables, kept, a, g = walk.n_nodes, walk.atoms, walk.tables, walk.records, at(walk, k), row(walk, k)
     constant = -2.0 * HALF_LOG_2PI - atoms[a + 2] - atoms[a + 4]
     mean, second_mean, t = atoms[a + 1], atoms[a + 3], atoms[a + 5]
-    square, second_square = chart.inverse_scale(walk, a, 0) ** -2.0, chart.inverse_scale(walk, a, 1) ** -2.0
+    square, second_square = chart.variance(walk, a, 0), chart.variance(walk, a, 1)
     for m in range(n):
         y, y2, v, v2 = kept[m] - mean, kept[n + m] - second_mean, kept[2 * n + m], kept[3 * n + m]
         pivot = 1.0 / (square + v)
@@ -156,7 +156,7 @@ def fill_pair_slopes(chart, walk, k):
     """``fill_given_slopes`` for two features, in one loop."""
     n, atoms, tables, kept, a, g = walk.n_nodes, walk.atoms, walk.tables, walk.records, at(walk, k), row(walk, k)
     mean, second_mean, t = atoms[a + 1], atoms[a + 3], atoms[a + 5]
-    square, second_square = chart.inverse_scale(walk, a, 0) ** -2.0, chart.inverse_scale(walk, a, 1) ** -2.0
+    square, second_square = chart.variance(walk, a, 0), chart.variance(walk, a, 1)
     for m in range(n):
         y, y2, v, v2 = kept[m] - mean, kept[n + m] - second_mean, kept[2 * n + m], kept[3 * n + m]
         density, pivot = tables[g + m], 1.0 / (square + v)
