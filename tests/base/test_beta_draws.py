@@ -4,11 +4,11 @@ Checks that compare take the function as an argument, and are shown to reject a 
 """
 
 import math
-import zlib
 
 import numpy as np
 import pytest
-from compiled_beta import LARGEST, SMALLEST, fill, log_beta_cdf, log_beta_interval
+from compiled_beta import LARGEST, SMALLEST, log_beta_cdf, log_beta_interval
+from compiled_draws import sample
 from numba import njit
 from scipy import stats
 
@@ -16,7 +16,6 @@ from sklearn_dpmix._base import beta_numeric
 from sklearn_dpmix._base.beta_numeric import draw_beta, draw_beta_interval, log_beta
 
 INF = math.inf
-N_DRAWS = 20_000
 ALPHA = 1e-6
 
 
@@ -38,14 +37,6 @@ def conditional_cdf(x, a, b, lo, hi):
 @njit(nogil=True)
 def unrestricted(rng, a, b, lo, hi):
     return draw_beta(rng, a, b)
-
-
-def sample(draw, args, n=N_DRAWS):
-    """Draws under a seed of the regime's own: fixed, yet the regimes do not share their luck."""
-    out = np.empty(n)
-    args = tuple(map(float, args))
-    fill(out, draw, np.random.default_rng(zlib.crc32(repr(args).encode())), *args)
-    return out
 
 
 def p_value(draw, args):

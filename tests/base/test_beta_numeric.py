@@ -12,7 +12,8 @@ from functools import cache
 import numba
 import numpy as np
 import pytest
-from compiled_beta import LARGEST, fill, log_beta_cdf, log_beta_interval
+from compiled_beta import LARGEST, log_beta_cdf, log_beta_interval
+from compiled_draws import fill
 from scipy import special
 
 from sklearn_dpmix._base import beta_numeric

@@ -16,9 +16,3 @@ def log_beta_cdf(a, b, x):
 @njit(nogil=True)
 def log_beta_interval(a, b, lo, hi):
     return beta_numeric.log_beta_interval(a, b, lo, hi)
-
-
-@njit(nogil=True)
-def fill(out, draw, rng, a, b, lo, hi):
-    for i in range(out.shape[0]):
-        out[i] = draw(rng, a, b, lo, hi)

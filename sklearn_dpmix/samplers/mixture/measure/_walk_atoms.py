@@ -78,7 +78,7 @@ def accepts(rng, log_ratio):
 
 @helper
 def draw_level(rng, walk, log_ratio):
-    """The log likelihood that a proposal is accepted above, given the log ratio of all else."""
+    """The log likelihood above which a proposal is accepted, given the log ratio of all else."""
     return walk.law[LOG_LIKELIHOOD] + log(1.0 - rng.random()) - log_ratio
 
 
