@@ -109,30 +109,43 @@ class HybridMechanism(PiecewiseMechanism):
         return v
 
     def check_release(self, Z: Array) -> None:
-        """Raise ValueError if Z cannot be a release of this mechanism."""
-        super().check_release(Z)
-        epsilon, a, h = self._windows(*Z.shape)
-        middle, half = self._middles(Z.shape[1])
-        v, side = (Z - middle) / half, self._side(epsilon)
-        is_side = self._sides(v, epsilon, a, h) != 0.0
+        """Raise ValueError if Z cannot be a release of this mechanism, or was rounded."""
+        v, side, is_side, epsilon = self._coins(Z)
         nearly = (np.abs(np.abs(v) - side) <= NEARLY * side) & (epsilon <= SMALL) & ~is_side
-        was_rounded = nearly.sum() > max(10, is_side.sum())
-        wrong = nearly if was_rounded else ~is_side & (self._share(epsilon) == 0.0)
-        if not wrong.any():
-            return
-        i, j = np.argwhere(wrong)[0]
-        low, high = middle[j] - half[j] * side[i, 0], middle[j] + half[j] * side[i, 0]
-        if was_rounded:
+        if nearly.sum() > max(10, is_side.sum()):
+            low, high = self._coin_values(Z, *np.argwhere(nearly)[0])
             raise ValueError(
                 f"Z was rounded: {nearly.sum()} of its values are close to {low:.12g} or {high:.12g}, which {self!r} "
                 f"releases often, but only {is_side.sum()} equal them to six digits: pass the release as it was "
                 "published"
             )
-        raise ValueError(
-            f"Z must hold only {low:.12g} and {high:.12g}, the values that {self!r} releases, but row {i}, column "
-            f"{j} has {Z[i, j]:.12g}: pass the release as it was published, with the epsilon and bounds that it was "
-            "made with"
-        )
+        super().check_release(Z)
+
+    def _check_values(self, Z):
+        super()._check_values(Z)
+        _, side, is_side, epsilon = self._coins(Z)
+        wrong = ~is_side & (self._share(epsilon) == 0.0)
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0]
+            low, high = self._coin_values(Z, i, j)
+            raise ValueError(
+                f"Z must hold only {low:.12g} and {high:.12g}, the values that {self!r} releases, but row {i}, column "
+                f"{j} has {Z[i, j]:.12g}: pass the release as it was published, with the epsilon and bounds that it "
+                "was made with"
+            )
+
+    def _coins(self, Z):
+        """Releases on the scale of the records, a coin's sides, where a release is one, and ε."""
+        epsilon, a, h = self._windows(*Z.shape)
+        middle, half = self._middles(Z.shape[1])
+        v = (Z - middle) / half
+        return v, self._side(epsilon), self._sides(v, epsilon, a, h) != 0.0, epsilon
+
+    def _coin_values(self, Z, i, j):
+        """The two values that a coin releases in row i and column j of Z."""
+        middle, half = (part[j] for part in self._middles(Z.shape[1]))
+        side = self._side(self._windows(*Z.shape)[0][i, 0])
+        return middle - half * side, middle + half * side
 
     def _log_densities(self, v, t, half, epsilon, a, h):
         """Log densities of releases; log probabilities for the coin's sides."""

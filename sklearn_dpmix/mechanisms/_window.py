@@ -132,6 +132,10 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
     def check_release(self, Z: Array) -> None:
         """Raise ValueError if Z cannot be a release of this mechanism."""
+        self._check_values(Z)
+
+    def _check_values(self, Z):
+        """Raise ValueError if a value of Z is one that this mechanism never releases."""
         n_features = Z.shape[1]
         _, a, h = self._windows(*Z.shape)
         middle, half = self._middles(n_features)
@@ -158,7 +162,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
         """
         Z, t = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__), self._on_line(X)
         check_one_each(Z, t)
-        self.check_release(Z)
+        self._check_values(Z)
         middle, half = self._middles(t.shape[1])
         return self._log_densities((Z - middle) / half, t, half, *self._windows(*t.shape)).sum(axis=1)
 

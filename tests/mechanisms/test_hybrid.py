@@ -368,6 +368,12 @@ def test_rounded_releases_keep_the_sides_of_the_coin():
         mechanism.check_release(Z.round(4))
 
 
+def test_a_density_on_a_grid_is_no_rounded_release():
+    """Catches a density that is refused because many points of a grid are close to a side of the coin."""
+    grid = np.linspace(-0.5, 1.5, 100_001)[:, None]
+    assert np.isfinite(HybridMechanism(2.0).log_density(grid, np.full_like(grid, 0.5))).all()
+
+
 def test_a_mean_that_noise_hides_leaves_the_variance_open():
     """Catches a default prior that is sure of records on a bound, where the estimate of their mean happens to be."""
     for kind in (HybridMechanism, PiecewiseMechanism):
