@@ -147,7 +147,8 @@ class HistogramLaw(PredictorLaw):
         return np.concatenate(parts)
 
     def check(self, theta):
-        shares = theta.reshape(len(theta), -1, self.n_bins + 2)
+        n_cells = self.n_bins + 2
+        shares = theta.reshape(len(theta), theta.shape[1] // n_cells, n_cells)  # there may be no draws yet
         require(shares >= 0, "theta", "has shares that are negative")
         require(np.abs(shares.sum(axis=-1) - 1.0) < 1e-9, "theta", "has shares that do not add up to 1")
 

@@ -27,6 +27,7 @@ def run(folder, *cases, **environment):
 #: Edits that may change what comes: to numbers that the array could have had as well, which no check can tell.  Widths
 #: of a law when it was last drawn from save evaluations, whatever they are.
 REAL, POSITIVE, WIDTH = {"-1", "0.5"}, {"0.5"}, {"0.5", "1e+300"}
+FINITE = REAL | {"1e+300", "-1e+300"}  # records of a user's model: nobody else knows what they can be
 MIXTURE = {"state/0/records": REAL, "state/0/theta": REAL, "draws/1/theta": REAL}
 GIVEN = {"state/0/theta": REAL, "draws/1/theta": REAL}  # records are
 FAMILY = {"state/0/width": WIDTH, "draws/1/theta": POSITIVE}
@@ -40,6 +41,7 @@ LEGAL = {
     **{case: MIXTURE for case in ("interweaved", "slice", "neal5", "imputed", "truncated", "conditional")},
     **{case: GIVEN for case in ("beta", "reuse", "neal2", "neal3", "jain_neal")},
     "categories": WALK,
+    "correlated": WALK | {"state/0/records": REAL, "draws/1/theta": REAL},
     "bins": MIXTURE,
     "sources": MIXTURE,
     **{case: FAMILY for case in ("binomial", "counts", "poisson", "poisson, known", "counts, given")},
@@ -59,7 +61,7 @@ LEGAL = {
         for case in ("regression, normal predictors", "regression, histograms")
     },
     "regression, given": {"state/0/theta": REAL, "draws/1/theta": REAL},
-    "own": {"state/0/theta": POSITIVE, "state/0/records": REAL, "draws/1/theta": REAL},
+    "own": {"state/0/theta": POSITIVE, "state/0/records": FINITE, "draws/1/theta": REAL},
     "one normal": {"state/0/point": REAL, "state/0/floats": REAL, "draws/1/theta": REAL},
     "own, given": {"draws/1/theta": REAL},
     "abc": {
@@ -85,6 +87,7 @@ FOUND = [
     "regression: state/0/point all 0.5",
     "regression: draws/1/statistic all -1",
     "regression, given: draws/1/theta all -1",
+    "regression, histograms: draws/1/theta all -1",
     "poisson: state/0/n_records all 0.5",
     "poisson: draws/1/n_records all -1",
     "poisson: draws/1/statistic all 0.5",

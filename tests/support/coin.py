@@ -15,7 +15,8 @@ class Coin:
         return rng.binomial(1, theta[0], (n, 1)).astype(float)
 
     def sample_posterior(self, rng, records, theta):
-        return rng.beta(1.0 + records.sum(), 1.0 + len(records) - records.sum(), 1)
+        n_heads = np.count_nonzero(records > 0.5)
+        return rng.beta(1.0 + n_heads, 1.0 + len(records) - n_heads, 1)
 
     def sample_statistic(self, rng, theta):
         return rng.binomial(20, theta).astype(float)
