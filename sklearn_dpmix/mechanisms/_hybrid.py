@@ -123,7 +123,7 @@ class HybridMechanism(PiecewiseMechanism):
 
     def _check_values(self, Z):
         super()._check_values(Z)
-        _, side, is_side, epsilon = self._coins(Z)
+        *_, is_side, epsilon = self._coins(Z)
         wrong = ~is_side & (self._share(epsilon) == 0.0)
         if wrong.any():
             i, j = np.argwhere(wrong)[0]
