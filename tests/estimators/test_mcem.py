@@ -103,6 +103,32 @@ def test_numeric_steps_are_the_closed_ones(name):
     assert np.isclose(numeric.information_[0, 0], closed.information_[0, 0], rtol=0.03)
 
 
+class Logistic:
+    """A number from the logistic distribution around θ, of this scale, whose likelihood is not a parabola."""
+
+    def __init__(self, origin, unit):
+        self.unit, self.theta_init = unit, [origin + 3.0 * unit]
+
+    def sample_statistic(self, rng, theta):
+        return rng.logistic(theta, self.unit)
+
+    def log_likelihood(self, statistics, theta):
+        z = np.abs(statistics - theta)[:, 0] / self.unit
+        return -z - 2.0 * np.log1p(np.exp(-z)) - np.log(self.unit)
+
+
+@pytest.mark.parametrize("origin, unit", [(0.0, 1e-9), (0.0, 1e9), (1.7e9, 10.0), (-1e6, 1.0)])
+def test_numeric_derivatives_have_no_unit_and_no_origin(origin, unit):
+    """Steps that were a part of the parameter, or of 0.001, were far too long or too short."""
+    fits = [
+        PrivateMCEM(LaplaceMechanism(scale=2.0 * b), model=Logistic(a, b), random_state=0).fit([[a + b], [a + 2.7 * b]])
+        for a, b in ((0.0, 1.0), (origin, unit))
+    ]
+    assert abs((fits[1].theta_[0] - origin) / unit - fits[0].theta_[0]) < 1e-3
+    assert np.isclose(fits[1].standard_error_[0] / unit, fits[0].standard_error_[0], rtol=1e-3)
+    assert fits[1].converged_
+
+
 def test_normal_sums():
     """Two parameters: the score of the exact likelihood, by quadrature over both sums, is 0 at the estimate."""
     n, S, scale = 12, np.array([12.0, 60.0]), 2.0

@@ -6,6 +6,7 @@ error; otherwise more simulations join (Caffo, Jank & Jones 2005).  Score and in
 (equations 15 and 16).
 """
 
+from functools import partial
 from math import ceil
 from typing import NamedTuple
 
@@ -20,6 +21,10 @@ ALPHA, BETA, GAMMA = 0.25, 0.25, 0.1
 BLOCK = 65536  # simulations at a time
 LAST = 100_000  # of a Newton step, at least
 FEWEST_EFFECTIVE = 100  # simulations, by their weights, for an error to be believed
+STEP = 1e-4  # of numeric derivatives, in scales of the parameters
+#: How much such a step bends the log likelihood, at least (and more than its rounding), and how many times that at most
+LEAST_BEND, ROUNDING, MOST_BEND = 1e-9, 1e-13, 1e6
+N_BENT, MOST_SCALINGS = 1000, 60  # statistics that this is seen from; powers of ten that are tried
 
 
 class Imputation(NamedTuple):
@@ -90,13 +95,37 @@ class Likelihood:
             return found
         start = -(weights @ self.log_likelihood(statistics, theta))
 
-        def loss(at):
-            value = weights @ self.log_likelihood(statistics, at)
+        scale, origin = self.scale(statistics, theta), np.zeros(len(theta))
+
+        def loss(u):
+            value = weights @ self.log_likelihood(statistics, theta + scale * u)
             return -value - start if np.isfinite(value) else 1e300
 
         options = {"xatol": 1e-9, "fatol": 1e-12, "adaptive": True, "maxiter": 2000 * len(theta)}
-        steps = np.vstack([theta, theta + np.diag(0.05 * np.maximum(np.abs(theta), 1e-3))])
-        return minimize(loss, theta, method="Nelder-Mead", options={**options, "initial_simplex": steps}).x
+        options["initial_simplex"] = np.vstack([origin, 0.05 * np.eye(len(theta))])
+        return theta + scale * minimize(loss, origin, method="Nelder-Mead", options=options).x
+
+    def scale(self, statistics, theta):
+        """The size of a change that matters of each parameter, (n_params,), whatever the parameters' units and origin.
+
+        It is the parameter itself (or 0.001), times the power of ten that brings ``STEP`` of it into the range where
+        differences of the log likelihood are derivatives: neither rounding nor curvature of a higher order.
+        """
+        statistics = statistics[:N_BENT]
+        middle, scale = self.log_likelihood(statistics, theta), np.maximum(np.abs(theta), 1e-3)
+        least = LEAST_BEND + ROUNDING * np.mean(np.abs(middle))
+        for j, start in enumerate(scale.copy()):
+            for _ in range(MOST_SCALINGS):
+                step = np.zeros(len(theta))
+                step[j] = STEP * scale[j]
+                ends = [self.log_likelihood(statistics, at) for at in (theta + step, theta - step)]
+                bend = abs(np.mean(middle - 0.5 * (ends[0] + ends[1])))  # infinite beyond the edge of the parameters
+                if least <= bend <= MOST_BEND * least:
+                    break
+                scale[j] *= 10.0 if bend < least else 0.1
+            else:  # it does not matter, or is on the edge
+                scale[j] = start
+        return scale
 
     def _derivative(self, name, statistics, theta, shape):
         value = getattr(self.model, name)(statistics, np.tile(theta, (len(statistics), 1)))
@@ -106,23 +135,25 @@ class Likelihood:
             )
         return np.asarray(value, dtype=np.float64)
 
-    def score(self, statistics, theta):
+    def score(self, statistics, theta, scale=None):
         """Gradients, (size, n_params)."""
         if callable(getattr(self.model, "score", None)):
             return self._derivative("score", statistics, theta, (len(statistics), len(theta)))
-        return central_differences(self.log_likelihood, statistics, theta)
+        scale = self.scale(statistics, theta) if scale is None else scale
+        return central_differences(self.log_likelihood, statistics, theta, scale)
 
     def hessian(self, statistics, theta):
         """Second derivatives, (size, n_params, n_params)."""
         if callable(getattr(self.model, "hessian", None)):
             return self._derivative("hessian", statistics, theta, (len(statistics), len(theta), len(theta)))
-        result = central_differences(self.score, statistics, theta)
+        scale = self.scale(statistics, theta)
+        result = central_differences(partial(self.score, scale=scale), statistics, theta, scale)
         return 0.5 * (result + np.swapaxes(result, -1, -2))
 
 
-def central_differences(function, statistics, theta):
+def central_differences(function, statistics, theta, scale):
     """Derivatives of function(statistics, θ) by each parameter, along a last axis."""
-    steps = np.diag(np.maximum(np.abs(theta), 1e-3) * 1e-4)
+    steps = np.diag(scale * STEP)
     columns = [
         (function(statistics, theta + step) - function(statistics, theta - step)) / (2.0 * step.sum()) for step in steps
     ]
