@@ -9,7 +9,7 @@ from sklearn_dpmix import NaivePosterior, OnePosteriorSampling, PrivateExpFamily
 from sklearn_dpmix.estimators.curator._baselines import nearest_statistic
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.metrics import coverage
-from sklearn_dpmix.models import Beta, BetaPrior, Exponential, Multinomial, Normal, Poisson
+from sklearn_dpmix.models import Beta, BetaPrior, Exponential, Gamma, Multinomial, Normal, Poisson
 
 SHORT = {"n_chains": 2, "n_warmup": 10, "n_draws": 4000, "random_state": 0}
 
@@ -43,6 +43,24 @@ def test_what_no_records_have_is_moved_to_what_some_have(family, s, n):
         PrivateExpFamilyGibbs(family=family, n_records=n, **SHORT).fit(np.array(s))
     moved = nearest_statistic(family, np.array(s), n)
     PrivateExpFamilyGibbs(family=family, n_records=n, **SHORT | {"n_draws": 10}).fit(moved)
+
+
+@pytest.mark.parametrize(
+    ("family", "records"),
+    [
+        (Exponential(), stats.expon(scale=2e-8)),
+        (Gamma(3.0), stats.gamma(3.0, scale=1e-9)),
+        (Normal(), stats.norm(4e-5, 1e-5)),
+        (Normal(), stats.norm(1e6, 10.0)),
+        (Beta(), stats.beta(5.0, 20_000.0)),
+        (Beta(), stats.beta(20_000.0, 30_000.0)),
+    ],
+    ids=["exponential", "gamma", "normal", "normal far from 0", "beta near 0", "narrow beta"],
+)
+def test_what_some_records_have_stays(family, records):
+    """In any unit, and anywhere."""
+    s = family.statistics(records.rvs(200, random_state=0)).sum(axis=0)
+    assert np.array_equal(nearest_statistic(family, s, 200), s)
 
 
 @pytest.mark.slow

@@ -110,12 +110,16 @@ def nearest_statistic(family, s, n):
         counts[np.argsort(counts - n * share)[: int(n - counts.sum())]] += 1.0  # the largest remainders
         return counts
     if name == "normal":
-        return np.array([s[0], max(s[1], s[0] ** 2 / n * (1.0 + 1e-6) + 1e-6 * n)])
+        return np.array([s[0], max(s[1], s[0] ** 2 / n)])
     if name == "beta":  # exp(E log x) + exp(E log(1 - x)) < 1
-        mean = np.minimum(s / n, -1e-3)
+        mean = s / n
+        if np.all(mean < 0.0) and np.exp(mean).sum() < 1.0:
+            return s
+        mean = np.minimum(mean, -1e-3)
         return n * (mean - max(log(np.exp(mean).sum() / 0.999), 0.0))
-    low, high = {"bernoulli": (0.0, n), "poisson": (0.0, np.inf)}.get(name, (1e-6 * n, np.inf))
-    return np.clip(np.rint(s) if family.is_integer else s, low, high)
+    if not family.is_integer:  # a sum of positive numbers
+        return np.where(s > 0.0, s, 1e-6 * np.abs(s))  # of no unit
+    return np.clip(np.rint(s), 0.0, n if name == "bernoulli" else np.inf)
 
 
 class OnePosteriorSampling(BaseEstimator):
