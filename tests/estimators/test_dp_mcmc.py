@@ -10,6 +10,7 @@ from sklearn.base import clone
 from statistical import assert_mean_close
 
 from sklearn_dpmix import DPBarkerMCMC, DPHamiltonianMC, DPLogisticRegressionMCMC, DPPenaltyMCMC
+from sklearn_dpmix.estimators.private._dp_scale import largest_scale
 from sklearn_dpmix.estimators.private._noise_source import SecureNoise, SimulatedNoise, SystemNoise
 from sklearn_dpmix.mechanisms import GaussianMechanism
 from sklearn_dpmix.models import Banana
@@ -332,6 +333,54 @@ def test_a_users_model_in_plain_numpy():
         fitted = estimator.fit(data)
     assert abs(fitted.settled_draws().mean() - 0.7) < 0.15
     assert fitted.score_samples(data[:3]).shape == (3,)
+
+
+class WaitingTimes:
+    """Exponential records; their rate, in units of 1/``unit``, is Gamma(2, 1)."""
+
+    n_params = 1
+
+    def __init__(self, unit):
+        self.unit, self.theta_init = unit, [0.7 / unit]
+
+    def log_prior(self, theta):
+        rate = theta[:, 0] * self.unit
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(rate > 0.0, np.log(rate) - rate, -np.inf)
+
+    def log_density(self, X, theta):
+        return np.log(theta[0]) - theta[0] * X[:, 0] if theta[0] > 0.0 else np.full(len(X), -np.inf)
+
+    def grad_log_density(self, X, theta):
+        return (1.0 / theta[0] - X[:, 0])[:, None]
+
+    def information(self, theta):
+        return np.array([[theta[0] ** -2.0]])
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e5, 1e9])
+@pytest.mark.parametrize(
+    "estimator",
+    [DPPenaltyMCMC(n_iter=4000, preconditioner=PrivateNewton()), DPHamiltonianMC(n_iter=1000)],
+    ids=["penalty", "hamiltonian"],
+)
+def test_parameters_may_be_in_any_unit(estimator, unit):
+    """The numeric derivatives of the prior left its support, so that chains stood still, or all draws were NaN."""
+    records = np.random.default_rng(0).exponential(unit, (500, 1))
+    model = clone(estimator).set_params(model=WaitingTimes(unit), n_chains=2, random_state=1).fit(records)
+    assert_mean_close(model.settled_draws()[..., 0] * unit, 502.0 / (1.0 + records.sum() / unit), min_ess=100)
+
+
+@pytest.mark.parametrize("widest", [3e-15, 3e-6, 3.0, 3e9])
+def test_moves_may_be_of_any_unit(widest):
+    assert 0.99 * widest < largest_scale(lambda scale: scale <= widest, np.inf) <= widest
+    assert largest_scale(lambda scale: scale <= widest, 0.1 * widest) == 0.1 * widest
+
+
+def test_chains_that_stand_still_are_doubted():
+    model = DPPenaltyMCMC(model=MEAN, proposal_scale=1e9, n_iter=40, n_chains=1, random_state=0)
+    with pytest.warns(RuntimeWarning, match="none of them moved"):
+        assert model.fit(X).acceptance_rate_ == 0.0
 
 
 def test_logistic_regression_learns():

@@ -257,12 +257,15 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
                 "counts as spent",
                 RuntimeWarning,
             )
-        if self.n_iter_ < FEWEST and np.all(np.isnan(list(self.r_hat_.values()))):
-            warn_user(
-                f"{self.n_iter_} iterations of each chain are too few to say whether the chains have mixed",
-                RuntimeWarning,
-            )
         complaint = self._not_mixed()
+        if np.all(np.isnan(list(self.r_hat_.values()))):
+            if self.n_iter_ < FEWEST:
+                warn_user(
+                    f"{self.n_iter_} iterations of each chain are too few to say whether the chains have mixed",
+                    RuntimeWarning,
+                )
+            else:
+                complaint = "the chains have not mixed: none of them moved"
         if complaint:
             more = "" if self.preconditioner is not None else "a preconditioner, "
             warn_user(

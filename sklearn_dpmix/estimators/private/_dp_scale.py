@@ -6,6 +6,7 @@ import numpy as np
 #: flat; if it is not, less is better.
 NOISE_OF_A_MOVE = 1.8
 N_TYPICAL = 101
+LEAST, MOST = 1e-24, 1e18  # scales that are looked at, in the parameters' unit
 
 
 def typical_steps(n_params, one_at_a_time=False):
@@ -23,6 +24,10 @@ def widths(target, coordinates, steps):
 def largest_scale(is_fine, most):
     """The largest scale that is fine, up to ``most``, to one per cent."""
     low, high = 1e-12, min(most, 1e6)
+    while low > LEAST and not is_fine(low):
+        low, high = 1e-12 * low, min(low, high)
+    while high < min(most, MOST) and is_fine(high):
+        low, high = high, min(1e12 * high, most)
     if is_fine(high):
         return high
     while high > 1.01 * low:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ._target import has_range, information_range
+from ._target import has_range, information_range, slopes
 from ._walk_moves import Coordinates
 
 
@@ -109,8 +109,9 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
     for _ in range(n_steps):
         theta = plain.theta(phi)
         frame = plain.jacobian(phi)
-        curvature = frame.T @ _information(target, theta, multiplier, source) @ frame
-        curvature += frame.T @ frame * _prior_precision(target, theta)
+        information = _information(target, theta, multiplier, source)
+        curvature = frame.T @ information @ frame
+        curvature += frame.T @ frame * _prior_precision(target, theta, np.trace(information))
         root = np.linalg.inv(np.linalg.cholesky(curvature)).T
         # the gradient in the units of the posterior, so that one bound on its length suits all its entries
         whitened = frame @ root
@@ -143,11 +144,15 @@ def release_information(target, theta, multiplier, source):
     return noisy + np.triu(noisy, 1).T, multiplier * sensitivity
 
 
-def _prior_precision(target, theta):
-    """A rough size of the prior's curvature, so that what the data do not tell stays finite."""
-    step = 1e-4 * np.maximum(1.0, np.abs(theta))
-    slopes = [
-        (target.grad_log_prior(theta - e) - target.grad_log_prior(theta + e))[j] / (2.0 * e[j])
-        for j, e in enumerate(np.diag(step))
-    ]
-    return max(float(np.min(slopes)), 1e-10)
+def _prior_precision(target, theta, known):
+    """A rough size of the prior's curvature, so that what the data do not tell stays finite.
+
+    If the prior is flat, or nearly, it is a small part of what is ``known``, in whatever unit that is.
+    """
+
+    def own_slopes(points):
+        return np.array([target.grad_log_prior(point)[j] for j, point in enumerate(points)])
+
+    least = -float(np.max(slopes(own_slopes, theta, 1e-4)))
+    floor = 1e-10 * min(1.0, float(known))
+    return least if least > floor else floor

@@ -9,6 +9,7 @@ from ._likelihood_pass import CompiledPass, PlainPass, observed_information
 BLOCK = 8192
 #: Slack for the rounding of the values that the bounds are for.
 ROUNDING = 1.0 + 1e-6
+MOST_SHORTER = 30  # times that a step is made ten times shorter
 
 
 class Target:
@@ -50,9 +51,7 @@ class Target:
         """By central differences if the model does not have it; the prior is public."""
         if hasattr(self.model, "grad_log_prior"):
             return self.model.grad_log_prior(theta)
-        steps = 1e-6 * np.maximum(1.0, np.abs(theta))
-        up, down = theta + np.diag(steps), theta - np.diag(steps)
-        return (self.model.log_prior(up) - self.model.log_prior(down)) / (2.0 * steps)
+        return slopes(self.model.log_prior, theta, 1e-6)
 
     def ratio_bound(self, theta, new):
         """(What log ratios are clipped to, the width of what they then range over or None if nothing says)."""
@@ -97,6 +96,22 @@ class Target:
     def batch(self, source, size, order):
         """The numbers of ``size`` records without replacement; ``order``, a permutation, is shuffled for it."""
         return self._passes.batch(source, size, order)
+
+
+def slopes(function, theta, share):
+    """Central differences by each parameter of a function of points (n, n_params), (n_params,).
+
+    Steps begin at a ``share`` of the parameter, or of 1, and are shortened where they leave the support.
+    """
+    steps, found = share * np.maximum(1.0, np.abs(theta)), np.full(len(theta), np.nan)
+    for _ in range(MOST_SHORTER):
+        with np.errstate(invalid="ignore"):
+            up, down = (function(theta + np.diag(sign * steps)) for sign in (1.0, -1.0))
+            found = (up - down) / (2.0 * steps)
+        if np.all(np.isfinite(found)):
+            break
+        steps = np.where(np.isfinite(found), steps, 0.1 * steps)
+    return found
 
 
 def as_float(bound):
