@@ -422,6 +422,20 @@ def test_attributes():
     assert chains.n_simulations_ == 4 * 4000 * 10
 
 
+def test_a_chain_that_stands_still_is_doubted():
+    """R-hat is nan there, which said nothing."""
+
+    class Narrow(PoissonCount):
+        def sample_statistic(self, rng, theta):
+            return np.tile(theta, 3) + rng.normal(size=(len(theta), 3))
+
+    one = {"method": MarkovABC(n_replicates=1), "n_chains": 1, "n_draws": 20, "random_state": 0}
+    chain = PrivateABC(LaplaceMechanism(scale=1e-6), model=Narrow(), **one)
+    with pytest.warns(RuntimeWarning, match="none of them moved"):
+        chain.fit([30.0, 30.5, 31.0])
+    assert np.ptp(chain.theta_draws_) == 0.0
+
+
 def test_weights_are_in_the_summary():
     model = PrivateABC(FIT, method="importance", **{**SHORT, "n_draws": 5000}).fit([37.4])
     row = dict(model.summary().loc["theta[0]"]) if hasattr(model.summary(), "loc") else model.summary()["theta[0]"]

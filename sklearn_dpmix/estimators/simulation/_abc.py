@@ -38,6 +38,7 @@ METHODS = {
     "smc": SequentialABC,
 }
 K_HAT_LIMIT = 0.7
+FEWEST = 8  # draws of a chain after which it should have moved
 
 
 class PrivateABC(ChainEstimator):
@@ -298,6 +299,13 @@ class PrivateABC(ChainEstimator):
         del self.min_acceptance_  # no bound holds for it
         self.n_simulations_ = int(self._state_floats()[:, PROPOSED].sum()) * method.n_replicates
         self._monitor({"theta": self.theta_draws_})
+
+    def _not_mixed(self):
+        """As the parent; R-hat is nan where no chain moved, which only a prior that is a point explains."""
+        moves = self._run_.chains[0].state.moves
+        if len(moves) and self.theta_draws_.shape[1] >= FEWEST and not np.ptp(self.theta_draws_, axis=(0, 1)).any():
+            return "the chains have not mixed: none of them moved"
+        return super()._not_mixed()
 
     def resample(self, n_draws: int | None = None, random_state: Seed = None) -> Floats:
         """Draws of equal weight.
