@@ -24,6 +24,16 @@ def test_naive_posterior_is_the_conjugate_one_at_the_release():
     assert model.statistic_draws_.min() == model.statistic_draws_.max() == 17.0
 
 
+def test_a_naive_posterior_goes_on():
+    """As ``warm_start`` says: the same draws and more, and no other data."""
+    model = NaivePosterior(LaplaceMechanism(scale=3.0), family="binomial", n_records=50, n_draws=200, warm_start=True)
+    first = model.fit([17.2]).theta_draws_
+    assert np.array_equal(model.set_params(n_draws=300).fit([17.2]).theta_draws_[:, :200], first)
+    with pytest.raises(ValueError, match="warm_start=True continues the chains of the last fit, but the data changed"):
+        model.fit([30.0])
+    assert model.theta_draws_.shape == (4, 300, 1)
+
+
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 @pytest.mark.parametrize(
     ("family", "s", "n"),

@@ -90,6 +90,8 @@ random_state, warm_start, checkpoint, verbose :
             | {"mechanism": None, "family": family, "n_records": n, "truncation": None, "approximation": "auto"}
             | {"prior": prior if scaling is None else family.prior_in_units(prior, centre, unit)}
         )
+        earlier = {name: value for name, value in vars(self).items() if name not in given}
+        vars(ordinary).update(earlier)  # type: ignore[attr-defined]
         ordinary.fit(nearest_statistic(family, (s - n * offset) / gain, n))
         vars(self).update({name: value for name, value in vars(ordinary).items() if name not in given})  # type: ignore[attr-defined]
         if scaling is not None:  # and so bounds, and a prior
