@@ -371,6 +371,16 @@ def test_parameters_may_be_in_any_unit(estimator, unit):
     assert_mean_close(model.settled_draws()[..., 0] * unit, 502.0 / (1.0 + records.sum() / unit), min_ess=100)
 
 
+@pytest.mark.parametrize("n_steps", [2, 6])
+def test_newton_steps_stay_where_the_prior_is(n_steps):
+    """From 14 times the rate, a whole step leads to a negative one, and all draws were NaN."""
+    records, newton = np.random.default_rng(0).exponential(20.0, (500, 1)), PrivateNewton(n_steps=n_steps)
+    model = DPPenaltyMCMC(model=WaitingTimes(1.0), n_iter=6000, n_chains=2, preconditioner=newton, random_state=1)
+    model.fit(records)
+    assert np.all(model.theta_draws_ > 0.0)
+    assert_mean_close(model.settled_draws()[..., 0], 502.0 / (1.0 + records.sum()), min_ess=100)
+
+
 @pytest.mark.parametrize("widest", [3e-15, 3e-6, 3.0, 3e9])
 def test_moves_may_be_of_any_unit(widest):
     assert 0.99 * widest < largest_scale(lambda scale: scale <= widest, np.inf) <= widest

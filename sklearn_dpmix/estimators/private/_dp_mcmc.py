@@ -15,7 +15,7 @@ from ..._chains.chain import run_chains
 from ..._chains.progress import CallbackSupportMixin, Progress
 from ...samplers import PrivateNewton
 from ...samplers.private._chain_value import PrivateChain
-from ...samplers.private._newton import private_optimum
+from ...samplers.private._newton import private_optimum, shortened
 from ...samplers.private._target import Target
 from ...samplers.private._walk_moves import Coordinates
 from .._chain_estimator import N_JOBS, MonitoredDraws, warn_user
@@ -199,7 +199,13 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             )
             coordinates = Coordinates(model, phi, root)
             spread = np.sqrt(1.0 + error**2)
-            starts = [spread * source.standard_normal(n_params) for source in sources[1:]]
+            starts = [
+                shortened(
+                    spread * source.standard_normal(n_params),
+                    lambda psi: target.log_prior(coordinates.theta(psi)) > -np.inf,
+                )
+                for source in sources[1:]
+            ]
             self.mode_, self.covariance_root_ = coordinates.theta(np.zeros(n_params)), root
         sampler = self._sampler(target, coordinates, plan)
         chains = [

@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator
 from ._target import has_range, information_range, slopes
 from ._walk_moves import Coordinates
 
+MOST_HALVINGS = 60  # of a step
+
 
 class PrivateNewton(BaseEstimator):
     """Newton steps on noisy gradients, which find where private chains start and the geometry in which they move.
@@ -119,8 +121,17 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
         total = target.gradient(theta, whitened, bound)
         gradient = source.release(total, target.temperature * width, multiplier)
         gradient = gradient + whitened.T @ target.grad_log_prior(theta)
-        phi = phi + root @ gradient
+        phi = phi + shortened(root @ gradient, lambda step, at=phi: target.log_prior(plain.theta(at + step)) > -np.inf)
     return phi, root, multiplier * target.temperature * width
+
+
+def shortened(step, is_possible):
+    """The step, or half of it, and so on until the prior knows where it leads: public, as the prior is."""
+    for _ in range(MOST_HALVINGS):
+        if is_possible(step):
+            break
+        step = 0.5 * step
+    return step
 
 
 def _information(target, theta, multiplier, source):
