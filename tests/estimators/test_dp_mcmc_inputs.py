@@ -86,6 +86,19 @@ def test_bad_parameters_before_any_data(parameters, message):
     assert len(ledger.entries) == 0
 
 
+@EVERY
+def test_a_start_outside_the_support_is_refused_before_any_data(estimator):
+    """The default start is 0, where a positive parameter has no density; chains stood still at it."""
+
+    class Positive(GaussianMean):
+        def log_prior(self, theta):
+            return np.where(np.all(theta > 0.0, axis=1), super().log_prior(theta), -np.inf)
+
+    model = Positive(n_features=2, data_norm=1.0)
+    with pytest.raises(ValueError, match=r"starts at \[0.0, 0.0\], where log_prior of Positive is -inf: give init"):
+        clone(estimator).set_params(model=model).fit(NeverRead())
+
+
 def test_hamiltonian_needs_gradients_and_their_bounds():
     """A model without them is refused before any data, and so is a mass that is not positive."""
 

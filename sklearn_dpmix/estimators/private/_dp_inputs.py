@@ -36,11 +36,16 @@ class DPInputs:
         if hasattr(model, "check"):
             model.check()
         start = self._start(model)
-        log_prior = np.shape(model.log_prior(np.tile(start, (2, 1))))
-        if log_prior != (2,):
+        log_prior = np.asarray(model.log_prior(np.tile(start, (2, 1))))
+        if log_prior.shape != (2,):
             raise ValueError(
                 f"log_prior of {type(model).__name__} must return shape (size,) = (2,) for theta of shape "
-                f"{(2, len(start))}, got {log_prior}"
+                f"{(2, len(start))}, got {log_prior.shape}"
+            )
+        if not np.isfinite(log_prior[0]):
+            raise ValueError(
+                f"{who} starts at {start.tolist()}, where log_prior of {type(model).__name__} is {log_prior[0]}: give "
+                "init=..., or the model a theta_init, that is possible under the prior"
             )
         if self.mechanism is not None:
             self._check_ranges(model)
