@@ -238,6 +238,7 @@ WRONG = [  # mechanism, parameters, release, message
     (None, {"family": "binomial", "n_records": 5}, [6], "no 5 records of family Bernoulli"),
     (None, {"family": "multinomial", "n_records": 5}, [3, 3], "no 5 records of family Multinomial"),
     (None, {"family": "normal", "n_records": 5}, [5.0, 4.0], "no 5 records of family Normal"),
+    (None, {"family": "normal", "n_records": 5}, [5e-9, 4e-18], "no 5 records of family Normal"),
     (None, {"family": "beta", "n_records": 2}, [-0.1, -0.1], "no 2 records of family Beta"),
     (None, POISSON, [[3], [4]], "several rows must be equal"),
     (None, {**POISSON, "truncation": (0, 5), "approximation": "exact"}, [3], "is not possible here: without noise"),

@@ -28,7 +28,7 @@ def check_exact_statistic(problem):
         )
     s, n = S[0], problem.n_known
     low, high = value_range(problem)
-    slack = 1e-9 * np.maximum(np.abs(s), 1.0)
+    slack = 1e-9 * np.abs(s)
     wrong = np.any(s < low - slack) or np.any(s > high + slack)
     if family.is_integer and problem.outside is None:
         wrong = wrong or np.any(s != np.floor(s)) or (isinstance(family, Multinomial) and n and s.sum() != n)
