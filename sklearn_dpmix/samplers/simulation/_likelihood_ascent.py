@@ -24,7 +24,7 @@ FEWEST_EFFECTIVE = 100  # simulations, by their weights, for an error to be beli
 STEP = 1e-4  # of numeric derivatives, in scales of the parameters
 #: How much such a step bends the log likelihood, at least (and more than its rounding), and how many times that at most
 LEAST_BEND, ROUNDING, MOST_BEND = 1e-9, 1e-13, 1e6
-N_BENT, MOST_SCALINGS = 1000, 60  # statistics that this is seen from; powers of ten that are tried
+N_BENT, MOST_SCALINGS = 1000, 30  # statistics that this is seen from; powers of ten that are tried
 
 
 class Imputation(NamedTuple):
