@@ -25,7 +25,7 @@ from sklearn_dpmix.samplers import Auto, MixingMeasure, Sources
 
 N_DRAWS = 4_000  # of each of four chains
 TIMES = {"cells": 2}  # as many draws, where what a twin changes is small
-THIN = {"neal5": 6, "slice": 6, "conditional": 4, "neal8": 2, "interweaved": 3, "auto": 3, "mixing_measure": 3}
+THIN = {"neal5": 20, "slice": 20, "conditional": 4, "neal8": 2, "interweaved": 3, "auto": 3, "mixing_measure": 3}
 PRIOR = (2.0, 0.2)  # of a and b: clusters of standard deviation 0.1 or so
 NORMAL = {"mean": 0.4, "mean_precision": 0.3, "shape": 2.5, "scale": 0.1}  # for bounds (0, 1): a third is outside
 
