@@ -116,13 +116,13 @@ class BetaKernel(Kernel):
     # --- parameters --------------------------------------------------------------------------------------------------
 
     @compiled
-    def set_params(self, theta, k, a, b):
+    def put_params(self, theta, k, a, b):
         theta[k, 0], theta[k, 1] = a, b
         theta[k, 2] = -log_beta(a, b) - self.log_width
 
     @compiled
     def draw_prior(self, rng, theta, k):
-        self.set_params(theta, k, self.draw_shape(rng), self.draw_shape(rng))
+        self.put_params(theta, k, self.draw_shape(rng), self.draw_shape(rng))
 
     @compiled
     def draw_shape(self, rng):
@@ -159,7 +159,7 @@ class BetaKernel(Kernel):
         if rng.random() < JUMPS:
             a, b = jump(rng, a, b, s, t, n, self.prior_shape, self.prior_rate)
         a, b, probability = langevin_move(rng, a, b, s, t, n, self.prior_shape, self.prior_rate, step)
-        self.set_params(theta, k, a, b)
+        self.put_params(theta, k, a, b)
         return probability
 
     # --- the record given θ ------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class BetaKernel(Kernel):
         # outside the support it is rejected, wherever it is
         a = min(max(theta[k, 0] * exp(min(v + u, 50.0)), 0.5 * LEAST), 2.0 * MOST)
         b = min(max(theta[k, 1] * exp(min(v - u, 50.0)), 0.5 * LEAST), 2.0 * MOST)
-        self.set_params(theta, to, a, b)
+        self.put_params(theta, to, a, b)
 
     @compiled
     def log_perturb(self, theta, k, to, j, mean_step, scale_step):

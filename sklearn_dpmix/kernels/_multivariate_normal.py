@@ -230,7 +230,7 @@ class MultivariateNormalKernel(MultivariateSteps):
                 root = theta[k, self.at_root + j * (j + 1) // 2 + m]
                 shift += root * theta[k, 4 * m + 2]
                 variance += root * root
-            self.set_params(theta, k, j, theta[k, 4 * j] + shift / sqrt(precision), sqrt(variance))
+            self.put_params(theta, k, j, theta[k, 4 * j] + shift / sqrt(precision), sqrt(variance))
 
     @compiled
     def log_predictive_record(self, stats, k, n, records, i):
@@ -347,7 +347,7 @@ class MultivariateNormalKernel(MultivariateSteps):
                 e += theta[k, at + m] * (records[i, 0, m] - theta[k, 4 * m])
             slope += theta[k, at + j] * e
             precision += theta[k, at + j] ** 2
-        self.set_params(theta, to, j, records[i, 0, j] - slope / precision, 1.0 / sqrt(precision))
+        self.put_params(theta, to, j, records[i, 0, j] - slope / precision, 1.0 / sqrt(precision))
 
 
 def _number(name, value, low):

@@ -27,7 +27,7 @@ class MultivariateSteps(NormalKernel):
                 theta[k, self.at_factor + i * (i + 1) // 2 + j] = value / theta[k, row + i]
                 variance += theta[k, row + j] ** 2
             log_det -= log(theta[k, row + i])
-            self.set_params(theta, k, i, theta[k, 4 * i], sqrt(variance))
+            self.put_params(theta, k, i, theta[k, 4 * i], sqrt(variance))
         theta[k, self.at_log_det] = log_det
 
     @compiled

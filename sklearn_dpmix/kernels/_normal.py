@@ -139,14 +139,14 @@ class NormalKernel(Kernel):
         for j in range(self.n_features):
             precision, shift, shape, scale = self.posterior(stats, k, j, n)
             sd = self.draw_sd(rng, shape, scale)
-            self.set_params(theta, k, j, self.prior_mean[j] + shift + sd / sqrt(precision) * rng.standard_normal(), sd)
+            self.put_params(theta, k, j, self.prior_mean[j] + shift + sd / sqrt(precision) * rng.standard_normal(), sd)
 
     @compiled
     def draw_prior(self, rng, theta, k):
         for j in range(self.n_features):
             sd = self.draw_sd(rng, self.prior_shape[j], self.prior_scale[j])
             mean = self.prior_mean[j] + sd / sqrt(self.precision[j]) * rng.standard_normal()
-            self.set_params(theta, k, j, mean, sd)
+            self.put_params(theta, k, j, mean, sd)
 
     #: smallest log mass inside the bounds, which is added to log σ in the fourth column
     least_log_mass = 0.0
@@ -160,7 +160,7 @@ class NormalKernel(Kernel):
             require(is_same, "theta", "has inconsistent columns")
 
     @compiled
-    def set_params(self, theta, k, j, mean, sd):
+    def put_params(self, theta, k, j, mean, sd):
         theta[k, 4 * j] = mean
         theta[k, 4 * j + 1] = sd
         theta[k, 4 * j + 2] = 1.0 / sd
@@ -283,7 +283,7 @@ class NormalKernel(Kernel):
     def perturb(self, rng, theta, k, to, j, mean_step, scale_step):
         """Symmetric step in (μ, log σ): the proposal for feature ``j`` of cluster k is written into ``theta[to]``."""
         sd = theta[k, 4 * j + 1] * exp(scale_step * rng.standard_normal())
-        self.set_params(theta, to, j, theta[k, 4 * j] + mean_step * rng.standard_normal(), sd)
+        self.put_params(theta, to, j, theta[k, 4 * j] + mean_step * rng.standard_normal(), sd)
 
     @compiled
     def log_perturb(self, theta, k, to, j, mean_step, scale_step):

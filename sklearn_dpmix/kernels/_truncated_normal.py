@@ -87,7 +87,7 @@ class TruncatedNormalKernel(NormalKernel):
         return super()._hyperparameters(n_features) | {"low": low.copy(), "high": high.copy()}
 
     @compiled
-    def set_params(self, theta, k, j, mean, sd):
+    def put_params(self, theta, k, j, mean, sd):
         """The fourth column is log σ plus the log mass inside the bounds, so the likelihood is that of the parent."""
         theta[k, 4 * j] = mean
         theta[k, 4 * j + 1] = sd
@@ -127,19 +127,19 @@ class TruncatedNormalKernel(NormalKernel):
             if rng.random() < JUMPS:
                 mean, sd, inside = theta[k, 4 * j], theta[k, 4 * j + 1], self.log_inside(theta, k, j)
                 new_sd = self.draw_sd(rng, shape, scale)
-                self.set_params(theta, k, j, centre + new_sd / sqrt(precision) * rng.standard_normal(), new_sd)
+                self.put_params(theta, k, j, centre + new_sd / sqrt(precision) * rng.standard_normal(), new_sd)
                 if not rng.random() < exp(min(n * (inside - self.log_inside(theta, k, j)), 0.0)):
-                    self.set_params(theta, k, j, mean, sd)
+                    self.put_params(theta, k, j, mean, sd)
             mean, sd = theta[k, 4 * j], theta[k, 4 * j + 1]
             before = log_joint(mean, sd, centre, precision, shape, scale) - n * self.log_inside(theta, k, j)
             width = step / sqrt(n + 1.0)
             new_sd = sd * exp(width * rng.standard_normal())
             new_mean = mean + width * self.step_scale(j) * rng.standard_normal()
-            self.set_params(theta, k, j, new_mean, new_sd)
+            self.put_params(theta, k, j, new_mean, new_sd)
             after = log_joint(new_mean, new_sd, centre, precision, shape, scale) - n * self.log_inside(theta, k, j)
             probability = exp(min(after - before, 0.0))
             if not rng.random() < probability:
-                self.set_params(theta, k, j, mean, sd)
+                self.put_params(theta, k, j, mean, sd)
             total += probability
         return total / self.n_features
 

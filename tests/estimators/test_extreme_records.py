@@ -77,7 +77,7 @@ def test_a_wide_truncated_normal_is_a_uniform_law(sd, place):
     """Catches ends of the interval whose difference in standard deviations is lost to rounding."""
     kernel = TruncatedNormalKernel(0.0, 0.1, 2.0, 1.0, bounds=(-3.0, 5.0))._lower(n_features=1)
     theta = np.zeros((1, 4))
-    kernel.set_params(theta, 0, 0, place * sd, sd)
+    kernel.put_params(theta, 0, 0, place * sd, sd)
     tolerance = 1e-10 + 8.0 * abs(place) / sd
     assert kernel.log_likelihood(theta, 0, 0, 4.9) == pytest.approx(-np.log(8.0), abs=tolerance)
     assert kernel.cdf(theta, 0, 0, -1.0) == pytest.approx(0.25, abs=tolerance)
@@ -107,7 +107,7 @@ def test_beta_records_that_round_to_an_end_keep_the_prior(bounds, sampler):
     assert abs(blocks.mean() - expected) < 4.5 * blocks.std() / np.sqrt(39)
     # the density is still one, next to an end too
     value, atom, near = BetaKernel(bounds=bounds)._lower(n_features=1), np.zeros((1, 4)), bounds[0] + 1e-9
-    value.set_params(atom, 0, 0.05, 2.0)
+    value.put_params(atom, 0, 0.05, 2.0)
     found = value.log_density(atom, 0, 0, near)
     assert found == pytest.approx(beta.logpdf(near - bounds[0], 0.05, 2.0), rel=1e-9)
 

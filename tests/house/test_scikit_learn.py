@@ -1,8 +1,12 @@
 """scikit-learn's own checks of every estimator; also run on the oldest scikit-learn that we support."""
 
+import inspect
+
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import parse_version
 
@@ -16,6 +20,10 @@ from sklearn_dpmix import (
     PrivateLinearRegressionDA,
     PrivateNaiveBayesDA,
     PrivatePosteriorDA,
+    kernels,
+    mechanisms,
+    mixings,
+    samplers,
 )
 
 
@@ -79,3 +87,26 @@ def cannot_apply(estimator):
 def test_scikit_learns_checks(estimator, check):
     """Catches a departure from scikit-learn's conventions; none is expected to fail but those that cannot apply."""
     check(estimator)
+
+
+def components():
+    """All public classes that are parameters of estimators."""
+    found = {getattr(module, name) for module in (kernels, mechanisms, mixings, samplers) for name in module.__all__}
+    return sorted(filter(inspect.isclass, found), key=lambda cls: cls.__name__)
+
+
+@pytest.mark.parametrize("component", components())
+def test_components_keep_scikit_learns_methods(component):
+    """Catches a compiled method of that name, with which no search can set a component's parameters."""
+    if issubclass(component, BaseEstimator):
+        assert component.set_params is BaseEstimator.set_params
+        assert component.get_params is BaseEstimator.get_params
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+def test_a_search_over_parameters_of_a_kernel():
+    Z = np.random.default_rng(0).normal(size=(30, 1))
+    model = PrivateDPMixture(kernel=kernels.NormalKernel(mean=0.0, scale=1.0), random_state=0, **SHORT)
+    search = GridSearchCV(model, {"kernel__scale": [0.01, 2.0, 500.0]}, cv=2).fit(Z)
+    assert search.best_params_ == {"kernel__scale": 2.0}
+    assert search.best_estimator_.kernel_.scale == 2.0

@@ -80,7 +80,7 @@ def test_a_bin_that_the_release_all_but_excludes():
     Z = np.array([[1.0]])  # the coefficient of the first bin, exactly
     channel, table = mechanism._lower(n_records=1, n_features=1), mechanism.encode(Z)
     theta = np.zeros((1, 6))
-    kernel.set_params(theta, 0, 0, 30.0, 0.5)  # all of its mass is in the second bin
+    kernel.put_params(theta, 0, 0, 30.0, 0.5)  # all of its mass is in the second bin
     channel.cache(kernel, theta, 0)
     assert channel.log_marginal(kernel, table, 0, 0, theta, 0) == pytest.approx(mechanism.log_bins(Z)[0, 1])
     assert channel.impute(np.random.default_rng(0), kernel, table, 0, 0, theta, 0) > 0.5

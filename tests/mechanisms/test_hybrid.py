@@ -192,7 +192,7 @@ def setting(name):
     if isinstance(kernel, BetaKernel):
         theta[0, :2] = 2.5, 1.3
     else:
-        value.set_params(theta, 0, 0, 0.7, 0.6)
+        value.put_params(theta, 0, 0, 0.7, 0.6)
     return value, theta, law
 
 
@@ -221,7 +221,7 @@ def test_the_mean_of_clamped_records_of_a_hugely_wide_cluster(place, sd):
     """It is that of a uniform law on (-1, 3), and at 1e3 nearly so."""
     value = TruncatedNormalKernel(**PRIOR, bounds=(-1.0, 3.0))._lower(n_features=1)
     theta = np.zeros((1, 8))
-    value.set_params(theta, 0, 0, place if sd < 1e8 else place * sd * 1e-3, sd)
+    value.put_params(theta, 0, 0, place if sd < 1e8 else place * sd * 1e-3, sd)
     error = 4e-3 if sd < 1e8 else 1e-8
     assert value.clamped_mean(theta, 0, 0, 0.0, 1.0) == pytest.approx(0.5 * 0.25 + 0.5, abs=error)
     assert value.clamped_mean(theta, 0, 0, -2.0, 0.5) == pytest.approx(-0.25 * 0.375 + 0.5 * 0.625, abs=error)
@@ -281,7 +281,7 @@ def test_noised_normal_densities(epsilon):
 
     for _ in range(40):
         sd, mean, step = 10 ** rng.uniform(-1.5, 0.7), rng.normal(0.5, 3.0), 1e-5
-        kernel.set_params(theta, 0, 0, mean, sd)
+        kernel.put_params(theta, 0, 0, mean, sd)
         found = fill(mean, 2 * np.log(sd))
         one = mechanism._lower(n_records=1, n_features=1)
         g = [np.exp(one.log_marginal(kernel, np.array([[place]]), 0, 0, theta, 0)) for place in z]
@@ -325,7 +325,7 @@ def test_nodes_stand_for_records(epsilon):
     for mean, sd in (((-1.0, 1.5), (0.5, 1.0)), ((0.4, 2.5), (0.3, 0.3)), ((-2.5, 0.0), (1.0, 0.4))):
         each = np.zeros(2000)
         for w, m, s in zip((0.3, 0.7), mean, sd, strict=True):
-            kernel.set_params(theta, 0, 0, m, s)
+            kernel.put_params(theta, 0, 0, m, s)
             each += [w * np.exp(value.log_marginal(kernel, Z[[i]], 0, 0, theta, 0)) for i in range(2000)]
         folded = mechanism.folded(Z[:2000, 0])
         assert log_likelihood(folded, np.ones(2000), mean, sd) == pytest.approx(fsum(np.log(each)), abs=1e-6)

@@ -204,7 +204,7 @@ def setting(kernel):
         theta[0, :2] = 2.5, 1.3
         return value, theta, stats.beta(2.5, 1.3).pdf, (0.0, 1.0)
     value, theta = kernel._lower(n_features=1), np.zeros((1, kernel.sizes(1)[0] + 4))
-    value.set_params(theta, 0, 0, 0.7, 0.6)
+    value.put_params(theta, 0, 0, 0.7, 0.6)
     if isinstance(kernel, TruncatedNormalKernel):
         return value, theta, stats.truncnorm(-0.7 / 0.6, 0.3 / 0.6, 0.7, 0.6).pdf, (0.0, 1.0)
     return value, theta, stats.norm(0.7, 0.6).pdf, (-6.0, 7.0)

@@ -315,7 +315,7 @@ def test_one_feature_is_the_normal_kernel():
     normal = NormalKernel(mean=0.3, mean_precision=0.7, shape=2.75, scale=0.7)._lower(n_features=1)
     theta, stats_ = drawn_cluster(value, prior), empty(prior)[1]
     other, other_stats = np.zeros((4, 4)).T, np.zeros((4, 2))
-    normal.set_params(other, SLOT, 0, theta[SLOT, 0], theta[SLOT, 1])
+    normal.put_params(other, SLOT, 0, theta[SLOT, 0], theta[SLOT, 1])
     for i in range(3):
         value.add_record(stats_, SLOT, records, i, 0, 1.0)
         normal.add_record(other_stats, SLOT, records, i, 0, 1.0)

@@ -374,7 +374,7 @@ class FeaturesOfMarginalVariance(ImputedByParts):
         theta, k = state.theta, state.alloc[i]
         for j in range(kernel.n_features):
             kernel.condition(theta, k, state.records, i, j, spare)
-            kernel.set_params(theta, spare, j, theta[spare, 4 * j], theta[k, 4 * j + 1])
+            kernel.put_params(theta, spare, j, theta[spare, 4 * j], theta[k, 4 * j + 1])
             state.records[i, 0, j] = channel.impute(rng, kernel, Z, i, j, theta, spare)
 
 

@@ -79,7 +79,7 @@ def normal_theta(kernel, mean, sd):
     value = kernel._lower(n_features=mean.shape[1])
     theta = np.zeros((len(mean), kernel.sizes(mean.shape[1])[0]))
     for k, j in np.ndindex(mean.shape):
-        value.set_params(theta, k, j, mean[k, j], sd[k, j])
+        value.put_params(theta, k, j, mean[k, j], sd[k, j])
     return value, theta
 
 

@@ -327,7 +327,7 @@ class MeanPrecisionForgotten(NormalKernel):
         for j in range(self.n_features):
             _, shift, shape, scale = self.posterior(stats, k, j, n)
             sd = sqrt(scale / rng.standard_gamma(shape))
-            self.set_params(theta, k, j, self.prior_mean[j] + shift + sd * rng.standard_normal(), sd)
+            self.put_params(theta, k, j, self.prior_mean[j] + shift + sd * rng.standard_normal(), sd)
 
 
 class ShapeGrowsByWholeRecords(NormalKernel):

@@ -14,7 +14,7 @@ class ConditionalOfMarginalVariance(MultivariateNormalKernel):
     @compiled
     def condition(self, theta, k, records, i, j, to):
         self.right(theta, k, records, i, j, to)
-        self.set_params(theta, to, j, theta[to, 4 * j], theta[k, 4 * j + 1])
+        self.put_params(theta, to, j, theta[to, 4 * j], theta[k, 4 * j + 1])
 
 
 class ConditionalOfTheWrongSide(MultivariateNormalKernel):
@@ -25,7 +25,7 @@ class ConditionalOfTheWrongSide(MultivariateNormalKernel):
     @compiled
     def condition(self, theta, k, records, i, j, to):
         self.right(theta, k, records, i, j, to)
-        self.set_params(theta, to, j, 2.0 * theta[k, 4 * j] - theta[to, 4 * j], theta[to, 4 * j + 1])
+        self.put_params(theta, to, j, 2.0 * theta[k, 4 * j] - theta[to, 4 * j], theta[to, 4 * j + 1])
 
 
 class FactorByParts(MultivariateNormalKernel):
@@ -66,7 +66,7 @@ class FactorByParts(MultivariateNormalKernel):
             for m in range(j + 1):
                 shift += theta[k, root + j * (j + 1) // 2 + m] * theta[k, 4 * m + 2]
                 variance += theta[k, root + j * (j + 1) // 2 + m] ** 2
-            self.set_params(theta, k, j, theta[k, 4 * j] + shift / sqrt(precision), sqrt(variance))
+            self.put_params(theta, k, j, theta[k, 4 * j] + shift / sqrt(precision), sqrt(variance))
 
 
 class BartlettNotReversed(FactorByParts):
@@ -105,7 +105,7 @@ class MeanOfIndependentFeatures(MultivariateNormalKernel):
         self.right(rng, theta, k, dof, inf)  # leaves the centre in the place of μ
         for j in range(self.n_features):
             sd = theta[k, 4 * j + 1]
-            self.set_params(theta, k, j, theta[k, 4 * j] + sd * rng.standard_normal() / sqrt(precision), sd)
+            self.put_params(theta, k, j, theta[k, 4 * j] + sd * rng.standard_normal() / sqrt(precision), sd)
 
 
 class UpdateForgetsTheMean(MultivariateNormalKernel):

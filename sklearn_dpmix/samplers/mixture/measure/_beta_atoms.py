@@ -161,7 +161,7 @@ class BetaChart(OnInterval, Chart):
 
     @compiled
     def put(self, walk, a, theta, row):
-        self.kernel.set_params(theta, row, exp(walk.atoms[a + 1]), exp(walk.atoms[a + 2]))
+        self.kernel.put_params(theta, row, exp(walk.atoms[a + 1]), exp(walk.atoms[a + 2]))
 
     @compiled
     def take(self, theta, row, walk):

@@ -159,7 +159,7 @@ class NormalChart(Chart):
     @compiled
     def put(self, walk, a, theta, row):
         for j in range(self.n_features):
-            self.kernel.set_params(theta, row, j, walk.atoms[a + 1 + 2 * j], exp(0.5 * walk.atoms[a + 2 + 2 * j]))
+            self.kernel.put_params(theta, row, j, walk.atoms[a + 1 + 2 * j], exp(0.5 * walk.atoms[a + 2 + 2 * j]))
 
     @compiled
     def take(self, theta, row, walk):
