@@ -179,6 +179,18 @@ def test_partial_fit_is_a_fit_of_all_records():
     assert not hasattr(after_fit, "labels_")
 
 
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+def test_partial_fit_takes_the_same_column(first):
+    """Catches the name of a column that is forgotten, so that another one's records are added to it."""
+    pd = pytest.importorskip("pandas")
+    Z = release(200)
+    fitted = getattr(model(), first)(pd.DataFrame({"age": Z[:100, 0]}))
+    with pytest.raises(ValueError, match="batch 1 has column 'height', but this summary was built from 'age'"):
+        fitted.partial_fit(pd.DataFrame({"height": Z[100:, 0]}))
+    fitted.partial_fit(Z[100:])
+    np.testing.assert_array_equal(fitted.feature_names_in_, ["age"])
+
+
 def test_partial_fit_goes_on_with_the_chains():
     """A chain starts at the atoms where the last one ended, with the dust that is no dust of more records."""
     fitted = model().partial_fit(release(3000))

@@ -42,7 +42,8 @@ def summary_so_far(model):
     summary = ReleaseSummary(model.mechanism)
     if hasattr(model, "_release_"):
         summary.check_same_mechanism(model.mechanism_)
-        summary.update(model._release_)
+        name, *_ = getattr(model, "feature_names_in_", [None])
+        summary._add(checked_batch(model._release_, "batch 0", model.mechanism)[0], name)
     return summary
 
 
