@@ -93,6 +93,16 @@ def test_the_callers_array_is_left_alone():
     np.testing.assert_array_equal(Z, RELEASE)
 
 
+def test_the_caller_may_write_to_the_array():
+    """Catches a fit that answers from an array which meanwhile holds the next batch."""
+    Z, untouched = RELEASE.copy(), mixture().fit(RELEASE)
+    model = mixture().fit(Z)
+    Z += 100.0
+    np.testing.assert_array_equal(model.labels_, untouched.labels_)
+    np.testing.assert_array_equal(model.similarity(random_state=0), untouched.similarity(random_state=0))
+    np.testing.assert_array_equal(model.partial_fit(Z).summary_.nodes(), untouched.partial_fit(Z).summary_.nodes())
+
+
 def bad_records():
     column = np.zeros((4, 1))
     yield "NaN", np.array([[0.0], [np.nan]]), ValueError, "Z contains NaN"

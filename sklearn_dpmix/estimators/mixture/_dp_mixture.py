@@ -260,7 +260,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         # copies: what is fitted does not change with set_params
         self.mechanism_, kernel, self.mixing_, sampler = copies(self.mechanism, *parts)
         if summary is None:
-            release, self._release_ = Release(Z, self.mechanism_, self.n_records), Z
+            release = Release(Z, self.mechanism_, self.n_records)
         else:
             release, self.summary_ = SummarisedRelease(summary, self.mechanism_, self.n_records), summary
             self._take_columns(summary)
@@ -272,6 +272,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         centre = self.kernel_.nearest(release.centre())
         self._advance_chains(problem.posed(chains), methodcaller("_keep", centre), earlier)
         self._note_compression(problem)
+        if summary is None:
+            self._keep_release(Z)
         self._note_clusters(problem.values, summary)
 
     def _note_compression(self, problem):
@@ -289,6 +291,13 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
                     RuntimeWarning,
                 )
 
+    def _keep_release(self, Z):
+        """Keep a copy, since the caller may write to the array; not of a memory map."""
+        self._release_ = Z if is_mapped(Z) else Z.copy()
+        self._release_.flags.writeable = False
+        if self._Z_ is Z:
+            self._Z_ = self._release_
+
     def _note_clusters(self, values, summary):
         if not is_local(self):
             return
@@ -296,8 +305,6 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if summary is not None:
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])
-        elif not is_mapped(Z):
-            Z = Z.copy()  # the caller may write to it
         parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
         self._clusters_ = ReleaseClusters(*parts, self._has_answers())
 
