@@ -10,11 +10,20 @@ from sklearn.base import clone
 
 from sklearn_dpmix import PrivateDPMixture, PrivateDPMixtureRegressor
 from sklearn_dpmix.kernels import NormalKernel
-from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, HaarWaveletMechanism, LaplaceMechanism
+from sklearn_dpmix.mechanisms import (
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    HaarWaveletMechanism,
+    HybridMechanism,
+    LaplaceMechanism,
+    PiecewiseMechanism,
+    SquareWaveMechanism,
+)
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.queries import RegressionMoments
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")
+CLAMPED = LaplaceMechanism(scale=1.0, bounds=(-4, 4))
 
 
 def two_bends(n, rng):
@@ -65,6 +74,21 @@ def test_predictions_do_not_depend_on_jobs_blocks_or_pickling(bent, monkeypatch)
     assert np.array_equal(bent.predict_quantiles(X[:9], 0.3), again.predict_quantiles(X[:9], 0.3))
 
 
+@pytest.mark.parametrize(
+    "mechanism", [SquareWaveMechanism(4.0, bounds=(-4, 4)), PiecewiseMechanism(4.0, bounds=(-4, 4)), CLAMPED]
+)
+def test_predictions_at_releases_do_not_depend_on_other_releases(mechanism):
+    """Catches a channel that was made for one release, and is then read beyond its end."""
+    Z = mechanism.privatize(line(30, 1.0), random_state=1)
+    X, y = Z[:6, :1], Z[:6, 1]
+    params = {"n_chains": 1, "n_warmup": 20, "n_draws": 20, "random_state": 0}
+    model = fitted(PrivateDPMixtureRegressor(mechanism, noised_inputs=True, **params), Z)
+    each = [model.predict(X[i : i + 1], return_std=True) for i in range(6)]
+    np.testing.assert_allclose(model.predict(X, return_std=True), np.concatenate(each, axis=1), rtol=1e-12)
+    each = [model.score_samples(X[i : i + 1], y[i : i + 1]) for i in range(6)]
+    np.testing.assert_allclose(model.score_samples(X, y), np.concatenate(each), rtol=1e-12)
+
+
 def test_warm_start_goes_on_and_the_first_fit_stays_where_the_next_one_fails(bent):
     """Catches chains that begin anew, and a fit that is half replaced."""
     Z = line(40, 1.0)
@@ -77,9 +101,6 @@ def test_warm_start_goes_on_and_the_first_fit_stays_where_the_next_one_fails(ben
         with pytest.raises(ValueError, match="the data changed"):
             fitted(model, Z + 1.0)
         assert np.array_equal(model.curve_draws([[0.0]])[:, :20], first)
-
-
-CLAMPED = LaplaceMechanism(scale=1.0, bounds=(-4, 4))
 
 
 @pytest.mark.parametrize(
@@ -163,6 +184,11 @@ BAD = {
         {"mechanism": DiscreteLaplaceMechanism(scale=1.0), "noised_inputs": True},
         (np.zeros((4, 1)), np.zeros(4)),
         "noised_inputs=True is exact for",
+    ),
+    "noised inputs by a coin": (
+        {"mechanism": HybridMechanism(4.0, bounds=(-1, 1)), "noised_inputs": True},
+        (np.zeros((4, 1)), np.zeros(4)),
+        r"noised_inputs=True is exact for.*1 predictor\(s\) under Hybrid",
     ),
     "noised inputs with noise of their own": (
         {"mechanism": GaussianMechanism(scale=[1.0] * 4), "noised_inputs": True},

@@ -10,7 +10,7 @@ from sklearn_dpmix._posterior.mixture import MixtureDraws
 from sklearn_dpmix._posterior.response_law import AtPlace, AtRelease, ConditionalLaw
 from sklearn_dpmix._posterior.response_pieces import MASS, N_COLUMNS, fill_table, piece_below
 from sklearn_dpmix.kernels import MultivariateNormalKernel
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, NoNoise
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, NoNoise, SquareWaveMechanism
 from sklearn_dpmix.samplers.mixture._run import Draws
 
 
@@ -99,8 +99,8 @@ CHANNELS = {
 }
 
 
-def law_at_release(draws, mechanism):
-    channel = mechanism._lower(n_records=1, n_features=2, kernel=None)
+def law_at_release(draws, mechanism, n=1):
+    channel = mechanism._lower(n_records=n, n_features=2, kernel=None)
     return ConditionalLaw(draws, AtRelease.value(draws, int(channel.n_pieces())), channel, kernel_value(2))
 
 
@@ -127,6 +127,26 @@ def test_law_at_a_release_is_a_sum_over_x(name, steep):
         assert below == pytest.approx(q, abs=1e-4 if steep else 1e-9)
     other = Oracle(parts[1], density(Z[1, 0], 1.05 * args[0], *args[1:]), [Z[1, 0], *args[1:]])  # a twin
     assert abs(means[1, 1] / other.mean() - 1.0) > 1e-6
+
+
+def test_law_at_releases_of_a_window():
+    """Catches a window of another width or place, and the ε of both features for that of one."""
+    epsilon = 3.0
+    odds = np.exp(epsilon)
+    reach = (epsilon * odds - odds + 1.0) / (odds * (odds - 1.0 - epsilon))  # on (-1, 1), Li et al. (2020)
+    parts, draws = some_draws(2, np.random.default_rng(5))
+    Z = np.array([[-1.1], [-0.4], [0.8], [1.05]])
+    law = law_at_release(draws, SquareWaveMechanism(2.0 * epsilon, bounds=(-1, 1)), len(Z))
+    means, variances = law.curves(Z)
+    for i, z in enumerate(Z[:, 0]):
+
+        def window(x, z=z):
+            return np.where(np.abs(z - np.clip(x, -1.0, 1.0)) <= reach, odds, 1.0)
+
+        for t, draw in enumerate(parts):
+            oracle = Oracle(draw, window, [-1.0, 1.0, z - reach, z + reach])
+            assert means[t, i] == pytest.approx(oracle.mean(), rel=1e-8, abs=1e-8)
+            assert variances[t, i] == pytest.approx(oracle.variance(), rel=1e-7)
 
 
 @pytest.mark.parametrize("width", [1e12, 1e30, 1e85])

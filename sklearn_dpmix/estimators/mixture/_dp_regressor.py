@@ -59,8 +59,8 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
     noised_inputs : bool, default=False
         Whether the X of predictions went through the mechanism, as in ``fit``; y is then predicted given the release of
         x.  False: X is x itself.  Predictions are exact for Gaussian noise of one scale without clamping (closed form),
-        and for one predictor under Laplace noise, clamped noise or any other piecewise channel (quadrature, to
-        rounding; quantiles then take about 0.04 s per place and 1000 draws).  Other cases are refused.
+        and for one predictor under Laplace noise, clamped noise, the square wave or the piecewise mechanism
+        (quadrature, to rounding; quantiles then take about 0.04 s per place and 1000 draws).  Other cases are refused.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateDPMixture`.
 
@@ -267,8 +267,8 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         check_noised_inputs(self, X.shape[1])
         return X
 
-    def _law(self):
-        """The distribution of y at places, or at releases of them."""
+    def _law(self, n):
+        """The distribution of y at n places, or at releases of them."""
         joint, mechanism = self._joint_, self.mechanism_
         draws, d, kernel = joint._draws_, joint._n_features_, joint._kernel()
         if not self.noised_inputs or mechanism is None:
@@ -276,7 +276,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         if getattr(mechanism, "is_absorbable", False):
             noise = float(mechanism.noise_scale_for(d)) ** 2
             return ConditionalLaw(draws, AtPlace.value(draws, d, noise), NoNoise()._lower(), kernel)
-        channel = mechanism._lower(n_records=1, n_features=d, kernel=self.kernel_)
+        channel = mechanism._lower(n_records=n, n_features=d, kernel=self.kernel_)
         return ConditionalLaw(draws, AtRelease.value(draws, int(channel.n_pieces())), channel, kernel)
 
     @overload
@@ -301,7 +301,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         std : ndarray of shape (n,), with ``return_std=True``
         """
         X = self._places(X)
-        mean, variance = self._law().each(X, predictive_moments, self.n_jobs)
+        mean, variance = self._law(len(X)).each(X, predictive_moments, self.n_jobs)
         return (mean, np.sqrt(variance)) if check_flag("return_std", return_std) else mean
 
     def curve_draws(self, X: ArrayLike) -> Floats:
@@ -316,7 +316,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         curves : ndarray of shape (n_chains, n_draws, n_points)
         """
         X = self._places(X)
-        return self._joint_._draws_.by_chain(self._law().curves(X, self.n_jobs)[0])
+        return self._joint_._draws_.by_chain(self._law(len(X)).curves(X, self.n_jobs)[0])
 
     def curve_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
         """Pointwise posterior interval of the regression curve, in little memory.
@@ -331,7 +331,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         lower, upper : ndarrays of shape (n_points,)
         """
         X, ends = self._places(X), tails(level)
-        lower, upper = self._law().each(X, partial(curve_quantiles, ends), self.n_jobs)
+        lower, upper = self._law(len(X)).each(X, partial(curve_quantiles, ends), self.n_jobs)
         return lower, upper
 
     def predict_quantiles(self, X: ArrayLike, q: ArrayLike) -> Floats:
@@ -348,7 +348,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         """
         X = self._places(X)
         q = np.atleast_1d(in_unit_interval("q", q, 1))
-        return self._law().quantiles(X, q, self.n_jobs)
+        return self._law(len(X)).quantiles(X, q, self.n_jobs)
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log posterior predictive density of confidential responses y given X.
@@ -366,7 +366,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
         if y.shape != (len(X),):
             raise ValueError(f"y must have shape ({len(X)},), one response per row of X, got {y.shape}")
-        return self._law().log_density(X, y, self.n_jobs)
+        return self._law(len(X)).log_density(X, y, self.n_jobs)
 
 
 def curve_quantiles(q, mean, variance):

@@ -4,8 +4,9 @@ import numpy as np
 from sklearn.utils.validation import _check_y, validate_data
 
 from ..._base.parameters import check_array
-from ...kernels import MultivariateNormalKernel
 from ._compose import check_mechanism
+
+PIECES = "flat", "linear", "quadratic"  # shapes of channels under which y given a release of x is known
 
 
 def check_columns(estimator, Z, y):
@@ -54,11 +55,11 @@ def check_noised_inputs(estimator, n_features):
     mechanism = estimator.mechanism
     if not estimator.noised_inputs or mechanism is None or getattr(mechanism, "is_absorbable", False):
         return
-    if n_features > 1 or mechanism.piece_shape not in MultivariateNormalKernel.conditional_tilts:
+    if n_features > 1 or mechanism.piece_shape not in PIECES:
         raise ValueError(
             "noised_inputs=True is exact for Gaussian noise of one scale without clamping, and for one predictor "
-            f"under Laplace or clamped noise, got {n_features} predictor(s) under {mechanism!r}: predict at "
-            "confidential x, with noised_inputs=False"
+            "under Laplace noise, clamped noise, the square wave or the piecewise mechanism, got "
+            f"{n_features} predictor(s) under {mechanism!r}: predict at confidential x, with noised_inputs=False"
         )
     if mechanism.is_discrete or not mechanism.has_one_law:
         raise ValueError(
