@@ -14,7 +14,7 @@ from sklearn_dpmix._posterior import cluster
 from sklearn_dpmix._posterior.cluster import mean_marginal
 from sklearn_dpmix._releases.nodes import cell_edges, compress
 from sklearn_dpmix.kernels import NormalKernel
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, SquareWaveMechanism
 from sklearn_dpmix.mixings import PitmanYor
 from sklearn_dpmix.samplers import Neal5
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CUT
@@ -177,6 +177,17 @@ def test_partial_fit_is_a_fit_of_all_records():
     after_fit = model().fit(Z[:600]).partial_fit(Z[600:])
     assert not differ(after_fit.summary_, whole.summary_)
     assert not hasattr(after_fit, "labels_")
+
+
+def test_there_may_be_more_nodes_than_records():
+    """Catches a channel for as many releases as there are records, and then read beyond its end."""
+    mechanism = SquareWaveMechanism(3.0)
+    summary = ReleaseSummary(mechanism).update(mechanism.privatize(np.linspace(0, 1, 1000)[:, None], random_state=0))
+    n_nodes = len(summary.nodes().places)
+    assert n_nodes > 1000
+    fitted = model(mechanism, kernel="truncated_normal", n_warmup=2, n_draws=2).fit(summary)
+    _, channel, _, nodes, *_ = fitted._clusters_.parts
+    assert len(nodes) == len(channel.log_outside) == n_nodes
 
 
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])

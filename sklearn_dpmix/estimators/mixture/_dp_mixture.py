@@ -305,6 +305,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if summary is not None:
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])
+            channel = self._channel(self.mechanism_, len(Z))  # there may be more nodes than records
         parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
         self._clusters_ = ReleaseClusters(*parts, self._has_answers())
 
