@@ -128,7 +128,8 @@ class MixtureDraws:
         theta = np.zeros((n_atoms, self.flat.theta.shape[1]))
         draw_prior_atoms(kernel, theta, rng)
         log_prior = mixture_log_predictive(kernel, start, log_weights, theta, X)
-        ratio = np.exp(0.5 * (log_prior - self.log_predictive(kernel, X)))
+        with np.errstate(invalid="ignore"):  # both may be infinite, next to an end of an interval
+            ratio = np.exp(0.5 * (log_prior - self.log_predictive(kernel, X)))
         return float(np.sqrt(np.maximum(0.0, 1.0 - ratio.mean())))  # a NaN stays one
 
     def moments(self, kernel, n_features):

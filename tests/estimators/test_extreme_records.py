@@ -112,6 +112,7 @@ def test_beta_records_that_round_to_an_end_keep_the_prior(bounds, sampler):
     assert found == pytest.approx(beta.logpdf(near - bounds[0], 0.05, 2.0), rel=1e-9)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_informativeness_is_not_0_where_it_is_not_known():
     """Catches a NaN that became 0, "nothing was learnt": half of these posterior records round to the upper end."""
     mechanism = LaplaceMechanism(20.0, bounds=(1e6, 1e6 + 1.0))
