@@ -271,7 +271,7 @@ class BoundsForgotten(CorrelatedNormalChart):
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", [JacobianForgotten, BoundsForgotten])
 def test_broken_twin_is_noticed(monkeypatch, twin):
-    monkeypatch.setattr(_compressed, "correlated_chart", lambda *args: twin)
+    monkeypatch.setitem(_compressed.CHARTS, "correlated_normal", twin)
     with pytest.raises(Disagreement):
         compare()
 

@@ -150,6 +150,6 @@ def test_noise_of_another_width_is_noticed(monkeypatch):
 
 @pytest.mark.slow
 def test_forgotten_bounds_are_noticed(monkeypatch):
-    monkeypatch.setattr(_compressed, "correlated_chart", lambda *args: CorrelatedGaussianChart)
+    monkeypatch.setitem(_compressed.CHARTS, "correlated_normal", CorrelatedGaussianChart)
     with pytest.raises(Disagreement):
         compare(CLAMPED)

@@ -24,6 +24,7 @@ from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, Pit
 from sklearn_dpmix.samplers import Auto, MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
 from sklearn_dpmix.samplers.mixture.measure import _node_layout, _sheet, _walk
+from sklearn_dpmix.samplers.mixture.measure._compressed import law_of
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._masses import bear_or_kill, change_mass, move_mass
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
@@ -131,7 +132,7 @@ def test_nodes_stand_for_records(mechanism):
 
     kernel, masses = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), DirichletMasses(None)
     values = None, value, kernel, DirichletProcess()._lower()
-    law = _walk.law_of(NormalChart(kernel, 1), masses, n, np.zeros(1), np.ones(1))
+    law = law_of(NormalChart(kernel, 1), masses, n, np.zeros(1), np.ones(1))
     records, twin = Nodes(z, np.ones(n)), nodes._replace(weights=nodes.weights * 1.0)
     twin.weights[len(z) % 7] *= 1.01
     draws = []

@@ -17,10 +17,10 @@ from sklearn_dpmix.kernels import CategoricalKernel, MultivariateNormalKernel, N
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers.mixture.measure import _pitman_yor_masses, _walk_atoms, _walk_state
 from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart, chances_of
+from sklearn_dpmix.samplers.mixture.measure._compressed import law_of, masses_of
 from sklearn_dpmix.samplers.mixture.measure._correlated_atoms import CorrelatedNormalChart
 from sklearn_dpmix.samplers.mixture.measure._many_categories import ManyCategoriesChart
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
-from sklearn_dpmix.samplers.mixture.measure._walk import law_of, masses_of
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import (
     CONCENTRATION,
     CUT,

@@ -11,7 +11,7 @@ from ._neal8 import Neal8
 from ._reuse import ReUse
 from ._sampler import MixtureSampler
 from .cells._choice import Cells
-from .measure._compressed import correlated_chart, masses_of
+from .measure._compressed import correlated_kind, masses_of
 from .measure._correlated_atoms import is_near_limit
 from .measure._walk import MixingMeasure
 
@@ -100,7 +100,7 @@ class MeasureWhereFast(MixingMeasure):
             kind = self.kernel.noised_as
             if kind == "correlated_normal":
                 channel = self.mechanism._lower(n_records=n_records, n_features=n_features)
-                kind += "" if correlated_chart(channel, n_features).keeps_records else ", no records kept"
+                kind += "" if correlated_kind(n_features, channel).keeps_records else ", no records kept"
             records = EXACT_RECORDS if self.is_exact else RECORDS
             least, most = records[kind].get(n_features, (0, -1))
             is_fast = least <= n_records <= most

@@ -3,7 +3,8 @@
 A released draw came from no record (the smoothing), or from any record of its bin with equal probability; this is the
 mixture in eq. (12) of Beraha et al.  Given these sources, a record that no draw came from is a new draw from the
 population.  So a sweep draws the sources, forgets all other records, updates clusters and parameters given the few that
-are left, each in a known bin, and draws the others again, from the urn and the kernels.  """
+are left, each in a known bin, and draws the others again, from the urn and the kernels.
+"""
 
 from math import inf, log
 

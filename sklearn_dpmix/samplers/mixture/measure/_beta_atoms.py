@@ -29,8 +29,8 @@ class BetaChart(OnInterval, Chart):
     Next to an end the density is a power: the mass there has a formula, and a row of the table of its own.
     """
 
-    def __init__(self, kernel, n_features, finer=1.0):
-        super().__init__(kernel, n_features)
+    def __init__(self, kernel, n_features, channel=None, finer=1.0):
+        super().__init__(kernel, n_features, channel)
         self.low, self.width = float(kernel.low), float(kernel.width)
         self.most = min(float(gammainccinv(kernel.prior_shape, UNLIKELY)) / kernel.prior_rate, kernel.most)
         self.end = END / max(self.most, 1.0) / finer
@@ -42,9 +42,6 @@ class BetaChart(OnInterval, Chart):
 
     def narrowest(self):
         return np.array([self.width * self.narrowest_share()])
-
-    def finer(self):
-        return type(self)(self.kernel, self.n_features, 2.0)
 
     def ends(self):
         near = self.width * 4.0 ** -np.arange(1.0, 8.0)  # log f is no polynomial near the ends
@@ -87,10 +84,8 @@ class BetaChart(OnInterval, Chart):
         log_below[: n - 4], log_above[: n - 4] = np.log(cells.below), np.log(cells.above)
         fields = {"log_below": log_below, "log_above": log_above, "values": np.empty(3 * len(one))}
         fields |= {"n_places": np.int64(len(one)), "n_inside": np.int64(n - 4), "end": self.end}
-        return super().fields() | fields | {"log_end": log(self.end), "log_width": log(self.width)} | {
-            "log_least": log(self.kernel.least),
-            "log_most": log(self.kernel.most),
-        }
+        fields |= {"log_end": log(self.end), "log_width": log(self.width)}
+        return super().fields() | fields | {"log_least": log(self.kernel.least), "log_most": log(self.kernel.most)}
 
     def check_places(self, **places):
         require_range(log(self.kernel.least), log(self.kernel.most), **places)

@@ -15,8 +15,8 @@ NARROWEST = 1e-6  # prior probability of a component narrower than nodes are fir
 class Chart(Component):
     """Base class: an atom's parameters as numbers that may have any value, the prior's law of these, and its moves.
 
-    A subclass is made for one kind of kernel (``Kernel.noised_as``), and defines :meth:`n_coordinates`, :meth:`start`
-    and the compiled methods
+    A subclass is for one kind of kernel (``Kernel.noised_as``), and is made of its value, the number of features, and
+    a channel's value.  It defines :meth:`n_coordinates`, :meth:`start` and the compiled methods
 
     =============================  =====================================================================================
     ``log_base(walk, k)``          log density of G0 at atom k, in its coordinates
@@ -61,9 +61,10 @@ class Chart(Component):
     #: as many times as many moves an excursion may get where draws follow each other slowly
     longest = 1.0
 
-    def __init__(self, kernel: Any, n_features: int) -> None:
+    def __init__(self, kernel: Any, n_features: int, channel: Any = None) -> None:
         self.kernel = kernel
         self.n_features = n_features
+        self.channel = channel
 
     def n_coordinates(self) -> int:
         """How many numbers an atom has besides its mass."""

@@ -18,13 +18,8 @@ class ClampedNormalChart(NormalOnInterval):
 
     n_others = 2
 
-    def __init__(self, kernel, n_features, channel, finer=1.0):
-        super().__init__(kernel, n_features)
-        self.channel, self.low, self.width = channel, float(channel.low[0]), float(channel.width[0])
-        self.grid = self.grid_of(finer)
-
-    def finer(self):
-        return type(self)(self.kernel, self.n_features, self.channel, 2.0)
+    def interval(self):
+        return float(self.channel.low[0]), float(self.channel.width[0])
 
     def other_rows(self, noise):
         return np.array([at_record(noise, self.low), at_record(noise, self.low + self.width)])

@@ -61,10 +61,6 @@ class Compressed(NamedTuple):
         seen = self.n_seen, self.outside, self.ways, self.chances
         return kind.of(state, self.nodes, self.lookup, self.law, masses, *seen)
 
-    def channel(self, chart, channel):
-        """What moves see of the channel."""
-        return chart.seen_of(channel)
-
     def start(self):
         """What chains begin with beside the releases."""
         return None if self.kept is None else self.kept.copy()
@@ -89,49 +85,48 @@ class Compressed(NamedTuple):
         return Sheet.of(self.nodes[:-1, self.points], self.lookup[:, self.points], self.scales, self.law)
 
 
-
-def categorical_chart(kernel: Any, n_features: int) -> Chart:
-    """The chart of a categorical kernel's value: of one question with many categories another one."""
+def categorical_chart(kernel: Any, n_features: int, channel: Any) -> Chart:
+    """Of one question with many categories another one."""
     many = n_features == 1 and int(kernel.size) >= MANY
-    return (ManyCategoriesChart if many else CategoricalChart)(kernel, n_features)
+    return (ManyCategoriesChart if many else CategoricalChart)(kernel, n_features, channel)
 
 
-#: by what mechanisms call the kernel's records
-CHARTS: dict[str, Callable[[Any, int], Chart]] = {
+def correlated_chart(kernel: Any, n_features: int, channel: Any) -> Chart:
+    return correlated_kind(n_features, channel)(kernel, n_features, channel)
+
+
+def correlated_kind(n_features: int, channel: Any) -> type[CorrelatedChart]:
+    """The chart that correlated normal kernels have: one that keeps something beside each release where it must."""
+    if channel is None or not keeps_normal(channel) or channel.each:
+        return CorrelatedNormalChart
+    if not is_clamped(channel):
+        return CorrelatedGaussianChart
+    return CorrelatedClampedChart if n_features == 2 and degree_of(channel) is not None else CorrelatedNormalChart
+
+
+#: by what mechanisms call the kernel's records: of the kernel's value, the number of features, and a channel's value
+CHARTS: dict[str, Callable[[Any, int, Any], Chart]] = {
     "beta": BetaChart,
     "categorical": categorical_chart,
     "convolved_normal": ConvolvedNormalChart,
-    "correlated_normal": CorrelatedNormalChart,
+    "correlated_normal": correlated_chart,
     "normal": NormalChart,
     "truncated_normal": TruncatedNormalChart,
 }
 
-#: the same by ``tables`` of a channel, which the chart is made for
+#: the same by ``tables`` of a channel, for which there is another one
 CHARTS_OF_TABLES: dict[tuple[str | None, str], Callable[[Any, int, Any], Chart]] = {
     ("bins", "beta"): BetaInBins,
     ("bins", "truncated_normal"): TruncatedNormalInBins,
     ("polynomial", "normal"): ClampedNormalChart,
-    ("polynomial", "truncated_normal"): lambda kernel, n_features, _: TruncatedNormalInTable(kernel, n_features),
+    ("polynomial", "truncated_normal"): TruncatedNormalInTable,
 }
 
 
 def chart_of(kernel: Any, channel: Any = None) -> Chart:
     """The chart of a kernel's value under a channel's, or under any."""
-    name, n_features = kernel._owner.noised_as, int(kernel.n_features)
-    if name == "correlated_normal" and channel is not None:
-        return correlated_chart(channel, n_features)(kernel, n_features, channel)
-    if channel is not None and (channel._owner.tables, name) in CHARTS_OF_TABLES:
-        return CHARTS_OF_TABLES[channel._owner.tables, name](kernel, n_features, channel)
-    return CHARTS[name](kernel, n_features)
-
-
-def correlated_chart(channel: Any, n_features: int) -> type[CorrelatedChart]:
-    """What chart correlated normal kernels have under a channel's value: one that keeps records only where it must."""
-    if not keeps_normal(channel) or channel.each:
-        return CorrelatedNormalChart
-    if not is_clamped(channel):
-        return CorrelatedGaussianChart
-    return CorrelatedClampedChart if n_features == 2 and degree_of(channel) is not None else CorrelatedNormalChart
+    name, tables = kernel._owner.noised_as, None if channel is None else channel._owner.tables
+    return CHARTS_OF_TABLES.get((tables, name), CHARTS[name])(kernel, int(kernel.n_features), channel)
 
 
 def power_law(mixing: Any) -> MassLaw:
@@ -150,6 +145,11 @@ MASS_LAWS: dict[str, Callable[[Any], MassLaw]] = {
 def masses_of(mixing: Any) -> MassLaw:
     """The law of the masses of a mixing's value."""
     return MASS_LAWS[mixing._owner.masses_as](mixing)
+
+
+def chart_and_masses(values: Any) -> tuple[Chart, MassLaw]:
+    """Both, of the values of a sampler, a channel, a kernel and a mixing."""
+    return chart_of(values[2], values[1]), masses_of(values[3])
 
 
 def law_of(chart: Chart, masses: MassLaw, n_records: int, mean: Any, variance: Any) -> Any:

@@ -66,10 +66,6 @@ class CorrelatedChart(Chart):
     s_j is in units of √Ψ_jj, so that another unit of the records changes no rounding of what chains do.  x_i given the
     features before it is normal with standard deviation s_i, and -t_ij is its slope on x_j."""
 
-    def __init__(self, kernel, n_features, channel=None):
-        super().__init__(kernel, n_features)
-        self.channel = channel
-
     def n_coordinates(self):
         return 2 * self.n_features + self.n_features * (self.n_features - 1) // 2
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from ...._base.compiled import entry
 from ...._releases.nodes_of_several import reduced
 from .._run import Draws
-from ._compressed import chart_of, masses_of, sweeps_a_draw
+from ._compressed import chart_and_masses, sweeps_a_draw
 from ._excursions import come_home, set_out
 from ._walk_atoms import N_MOVES
 from ._walk_likelihood import LEAST_DENSITY
@@ -39,15 +39,13 @@ class ChoiceOfFew:
 
     def with_few(self: Any, values: Any, seen: Any, draws: Draws) -> Any:
         """With excursions over a few nodes that stand for all in these draws, and then in those where they lead."""
-        (_, channel, kernel, mixing), rng, few = values, np.random.default_rng(0), None
-        chart, masses = chart_of(kernel, channel), masses_of(mixing).value()
-        channel = chart.seen_of(channel)
+        (chart, masses), rng, few = chart_and_masses(values), np.random.default_rng(0), None
         apart = max(LEAST_APART, ceil(seen.nodes[:-1].size / WORK_APART))
         for _ in range(N_ROUNDS):
             if few is not None:
                 runs = [self.trial_draws(values, few, rng, N_AROUND) for _ in range(N_STARTS)]
-                draws = Draws(*map(np.concatenate, zip(*runs, strict=True)))
-            places, weights, error = few_nodes(seen, channel, chart, masses, draws)
+                draws = joined(runs)
+            places, weights, error = few_nodes(seen, chart.seen_of(values[1]), chart, masses.value(), draws)
             if error > (CLOSE if few is None else CLOSE_ENOUGH):
                 return seen
             few = seen.of_few(places, weights, apart * min(EXCURSION, MOST_WORK // len(places)))
@@ -59,7 +57,7 @@ class ChoiceOfFew:
     def with_longer(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> Any:
         """With excursions so long that one or two make a draw, by trial runs, unless too few are then accepted."""
         runs = [self.trial_draws(values, seen.few, rng, N_LONGER) for _ in range(N_STARTS)]
-        chart, draws = chart_of(values[2], values[1]), Draws(*map(np.concatenate, zip(*runs, strict=True)))
+        chart, draws = chart_and_masses(values)[0], joined(runs)
         times = min(sweeps_a_draw(draws, seen.few, chart) / A_DRAW, chart.longest)
         if times <= 1.0:
             return seen
@@ -70,16 +68,20 @@ class ChoiceOfFew:
 
     def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:
         """Share of some excursions that were accepted."""
-        (_, channel, kernel, mixing), state = values, self.init(values, seen, None, None, rng)
-        chart, masses, taken = chart_of(kernel, channel), masses_of(mixing).value(), 0
-        channel, value = chart.seen_of(channel), chart.value()
-        walk, few = seen.walk(state, masses), seen.few.walk(state, masses)
+        (chart, masses), state, taken = chart_and_masses(values), self.init(values, seen, None, None, rng), 0
+        channel, value = chart.seen_of(values[1]), chart.value()
+        walk, few = (nodes.walk(state, masses.value()) for nodes in (seen, seen.few))
         self.roam(values, value, walk, rng, 0)
         for _ in range(N_TRIED):
             set_out(walk, few)
             self.roam(values, value, few, rng, 1)
             taken += come_home(channel, value, walk, few, rng)
         return taken / N_TRIED
+
+
+def joined(runs: list[Draws]) -> Draws:
+    """The draws of some runs, one after the other."""
+    return Draws(*map(np.concatenate, zip(*runs, strict=True)))
 
 
 def few_nodes(seen: Any, channel: Any, chart: Any, masses: Any, draws: Draws) -> Any:

@@ -145,8 +145,3 @@ def table(noise, edges):
 def at_record(noise, y):
     """q of each release given the record."""
     return np.array([noise.density(i, np.array([[y]]))[0, 0] for i in range(len(noise.places))])
-
-
-def padded(rows):
-    """With rows of zeros up to a multiple of four."""
-    return np.concatenate([rows, np.zeros((-len(rows) % 4, *rows.shape[1:]))])

@@ -9,7 +9,7 @@ from ...._base.table import padded
 from ...._releases.nodes import FEW, Nodes, cell_edges, compress, edges_around, halved
 from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_places, compress_records
-from ._compressed import Compressed, chart_of, different, law_of, masses_of
+from ._compressed import Compressed, chart_and_masses, different, law_of
 from ._normal_atoms import N_WIDTHS
 from ._walk_atoms import CUT, N_MOVES, N_RECORDS, STIFFNESS
 
@@ -38,9 +38,9 @@ class NodeLayout:
         Or with ``halves`` of cells twice as wide, wherever those are: cells that were halved around many records are
         halved again.
         """
-        (_, channel, kernel, mixing), mechanism = values, release.channel
+        (of_kernel, masses), mechanism = chart_and_masses(values), release.channel
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
-        chart = chart_of(kernel, channel) if chart is None else chart
+        chart = of_kernel if chart is None else chart
         are_records, scales = n <= FEW or n_features > 1, ()
         lookup: Any = None
         if mechanism.tables == "bins":
@@ -70,9 +70,9 @@ class NodeLayout:
             nodes = np.array(release.nodes(width))
         else:
             nodes = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0]), halves))
-        law = law_of(chart, masses_of(mixing), n, mean, variance)
+        law = law_of(chart, masses, n, mean, variance)
         if mechanism.released_above is not None:
-            law[CUT] = masses_of(mixing).cut(MOST_BEHIND * n if release.n_all is None else release.n_all)
+            law[CUT] = masses.cut(MOST_BEHIND * n if release.n_all is None else release.n_all)
         law[STIFFNESS] = REPEATED * n if mechanism.releases_records else 0.0
         most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
         several = N_MOVES_OF_RECORDS if chart.keeps_records else N_MOVES_OF_SEVERAL

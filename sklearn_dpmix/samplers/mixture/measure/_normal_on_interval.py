@@ -17,15 +17,20 @@ GROWTH = 2.0
 
 
 class NormalOnInterval(OnInterval, NormalChart):
-    """Base class; one feature.  A subclass has the attributes ``low`` and ``width`` of the interval, and a ``grid``."""
+    """Base class; one feature."""
 
     #: rows of the table beside those of the grid's points
     n_others = 0
 
-    def grid_of(self, finer):
-        """A grid of the interval, so many times finer than it need be."""
+    def __init__(self, kernel, n_features, channel=None, finer=1.0):
+        super().__init__(kernel, n_features, channel)
+        self.low, self.width = self.interval()
         sd = min(float(self.narrowest()[0]) / self.width, 1.0) / finer
-        return grid(0.0, FIRST_CELL * sd, CELL * sd, GROWTH, self.cuts())
+        self.grid = grid(0.0, FIRST_CELL * sd, CELL * sd, GROWTH, self.cuts())
+
+    def interval(self):
+        """Where it begins, and its width."""
+        raise NotImplementedError
 
     def seen_of(self, channel):
         return noise_in_table()

@@ -9,9 +9,12 @@ from ...._base.table import multiply_table, padded
 
 
 class OnInterval:
-    """Mixin of charts with a grid of an interval."""
+    """Mixin of charts with a grid of an interval, so many times finer than it need be."""
 
     is_on_interval = True
+
+    def finer(self: Any) -> Any:
+        return type(self)(self.kernel, self.n_features, self.channel, 2.0)
 
     def cuts(self: Any) -> Any:
         """Shares of the interval at which its cells end, whatever their width."""
@@ -29,17 +32,10 @@ class InBins:
     The grid's cells end where bins do, and what its points weigh in a bin is added up.
     """
 
-    def __init__(self: Any, kernel: Any, n_features: int, channel: Any, finer: float = 1.0) -> None:
-        self.channel = channel
-        super().__init__(kernel, n_features, finer)  # type: ignore[call-arg]
-
     def cuts(self: Any) -> Any:
         """Ends of the bins, as shares of the interval."""
         ends = self.channel.low + self.channel.width * np.arange(1, int(self.channel.last_cell) + 1)
         return (ends - self.low) / self.width
-
-    def finer(self: Any) -> Any:
-        return type(self)(self.kernel, self.n_features, self.channel, 2.0)
 
     def shares(self: Any) -> Any:
         """Where the numbers in ``values`` are, as shares of the interval, and what they weigh."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...._base.restore import require, require_range
-from ._compressed import chart_of, masses_of
+from ._compressed import chart_and_masses, masses_of
 from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS, STIFFNESS, TIMES
 from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
@@ -40,8 +40,7 @@ class Starts:
     """First states of chains."""
 
     def init(self: Any, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
-        weights, (_, channel, kernel, mixing) = Z.weights, values
-        chart, masses = chart_of(kernel, channel), masses_of(mixing)
+        weights, (chart, masses) = Z.weights, chart_and_masses(values)
         spikes, counts = np.zeros(0, np.int64), np.zeros(0)
         if Z.law[STIFFNESS] > 0.0 and len(Z.near) == 1:
             spikes, counts = repeated(Z.near[0], weights, chart.narrowest_of)
@@ -59,7 +58,7 @@ class Starts:
             state.mass[n_spikes:n] = max(1.0 - share.sum(), LEAST_REST) / (n - n_spikes)
         state.ints[N_ATOMS] = n
         state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
-        if Z.few is not None:  # an excursion, of which the end needs nobody's leave
+        if Z.few is not None:  # an excursion, whose end need not be accepted
             few = Z.few.walk(state, masses.value())
             self.roam(values, chart.value(), few, rng, SET_OUT)
             write_back(few, state)
@@ -71,7 +70,7 @@ class Starts:
 
         Where they do, nothing draws an atom there: a chain would hardly ever find what few records far away say.
         """
-        chart, masses, n = chart_of(values[2], values[1]), masses_of(values[3]), int(state.ints[N_ATOMS])
+        (chart, masses), n = chart_and_masses(values), int(state.ints[N_ATOMS])
         if chart.is_finite:
             return state
         density = state.mass[:n] @ self.densities(values, Z, state.place[:n])
@@ -113,12 +112,11 @@ class Starts:
     def restored(
         self: Any, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int
     ) -> Any:
-        state, cut = state.restored(fresh, n_sweeps), Z.law[CUT]
-        require_range(cut, LARGEST, mass=state.mass[: state.ints[N_ATOMS]])
-        dust_range = masses_of(values[3]).dust_range
-        require_range(0.99 * exp(-dust_range) * cut, cut, dust_mass=state.dust_mass[: state.ints[N_DUST]])
-        n, n_dust = state.ints[:2]
-        chart_of(values[2], values[1]).check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
-        masses_of(values[3]).check_random(mixing, state.floats[0], n)
+        state, cut, (chart, masses) = state.restored(fresh, n_sweeps), Z.law[CUT], chart_and_masses(values)
+        n, n_dust = state.ints[[N_ATOMS, N_DUST]]
+        require_range(cut, LARGEST, mass=state.mass[:n])
+        require_range(0.99 * exp(-masses.dust_range) * cut, cut, dust_mass=state.dust_mass[:n_dust])
+        chart.check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
+        masses.check_random(mixing, state.floats[0], n)
         require((state.floats[1] > 0.0) == (Z.outside is not None), "floats", "has a mass outside that cannot be")
         return state

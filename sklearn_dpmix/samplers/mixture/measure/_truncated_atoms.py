@@ -5,22 +5,17 @@ from math import log
 import numpy as np
 
 from ...._base.compiled import compiled
-from ._any_noise import any_noise, noise_in_table
+from ._any_noise import any_noise
 from ._normal_on_interval import NormalOnInterval
 from ._on_interval import InBins
 from ._walk_atoms import HALF_LOG_2PI
 
 
-class TruncatedNormalChart(NormalOnInterval):
+class TruncatedNormalInTable(NormalOnInterval):
     """Coordinates (μ, log σ²) of the law before truncation; one feature."""
 
-    def __init__(self, kernel, n_features, finer=1.0):
-        super().__init__(kernel, n_features)
-        self.low, self.width = float(kernel.low[0]), float(kernel.high[0] - kernel.low[0])
-        self.grid = self.grid_of(finer)
-
-    def finer(self):
-        return type(self)(self.kernel, self.n_features, 2.0)
+    def interval(self):
+        return float(self.kernel.low[0]), float(self.kernel.high[0] - self.kernel.low[0])
 
     def ends(self):
         return (self.low, self.low + self.width)
@@ -40,27 +35,20 @@ class TruncatedNormalChart(NormalOnInterval):
     def start(self, places, rng):
         return super().start(np.clip(places, self.low, self.low + self.width), rng)
 
+    @compiled
+    def take(self, theta, row, walk):
+        walk.atoms[1], walk.atoms[2] = theta[row, 0], 2.0 * log(theta[row, 1])
+
+
+class TruncatedNormalChart(TruncatedNormalInTable):
+    """Under a channel that has densities of normal records: these are what glides keep."""
+
     def seen_of(self, channel):
         return any_noise(channel)
 
     @compiled
     def kept_by(self, channel):
         return channel
-
-    @compiled
-    def take(self, theta, row, walk):
-        walk.atoms[1], walk.atoms[2] = theta[row, 0], 2.0 * log(theta[row, 1])
-
-
-class TruncatedNormalInTable(TruncatedNormalChart):
-    """Under a channel that has no densities of normal records."""
-
-    def seen_of(self, channel):
-        return noise_in_table()
-
-    @compiled
-    def kept_by(self, channel):
-        return self
 
 
 class TruncatedNormalInBins(InBins, TruncatedNormalInTable):

@@ -10,15 +10,7 @@ from ..._driver import is_kept, n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
 from ._categorical_atoms import chances_of
-from ._compressed import (
-    Compressed,
-    chart_of,
-    different,
-    law_of,
-    masses_of,
-    new_draws,
-    sweeps_a_draw,
-)
+from ._compressed import Compressed, chart_and_masses, different, law_of, new_draws, sweeps_a_draw
 from ._excursions import come_home, set_out
 from ._few_nodes import ChoiceOfFew
 from ._glides import FEW_POINTS, glide_often
@@ -143,11 +135,11 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     def summarise(self, values: Any, Z: Any, release: Any) -> Any:
         """Nodes, refined until half as wide cells change the log likelihood of no draw of a short trial run."""
-        chart = chart_of(values[2], values[1])
+        chart, masses = chart_and_masses(values)
         if chart.is_finite:
             return self.answers(values, Z, release)
         chart.check(self.label, release.n_features)
-        masses_of(values[3]).check(self.label, release.n_records)
+        masses.check(self.label, release.n_records)
         is_line = release.n_features == 1 and release.channel.has_one_law and release.channel.tables != "bins"
         step = STEP if release.channel.has_one_law else STEP_OF_SCALES
         if not is_line and release.channel.tables is not None:
@@ -187,7 +179,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     def with_glides(self, values: Any, seen: Compressed, times: float) -> Compressed:
         """With points for glides, chosen by their densities under some components at records."""
-        chart, rng, weights = chart_of(values[2], values[1]), np.random.default_rng(0), seen.weights
+        (chart, _), rng, weights = chart_and_masses(values), np.random.default_rng(0), seen.weights
         chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
         densities = self.densities(values, seen, chart.start(seen.near[:, chosen], rng))
         points, scales = choose_points(densities, weights)
@@ -199,20 +191,17 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     def densities(self, values: Any, seen: Compressed, place: Any) -> Any:
         """Densities of components with these coordinates, (components, nodes for records)."""
-        (sampler, channel, kernel, mixing), n = values, len(place)
-        chart = chart_of(kernel, channel)
+        (chart, masses), n = chart_and_masses(values), len(place)
         state = new_state(chart.n_coordinates(), n, seen.start())
         state.place[:], state.ints[N_ATOMS] = place, n
-        walk, nothing = seen.walk(state, masses_of(mixing).value()), new_draws(0, 0, chart, False)
-        # it fills the tables, and goes no further
-        channel, rng = seen.channel(chart, channel), np.random.default_rng(0)
-        run(sampler, channel, chart.value(), walk, seen.are_records, rng, 0, 0, 1, nothing, np.zeros(2, np.int64))
+        walk = seen.walk(state, masses.value())
+        self.roam(values, chart.value(), walk, np.random.default_rng(0), 0)
         return walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:n, 0, : len(seen.weights)]
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
-        nodes, n, chart = different(Z), len(Z), chart_of(values[2], values[1])
-        law = law_of(chart, masses_of(values[3]), n, None, None)
+        nodes, n, (chart, masses) = different(Z), len(Z), chart_and_masses(values)
+        law = law_of(chart, masses, n, None, None)
         most = (MANY_TIMES if chart.goes_ways else 1) * MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
         lookup = np.zeros((2 * release.n_features, nodes.shape[1]))
@@ -235,7 +224,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         return self.advance(values, seen, start, rng, n, n // 3, 1)[1]
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float:
-        chart = chart_of(values[2], values[1])
+        chart, _ = chart_and_masses(values)
         if (seen.are_records or not seen.width) and not chart.is_on_interval:
             return 0.0
         finer = self.compressed(values, Z, release, 0.5 * seen.width, chart.finer(), True)
@@ -251,18 +240,16 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         self, values: Any, seen: Compressed, finer: Compressed, draws: Draws, finer_chart: Any = None
     ) -> float:
         """Largest difference of the log likelihoods of draws: of all, or as many as take little time."""
-        _, channel, kernel, mixing = values
-        chart, start = chart_of(kernel, channel), np.append(0, np.cumsum(draws.n_atoms))
+        (chart, masses), start = chart_and_masses(values), np.append(0, np.cumsum(draws.n_atoms))
         charts = chart, chart if finer_chart is None else finer_chart
         work = finer.nodes[:-1].size * np.mean(draws.n_atoms)
         n_chosen = min(len(draws.n_atoms), max(LEAST_CHECKED, int(MOST_CHECKED / work)))
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, n_chosen).astype(np.int64))
-        values = np.zeros((2, len(chosen)))
-        for found, nodes, one in zip(values, (seen, finer), charts, strict=True):
-            walk = nodes.walk(new_state(one.n_coordinates(), 1), masses_of(mixing).value())
-            seen_channel = nodes.channel(one, channel)
-            log_likelihoods(seen_channel, one.value(), walk, chosen, start, draws.weights, draws.theta, found)
-        return float(np.max(np.abs(values[0] - values[1]), initial=0.0))
+        found = np.zeros((2, len(chosen)))
+        for row, nodes, one in zip(found, (seen, finer), charts, strict=True):
+            walk, channel = nodes.walk(new_state(one.n_coordinates(), 1), masses.value()), one.seen_of(values[1])
+            log_likelihoods(channel, one.value(), walk, chosen, start, draws.weights, draws.theta, row)
+        return float(np.max(np.abs(found[0] - found[1]), initial=0.0))
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
@@ -272,18 +259,17 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         times, done = state.ints[TIMES], int(state.ints[N_SWEEPS])
         n_sweeps, n_warmup, thin = (int(times * n) for n in (n_sweeps, n_warmup, thin))
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
-        filled, stop, (sampler, channel, kernel, mixing) = np.zeros(2, np.int64), NO_ROOM, values
-        chart, masses, sheet = chart_of(kernel, channel), masses_of(mixing).value(), Z.sheet()
-        channel = Z.channel(chart, channel)
-        n_rows, value = 32 * n_draws + 4 * state.mass.size, chart.value()
+        filled, stop, (chart, masses) = np.zeros(2, np.int64), NO_ROOM, chart_and_masses(values)
+        channel, value, law_of_masses, sheet = chart.seen_of(values[1]), chart.value(), masses.value(), Z.sheet()
+        n_rows = 32 * n_draws + 4 * state.mass.size
         draws = new_draws(n_draws, n_rows, chart, Z.outside is not None)
         while stop != DONE:
-            walk, until = Z.walk(state, masses), done + n_sweeps
-            few = Z.few.walk(state, masses) if Z.few is not None else None
+            walk, until = Z.walk(state, law_of_masses), done + n_sweeps
+            few = Z.few.walk(state, law_of_masses) if Z.few is not None else None
             stop, sweep = DONE, int(walk.law[N_SWEEPS])
             while stop == DONE and sweep < until:  # a few at a time where glides or an excursion follow
                 sweep = min(until, sweep - sweep % Z.apart + Z.apart) if Z.apart else until
-                stop = run(sampler, channel, value, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
+                stop = run(values[0], channel, value, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
                 if stop == DONE and sheet is not None and sweep % Z.apart == 0:
                     glide_often(channel, value, walk, sheet, rng, Z.apart)
                 if stop == DONE and few is not None and sweep % Z.apart == 0:
@@ -301,10 +287,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     def roam(self, values: Any, value: Any, walk: Any, rng: np.random.Generator, n_sweeps: int) -> None:
         """Fill a walk's tables, and sweep; no draw is kept."""
-        (sampler, channel, kernel, _), filled = values, np.zeros(2, np.int64)
-        chart = chart_of(kernel, channel)
-        nothing, channel = new_draws(0, 2 * int(walk.capacity) + 1, chart, False), chart.seen_of(channel)
-        run(sampler, channel, value, walk, False, rng, n_sweeps, n_sweeps, 1, nothing, filled)
+        (chart, _), filled = chart_and_masses(values), np.zeros(2, np.int64)
+        nothing, channel = new_draws(0, 2 * int(walk.capacity) + 1, chart, False), chart.seen_of(values[1])
+        run(values[0], channel, value, walk, False, rng, n_sweeps, n_sweeps, 1, nothing, filled)
 
     @compiled
     def sweep(self, channel, chart, walk, rng):
