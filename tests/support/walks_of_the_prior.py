@@ -185,8 +185,9 @@ def draw_walk(rng, chart, mixing, law, law_of_masses):
         mass[:n] = rng.permutation(values)
         place[:n] = draw_places(rng, chart, n)
     nodes, ends = np.zeros((n_features + 1, 1)), np.zeros((2 * n_features, 1))
-    ways = Ways(ANSWERS, AXES, AXES @ ANSWERS) if chart.goes_ways else None
-    chances = chances_of(Channel(), nodes, 3) if isinstance(chart, CategoricalChart) else None
+    ways, chances = Ways(ANSWERS[None], AXES, AXES @ ANSWERS) if chart.goes_ways else None, None
+    if isinstance(chart, CategoricalChart):
+        chances = ways.answers if ways else chances_of(Channel(), nodes, 3)
     return Walk.of(state, nodes, ends, law, law_of_masses, ways=ways, chances=chances)
 
 

@@ -180,6 +180,25 @@ def chances_of(channel, nodes, size):
 
 
 @helper
+def mix_shares(walk, first, second, new, mass, other, size):
+    """Write at ``new`` the shares that masses of atoms ``first`` and ``second`` have together, the latter maybe negative.
+
+    The sum of the γ is the first one's.  Return whether all shares are positive.
+    """
+    atoms, a, b, c = walk.atoms, at(walk, first) + 1, at(walk, second) + 1, at(walk, new) + 1
+    for e in range(0, walk.n_features * size, size):
+        highest, total = log_gammas(walk, a + e, size)
+        highest_other, total_other = log_gammas(walk, b + e, size)
+        for i in range(e, e + size):
+            share, of_other = exp(atoms[a + i] - highest) / total, exp(atoms[b + i] - highest_other) / total_other
+            both = (mass * share + other * of_other) / (mass + other)
+            if not both > 0.0:
+                return False
+            atoms[c + i] = highest + log(total) + log(both)
+    return True
+
+
+@helper
 def log_rest(chart, walk, whole, rest, both, mass):
     """Log ratio of prior and proposal of parting, from atom ``whole`` of mass ``both``, what leaves ``rest``.
 
@@ -213,18 +232,9 @@ def part_with_rest(rng, channel, chart, walk):
     if rest < cut:
         return
     chart.draw_base(rng, walk, n)
-    a, b, new = at(walk, k) + 1, at(walk, n) + 1, at(walk, trial) + 1
-    for j in range(walk.n_features):
-        first = j * size
-        highest, total = log_gammas(walk, a + first, size)
-        highest_part, total_part = log_gammas(walk, b + first, size)
-        for c in range(first, first + size):
-            of_both, of_part = exp(atoms[a + c] - highest) / total, exp(atoms[b + c] - highest_part) / total_part
-            left = (both * of_both - mass * of_part) / rest
-            if not left > 0.0:
-                return
-            atoms[new + c] = highest + log(total) + log(left)  # the sum of the γ stays
-    atoms[new - 1] = rest
+    if not mix_shares(walk, k, n, trial, both, -mass, size):
+        return
+    atoms[at(walk, trial)] = rest
     chart.fill(channel, walk, n)
     chart.fill(channel, walk, trial)
     ratio = log_rest(chart, walk, k, trial, both, rest) + log(log_range / (n + 1.0))
@@ -233,7 +243,7 @@ def part_with_rest(rng, channel, chart, walk):
     value = try_three(walk, -both, k, rest, trial, mass, n, level)
     if value > level:
         copy_atom(walk, k, trial)
-        atoms[b - 1] = mass
+        atoms[at(walk, n)] = mass
         law[N_ATOMS] = n + 1.0
         keep_trial(walk, law[TOTAL], value)
 
@@ -246,20 +256,11 @@ def join_with_rest(rng, channel, chart, walk):
         return
     k, h, cut, size = int(rng.random() * n), int(rng.random() * (n - 1)), law[CUT], chart.kernel.size
     h += h >= k
-    a, b, new = at(walk, k) + 1, at(walk, h) + 1, at(walk, trial) + 1
-    rest, mass = atoms[a - 1], atoms[b - 1]
+    rest, mass = atoms[at(walk, k)], atoms[at(walk, h)]
     both = rest + mass
-    for j in range(walk.n_features):
-        first = j * size
-        highest, total = log_gammas(walk, a + first, size)
-        highest_part, total_part = log_gammas(walk, b + first, size)
-        for c in range(first, first + size):
-            of_rest, of_part = exp(atoms[a + c] - highest) / total, exp(atoms[b + c] - highest_part) / total_part
-            mean = (rest * of_rest + mass * of_part) / both
-            if not mean > 0.0:
-                return
-            atoms[new + c] = highest + log(total) + log(mean)
-    atoms[new - 1] = both
+    if not mix_shares(walk, k, h, trial, rest, mass, size):
+        return
+    atoms[at(walk, trial)] = both
     chart.fill(channel, walk, trial)
     ratio = log_rest(chart, walk, trial, k, both, rest) + log(log((both - cut) / cut) / n)
     ratio += log_one_more(walk, n - 1) + walk.masses.log_ratio(rest * mass, both)

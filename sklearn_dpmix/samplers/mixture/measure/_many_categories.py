@@ -57,7 +57,7 @@ class ManyCategoriesChart(CategoricalChart):
 @apart_sums
 def fill_from_answers(walk, k):
     """g = Σ_c π_c q(z | c) of atom k."""
-    tables, answers, n, size = walk.tables, walk.answers, walk.n_nodes, walk.width - 1
+    tables, chances, n, size = walk.tables, walk.chances, walk.n_nodes, walk.width - 1
     a, g = at(walk, k) + 1, row(walk, k)
     highest, total = log_gammas(walk, a, size)
     for m in range(n):
@@ -65,7 +65,7 @@ def fill_from_answers(walk, k):
     for c in range(size):
         share, q = exp(walk.atoms[a + c] - highest) / total, c * n
         for m in range(n):
-            tables[g + m] += share * answers[q + m]
+            tables[g + m] += share * chances[q + m]
 
 
 @apart
@@ -163,12 +163,11 @@ def go_along(rng, chart, walk, a, way):
 @apart
 def go_between(rng, chart, walk, a, c, e):
     """Mass from one category to another."""
-    n, i, j = walk.n_nodes, a + 1 + c, a + 1 + e
+    i, j = a + 1 + c, a + 1 + e
     low, high = TINY - walk.atoms[i], walk.atoms[j] - TINY
     if not (low < 0.0 < high):
         return
-    for m in range(n):
-        walk.score[m] = walk.answers[c * n + m] - walk.answers[e * n + m]
+    point_between(walk, c, e)
     t, ratio = draw_step(rng, walk, low, high)
     if not low < t < high:
         return
@@ -178,15 +177,22 @@ def go_between(rng, chart, walk, a, c, e):
         walk.atoms[j] -= t
 
 
+@helper
+def point_between(walk, c, e):
+    """Make the direction that from category e to category c."""
+    n = walk.n_nodes
+    for m in range(n):
+        walk.score[m] = walk.chances[c * n + m] - walk.chances[e * n + m]
+
+
 @apart_sums
 def go_to(walk, t):
     """Write the mixture a step further into ``trial``; return its log likelihood, but for the total, with slopes there.
 
     Slope and curvature, with its sign changed, are along the direction.
     """
-    weights, mix, trial, score, value, slope, curvature = (
-        walk.weights, walk.mix, walk.trial, walk.score, 0.0, 0.0, 0.0,
-    )  # fmt: skip
+    weights, mix, trial, score = walk.weights, walk.mix, walk.trial, walk.score
+    value, slope, curvature = 0.0, 0.0, 0.0
     for m in range(walk.n_nodes):
         density = max(mix[m] + t * score[m], LEAST_DENSITY)
         r = score[m] / density
@@ -241,7 +247,7 @@ def keeps(rng, walk, ratio):
 @apart
 def change_odds(rng, chart, walk, a, c, e):
     """A step of random size of the log of two categories' odds, with their sum kept."""
-    n, i, j, atoms = walk.n_nodes, a + 1 + c, a + 1 + e, walk.atoms
+    i, j, atoms = a + 1 + c, a + 1 + e, walk.atoms
     if not (atoms[i] > TINY and atoms[j] > TINY):
         return
     both = atoms[i] + atoms[j]
@@ -249,8 +255,7 @@ def change_odds(rng, chart, walk, a, c, e):
     new, rest = both / (1.0 + exp(-z)), both / (1.0 + exp(z))
     if not (new > TINY and rest > TINY):
         return
-    for m in range(n):
-        walk.score[m] = walk.answers[c * n + m] - walk.answers[e * n + m]
+    point_between(walk, c, e)
     before, _, _ = go_to(walk, 0.0)
     after, _, _ = go_to(walk, new - atoms[i])
     ratio = after - before + log_of_odds(chart, new, atoms[i]) + log_of_odds(chart, rest, atoms[j])
@@ -291,7 +296,7 @@ def pour(rng, chart, walk, a, b, least):
     mass = atoms[a] + t
     if not (min(mass, rest) > least and min(mass, rest) >= walk.law[CUT] and max(mass, rest) <= LARGEST):
         return
-    ratio = log_poured(chart, mass / atoms[a]) + walk.masses.log_ratio(mass * rest, atoms[a] * atoms[b])
+    ratio = chart.log_volume(mass / atoms[a]) + walk.masses.log_ratio(mass * rest, atoms[a] * atoms[b])
     for c in range(1, 1 + size):
         new = atoms[a + c] + t * (atoms[b + c] / atoms[b])
         if not (new > TINY and atoms[b + c] * (rest / atoms[b]) > TINY):
@@ -303,9 +308,3 @@ def pour(rng, chart, walk, a, b, least):
             atoms[a + c] += t * (atoms[b + c] / atoms[b])
             atoms[b + c] *= share
         atoms[a], atoms[b] = mass, rest
-
-
-@helper
-def log_poured(chart, ratio):
-    """Of the first atom's prior what depends on its J beside J^shape: in M it is J^(-K alpha) Π M_c^(alpha - 1)."""
-    return -chart.kernel.size * chart.kernel.concentration * log(ratio)

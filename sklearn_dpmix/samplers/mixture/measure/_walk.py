@@ -206,9 +206,11 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
         lookup = np.zeros((2 * release.n_features, nodes.shape[1]))
         seen = Compressed(nodes, lookup, nodes[:-1], law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
-        seen = seen._replace(chances=chances_of(values[1], nodes, int(values[2].size)))
         if chart.goes_ways:
-            seen = seen._replace(ways=ways_of(release.channel, nodes))
+            ways = ways_of(release.channel, nodes)
+            seen = seen._replace(ways=ways, chances=ways.answers)
+        else:
+            seen = seen._replace(chances=chances_of(values[1], nodes, int(values[2].size)))
         if release.channel.noncompliance is not None:
             seen = seen._replace(outside=outside_of(release.channel, nodes))
             if self.n_moves is None and release.n_features > 1 and n > FEW:

@@ -143,7 +143,6 @@ class Walk(Component):
             "n_rows": np.int64(n_rows),
             "capacity": np.int64(capacity),
             "n_features": n_features,
-            "answers": np.zeros(0) if ways is None else ways.answers.ravel(),
             "chances": np.zeros(0) if chances is None else chances.ravel(),  # (features, categories, nodes)
             "records": state.records.ravel(),
             "residuals": state.records[:n_features].flatten(),

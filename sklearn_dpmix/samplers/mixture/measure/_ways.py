@@ -11,7 +11,7 @@ N_EM = 200
 class Ways(NamedTuple):
     """What moves of an atom's shares look up."""
 
-    answers: Any  # (K, nodes): probability of each answer given each category
+    answers: Any  # (1, K, nodes): probability of each answer given each category
     ways: Any  # (K - 1, K): directions, each of sum 0
     seen: Any  # (K - 1, nodes): what they add to the probability of each answer
 
@@ -21,7 +21,7 @@ def ways_of(mechanism: Any, nodes: Any) -> Ways:
     Z, counts = nodes[:-1].T, nodes[-1]
     answers = np.exp([mechanism.log_density(Z, np.full_like(Z, c)) for c in range(mechanism.n_categories)])
     ways = main_axes(answers, counts)
-    return Ways(answers, ways, ways @ answers)
+    return Ways(answers[None], ways, ways @ answers)
 
 
 def main_axes(answers: Any, counts: Any) -> Any:
