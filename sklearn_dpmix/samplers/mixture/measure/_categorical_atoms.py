@@ -181,9 +181,9 @@ def chances_of(channel, nodes, size):
 
 @helper
 def mix_shares(walk, first, second, new, mass, other, size):
-    """Write at ``new`` the shares that masses of atoms ``first`` and ``second`` have together, the latter maybe negative.
+    """Write as atom ``new`` the shares of what a mass of atom ``first`` and one of ``second``, or less than none, make.
 
-    The sum of the γ is the first one's.  Return whether all shares are positive.
+    The sum of the γ is that of the first one.  Return whether all shares are positive.
     """
     atoms, a, b, c = walk.atoms, at(walk, first) + 1, at(walk, second) + 1, at(walk, new) + 1
     for e in range(0, walk.n_features * size, size):

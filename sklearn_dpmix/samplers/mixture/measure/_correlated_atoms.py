@@ -18,9 +18,9 @@ from ._hidden_residuals import (
     invert,
 )
 from ._hidden_variances import exchange, fill_given, fill_given_slopes, fill_pair, fill_pair_slopes
-from ._normal_atoms import N_WIDTHS, SCALE_CURVATURE, step_nearest
+from ._normal_atoms import N_WIDTHS, SCALE_CURVATURE
 from ._splits import split_or_merge
-from ._steps import step_above
+from ._steps import step_above, step_nearest
 from ._walk_atoms import (
     BY_RESIDUALS,
     LOG_LIKELIHOOD,
@@ -31,9 +31,10 @@ from ._walk_atoms import (
     accepts,
     at,
     copy_atom,
+    copy_numbers,
     random_mass,
 )
-from ._walk_likelihood import add_to, keep_trial, try_sum
+from ._walk_likelihood import begin_trial, keep_trial, replace_in_trial, try_sum
 
 # Least degrees of freedom beyond n_features - 1.  With fewer the prior draws atoms more than 10^13 times as wide along
 # a line as across: coordinates in floating point do not say where these are, and its density there is but rounding.
@@ -397,12 +398,10 @@ def shift_or_spread(rng, channel, chart, walk):
     else:
         spread = 0.5 * size
     ratio, scale, centre = 0.0, exp(spread), chart.kernel.prior_mean[j]
-    for m in range(walk.n_nodes):
-        walk.trial[m] = walk.mix[m]
+    begin_trial(walk)
     for k in range(n_atoms):
         to = at(walk, trial + k)
-        for e in range(walk.width):
-            atoms[to + e] = atoms[at(walk, k) + e]
+        copy_numbers(walk, trial + k, k)
         if atoms[to] <= least:
             continue
         atoms[to + 1 + 2 * j] = centre + shift + scale * (atoms[to + 1 + 2 * j] - centre)
@@ -416,8 +415,7 @@ def shift_or_spread(rng, channel, chart, walk):
             return
         ratio += chart.log_base(walk, trial + k) - chart.log_base(walk, k) + (2.0 + 2.0 * j - d) * spread
         chart.fill(channel, walk, trial + k)
-        add_to(walk, walk.trial, -atoms[to], k)
-        add_to(walk, walk.trial, atoms[to], trial + k)
+        replace_in_trial(walk, k, trial + k)
     value = try_sum(walk, law[TOTAL])
     if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
         for k in range(n_atoms):

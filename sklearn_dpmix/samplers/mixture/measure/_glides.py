@@ -15,7 +15,7 @@ from ...._base.compiled import apart, entry, helper
 from ._sheet import MOST_ATOMS, add_normal, fill_gram, fill_sheet, solve_any
 from ._steps import factorise, solve, solve_transposed
 from ._walk_atoms import CUT, LOG_LIKELIHOOD, N_MOVES, TOTAL, accepts, at, choose_above, copy_atom
-from ._walk_likelihood import add_to, keep_trial, refresh, try_sum
+from ._walk_likelihood import begin_trial, keep_trial, refresh, replace_in_trial, try_sum
 
 GLIDES, FEW_POINTS = 0.15, 6.0  # for each move of a sweep, and fewer where points are more than a few
 LONGEST_GLIDE = 1.0  # of the steps along the tangent, which go down to a twelfth of it
@@ -79,13 +79,10 @@ def glide(rng, channel, chart, walk, sheet):
         ratio += chart.log_base(walk, trial + c) - chart.log_base(walk, k) + walk.masses.log_ratio(atoms[b], atoms[a])
     if not accepts(rng, ratio):  # before the likelihood, which hardly changes, is looked at (Christen & Fox 2005)
         return
-    for m in range(walk.n_nodes):
-        walk.trial[m] = walk.mix[m]
+    begin_trial(walk)
     for c in range(r):
-        k = int(sheet.chosen[c])
         chart.fill(channel, walk, trial + c)
-        add_to(walk, walk.trial, -atoms[at(walk, k)], k)
-        add_to(walk, walk.trial, atoms[at(walk, trial + c)], trial + c)
+        replace_in_trial(walk, int(sheet.chosen[c]), trial + c)
     value = try_sum(walk, law[TOTAL])
     if accepts(rng, value - law[LOG_LIKELIHOOD]) and comes_back(densities, sheet, r):
         for c in range(r):

@@ -15,8 +15,8 @@ from ._factors import fill, fill_feature, times_others
 from ._normal_splits import merge_features, split_features
 from ._slides import rescale, slide
 from ._splits import split_or_merge
-from ._steps import AXIS, FIRST, FROM, LEAST, LIMIT, N_MOVING, step
-from ._walk_atoms import CENTRE, HALF_LOG_2PI, N_ATOMS, NEAR, PER_FEATURE, REACH, STIFFNESS, at, random_mass
+from ._steps import FIRST, N_MOVING, step_nearest
+from ._walk_atoms import HALF_LOG_2PI, NEAR, PER_FEATURE, STIFFNESS, at
 
 N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where most of it is
 SCALE_CURVATURE = 0.3
@@ -225,32 +225,3 @@ def step_neighbours(rng, channel, chart, walk):
     """A step of two neighbours in a feature, which moves all features or that one."""
     j = int(rng.random() * walk.n_features) if walk.n_features > 1 else 0
     step_nearest(rng, channel, chart, walk, j)
-
-
-@helper
-def step_nearest(rng, channel, chart, walk, j):
-    """A step of the two atoms nearest to a random place among those above a random mass; they must stay it."""
-    law, atoms, found = walk.law, walk.atoms, 0
-    place = PER_FEATURE + 3 * j
-    centre = law[place + CENTRE] + law[place + REACH] * (2.0 * rng.random() - 1.0)
-    least = random_mass(rng, walk)
-    first, second = -1, -1
-    nearest, next_one, limit = 1e300, 1e300, 1e300  # the three least distances
-    for k in range(int(law[N_ATOMS])):
-        a = at(walk, k)
-        if atoms[a] > least:
-            found += 1
-            distance = abs(atoms[a + 1 + 2 * j] - centre)
-            if distance < nearest:
-                first, second = k, first
-                nearest, next_one, limit = distance, nearest, next_one
-            elif distance < next_one:
-                second = k
-                next_one, limit = distance, next_one
-            elif distance < limit:
-                limit = distance
-    if found > 0:
-        fence = walk.fence
-        fence[LEAST], fence[AXIS], fence[FROM], fence[LIMIT] = least, 1 + 2 * j, centre, limit
-        chart.choose_along(rng, walk, j)
-        step(rng, channel, chart, walk, first, second if found > 1 else first)

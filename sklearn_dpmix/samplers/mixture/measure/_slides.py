@@ -18,13 +18,14 @@ from ._walk_atoms import (
     accepts,
     at,
     copy_atom,
+    copy_numbers,
     draw_above,
     draw_level,
     n_above,
     random_mass,
     row,
 )
-from ._walk_likelihood import LEAST_DENSITY, add_to, keep_trial, try_sum, try_three
+from ._walk_likelihood import LEAST_DENSITY, begin_trial, keep_trial, replace_in_trial, try_sum, try_three
 
 
 @apart_sums
@@ -114,13 +115,11 @@ def slide(rng, channel, chart, walk):
     if not (abs(spread) < 5.0 and abs(shift) < 1e100):
         return
     log_forth, scale = log_proposal(walk, length, shift, spread), exp(spread)
-    for m in range(walk.n_nodes):
-        walk.trial[m] = walk.mix[m]
+    begin_trial(walk)
     ratio = log_jacobian(n_above(walk, least), spread) - log_forth
     for k in range(n_atoms):
         to = at(walk, trial + k)
-        for e in range(1 + 2 * walk.n_features):
-            atoms[to + e] = atoms[at(walk, k) + e]
+        copy_numbers(walk, trial + k, k)
         if atoms[to] <= least:
             continue
         atoms[to + 1 + 2 * j] = centre + shift + scale * (atoms[to + 1 + 2 * j] - centre)
@@ -129,8 +128,7 @@ def slide(rng, channel, chart, walk):
             return
         ratio += chart.log_base(walk, trial + k) - chart.log_base(walk, k)
         fill_feature(chart.densities_by(channel), walk, trial + k, k, j)
-        add_to(walk, walk.trial, -atoms[to], k)
-        add_to(walk, walk.trial, atoms[to], trial + k)
+        replace_in_trial(walk, k, trial + k)
     value = try_sum(walk, law[TOTAL])
     fill_pair(chart, walk, trial, least, j, centre, walk.trial)
     ratio += value - law[LOG_LIKELIHOOD] + log_proposal(walk, length, -shift / scale, -spread)
@@ -155,8 +153,7 @@ def rescale(rng, channel, chart, walk):
     j = int(rng.random() * walk.n_features)
     size = 1.5 * exp(-3.0 * rng.random()) * rng.standard_normal()
     a, b, e, mean = at(walk, k), at(walk, trial), 1 + 2 * j, chart.kernel.prior_mean[j]
-    for i in range(walk.width):
-        atoms[b + i] = atoms[a + i]
+    copy_numbers(walk, trial, k)
     atoms[b + e] = mean + exp(size) * (atoms[a + e] - mean)
     atoms[b + e + 1] += 2.0 * size
     if not chart.is_proper(walk, b):

@@ -15,7 +15,7 @@ from ._walk_atoms import (
     n_all,
     number,
 )
-from ._walk_likelihood import add_to, keep_trial, try_sum
+from ._walk_likelihood import add_to, begin_trial, keep_trial, try_sum
 
 
 @apart
@@ -28,8 +28,7 @@ def renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, log_
     """
     law, atoms, marks, capacity = walk.law, walk.atoms, walk.marks, int(walk.capacity)
     n_new, n_atoms, n_dust, total = draw_poisson(rng, rate), int(law[N_ATOMS]), int(law[N_DUST]), law[TOTAL]
-    for m in range(walk.n_nodes):
-        walk.trial[m] = walk.mix[m]
+    begin_trial(walk)
     for k in range(n_all(walk)):
         h = number(walk, k)
         mass = atoms[at(walk, h)]

@@ -11,6 +11,7 @@ from math import exp, log, sqrt
 
 from ...._base.compiled import apart, apart_sums, helper
 from ._walk_atoms import (
+    CENTRE,
     CUT,
     LARGEST,
     LARGEST_OUTSIDE,
@@ -19,17 +20,20 @@ from ._walk_atoms import (
     OUTSIDE,
     OUTSIDE_A,
     OUTSIDE_B,
+    PER_FEATURE,
+    REACH,
     TILT,
     TOTAL,
     accepts,
     at,
     copy_atom,
+    copy_numbers,
     draw_above,
     log_tilt,
     random_mass,
     row,
 )
-from ._walk_likelihood import LEAST_DENSITY, add_to, keep_trial, try_sum
+from ._walk_likelihood import LEAST_DENSITY, begin_trial, keep_trial, replace_in_trial, try_sum
 
 LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
 SHORTER = 4.0  # ... to e^-4, where the mass outside may be hard to tell from the atoms: along a bend of many records
@@ -45,19 +49,14 @@ def step_one(rng, channel, chart, walk):
     """A step of one atom among those above a random mass; it must stay above it."""
     least = random_mass(rng, walk)
     k = draw_above(rng, walk, least)
-    if k >= 0:
-        walk.fence[LEAST], walk.fence[AXIS], walk.fence[LIMIT] = least, 1.0, 1e300
-        chart.choose_moving(rng, walk)
-        step(rng, channel, chart, walk, k, k)
+    step_of(rng, channel, chart, walk, least, k, k)
 
 
 @helper
 def step_two(rng, channel, chart, walk):
     """A step of two atoms at random."""
     n = walk.law[N_ATOMS]
-    walk.fence[LEAST], walk.fence[AXIS], walk.fence[LIMIT] = 0.0, 1.0, 1e300
-    chart.choose_moving(rng, walk)
-    step(rng, channel, chart, walk, int(rng.random() * n), int(rng.random() * n))
+    step_of(rng, channel, chart, walk, 0.0, int(rng.random() * n), int(rng.random() * n))
 
 
 @helper
@@ -65,10 +64,43 @@ def step_above(rng, channel, chart, walk):
     """A step of two atoms among those above a random mass; they must stay above it."""
     least = random_mass(rng, walk)
     k, other = draw_above(rng, walk, least), draw_above(rng, walk, least)
+    step_of(rng, channel, chart, walk, least, k, other)
+
+
+@helper
+def step_of(rng, channel, chart, walk, least, k, other):
+    """A step of these two, if there are such, which must stay above this mass."""
     if k >= 0:
         walk.fence[LEAST], walk.fence[AXIS], walk.fence[LIMIT] = least, 1.0, 1e300
         chart.choose_moving(rng, walk)
         step(rng, channel, chart, walk, k, other)
+
+
+@helper
+def step_nearest(rng, channel, chart, walk, j):
+    """A step of the two atoms that are nearest to a random place, of those above a random mass; both must stay so."""
+    law, atoms, fence = walk.law, walk.atoms, walk.fence
+    place = PER_FEATURE + 3 * j
+    centre = law[place + CENTRE] + law[place + REACH] * (2.0 * rng.random() - 1.0)
+    least = random_mass(rng, walk)
+    first, second = -1, -1
+    nearest, next_one, limit = 1e300, 1e300, 1e300  # the three least distances
+    for k in range(int(law[N_ATOMS])):
+        a = at(walk, k)
+        if atoms[a] > least:
+            distance = abs(atoms[a + 1 + 2 * j] - centre)
+            if distance < nearest:
+                first, second = k, first
+                nearest, next_one, limit = distance, nearest, next_one
+            elif distance < next_one:
+                second = k
+                next_one, limit = distance, next_one
+            elif distance < limit:
+                limit = distance
+    if first >= 0:
+        fence[LEAST], fence[AXIS], fence[FROM], fence[LIMIT] = least, 1 + 2 * j, centre, limit
+        chart.choose_along(rng, walk, j)
+        step(rng, channel, chart, walk, first, second if second >= 0 else first)
 
 
 @apart_sums
@@ -233,9 +265,8 @@ def step(rng, channel, chart, walk, k, other):
         before += chart.log_base(walk, h)
         if not abs(move[i]) < 20.0:
             return
+        copy_numbers(walk, trial + c, h)
         atoms[b] = atoms[a] * exp(move[i])
-        for e in range(1, walk.width):
-            atoms[b + e] = atoms[a + e]
         for e in range(1, width):
             atoms[b + first - 1 + e] += move[i + e]
         if not chart.is_proper(walk, b):
@@ -247,13 +278,11 @@ def step(rng, channel, chart, walk, k, other):
         after += chart.log_base(walk, trial + c)
         after += walk.masses.log_ratio(atoms[b], atoms[a])
         total += atoms[b] - atoms[a]
-    for m in range(walk.n_nodes):
-        walk.trial[m] = walk.mix[m]
+    begin_trial(walk)
     for c in range(size):
         h = other if c else k
         chart.fill_moved(channel, walk, trial + c, h)
-        add_to(walk, walk.trial, -atoms[at(walk, h)], h)
-        add_to(walk, walk.trial, atoms[at(walk, trial + c)], trial + c)
+        replace_in_trial(walk, h, trial + c)
     n_atoms = int(law[N_ATOMS])
     ratio = after - before - log_tilt(walk, n_atoms, law[TOTAL])
     if outside > 0.0:

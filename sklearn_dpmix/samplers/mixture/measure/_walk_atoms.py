@@ -92,13 +92,19 @@ def draw_poisson(rng, rate):
     return n
 
 
+@helper
+def copy_numbers(walk, k, source):
+    """Give atom k the mass and the coordinates of atom ``source``, but not its table."""
+    a, b = at(walk, k), at(walk, source)
+    for e in range(walk.width):
+        walk.atoms[a + e] = walk.atoms[b + e]
+
+
 @apart
 def copy_atom(walk, k, source):
     """Make atom k what atom ``source`` is."""
-    atoms, tables, a, b = walk.atoms, walk.tables, at(walk, k), at(walk, source)
-    for e in range(walk.width):
-        atoms[a + e] = atoms[b + e]
-    a, b = row(walk, k), row(walk, source)
+    copy_numbers(walk, k, source)
+    tables, a, b = walk.tables, row(walk, k), row(walk, source)
     walk.has_slopes[k] = walk.has_slopes[source]
     for m in range((walk.n_rows if walk.has_slopes[k] == 1.0 else 1) * walk.n_nodes):
         tables[a + m] = tables[b + m]

@@ -158,6 +158,20 @@ def add_to(walk, target, c, k):
 
 
 @helper
+def begin_trial(walk):
+    """Make ``trial`` the mixture as it is."""
+    for m in range(walk.n_nodes):
+        walk.trial[m] = walk.mix[m]
+
+
+@helper
+def replace_in_trial(walk, k, by):
+    """Take atom k out of ``trial``, and put atom ``by`` in."""
+    add_to(walk, walk.trial, -walk.atoms[at(walk, k)], k)
+    add_to(walk, walk.trial, walk.atoms[at(walk, by)], by)
+
+
+@helper
 def refresh(walk):
     """Recompute the mixture's sum, so that it depends on the state alone and rounding does not accumulate."""
     total = 0.0
