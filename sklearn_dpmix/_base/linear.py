@@ -52,15 +52,18 @@ def solve_upper(a, b, d):
 
 
 @helper
-def eliminate(a, b, d):
-    """Overwrite b by A⁻¹ b and A by nothing of use, any square A; return log |det A|, -inf where A is singular."""
+def eliminate(a, b, d, least):
+    """Overwrite b by A⁻¹ b and A by nothing of use, any square A; return log |det A|.
+
+    It is -inf where A is singular: a pivot is not above ``least``.
+    """
     value = 0.0
     for k in range(d):
         pivot = k
         for r in range(k + 1, d):
             if abs(a[r, k]) > abs(a[pivot, k]):
                 pivot = r
-        if not abs(a[pivot, k]) > 1e-12:
+        if not abs(a[pivot, k]) > least:
             return -inf
         for c in range(k, d):
             a[k, c], a[pivot, c] = a[pivot, c], a[k, c]

@@ -52,7 +52,7 @@ def draw_base(rng, chart, walk, n, found):
 def prior_slopes(chart, walk, gradient):
     for e in range(walk.width):
         walk.gradient[e] = 0.0
-    chart.add_prior(walk, 0, 0, walk.width)
+    chart.add_prior(walk, 0, 0)
     for e in range(walk.width):
         gradient[e] = walk.gradient[e]
 

@@ -117,7 +117,7 @@ def solve(records, n, p, d, target, sums, kappa, value, slope):
                 step[r] *= 0.5
                 kappa[r] -= step[r]
             continue
-        determinant = eliminate(slope, value, d)
+        determinant = eliminate(slope, value, d, 1e-12)
         if determinant == -inf:
             return -inf
         before, share, length = worst, 1.0, 1.0

@@ -102,11 +102,11 @@ class BetaChart(OnInterval, Chart):
         walk.atoms[a + 1], walk.atoms[a + 2] = log(self.kernel.draw_shape(rng)), log(self.kernel.draw_shape(rng))
 
     @compiled
-    def add_prior(self, walk, a, i, n):
+    def add_prior(self, walk, a, i):
         for e in range(1, 3):
             pull = self.kernel.prior_rate * exp(walk.atoms[a + e])
             walk.gradient[i + e] += self.kernel.prior_shape - pull
-            walk.metric[(i + e) * n + i + e] += pull + CURVATURE
+            walk.metric[i + e, i + e] += pull + CURVATURE
 
     @compiled
     def is_proper(self, walk, a):

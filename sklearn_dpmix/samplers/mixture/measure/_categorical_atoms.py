@@ -74,12 +74,12 @@ class CategoricalChart(Chart):
         return log(rng.standard_gamma(shape + 1.0)) + log(1.0 - rng.random()) / shape
 
     @compiled
-    def add_prior(self, walk, a, i, n):
+    def add_prior(self, walk, a, i):
         shape = self.kernel.concentration
         for e in range(1, walk.width):
             gamma = exp(walk.atoms[a + e])
             walk.gradient[i + e] += shape - gamma
-            walk.metric[(i + e) * n + i + e] += CURVATURE * (shape + gamma)
+            walk.metric[i + e, i + e] += CURVATURE * (shape + gamma)
 
     @compiled
     def is_proper(self, walk, a):

@@ -21,9 +21,9 @@ class Chart(Component):
     =============================  =====================================================================================
     ``log_base(walk, k)``          log density of G0 at atom k, in its coordinates
     ``draw_base(rng, walk, k)``    draw them from G0
-    ``add_prior(walk, a, i, n)``   add the prior's slopes at the atom that begins at ``a`` to the gradient from ``i``
-                                   on, and about its curvature, positive definite, to the metric of ``n`` columns;
-                                   of the coordinates that move, if :meth:`choose_moving` does not take all
+    ``add_prior(walk, a, i)``      add the prior's slopes at the atom that begins at ``a`` to the gradient from ``i``
+                                   on, and about its curvature, positive definite, to the metric from there on; of
+                                   the coordinates that move, if :meth:`choose_moving` does not take all
     ``is_proper(walk, a)``         whether coordinates are within what numbers can hold
     ``near(walk, e)``              how far coordinate ``e`` of a nearby atom may be
     ``fill(channel, walk, k)``     write g of atom k at all nodes, and its derivatives (or leave these to

@@ -185,13 +185,13 @@ class CorrelatedChart(Chart):
         read(self, walk, at(walk, k), self.theta, 0)
 
     @compiled
-    def add_prior(self, walk, a, i, n):
+    def add_prior(self, walk, a, i):
         kernel, atoms, gradient, metric, d = self.kernel, walk.atoms, walk.gradient, walk.metric, self.n_features
         for r in range(d):
             at_scale, precision, pull = i + 2 + 2 * r, self.inverse_scale(walk, a, r) ** 2, 0.0
             of_form = precision * self.form(walk, a, r)
             gradient[at_scale] += of_form + d - 2.0 - 2.0 * r - kernel.dof
-            metric[at_scale * n + at_scale] += of_form + SCALE_CURVATURE
+            metric[at_scale, at_scale] += of_form + SCALE_CURVATURE
             for j in range(r + 1):
                 pull += self.slope(walk, a, r, j) * (atoms[a + 1 + 2 * j] - kernel.prior_mean[j])
             pull *= kernel.precision
@@ -200,7 +200,7 @@ class CorrelatedChart(Chart):
                 gradient[i + 1 + 2 * j] -= precision * t * pull
                 for m in range(j + 1):
                     both = kernel.precision * precision * t * self.slope(walk, a, r, m)
-                    metric[(i + 1 + 2 * j) * n + i + 1 + 2 * m] += both
+                    metric[i + 1 + 2 * j, i + 1 + 2 * m] += both
                 if j < r:
                     row = i + 1 + 2 * d + r * (r - 1) // 2
                     q = pull * e
@@ -210,7 +210,7 @@ class CorrelatedChart(Chart):
                         q += self.slope(walk, a, r, m) * covariance
                         if m <= j:
                             e_m = atoms[a + 1 + 2 * m] - kernel.prior_mean[m]
-                            metric[(row + j) * n + row + m] += precision * (covariance + kernel.precision * e * e_m)
+                            metric[row + j, row + m] += precision * (covariance + kernel.precision * e * e_m)
                     gradient[row + j] -= precision * q
 
     @compiled

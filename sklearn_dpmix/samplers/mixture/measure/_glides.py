@@ -9,11 +9,12 @@ it began (Zappa, Holmes-Cerfon & Goodman 2018, algorithm 1).  The points do not 
 chance of these atoms is the same on both ways: so the law on each sheet is kept, and with it the posterior.
 """
 
-from math import exp, log
+from math import exp, inf, log
 
 from ...._base.compiled import apart, entry, helper
-from ._sheet import MOST_ATOMS, add_normal, fill_gram, fill_sheet, solve_any
-from ._steps import factorise, solve, solve_transposed
+from ...._base.linear import eliminate, solve_lower, solve_upper
+from ._sheet import MOST_ATOMS, add_normal, fill_gram, fill_sheet
+from ._steps import factorise
 from ._walk_atoms import CUT, LOG_LIKELIHOOD, N_MOVES, TOTAL, accepts, at, choose_above, copy_atom
 from ._walk_likelihood import begin_trial, keep_trial, refresh, replace_in_trial, try_sum
 
@@ -101,8 +102,8 @@ def to_tangent(sheet, p, normal, shift):
             right[i] = 0.0
             for e in range(p):
                 right[i] -= normal[i * p + e] * shift[e]
-        solve(sheet.metric, q, right)
-        solve_transposed(sheet.metric, q, right)
+        solve_lower(sheet.metric, right, q)
+        solve_upper(sheet.metric, right, q)
         add_normal(sheet, p, normal, shift)
     return log_volume
 
@@ -132,7 +133,7 @@ def to_sheet(densities, sheet, r, place, normal, slopes):
             return False
         last = worst
         fill_gram(sheet, p, slopes, normal)
-        if not solve_any(sheet.metric, q, right):
+        if not eliminate(sheet.metric, right, q, 0.0) > -inf:
             return False
         add_normal(sheet, p, normal, place)
         for e in range(p):

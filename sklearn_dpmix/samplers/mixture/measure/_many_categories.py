@@ -36,7 +36,7 @@ class ManyCategoriesChart(CategoricalChart):
         walk.fence[FIRST], walk.fence[N_MOVING] = 1.0, 0.0
 
     @compiled
-    def add_prior(self, walk, a, i, n):
+    def add_prior(self, walk, a, i):
         """Of coordinates that move: none."""
 
     @compiled

@@ -100,7 +100,7 @@ class NormalChart(Chart):
             walk.atoms[a + 1 + 2 * j], walk.atoms[a + 2 + 2 * j] = mean, log(variance)
 
     @compiled
-    def add_prior(self, walk, a, i, n):
+    def add_prior(self, walk, a, i):
         kernel, atoms, gradient, metric = self.kernel, walk.atoms, walk.gradient, walk.metric
         first = (int(walk.fence[FIRST]) - 1) // 2
         for j in range(first, first + int(walk.fence[N_MOVING]) // 2):
@@ -108,9 +108,9 @@ class NormalChart(Chart):
             precision, d = exp(-atoms[a + 2 + 2 * j]), atoms[a + 1 + 2 * j] - kernel.prior_mean[j]
             pull = (kernel.prior_scale[j] + 0.5 * kernel.precision[j] * d * d) * precision
             gradient[e] -= kernel.precision[j] * d * precision
-            metric[e * n + e] += (kernel.precision[j] + walk.law[STIFFNESS] * atoms[a]) * precision
+            metric[e, e] += (kernel.precision[j] + walk.law[STIFFNESS] * atoms[a]) * precision
             gradient[e + 1] += pull - kernel.prior_shape[j] - 0.5
-            metric[(e + 1) * n + e + 1] += pull + SCALE_CURVATURE
+            metric[e + 1, e + 1] += pull + SCALE_CURVATURE
 
     @compiled
     def is_proper(self, walk, a):

@@ -36,7 +36,7 @@ class Sheet(Component):
             "points": lay_out(np.vstack([points, np.zeros(points.shape)]), lookup),
             "scales": scales.copy(),
             "tables": np.empty(3 * q),
-            "metric": np.empty(q * q),
+            "metric": np.empty((q, q)),
             "chosen": np.empty(MOST_ATOMS),
             "n_points": np.int64(q - 1),
             "centre": float(law[PER_FEATURE + CENTRE]),
@@ -95,7 +95,7 @@ def fill_gram(sheet, p, first, second):
             value = 0.0
             for e in range(p):
                 value += first[i * p + e] * second[j * p + e]
-            sheet.metric[i * q + j] = value
+            sheet.metric[i, j] = value
 
 
 @apart
@@ -104,32 +104,3 @@ def add_normal(sheet, p, normal, place):
     for i in range(sheet.n_points + 1):
         for e in range(p):
             place[e] += normal[i * p + e] * sheet.right[i]
-
-
-@apart
-def solve_any(matrix, n, vector):
-    """Solve a linear system in place, by elimination; whether it could be."""
-    for i in range(n):
-        pivot = i
-        for j in range(i + 1, n):
-            if abs(matrix[j * n + i]) > abs(matrix[pivot * n + i]):
-                pivot = j
-        if not 0.0 < abs(matrix[pivot * n + i]) < 1e300:
-            return False
-        for k in range(i, n):
-            u = matrix[i * n + k]
-            matrix[i * n + k] = matrix[pivot * n + k]
-            matrix[pivot * n + k] = u
-        u = vector[i]
-        vector[i] = vector[pivot]
-        vector[pivot] = u
-        for j in range(i + 1, n):
-            f = matrix[j * n + i] / matrix[i * n + i]
-            for k in range(i + 1, n):
-                matrix[j * n + k] -= f * matrix[i * n + k]
-            vector[j] -= f * vector[i]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            vector[i] -= matrix[i * n + k] * vector[k]
-        vector[i] /= matrix[i * n + i]
-    return True

@@ -68,13 +68,13 @@ def fill_pair(chart, walk, first, least, j, centre, density):
         of_both += y * z
         of_spread += z * z
     gradient[0], gradient[1] = by_shift, by_spread
-    metric[0], metric[1], metric[2] = of_shift, of_both, of_spread
+    metric[0, 0], metric[1, 0], metric[1, 1] = of_shift, of_both, of_spread
 
 
 @helper
 def log_proposal(walk, length, shift, spread):
     """Log density of a step under the gradient and metric at hand, up to a constant; -1e300 if there is none."""
-    a, b, c = walk.metric[0], walk.metric[1], walk.metric[2]
+    a, b, c = walk.metric[0, 0], walk.metric[1, 0], walk.metric[1, 1]
     determinant = a * c - b * b
     if not (determinant > 1e-12 * a * c and a * c < 1e300):
         return -1e300
@@ -106,7 +106,7 @@ def slide(rng, channel, chart, walk):
     first, second = rng.standard_normal(), rng.standard_normal()
     if log_proposal(walk, length, 0.0, 0.0) <= -1e300:
         return
-    a, b, c = walk.metric[0], walk.metric[1], walk.metric[2]
+    a, b, c = walk.metric[0, 0], walk.metric[1, 0], walk.metric[1, 1]
     determinant = a * c - b * b
     half = 0.5 * length * length / determinant
     spread = length * second * sqrt(a / determinant)

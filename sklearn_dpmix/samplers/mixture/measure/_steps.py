@@ -10,6 +10,7 @@ size is tuned.  It depends on where the walk is, and both proposal densities are
 from math import exp, log, sqrt
 
 from ...._base.compiled import apart, apart_sums, helper
+from ...._base.linear import solve_lower, solve_upper
 from ._walk_atoms import (
     CENTRE,
     CUT,
@@ -125,12 +126,12 @@ def add_products(score, n, n_rows, n_nodes, metric):
                     ad += score[a + m] * score[d + m]
                     bc += score[b + m] * score[c + m]
                     bd += score[b + m] * score[d + m]
-                metric[i * n + j] += ac
+                metric[i, j] += ac
                 if j < i:
-                    metric[i * n + j + 1] += ad
+                    metric[i, j + 1] += ad
                 if i + 1 < n:
-                    metric[(i + 1) * n + j] += bc
-                    metric[(i + 1) * n + j + 1] += bd
+                    metric[i + 1, j] += bc
+                    metric[i + 1, j + 1] += bd
                 j += 2
             i += 2
         done += size
@@ -176,7 +177,7 @@ def fill_geometry(chart, walk, size, k, other, density, total):
     for i in range(n):
         gradient[i] = 0.0
         for j in range(n):
-            metric[i * n + j] = 0.0
+            metric[i, j] = 0.0
     while done < n_nodes:
         n_block = min(block, n_nodes - done)
         add_scores(chart, walk, size, k, other, density, total, block, done, n_block)
@@ -184,8 +185,9 @@ def fill_geometry(chart, walk, size, k, other, density, total):
         done += n_block
         n_read += min(n_of_block, n_block)
     if n_read < n_nodes:
-        for i in range(n * n):
-            metric[i] *= n_nodes / n_read
+        for i in range(n):
+            for j in range(n):
+                metric[i, j] *= n_nodes / n_read
     if outside > 0.0:
         a, b, share = walk.law[OUTSIDE_A], walk.law[OUTSIDE_B], outside / (total + outside)
         gradient[n_inside] = gradient[n_inside] + a - (a + b) * share
@@ -194,11 +196,11 @@ def fill_geometry(chart, walk, size, k, other, density, total):
         share = atoms[a] / total
         gradient[i] += walk.masses.shape() + walk.masses.power(walk, n_atoms) * share - (TILT + 1.0) * atoms[a]
         for b in range(c + 1):
-            metric[i * n + b * width] += TILT * share * atoms[at(walk, other if b else k)] / total
-        metric[i * n + i] += MASS_CURVATURE
-        chart.add_prior(walk, a, i, n)
+            metric[i, b * width] += TILT * share * atoms[at(walk, other if b else k)] / total
+        metric[i, i] += MASS_CURVATURE
+        chart.add_prior(walk, a, i)
     if outside > 0.0:
-        metric[n * n - 1] += MASS_CURVATURE
+        metric[n_inside, n_inside] += MASS_CURVATURE
 
 
 @apart
@@ -207,35 +209,17 @@ def factorise(metric, n):
     log_determinant = 0.0
     for i in range(n):
         for j in range(i + 1):
-            value = metric[i * n + j]
+            value = metric[i, j]
             for k in range(j):
-                value -= metric[i * n + k] * metric[j * n + k]
+                value -= metric[i, k] * metric[j, k]
             if i > j:
-                metric[i * n + j] = value / metric[j * n + j]
+                metric[i, j] = value / metric[j, j]
             elif 0.0 < value < 1e300:
-                metric[i * n + i] = sqrt(value)
+                metric[i, i] = sqrt(value)
             else:
                 return -1e300
-        log_determinant += log(metric[i * n + i])
+        log_determinant += log(metric[i, i])
     return log_determinant
-
-
-@helper
-def solve(metric, n, vector):
-    """L⁻¹ vector, in place."""
-    for i in range(n):
-        for k in range(i):
-            vector[i] -= metric[i * n + k] * vector[k]
-        vector[i] /= metric[i * n + i]
-
-
-@helper
-def solve_transposed(metric, n, vector):
-    """L⁻ᵀ vector, in place."""
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            vector[i] -= metric[k * n + i] * vector[k]
-        vector[i] /= metric[i * n + i]
 
 
 @apart
@@ -252,12 +236,12 @@ def step(rng, channel, chart, walk, k, other):
     if log_forth < -1e200:
         return
     length = LONGEST * exp(-(SHORTER if outside > 0.0 else 1.6) * rng.random())
-    solve(metric, n, gradient)
+    solve_lower(metric, gradient, n)
     for i in range(n):
         z = rng.standard_normal()
         log_forth -= 0.5 * z * z
         move[i] = length * (z + 0.5 * length * gradient[i])
-    solve_transposed(metric, n, move)
+    solve_upper(metric, move, n)
     before, after, total = 0.0, 0.0, law[TOTAL]
     for c in range(size):
         h = other if c else k
@@ -304,11 +288,11 @@ def step(rng, channel, chart, walk, k, other):
     if log_back < -1e200:
         law[OUTSIDE] = outside
         return
-    solve(metric, n, gradient)
+    solve_lower(metric, gradient, n)
     for i in range(n):
         back = 0.0
         for j in range(i, n):
-            back -= metric[j * n + i] * move[j]
+            back -= metric[j, i] * move[j]
         z = back / length - 0.5 * length * gradient[i]
         log_back -= 0.5 * z * z
     if accepts(rng, ratio + log_back - log_forth):

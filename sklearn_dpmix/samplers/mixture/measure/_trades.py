@@ -11,9 +11,10 @@ atom of the mixture takes the place of those outside, atoms trade among themselv
 from math import exp, log, sqrt
 
 from ...._base.compiled import apart, apart_sums, helper
+from ...._base.linear import solve_lower, solve_upper
 from ._gamma_shares import log_gammas
 from ._outside import log_outside, log_total
-from ._steps import factorise, solve, solve_transposed
+from ._steps import factorise
 from ._walk_atoms import (
     CUT,
     LARGEST,
@@ -73,7 +74,7 @@ def trade(rng, channel, chart, walk):
         a = at(walk, int(walk.marks[i]))
         highest, total = log_gammas(walk, a + 1 + j * size, size)
         for c in range(size):
-            walk.metric[i * size + c] = walk.atoms[a] * (exp(walk.atoms[a + 1 + j * size + c] - highest) / total)
+            walk.metric[i, c] = walk.atoms[a] * (exp(walk.atoms[a + 1 + j * size + c] - highest) / total)
     for _ in range(N_STEPS):
         step = longest * exp(-SMALLER * rng.random()) * rng.standard_normal()
         moved = step_along(rng, chart, walk, n, least, step, 0.0 if among else step) or moved
@@ -82,7 +83,7 @@ def trade(rng, channel, chart, walk):
             a = at(walk, int(walk.marks[i]))
             highest, total = log_gammas(walk, a + 1 + j * size, size)
             for c in range(size):  # the sum of the γ stays
-                share = walk.metric[i * size + c] / walk.atoms[a]
+                share = walk.metric[i, c] / walk.atoms[a]
                 walk.atoms[a + 1 + j * size + c] = highest + log(total) + log(share)
             chart.fill(channel, walk, int(walk.marks[i]))
 
@@ -140,7 +141,7 @@ def step_along(rng, chart, walk, n, least, step, more):
         if not least <= mass <= LARGEST:
             return False
         for c in range(size):
-            one = masses[i * size + c]
+            one = masses[i, c]
             if not min(one, one - t * what[c]) > TINY:
                 return False
     for i in range(n):
@@ -148,7 +149,7 @@ def step_along(rng, chart, walk, n, least, step, more):
         ratio += walk.masses.log_ratio(mass - t * each, mass) + chart.log_volume((mass - t * each) / mass)
         if alpha != 1.0:
             for c in range(size):
-                one = masses[i * size + c]
+                one = masses[i, c]
                 ratio += (alpha - 1.0) * log((one - t * what[c]) / one)
     if more != 0.0:
         ratio += log_outside(walk, new, total) - log(new / old) + log_total(walk, total)
@@ -163,7 +164,7 @@ def step_along(rng, chart, walk, n, least, step, more):
     for i in range(n):
         atoms[at(walk, int(marks[i]))] -= step * part[i] * each
         for c in range(size):
-            masses[i * size + c] -= step * part[i] * what[c]
+            masses[i, c] -= step * part[i] * what[c]
     return True
 
 
@@ -194,18 +195,18 @@ def find_parts(walk, j, r):
             value, one, other = 0.0, (2 + i) * n, (2 + e) * n
             for m in range(n):
                 value += score[one + m] * score[other + m]
-            metric[i * q + e] = value
-        trace += metric[i * q + i]
+            metric[i, e] = value
+        trace += metric[i, i]
         value = 0.0
         for m in range(n):
             value += score[(2 + i) * n + m] * score[m]
         part[i] = value
     for i in range(q):
-        metric[i * q + i] += RIDGE * trace + 1e-300
+        metric[i, i] += RIDGE * trace + 1e-300
     if q > 0 and factorise(metric, q) < -1e200:
         return 0.0
-    solve(metric, q, part)
-    solve_transposed(metric, q, part)
+    solve_lower(metric, part, q)
+    solve_upper(metric, part, q)
     first = 1.0
     for i in range(q - 1, -1, -1):
         part[1 + i] = part[i]

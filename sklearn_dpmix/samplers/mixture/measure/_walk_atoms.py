@@ -92,7 +92,7 @@ def draw_poisson(rng, rate):
     return n
 
 
-@helper
+@apart
 def copy_numbers(walk, k, source):
     """Give atom k the mass and the coordinates of atom ``source``, but not its table."""
     a, b = at(walk, k), at(walk, source)

@@ -157,7 +157,7 @@ def add_to(walk, target, c, k):
         target[m] += c * tables[g + m]
 
 
-@helper
+@apart
 def begin_trial(walk):
     """Make ``trial`` the mixture as it is."""
     for m in range(walk.n_nodes):

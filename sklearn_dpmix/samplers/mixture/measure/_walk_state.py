@@ -132,7 +132,7 @@ class Walk(Component):
             "most": np.empty(size),  # ... and the most that it was since it was made anew
             "trial": np.empty(size),  # that of a proposal
             "score": np.empty((2 * width + 2) * size),
-            "metric": np.empty((2 * width + 1) ** 2),
+            "metric": np.empty((2 * width + 1, 2 * width + 1)),
             "gradient": np.empty(2 * width + 1),
             "move": np.empty(2 * width + 1),
             "fence": np.zeros(6),
