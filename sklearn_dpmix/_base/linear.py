@@ -119,6 +119,15 @@ def divide_triangle(a, b, d):
 
 
 @helper
+def invert_triangle(b, out, d):
+    """out = B⁻¹, of lower triangles."""
+    for i in range(d):
+        for j in range(i + 1):
+            out[i, j] = 1.0 if i == j else 0.0
+    divide_triangle(out, b, d)
+
+
+@helper
 def multiply_triangles(a, b, times, out, d):
     """out = A B, times a number, of lower triangles."""
     for i in range(d):

@@ -15,7 +15,7 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _compressed
-from sklearn_dpmix.samplers.mixture.measure._correlated_atoms import CorrelatedNormalChart
+from sklearn_dpmix.samplers.mixture.measure._correlated_hidden import CorrelatedHiddenChart
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import BY_RESIDUALS, PER_FEATURE
 from sklearn_dpmix.samplers.mixture.measure._walk_state import Walk, new_state
@@ -61,7 +61,7 @@ def problem(d, mechanism=None, seed=0):
     """A chart of d features, and a walk with one atom of random coordinates."""
     rng = np.random.default_rng(seed)
     kernel = MultivariateNormalKernel(rng.normal(size=d), 0.8, d + 4.0, SCALES[d])._lower(n_features=d)
-    chart = CorrelatedNormalChart(kernel, d)
+    chart = CorrelatedHiddenChart(kernel, d)
     mechanism = LaplaceMechanism(scale=0.7) if mechanism is None else mechanism
     Z, variances = rng.normal(size=(N, d)), rng.exponential(size=(d, N)) * (rng.random((d, N)) < 0.7)
     kept = np.vstack([rng.normal(size=(d, N)), variances])
@@ -225,10 +225,10 @@ def test_draws_do_not_depend_on_where_a_fit_stops(d):
 # --- broken twins, which the enumerated posterior of two records must show ---
 
 
-class JacobianForgotten(CorrelatedNormalChart):
+class JacobianForgotten(CorrelatedHiddenChart):
     """The prior's density by (μ, Σ), taken for that by the coordinates."""
 
-    right = CorrelatedNormalChart.log_base
+    right = CorrelatedHiddenChart.log_base
 
     @compiled
     def log_base(self, walk, k):
@@ -261,7 +261,7 @@ def test_agrees_with_imputed_records():
     compare(4000, 3, MIN_ESS)
 
 
-class BoundsForgotten(CorrelatedNormalChart):
+class BoundsForgotten(CorrelatedHiddenChart):
     """Records are drawn as if nothing had been clamped."""
 
     def seen_of(self, channel):
@@ -279,7 +279,7 @@ def test_broken_twin_is_noticed(monkeypatch, twin):
 @pytest.mark.slow
 def test_noise_of_another_width_is_noticed(monkeypatch):
     """What records are made of is drawn under noise of another width."""
-    right = CorrelatedNormalChart.lookup
-    monkeypatch.setattr(CorrelatedNormalChart, "lookup", lambda *args: 2.0 * right(*args))
+    right = CorrelatedHiddenChart.lookup
+    monkeypatch.setattr(CorrelatedHiddenChart, "lookup", lambda *args: 2.0 * right(*args))
     with pytest.raises(Disagreement):
         compare()

@@ -14,7 +14,7 @@ from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import _Helper, entry
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.samplers import MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure import _clamped_moments, _correlated_clamped, _hidden_residuals, _walk
+from sklearn_dpmix.samplers.mixture.measure import _clamped_moments, _correlated_clamped, _walk
 from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
 from sklearn_dpmix.samplers.mixture.measure._correlated_clamped import ERROR, degree_for
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS, N_DUST
@@ -82,7 +82,7 @@ def test_densities(noise, name):
 @pytest.fixture
 def plain(monkeypatch):
     """Helpers are their functions, whose constants may be changed."""
-    for module in (_clamped_moments, _correlated_clamped, _hidden_residuals):
+    for module in (_clamped_moments, _correlated_clamped):
         for name, function in list(vars(module).items()):
             if isinstance(function, _Helper):
                 monkeypatch.setattr(module, name, function.py_func)

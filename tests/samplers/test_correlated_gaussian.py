@@ -16,9 +16,9 @@ from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Auto, Imputed, MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _compressed
 from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
-from sklearn_dpmix.samplers.mixture.measure._correlated_atoms import CorrelatedNormalChart
 from sklearn_dpmix.samplers.mixture.measure._correlated_clamped import CorrelatedClampedChart
 from sklearn_dpmix.samplers.mixture.measure._correlated_gaussian import CorrelatedGaussianChart
+from sklearn_dpmix.samplers.mixture.measure._correlated_hidden import CorrelatedHiddenChart
 
 NOISE = 0.8
 PAIR = np.array([[-1.6, 0.3], [1.8, -1.9]])
@@ -69,10 +69,10 @@ def test_dof_near_its_limit(mechanism):
         (GaussianMechanism(scale=NOISE), CorrelatedGaussianChart),
         (GaussianMechanism(scale=NOISE, bounds=(-1, 2), clamp=False), CorrelatedGaussianChart),
         (GaussianMechanism(scale=2.0, bounds=(-1, 2)), CorrelatedClampedChart),
-        (GaussianMechanism(scale=0.4, bounds=(-1, 2)), CorrelatedNormalChart),
-        (GaussianMechanism(scale=np.linspace(2.0, 4.0, N), bounds=(-1, 2)), CorrelatedNormalChart),
-        (GaussianMechanism(scale=np.linspace(0.5, 1.0, N)), CorrelatedNormalChart),
-        (LaplaceMechanism(scale=2.0, bounds=(-1, 2)), CorrelatedNormalChart),
+        (GaussianMechanism(scale=0.4, bounds=(-1, 2)), CorrelatedHiddenChart),
+        (GaussianMechanism(scale=np.linspace(2.0, 4.0, N), bounds=(-1, 2)), CorrelatedHiddenChart),
+        (GaussianMechanism(scale=np.linspace(0.5, 1.0, N)), CorrelatedHiddenChart),
+        (LaplaceMechanism(scale=2.0, bounds=(-1, 2)), CorrelatedHiddenChart),
     ],
 )
 def test_records_are_kept_only_where_they_must(mechanism, expected):

@@ -18,7 +18,7 @@ from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, Pit
 from sklearn_dpmix.samplers.mixture.measure import _pitman_yor_masses, _walk_atoms, _walk_state
 from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart, chances_of
 from sklearn_dpmix.samplers.mixture.measure._compressed import law_of, masses_of
-from sklearn_dpmix.samplers.mixture.measure._correlated_atoms import CorrelatedNormalChart
+from sklearn_dpmix.samplers.mixture.measure._correlated_hidden import CorrelatedHiddenChart
 from sklearn_dpmix.samplers.mixture.measure._many_categories import ManyCategoriesChart
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import (
@@ -82,7 +82,7 @@ class Channel:
         return 0.5 + 0.1 * c
 
 
-class PlainCorrelatedChart(CorrelatedNormalChart):
+class PlainCorrelatedChart(CorrelatedHiddenChart):
     """Without records."""
 
     @compiled
@@ -123,7 +123,7 @@ def draw_places(rng, chart, n):
     kernel = chart.kernel
     if isinstance(chart, CategoricalChart):
         return np.log(rng.gamma(kernel.concentration, size=(n, chart.n_coordinates())))
-    if isinstance(chart, CorrelatedNormalChart):
+    if isinstance(chart, CorrelatedHiddenChart):
         return draw_correlated(rng, chart, n)
     variance = kernel.prior_scale / rng.gamma(kernel.prior_shape, size=(n, chart.n_features))
     mean = kernel.prior_mean + np.sqrt(variance / kernel.precision) * rng.standard_normal(variance.shape)
@@ -200,7 +200,7 @@ def summary(walk, chart):
         gamma = np.exp(place.reshape(n, chart.n_features, -1))
         pi = gamma / gamma.sum(axis=2, keepdims=True)
         spread = [*(share @ pi.reshape(n, -1)), *pi[0].ravel(), share @ (pi[:, 0, 0] * pi[:, -1, 1])]
-    elif isinstance(chart, CorrelatedNormalChart):
+    elif isinstance(chart, CorrelatedHiddenChart):
         d = chart.n_features
         mean, scale, slopes = place[:, : 2 * d : 2], np.exp(place[:, 1 : 2 * d : 2]), place[:, 2 * d :]
         spread = np.log(

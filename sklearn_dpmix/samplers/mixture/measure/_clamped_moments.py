@@ -46,8 +46,8 @@ def moment_fields(low, high, noise, degree):
 def fill_sums(chart):
     """E[f_i(y_1) f_j(y_2)] of the pairs of functions ``PAIRS``, of the atom that ``invert`` was called for."""
     sums, line, size = chart.sums, chart.line, chart.degree + 1
-    first, second = chart.root[0], sqrt(chart.root[2] ** 2 + chart.root[3] ** 2)
-    share = min(abs(chart.root[2]) / second, MOST_SHARED)
+    first, second = chart.root[0, 0], sqrt(chart.root[1, 0] ** 2 + chart.root[1, 1] ** 2)
+    share = min(abs(chart.root[1, 0]) / second, MOST_SHARED)
     bends = is_near_bound(chart, 0, first), is_near_bound(chart, 1, second)
     n_bends = (1.0 if bends[0] else 0.0) + (1.0 if bends[1] else 0.0)
     step = STEP * sqrt((1.0 - share) / (1.0 - share + n_bends * share))
@@ -61,7 +61,7 @@ def fill_sums(chart):
         for j in range(2):
             sd = (first if j == 0 else second) / chart.half[j]
             mean, slope = (chart.mean[j] - chart.centre[j]) / chart.half[j], sqrt(share) * sd
-            slope = -slope if j == 1 and chart.root[2] < 0.0 else slope
+            slope = -slope if j == 1 and chart.root[1, 0] < 0.0 else slope
             for m in range(BLOCK):
                 t = (block * BLOCK + m) * step - ENDS
                 line[WEIGHT, m] = step * INV_SQRT_2PI * exp_bounded(-0.5 * t * t)

@@ -11,9 +11,10 @@ from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
 from ._clamped_atoms import ClampedNormalChart
 from ._convolved_atoms import ConvolvedNormalChart
-from ._correlated_atoms import CorrelatedChart, CorrelatedNormalChart, is_clamped, keeps_normal
+from ._correlated_atoms import CorrelatedChart, is_clamped, keeps_normal
 from ._correlated_clamped import CorrelatedClampedChart, degree_of
 from ._correlated_gaussian import CorrelatedGaussianChart
+from ._correlated_hidden import CorrelatedHiddenChart
 from ._dirichlet_masses import DirichletMasses
 from ._finite_masses import FiniteMasses
 from ._many_categories import MANY, ManyCategoriesChart
@@ -98,10 +99,10 @@ def correlated_chart(kernel: Any, n_features: int, channel: Any) -> Chart:
 def correlated_kind(n_features: int, channel: Any) -> type[CorrelatedChart]:
     """The chart that correlated normal kernels have: one that keeps something beside each release where it must."""
     if channel is None or not keeps_normal(channel) or channel.each:
-        return CorrelatedNormalChart
+        return CorrelatedHiddenChart
     if not is_clamped(channel):
         return CorrelatedGaussianChart
-    return CorrelatedClampedChart if n_features == 2 and degree_of(channel) is not None else CorrelatedNormalChart
+    return CorrelatedClampedChart if n_features == 2 and degree_of(channel) is not None else CorrelatedHiddenChart
 
 
 #: by what mechanisms call the kernel's records: of the kernel's value, the number of features, and a channel's value

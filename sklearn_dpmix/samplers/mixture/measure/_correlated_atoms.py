@@ -9,20 +9,11 @@ from ...._base.compiled import apart, compiled, helper
 from ...._base.numeric import LEAST_GAMMA
 from ...._base.restore import require_range
 from ._chart import NARROWEST, Chart
-from ._correlated_splits import merge_covariances, split_covariance
-from ._hidden_residuals import (
-    fill_by_residuals,
-    fill_pair_by_residuals,
-    fill_pair_slopes_by_residuals,
-    fill_slopes_by_residuals,
-    invert,
-)
-from ._hidden_variances import exchange, fill_given, fill_given_slopes, fill_pair, fill_pair_slopes
+from ._correlated_splits import invert, merge_covariances, split_covariance
 from ._normal_atoms import N_WIDTHS, SCALE_CURVATURE
 from ._splits import split_or_merge
 from ._steps import step_above, step_nearest
 from ._walk_atoms import (
-    BY_RESIDUALS,
     LOG_LIKELIHOOD,
     N_ATOMS,
     NEAR,
@@ -41,8 +32,6 @@ from ._walk_likelihood import begin_trial, keep_trial, replace_in_trial, try_sum
 LEAST_DOF = 0.5
 NEAR_SCALE = 0.7  # how far log standard deviations of atoms nearby may be
 P_SLIDE = 0.3  # of a slide: it is one, not another step; it costs as many densities as there are atoms
-LEAST_SHARE, MOST_SHARE, MOST_CLAMPED = 0.1, 0.9, 0.5  # of the moves, while variances are kept
-BLOCK, LEAST_OF_BLOCK, ENOUGH = 256, 64, 1000  # records at a time; of these, and of all, for a step's metric
 P_ABOVE = 0.3  # of a step of two atoms: it is of any two, not of neighbours
 
 
@@ -136,9 +125,8 @@ class CorrelatedChart(Chart):
         d, theta, units = self.n_features, np.zeros((1, self.n_params())), self.units()
         vectors = {name: np.zeros(d) for name in ("mean", "residual", "direction", "trial")}
         vectors |= {"units": units, "log_units": np.log(units)}
-        matrices = {"root": np.zeros(d * d), "inverse": np.zeros(d * d), "theta": theta}
-        matrices |= {name: np.zeros((d, d)) for name in ("pair", "inner", "first", "second", "scratch")}
-        return super().fields() | vectors | matrices
+        names = "root", "inverse", "inner", "first", "second", "scratch"
+        return super().fields() | vectors | {"theta": theta} | {name: np.zeros((d, d)) for name in names}
 
     @compiled
     def slope(self, walk, a, i, j):
@@ -274,7 +262,7 @@ class CorrelatedChart(Chart):
         for i in range(self.n_features):
             theta[row, 4 * i] = walk.atoms[a + 1 + 2 * i]
             for j in range(i + 1):
-                theta[row, kernel.at_root + i * (i + 1) // 2 + j] = self.root[i * self.n_features + j]
+                theta[row, kernel.at_root + i * (i + 1) // 2 + j] = self.root[i, j]
         kernel.complete(theta, row)
 
     @compiled
@@ -294,81 +282,6 @@ class CorrelatedChart(Chart):
             shift_or_spread(rng, channel, self, walk)
         else:
             self.step(rng, channel, walk)
-
-
-class CorrelatedNormalChart(CorrelatedChart):
-    """Where densities under noise have no closed form: a variance of the noise or a residual is kept for each release
-    (``_hidden_variances``, ``_hidden_residuals``)."""
-
-    keeps_records = True
-
-    def seen_of(self, channel):
-        return channel
-
-    def kept(self, near, lookup):
-        return np.vstack([near, lookup**-2.0])
-
-    def share_of_variances(self):
-        """Share of the moves while variances are kept; 1 where nothing is hidden then.
-
-        The more noise there is, the less; at most a half where records beyond the bounds are kept with them.
-        """
-        if self.channel is None or (keeps_normal(self.channel) and not is_clamped(self.channel)):
-            return 1.0
-        share = 1.0 / (1.0 + np.exp(np.log(self.channel.noise).mean()) / self.units().min())
-        return min(max(share, LEAST_SHARE), MOST_CLAMPED if is_clamped(self.channel) else MOST_SHARE)
-
-    def fields(self):
-        return super().fields() | {"of_variances": float(self.share_of_variances())}
-
-    @compiled
-    def share(self, walk):
-        if self.of_variances == 1.0:
-            return 1.0
-        return 2.0 * (self.of_variances if walk.law[BY_RESIDUALS] == 0.0 else 1.0 - self.of_variances)
-
-    @compiled
-    def moves(self):
-        """More splits and steps of one atom than elsewhere, by what effective draws each of them made for its time."""
-        return 0.12, 0.16, 0.30, 0.45, 0.60, 0.88, 0.94
-
-    @compiled
-    def blocks(self, walk):
-        """The metric, which says but how long steps are, is of some of many records."""
-        block = min(BLOCK, walk.n_nodes)
-        return block, max(LEAST_OF_BLOCK, min(block, block * ENOUGH // walk.n_nodes))
-
-    @compiled
-    def exchange(self, rng, channel, walk):
-        exchange(rng, channel, self, walk)
-
-    @compiled
-    def fill(self, channel, walk, k):
-        walk.has_slopes[k] = 0.0
-        if walk.law[BY_RESIDUALS] == 0.0:
-            if self.n_features == 2:
-                fill_pair(self, walk, k)
-            else:
-                fill_given(self, walk, k)
-        elif self.n_features == 2:
-            fill_pair_by_residuals(channel, self, walk, k)
-        else:
-            fill_by_residuals(channel, self, walk, k)
-
-    @compiled
-    def fill_slopes(self, channel, walk, k):
-        if walk.has_slopes[k] == 1.0:
-            return
-        walk.has_slopes[k] = 1.0
-        if walk.law[BY_RESIDUALS] == 0.0:
-            if self.n_features == 2:
-                fill_pair_slopes(self, walk, k)
-            else:
-                fill_given_slopes(self, walk, k)
-        elif self.n_features == 2:
-            fill_pair_slopes_by_residuals(channel, self, walk, k)
-        else:
-            fill_slopes_by_residuals(channel, self, walk, k)
 
 
 @helper

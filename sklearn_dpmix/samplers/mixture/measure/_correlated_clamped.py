@@ -14,7 +14,7 @@ from numpy.polynomial import chebyshev
 from ...._base.compiled import apart, apart_sums, compiled, helper
 from ._clamped_moments import INV_SQRT_2PI, SIDE, fill_sums, moment_fields
 from ._correlated_gaussian import CorrelatedGaussianChart
-from ._hidden_residuals import invert
+from ._correlated_splits import invert
 from ._walk_atoms import at, row
 
 DEGREES = range(2 * SIDE - 1, 32, SIDE)
@@ -98,7 +98,7 @@ def combine(chart):
     -(b c' + c b') with column 1 of T⁻¹ and column 0 of Σ.
     """
     sums, root, half = chart.sums, chart.root, chart.half
-    a, b, c = root[0] / half[0], root[2] / half[1], root[3] / half[1]
+    a, b, c = root[0, 0] / half[0], root[1, 0] / half[1], root[1, 1] / half[1]
     for i in range(SIDE):
         for j in range(SIDE):
             first, second = sums[1, i, j], sums[2, i, j]
@@ -107,7 +107,7 @@ def combine(chart):
             sums[2, i, j] = a * a * of_first + 2.0 * a * b * of_both + b * b * of_second
             sums[3, i, j] = second / half[1]
             sums[4, i, j] = c * c * of_second
-            sums[5, i, j] = -root[0] / half[1] * (a * of_both + b * of_second)
+            sums[5, i, j] = -root[0, 0] / half[1] * (a * of_both + b * of_second)
 
 
 @apart_sums

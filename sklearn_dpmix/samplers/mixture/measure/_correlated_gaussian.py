@@ -3,10 +3,10 @@
 import numpy as np
 
 from ...._base.compiled import apart_sums, compiled, helper
-from ...._base.linear import add_square, divide_triangle, factor_above, log_diagonal
+from ...._base.linear import add_square, factor_above, invert_triangle, log_diagonal
 from ...._base.vector import exp_bounded
 from ._correlated_atoms import CorrelatedChart
-from ._hidden_residuals import invert
+from ._correlated_splits import invert
 from ._walk_atoms import HALF_LOG_2PI, at, row
 
 
@@ -61,11 +61,11 @@ def fill_sums(chart, walk, k):
             tables[of_mean + m] = tables[g + m] * score[a + m]
     for j in range(d):
         for i in range(d):
-            chart.direction[i] = chart.root[i * d + j] if i >= j else 0.0
+            chart.direction[i] = chart.root[i, j] if i >= j else 0.0
         add_curvature(chart, walk, g, g + (2 + 2 * j) * n, chart.direction, chart.direction, 1.0)
     for i in range(1, d):
         for r in range(d):
-            chart.direction[r] = chart.inverse[r * d + i] if r >= i else 0.0
+            chart.direction[r] = chart.inverse[r, i] if r >= i else 0.0
         for j in range(i):
             for r in range(d):
                 chart.trial[r] = covariance[max(r, j), min(r, j)]
@@ -76,19 +76,18 @@ def fill_sums(chart, walk, k):
 @helper
 def spread(chart, walk, a):
     """Work out μ, T⁻¹ and L of the atom that begins at ``a``, Σ into ``chart.first`` and K into ``chart.inner``."""
-    d, root, covariance, inverse = chart.n_features, chart.second, chart.first, chart.inner
+    d, root, covariance = chart.n_features, chart.second, chart.first
     noise = 1.0 / walk.nodes[walk.n_nodes]  # of one scale: that of the first release
     invert(chart, walk, a)
     for i in range(d):
         for j in range(i + 1):
-            root[i, j], covariance[i, j] = chart.root[i * d + j], 0.0
-            inverse[i, j] = 1.0 if i == j else 0.0
-    add_square(root, 1.0, covariance, d)
+            covariance[i, j] = 0.0
+    add_square(chart.root, 1.0, covariance, d)
     for i in range(d):
         for j in range(i + 1):
             root[i, j] = covariance[i, j] + (noise * noise if i == j else 0.0)
     factor_above(root, d, noise * noise)
-    divide_triangle(inverse, root, d)
+    invert_triangle(root, chart.inner, d)
 
 
 @apart_sums

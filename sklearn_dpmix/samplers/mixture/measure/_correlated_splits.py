@@ -18,12 +18,12 @@ from ...._base.linear import (
     add_square,
     divide_triangle,
     factor,
+    invert_triangle,
     log_diagonal,
     multiply_lower,
     multiply_triangles,
     solve_lower,
 )
-from ._hidden_residuals import invert
 from ._splits import IMPOSSIBLE, draw_shift, shift_density
 
 WIDE, NARROW, P_WIDE = 6.0, 150.0, 0.6  # records that the spread's law is worth
@@ -33,22 +33,24 @@ WIDE, NARROW, P_WIDE = 6.0, 150.0, 0.6  # records that the spread's law is worth
 
 
 @helper
-def take_root(chart, walk, a, root):
-    """Write L of the atom that begins at ``a``; its mean is in ``chart.mean``."""
-    invert(chart, walk, a)
-    for i in range(chart.n_features):
+def invert(chart, walk, a):
+    """Work out μ, T⁻¹ with T = (t_ij), and L = T⁻¹ diag(s), of the atom that begins at ``a``."""
+    d, inverse = chart.n_features, chart.inverse
+    for i in range(d):
+        chart.mean[i] = walk.atoms[a + 1 + 2 * i]
         for j in range(i + 1):
-            root[i, j] = chart.root[i * chart.n_features + j]
+            value = 1.0 if i == j else 0.0
+            for r in range(j, i):
+                value -= chart.slope(walk, a, i, r) * inverse[r, j]
+            inverse[i, j] = value
+            chart.root[i, j] = value * (chart.units[j] * exp(walk.atoms[a + 2 + 2 * j]))
 
 
 @helper
 def put_root(chart, walk, a, root):
     """Write L as coordinates of the atom that begins at ``a``: s, and T = diag(s) L⁻¹."""
     d, inverse, at_slope = chart.n_features, chart.scratch, a + 1 + 2 * chart.n_features
-    for i in range(d):
-        for j in range(i + 1):
-            inverse[i, j] = 1.0 if i == j else 0.0
-    divide_triangle(inverse, root, d)
+    invert_triangle(root, inverse, d)
     for i in range(d):
         walk.atoms[a + 2 + 2 * i] = log(root[i, i] / chart.units[i])
         for j in range(i):
@@ -130,7 +132,7 @@ def log_split_ratio(share, shift, root, inner, log_first, log_second, d):
 def split_covariance(rng, chart, walk, a, b, c, share):
     """What :meth:`Chart.split_place` does."""
     d, v, away, odds = chart.n_features, chart.direction, chart.trial, sqrt((1.0 - share) / share)
-    root, inner, first, second, both = chart.pair, chart.inner, chart.first, chart.second, chart.scratch
+    root, inner, first, second, both = chart.root, chart.inner, chart.first, chart.second, chart.scratch
     shift, length = draw_shift(rng), 0.0
     if not 0.0 < shift < 1.0:
         return IMPOSSIBLE
@@ -140,7 +142,7 @@ def split_covariance(rng, chart, walk, a, b, c, share):
     length = sqrt(length) if v[0] > 0.0 else -sqrt(length)
     for i in range(d):
         v[i] *= shift / length
-    take_root(chart, walk, a, root)
+    invert(chart, walk, a)
     multiply_lower(root, v, away, d)
     for i in range(d):
         walk.atoms[b + 1 + 2 * i] = chart.mean[i] - odds * away[i]
@@ -171,18 +173,19 @@ def split_covariance(rng, chart, walk, a, b, c, share):
 @apart
 def merge_covariances(chart, walk, a, b, new, share):
     """What :meth:`Chart.merge_places` does."""
-    atoms, d, v = walk.atoms, chart.n_features, chart.direction
-    root, inner, first, second = chart.pair, chart.inner, chart.first, chart.second
-    take_root(chart, walk, a, first)
-    take_root(chart, walk, b, second)
+    atoms, d, v, root, inner = walk.atoms, chart.n_features, chart.direction, chart.root, chart.inner
     for i in range(d):
         mean, other = atoms[a + 1 + 2 * i], atoms[b + 1 + 2 * i]
         v[i] = sqrt(share * (1.0 - share)) * (other - mean)
         atoms[new + 1 + 2 * i] = share * mean + (1.0 - share) * other
         for j in range(i + 1):
             inner[i, j] = 0.0
-    add_square(first, share, inner, d)
-    add_square(second, 1.0 - share, inner, d)
+    invert(chart, walk, a)
+    log_first = log_diagonal(root, d)
+    add_square(root, share, inner, d)
+    invert(chart, walk, b)
+    log_second = log_diagonal(root, d)
+    add_square(root, 1.0 - share, inner, d)
     for i in range(d):
         for j in range(i + 1):
             root[i, j] = inner[i, j] + v[i] * v[j]
@@ -199,7 +202,7 @@ def merge_covariances(chart, walk, a, b, new, share):
     if not chart.is_proper(walk, new):
         return IMPOSSIBLE
     of_inner = log_diagonal(inner, d)
-    log_first = d * log(share) + 2.0 * (log_diagonal(first, d) - of_inner)
-    log_second = d * log(1.0 - share) + 2.0 * (log_diagonal(second, d) - of_inner)
+    log_first = d * log(share) + 2.0 * (log_first - of_inner)
+    log_second = d * log(1.0 - share) + 2.0 * (log_second - of_inner)
     ratio = log_split_ratio(share, shift, root, inner, log_first, log_second, d)
     return ratio + log_volume(chart, walk, new) - log_volume(chart, walk, a) - log_volume(chart, walk, b)

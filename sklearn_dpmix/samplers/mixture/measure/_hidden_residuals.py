@@ -4,10 +4,11 @@ A record of atom k is x = μ_k + L_k u.  The residual u is standard normal befor
 a release has density Σ_k w_k q(z | μ_k + L_k u).
 """
 
-from math import cos, exp, pi, sin
+from math import cos, pi, sin
 
 from ...._base.compiled import apart_sums, helper
 from ...._base.vector import exp_bounded
+from ._correlated_splits import invert
 from ._walk_atoms import at, row
 
 
@@ -35,7 +36,7 @@ def make_feature(chart, walk, i):
     for m in range(n):
         score[y + m] = 0.0
     for j in range(i + 1):
-        c = chart.root[i * chart.n_features + j]
+        c = chart.root[i, j]
         for m in range(n):
             score[y + m] += c * residuals[j * n + m]
 
@@ -61,11 +62,11 @@ def fill_slopes_by_residuals(channel, chart, walk, k):
     for i in range(d):
         slope = (d + i) * n
         for j in range(i + 1):
-            c, of_scale = chart.root[i * d + j], g + (2 + 2 * j) * n
+            c, of_scale = chart.root[i, j], g + (2 + 2 * j) * n
             for m in range(n):
                 tables[of_scale + m] += c * residuals[j * n + m] * score[slope + m]
         for r in range(1, i + 1):
-            c = chart.inverse[i * d + r]
+            c = chart.inverse[i, r]
             for j in range(r):
                 of_slope = g + (1 + 2 * d + r * (r - 1) // 2 + j) * n
                 for m in range(n):
@@ -77,11 +78,11 @@ def fill_pair_by_residuals(channel, chart, walk, k):
     """``fill_by_residuals`` for two features, in one loop."""
     n, tables, nodes, residuals, g = walk.n_nodes, walk.tables, walk.nodes, walk.residuals, row(walk, k)
     invert(chart, walk, at(walk, k))
-    mean, second_mean, l11, l21, l22 = chart.mean[0], chart.mean[1], chart.root[0], chart.root[2], chart.root[3]
-    low, high, second_low, second_high = channel.low[0], channel.high[0], channel.low[1], channel.high[1]
+    mean, mean2, l11, l21, l22 = chart.mean[0], chart.mean[1], chart.root[0, 0], chart.root[1, 0], chart.root[1, 1]
+    low, high, low2, high2 = channel.low[0], channel.high[0], channel.low[1], channel.high[1]
     for m in range(n):
-        x, x2 = mean + l11 * residuals[m], second_mean + (l21 * residuals[m] + l22 * residuals[n + m])
-        inside, inside2 = min(max(x, low), high), min(max(x2, second_low), second_high)
+        x, x2 = mean + l11 * residuals[m], mean2 + (l21 * residuals[m] + l22 * residuals[n + m])
+        inside, inside2 = min(max(x, low), high), min(max(x2, low2), high2)
         value = channel.log_noise_slope((nodes[m] - inside) * nodes[n + m])[0]
         value += channel.log_noise_slope((nodes[2 * n + m] - inside2) * nodes[3 * n + m])[0]
         tables[g + m] = exp_bounded(value)
@@ -92,12 +93,12 @@ def fill_pair_slopes_by_residuals(channel, chart, walk, k):
     """``fill_slopes_by_residuals`` for two features, in one loop."""
     n, tables, nodes, residuals, g = walk.n_nodes, walk.tables, walk.nodes, walk.residuals, row(walk, k)
     invert(chart, walk, at(walk, k))
-    mean, second_mean, l11, l21, l22 = chart.mean[0], chart.mean[1], chart.root[0], chart.root[2], chart.root[3]
-    low, high, second_low, second_high = channel.low[0], channel.high[0], channel.low[1], channel.high[1]
+    mean, mean2, l11, l21, l22 = chart.mean[0], chart.mean[1], chart.root[0, 0], chart.root[1, 0], chart.root[1, 1]
+    low, high, low2, high2 = channel.low[0], channel.high[0], channel.low[1], channel.high[1]
     for m in range(n):
         y, y2 = l11 * residuals[m], l21 * residuals[m] + l22 * residuals[n + m]
-        x, x2, rate, rate2 = mean + y, second_mean + y2, nodes[n + m], nodes[3 * n + m]
-        inside, inside2 = min(max(x, low), high), min(max(x2, second_low), second_high)
+        x, x2, rate, rate2 = mean + y, mean2 + y2, nodes[n + m], nodes[3 * n + m]
+        inside, inside2 = min(max(x, low), high), min(max(x2, low2), high2)
         pull = channel.log_noise_slope((nodes[m] - inside) * rate)[1]
         pull2 = channel.log_noise_slope((nodes[2 * n + m] - inside2) * rate2)[1]
         density = tables[g + m]
@@ -111,25 +112,11 @@ def fill_pair_slopes_by_residuals(channel, chart, walk, k):
 
 
 @helper
-def invert(chart, walk, a):
-    """Work out μ, T⁻¹ with T = (t_ij), and L = T⁻¹ diag(s), of the atom that begins at ``a``."""
-    d, inverse = chart.n_features, chart.inverse
-    for i in range(d):
-        chart.mean[i] = walk.atoms[a + 1 + 2 * i]
-        for j in range(i + 1):
-            value = 1.0 if i == j else 0.0
-            for r in range(j, i):
-                value -= chart.slope(walk, a, i, r) * inverse[r * d + j]
-            inverse[i * d + j] = value
-            chart.root[i * d + j] = value * (chart.units[j] * exp(walk.atoms[a + 2 + 2 * j]))
-
-
-@helper
 def made(chart, i, residual):
     """Feature i of the record that the atom at hand makes of a residual."""
     x = chart.mean[i]
     for j in range(i + 1):
-        x += chart.root[i * chart.n_features + j] * residual[j]
+        x += chart.root[i, j] * residual[j]
     return x
 
 

@@ -18,7 +18,8 @@ from math import log, sqrt
 
 from ...._base.compiled import apart, apart_sums, helper
 from ...._base.vector import exp_bounded
-from ._hidden_residuals import invert, made, slice_residual
+from ._correlated_splits import invert
+from ._hidden_residuals import made, slice_residual
 from ._walk_atoms import BY_RESIDUALS, HALF_LOG_2PI, at, n_all, number, row
 from ._walk_draws import draw_atoms
 from ._walk_likelihood import refresh
@@ -247,21 +248,21 @@ def draw_record(rng, chart, walk, a, m):
                 value += chart.slope(walk, a, i, r) * chart.slope(walk, a, j, r) * kept[(d + r) * n + m]
             for r in range(j):
                 value -= factor[i, r] * factor[j, r] * factor[r, r]
-            factor[i, j] = value if j < i else 1.0 / (max(value, 0.0) + chart.root[i * d + i] ** 2)
+            factor[i, j] = value if j < i else 1.0 / (max(value, 0.0) + chart.root[i, i] ** 2)
             if j < i:
                 lack[i] -= value * factor[j, j] * lack[j]
     for j in range(d - 1, -1, -1):
         for r in range(j + 1, d):
             lack[j] -= factor[r, j] * lack[r]
         lack[j] *= factor[j, j]
-        u[j] += lack[j] * chart.root[j * d + j]
+        u[j] += lack[j] * chart.root[j, j]
 
 
 @helper
 def draw_pair(rng, chart, walk, a, m):
     """``draw_record`` for two features."""
     n, kept, u, t = walk.n_nodes, walk.records, chart.residual, walk.atoms[a + 5]
-    s, both, s2, v, v2 = chart.root[0], chart.root[2], chart.root[3], kept[2 * n + m], kept[3 * n + m]
+    s, both, s2, v, v2 = chart.root[0, 0], chart.root[1, 0], chart.root[1, 1], kept[2 * n + m], kept[3 * n + m]
     u[0] = rng.standard_normal()
     r = kept[m] - chart.mean[0] - s * u[0] - sqrt(v) * rng.standard_normal()
     u[1] = rng.standard_normal()
