@@ -54,12 +54,8 @@ class CellSampler(ReUse):
         for k in range(n_slots):
             work[PROBABILITY, k] = 0.0
         for c in range(0, whole, 4):  # four at a time: the sums wait in memory
-            w, x, y, z = (
-                channel.weight(Z, i, c),
-                channel.weight(Z, i, c + 1),
-                channel.weight(Z, i, c + 2),
-                channel.weight(Z, i, c + 3),
-            )
+            w, x = channel.weight(Z, i, c), channel.weight(Z, i, c + 1)
+            y, z = channel.weight(Z, i, c + 2), channel.weight(Z, i, c + 3)
             at = first + c
             for k in range(n_slots):
                 even = w * theta[k, at] + x * theta[k, at + 1]
@@ -93,12 +89,8 @@ class CellSampler(ReUse):
             before = before_1 = before_2 = before_3 = 0.0  # four sums: the additions need not wait for each other
             after = after_1 = after_2 = after_3 = 0.0
             for c in range(0, whole, 4):
-                w, x, y, z = (
-                    channel.weight(Z, i, c),
-                    channel.weight(Z, i, c + 1),
-                    channel.weight(Z, i, c + 2),
-                    channel.weight(Z, i, c + 3),
-                )
+                w, x = channel.weight(Z, i, c), channel.weight(Z, i, c + 1)
+                y, z = channel.weight(Z, i, c + 2), channel.weight(Z, i, c + 3)
                 before += w * old[c]
                 before_1 += x * old[c + 1]
                 before_2 += y * old[c + 2]

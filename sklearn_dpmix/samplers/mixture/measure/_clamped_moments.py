@@ -5,13 +5,14 @@ line is by equal steps exact but for rounding (Trefethen & Weideman 2014), and m
 that its bounds are ±1, have a recurrence.  Derivatives by Σ are halves of second derivatives by μ.
 """
 
-from math import ceil, pi, sqrt
+from math import ceil, sqrt
 
 import numpy as np
 from numpy.polynomial import chebyshev, legendre
 
 from ...._base.compiled import apart_sums, helper
 from ...._base.vector import erfcx_positive, exp_bounded
+from ._walk_atoms import INV_SQRT_2PI
 
 SIDE = 4  # of a block of moments, by which loops go; moments for derivatives are of one block
 ENDS = 6.4  # of the integral over t
@@ -22,7 +23,7 @@ NEAR_BOUND = 6.5  # standard deviations from a bound to a mean, beyond which it 
 WIDE = 0.8  # standard deviation in units of the noise's, from which on moments are by Gauss's rule
 N_GAUSS = 48
 FARTHEST_BOUND = 40.0  # standard deviations
-SQRT_HALF, INV_SQRT_2PI = sqrt(0.5), 1.0 / sqrt(2.0 * pi)
+SQRT_HALF = sqrt(0.5)
 CURVATURES = 0.0, 0.0, 4.0, 24.0  # T_r'' in units of T_(r-2)
 VALUE, SLOPE, CURVATURE = range(3)
 PAIRS = (VALUE, VALUE), (SLOPE, VALUE), (VALUE, SLOPE), (CURVATURE, VALUE), (SLOPE, SLOPE), (VALUE, CURVATURE)

@@ -10,9 +10,7 @@ from ...._base.restore import require_range
 from ...._base.vector import exp_bounded
 from ._any_noise import noise_in_table
 from ._normal_atoms import NormalChart, log_normal_base
-from ._walk_atoms import at
-
-INV_SQRT_2PI = 0.3989422804014327
+from ._walk_atoms import INV_SQRT_2PI, at
 
 
 class ConvolvedNormalChart(NormalChart):

@@ -21,11 +21,11 @@ class CorrelatedGaussianChart(CorrelatedChart):
 
     @compiled
     def fill(self, channel, walk, k):
-        fill_sums(self, walk, k)
+        fill_table(self, walk, k)
 
 
 @apart_sums
-def fill_sums(chart, walk, k):
+def fill_table(chart, walk, k):
     """Densities of the releases under atom k, and their derivatives.
 
     With S = Σ + η²I and a = S⁻¹(z - μ), log g has derivatives a by μ, and (a'Ca - tr S⁻¹C)/2 where Σ has C.  By log s_j

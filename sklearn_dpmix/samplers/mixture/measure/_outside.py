@@ -82,7 +82,7 @@ def move_outside(rng, walk):
     if rng.random() < 0.5:
         change_outside(rng, walk)
     else:
-        exchange(rng, walk)
+        exchange_outside(rng, walk)
 
 
 @helper
@@ -120,7 +120,7 @@ def change_outside(rng, walk):
 
 
 @apart
-def exchange(rng, walk):
+def exchange_outside(rng, walk):
     """Mass from an atom to those outside or back: a step of random size of log(J₀/J), with their sum kept."""
     law, atoms, old = walk.law, walk.atoms, walk.law[OUTSIDE]
     k = int(rng.random() * law[N_ATOMS])

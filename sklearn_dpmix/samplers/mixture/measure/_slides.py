@@ -29,7 +29,7 @@ from ._walk_likelihood import LEAST_DENSITY, begin_trial, keep_trial, replace_in
 
 
 @apart_sums
-def fill_pair(chart, walk, first, least, j, centre, density):
+def fill_slide(chart, walk, first, least, j, centre, density):
     """Gradient and metric by shift and log spread of feature j, of atoms above ``least``: ``gradient``, ``metric``.
 
     An atom's μ has derivatives 1 and μ - c, its log σ² 0 and 2.
@@ -101,7 +101,7 @@ def slide(rng, channel, chart, walk):
     j = int(rng.random() * walk.n_features)
     centre = law[PER_FEATURE + 3 * j + CENTRE]
     least = random_mass(rng, walk)
-    fill_pair(chart, walk, 0, least, j, centre, walk.mix)
+    fill_slide(chart, walk, 0, least, j, centre, walk.mix)
     length = LONGEST * exp(-1.6 * rng.random())
     first, second = rng.standard_normal(), rng.standard_normal()
     if log_proposal(walk, length, 0.0, 0.0) <= -1e300:
@@ -130,7 +130,7 @@ def slide(rng, channel, chart, walk):
         fill_feature(chart.densities_by(channel), walk, trial + k, k, j)
         replace_in_trial(walk, k, trial + k)
     value = try_sum(walk, law[TOTAL])
-    fill_pair(chart, walk, trial, least, j, centre, walk.trial)
+    fill_slide(chart, walk, trial, least, j, centre, walk.trial)
     ratio += value - law[LOG_LIKELIHOOD] + log_proposal(walk, length, -shift / scale, -spread)
     if accepts(rng, ratio):
         for k in range(n_atoms):

@@ -116,9 +116,9 @@ def split(rng, channel, chart, walk):
     ratio += log_share_ratio(share) + log_one_more(walk, n) + walk.masses.log_ratio(first * second, mass)
     ratio += chart.log_base(walk, trial) + chart.log_base(walk, n) - chart.log_base(walk, k)
     ratio += log(n_above(walk, least))
-    swap(walk, a, b)  # the pair as a merge would see it
+    swap_numbers(walk, a, b)  # the pair as a merge would see it
     ratio += log_pair(chart, walk, k, n, n + 1)
-    swap(walk, a, b)
+    swap_numbers(walk, a, b)
     level = draw_level(rng, walk, ratio)
     value = try_three(walk, -mass, k, first, trial, second, n, level)
     if value > level:
@@ -128,7 +128,7 @@ def split(rng, channel, chart, walk):
 
 
 @helper
-def swap(walk, a, b):
+def swap_numbers(walk, a, b):
     """Swap the numbers of the atoms that begin at ``a`` and at ``b``; not their tables."""
     for e in range(walk.width):
         walk.atoms[a + e], walk.atoms[b + e] = walk.atoms[b + e], walk.atoms[a + e]

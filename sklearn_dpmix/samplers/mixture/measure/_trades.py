@@ -62,7 +62,7 @@ def trade(rng, channel, chart, walk):
     for c in range(size):
         what[c] = 0.0 if among else walk.shares[j * size + c]
     if among:
-        swap(rng, walk, n)
+        draw_last(rng, walk, n)
         c, e = int(rng.random() * size), int(rng.random() * (size + 1))
         what[c] = 1.0
         if e < size and e != c:
@@ -89,8 +89,8 @@ def trade(rng, channel, chart, walk):
 
 
 @helper
-def swap(rng, walk, n):
-    """Any of the chosen atoms becomes the last."""
+def draw_last(rng, walk, n):
+    """Draw which of the chosen atoms is the last."""
     i, last = int(rng.random() * n), walk.marks[n - 1]
     walk.marks[n - 1] = walk.marks[i]
     walk.marks[i] = last
