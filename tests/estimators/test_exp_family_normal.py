@@ -343,6 +343,17 @@ def test_scaled_exponential_records_are_exact():
     check(imputed("exponential", (0.2, 2.0), "drop", [0.4], 0.7, 2, GammaPrior(2.0, 1.5), scaled=True), exact)
 
 
+@pytest.mark.slow
+def test_chains_leave_a_mode_that_holds_hardly_anything():
+    """Catches jumps that know only modes with mass: where records are dropped, a rate of 0.65 has probability 0.0005."""
+    model = imputed(
+        "exponential", (0.006, 1.17), "drop", [267.5], 1.17, 1000, GammaPrior(8.0, 2.0), n_draws=500, n_warmup=200
+    )
+    rate = model.theta_draws_[:, :, 0]
+    assert np.all(np.mean(rate < 1.5, axis=1) < 0.05)
+    assert abs(rate.mean() - 3.385) < 0.2 * rate.std()  # by quadrature, the sum taken as normal
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("scaled, release", [(False, [1.0, 2.3]), (True, [0.3, -1.2])])
 def test_bounded_normal_records_are_exact(scaled, release):

@@ -15,6 +15,7 @@ N_COMPONENTS, N_ROUNDS, N_DRAWS = 20, 15, 4000
 ENOUGH = 0.85  # of the draws' weight: no more rounds then
 REACHES = (1.0, 3.0, 10.0)  # factors by which the modes are widened to look around at first
 POWER, POWER_SHARE = 0.4, 0.3
+MODES_SHARE = 0.1  # of proposals, near the modes themselves
 LEAST_SHARE = 1e-3  # of a component
 FLOOR = 1e-4  # of the overall covariance, in a component's
 
@@ -34,7 +35,9 @@ def fit_mixture(log_density, centres, factors, log_weights):
     """
     modes = centres, factors, log_weights
     parts = [adapt(log_density, *modes), adapt(lambda x: POWER * log_density(x), *modes)]
-    shares = np.log1p(-POWER_SHARE), np.log(POWER_SHARE)
+    shares = [np.log1p(-POWER_SHARE), np.log(POWER_SHARE)]
+    if len(centres) > 1:  # what is fitted may leave one out, and a chain that starts there would stay
+        parts, shares = [*parts, modes], [*np.add(shares, np.log1p(-MODES_SHARE)), np.log(MODES_SHARE)]
     parts = [(c, f, w + share) for (c, f, w), share in zip(parts, shares, strict=True)]
     return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
