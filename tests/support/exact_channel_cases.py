@@ -17,15 +17,17 @@ from sklearn_dpmix.mechanisms import (
     HaarWaveletMechanism,
     LaplaceMechanism,
     PerturbedHistogramMechanism,
+    PiecewiseMechanism,
     RandomizedResponseMechanism,
     SmoothedHistogramMechanism,
+    SquareWaveMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import Auto, MixingMeasure, Sources
 
 N_DRAWS = 4_000  # of each of four chains
 TIMES = {"cells": 2}  # as many draws, where what a twin changes is small
-THIN = {"neal5": 20, "slice": 20, "conditional": 4, "neal8": 2, "interweaved": 3, "auto": 3, "mixing_measure": 3}
+THIN = {"neal5": 6, "slice": 6, "conditional": 4, "neal8": 2, "interweaved": 3, "auto": 3, "mixing_measure": 3}
 PRIOR = (2.0, 0.2)  # of a and b: clusters of standard deviation 0.1 or so
 NORMAL = {"mean": 0.4, "mean_precision": 0.3, "shape": 2.5, "scale": 0.1}  # for bounds (0, 1): a third is outside
 
@@ -391,7 +393,8 @@ def thinned(case, sampler):
     if sampler == "auto":
         chosen = Auto().resolve(case.mechanism, case.kernel, case.mixing).sized(*case.Z.reshape(len(case.Z), -1).shape)
         return 1 if isinstance(chosen, MixingMeasure) else THIN[sampler]
-    return THIN.get(sampler, 1)
+    times = 8 if isinstance(case.mechanism, PiecewiseMechanism | SquareWaveMechanism) else 1  # few proposals are taken
+    return times * THIN.get(sampler, 1)
 
 
 def fit(case, sampler, seed):
