@@ -345,7 +345,7 @@ def test_scaled_exponential_records_are_exact():
 
 @pytest.mark.slow
 def test_chains_leave_a_mode_that_holds_hardly_anything():
-    """Catches jumps that know only modes with mass: where records are dropped, a rate of 0.65 has probability 0.0005."""
+    """Catches jumps that know only modes with mass: where records are dropped, one at 0.65 has probability 0.0005."""
     model = imputed(
         "exponential", (0.006, 1.17), "drop", [267.5], 1.17, 1000, GammaPrior(8.0, 2.0), n_draws=500, n_warmup=200
     )
