@@ -51,7 +51,9 @@ if OLDEST <= numba.version_info[:2] <= NEWEST:
 else:  # as numba compiles by itself: a first fit takes longer
     ApartCompiler = EntryCompiler = PartCompiler = Compiler  # type: ignore[assignment, misc]
 
-_OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+#: ``fastmath`` is said outright: otherwise a part takes over that of its first caller, and last digits depend on what a
+#: process compiled before.
+_OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "fastmath": False}
 
 
 _LITERALS = types.IntegerLiteral, types.BooleanLiteral

@@ -351,6 +351,15 @@ def test_helpers_are_called_from_wherever_compiled_code_is():
 
 
 @COMPILES
+@pytest.mark.parametrize("first", [True, False])
+def test_a_helper_is_compiled_alike_whoever_calls_it_first(first):
+    """Catches digits that depend on what a process compiled before: a first caller's fastmath would be the helper's."""
+    lost = helper(lambda x, y: (x + y) - x)
+    callers = [numba.njit(fastmath=is_fast)(lambda x, y: 2.0 * lost(x, y)) for is_fast in (first, not first)]
+    assert [caller(1e20, 1.0) for caller in callers] == [0.0, 0.0]
+
+
+@COMPILES
 def test_numbas_timers_run_again_after_a_compilation():
     """While entries compile they are not told of calls of LLVM."""
     heard = []
