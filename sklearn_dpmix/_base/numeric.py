@@ -6,7 +6,7 @@ Right as plain Python too (``NUMBA_DISABLE_JIT=1``), where division by zero and 
 
 import math
 
-from .compiled import shared
+from .compiled import helper, shared
 
 _SQRT_HALF = 0.7071067811865476
 _SQRT_2PI = 2.5066282746310002
@@ -324,3 +324,9 @@ def draw_gamma_below(rng, a, upper):
         d = s - s0
         if rng.standard_exponential() >= k * (math.expm1(-d) + d):
             return upper * math.exp(-s)
+
+
+@helper
+def log1p_exp(u):
+    """log(1 + e^u)."""
+    return u + math.log1p(math.exp(-u)) if u > 0.0 else math.log1p(math.exp(u))

@@ -11,11 +11,12 @@ import numpy as np
 from scipy.special import gammaln, logit, xlog1py, xlogy
 
 from .._base.compiled import compiled
+from .._base.numeric import log1p_exp
 from .._base.parameters import MOST, is_integer
 from .._base.typing import Array, Floats
 from ._continuous import Beta, Exponential, Gamma, Normal
 from ._exponential_family import Family, Identity
-from ._moments import log1p_exp, poisson_moments
+from ._moments import poisson_moments
 from ._priors import BetaPrior, DirichletPrior, GammaPrior
 from ._wide_priors import WideDirichletPrior
 

@@ -11,10 +11,9 @@ from scipy.special import logit
 
 from .._base.beta_numeric import draw_beta_logit
 from .._base.compiled import compiled, helper, lower
-from .._base.numeric import log_gamma_p
+from .._base.numeric import log1p_exp, log_gamma_p
 from ._beta_updates import update_shapes
 from ._exponential_family import OUTSIDE
-from ._moments import log1p_exp
 from ._records import RecordModel
 from ._wide_priors import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior
 

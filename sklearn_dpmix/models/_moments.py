@@ -11,7 +11,7 @@ import numpy as np
 
 from .._base.beta_numeric import digamma, log_beta, log_beta_cdf, trigamma
 from .._base.compiled import helper
-from .._base.numeric import log_gamma_p
+from .._base.numeric import log1p_exp, log_gamma_p
 from ._exponential_family import OUTSIDE
 
 CLAMP = OUTSIDE["clamp"]
@@ -208,9 +208,3 @@ def beta_moments(a, b, lo, hi, outside, gain, offset, mean, root):
     mean[0], mean[1] = s_0 + m1, t_0 + m2
     floor_1, floor_2 = NOTHING * (g * (logit_hi - logit_lo)) ** 2, NOTHING * (h * (logit_hi - logit_lo)) ** 2
     put_factor(root, m11 - m1 * m1, m12 - m1 * m2, m22 - m2 * m2, floor_1, floor_2)
-
-
-@helper
-def log1p_exp(u):
-    """log(1 + e^u)."""
-    return u + log1p(exp(-u)) if u > 0.0 else log1p(exp(u))

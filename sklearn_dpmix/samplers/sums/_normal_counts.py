@@ -19,6 +19,7 @@ import math
 import numpy as np
 
 from ..._base.compiled import compiled, helper
+from ..._base.numeric import log1p_exp
 from ..._base.restore import require
 from ._log_concave import draw_log_concave
 from ._statistic import ACCEPTED, PROPOSED, StatisticSampler, draw_log_gamma, log_noise, new_state, shuffle
@@ -107,12 +108,6 @@ def update_pair(rng, sampler, model, context, state):
             s[j], s[k] = at, fixed - at
     theta[j] = max(share * math.exp(-log1p_exp(-logit)), 1e-300)
     theta[k] = max(share * math.exp(-log1p_exp(logit)), 1e-300)
-
-
-@helper
-def log1p_exp(u):
-    """log(1 + e^u)."""
-    return u + math.log1p(math.exp(-u)) if u > 0.0 else math.log1p(math.exp(u))
 
 
 @helper
