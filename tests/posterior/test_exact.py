@@ -154,6 +154,7 @@ SAMPLERS = {
     "neal3": (Neal3(), 3),
     "split-merge on neal3": (JainNeal(Neal3(), n_attempts=2, n_scans=1), 2),
     "split-merge on neal5": (JainNeal(Neal5(), n_attempts=4), 3),
+    "split-merge on neal5 of pairs": (JainNeal(Neal5(), n_attempts=4), 6),
 }
 SIX = ("neal5", "neal5 of 3", "slice", "conditional", "neal8", "auto")
 NIGHTLY = {
@@ -177,7 +178,7 @@ NIGHTLY = {
     *((s, "convolved", 1) for s in ("neal5 of 3", "slice", "conditional", "neal8", "neal2")),
     *(("split-merge on neal3", channel, 1) for channel in ("convolved", "finite without noise")),
     ("split-merge on neal5", "laplace", 1),
-    ("split-merge on neal5", "gaussian", 2),
+    ("split-merge on neal5 of pairs", "gaussian", 2),
     *((s, "convolved", 2) for s in ("neal2", "neal3")),
 }
 COMBINATIONS = [
@@ -193,7 +194,7 @@ COMBINATIONS = [
     *product(("neal2", "neal3"), ("convolved",), (2,)),
     *product(("split-merge on neal3",), ("none", "finite without noise", "convolved"), (1,)),
     *product(("split-merge on neal5",), ("laplace", "pitman-yor"), (1,)),
-    ("split-merge on neal5", "gaussian", 2),
+    ("split-merge on neal5 of pairs", "gaussian", 2),
 ]
 
 
