@@ -145,7 +145,7 @@ SAMPLERS = {
     "neal5": (Neal5(), 10),
     "neal5 of 3": (Neal5(n_auxiliary=3), 5),
     "slice": (Slice(), 8),
-    "conditional": (Conditional(), 4),
+    "conditional": (Conditional(), 5),
     "neal8": (Neal8(), 2),
     "auto": ("auto", 3),
     "interweaved": (Interweaved(), 3),

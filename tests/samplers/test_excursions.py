@@ -40,7 +40,7 @@ CASES = (1, "clamped"), (2, "clamped"), (1, "random concentration"), (1, "own no
 
 @pytest.fixture
 def setting(monkeypatch):
-    monkeypatch.setitem(test_exact.SAMPLERS, "mixing measure", (MixingMeasure(), 1))
+    monkeypatch.setitem(test_exact.SAMPLERS, "mixing measure", (MixingMeasure(), 2))
 
 
 @pytest.mark.slow
