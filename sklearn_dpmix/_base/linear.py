@@ -32,6 +32,23 @@ def factor_above(a, d, least):
 
 
 @helper
+def update_factor(a, b, sign, d):
+    """Overwrite L by the factor of LL' + sign b b', and b by nothing of use; False if that is not positive definite."""
+    for k in range(d):
+        diagonal = a[k, k]
+        square = diagonal * diagonal + sign * b[k] * b[k]
+        if not square > 0.0:
+            return False
+        root = sqrt(square)
+        c, s = root / diagonal, b[k] / diagonal
+        a[k, k] = root
+        for i in range(k + 1, d):
+            a[i, k] = (a[i, k] + sign * s * b[i]) / c
+            b[i] = c * b[i] - s * a[i, k]
+    return True
+
+
+@helper
 def solve_lower(a, b, d):
     """Overwrite b by L⁻¹ b."""
     for i in range(d):

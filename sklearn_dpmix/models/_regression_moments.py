@@ -21,7 +21,7 @@ ignored.
 from math import exp, inf, lgamma, log, sqrt
 
 from .._base.compiled import Component, compiled, helper, lower
-from .._base.linear import factor, solve_lower
+from .._base.linear import factor, solve_lower, update_factor
 from ._regression_prior import COEF_SCALE, draw_residual, draw_scores, log_residual, residual_force, set_coefs
 
 SMALLEST = 1e-7  # smallest diagonal entry of L: smaller ones are rounding
@@ -135,7 +135,7 @@ class MomentRegression(Component):
 
     @compiled
     def set_force(self, point, slope, force, work):
-        """Gradient of the log density, where ``slope`` is that of the noise in each of the moments.
+        """Gradient of the log density for a given n, where ``slope`` is that of the noise in each of the moments.
 
         It is computed by reverse differentiation of :meth:`set_moments`, which left L, γ and w in ``work``, and of
         :meth:`log_prior`.
@@ -144,7 +144,7 @@ class MomentRegression(Component):
         root, gamma, w, by_w, by_root = work, work[d], work[d + 1], work[d + 2], work[d + 3 :]
         n, tau, many = self.number(point), self.tau(point), sqrt(self.number(point))
         q = exp(point[at + 2 * d])
-        by_tau, by_n = 2.0 * tau * q * slope[d], 0.0
+        by_tau = 2.0 * tau * q * slope[d]
         for i in range(d):
             by_w[i] = 2.0 * slope[d] * w[i]
             for a in range(i, d):
@@ -154,7 +154,6 @@ class MomentRegression(Component):
             force[at + d + i] = tau * by_w[i] - point[at + d + i]
             for a in range(i, d):
                 by_root[a, i] = many * (slope[a] * w[i] + gamma[a] * by_w[i])
-                by_n += 0.5 * by_root[a, i] * root[a, i] / n
         for b in range(d):
             force[at + b] = -point[at + b]
         for a in range(d):
@@ -171,12 +170,10 @@ class MomentRegression(Component):
         for j in range(1, d):
             by_root[j, 0] += n * slope[d + j]
             by_root[j, j] += (d - j) / root[j, j]
-            by_n += root[j, 0] * slope[d + j]
             for k in range(j, d):
                 for r in range(j + 1):
                     by_root[k, r] += n * slope[entry] * root[j, r]
                     by_root[j, r] += n * slope[entry] * root[k, r]
-                    by_n += slope[entry] * root[j, r] * root[k, r]
                 entry += 1
         entry = 0
         for j in range(1, d):
@@ -184,7 +181,7 @@ class MomentRegression(Component):
                 force[entry] = by_root[j, r]
                 entry += 1
         if self.known == 0.0:
-            force[point.size - 1] = by_n + 0.5 * (point[at + 2 * d] - log(2.0 * half))  # about, for log χ²(n - d)
+            force[point.size - 1] = 0.0
 
     @compiled
     def first_exit(self, point, velocity, normal):
@@ -262,6 +259,65 @@ class MomentRegression(Component):
         point[at + 2 * d] = log(residual) - 2.0 * log(tau)
         for a in range(d):
             point[at + d + a] /= tau
+
+    @compiled
+    def set_number(self, point, value, to, moments, scratch, work):
+        """Write into ``to`` the point with the moments of ``point`` where n's coordinate is ``value``; False if none.
+
+        If τ is unknown, it goes with the residuals' mean square: log τ is shifted by what n and the moments determine.
+        """
+        d, at, column = self.d, self.design, work[self.d + 2]
+        for a in range(point.size):
+            to[a] = point[a]
+        if not self.d + 0.5 <= value < self.most + 0.5:
+            return False
+        to[point.size - 1] = value
+        n, new = self.number(point), self.number(to)
+        ratio = n / new
+        matrix = work[d + 3 :]  # without the first row and column, G/n is the square of this and of the means
+        for j in range(1, d):
+            column[j - 1] = sqrt(abs(1.0 - ratio)) * point[row(j)]
+            to[row(j)] = ratio * point[row(j)]
+            for r in range(1, j + 1):
+                matrix[j - 1, r - 1] = point[row(j) + r]
+        if not update_factor(matrix, column, 1.0 if ratio < 1.0 else -1.0, d - 1):
+            return False
+        for j in range(1, d):
+            for r in range(1, j + 1):
+                to[row(j) + r] = sqrt(ratio) * matrix[j - 1, r - 1]
+        if not set_design(to, work, new, scratch, d):
+            return False
+        w, many = work[d + 1], sqrt(new)
+        for a in range(d):
+            w[a] = moments[a] / many
+        solve_lower(work, w, d)
+        residual = moments[d]
+        for a in range(d):
+            residual -= w[a] * w[a]
+        if not residual > 0.0:
+            return False
+        if self.sigma > 0.0:
+            to[at + 2 * d] = log(residual) - 2.0 * log(self.sigma)
+        else:
+            to[at + 2 * d] += log(self.degrees(new) / self.degrees(n))
+            to[at + 2 * d + 1] = 0.5 * (log(residual) - to[at + 2 * d])
+        return True
+
+    @compiled
+    def log_given_sums(self, point, moments, work):
+        """Log density of n, log τ and all moments, γ integrated out, up to a constant; -inf if it is impossible.
+
+        Other than :meth:`log_design` it is of G, not G/n, of b, not w, and of c, not log q.
+        """
+        d, n, log_q, log_tau = self.d, self.number(point), point[self.design + 2 * self.d], log(self.tau(point))
+        half, value = 0.5 * self.degrees(n), self.log_design(point, moments, work)
+        if value == -inf:
+            return value
+        value -= log_volume(work, d) + (0.5 * d + self.design) * log(n)
+        value += half * (log_q - log(2.0)) - 0.5 * exp(log_q) - lgamma(half)
+        if self.sigma == 0.0:
+            value += log_residual(self.shape, self.scale, self.rate, exp(log_tau))
+        return value - 2.0 * log_tau - log_q
 
     @compiled
     def log_design(self, point, moments, work):

@@ -12,7 +12,7 @@ from statistical import Disagreement, assert_mean_close, assert_ranks_uniform, e
 
 from sklearn_dpmix import PrivateLinearRegressionDA
 from sklearn_dpmix._base.compiled import compiled
-from sklearn_dpmix.estimators.curator import _regression_problems
+from sklearn_dpmix.estimators.curator import _regression, _regression_problems
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import GaussianPredictors, HistogramPredictors, RegressionPrior
 from sklearn_dpmix.models._regression_moments import MomentRegression
@@ -328,8 +328,12 @@ class CountOfFew(NoisyCount):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("unknown", [False, True])
-def test_calibration(unknown):
-    """Ranks of the true parameters among posterior draws are uniform, with n known or released with noise."""
+def test_calibration(unknown, monkeypatch):
+    """Ranks of the true parameters among posterior draws are uniform, with n known or released with noise.
+
+    The prior's responses are often beyond their bounds, and no release of clamped records is like theirs.
+    """
+    monkeypatch.setattr(_regression, "warn_if_impossible", lambda *_: None)
     rng, draws, truths = np.random.default_rng(12), [], []
     mechanism, counter = LaplaceMechanism(scale=2.0, query=query(1)), LaplaceMechanism(scale=4.0)
     parts = {"prior": PRIOR, "n_chains": 1, "n_warmup": 400, "n_draws": 59, "thin": 12, "random_state": rng}

@@ -1,6 +1,7 @@
 """Linear regression given the design against a slow twin: long random walks on the density as the model states it."""
 
 from functools import cache
+from math import exp, lgamma, log
 
 import numpy as np
 import pytest
@@ -9,8 +10,11 @@ from scipy import stats
 from statistical import Disagreement, assert_means_agree
 
 from sklearn_dpmix import PrivateLinearRegressionDA
+from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix.estimators.curator import _regression_problems
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import RegressionPrior
+from sklearn_dpmix.models._regression_moments import MomentRegression
 from sklearn_dpmix.queries import NoisyCount, RegressionMoments
 
 BOUNDS = ((-1.0, 3.0), (-2.0, 1.0))  # of y, of each x
@@ -43,6 +47,10 @@ def released(name):
 @cache
 def fitted(name):
     """The package's draws of what :meth:`Twin.quantities` has."""
+    return fit(name)
+
+
+def fit(name):
     mechanism, S, count = released(name)
     n, count_scale = CASES[name][1], CASES[name][5]
     number = n if count is None else NoisyCount(count, LaplaceMechanism(scale=count_scale))
@@ -92,3 +100,21 @@ def test_other_posteriors_are_those_of_a_slow_twin(name):
 def test_a_twin_with_too_many_degrees_of_freedom_is_rejected():
     with pytest.raises(Disagreement):
         agrees("number unknown", TooManyDegrees, n_steps=10_000)
+
+
+class NumberWithoutVolume(MomentRegression):
+    """A walk of n that takes the densities of G/n and w for those of G and b."""
+
+    @compiled
+    def log_given_sums(self, point, moments, work):
+        half, log_q = 0.5 * self.degrees(self.number(point)), point[self.design + 2 * self.d]
+        value = self.log_design(point, moments, work) + half * (log_q - log(2.0)) - 0.5 * exp(log_q) - lgamma(half)
+        return value - (2.0 + 2.0 * self.shape) * log(self.tau(point)) - self.scale / self.tau(point) ** 2 - log_q
+
+
+@pytest.mark.nightly  # compiles the sampler anew
+def test_a_walk_of_the_number_with_a_wrong_density_is_rejected(monkeypatch):
+    right = fitted("number unknown")
+    monkeypatch.setattr(_regression_problems, "MomentRegression", NumberWithoutVolume)
+    with pytest.raises(Disagreement):
+        assert_means_agree(fit("number unknown"), right, min_ess=800, what="number unknown")

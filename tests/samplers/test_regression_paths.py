@@ -4,10 +4,13 @@ from math import log
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sklearn_dpmix.models import RegressionPrior
 from sklearn_dpmix.models._regression_moments import MomentRegression
+from sklearn_dpmix.models._regression_prior import log_residual
 from sklearn_dpmix.samplers.augmentation._regression_given_design import drift
+from sklearn_dpmix.samplers.augmentation._regression_number import hold_number
 from sklearn_dpmix.samplers.augmentation._regression_start import start_moments
 
 
@@ -36,10 +39,6 @@ def test_the_force_is_the_gradient_of_the_density(p, sigma, known):
     value.set_force(point, slope[0] - 2.0 * slope[1] * moments, force, work)
     steps = 1e-6 * np.eye(len(point))
     expected = [(log_density(point + step) - log_density(point - step)) / 2e-6 for step in steps]
-    if not known:  # n goes in whole steps, and its gamma function is taken for Stirling's: 1/(2 (n - d)) off
-        expected[-1] = force[-1]
-        more, fewer = (log_density(point + sign * 1e6 * steps[-1]) for sign in (1.0, -1.0))
-        assert abs(force[-1] - 0.5 * (more - fewer)) < 0.03
     np.testing.assert_allclose(force, expected, rtol=1e-5, atol=1e-5)
     log_density(point)
     before = moments.copy()
@@ -90,3 +89,68 @@ def test_paths_are_reflected_at_the_edge(p):
             np.testing.assert_allclose(state.point[1], state.point[0], atol=1e-8)
             np.testing.assert_allclose(momentum, -first, atol=1e-7)
     assert n_reflected > 5
+
+
+def momentum_of_number(hold):
+    """Largest change of n, in plain Python, along paths that ``hold`` the number of records."""
+    rng, n = np.random.default_rng(2), 50
+    model = MomentRegression(RegressionPrior().scaled(np.tile([-1.0, 1.0], (3, 1))), 0, 2 * n)
+    state = start_moments(model, np.zeros((1, 9)), n, 1e4, 25.0, rng)
+    value, momentum, moved, worst = model._lower(), state.vectors[0], 0.0, 0.0
+    for _ in range(40):
+        state.point[1] = state.point[0]
+        momentum[:] = rng.standard_normal(len(momentum))
+        hold(value, state.metric, momentum)
+        if drift(value, state, 1.0):
+            moved += np.abs(state.point[1] - state.point[0]).sum()
+            worst = max(worst, abs(state.point[1, -1] - state.point[0, -1]))
+    assert moved > 1.0
+    return worst
+
+
+def test_paths_hold_the_number_of_records():
+    """Also where they are reflected; paths that change it are seen."""
+    assert momentum_of_number(hold_number) < 1e-9
+    assert momentum_of_number(lambda *_: None) > 1.0
+
+
+@pytest.mark.parametrize(("p", "sigma"), [(1, None), (2, 0.3), (3, None)])
+def test_another_number_of_records_with_the_same_moments(p, sigma):
+    """In plain Python: the moments stay, the way back is the same, and the density is that of the moments."""
+    rng = np.random.default_rng(3)
+    bounds, n, d, n_tried = np.sort(rng.normal(size=(p + 1, 2)), axis=1), 40, p + 1, 0
+    prior = RegressionPrior(1.3, sigma=sigma).scaled(bounds)
+    model = MomentRegression(prior, 0, 2 * n)
+    value, at, work = model._lower(), model.n_design, np.zeros((2 * d + 3, d))
+    moments, other, scratch = np.zeros((3, (p + 1) * (p + 4) // 2))
+    rows, columns = np.triu_indices(p)
+
+    def log_density(point):
+        """Of n, log τ and the moments, as SciPy has it."""
+        new, tau, G = round(point[-1]), value.tau(point), np.zeros((d, d))
+        G[0, 0], G[0, 1:], G[1 + rows, 1 + columns] = new, moments[d + 1 : 2 * d], moments[2 * d :]
+        G = np.triu(G) + np.triu(G, 1).T
+        b = stats.multivariate_normal(G @ prior.mean, G @ prior.covariance @ G + tau**2 * G).logpdf(moments[:d])
+        squares = (moments[d] - moments[:d] @ np.linalg.solve(G, moments[:d])) / tau**2
+        of_tau = 0.0 if sigma else log_residual(value.shape, value.scale, value.rate, tau)
+        return b + stats.chi2(new - d).logpdf(squares) - 2.0 * np.log(tau) - at * np.log(new) + of_tau
+
+    for _ in range(30):
+        point, to, back = np.zeros((3, model.n_coordinates))
+        entries, across = np.tril_indices(d)
+        point[:at] = np.where(entries == across, 0.6, 0.1)[1:] + 0.1 * rng.normal(size=at)
+        point[at:] = 0.3 * rng.normal(size=len(point) - at)
+        point[at + 2 * d], point[-1] = np.log(n - d) + 0.1 * rng.normal(), n + rng.uniform(-0.5, 0.5)
+        assert value.set_moments(point, moments, work)
+        new = rng.uniform(n / 2, 2 * n)
+        if not value.set_number(point, new, to, moments, scratch, work):
+            continue
+        n_tried += 1
+        assert value.set_number(to, point[-1], back, moments, scratch, work)
+        np.testing.assert_allclose(back, point, rtol=1e-9, atol=1e-9)
+        other[:] = moments
+        gain = value.log_given_sums(to, other, work)
+        np.testing.assert_allclose(other, moments, rtol=1e-9, atol=1e-9)
+        gain -= value.log_given_sums(point, other, work)
+        np.testing.assert_allclose(gain, log_density(to) - log_density(point), rtol=1e-6, atol=1e-6)
+    assert n_tried > 10

@@ -6,6 +6,7 @@ The step is a factor of a covariance, adapted in the warm-up only (Vihola 2012).
 from math import exp, inf, sqrt
 
 from ..._base.compiled import helper
+from ..._base.linear import update_factor
 from .._release_density import log_release
 from ._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED, N_ADAPTED, N_RECORDS
 
@@ -96,11 +97,4 @@ def adapt_factor(factor, direction, m, probability, ints):
         for b in range(a + 1):
             value += factor[a, b] * direction[b]
         direction[a] = scale * value
-    for a in range(m):
-        diagonal = factor[a, a]
-        root = sqrt(diagonal * diagonal + sign * direction[a] * direction[a])
-        c, s = root / diagonal, direction[a] / diagonal
-        factor[a, a] = root
-        for b in range(a + 1, m):
-            factor[b, a] = (factor[b, a] + sign * s * direction[b]) / c
-            direction[b] = c * direction[b] - s * factor[b, a]
+    update_factor(factor, direction, sign, m)

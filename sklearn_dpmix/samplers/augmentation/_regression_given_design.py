@@ -5,13 +5,15 @@ The state is a point of :class:`MomentRegression`, which determines all moments.
 1. two Hamiltonian paths of the whole point, in which the moments change too; the prior, and the noise at the release,
    decide.  The metric is that of the linearised posterior, then that of draws in the warm-up.  It reflects what is held
    in place, by the noise if there is little of it and by the prior if there is much.  The force may be anything that
-   depends on the point alone: for noise it is a wide difference quotient, which smooths the kink of Laplace noise, and
-   the number of records is treated as continuous.  A path is reflected at an edge of the possible G;
+   depends on the point alone: for noise it is a wide difference quotient, which smooths the kink of Laplace noise.  A
+   path is reflected at an edge of the possible G, and does not change the number of records, at whose steps it would
+   break off;
 2. ε and z by elliptical slice sampling (Murray, Adams & MacKay 2010), τ by steps of many sizes, q from its prior: free
    under much noise, as no edge of the possible G is in the way;
 3. a random walk of L with everything else held, so that b and c change too, and one with b, q and τ held and γ
    integrated out, which is the only move that gets into and out of designs that are nearly singular;
-4. γ, then τ, given the moments, both conjugate; the moments do not change, and the rest of the point does.  Free under
+4. if n is unknown, a random walk of it with all released moments held and γ integrated out;
+5. γ, then τ, given the moments, both conjugate; the moments do not change, and the rest of the point does.  Free under
    little noise.
 
 A sweep costs the same for any number of records.
@@ -27,6 +29,7 @@ from ..._base.linear import factor, multiply_lower, multiply_upper
 from ..._base.restore import require, require_finite, require_range, same_layout
 from .._release_density import log_entry, log_release
 from ._carry import adapt_factor
+from ._regression_number import hold_number, walk_number
 
 N_SWEEPS, PROPOSED, N_TUNED, N_COLLECTED, N_INTS = 0, 1, 2, 3, 6
 OF_STEP, OF_HELD = 2, 3  # where the integers that a walk is adapted by begin
@@ -112,6 +115,8 @@ class MomentsSampler(Component):
         current = turn(rng, model, channel, counter, S, C, state, current)
         current = rescale(rng, model, channel, counter, S, C, state, current)
         current = walk_design(rng, self, model, channel, counter, S, C, state, current, warming_up)
+        if model.known == 0.0:
+            walk_number(rng, int(self.n_walks), model, counter, C, state)
         walk_given_products(rng, self, model, channel, S, state, warming_up)
         model.update_given_moments(rng, state.point[0], state.work)
         if warming_up:
@@ -142,7 +147,7 @@ def log_target(model, channel, counter, S, C, state, which):
 
 
 @helper
-def set_force(sampler, model, channel, counter, S, C, state):
+def set_force(sampler, model, channel, S, state):
     """Gradient of the log density at the proposal, in the metric's coordinates."""
     point, moments, metric = state.point[1], state.moments[1], state.metric
     force, slope = state.vectors[1], state.vectors[2]
@@ -150,10 +155,8 @@ def set_force(sampler, model, channel, counter, S, C, state):
     for j in range(moments.size):
         slope[j] = (log_entry(channel, S, j, moments[j] + h) - log_entry(channel, S, j, moments[j] - h)) / (2.0 * h)
     model.set_force(point, slope, force, state.work)
-    n = model.number(point)
-    for r in range(C.shape[0]):
-        force[point.size - 1] += 0.5 * (counter.log_release(C, r, 0, n + 1.0) - counter.log_release(C, r, 0, n - 1.0))
     multiply_upper(metric, force, point.size)
+    hold_number(model, metric, force)
 
 
 @helper
@@ -167,10 +170,12 @@ def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
     energy = 0.0
     for a in range(size):
         momentum[a] = rng.standard_normal()
-        energy -= 0.5 * momentum[a] * momentum[a]
         point[1, a] = point[0, a]
+    hold_number(model, state.metric, momentum)
+    for a in range(size):
+        energy -= 0.5 * momentum[a] * momentum[a]
     proposed = log_target(model, channel, counter, S, C, state, 1)
-    set_force(sampler, model, channel, counter, S, C, state)
+    set_force(sampler, model, channel, S, state)
     for _ in range(n_steps):
         for a in range(size):
             momentum[a] += 0.5 * step * force[a]
@@ -179,7 +184,7 @@ def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
             proposed = log_target(model, channel, counter, S, C, state, 1)
         if not proposed > -inf:
             break
-        set_force(sampler, model, channel, counter, S, C, state)
+        set_force(sampler, model, channel, S, state)
         for a in range(size):
             momentum[a] += 0.5 * step * force[a]
     for a in range(size):
@@ -215,11 +220,14 @@ def drift(model, state, time):
         if not time > 0.0:
             return True
         multiply_upper(metric, normal, model.design)
+        for b in range(model.design, size):
+            normal[b] = 0.0
+        hold_number(model, metric, normal)
         along, square = 0.0, 0.0
-        for b in range(model.design):
+        for b in range(size):
             along += normal[b] * momentum[b]
             square += normal[b] * normal[b]
-        for b in range(model.design):
+        for b in range(size):
             momentum[b] -= 2.0 * along / square * normal[b]
     return False
 
