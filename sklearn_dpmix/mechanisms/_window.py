@@ -55,7 +55,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
     def _windows(self, n_records, n_features):
         """(ε, a, h) of a feature, each of shape (n_records, 1)."""
-        epsilon = self._losses_of(n_records, n_features)[: np.size(self.epsilon), None]
+        epsilon = self._losses_of(max(n_records, 1), n_features)[: np.size(self.epsilon), None]  # there may be none
         bounds = self.bounds_for(n_features)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             a, h = self._window(epsilon)

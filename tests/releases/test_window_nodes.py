@@ -194,6 +194,19 @@ def test_a_summary_says_what_the_records_do(kind):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism, HybridMechanism])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_an_empty_batch_adds_nothing(kind, epsilon):
+    """A part of a data set may have no rows."""
+    mechanism = kind(epsilon, bounds=(0.0, 2.0))
+    Z = mechanism.privatize(np.linspace(0.0, 2.0, 400)[:, None], random_state=0)
+    summary, empty = ReleaseSummary(mechanism), np.empty((0, 1))
+    summary.update(empty).update(Z[:10]).update(empty).update(Z[10:]).update(empty)
+    assert (summary.n_records, summary.n_batches) == (400, 5)
+    for one, other in zip(summary.nodes(), ReleaseSummary(mechanism).update(Z).nodes(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
 def test_a_summary_of_windows_is_kept_in_files(tmp_path):
     mechanism = PiecewiseMechanism(1.5, BOUNDS)
     Z = mechanism.privatize(population(5000), random_state=5)
