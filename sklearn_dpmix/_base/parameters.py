@@ -10,9 +10,14 @@ MOST = 10_000_000
 
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
+#: How types of dates and of spans of time are called by NumPy, pandas, Arrow and Polars
+TIMES = ("date", "time", "duration", "period")
+
 
 def numbers(value):
-    """Return ``value`` as a float array, or None where it is not made of numbers (text and bool are not)."""
+    """Return ``value`` as a float array, or None where it is not made of numbers (text, bool and a masked entry)."""
+    if has_masked(value):
+        return None
     try:
         array = np.asarray(value)
         if array.dtype.kind in "iuf" or (array.dtype == object and all(isinstance(one, Real) for one in array.flat)):
@@ -22,8 +27,13 @@ def numbers(value):
     return None
 
 
+def has_masked(value):
+    """Whether a value is a masked array that hides an entry."""
+    return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
+
+
 def check_array(X, **options):
-    """scikit-learn's check; an integer beyond floating point and a masked entry are a ValueError, too."""
+    """scikit-learn's check; an integer beyond floating point, a masked entry and a date are a ValueError, too."""
     return _within_floats(validation.check_array, X, **options)
 
 
@@ -35,12 +45,30 @@ def check_X_y(X, y, **options):
 def _within_floats(check, *arrays, **options):
     name = options.get("input_name") or "X"
     for array, its_name in zip(arrays, (name, "y"), strict=False):
-        if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        if has_masked(array):
             raise ValueError(f"{its_name} has masked entries, whose mask would be lost: pass rows without them")
+        times = [one for one in _types_of(array) if one.lower().startswith(TIMES)]
+        if times and (its_name == name or options.get("y_numeric")):
+            raise ValueError(
+                f"{its_name} has a column of type {times[0]}, whose unit would be lost: pass numbers, such as days "
+                "since a date"
+            )
     try:
         return check(*arrays, **options)
     except OverflowError:
         raise ValueError(f"{name} contains an integer that is too large for floating point") from None
+
+
+def _types_of(array):
+    """Names of the types of a table's columns; of a list that of its first row."""
+    if hasattr(array, "columns") and hasattr(array, "dtypes"):
+        return [str(one) for one in array.dtypes]
+    if isinstance(array, (list, tuple)):
+        try:
+            array = np.asarray(array[:1])
+        except (TypeError, ValueError):  # no table
+            return []
+    return [str(one) for one in getattr(getattr(array, "schema", None), "types", [getattr(array, "dtype", "")])]
 
 
 def is_integer(value):

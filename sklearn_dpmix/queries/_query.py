@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._base.parameters import check_bounds, numbers
+from .._base.parameters import check_bounds, has_masked, numbers
 from .._base.typing import Array, Floats
 
 #: Which inputs are neighbours: one record is replaced by another, or one is added or removed.
@@ -184,7 +184,9 @@ def as_records(records, n_columns, columns):
     if array is None:
         array = _truths(records)
     if array is None:
-        raise ValueError(f"records must be numbers, got {records!r}: encode text and categories as numbers first")
+        raise ValueError(
+            f"records must be numbers, got {records!r}: encode text and categories as numbers, drop masked rows"
+        )
     if array.ndim == 1 and n_columns == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] != n_columns:
@@ -200,6 +202,8 @@ def as_records(records, n_columns, columns):
 
 def _truths(records):
     """True and False as 1.0 and 0.0; None for anything else."""
+    if has_masked(records):
+        return None
     try:
         array = np.asarray(records)
     except ValueError:  # rows of different lengths

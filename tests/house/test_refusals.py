@@ -6,7 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sklearn_dpmix import DPLogisticRegressionMCMC, DPPenaltyMCMC, PrivateDPMixture, PrivateNaiveBayesDA
+from sklearn_dpmix import (
+    DPLogisticRegressionMCMC,
+    DPPenaltyMCMC,
+    PrivateDPMixture,
+    PrivateNaiveBayesDA,
+    ReleaseSummary,
+)
 from sklearn_dpmix.datasets import three_normals_density
 from sklearn_dpmix.estimators.private._dp_budget import Budget
 from sklearn_dpmix.kernels import NormalKernel
@@ -45,7 +51,7 @@ from sklearn_dpmix.privacy import (
     gaussian_delta,
     zcdp_to_approx_dp,
 )
-from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts, SmoothMedian
+from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts, SmoothMedian, SufficientStatistics
 from sklearn_dpmix.samplers import JainNeal, PrivateNormalApproximation
 from sklearn_dpmix.samplers.private._target import Target
 
@@ -125,6 +131,43 @@ def test_spans_of_time_are_no_numbers():
     ):
         with pytest.raises(ValueError, match="got"):
             call()
+
+
+@pytest.mark.parametrize("of", ["array", "list", "pandas", "zone", "period", "arrow", "polars"])
+def test_records_that_are_times_are_refused(of):
+    """Catches dates that become seconds or nanoseconds since 1970, whichever their type counts."""
+    days = np.array([["2026-01-01"], ["2026-01-03"]], dtype="M8[ms]")
+    if of == "array":
+        tables = [days, days - days[0], days.astype("M8[D]")]
+    elif of == "list":
+        tables = [[[day] for day in days[:, 0]]]
+    elif of == "arrow":
+        pa = pytest.importorskip("pyarrow")
+        tables = [pa.table({"day": pa.array([0, 2], kind)}) for kind in (pa.timestamp("s"), pa.duration("s"))]
+    elif of == "polars":
+        tables = [pytest.importorskip("polars").DataFrame({"day": days[:, 0]})]
+    else:
+        pd = pytest.importorskip("pandas")
+        index = pd.DatetimeIndex(days[:, 0])
+        index = index.tz_localize("UTC") if of == "zone" else index.to_period("D") if of == "period" else index
+        tables = [pd.DataFrame({"day": index})]
+    model = PrivateDPMixture(LAPLACE, n_chains=1, n_warmup=1, n_draws=1)
+    for table in tables:
+        for take in (LAPLACE.privatize, model.fit, ReleaseSummary(LAPLACE).update):
+            with pytest.raises(ValueError, match=r"column of type .*, whose unit would be lost: pass numbers"):
+                take(table)
+
+
+def test_masked_entries_are_no_numbers():
+    """Catches a mask that is lost, of records that a query gets by itself, and of a parameter."""
+    masked = np.ma.masked_array([[0.25], [0.75]], mask=[[False], [True]])
+    queries = BoundedRecords((0, 1)), SufficientStatistics("binomial"), SmoothMedian((0, 1))
+    for query, records in zip(queries, (masked, masked > 0.5, masked), strict=True):
+        with pytest.raises(ValueError, match="records must be numbers, got masked_array"):
+            query.value(records)
+        query.value(np.ma.masked_array(records.data, mask=False))
+    with pytest.raises(ValueError, match="epsilon must be positive"):
+        LaplaceMechanism(masked[:, 0], bounds=(0, 1)).guarantee()
 
 
 @pytest.mark.parametrize("word", [np.zeros(0), np.ones(3), ["exact"], 1.0], ids=repr)

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_features, _num_samples, check_is_fitted, validate_data
 
-from ..._base.parameters import check_X_y, tails
+from ..._base.parameters import check_array, check_X_y, tails
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.datatree import Contents
 from ...models import LogisticLikelihood
@@ -309,7 +309,8 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
         probabilities : ndarray of shape (n_kept, n)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        named, X = X, check_array(X, dtype=np.float64, input_name="X", estimator=self)
+        validate_data(self, named, reset=False, skip_check_array=True)
         coef, intercept = self.coef_draws_.reshape(-1, X.shape[1]), self.intercept_draws_.ravel()
         kept = np.linspace(0, len(coef) - 1, min(len(coef), MOST_PREDICTIVE)).astype(int)
         if self.data_norm is not None:  # the model is for clipped rows
