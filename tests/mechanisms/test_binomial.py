@@ -281,10 +281,19 @@ def test_what_auto_does():
     """Catches a closed form that is not used, or used with a kernel that has none."""
     mechanism, others = BinomialMechanism(5.0, 3), BinomialMechanism(np.array([5.0, 2.0]), 3)
     for kernel, other in ((BetaKernel(), Cells), (NormalKernel(), Interweaved)):
-        assert isinstance(Auto().resolve(mechanism, kernel).sized(100, 1), MixingMeasure)
+        chosen = Auto().resolve(mechanism, kernel)
+        assert isinstance(chosen.sized(100, 1), MixingMeasure)
+        assert all(isinstance(chosen.sized(100, d), other) for d in (2, 3))  # the walk's table is of one feature
         assert isinstance(Auto().resolve(others, kernel), other)
     with pytest.raises(ValueError, match=r"no closed form.*piece_shape='binomial'.*use sampler='auto' or 'neal5'"):
         fit(mechanism, [[1.0]], kernel="normal", sampler="conditional")
+
+
+def test_several_features_are_fitted_by_default():
+    """Catches a sampler chosen for two normal features that takes one only under counts."""
+    Z = BinomialMechanism(5.0, 3).privatize(np.random.default_rng(0).random((30, 2)), random_state=1)
+    for kernel in ("normal", "truncated_normal"):
+        assert not isinstance(fit(BinomialMechanism(5.0, 3), Z, kernel=kernel).sampler_, MixingMeasure)
 
 
 @pytest.mark.nightly

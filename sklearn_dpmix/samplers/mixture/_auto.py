@@ -40,12 +40,13 @@ class Auto(MixtureSampler):
     2000, 1000 and 300, two correlated ones with up to 10,000, three with up to 5000 (any number under Gaussian noise of
     one scale: of three if nothing is clamped before, of two also if the noise is not much narrower than the bounds;
     with ``dof`` of at least n_features - 1/2), or categories with some hundred different answers, if it takes kernel,
-    noise (one scale or one per record; of integers one scale) and mixing; otherwise ``Cells`` if the channel
-    has cells, ``Interweaved``, or ``Imputed`` if features are correlated; if the kernel lacks what that needs,
-    ``Conditional`` if g has a closed form, or ``Neal5``. If the Pitman–Yor discount is too large for ``Conditional``,
-    it is ``Neal8``, or ``Neal5`` on a histogram. ``ConvolvedNormalKernel`` uses ``ReUse`` with two features and less
-    than 500 records or more than 50,000, and with more features; a Pitman–Yor process uses ``MixingMeasure`` for one
-    feature, if at most 1000 masses are expected, and there are at least 1.5 times as many records.
+    noise (one scale or one per record; of integers one scale; binomial counts of one feature) and mixing; otherwise
+    ``Cells`` if the channel has cells, ``Interweaved``, or ``Imputed`` if features are correlated; if the kernel lacks
+    what that needs, ``Conditional`` if g has a closed form, or ``Neal5``. If the Pitman–Yor discount is too large for
+    ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram. ``ConvolvedNormalKernel`` uses ``ReUse`` with two
+    features and less than 500 records or more than 50,000, and with more features; a Pitman–Yor process uses
+    ``MixingMeasure`` for one feature, if at most 1000 masses are expected, and there are at least 1.5 times as many
+    records.
 
     Examples
     --------
@@ -104,6 +105,8 @@ class MeasureWhereFast(MixingMeasure):
             records = EXACT_RECORDS if self.is_exact else RECORDS
             least, most = records[kind].get(n_features, (0, -1))
             is_fast = least <= n_records <= most
+            if self.mechanism is not None and self.mechanism.tables is not None:  # g is a table along one interval
+                is_fast = is_fast and n_features == 1
             if kind.startswith("correlated_normal"):
                 is_fast = is_fast and not is_near_limit(self.kernel.dof, n_features)
             if is_power_law(self.mixing):
