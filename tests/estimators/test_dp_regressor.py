@@ -89,6 +89,21 @@ def test_predictions_at_releases_do_not_depend_on_other_releases(mechanism):
     np.testing.assert_allclose(model.score_samples(X, y), np.concatenate(each), rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism])
+def test_predictors_that_are_never_released_are_refused(kind):
+    """Catches a prediction at an x outside the range of releases, whose likelihood is zero for any record."""
+    mechanism = kind(4.0, bounds=[(-4, 4), (-40, 40)])
+    Z = mechanism.privatize(line(30, 1.0), random_state=1)
+    model = PrivateDPMixtureRegressor(mechanism, noised_inputs=True, n_chains=1, n_warmup=5, n_draws=5, random_state=0)
+    model = fitted(model, Z)
+    y = Z[:1, 1]
+    for call in (model.predict, model.curve_draws, model.curve_interval, lambda X: model.score_samples(X, y)):
+        call(Z[:1, :1])
+        with pytest.raises(ValueError, match=r"takes X as it was released: Z must lie in .*row 0, column 0 has 30"):
+            call([[30.0]])  # y might be released as that
+    assert np.isfinite(model.set_params(noised_inputs=False).predict([[30.0]])).all()
+
+
 def test_warm_start_goes_on_and_the_first_fit_stays_where_the_next_one_fails(bent):
     """Catches chains that begin anew, and a fit that is half replaced."""
     Z = line(40, 1.0)

@@ -26,7 +26,7 @@ from ._compose import resolve_components
 from ._dp_mixture import PrivateDPMixture
 from ._joint_mixture import JointMixture
 from ._mixture_contents import RegressorContents
-from ._regressor_inputs import check_columns, check_noised_inputs
+from ._regressor_inputs import check_columns, check_noised_inputs, check_released_inputs
 
 
 class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraws, BaseEstimator):
@@ -263,8 +263,11 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
 
     def _places(self, X):
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        named, X = X, check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
+        validate_data(self, named, reset=False, skip_check_array=True)
         check_noised_inputs(self, X.shape[1])
+        if self.noised_inputs and self.mechanism_ is not None:
+            check_released_inputs(self.mechanism_, X, self._joint_._release_[0, -1])
         return X
 
     def _law(self, n):

@@ -66,3 +66,11 @@ def check_noised_inputs(estimator, n_features):
             f"noised_inputs=True needs one noise scale for all records, got mechanism={mechanism!r}, with one for "
             "each: predict at confidential x, with noised_inputs=False"
         )
+
+
+def check_released_inputs(mechanism, X, y):
+    """Raise ValueError if X cannot be releases of predictors; beside ``y``, a released response, each row is whole."""
+    try:
+        mechanism.check_release(np.column_stack([X, np.full(len(X), y)]))
+    except ValueError as error:
+        raise ValueError(f"noised_inputs=True takes X as it was released: {error}") from None
