@@ -73,6 +73,8 @@ class RankDisplay:
         self.shares, self._independent = {}, {}
         for name, quantity in quantities.items():
             draws = _at_least_two_chains(name, quantity.draws)
+            if np.isnan(draws).any():
+                raise ValueError(f"{name} has draws that are NaN, which have no ranks: leave it out")
             size = effective_size(draws)
             fitting = np.clip(np.nan_to_num(size) // A_BIN, FEWEST_BINS, MOST_BINS)
             self.shares[name] = rank_shares(draws, int(fitting if n_bins is None else n_bins))

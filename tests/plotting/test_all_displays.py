@@ -154,6 +154,7 @@ WRONG = {
     "axes": (lambda: TraceDisplay.from_draws({"a": DRAWS}, ax=plt.subplots(2)[1]), ValueError, "hold 1 Axes.*got 2"),
     "bins": (lambda: RankDisplay.from_draws({"a": DRAWS}, n_bins=1), ValueError, "n_bins=1"),
     "one draw": (lambda: RankDisplay.from_draws({"a": DRAWS[:, :1]}), ValueError, r"\(2, 1\), too few"),
+    "ranks of NaN": (lambda: RankDisplay.from_draws({"a": DRAWS + np.nan}), ValueError, "a has draws that are NaN"),
     "names of ranks": (lambda: CalibrationDisplay.from_ranks([0], 1, names=["a", "b"]), ValueError, "hold 1 different"),
     "other truths": (
         lambda: CalibrationDisplay.from_draws({"a": DRAWS}, {"b": [0, 0]}), ValueError, "truth must have the names",
