@@ -231,6 +231,16 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
         p, p_squared = Z / m, Z * (Z - 1.0) / (m * max(m - 1.0, 1.0))  # unbiased, both
         return (p - q) / slope, (p_squared - 2.0 * q * p + q * q) / slope**2 if m > 1 else None
 
+    def _noise_error(self, mean, n):
+        """Error of the mean of (x - p)(x' - p)/slope² over pairs of different trials x and x' of each record."""
+        m = self._n_trials()
+        if m == 1:
+            return 0.0
+        _, q, slope = self._rates(np.size(self.epsilon), len(mean))
+        slope = np.maximum(slope, 1e-75)
+        spread = (q + slope * mean) * (q + slope * (1.0 - mean)) / slope**2
+        return np.sqrt(2.0 / (m * (m - 1.0)) * np.mean(spread**2, axis=0) / n)
+
     # --- compiled: P(z | k) = C(m, z) q_hi^m · weight ----------------------------------------------------------------
 
     def _lower(self, *, n_records, n_features, kernel=None, **context):

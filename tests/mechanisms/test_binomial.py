@@ -250,6 +250,35 @@ def test_estimates_are_unbiased(u):
     assert weight @ first[:, 0] ** 2 > u**2 + 0.05  # the twin
 
 
+@pytest.mark.parametrize(("epsilon", "m"), [(2.0, 3), (9.0, 2), (np.linspace(1.0, 4.0, 500), 5)])
+def test_the_error_of_the_variance_is_that_of_releases(epsilon, m):
+    """Of 500 equal records, over 800 releases; the tolerance is six standard errors of a standard deviation."""
+    mechanism, n, found = BinomialMechanism(epsilon, m), 500, []
+    for seed in range(800):
+        u, u_squared = mechanism._estimates(mechanism.privatize(np.full((n, 1), 0.7), random_state=seed))
+        found.append(u_squared.mean() - u.mean() ** 2)
+    expected, tolerance = mechanism._noise_error(np.array([0.7]), n), 6.0 / np.sqrt(1600)
+    assert np.std(found) == pytest.approx(expected, rel=tolerance)
+    assert np.std(found) != pytest.approx(mechanism._noise_error(np.array([0.7]), n / 2), rel=tolerance)  # a twin
+
+
+def share_too_narrow(n_releases=400):
+    """How often the default prior's variance is below that of the records."""
+    rng, mechanism, found = np.random.default_rng(0), BinomialMechanism(2.0, 3, bounds=(0.0, 10.0)), []
+    for _ in range(n_releases):
+        Z = mechanism.privatize(10.0 * rng.beta(4.0, 6.0, (500, 1)), random_state=rng)
+        found.append(Release(Z, mechanism).moments()[1][0] < 100.0 * stats.beta(4.0, 6.0).var())
+    return np.mean(found)
+
+
+def test_a_default_prior_is_wide_where_noise_hides_the_spread(monkeypatch):
+    """One standard error above: too narrow in one of six, and not in half of the cases, the broken twin."""
+    bound = 0.16 + 5 * np.sqrt(0.16 * 0.84 / 400)
+    assert share_too_narrow() < bound
+    monkeypatch.setattr(BinomialMechanism, "_noise_error", lambda self, mean, n: 0.0)
+    assert share_too_narrow() > bound
+
+
 @pytest.mark.parametrize(("epsilon", "m"), [(1e-160, 4), (0.01, 6), (10.0, 5), (3.0, 1), (700.0, 1000)])
 def test_a_start_is_where_records_can_be(epsilon, m):
     """Catches negative variances, infinite guesses, records on a bound; with much information, wrong moments."""
