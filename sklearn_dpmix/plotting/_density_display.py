@@ -1,5 +1,6 @@
 """The density of confidential records: posterior mean with its band."""
 
+import warnings
 from collections.abc import Mapping
 from inspect import signature
 from numbers import Integral
@@ -173,8 +174,8 @@ class DensityDisplay:
             feature_name = names_of_features(None, estimator, n_features)[j]
         display = cls(
             points=points,
-            density=np.exp(estimator.score_samples(X, **margin)),
-            band=estimator.density_interval(X, level=level, **margin),
+            density=np.exp(_at_points(estimator.score_samples, X, **margin)),
+            band=_at_points(estimator.density_interval, X, level=level, **margin),
             level=level,
             curves={name: _evaluate(curve, points, feature) for name, curve in _named("compare", compare).items()},
             records=records,
@@ -295,8 +296,15 @@ def _named(name, curves):
 def _evaluate(curve, points, feature):
     if hasattr(curve, "score_samples"):
         margin = _margin(curve, feature)[0] if _n_features(curve) > 1 else {}
-        return np.exp(curve.score_samples(points[:, None], **margin))
+        return np.exp(_at_points(curve.score_samples, points[:, None], **margin))
     return curve(points) if callable(curve) else curve
+
+
+def _at_points(method, X, **parameters):
+    """What a method of an estimator returns at points of the display's, which have no names of columns."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        return method(X, **parameters)
 
 
 def _margin(estimator, feature):

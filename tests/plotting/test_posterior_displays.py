@@ -9,7 +9,8 @@ from plotting_case import Margins, Stub, band_of, plt, to_rgb
 from scipy import stats
 from sklearn.linear_model import LinearRegression
 
-from sklearn_dpmix import PrivateDPMixture, PrivateLinearRegressionDA
+from sklearn_dpmix import DeconvolutionKDE, PrivateDPMixture, PrivateLinearRegressionDA
+from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.plotting import CoefficientDisplay, DensityDisplay, PrivacyUtilityDisplay, SimilarityDisplay
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
@@ -71,6 +72,16 @@ def test_density_compares_estimators_functions_and_numbers(mixture):
     assert len({line.get_linestyle() for line in lines}) == 4
     colors = {to_rgb(line.get_color()) for line in lines}
     assert len(colors) == 4 and to_rgb(display.release_.get_edgecolor()) not in colors
+
+
+@pytest.mark.filterwarnings("error:X does not have valid feature names")
+def test_density_of_records_with_a_name():
+    """Catches a warning that the display's own points have no name."""
+    mechanism = LaplaceMechanism(scale=0.5)
+    Z = pd.DataFrame({"depth": mechanism.privatize(np.linspace(0.0, 3.0, 60)[:, None], random_state=0)[:, 0]})
+    model = PrivateDPMixture(mechanism, n_chains=1, n_warmup=10, n_draws=20, random_state=0).fit(Z)
+    display = DensityDisplay.from_estimator(model, compare={"kernel": DeconvolutionKDE(mechanism).fit(Z)})
+    assert display.ax_.get_xlabel().startswith("depth") and len(display.curves) == 1
 
 
 def test_density_of_draws_is_their_mean_and_quantiles():
