@@ -150,9 +150,9 @@ class FineCells(NamedTuple):
             cells = cells.coarser()
         return cells
 
-    def nodes(self):
-        """The rules of all cells, and the ends where records are."""
-        grid, (places, weights) = self.grid, gauss_rules(self.moments)
+    def nodes(self, n_moments=N_MOMENTS):
+        """The rules of all cells, of so many moments, and the ends where records are."""
+        grid, (places, weights) = self.grid, gauss_rules(self.moments[:, :n_moments])
         starts, widths, _, n = grid.parts()
         part, cell = np.divmod(self.keys, n) if n else (np.zeros_like(self.keys), self.keys)
         places = starts[part, None] + widths[part, None] * (cell[:, None] + 0.5 * (places + 1.0))

@@ -350,8 +350,11 @@ class SummarisedRelease(Release):
         )
 
     def narrow_nodes(self):
-        """Nodes of the cells, and of cells twice as wide: their difference bounds what the first leave out."""
-        return self._summary.nodes(), self._summary.coarser_nodes()
+        """Nodes of the cells, and rules of one node less: their difference bounds what the first leave out.
+
+        Cells twice as wide would be no rougher where all the records of each are in one half.
+        """
+        return self._summary.nodes(), self._summary._rougher_nodes()
 
     def guess(self):
         raise NotImplementedError("a summary has no records")

@@ -3,7 +3,7 @@
 import json
 import os
 from copy import deepcopy
-from math import ceil, floor, isfinite, log2
+from math import ceil, floor, log2
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from .nodes import FEW, Nodes
 FORMAT, VERSION = "sklearn_dpmix summary", 1
 MOST_CELLS = 2**12  # with records in them, where no width is asked for
 MOST_OF_WIDTH = 2**18  # where one is
+WIDEST = 2.0**-7  # of the noise's scale: no wider cells to begin with, however far apart the bounds are
 LARGEST = 1e150  # squares of larger numbers overflow
 
 
@@ -37,9 +38,9 @@ class ReleaseSummary:
         The mechanism that made the release.  A summary is valid for the noise and the bounds of one mechanism.
     width : float, optional
         Largest width of a cell of the summary, in units of the release; a cell with records takes 64 bytes.  None: such
-        that at most 4096 cells have records (under bounds with clamping, a 4096th of their range; for window
-        mechanisms, a 1024th of each of three parts).  A fit that needs narrower cells, for narrow components, warns
-        with the number to pass here.
+        that at most 4096 cells have records (under bounds with clamping, at first a 4096th of their range, or a 64th of
+        the noise's scale if that is less; for window mechanisms, a 1024th of each of three parts).  A fit that needs
+        narrower cells, for narrow components, warns with the number to pass here.
 
     Attributes
     ----------
@@ -90,7 +91,7 @@ class ReleaseSummary:
         kinks = np.unique(self.mechanism.kinks(1))
         if kinks.size:
             longest = float(np.diff(kinks).max())
-            least = MOST_CELLS / (len(kinks) - 1) if self.width is None else max(longest / self.width, 2.0)
+            least = max(longest / self.width, 2.0) if self.width is not None else self._fewest(longest, len(kinks) - 1)
             n = 2.0 ** (floor(log2(least)) if self.width is None else ceil(log2(least)))
             if n * (len(kinks) - 1) > FARTHEST:
                 raise self._too_narrow()
@@ -98,6 +99,11 @@ class ReleaseSummary:
             return Grid(low, longest / n, low, high, tuple(inner))
         width = self.mechanism.noise_scale / 1024.0 if self.width is None else self.width
         return Grid(0.0, 2.0 ** floor(log2(width)), -np.inf, np.inf)
+
+    def _fewest(self, longest, n_parts):
+        """Cells of a part to begin with; of narrow ones that have records, pairs become one where they are too many."""
+        noise = getattr(self.mechanism, "noise_scale", np.inf)
+        return min(max(MOST_CELLS / n_parts, longest / (WIDEST * noise)), FARTHEST / n_parts)
 
     def _too_narrow(self):
         return ValueError(
@@ -243,6 +249,10 @@ class ReleaseSummary:
         """As :meth:`nodes`, for cells twice as wide, to find out how narrow cells need to be."""
         return self.nodes() if self.n_records <= FEW else self._cells.coarser().nodes()
 
+    def _rougher_nodes(self):
+        """As :meth:`nodes`, with one node less in each cell."""
+        return self.nodes() if self.n_records <= FEW else self._cells.nodes(N_MOMENTS - 2)
+
     def contents(self) -> tuple[Any, ...]:
         """Everything in the summary, as arrays and numbers.
 
@@ -334,7 +344,7 @@ class ReleaseSummary:
         require(np.all(np.abs(moments) <= moments[:, :1] * (1.0 + 1e-9)), "moments", "are larger than the counts")
         require_finite(records=records)
         n, factor = int(sums[0]), header["cell_width"] / grid.width
-        is_one = factor == 1.0 or (factor > 1.0 and not isfinite(grid.high) and log2(factor) % 1.0 == 0.0)
+        is_one = 1.0 <= factor <= (grid.parts()[3] or np.inf) and log2(factor) % 1.0 == 0.0
         require(is_one, "cell_width", "is not one of this mechanism")
         require(len(records) == (n if n <= FEW else 0), "records", "are not as many as there are")
         require(moments[:, 0].sum() + at_ends.sum() == (0 if n <= FEW else n), "moments", "are not of all records")

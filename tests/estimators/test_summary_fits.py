@@ -133,6 +133,19 @@ def test_warm_start_and_checkpoints_of_summaries(tmp_path):
         parts.fit(other)
 
 
+def test_cells_that_hold_all_records_are_called_too_wide():
+    """Cells twice as wide, each with the records of one of them, are no rougher, and said that nothing is wrong."""
+    mechanism = LaplaceMechanism(scale=0.5, bounds=(-1e4, 1e4))
+    Z = mechanism.privatize(np.random.default_rng(0).beta(2.0, 5.0, (3000, 1)), random_state=1)
+    with pytest.warns(RuntimeWarning, match=r"cells are 4\.88 wide, .* too wide for this fit.*with width="):
+        fitted = model(mechanism).fit(ReleaseSummary(mechanism, width=5.0).update(Z))
+    assert fitted.compression_error_ > 1.0
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*too wide")
+        fitted = model(mechanism).fit(ReleaseSummary(mechanism).update(Z))
+    assert fitted.compression_error_ < 1e-6
+
+
 def test_narrow_cells_that_are_wanted_are_named():
     """A kernel of components far narrower than a cell: the number that is asked for is enough."""
     rng = np.random.default_rng(0)

@@ -232,3 +232,28 @@ def test_only_cells_with_records_count():
     assert np.sum(weights * np.cos(300.0 * places)) == pytest.approx(np.cos(300.0 * z).sum(), abs=1e-6)
     with pytest.raises(ValueError, match=r"width=1e-300 would cut this release into more than"):
         ReleaseSummary(mechanism, width=1e-300)
+
+
+@pytest.mark.parametrize("far", [100.0, 1e4, 1e6, 1e15])
+def test_cells_are_narrow_beside_the_noise_between_generous_bounds(far):
+    """Catches cells that are a share of the bounds' distance: all records were in two of them."""
+    mechanism = LaplaceMechanism(scale=0.5, bounds=(-far, far))
+    z = mechanism.privatize(np.random.default_rng(0).beta(2.0, 5.0, (3000, 1)), random_state=1)
+    summary = ReleaseSummary(mechanism).update(z)
+    if far < 1e15:
+        places, weights = summary.nodes()
+        assert summary.cell_width <= 0.5 / 64.0 and weights.sum() == pytest.approx(3000.0)
+        assert np.sum(weights * np.cos(20.0 * places)) == pytest.approx(np.cos(20.0 * z).sum(), abs=1e-6)
+
+
+def test_cells_between_bounds_get_wider_where_records_are_in_too_many(tmp_path):
+    """Far more narrow cells than there may be; the file says how wide they are."""
+    mechanism = LaplaceMechanism(scale=1e-3, bounds=(0, 1000))
+    z = mechanism.privatize(np.linspace(1.0, 999.0, 20_000)[:, None], random_state=0)
+    summary = ReleaseSummary(mechanism)
+    for part in np.array_split(z, 7):
+        summary.merge(ReleaseSummary(mechanism).update(part))
+    assert not differ(summary, ReleaseSummary(mechanism).update(z))
+    assert 0.1 < summary.cell_width < 1.0 and len(summary._cells.keys) <= 2**12
+    summary.save(tmp_path / "summary")
+    assert not differ(ReleaseSummary.load(tmp_path / "summary"), summary)
