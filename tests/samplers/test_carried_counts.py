@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import gammaln
+from statistical import Disagreement, assert_mean_close
 
 from sklearn_dpmix import PrivateExpFamilyGibbs
 from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism
@@ -78,3 +80,39 @@ def test_many_categories_under_much_noise_mix(K, n, mechanism):
     model.fit(mechanism.privatize(records, random_state=1))
     assert isinstance(model.prior_, WideDirichletPrior)
     assert max(model.r_hat_.values()) < 1.02 and min(model.ess_.values()) > 400
+
+
+@pytest.mark.slow
+def test_large_counts_mix_that_noise_may_have_made():
+    """Four of 100 categories have all records, and the noise may have made the third: 142 effective draws before."""
+    K, mechanism = 100, LaplaceMechanism(scale=20.0)
+    counts = np.concatenate([[500.0, 300.0, 150.0, 50.0], np.zeros(K - 4)])
+    release = counts + np.random.default_rng(1).laplace(scale=20.0, size=K)
+    model = PrivateExpFamilyGibbs(mechanism, family=Multinomial(K), n_records=1000, random_state=0).fit(release)
+    assert max(model.r_hat_.values()) < 1.02 and min(model.ess_.values()) > 400
+
+
+def enumerated(release, n, scale):
+    """Means of the counts and of their squares, from all counts under many α."""
+    first, second = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")
+    fine = first + second <= n
+    counts = np.column_stack([first[fine], second[fine], n - first[fine] - second[fine]])
+    weights = np.zeros(len(counts))
+    for alpha in np.exp(stats.logistic.ppf((np.arange(400) + 0.5) / 400)):
+        value = gammaln(3 * alpha) - gammaln(3 * alpha + n) - 3 * gammaln(alpha)
+        weights += np.exp(gammaln(n + 1) + value + (gammaln(counts + alpha) - gammaln(counts + 1)).sum(axis=1))
+    weights *= stats.laplace.pdf(release - counts, scale=scale).prod(axis=1)
+    return weights @ np.column_stack([counts, counts**2]) / weights.sum()
+
+
+@pytest.mark.slow
+def test_large_counts_are_those_of_an_enumeration():
+    """Either of two may have all records: what pairs exchange is summed over all that is possible."""
+    release, n, scale = np.array([90.0, 75.0, -10.0]), 120, 25.0
+    model = PrivateExpFamilyGibbs(
+        LaplaceMechanism(scale=scale), family=Multinomial(3), n_records=n, n_draws=10_000, random_state=0
+    ).fit(release)
+    draws = np.concatenate([model.statistic_draws_, model.statistic_draws_**2], axis=-1)
+    assert_mean_close(draws, enumerated(release, n, scale))
+    with pytest.raises(Disagreement):
+        assert_mean_close(draws, enumerated(release, n, 1.2 * scale))

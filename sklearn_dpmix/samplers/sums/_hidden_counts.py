@@ -15,7 +15,7 @@ log-concave in one variable:
 Under a ``WideDirichletPrior`` all α_j are one unknown α, which moves given the counts (:mod:`_concentration`) and, if
 there are few records to a category, together with them (:mod:`_carried_counts`).  It may be small: transfers of small
 counts then do without auxiliary variables (:func:`draw_between`), and each category also exchanges records with the one
-that is likely to be the largest (:func:`hub_round`).
+that is likely to be the largest, as do those that are likely to be large among each other (:func:`hub_round`).
 
 Every factor is log-concave in it but Γ(x+α)/Γ(x+1) for α < 1 and Γ(n+1)/Γ(n+A) for A > 1, which are log-convex (their
 second log-derivatives are ψ'(x+α) - ψ'(x+1) > 0).  Each is a beta integral,
@@ -38,6 +38,7 @@ from ._statistic import StatisticSampler, draw_log_beta, draw_log_gamma, log_gam
 
 TRANSFER, SINGLE = 0.0, 1.0  # kinds of distribution
 N_CARRIED, FEW = 4, 1000.0  # moves of an unknown α with all counts in a sweep; if there are few, or NEAR on average
+N_HUBS = 8  # categories with the largest releases, among which all pairs exchange records then
 NEAR = 32.0  # counts up to which all are summed over where α is unknown and less than 1
 # state.work: the kind, the coordinates, what is fixed, exponents, and the auxiliary variables' logarithms
 KIND, FIRST, SECOND, FIXED, ALPHA_FIRST, ALPHA_SECOND, ALPHA_TOTAL, LOG_V_FIRST, LOG_V_SECOND, LOG_V_TOTAL = range(10)
@@ -92,10 +93,12 @@ class Counts(StatisticSampler):
     @compiled
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
         context = (channel, counter, S, C, state.work)
+        few = state.n_records[0] <= max(NEAR * state.statistic.size, FEW)
+        n_hubs = min(N_HUBS, state.statistic.size) if few else 1
         first = S.shape[1] if self.is_given > 0.0 else 0
         if model.median_alpha > 0.0:
             state.width[-1] = move_alpha(rng, model.median_alpha, state.statistic, state.width[-1])
-            if first == 0 and state.n_records[0] <= max(NEAR * state.statistic.size, FEW):
+            if first == 0 and few:
                 for _ in range(N_CARRIED):
                     state.width[-1] = carry(
                         rng, context, model.median_alpha, state.statistic, state.order, state.width[-1], state.theta
@@ -105,7 +108,7 @@ class Counts(StatisticSampler):
         if first == 0:
             transfer_round(rng, self, model, context, state.statistic, state.order, state.width)
             if model.median_alpha > 0.0:
-                hub_round(rng, self, model, context, state.statistic, state.order, state.width)
+                hub_round(rng, self, model, context, state.statistic, state.order, state.width, n_hubs)
         if C.shape[0] > 0:
             single_round(rng, self, model, context, first, state.statistic, state.n_records, state.width)
 
@@ -142,42 +145,52 @@ def transfer_round(rng, sampler, model, context, counts, order, width):
     size = counts.size
     shuffle(rng, order)
     for i in range(size if size > 2 else 1):
-        transfer(rng, sampler, model, context, counts, width, order[i], order[i + 1 if i + 1 < size else 0])
+        transfer(rng, sampler, model, context, counts, width, order[i], order[i + 1 if i + 1 < size else 0], False)
 
 
 @helper
-def hub_round(rng, sampler, model, context, counts, order, width):
-    """Transfers between each coordinate and the one whose release is the largest.
+def hub_round(rng, sampler, model, context, counts, order, width, n_hubs):
+    """Transfers between each coordinate and the one whose release is the largest, and among the ``n_hubs`` largest.
 
     Where a few counts are large and most are 0, the large ones are hardly ever neighbours in a random cycle.
     """
-    S, hub, most = context[2], 0, -np.inf
-    for j in range(S.shape[1]):
-        total = 0.0
-        for r in range(S.shape[0]):
-            total += S[r, j]
-        if total > most:
-            hub, most = j, total
-    for i in range(counts.size):
-        if order[i] != hub:
-            transfer(rng, sampler, model, context, counts, width, order[i], hub)
+    put_first(context[2], order, n_hubs)
+    for i in range(1, counts.size):
+        transfer(rng, sampler, model, context, counts, width, order[i], order[0], False)
+    for i in range(1, n_hubs):
+        for k in range(i):
+            transfer(rng, sampler, model, context, counts, width, order[i], order[k], True)
 
 
 @helper
-def transfer(rng, sampler, model, context, counts, width, j, k):
-    """A draw of s_j given s_j + s_k."""
+def put_first(S, order, n_first):
+    """Bring the coordinates with the largest releases to the front of ``order``."""
+    for i in range(n_first):
+        best, most = i, -np.inf
+        for at in range(i, order.size):
+            total = 0.0
+            for r in range(S.shape[0]):
+                total += S[r, order[at]]
+            if total > most:
+                best, most = at, total
+        order[i], order[best] = order[best], order[i]
+
+
+@helper
+def transfer(rng, sampler, model, context, counts, width, j, k, sums):
+    """A draw of s_j given s_j + s_k; if ``sums``, by summing over all that is possible."""
     work, fixed = context[4], counts[j] + counts[k]
     if fixed == 0.0:
         return
     work[KIND], work[FIRST], work[SECOND], work[FIXED] = TRANSFER, j, k, fixed
     work[ALPHA_FIRST], work[ALPHA_SECOND] = alpha_of(model, work, j), alpha_of(model, work, k)
     is_tabulated = model.median_alpha > 0.0 and work[ALPHA_FIRST] < 1.0
-    if not (is_tabulated and fixed <= 2.0 * NEAR):
+    if not (is_tabulated and (sums or fixed <= 2.0 * NEAR)):
         work[LOG_V_FIRST] = draw_auxiliary(rng, work[ALPHA_FIRST], counts[j])
         work[LOG_V_SECOND] = draw_auxiliary(rng, work[ALPHA_SECOND], counts[k])
         counts[j], width[j] = draw_log_concave(rng, sampler, context, 0.0, fixed, counts[j], width[j], True)
     if is_tabulated:
-        if fixed <= 2.0 * NEAR:
+        if sums or fixed <= 2.0 * NEAR:
             counts[j] = draw_between(rng, context, 0.0, fixed)
         elif counts[j] <= NEAR:
             counts[j] = draw_between(rng, context, 0.0, NEAR)
