@@ -463,3 +463,35 @@ def test_an_interruption_keeps_what_is_there(method, monkeypatch):
     with pytest.warns(RuntimeWarning, match="stopped early"):
         model.fit([37.4])
     assert len(model.theta_draws_) > 0
+
+
+class Location:
+    """θ ~ N(0, unit²), of which one noisy number in that unit is released."""
+
+    n_params = 1
+
+    def __init__(self, unit):
+        self.unit = unit
+
+    def sample_prior(self, rng, size):
+        return self.unit * rng.standard_normal((size, 1))
+
+    def log_prior(self, theta):
+        return -0.5 * (theta[:, 0] / self.unit) ** 2
+
+    def sample_statistic(self, rng, theta):
+        return theta / self.unit
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+def test_steps_of_chains_go_with_the_unit_of_the_parameter():
+    """They were 10⁻¹² at least, a million times the parameter, so that chains stood still."""
+    draws = [
+        PrivateABC(
+            LaplaceMechanism(scale=0.3), model=Location(unit), method="mcmc", n_warmup=50, n_draws=50, random_state=0
+        ).fit([0.5]).theta_draws_
+        / unit
+        for unit in (1.0, 2.0**-60)
+    ]
+    assert draws[0].std() > 0.1
+    np.testing.assert_array_equal(*draws)

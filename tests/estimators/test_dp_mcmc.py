@@ -13,7 +13,7 @@ from sklearn_dpmix import DPBarkerMCMC, DPHamiltonianMC, DPLogisticRegressionMCM
 from sklearn_dpmix.estimators.private._dp_scale import largest_scale
 from sklearn_dpmix.estimators.private._noise_source import SecureNoise, SimulatedNoise, SystemNoise
 from sklearn_dpmix.mechanisms import GaussianMechanism
-from sklearn_dpmix.models import Banana
+from sklearn_dpmix.models import Banana, GaussianMean
 from sklearn_dpmix.privacy import BudgetExceededError, GaussianReleases, PrivacyLedger, epsilon_of, gaussian_mu
 from sklearn_dpmix.samplers import PrivateNewton
 
@@ -369,6 +369,34 @@ def test_parameters_may_be_in_any_unit(estimator, unit):
     records = np.random.default_rng(0).exponential(unit, (500, 1))
     model = clone(estimator).set_params(model=WaitingTimes(unit), n_chains=2, random_state=1).fit(records)
     assert_mean_close(model.settled_draws()[..., 0] * unit, 502.0 / (1.0 + records.sum() / unit), min_ess=100)
+
+
+class UntoldMean(GaussianMean):
+    """Nothing public says how wide the posterior is but the range of what a record can add."""
+
+    @property
+    def information(self):
+        raise AttributeError("information")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [DPHamiltonianMC(n_iter=200), DPBarkerMCMC(n_iter=2000, temperature=0.05)],
+    ids=["hamiltonian", "barker"],
+)
+def test_moves_go_with_the_unit_of_the_parameter(estimator):
+    """Those of a parameter of some 10⁶ were 1/√(nT), a millionth of what they should be, so that chains stood still."""
+    spreads = []
+    for unit in (2.0**-20, 1.0, 2.0**20):
+        records = unit * np.random.default_rng(0).normal(1.0, 1.0, (20_000, 1))
+        model = UntoldMean(sigma=unit, prior_sigma=10.0 * unit, data_norm=5.0 * unit)
+        fitted = clone(estimator).set_params(
+            mechanism=BUDGET, model=model, init=[unit], n_chains=2, simulate=True, random_state=0
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # short chains that are not private
+            spreads.append(fitted.fit(records).theta_draws_.std() / unit)
+    assert max(spreads) < 2.0 * min(spreads)
 
 
 @pytest.mark.parametrize("n_steps", [2, 6])

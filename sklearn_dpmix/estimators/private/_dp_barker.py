@@ -52,7 +52,8 @@ class DPBarkerMCMC(WalkEstimator):
         Iterations over all chains; None: as many as the budget allows.
     proposal_scale : float, optional
         As in :class:`DPPenaltyMCMC`; None: nine of ten typical moves are within the ratio limit, and moves are at most
-        2.4/√d standard deviations, which are taken to be 1/√(nT) if nothing public says what they are.
+        2.4/√d standard deviations, if something public says what these are; where not even the range of ratios is
+        known, they are taken to be 1/√(nT).
 
     Attributes
     ----------
@@ -183,11 +184,12 @@ class DPBarkerMCMC(WalkEstimator):
         steps = typical_steps(len(coordinates.centre), self.move != "full")
         widest = float(self.ratio_limit) * Barker.widest(target, self.batch_size)
         best = 2.4 / (1 if self.move != "full" else len(coordinates.centre)) ** 0.5
+        unit = self._unit(target, coordinates, np.inf)  # the ratio limit alone keeps moves within two deviations
 
         def is_fine(scale):
             return np.quantile(widths(target, coordinates, scale * steps), 0.9) <= widest
 
-        return largest_scale(is_fine, best * self._unit(target, coordinates))
+        return largest_scale(is_fine, best * unit)
 
     def _sampler(self, target, coordinates, plan):
         correction = barker_correction(self.correction_variance)

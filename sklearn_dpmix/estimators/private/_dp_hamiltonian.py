@@ -44,7 +44,8 @@ class DPHamiltonianMC(DPMCMC):
         The noise multiplier of a gradient is this number times that of a ratio.
     step_size : float, optional
         In units of the preconditioner, or without one in units of θ.  None: trajectories of 1.5 standard deviations in
-        total (taken to be 1/√(nT) if nothing public says what they are), or shorter if the noise of a gradient would
+        total (the least that the range of gradients allows, if neither a preconditioner nor the model's ``information``
+        says what they are), or shorter if the noise of a gradient would
         turn them around or the noise of a typical ratio would be more than 1.8.
     n_leapfrog : int, default=10
         Steps of a trajectory.
@@ -183,11 +184,12 @@ class DPHamiltonianMC(DPMCMC):
         L, n_params = self.n_leapfrog, len(coordinates.centre)
         if self.step_size is not None:
             return self.step_size * L
-        longest = LENGTH * self._unit(target, coordinates)
         if multiplier == 0.0:
-            return longest
+            return LENGTH * self._unit(target, coordinates)
         psi, steps = np.zeros(n_params), typical_steps(n_params)
         _, width = target.gradient_bound(coordinates.theta(psi), coordinates.jacobian(psi))
+        least = 2.0 / (width * (target.n_records * target.temperature) ** 0.5)  # a variance is at most (width/2)²
+        longest = LENGTH * self._unit(target, coordinates, least)
         turn = self.gradient_noise_multiplier_ * target.temperature * width * (n_params / L) ** 0.5
 
         def is_fine(scale):

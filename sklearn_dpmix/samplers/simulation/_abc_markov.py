@@ -86,7 +86,7 @@ class MarkovABC(BaseEstimator):
             statistics[best].copy(),
             np.array([log_prior[best] + log_release[best]]),
             moves,
-            np.diag(np.std(theta[:, moves], axis=0) + 1e-12),
+            np.diag(np.std(theta[:, moves], axis=0)),
             np.zeros(1, dtype=np.int64),
             np.zeros(N_COUNTERS),
         )
