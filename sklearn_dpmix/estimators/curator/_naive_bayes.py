@@ -110,7 +110,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
     -----
     With the probabilities integrated out, the distribution of the counts given a release is a chain of convolutions, so
     they are drawn exactly and independently.  The chains have nothing to forget, and warm-up costs nothing.  Only if
-    these sums would take too long (noise of a scale in the hundreds on tens of thousands of records), each record is
+    these sums would take minutes (noise of a scale in the thousands on a hundred thousand records), each record is
     drawn given the others instead; this is exact too, but moves slowly.
 
     References

@@ -22,8 +22,9 @@ from ..._base.compiled import Component, compiled, entry, helper, lower
 from .._release_density import log_entry
 from ._record_chains import CLASS_COUNT
 
-#: Terms in all convolutions up to which counts from 0 to n are summed over, and beyond which (seconds) none are.
-CHEAP, AFFORDABLE = 2e7, 1e10
+#: Terms in all convolutions up to which counts from 0 to n are summed over, and beyond which none are: a minute's, when
+#: there are so many records that chains of one record at a time would take minutes and hardly move.
+CHEAP, AFFORDABLE = 2e7, 1e11
 #: Numbers that may be kept for the draws.
 LARGEST = 2e7
 #: In between, counts further from their release than noise goes with a probability below ``TAILS[1]`` are left out, but
