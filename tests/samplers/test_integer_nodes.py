@@ -278,7 +278,7 @@ def test_samplers_agree(n):
         k = model.n_clusters_draws_[..., None]
         return np.concatenate([k, k <= 3, np.log(model.density_draws([[0.0], [3.0], [8.0], [14.0]]))], axis=-1)
 
-    assert_means_agree(draws("mixing_measure", 1), draws(*(("slice", 15) if n == 60 else ("neal8", 5))), min_ess=150)
+    assert_means_agree(draws("mixing_measure", 1), draws(*(("slice", 15) if n == 60 else ("neal5", 60))), min_ess=150)
 
 
 @pytest.mark.slow
