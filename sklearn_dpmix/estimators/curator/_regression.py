@@ -210,8 +210,9 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         self._prior().check()
         with self._refit() as earlier:
             run = self._fit_known if self.mechanism is None else self._fit_release
-            run(X, y, earlier)
+            problem = run(X, y, earlier)
         self._warn_about_chains()
+        problem.warn_of_misfit(self)
         return self
 
     def _prior(self):
@@ -220,15 +221,16 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
     def _fit_known(self, X, y, earlier):
         """The records themselves are given: θ by its conjugate updates."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        self._run_problem(KnownRecords(self._prior(), X, y), (X, y), earlier)
+        return self._run_problem(KnownRecords(self._prior(), X, y), (X, y), earlier)
 
     def _fit_release(self, X, y, earlier):
         """A release, or records that are privatised first."""
         query = check_curator(self, RegressionMoments)
-        p, n_records = query.n_features, self.n_records
+        p, n_records, bounds = query.n_features, self.n_records, np.column_stack(query.record_bounds())
         problem_class = GivenDesign if self.x_model is None else ImputedRecords
         if self.x_model is not None:
-            self.x_model.scaled(np.column_stack(query.record_bounds()))  # checked before anything is spent
+            self.x_model.scaled(bounds)  # checked before anything is spent
+        warn_about_prior(self._prior().scaled(bounds), bounds)
         if y is None:
             S = check_query_release(self, X, query, n_records)
         else:
@@ -245,13 +247,12 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         unscaled = query._unscaled_range(most)
         warn_if_impossible(self.mechanism, S, low, high, query.statistic_names(), unscaled)
         problem = problem_class(self, S, n_records)
-        warn_about_prior(problem.prior, problem.bounds)
-        self._run_problem(problem, S, earlier)
-        problem.warn_of_misfit(self)
+        return self._run_problem(problem, S, earlier)
 
     def _run_problem(self, problem, data, earlier):
         posed = Problem(data, problem.init, problem.advance, problem.restored, problem.check_draws)
         self._advance_chains(posed, partial(_keep, problem), earlier)
+        return problem
 
     # --- prediction --------------------------------------------------------------------------------------------------
 

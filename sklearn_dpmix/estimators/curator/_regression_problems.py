@@ -68,6 +68,9 @@ class KnownRecords:
     def keep(self, fit):
         return {}
 
+    def warn_of_misfit(self, fit):
+        """There is no release that could contradict the model."""
+
 
 class GivenDesign:
     """No model of the predictors: moments of normal errors given the design."""

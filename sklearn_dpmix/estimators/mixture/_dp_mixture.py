@@ -277,19 +277,23 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         self._note_clusters(problem.values, summary)
 
     def _note_compression(self, problem):
-        """Record how accurately the nodes stood for the records, and warn if the summary's cells were too wide."""
-        error = problem.compression_error(self._draws_.flat)
+        """Record how accurately the nodes stood for the records, and what is to be said if that is not enough."""
+        error, self._inaccuracy_ = problem.compression_error(self._draws_.flat), None
         if error is not None:
             self.compression_error_ = error
-            if error > TOLERANCE and problem.seen.wanted:
-                warn_user(problem.release.shortage(problem.seen.wanted, error), RuntimeWarning)
+            if error > TOLERANCE and problem.seen.wanted:  # the summary's cells were too wide
+                self._inaccuracy_ = problem.release.shortage(problem.seen.wanted, error)
             elif error > FAR_OFF:
-                warn_user(
+                self._inaccuracy_ = (
                     f"the log likelihood of some draws is off by {error:.2g} (compression_error_), because nodes stand "
-                    'for the records, so the draws are approximate: use a sampler that keeps the records, such as '
-                    '"interweaved" or, without a mechanism, "reuse"',
-                    RuntimeWarning,
+                    "for the records, so the draws are approximate: use a sampler that keeps the records, such as "
+                    '"interweaved" or, without a mechanism, "reuse"'
                 )
+
+    def _warn_about_chains(self):
+        if self._inaccuracy_ is not None:
+            warn_user(self._inaccuracy_, RuntimeWarning)
+        super()._warn_about_chains()
 
     def _keep_release(self, Z):
         """Keep a copy, since the caller may write to the array; not of a memory map."""

@@ -1,6 +1,7 @@
 """Regression on records that were privatised one by one, response and predictors alike."""
 
 import os
+from copy import copy
 from functools import partial
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -208,10 +209,10 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         """
         with self._refit() as earlier:
             release = check_columns(self, Z, y)
-            joint = earlier.get("_joint_") if self.warm_start else None
-            joint = JointMixture() if joint is None else joint
+            joint = copy(earlier["_joint_"]) if self.warm_start and "_joint_" in earlier else JointMixture()
             self._joint_ = joint.set_params(**self._parts(release)).fit(release)
             self._keep()
+        self._joint_.warn()
         return self
 
     def _parts(self, release):

@@ -13,6 +13,13 @@ class JointMixture(PrivateDPMixture):
     def _note_clusters(self, values, summary):
         pass
 
+    def _warn_about_chains(self):
+        """Not yet: see :meth:`warn`."""
+
+    def warn(self):
+        """Warn about the draws, which the regression has kept by now: a warning may be an error."""
+        super()._warn_about_chains()
+
     def _monitors(self, centre):
         """Also the curve at the mean of x, and one standard deviation to either side of it in all predictors."""
         mean, variance = (moment.mean(axis=(0, 1))[:-1] for moment in self.moment_draws())

@@ -1,5 +1,6 @@
 """Logistic regression whose posterior draws are released under a budget."""
 
+from functools import partial
 from math import sqrt
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -27,6 +28,7 @@ from ._dp_normal import DPNormal
 from ._dp_penalty import DPPenaltyMCMC
 
 MOST_PREDICTIVE = 1000  # draws that a prediction averages over
+CHUNK = 2_000_000  # numbers of a temporary (n_draws, n) table
 PRIOR_DF = 2.0  # of the default prior
 LOGIT_SCALE, CHAIN_LOGIT_SCALE = 4.0, 3.0  # of that of the normal approximation, and of chains
 
@@ -228,22 +230,30 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
         codes = encode_labels(y, classes).astype(np.float64)
         unit = self._unit(X.shape[1])
         rows = X if unit is None else clip_rows(X, self.data_norm) * unit
-        self.sampler_, self.classes_ = self._make_sampler(X.shape[1]).fit(rows, codes), classes
-        self.sampler_.ledger = None  # it was charged, and one without a file cannot be pickled
-        validate_data(self, named, skip_check_array=True)
-        draws = self.sampler_.settled_draws()
-        self.coef_draws_ = draws[:, :, : X.shape[1]] * (1.0 if unit is None else unit)
-        self.intercept_draws_ = draws[:, :, X.shape[1]] if self.fit_intercept else np.zeros(draws.shape[:2])
+        sampler = self._make_sampler(X.shape[1])
+        with self._refit():
+            validate_data(self, named, skip_check_array=True)  # before anything is spent
+            plan = sampler._draw(rows, codes)
+            self.classes_, self._data_norm_ = classes, self.data_norm
+            self._keep(sampler, X.shape[1], unit)
+        sampler._warn(plan)  # the draws are kept by now: a warning may be an error
+        return self
+
+    def _keep(self, sampler, n_features, unit):
+        """Take over the draws of the fitted sampler."""
+        self.sampler_, sampler.ledger = sampler, None  # it was charged, and one without a file cannot be pickled
+        draws = sampler.settled_draws()
+        self.coef_draws_ = draws[:, :, :n_features] * (1.0 if unit is None else unit)
+        self.intercept_draws_ = draws[:, :, n_features] if self.fit_intercept else np.zeros(draws.shape[:2])
         self.coef_ = self.coef_draws_.mean(axis=(0, 1))[None, :]
         self.intercept_ = np.array([self.intercept_draws_.mean()])
-        self.privacy_spent_, self.n_iter_ = self.sampler_.privacy_spent_, self.sampler_.n_iter_
+        self.privacy_spent_, self.n_iter_ = sampler.privacy_spent_, sampler.n_iter_
         intercept = {"intercept": self.intercept_draws_} if self.fit_intercept else {}
         monitors = {"coef": self.coef_draws_, **intercept}
-        if hasattr(self.sampler_, "r_hat_"):
+        if hasattr(sampler, "r_hat_"):
             self._monitor(monitors)
         else:
             self._monitors_ = monitors
-        return self
 
     def _make_sampler(self, n_features):
         sampler = self.sampler
@@ -308,14 +318,19 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
         -------
         probabilities : ndarray of shape (n_kept, n)
         """
+        return self._each(X, lambda probabilities: probabilities)
+
+    def _each(self, X, summarise):
+        """What ``summarise`` makes of the probabilities' draws, (n_kept, n) -> (..., n), from some rows at a time."""
         check_is_fitted(self)
         named, X = X, check_array(X, dtype=np.float64, input_name="X", estimator=self)
         validate_data(self, named, reset=False, skip_check_array=True)
         coef, intercept = self.coef_draws_.reshape(-1, X.shape[1]), self.intercept_draws_.ravel()
         kept = np.linspace(0, len(coef) - 1, min(len(coef), MOST_PREDICTIVE)).astype(int)
-        if self.data_norm is not None:  # the model is for clipped rows
-            X = clip_rows(X, self.data_norm)
-        return expit(coef[kept] @ X.T + intercept[kept, None])
+        if self._data_norm_ is not None:  # the model is for clipped rows
+            X = clip_rows(X, self._data_norm_)
+        parts = np.array_split(X, -(-len(X) * len(kept) // CHUNK))
+        return np.concatenate([summarise(expit(coef[kept] @ x.T + intercept[kept, None])) for x in parts], axis=-1)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Posterior predictive probability of each class.
@@ -328,7 +343,7 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
         -------
         probabilities : ndarray of shape (n, 2)
         """
-        second = self.predict_proba_draws(X).mean(axis=0)
+        second = self._each(X, partial(np.mean, axis=0))
         return np.column_stack([1.0 - second, second])
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
@@ -353,5 +368,5 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
         -------
         lower, upper : ndarrays of shape (n,)
         """
-        lower, upper = np.quantile(self.predict_proba_draws(X), tails(level), axis=0)
+        lower, upper = self._each(X, partial(np.quantile, q=tails(level), axis=0))
         return lower, upper

@@ -24,6 +24,7 @@ from .._decorators import fit_context, with_callbacks
 from ._dp_inputs import DPInputs
 
 MOST_PREDICTIVE = 500  # draws that a predictive density averages over
+CHUNK = 1_000_000  # numbers of a temporary (n_draws, n) table
 FEWEST = 8  # draws of a chain needed for R-hat
 
 
@@ -61,7 +62,6 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
     }
 
     @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the posterior of confidential records; what is kept may be published.
 
@@ -89,14 +89,19 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         UserWarning
             If ``simulate=True``, since the result is then not private.
         """
+        self._warn(self._draw(X, y))
+        return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def _draw(self, X, y):
+        """:meth:`fit` without its warnings about the draws; return the plan, from which they follow."""
         model, budget, plan = self._prepare(_num_samples(X))
         with self._refit():
             records = self._check_records(model, X, y)
             if self.ledger is not None and not self.simulate:
                 self.ledger.spend(plan.releases, type(self).__name__)
             self._run(model, records, budget, plan)
-        self._warn(plan)
-        return self
+        return plan
 
     # ---------------------------------------------------------------- the plan
 
@@ -307,4 +312,6 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             X = self.model.clip_records(X)
         draws = self.settled_draws().reshape(-1, self.theta_draws_.shape[2])
         draws = draws[np.linspace(0, len(draws) - 1, min(len(draws), MOST_PREDICTIVE)).astype(int)]
-        return logsumexp([self.model.log_density(X, theta) for theta in draws], axis=0) - np.log(len(draws))
+        parts = np.array_split(X, -(-len(X) * len(draws) // CHUNK))
+        densities = [logsumexp([self.model.log_density(x, theta) for theta in draws], axis=0) for x in parts]
+        return np.concatenate(densities) - np.log(len(draws))

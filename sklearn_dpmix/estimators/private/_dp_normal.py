@@ -62,6 +62,11 @@ class DPNormal(DPInputs, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the approximation given confidential records; what is kept may be published."""
+        self._warn(self._draw(X, y))
+        return self
+
+    def _draw(self, X, y):
+        """:meth:`fit` without its warning; return what was released."""
         model, budget, parts, releases = self._prepare(_num_samples(X))
         records = self._check_records(model, X, y)
         if self.ledger is not None and not self.simulate:
@@ -74,8 +79,10 @@ class DPNormal(DPInputs, BaseEstimator):
         self.correction_power_ = posterior.power
         self.is_private_, self.privacy_spent_ = not self.simulate, budget.spent(releases)
         self.n_iter_ = len(parts)
+        return releases
+
+    def _warn(self, releases):
         self._warn_of_simulation()
-        return self
 
     def settled_draws(self) -> Floats:
         """All draws: (1, n_draws, n_params)."""

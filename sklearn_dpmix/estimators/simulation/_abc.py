@@ -214,7 +214,8 @@ class PrivateABC(ChainEstimator):
             keep_names(self, s_obs, S)
             self.release_ = S
             run = self._fit_chains if method.has_chains else self._fit_draws
-            run(method, Simulator(self.model, self.mechanism, S), earlier)
+            warn = run(method, Simulator(self.model, self.mechanism, S), earlier)
+        warn()  # the draws are kept by now: a warning may be an error
         return self
 
     def _check_without_chains(self):
@@ -233,6 +234,7 @@ class PrivateABC(ChainEstimator):
             )
 
     def _fit_draws(self, method, simulator, earlier):
+        """Set the draws; return what warns about them."""
         root, most = as_seed_sequence(self.random_state), int(self.max_simulations)
         with Progress(self, 0, self.n_draws, unit="draw") as progress:
             draws = method.run(
@@ -250,7 +252,7 @@ class PrivateABC(ChainEstimator):
         names = [f"theta[{p}]" for p in range(draws.theta.shape[1])]
         self.ess_ = dict(zip(names, map(float, draws.ess), strict=True))
         self.r_hat_ = dict.fromkeys(names, np.nan)
-        self._warn_about_draws(draws, simulator)
+        return partial(self._warn_about_draws, draws, simulator)
 
     def _words(self, draws, simulator):
         """How many simulations there were, and what share of them rejection would keep."""
@@ -280,6 +282,7 @@ class PrivateABC(ChainEstimator):
             )
 
     def _fit_chains(self, method, simulator, earlier):
+        """Set the draws; return what warns about them."""
         n_draws = draws_rule(self.n_draws).most
         planned = self.n_chains * (self.n_warmup + n_draws * self.thin) * method.n_replicates
         if planned > self.max_simulations:
@@ -291,7 +294,7 @@ class PrivateABC(ChainEstimator):
         checks = partial(method.restored, simulator), partial(method.check_draws, simulator)
         posed = Problem(simulator.S, init, advance, *checks)
         self._advance_chains(posed, methodcaller("_keep", method), earlier)
-        self._warn_about_chains()
+        return self._warn_about_chains
 
     def _keep(self, method):
         self.theta_draws_, self.statistic_draws_ = self._all_draws("theta"), self._all_draws("statistics")

@@ -1,0 +1,146 @@
+"""Draws stay with an estimator, whatever becomes of the warnings about them; what is there belongs to one fit."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from coin import Coin
+from regression_records import SHORT, query
+from sklearn.exceptions import NotFittedError
+
+from sklearn_dpmix import (
+    DPLogisticRegressionMCMC,
+    DPPenaltyMCMC,
+    PrivateABC,
+    PrivateDPMixture,
+    PrivateDPMixtureRegressor,
+    PrivateLinearRegressionDA,
+    ReleaseSummary,
+)
+from sklearn_dpmix.kernels import NormalKernel
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.models import Banana, RegressionPrior
+from sklearn_dpmix.privacy import PrivacyLedger
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1.0, 1.0, (2000, 2))
+LABELS = (RNG.random(2000) < 1.0 / (1.0 + np.exp(-2.0 * X[:, 0]))).astype(int)
+BUDGET = GaussianMechanism(epsilon=2.0, delta=1e-6)
+NOISE = GaussianMechanism(scale=0.3)
+CURVE = NOISE.privatize(np.column_stack([X[:50, 0], np.sin(3.0 * X[:50, 0])]), random_state=0)
+PRECISE = LaplaceMechanism(epsilon=20_000.0, bounds=(-10, 10))
+NARROW = NormalKernel(3.0, 0.1, 3.0, 1e-4)  # components far narrower than a cell
+
+
+def wide_cells():
+    records = 0.01 * np.random.default_rng(0).standard_normal((20_000, 1)) + 3.0
+    return ReleaseSummary(PRECISE, width=0.05).update(PRECISE.privatize(records, random_state=1))
+
+
+def logistic(sampler="normal", **params):
+    return DPLogisticRegressionMCMC(BUDGET, data_norm=1.5, sampler=sampler, **params)
+
+
+def chains():
+    return DPPenaltyMCMC(n_iter=40, n_chains=2)
+
+
+TIMES = {"n_chains": 2, "n_warmup": 5, "n_draws": 8, "random_state": 0}
+#: estimator, what is fitted, its draws, the warning
+DOUBTED = {
+    "logistic": (logistic(chains()), (X, LABELS), "coef_draws_", "not mixed"),
+    "logistic, normal": (logistic(simulate=True), (X, LABELS), "coef_draws_", "NOT private"),
+    "regressor": (PrivateDPMixtureRegressor(NOISE, **TIMES), (CURVE[:, :1], CURVE[:, 1]), "n_clusters_draws_", "mixed"),
+    "rejection": (
+        PrivateABC(LaplaceMechanism(scale=0.1), model=Coin(), max_simulations=500, random_state=0),
+        ([13.0],),
+        "theta_draws_",
+        "stopped early",
+    ),
+    "regression": (
+        PrivateLinearRegressionDA(LaplaceMechanism(scale=1.0, query=query(1)), n_records=60, **SHORT),
+        ([0.0, 50.0, 20.0, 0.0, 20.0],),
+        "coef_draws_",
+        "mixed|contradicts",
+    ),
+    "summary": (PrivateDPMixture(PRECISE, kernel=NARROW, **TIMES), (wide_cells(),), "n_clusters_draws_", "too wide"),
+}
+
+
+@pytest.mark.parametrize("name", DOUBTED)
+def test_draws_stay_when_warnings_are_errors(name):
+    """Catches draws, and a budget, that are lost because a warning about the draws was turned into an error."""
+    model, data, draws, words = DOUBTED[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((RuntimeWarning, UserWarning), match=words):
+            model.fit(*data)
+    assert getattr(model, draws).size and len(model.summary())
+
+
+def test_a_prior_is_doubted_before_a_budget_is_spent():
+    """Catches a warning about what is public that comes after the release, which is lost if it is an error."""
+    mechanism = LaplaceMechanism(scale=1.0, query=query(1))
+    model = PrivateLinearRegressionDA(mechanism, prior=RegressionPrior(1e6), **SHORT)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X[:60, :1], X[:60, 1])
+    first = [str(one.message)[:12] for one in caught[:2]]
+    assert first == ["under the pr", "PrivateLinea"]
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+def test_a_refit_of_a_regressor_that_fails_leaves_the_earlier_one(monkeypatch):
+    """Catches chains that go on in the fit that is kept."""
+    model = PrivateDPMixtureRegressor(NOISE, warm_start=True, **TIMES).fit(CURVE[:, :1], CURVE[:, 1])
+    curves = model.curve_draws([[0.5]])
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(PrivateDPMixtureRegressor, "_keep", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        model.set_params(n_draws=20).fit(CURVE[:, :1], CURVE[:, 1])
+    np.testing.assert_array_equal(model.curve_draws([[0.5]]), curves)
+    assert model.n_clusters_draws_.shape == curves.shape[:2]
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+def test_nothing_of_an_earlier_fit_is_left():
+    """Catches R-hat of chains beside draws of a normal approximation."""
+    model = logistic(chains()).fit(X, LABELS)
+    assert model.r_hat_ and model.ess_
+    model.set_params(sampler="normal").fit(X, LABELS)
+    assert not hasattr(model, "r_hat_") and not hasattr(model, "ess_")
+
+
+def test_names_of_columns_are_checked_before_a_budget_is_spent():
+    """Catches an error after the draws were paid for."""
+    pd = pytest.importorskip("pandas")
+    ledger = PrivacyLedger(epsilon=4.0, delta=1e-5)
+    model = logistic(ledger=ledger)
+    with pytest.raises(TypeError, match="Feature names"):
+        model.fit(pd.DataFrame(X, columns=[0, "b"]), LABELS)
+    assert ledger.spent.epsilon == 0.0
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_rows_are_clipped_as_in_the_fit():
+    """Catches predictions that change with a parameter for the next fit."""
+    model = logistic().fit(X, LABELS)
+    before = model.predict_proba(X[:5])
+    np.testing.assert_array_equal(model.set_params(data_norm=0.01).predict_proba(X[:5]), before)
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+def test_predictions_for_many_rows_take_little_memory():
+    """Catches a table of all draws and all rows, of 8 GB for a million rows."""
+    many = np.resize(X, (40_000, 2))
+    classifier = logistic().fit(X, LABELS)
+    model = DPPenaltyMCMC(model=Banana(), n_iter=600, n_chains=2, random_state=0).fit(X)
+    for method in (classifier.predict, classifier.predict_proba, classifier.predict_interval, model.score_samples):
+        tracemalloc.start()
+        found = np.asarray(method(many))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 80e6, method.__name__
+        rows = found.T if method == classifier.predict_interval else found
+        np.testing.assert_allclose(rows, np.concatenate([rows[:2000]] * 20), rtol=1e-12)
