@@ -81,10 +81,10 @@ class Checkpoint:
     def _check(self, header):
         """Raise for a checkpoint that this fit cannot go on from."""
         who = header["owner"], header["version"], header["package"]
-        if who != (self.owner, VERSION, _package_version()):
+        if who != (self.owner, VERSION, package_version()):
             raise _Foreign(
                 f"checkpoint={self.path!r} was written by {who[0]} of sklearn_dpmix {who[2]}, and this is {self.owner} "
-                f"of {_package_version()}: draws would not be those of one run; pass another path"
+                f"of {package_version()}: draws would not be those of one run; pass another path"
             )
         changed = differences(self.signature, header["signature"])
         if changed:
@@ -123,7 +123,7 @@ class Checkpoint:
         header = {
             "format": FORMAT,
             "version": VERSION,
-            "package": _package_version(),
+            "package": package_version(),
             "owner": self.owner,
             "signature": self.signature,
             "n_done": int(run.n_done),  # a parameter may be one of NumPy's integers
@@ -213,7 +213,8 @@ def _place(run):
     return run.n_done, run.aim, [chain.rng_state for chain in run.chains]
 
 
-def _package_version():
+def package_version():
+    """The version of this package."""
     from .. import __version__
 
     return __version__

@@ -22,7 +22,7 @@ from .._base.restore import check_layout_of_draws
 from .._base.typing import Floats, Seed
 from .._chains.auto_draws import AutoDraws, draws_rule
 from .._chains.chain import start_chains
-from .._chains.checkpoint import SoFar, differences, open_checkpoint
+from .._chains.checkpoint import SoFar, differences, open_checkpoint, package_version
 from .._chains.datatree import Contents, build_tree
 from .._chains.draws import central_interval, convergence, summarise
 from .._chains.long_run import LongRun
@@ -315,9 +315,10 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         self.min_acceptance_ = float(np.exp(floats[:, LOG_MIN_ACCEPT].min()))
 
     def _signature(self, data):
-        """What must stay the same for a warm start, by name."""
+        """What must stay the same for a warm start, by name; of a pickled fit also the code that its chains are for."""
         params = {name: value for name, value in self.get_params().items() if name.partition("__")[0] not in self._FREE}
-        return {"the data": fingerprint(data), **{name: fingerprint(value) for name, value in params.items()}}
+        same = {"the data": fingerprint(data), "the version of sklearn_dpmix": package_version()}
+        return same | {name: fingerprint(value) for name, value in params.items()}
 
     def _warn_about_chains(self):
         """Warn if the chains were interrupted, and once if they have not mixed."""

@@ -14,6 +14,7 @@ import pytest
 from chain_fits import MECHANISM, RELEASE, assert_same_fit, mixture
 from sklearn.base import clone
 
+import sklearn_dpmix
 from sklearn_dpmix._chains import chain as chain_module
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import _threads
@@ -192,6 +193,15 @@ def test_warm_start_on_a_pickled_copy():
     """Catches state that lives outside the estimator."""
     warm = pickle.loads(pickle.dumps(mixture(n_draws=10).fit(RELEASE)))
     assert_same_fit(warm.set_params(n_draws=30, warm_start=True).fit(RELEASE), mixture(n_draws=30).fit(RELEASE))
+
+
+def test_warm_start_on_a_fit_of_another_version_is_refused(monkeypatch):
+    """Catches states that compiled code of another version takes as they are, and draws that are not of one run."""
+    warm = pickle.loads(pickle.dumps(mixture(n_draws=10).fit(RELEASE)))
+    monkeypatch.setattr(sklearn_dpmix, "__version__", "99")
+    with pytest.raises(ValueError, match="but the version of sklearn_dpmix changed"):
+        warm.set_params(n_draws=30, warm_start=True).fit(RELEASE)
+    assert warm.n_clusters_draws_.shape == (2, 10)
 
 
 @pytest.mark.parametrize(
