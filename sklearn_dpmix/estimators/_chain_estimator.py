@@ -236,13 +236,14 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         self._take_run(signature, so_far)
         n_drawn = self._n_drawn(so_far.n_done)
         self._interrupted_at_ = n_drawn if was_interrupted else None
-        try:
-            keep(self)
-        except KeyboardInterrupt:  # remembered, and it starts again; a second one gives up
-            self._interrupted_at_, self._shortfall_ = self._n_drawn(self.n_iter_), None
-            keep(self)
+        self._finish(partial(keep, self))
         was_interrupted = self._interrupted_at_ is not None
         self._shortfall_ = None if was_interrupted else rule.complaint(so_far.aim, n_drawn, self.r_hat_, self.ess_)
+
+    def _finish(self, finish):
+        """Do what comes after the chains, and remember whether Ctrl-C came in between."""
+        if despite_interruption(finish):
+            self._interrupted_at_, self._shortfall_ = self._n_drawn(self.n_iter_), None
 
     def _reader(self, problem, step):
         """A function that checks a run of the checkpoint against a fresh state, and for draws that no sweep makes."""
@@ -337,6 +338,19 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 f"{self.n_warmup})",
                 RuntimeWarning,
             )
+
+
+def despite_interruption(finish):
+    """Call ``finish()``, once more if Ctrl-C came; return whether it did.
+
+    The draws are there, so what makes them a fit starts again; a second Ctrl-C gives up.
+    """
+    try:
+        finish()
+    except KeyboardInterrupt:
+        finish()
+        return True
+    return False
 
 
 def fingerprint(value):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from coin import Coin
 from regression_records import SHORT, query
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from sklearn_dpmix import (
@@ -144,3 +145,30 @@ def test_predictions_for_many_rows_take_little_memory():
         assert peak < 80e6, method.__name__
         rows = found.T if method == classifier.predict_interval else found
         np.testing.assert_allclose(rows, np.concatenate([rows[:2000]] * 20), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("name", "cls", "method"),
+    [
+        ("logistic", DPPenaltyMCMC, "_monitor"),
+        ("logistic", DPLogisticRegressionMCMC, "_monitor"),
+        ("regressor", PrivateDPMixtureRegressor, "_keep"),
+        ("summary", PrivateDPMixture, "_note_compression"),
+    ],
+)
+def test_ctrl_c_after_the_chains_keeps_the_draws(name, cls, method, monkeypatch):
+    """Catches draws, and a budget, that are lost because Ctrl-C came a second after the last block."""
+    model, data, draws, _ = DOUBTED[name]
+    original, calls = getattr(cls, method), []
+
+    def once(*args):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return original(*args)
+
+    monkeypatch.setattr(cls, method, once)
+    with pytest.warns(RuntimeWarning, match="interrupted: kept"):
+        fitted = clone(model).fit(*data)
+    assert getattr(fitted, draws).size and fitted.r_hat_

@@ -1,6 +1,7 @@
 """Dirichlet-process mixture of privatised records."""
 
 import os
+from functools import partial
 from numbers import Integral
 from operator import methodcaller
 from typing import Any, ClassVar, Self
@@ -271,6 +272,10 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             warn_user(doubt, UserWarning)
         centre = self.kernel_.nearest(release.centre())
         self._advance_chains(problem.posed(chains), methodcaller("_keep", centre), earlier)
+        self._finish(partial(self._note, problem, Z, summary))
+
+    def _note(self, problem, Z, summary):
+        """Keep what follows from the draws and the release together."""
         self._note_compression(problem)
         if summary is None:
             self._keep_release(Z)

@@ -211,7 +211,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
             release = check_columns(self, Z, y)
             joint = copy(earlier["_joint_"]) if self.warm_start and "_joint_" in earlier else JointMixture()
             self._joint_ = joint.set_params(**self._parts(release)).fit(release)
-            self._keep()
+            self._joint_._finish(self._keep)
         self._joint_.warn()
         return self
 

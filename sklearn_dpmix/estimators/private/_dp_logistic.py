@@ -20,7 +20,7 @@ from ...models import LogisticLikelihood
 from ...models._likelihood import clip_rows
 from ...privacy import PrivacyLedger
 from ...samplers import PrivateNewton, PrivateNormalApproximation
-from .._chain_estimator import CoefficientsMixin, MonitoredDraws
+from .._chain_estimator import CoefficientsMixin, MonitoredDraws, despite_interruption
 from .._confidential import check_confidential, encode_labels
 from .._decorators import fit_context
 from ._dp_mcmc import DPMCMC
@@ -251,7 +251,7 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
         intercept = {"intercept": self.intercept_draws_} if self.fit_intercept else {}
         monitors = {"coef": self.coef_draws_, **intercept}
         if hasattr(sampler, "r_hat_"):
-            self._monitor(monitors)
+            sampler._was_interrupted_ |= despite_interruption(partial(self._monitor, monitors))
         else:
             self._monitors_ = monitors
 

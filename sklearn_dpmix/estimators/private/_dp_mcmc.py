@@ -1,5 +1,6 @@
 """What the estimators that release posterior draws of confidential records under a budget have in common."""
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -19,7 +20,7 @@ from ...samplers.private._chain_value import PrivateChain
 from ...samplers.private._newton import private_optimum, shortened
 from ...samplers.private._target import Target
 from ...samplers.private._walk_moves import Coordinates
-from .._chain_estimator import N_JOBS, MonitoredDraws, warn_user
+from .._chain_estimator import N_JOBS, MonitoredDraws, despite_interruption, warn_user
 from .._decorators import fit_context, with_callbacks
 from ._dp_inputs import DPInputs
 
@@ -252,7 +253,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             if plan.clipped is not None:
                 fraction = source.release(np.array([fraction]), 1.0 / n_records, plan.clipped.noise_multiplier)[0]
             self.clipped_fraction_ = float(fraction)
-        self._monitor({"theta": self.settled_draws()})
+        self._was_interrupted_ = despite_interruption(partial(self._monitor, {"theta": self.settled_draws()}))
 
     def _is_clipping(self):
         return self.clip_bound is not None
@@ -263,7 +264,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
 
     def _warn(self, plan):
         self._warn_of_simulation()
-        if self.n_iter_ < plan.n_iter:
+        if self.n_iter_ < plan.n_iter or self._was_interrupted_:
             warn_user(
                 f"interrupted: kept {self.n_iter_} of {plan.n_iter} iterations of each chain; the whole budget "
                 "counts as spent",
