@@ -180,6 +180,8 @@ def open_checkpoint(path, owner, signature):
         )
     if os.path.isdir(path):
         raise IsADirectoryError(f"checkpoint={path!r} is a folder: pass the path of a file in it")
+    if os.path.lexists(path) and not os.path.isfile(path):  # reading it may never end
+        raise ValueError(f"checkpoint={path!r} is a device or a pipe: pass the path of a file")
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locked(path))

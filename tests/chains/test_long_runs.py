@@ -327,6 +327,9 @@ def test_bad_paths_and_uses_are_refused_before_any_chain(tmp_path, monkeypatch):
         mixture(checkpoint=tmp_path / "none" / "run").fit(RELEASE)
     with pytest.raises(IsADirectoryError, match="is a folder"):
         mixture(checkpoint=tmp_path).fit(RELEASE)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="is a device or a pipe"):
+        mixture(checkpoint=tmp_path / "pipe").fit(RELEASE)
     with pytest.raises(ValueError, match="'checkpoint' parameter"):
         mixture(checkpoint=3).fit(RELEASE)
     for path in ("\ud800", "a\0b"):

@@ -339,6 +339,15 @@ def test_an_interruption_ends_all_starts(monkeypatch):
     assert Interrupts.n_calls == 25
 
 
+def test_an_interruption_is_not_called_a_limit(monkeypatch):
+    """Catches Ctrl-C that is reported as max_iter reached."""
+    monkeypatch.setattr(Interrupts, "n_calls", 22)
+    model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=Interrupts(), tol=1e-4, random_state=0)
+    with pytest.warns(RuntimeWarning, match="it was interrupted after 2 steps") as caught:
+        model.fit([37.4])
+    assert not model.converged_ and not any("max_iter" in str(one.message) for one in caught)
+
+
 def test_starts_that_agree_say_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

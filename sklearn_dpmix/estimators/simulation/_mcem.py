@@ -228,7 +228,12 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         """Fitted attributes of an ascent from θ, and what is doubtful about them."""
         theta, steps, converged, interrupted = self._ascend(simulator, likelihood, theta, rng)
         trace = {name: np.array([getattr(step, name) for step in steps]) for name in steps[0]._fields}
-        found = self._finish(simulator, likelihood, theta, rng, converged)
+        if interrupted:
+            doubts = [f"it was interrupted after {len(steps)} steps"]
+        else:
+            limits = f"max_iter={self.max_iter} steps and max_simulations={self.max_simulations:g} simulations per step"
+            doubts = [] if converged else [f"it did not converge within {limits}"]
+        found = self._finish(simulator, likelihood, theta, rng, doubts)
         return {"trace_": trace, "n_iter_": len(steps), "interrupted": interrupted, **found}
 
     def _ascend(self, simulator, likelihood, theta, rng):
@@ -249,10 +254,8 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
                 size = min(next_size(step), int(self.max_simulations))
         return theta, steps, False, False
 
-    def _finish(self, simulator, likelihood, theta, rng, converged):
+    def _finish(self, simulator, likelihood, theta, rng, doubts):
         """Newton steps until one is short, and the errors."""
-        doubts = [] if converged else [f"it did not converge within max_iter={self.max_iter} steps and "
-                                       f"max_simulations={self.max_simulations:g} simulations per step"]  # fmt: skip
         for _ in range(MOST_NEWTON):
             top = newton_step(simulator, likelihood, theta, 0.1 * self.tol, int(self.max_simulations), rng)
             if top.step is None:
@@ -269,7 +272,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
                 break
         else:
             doubts.append(f"{MOST_NEWTON} Newton steps did not reach the maximum")
-        converged = converged and not doubts
+        converged = not doubts
         if top.step is not None and not top.is_precise:
             doubts.append(
                 f"with max_simulations={self.max_simulations:g}, the Monte Carlo error of theta is still "
