@@ -10,6 +10,7 @@ from sklearn_dpmix.estimators.curator._baselines import nearest_statistic
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.metrics import coverage
 from sklearn_dpmix.models import Beta, BetaPrior, Exponential, Gamma, Multinomial, Normal, Poisson
+from sklearn_dpmix.queries import SufficientStatistics
 
 SHORT = {"n_chains": 2, "n_warmup": 10, "n_draws": 4000, "random_state": 0}
 
@@ -239,3 +240,14 @@ def test_draws_of_one_record_in_1560_are_not_told_apart_beyond_epsilon():
 def test_bad_input_is_named(params, X, message):
     with pytest.raises(ValueError, match=message):
         OnePosteriorSampling(**params).fit(X)
+
+
+def test_the_summary_is_in_the_records_unit():
+    """Catches a table in the unit that the bounds are scaled to, beside draws in that of the records."""
+    pytest.importorskip("pandas")
+    mechanism = LaplaceMechanism(epsilon=20.0, query=SufficientStatistics("normal", bounds=(100, 200)))
+    S = mechanism.privatize(np.random.default_rng(0).normal(150.0, 10.0, (300, 1)), random_state=1)
+    naive = NaivePosterior(mechanism, family="normal", n_records=300, random_state=0).fit(S)
+    table = naive.summary()["mean"]  # a column
+    np.testing.assert_allclose([table["mean"], table["variance"]], naive.theta_draws_.mean(axis=(0, 1)), rtol=1e-9)
+    assert 148.0 < table["mean"] < 152.0

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn_dpmix import (
     DPLogisticRegressionMCMC,
     DPPenaltyMCMC,
+    NaivePosterior,
     PrivateABC,
     PrivateDPMixture,
     PrivateDPMixtureRegressor,
@@ -64,6 +65,12 @@ DOUBTED = {
         ([0.0, 50.0, 20.0, 0.0, 20.0],),
         "coef_draws_",
         "mixed|contradicts",
+    ),
+    "naive": (
+        NaivePosterior(LaplaceMechanism(scale=2.0), family="poisson", n_records=20, n_warmup=0, n_draws=8),
+        ([40.0],),
+        "theta_draws_",
+        "mixed",
     ),
     "summary": (PrivateDPMixture(PRECISE, kernel=NARROW, **TIMES), (wide_cells(),), "n_clusters_draws_", "too wide"),
 }

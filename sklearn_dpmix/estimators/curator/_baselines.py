@@ -85,7 +85,7 @@ random_state, warm_start, checkpoint, verbose :
         prior = family.default_prior(bounds) if self.prior is None else check_prior(self.prior, family)
         scaling = None if query is None else query._scaling(family)
         centre, unit, gain, offset = (0.0, 1.0, 1.0, 0.0) if scaling is None else scaling[1:5]
-        ordinary = PrivateExpFamilyGibbs(
+        ordinary = OrdinaryPosterior(
             **given
             | {"mechanism": None, "family": family, "n_records": n, "truncation": None, "approximation": "auto"}
             | {"prior": prior if scaling is None else family.prior_in_units(prior, centre, unit)}
@@ -93,13 +93,23 @@ random_state, warm_start, checkpoint, verbose :
         earlier = {name: value for name, value in vars(self).items() if name not in given}
         vars(ordinary).update(earlier)  # type: ignore[attr-defined]
         ordinary.fit(nearest_statistic(family, (s - n * offset) / gain, n))
+        self._take_fit()  # nothing of it is left
         vars(self).update({name: value for name, value in vars(ordinary).items() if name not in given})  # type: ignore[attr-defined]
         if scaling is not None:  # and so bounds, and a prior
             self.prior_ = prior
             self.theta_draws_ = family.theta_from_units(self.theta_draws_, centre, unit)
             self.statistic_draws_ = gain * self.statistic_draws_ + n * offset
+            self._monitors_ = {name: self.theta_draws_[..., p] for p, name in enumerate(family.param_names)}
         keep_names(self, S, released)
+        self._warn_about_chains()
         return self
+
+
+class OrdinaryPosterior(PrivateExpFamilyGibbs):
+    """The posterior of a statistic without noise, whose warnings come once :class:`NaivePosterior` has the draws."""
+
+    def _warn_about_chains(self):
+        """Not yet."""
 
 
 def nearest_statistic(family, s, n):
