@@ -4,6 +4,7 @@ from math import exp, lgamma, log, log1p, pi, sqrt
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
 from .._base.compiled import compiled, helper
@@ -162,18 +163,18 @@ class LogisticLikelihood(LinearLikelihood):
         return p * (1.0 - p)
 
     def log_ratio_range(self, theta: Array, new: Array) -> Any:
-        """2R ‖θ' - θ‖ σ(R max(‖θ‖, ‖θ'‖)): σ(-v) is the slope of log σ(v), and abs(v) is at most R max(‖θ‖, ‖θ'‖)."""
+        """R ‖θ' - θ‖ times ``logistic_diameter`` at the longer of θ, θ': the ratio is a mean of slopes between them."""
         if self.data_norm is None:
             return None
-        steepest = expit(self.row_norm * max(np.linalg.norm(theta), np.linalg.norm(new)))
-        return 2.0 * self.row_norm * np.linalg.norm(new - theta) * steepest
+        longest = max(np.linalg.norm(theta), np.linalg.norm(new))
+        return self.row_norm * np.linalg.norm(new - theta) * logistic_diameter(self.row_norm * longest)
 
     def gradient_range(self, theta: Array, frame: Any) -> Any:
-        """2R ‖F‖ σ(R ‖θ‖)."""
+        """R ‖F‖ times ``logistic_diameter`` at θ."""
         if self.data_norm is None:
             return None
-        steepest = expit(self.row_norm * np.linalg.norm(theta))
-        return 2.0 * self.row_norm * np.linalg.norm(frame, 2) * steepest
+        diameter = logistic_diameter(self.row_norm * np.linalg.norm(theta))
+        return self.row_norm * np.linalg.norm(frame, 2) * diameter
 
     def information_range(self, theta: Array) -> Any:
         """Largest Frobenius norm of the difference of two records' information: √2 R²/4, since both are positive."""
@@ -319,6 +320,26 @@ class LinearGaussianLikelihood(LinearLikelihood):
     def add_gradient(self, X, i, theta, out):
         residual = X[i, int(self.n_features)] - self.predictor(X, i, theta)
         self.add_slope(X, i, residual / (self.sigma * self.sigma), out)
+
+
+def logistic_diameter(t):
+    """How far apart two records' gradients of the log likelihood can be, rows in the unit ball, at ‖θ‖ = t.
+
+    It is max 2 √(1 - c²) σ(tc) over c in [0, 1], which rises from 1 at t = 0 towards 2, and never falls with t.
+
+    *Proof.*  A record is a vector z of the ball, the row or, if y = 0, minus the row, with the gradient σ(-θᵀz) z.  Let
+    a be the entry of z along θ, c > 0 where √(1 - c²) σ(tc) is largest, f = σ(tc) and m = cf.  The gradient is at most
+    ρ = √(1 - c²) f from the point -m of that axis, since with r = σ(-ta) the square of this distance, r²‖z‖² + 2mra +
+    m², grows with ‖z‖ if a is fixed, up to q(a) + m² with q(a) = r² + 2mra; and q is largest at a = -c, where q + m² =
+    ρ².  For the slope q'(a) has the sign of m (1 + e^v)(1 + e^-v - v) - t, with v = ta, which falls with v (its own
+    slope is m times -e^-v - 1 - v e^v < 0, as v e^v >= -1/e), and is 0 at v = -tc, where c = t (1 - f)(1 - c²).  So all
+    gradients are in a ball of radius ρ.  Two rows of unit length with a = -c, on opposite sides of the axis, are 2ρ
+    apart.  ∎
+    """
+    if not t < 1e6:  # or infinite
+        return 2.0
+    c = brentq(lambda c: c - t * expit(-t * c) * (1.0 - c * c), 0.0, 1.0, xtol=1e-300, rtol=1e-15)
+    return 2.0 * sqrt(1.0 - c * c) * expit(t * c)
 
 
 @helper

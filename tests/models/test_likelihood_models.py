@@ -93,6 +93,20 @@ def test_no_two_records_differ_by_more_than_the_ranges(model):
     assert np.all(np.max(nearest, axis=0) > (0.55 if "Logistic" in type(model).__name__ else 0.85)), nearest
 
 
+@pytest.mark.parametrize("t", [0.0, 1e-9, 0.3, 1.0, 2.0, 5.0, 30.0])
+def test_gradients_of_logistic_records_come_as_far_apart_as_their_range(t):
+    """On a grid of all pairs of full rows; twice the steepest slope, which no pair attains, is up to 39 % more."""
+    model = LogisticLikelihood(n_features=2, fit_intercept=False, data_norm=2.0)
+    angles = np.linspace(0.0, 2.0 * np.pi, 1601)
+    X = np.column_stack([2.0 * np.cos(angles), 2.0 * np.sin(angles), np.ones(1601)])  # y = 0 is y = 1 of minus the row
+    theta, across = np.array([0.5 * t, 0.0]), np.array([0.0, 1e-6])
+    g = model.grad_log_density(X, theta)
+    apart = np.linalg.norm(g[:, None] - g[None], axis=2).max() / model.gradient_range(theta, np.eye(2))
+    found = np.ptp(model.log_density(X, theta + across) - model.log_density(X, theta - across))
+    found /= model.log_ratio_range(theta - across, theta + across)
+    assert 0.999 < apart <= 1.0 + 1e-12 and 0.999 < found <= 1.0 + 1e-6
+
+
 @every_model
 def test_huge_records_are_moved_into_the_ball_too(model):
     """The largest floats among them, without a warning, in their direction; else one counts as 0, or more than it may.
