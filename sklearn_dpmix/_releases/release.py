@@ -13,7 +13,6 @@ MISFIT = 1e-6  # probability below which a release is said not to fit its mechan
 CHUNK = 2**18  # records processed together, which bounds the memory of what is kept of each
 FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are asked for
 MOST_ROUNDS = 50  # of weights for records of unequal noise
-NARROWEST = 2.0**-16  # of a release's range: narrower cells are not made
 ODD = 0.01  # share of the records, the lowest or the highest, that may be errors or from elsewhere
 FAR = 3.0  # ranges of the others: for the prior, no record counts as farther from them
 
@@ -28,7 +27,7 @@ class Release:
         self.channel = NoNoise() if mechanism is None else mechanism
         self.n_features = self.channel.n_features(Z.shape[1])
         self.n_records = len(Z)
-        self._summary = None
+        self._summary, self._has_least = None, False  # whether narrower cells of it would be too many
 
     @cached_property
     def _spread(self):
@@ -49,10 +48,10 @@ class Release:
             return self._places
         if self._summary is None:
             self._summary = self._summarised(None)
-        *_, least, largest = self._summary._sums
-        wanted = max(width / FINER, NARROWEST * (largest - least))
-        if (self._summary.cell_width or 0.0) > wanted:
+        wanted = width / FINER
+        if not self._has_least and (self._summary.cell_width or 0.0) > wanted:
             self._summary = self._summarised(wanted)
+            self._has_least = self._summary.cell_width > wanted
         return self._summary.nodes()
 
     @cached_property
@@ -65,7 +64,9 @@ class Release:
         return Nodes(places, counts.astype(float))
 
     def _summarised(self, width):
-        summary = ReleaseSummary(self.mechanism, width=width)
+        summary = ReleaseSummary(self.mechanism)
+        if width is not None:
+            summary._narrow(width)
         summary._add(self.Z[:, 0], None)
         return summary
 
@@ -79,7 +80,14 @@ class Release:
 
     def narrowest(self):
         """Width of the narrowest cells for which :meth:`nodes` are as good as the records."""
-        return 0.0
+        return FINER * self._summary.cell_width if self._has_least else 0.0
+
+    def narrow_nodes(self):
+        """Nodes of the cells, and rules of one node less: their difference bounds what the first leave out.
+
+        Cells twice as wide would be no rougher where all the records of each are in one half.
+        """
+        return self._summary.nodes(), self._summary._rougher_nodes()
 
     def centre(self):
         """About the median of the confidential records, by feature: (1, n_features)."""
@@ -320,7 +328,7 @@ class SummarisedRelease(Release):
     """A release of which only a summary is left."""
 
     def __init__(self, summary, mechanism, n_all=None):
-        self._summary = summary
+        self._summary, self._has_least = summary, summary.n_records > FEW
         self.n_all = n_all
         self.mechanism = self.channel = mechanism
         self.n_features, self.n_records = 1, summary.n_records
@@ -332,9 +340,6 @@ class SummarisedRelease(Release):
 
     def nodes(self, width):
         return self._summary.nodes()
-
-    def narrowest(self):
-        return FINER * self._summary.cell_width if self.n_records > FEW else 0.0
 
     def data(self):
         return self._summary.contents()
@@ -348,13 +353,6 @@ class SummarisedRelease(Release):
             f"the summary's cells are {self._summary.cell_width:.3g} wide, which is too wide for this fit: its log "
             f"likelihood is off by up to {error:.2g}; make the summary with width={wanted / FINER:.2g}"
         )
-
-    def narrow_nodes(self):
-        """Nodes of the cells, and rules of one node less: their difference bounds what the first leave out.
-
-        Cells twice as wide would be no rougher where all the records of each are in one half.
-        """
-        return self._summary.nodes(), self._summary._rougher_nodes()
 
     def guess(self):
         raise NotImplementedError("a summary has no records")

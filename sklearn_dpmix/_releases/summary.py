@@ -82,22 +82,28 @@ class ReleaseSummary:
         self.n_batches = 0
         self._most_cells = MOST_CELLS if width is None else MOST_OF_WIDTH
         self._column: str | None = None
-        self._hold(Sums(), np.empty(0), no_cells(self._grid()))
+        self._hold(Sums(), np.empty(0), no_cells(self._grid(self.width)))
 
     def _hold(self, sums, records, cells):
         self._sums, self._records, self._cells, self._nodes = sums, records, cells, None
 
-    def _grid(self):
+    def _narrow(self, width):
+        """Make the cells of a summary without records at most this wide, as long as those with records are not many."""
+        self._most_cells = MOST_OF_WIDTH
+        self._hold(Sums(), np.empty(0), no_cells(self._grid(width)))
+
+    def _grid(self, width):
         kinks = np.unique(self.mechanism.kinks(1))
         if kinks.size:
             longest = float(np.diff(kinks).max())
-            least = max(longest / self.width, 2.0) if self.width is not None else self._fewest(longest, len(kinks) - 1)
-            n = 2.0 ** (floor(log2(least)) if self.width is None else ceil(log2(least)))
-            if n * (len(kinks) - 1) > FARTHEST:
+            least = max(longest / width, 2.0) if width is not None else self._fewest(longest, len(kinks) - 1)
+            n, most = 2.0 ** (floor(log2(least)) if width is None else ceil(log2(least))), FARTHEST / (len(kinks) - 1)
+            if self.width is not None and n > most:
                 raise self._too_narrow()
+            n = min(n, 2.0 ** floor(log2(most)))
             low, *inner, high = kinks.tolist()
             return Grid(low, longest / n, low, high, tuple(inner))
-        width = self.mechanism.noise_scale / 1024.0 if self.width is None else self.width
+        width = self.mechanism.noise_scale / 1024.0 if width is None else width
         return Grid(0.0, 2.0 ** floor(log2(width)), -np.inf, np.inf)
 
     def _fewest(self, longest, n_parts):
@@ -147,7 +153,7 @@ class ReleaseSummary:
         """Add checked records."""
         column, z = self._same_column(column, f"batch {self.n_batches}"), self.mechanism.on_line(z)
         if len(self._records) == self.n_records and self.n_records + len(z) <= FEW:
-            _, sums = no_cells(self._grid()).added(z, self._most_cells)
+            _, sums = no_cells(self._grid(self.width)).added(z, self._most_cells)
             parts = self._sums.joined(sums), np.sort(np.append(self._records, z)), self._cells
         else:
             cells, sums = self._folded().added(z, self._most_cells)

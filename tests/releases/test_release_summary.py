@@ -9,8 +9,10 @@ from damaged_archives import encrypted, open_header
 from summary_case import LAPLACE, MECHANISMS, differ, model, release, three_normals
 
 from sklearn_dpmix import ReleaseSummary
+from sklearn_dpmix._releases import summary as of_summaries
 from sklearn_dpmix._releases.fine_cells import OF_HALVES, FineCells, Grid, no_cells
 from sklearn_dpmix._releases.nodes import FEW
+from sklearn_dpmix._releases.release import FINER, Release
 from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism
 
 
@@ -257,3 +259,37 @@ def test_cells_between_bounds_get_wider_where_records_are_in_too_many(tmp_path):
     assert 0.1 < summary.cell_width < 1.0 and len(summary._cells.keys) <= 2**12
     summary.save(tmp_path / "summary")
     assert not differ(ReleaseSummary.load(tmp_path / "summary"), summary)
+
+
+def with_wide_tails(mechanism):
+    """A release of 5000 records from a law a million times as wide as that of the 95,000 others."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100_000, 1)) * np.where(np.arange(100_000) < 5000, 1e6, 1.0)[:, None]
+    return mechanism.privatize(X, random_state=1)
+
+
+@pytest.mark.parametrize("bounds", [None, (-1e8, 1e8)], ids=repr)
+def test_cells_of_records_are_as_narrow_as_is_asked_for(bounds):
+    """Catches cells that are a share of the release's range: 95,000 records were in two of them, 64 wide."""
+    mechanism = LaplaceMechanism(scale=0.5, bounds=bounds)
+    z = with_wide_tails(mechanism)
+    release = Release(z, mechanism)
+    places, weights = release.nodes(1.0)
+    assert release._summary.cell_width <= 1.0 / FINER and release.narrowest() == 0.0
+    assert weights.sum() == pytest.approx(len(z))
+    assert np.sum(weights * np.log1p(places**2)) == pytest.approx(np.log1p(z**2).sum(), abs=1e-3)
+
+
+def test_cells_of_records_that_cannot_be_narrow_enough_are_called_so(monkeypatch):
+    """What wide cells leave out counts, of records as of a summary."""
+    monkeypatch.setattr(of_summaries, "MOST_OF_WIDTH", 2**12)
+    mechanism = LaplaceMechanism(scale=0.5)
+    z = with_wide_tails(mechanism)
+    release = Release(z, mechanism)
+    (places, weights), summary = release.nodes(1.0), release._summary
+    assert summary.cell_width > 1.0 and release.narrowest() == FINER * summary.cell_width
+    wrong = np.sum(weights * np.log1p(places**2)) - np.log1p(z**2).sum()
+    one, other = (np.sum(weights * np.log1p(places**2)) for places, weights in release.narrow_nodes())
+    assert abs(wrong) > 1.0 and abs(one - other) > abs(wrong)
+    release.nodes(1.0)
+    assert release._summary is summary  # and they are not tried again

@@ -276,17 +276,17 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
 
     def _note(self, problem, Z, summary):
         """Keep what follows from the draws and the release together."""
-        self._note_compression(problem)
+        self._note_compression(problem, summary)
         if summary is None:
             self._keep_release(Z)
         self._note_clusters(problem.values, summary)
 
-    def _note_compression(self, problem):
+    def _note_compression(self, problem, summary):
         """Record how accurately the nodes stood for the records, and what is to be said if that is not enough."""
         error, self._inaccuracy_ = problem.compression_error(self._draws_.flat), None
         if error is not None:
             self.compression_error_ = error
-            if error > TOLERANCE and problem.seen.wanted:  # the summary's cells were too wide
+            if summary is not None and error > TOLERANCE and problem.seen.wanted:  # the summary's cells were too wide
                 self._inaccuracy_ = problem.release.shortage(problem.seen.wanted, error)
             elif error > FAR_OFF:
                 self._inaccuracy_ = (
