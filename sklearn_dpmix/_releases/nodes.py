@@ -18,6 +18,7 @@ import numpy as np
 FEW = 150  # records, up to which they are the nodes
 N_NODES = 8  # of a cell's rule
 NODE_SHARE = 0.18  # of a cell's width between nodes in its middle, and of its records for which one of them stands
+MOST_EDGES = 2**20  # of cells of one width, whether records are in them or not
 GROWTH = 1.3  # of the cells in the tails, where log f is nearly linear or quadratic
 
 
@@ -28,10 +29,13 @@ class Nodes(NamedTuple):
     weights: np.ndarray
 
 
-def cell_edges(low, high, core_low, core_high, width, kinks=()):
-    """Edges of cells from ``low`` to ``high``: of this width in the core, growing beyond it; kinks are edges."""
+def cell_edges(low, high, core_low, core_high, width, kinks=(), places=None):
+    """Edges of cells from ``low`` to ``high``: of this width in the core, growing beyond it; kinks are edges.
+
+    Where there would be more than ``MOST_EDGES`` in the core, only cells that hold one of ``places`` have that width.
+    """
     ends = [low, *(kink for kink in kinks if low < kink < high), high]
-    parts = [edges_between(*pair, core_low, core_high, width) for pair in pairwise(ends)]
+    parts = [edges_between(*pair, core_low, core_high, width, places) for pair in pairwise(ends)]
     return np.concatenate([*(part[:-1] for part in parts[:-1]), parts[-1]])
 
 
@@ -70,13 +74,19 @@ def halved(edges, nodes, narrowest, least=0.0):
     return np.sort(np.append(edges, middle[is_wide & can_halve]))
 
 
-def edges_between(low, high, core_low, core_high, width):
+def edges_between(low, high, core_low, core_high, width, places):
     """The same without a kink."""
     core_low, core_high = max(low, core_low), min(high, core_high)
     if not core_high > core_low:
         core_low, core_high = low, high
     n_core = max(1, int(np.ceil((core_high - core_low) / width)))
-    core = np.linspace(core_low, core_high, n_core + 1)
+    if n_core <= MOST_EDGES or places is None:
+        core = np.linspace(core_low, core_high, n_core + 1)
+    else:
+        step = (core_high - core_low) / n_core
+        cell = np.clip(np.floor((places - core_low) / step), 0.0, n_core - 1.0)
+        inner = core_low + step * np.union1d(cell, cell + 1.0)
+        core = np.unique(np.clip([core_low, *inner, core_high], core_low, core_high))
     below, above = tail(core_low - low, width), tail(high - core_high, width)
     return np.concatenate([core_low - below[::-1], core, core_high + above])
 

@@ -37,7 +37,7 @@ def compress_records(records, widths, kinks=None):
     box = np.empty(records.shape)
     for j, (z, width) in enumerate(zip(records.T, widths, strict=True)):
         low, high = z.min(), z.max()
-        edges = cell_edges(low, high, low, high, width, () if kinks is None else kinks[j])
+        edges = cell_edges(low, high, low, high, width, () if kinks is None else kinks[j], z)
         box[:, j] = cells_of(z, edges)
     _, box = np.unique(box, axis=0, return_inverse=True)
     kept, weights = compress_boxes(records, box)

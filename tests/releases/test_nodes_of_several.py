@@ -9,6 +9,8 @@ from statistical import Disagreement, assert_means_agree
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._releases import nodes as of_line
+from sklearn_dpmix._releases.nodes import Nodes, cell_edges, compress
 from sklearn_dpmix._releases.nodes_of_several import compress_records
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
@@ -189,3 +191,17 @@ def test_spread_of_a_population():
     x = np.array([[-5.0, 2.0], [0.0, -3.0], [5.0, 1.0]])
     found = np.exp(model.score_samples(x))
     np.testing.assert_allclose(found, norm.pdf(0) / 0.6 * norm.pdf(0) / 3, rtol=0.15)
+
+
+def test_cells_without_records_are_not_made(monkeypatch):
+    """Catches edges of all cells up to one far record, gigabytes of them; nodes are those of all cells."""
+    z = np.sort(np.append(np.random.default_rng(0).normal(40.0, 10.0, 1000), 1e5))
+    records = Nodes(z, np.ones(len(z)))
+    of_all = compress(records, cell_edges(z[0], z[-1], z[0], z[-1], 0.5))
+    monkeypatch.setattr(of_line, "MOST_EDGES", 1000)
+    edges = cell_edges(z[0], z[-1], z[0], z[-1], 0.5, places=z)
+    assert len(edges) < 500
+    for found, expected in zip(compress(records, edges), of_all, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    z[-1] = 1e18
+    assert len(cell_edges(z[0], z[-1], z[0], z[-1], 0.5, places=z)) < 500

@@ -126,7 +126,7 @@ class NodeLayout:
             kinks = mechanism.kinks(1)[0]
             if chart.is_on_interval:
                 kinks = np.union1d(kinks, chart.ends())
-            edges = cell_edges(low, high, core_low, core_high, width, kinks)
+            edges = cell_edges(low, high, core_low, core_high, width, kinks, fine.places)
         noise, factor = mechanism.noise_variance(1), width / mechanism.node_spacing(chart.narrowest()[0])
 
         def narrowest(n: Any) -> Any:
