@@ -1,6 +1,6 @@
 """Logistic and linear regression on rows of bounded length: Lipschitz in θ, so DP-MCMC clips no ratio."""
 
-from math import exp, lgamma, log, log1p, pi, sqrt
+from math import exp, hypot, inf, lgamma, log, log1p, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -289,22 +289,21 @@ class LinearGaussianLikelihood(LinearLikelihood):
         return np.full(len(design), 1.0 / self.sigma**2)
 
     def log_ratio_range(self, theta: Array, new: Array) -> Any:
-        """r = xᵀΔ (2y - xᵀS)/(2σ²), with Δ = θ' - θ and S = θ + θ', has the range R ‖Δ‖ (2B + R ‖S‖/2)/σ².
-
-        The reason is that xᵀΔ xᵀS is a quadratic form with the eigenvalues (ΔᵀS ± ‖Δ‖ ‖S‖)/2 and 0, of either sign.
-        """
+        """‖θ' - θ‖ times the diameter of gradients halfway: the log ratio is that gradient along θ' - θ."""
         if self.data_norm is None or self.y_bound is None:
             return None
-        R = self.row_norm
-        reach = 2.0 * self.y_bound + 0.5 * R * np.linalg.norm(theta + new)
-        return R * np.linalg.norm(new - theta) * reach / self.sigma**2
+        return np.linalg.norm(new - theta) * self._diameter(0.5 * (theta + new))
 
     def gradient_range(self, theta: Array, frame: Any) -> Any:
-        """R ‖F‖ (2B + R ‖θ‖)/σ²: x xᵀθ is at most R² ‖θ‖/2 from R²θ/2, since 2xxᵀ/‖x‖² - 1 reflects."""
+        """‖F‖ times the diameter of gradients."""
         if self.data_norm is None or self.y_bound is None:
             return None
-        R = self.row_norm
-        return R * np.linalg.norm(frame, 2) * (2.0 * self.y_bound + R * np.linalg.norm(theta)) / self.sigma**2
+        return np.linalg.norm(frame, 2) * self._diameter(theta)
+
+    def _diameter(self, theta):
+        """How far apart two records' gradients can be: R B/σ² times ``linear_diameter``."""
+        R, B = self.row_norm, self.y_bound
+        return R * B * linear_diameter(R * np.linalg.norm(theta) / B) / self.sigma**2
 
     def information_range(self, theta: Array) -> Any:
         """√2 R²/σ²."""
@@ -340,6 +339,21 @@ def logistic_diameter(t):
         return 2.0
     c = brentq(lambda c: c - t * expit(-t * c) * (1.0 - c * c), 0.0, 1.0, xtol=1e-300, rtol=1e-15)
     return 2.0 * sqrt(1.0 - c * c) * expit(t * c)
+
+
+def linear_diameter(t):
+    """How far apart the vectors (y - θᵀz) z can be, z in the unit ball and abs(y) <= 1, at ‖θ‖ = t.
+
+    It is max 2 √(1 - c²) (1 + tc) over c in [0, 1].
+
+    *Proof.*  As for ``logistic_diameter``, with f = 1 + tc, m = cf = t (1 - c²) and c <= √½.  A vector's squared
+    distance from -m, with r = y - ta, is at most r² + 2mra + m², convex in r and the same at (-a, -r), so largest at
+    r = 1 - ta.  There it is quadratic in a, with the leading term t² (2c² - 1) <= 0, and has slope 0 at a = -c.  ∎
+    """
+    if not t < inf:
+        return t
+    c = 2.0 * t / (1.0 + hypot(1.0, sqrt(8.0) * t))
+    return 2.0 * sqrt(1.0 - c * c) * (1.0 + t * c)
 
 
 @helper
