@@ -14,7 +14,8 @@ CHUNK = 2**18  # records processed together, which bounds the memory of what is 
 FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are asked for
 MOST_ROUNDS = 50  # of weights for records of unequal noise
 ODD = 0.01  # share of the records, the lowest or the highest, that may be errors or from elsewhere
-FAR = 3.0  # ranges of the others: for the prior, no record counts as farther from them
+LEVELS = np.array([ODD, 0.25, 0.75, 1.0 - ODD])
+FAR = np.array([3.0, 15.0])  # ranges of all but these, and of the middle half: for the prior, no record is farther away
 
 
 class Release:
@@ -162,9 +163,11 @@ class Release:
         return mean, centred
 
     def typical_moments(self):
-        """As :meth:`moments`, for a prior: where nothing bounds them, records far from all others count as nearer ones.
+        """As :meth:`moments`, for a prior: where nothing bounds them, records far from most others count as nearer.
 
-        Else one entry of a million among ages would make a prior of components that are centuries wide.
+        Else one entry of a million among ages would make a prior of components that are centuries wide, and a heavy
+        tail one of components that are wider than most of the records.  The other way round no harm is done: the prior
+        of a component's standard deviation falls slowly towards large ones.
         """
         is_open = self._known_moments() is None and self.bounds() is None and self.channel.has_one_law
         moved = self._moved_nearer() if is_open else None
@@ -173,8 +176,10 @@ class Release:
     def _moved_nearer(self):
         """This release with its far records moved, or None if it has none."""
         some = np.sort(self.Z[:: -(-self.n_records // CHUNK)], axis=0)
-        odd = int(ODD * len(some))
-        low, high = reach_of(some[odd], some[len(some) - 1 - odd])
+        below = (LEVELS[:2] * len(some)).astype(int)
+        if not below[0]:
+            return None
+        low, high = reach_of(some[[*below, *(len(some) - 1 - below[::-1])]])
         if all(np.all((rows >= low) & (rows <= high)) for rows in self._parts()):
             return None
         return Release(np.clip(self.Z, low, high), self.mechanism, self.n_all)
@@ -318,10 +323,11 @@ class Release:
         return least, f"record {record} of the release", value, self.Z.size
 
 
-def reach_of(low, high):
-    """How far out records may be to set the prior; anywhere if most of them are at one place."""
-    reach = np.where(high > low, FAR * (high - low), np.inf)
-    return low - reach, high + reach
+def reach_of(quantiles):
+    """How far out records may be to set the prior, by quantiles of ``LEVELS``; anywhere if most are at one place."""
+    low, high = np.array(quantiles[:2]), np.array(quantiles[:1:-1])
+    reach = np.where(high > low, (high - low) * FAR.reshape(-1, *[1] * (low.ndim - 1)), np.inf)
+    return (low - reach).max(axis=0), (high + reach).min(axis=0)
 
 
 class SummarisedRelease(Release):
@@ -364,8 +370,8 @@ class SummarisedRelease(Release):
     def _moved_nearer(self):
         places, weights = self._summary.nodes()
         n, up_to = self.n_records, np.cumsum(weights)
-        ends = np.searchsorted(up_to, ODD * n, side="right"), np.searchsorted(up_to, (1.0 - ODD) * n)
-        low, high = reach_of(*places[list(ends)])
+        below, above = np.searchsorted(up_to, LEVELS[:2] * n, "right"), np.searchsorted(up_to, LEVELS[2:] * n)
+        low, high = reach_of(places[[*below, *above]])
         if self._summary._sums.least >= low and self._summary._sums.largest <= high:
             return None
         places = np.clip(places, low, high)

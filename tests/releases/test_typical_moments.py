@@ -24,10 +24,29 @@ def test_ordinary_records_set_the_prior_as_they_are(mechanism, draw):
 
 
 def test_a_group_of_two_in_a_hundred_does_too():
-    x = ages(10_000, *[900.0] * 200)
+    """Up to fifteen interquartile ranges beyond the quartiles; farther out it counts as there."""
+    x = ages(10_000, *[400.0] * 200)
     np.testing.assert_array_equal(Release(x, None).typical_moments(), Release(x, None).moments())
+    far, nearer = ages(10_000, *[900.0] * 200), x.copy()
+    low, high = np.quantile(x, [0.25, 0.75])
+    nearer[:200] = high + 15.0 * (high - low)
+    np.testing.assert_allclose(Release(far, None).typical_moments(), Release(nearer, None).moments(), rtol=0.01)
     mostly_one = np.where(np.arange(1000) % 50 == 0, 900.0, 30.0)[:, None]
     np.testing.assert_array_equal(Release(mostly_one, None).typical_moments(), Release(mostly_one, None).moments())
+
+
+@pytest.mark.parametrize("n", [99, 1000, 300_000])
+def test_a_heavy_tail_does_not_make_components_wider_than_most_records(n):
+    """The variance of Pareto records with no variance is that of their largest ones, up to 10^5 times the others'."""
+    x = 1.0 / np.random.default_rng(3).random((n, 1))
+    mean, variance = Release(x, None).typical_moments()
+    if n < 100:
+        assert variance == x.var()
+    else:
+        assert 30.0 < variance < 150.0 < x.var() and 3.0 < mean < 7.0
+        mechanism = GaussianMechanism(scale=0.1)
+        found = SummarisedRelease(ReleaseSummary(mechanism).update(x), mechanism).typical_moments()
+        np.testing.assert_allclose(np.ravel(found), [mean[0], variance[0]], rtol=0.02)
 
 
 @pytest.mark.parametrize("mechanism", [None, LaplaceMechanism(scale=5.0)])
@@ -43,6 +62,14 @@ def test_wrong_entries_do_not(mechanism, n):
         summary = ReleaseSummary(mechanism).update(wrong)
         found = SummarisedRelease(summary, mechanism).typical_moments()
         np.testing.assert_allclose(found, [mean, variance], rtol=1e-3 if n < 1e5 else 0.02)
+
+
+def test_quartiles_of_a_heavy_tail():
+    """Of lognormal records; they were -1.0 and 3.2, of components that are wider than most records are large."""
+    x = np.exp(3.0 * np.random.default_rng(0).standard_normal((1000, 1)))
+    model = PrivateDPMixture(None, random_state=0, n_chains=1, n_draws=200, n_warmup=200).fit(x)
+    found = model.quantile_draws([0.25, 0.5]).mean(axis=(0, 1)).ravel()
+    assert np.all(np.abs(found - np.quantile(x, [0.25, 0.5])) < [0.3, 0.8])
 
 
 @pytest.mark.slow
