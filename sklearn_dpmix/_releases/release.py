@@ -3,7 +3,7 @@
 from functools import cached_property
 
 import numpy as np
-from scipy.special import gammainc
+from scipy.special import gammainc, ndtri
 
 from ..mechanisms import NoNoise
 from .nodes import FEW, Nodes
@@ -15,6 +15,7 @@ FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are as
 MOST_ROUNDS = 50  # of weights for records of unequal noise
 ODD = 0.01  # share of the records, the lowest or the highest, that may be errors or from elsewhere
 LEVELS = np.array([ODD, 0.25, 0.75, 1.0 - ODD])
+RANGES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])  # quantiles between which a release is compared with its noise
 FAR = np.array([3.0, 15.0])  # ranges of all but these, and of the middle half: for the prior, no record is farther away
 
 
@@ -141,6 +142,15 @@ class Release:
         known = self._known_moments()
         if known is not None:
             return known
+        mean, variance = self._less_noise() if self._noise is None else self._within_noise()
+        bounds = self.bounds()
+        if bounds is not None:
+            width = bounds[:, 1] - bounds[:, 0]
+            variance = np.minimum(variance, (width / 2) ** 2)
+            mean = np.clip(mean, bounds[:, 0], bounds[:, 1])
+        return mean, variance
+
+    def _less_noise(self):
         mean, variance, largest = self._spread
         noise, error = self.noise_variance(), self._noise_error()
         if not np.all(np.isfinite(variance)):
@@ -154,13 +164,22 @@ class Release:
         if self.channel.released_above is not None:
             variance = variance + self._unseen_spread(mean, variance)
         floor = np.where(variance > rounding**2, 1e-3 * variance, np.where(noise > 0, noise, 1.0))
-        centred = np.maximum(np.maximum(variance - noise, 0.0) + error, floor)
-        bounds = self.bounds()
-        if bounds is not None:
-            width = bounds[:, 1] - bounds[:, 0]
-            centred = np.minimum(centred, (width / 2) ** 2)
-            mean = np.clip(mean, bounds[:, 0], bounds[:, 1])
-        return mean, centred
+        return mean, np.maximum(np.maximum(variance - noise, 0.0) + error, floor)
+
+    @cached_property
+    def _noise(self):
+        return self.channel.simulated_noise(self.n_records, self.n_features)
+
+    def _within_noise(self):
+        """As :meth:`moments`, for noise whose variance is unknown, or infinite: by quantiles of release and noise.
+
+        Squares of ranges of normal laws add up.  The larger of two ranges counts, since the middle half says nothing of
+        a smaller group.
+        """
+        of_release, of_noise = (np.quantile(x, RANGES, axis=0) for x in (self.Z, self._noise))
+        release, noise = ((x[[3, 4]] - x[[1, 0]]) ** 2 for x in (of_release, of_noise))
+        squares = np.maximum(release - noise, 0.0) + 3.0 / np.sqrt(self.n_records) * noise
+        return of_release[2] - of_noise[2], (squares / (2.0 * ndtri(RANGES[[3, 4], None])) ** 2).max(axis=0)
 
     def typical_moments(self):
         """As :meth:`moments`, for a prior: where nothing bounds them, records far from most others count as nearer.
@@ -244,6 +263,8 @@ class Release:
         if known is not None:
             return known
         mean, variance = self.moments()
+        if self._noise is not None:  # releases may be anywhere
+            return np.clip(self.Z, mean - 3.0 * np.sqrt(variance), mean + 3.0 * np.sqrt(variance))
         spread = self.Z.std(axis=0)
         shrink = np.sqrt(variance) / np.where(spread > 0, spread, 1.0)
         records = self.Z - self.Z.mean(axis=0)  # then in place: there may be many

@@ -15,6 +15,8 @@ from ._channel import RecordChannel
 from ._secure import secure_release
 from ._statistic_releases import StatisticReleases
 
+LEAST_SIMULATED, MOST_SIMULATED = 20_000, 200_000  # records, to see how noise of unknown variance is spread
+
 
 class AdditiveMechanism(StatisticReleases, RecordChannel):
     """Base class of mechanisms that add independent noise.
@@ -225,6 +227,13 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
             f"{name} of {type(self).__name__} has {len(scale)} values, but "
             f"{there if self.is_local else 'a query makes one release: give one number'}"
         )
+
+    def simulated_noise(self, n_records: int, n_features: int) -> Floats | None:
+        if self.noise_variance(n_features) is not None or self.released_above is not None:
+            return None
+        scale = self._scales(n_records, n_features)[:: -(-n_records // MOST_SIMULATED)]
+        size = max(len(scale), LEAST_SIMULATED)
+        return self.draw_noise(np.random.default_rng(0), np.resize(scale, size)[:, None], (size, n_features))
 
     def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
         """Log density of a release given the confidential records, summed over features.

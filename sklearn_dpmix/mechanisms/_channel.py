@@ -112,6 +112,10 @@ class RecordChannel(Component):
         """Variance of additive noise on one feature, averaged over records; None if it is unknown."""
         return None
 
+    def simulated_noise(self, n_records: int, n_features: int) -> Floats | None:
+        """Noise on records like these, if it is additive and its variance is unknown: (n, n_features), or None."""
+        return None
+
     def moments(self, Z: Array) -> tuple[Floats, Floats] | None:
         """Mean and variance of the confidential records by feature; None: the release's minus the noise's."""
         return None

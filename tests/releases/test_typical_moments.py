@@ -1,11 +1,13 @@
 """The default prior's moments: what a few records far from all others do to them."""
 
+from math import log, pi
+
 import numpy as np
 import pytest
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._releases.release import Release, SummarisedRelease
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mechanisms import AdditiveMechanism, GaussianMechanism, LaplaceMechanism, compiled
 
 
 def ages(n, *odd):
@@ -81,3 +83,42 @@ def test_quartiles_of_ages_among_which_one_is_wrong(mechanism):
     model = PrivateDPMixture(mechanism, random_state=0, n_draws=200).fit(Z)
     found = model.quantile_draws([0.25, 0.5, 0.75]).mean(axis=(0, 1)).ravel()
     assert np.abs(found - np.quantile(x, [0.25, 0.5, 0.75])).max() < 1.0
+
+
+class CauchyNoise(AdditiveMechanism):
+    """Of no variance, and wide."""
+
+    def __init__(self, scale=1.0, *, bounds=None):
+        self.scale, self.bounds = scale, bounds
+
+    @compiled
+    def log_noise(self, e, scale):
+        return -log(pi * scale * (1.0 + (e / scale) ** 2))
+
+    def draw_noise(self, rng, scale, size):
+        return scale * (5.0 + rng.standard_cauchy(size))  # about 5 scales, as the noise of a mechanism may be
+
+
+class WideNormal(CauchyNoise):
+    """Of a variance that the class does not say."""
+
+    def draw_noise(self, rng, scale, size):
+        return scale * rng.standard_normal(size)
+
+
+@pytest.mark.parametrize("noise", [CauchyNoise, WideNormal])
+@pytest.mark.parametrize("n", [300, 30_000])
+def test_moments_under_noise_of_unknown_variance(noise, n):
+    """Those of the records, as ranges of release and noise show them; the release's own were 10^5 times as large."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(50.0, 10.0, n), rng.choice([0.0, 100.0], n, p=[0.9, 0.1])])
+    mechanism = noise(scale=np.where(np.arange(n) < n // 2, 2.0, 4.0))
+    release = Release(mechanism.privatize(x, random_state=1), mechanism)
+    mean, variance = release.moments()
+    assert abs(mean[0] - 50.0) < 3.0 and abs(mean[1]) < 3.0
+    error = 30.0 / n**0.5 + 0.3  # of the variance, relatively
+    assert 60.0 < variance[0] < 100.0 * (1.0 + error) and 600.0 < variance[1] < 1500.0 * (1.0 + error)
+    assert np.all(np.abs(release.guess() - mean) <= 3.0 * np.sqrt(variance) * (1.0 + 1e-12))
+    inside = Release(release.Z, noise(mechanism.scale, bounds=[(0.0, 40.0), (-3.0, -1.0)]))
+    mean, variance = inside.moments()
+    assert mean.tolist() == [40.0, -1.0] and np.all(variance <= [400.0, 1.0])
