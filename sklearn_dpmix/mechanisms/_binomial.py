@@ -101,10 +101,6 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
     # --- parameters --------------------------------------------------------------------------------------------------
 
     @property
-    def has_one_law(self) -> bool:
-        return np.asarray(self.epsilon).size == 1
-
-    @property
     def degree(self) -> int:
         """Degree of the polynomial that the probability of a release is."""
         return self._n_trials()

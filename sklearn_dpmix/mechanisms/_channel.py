@@ -65,8 +65,6 @@ class RecordChannel(Component):
     has_sources = False
     #: whether releases are the records themselves, without noise
     releases_records = False
-    #: whether the mechanism adds noise that is not of integers, with one scale for all records
-    is_common = False
     #: the ``noised_as`` of kernels whose densities under the noise are offered, by ``fill_normal(...)`` (with
     #: ``kinks``, ``node_spacing`` and ``lookup``) or by ``answer(j, z, c)``, the probability of an answer given a
     #: category; only the class that sets it offers them, not classes that derive from it
@@ -131,7 +129,7 @@ class RecordChannel(Component):
     @property
     def has_one_law(self) -> bool:
         """Whether each record goes through the same channel."""
-        return self.is_common
+        return False
 
     @property
     def is_grained(self) -> bool:
@@ -259,10 +257,7 @@ class NoNoise(RecordChannel):
     piece_shape = "flat"
     releases_records = True
     noised_kernels = frozenset({"normal"})
-
-    @property
-    def has_one_law(self) -> bool:
-        return True
+    has_one_law = True
 
     def noise_variance(self, n_features: int | None = None) -> float:
         return 0.0

@@ -61,11 +61,6 @@ class IntegerMechanism(AdditiveMechanism):
         return "flat" if bounds is not None and np.max(np.diff(bounds)) < MAX_CELLS else None
 
     @property
-    def has_one_law(self) -> bool:
-        """Whether all records have one noise scale."""
-        return np.size(self.noise_scale_for(None)) == 1
-
-    @property
     def kurtosis(self) -> float | None:  # type: ignore[override]
         """Kurtosis of the noise, or None if its variance is below 1: noise that is mostly zeros is not judged by it.
 

@@ -78,11 +78,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
     """
 
     noised_kernels = frozenset({"categorical"})
-
-    @property
-    def has_one_law(self) -> bool:
-        """Whether each record goes through the same channel."""
-        return True
+    has_one_law = True
 
     # --- parameters --------------------------------------------------------------------------------------------------
 

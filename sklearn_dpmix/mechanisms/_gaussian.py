@@ -95,14 +95,9 @@ class GaussianMechanism(GaussianCalibrated):
         self.released_above = released_above
 
     @property
-    def is_common(self) -> bool:  # type: ignore[override]
-        """Whether all records have one noise scale."""
-        return np.size(self.noise_scale) == 1
-
-    @property
     def is_absorbable(self) -> bool:
         """Whether a normal kernel can absorb the noise (paper §3.3): nothing is clamped and there is one scale."""
-        return self.is_local and (self.bounds is None or not self.clamp) and self.is_common
+        return self.is_local and (self.bounds is None or not self.clamp) and self.has_one_law
 
     def _scale_of(self, epsilon, sensitivity, n_features):
         if self.calibration == "classical":

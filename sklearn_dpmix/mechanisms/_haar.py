@@ -58,10 +58,7 @@ class HaarWaveletMechanism(BinnedChannel):
     """
 
     noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
-
-    @property
-    def has_one_law(self) -> bool:
-        return True
+    has_one_law = True
 
     def __init__(
         self,

@@ -84,11 +84,6 @@ class LaplaceMechanism(LaplaceCalibrated):
         super().__init__(epsilon, bounds=bounds, query=query, scale=scale, rho=rho, clamp=clamp)
         self.released_above = released_above
 
-    @property
-    def is_common(self) -> bool:  # type: ignore[override]
-        """Whether all records have one noise scale."""
-        return np.size(self.noise_scale) == 1
-
     def node_spacing(self, sd: float, scale: float | None = None) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
         return 4.0 * sd

@@ -14,6 +14,11 @@ class RecordLosses:
 
     epsilon: ArrayLike | None
 
+    @property
+    def has_one_law(self) -> bool:
+        """Whether all records have one ε."""
+        return np.asarray(self.epsilon).size == 1
+
     def _losses(self) -> Any:
         return positive_array("epsilon", self.epsilon)
 

@@ -57,11 +57,6 @@ class RandomizedResponseMechanism(RecordLosses, CategoryChannel):
         """K."""
         return self.n_categories
 
-    @property
-    def has_one_law(self) -> bool:
-        """Whether all records have one ε."""
-        return np.asarray(self.epsilon).size == 1
-
     def __init__(self, epsilon: ArrayLike | None = None, n_categories: int | None = None) -> None:
         self.epsilon = epsilon
         self.n_categories = n_categories

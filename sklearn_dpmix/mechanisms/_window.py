@@ -173,11 +173,6 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
     # --- releases as a line ------------------------------------------------------------------------------------------
 
-    @property
-    def has_one_law(self) -> bool:
-        """Whether all records have one ε."""
-        return np.asarray(self.epsilon).size == 1
-
     def law(self) -> tuple[Any, ...]:
         """A key that is equal for two mechanisms whose releases of one feature have the same distribution."""
         return type(self), tuple(np.asarray(self.epsilon).ravel().tolist()), tuple(self.bounds_for(1)[0].tolist())
