@@ -30,6 +30,7 @@ from ._noised_normal import (
     add_end,
     fill_normal_gaussian,
     fill_normal_laplace,
+    mass_between,
     one_sided,
 )
 
@@ -229,11 +230,7 @@ def fill_rounded(nodes, x, n, total, mean, variance, out, first, second):
         low = min(max((nodes[x + m] - 0.5 - mean) * inverse, -FARTHEST), FARTHEST)
         high = min(max((nodes[x + m] + 0.5 - mean) * inverse, -FARTHEST), FARTHEST)
         e_low, e_high = exp_bounded(-0.5 * low * low), exp_bounded(-0.5 * high * high)
-        tail_low = 0.5 * e_low * erfcx_positive(abs(low) * SQRT_HALF)
-        tail_high = 0.5 * e_high * erfcx_positive(abs(high) * SQRT_HALF)
-        inside = 1.0 - tail_low - tail_high
-        inside = tail_low - tail_high if low > 0.0 else inside
-        inside = tail_high - tail_low if high < 0.0 else inside
+        inside = mass_between(low, high, e_low, e_high)
         out[first + m] = inside
         out[second + m] = by_mean * (e_low - e_high)
         out[second + n + m] = by_scale * (low * e_low - high * e_high)

@@ -102,11 +102,7 @@ def fill_normal_gaussian(nodes, x, n, low, high, noise, mean, log_variance, out,
         shift = share * d  # m - μ
         at_low, at_high = (low - mean - shift) * sharpness, (high - mean - shift) * sharpness
         e_low, e_high = exp_bounded(-0.5 * at_low * at_low), exp_bounded(-0.5 * at_high * at_high)
-        tail_low = 0.5 * e_low * erfcx_positive(abs(at_low) * SQRT_HALF)
-        tail_high = 0.5 * e_high * erfcx_positive(abs(at_high) * SQRT_HALF)
-        inside = 1.0 - tail_low - tail_high
-        inside = tail_low - tail_high if at_low > 0.0 else inside
-        inside = tail_high - tail_low if at_high < 0.0 else inside
+        inside = mass_between(at_low, at_high, e_low, e_high)
         change = tau * INV_SQRT_2PI * (e_high - e_low)
         square = (shift * shift + tau * tau) * inside - 2.0 * shift * change
         square -= tau * tau * INV_SQRT_2PI * (at_high * e_high - at_low * e_low)
@@ -114,6 +110,16 @@ def fill_normal_gaussian(nodes, x, n, low, high, noise, mean, log_variance, out,
         out[second + m] = density * (shift * inside - change) * over_variance
         out[second + n + m] = density * 0.5 * (square * over_variance - inside)
     add_ends(nodes, x, n, low - mean, mean - high, variance, out, first, second)
+
+
+@helper
+def mass_between(low, high, e_low, e_high):
+    """P(low < Y < high) for Y standard normal, from e^(-t²/2) at both ends: accurate in either tail, too."""
+    tail_low = 0.5 * e_low * erfcx_positive(abs(low) * SQRT_HALF)
+    tail_high = 0.5 * e_high * erfcx_positive(abs(high) * SQRT_HALF)
+    inside = 1.0 - tail_low - tail_high
+    inside = tail_low - tail_high if low > 0.0 else inside
+    return tail_high - tail_low if high < 0.0 else inside
 
 
 @helper
@@ -141,11 +147,7 @@ def fill_normal_window(nodes, x, n, outside, gain, mean, log_variance, out, firs
         low = min(max((nodes[x + n + m] - mean) * inverse, -FARTHEST), FARTHEST)
         high = min(max((nodes[x + 2 * n + m] - mean) * inverse, -FARTHEST), FARTHEST)
         e_low, e_high = exp_bounded(-0.5 * low * low), exp_bounded(-0.5 * high * high)
-        tail_low = 0.5 * e_low * erfcx_positive(abs(low) * SQRT_HALF)
-        tail_high = 0.5 * e_high * erfcx_positive(abs(high) * SQRT_HALF)
-        inside = 1.0 - tail_low - tail_high
-        inside = tail_low - tail_high if low > 0.0 else inside
-        inside = tail_high - tail_low if high < 0.0 else inside
+        inside = mass_between(low, high, e_low, e_high)
         out[first + m] = outside + gain * inside
         out[second + m] = by_mean * (e_low - e_high)
         out[second + n + m] = by_scale * (low * e_low - high * e_high)

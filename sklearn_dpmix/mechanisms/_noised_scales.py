@@ -8,7 +8,7 @@ from math import erfc, exp, inf, sqrt
 
 from .._base.compiled import helper
 from .._base.vector import erfcx_positive, exp_bounded
-from ._noised_normal import INV_SQRT_2PI, NO_BOUND, SQRT_HALF, add_ends
+from ._noised_normal import INV_SQRT_2PI, NO_BOUND, SQRT_HALF, add_ends, mass_between
 
 
 @helper
@@ -86,11 +86,7 @@ def fill_normal_gaussian_scales(nodes, x, n, low, high, mean, log_variance, out,
         shift = share * d  # m - μ
         at_low, at_high = (low - mean - shift) * sharpness, (high - mean - shift) * sharpness
         e_low, e_high = exp_bounded(-0.5 * at_low * at_low), exp_bounded(-0.5 * at_high * at_high)
-        tail_low = 0.5 * e_low * erfcx_positive(abs(at_low) * SQRT_HALF)
-        tail_high = 0.5 * e_high * erfcx_positive(abs(at_high) * SQRT_HALF)
-        inside = 1.0 - tail_low - tail_high
-        inside = tail_low - tail_high if at_low > 0.0 else inside
-        inside = tail_high - tail_low if at_high < 0.0 else inside
+        inside = mass_between(at_low, at_high, e_low, e_high)
         change = tau * INV_SQRT_2PI * (e_high - e_low)
         square = (shift * shift + tau * tau) * inside - 2.0 * shift * change
         square -= tau * tau * INV_SQRT_2PI * (at_high * e_high - at_low * e_low)
