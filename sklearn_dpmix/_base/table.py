@@ -10,13 +10,19 @@ def padded(rows):
     return np.concatenate([rows, np.zeros((-len(rows) % 4, *rows.shape[1:]))])
 
 
-@apart
-def multiply_table(nodes, x, n, values, n_places, out, first, second):
-    """g at all nodes and its two derivatives: T, from x on, times f and its own at ``n_places``, four at a time."""
+@helper
+def clear(n, out, first, second):
+    """Zeros for g and its two derivatives at all nodes."""
     for m in range(n):
         out[first + m] = 0.0
         out[second + m] = 0.0
         out[second + n + m] = 0.0
+
+
+@apart
+def multiply_table(nodes, x, n, values, n_places, out, first, second):
+    """g at all nodes and its two derivatives: T, from x on, times f and its own at ``n_places``, four at a time."""
+    clear(n, out, first, second)
     add_table(nodes, x, n, values, n_places, out, first, second)
     for m in range(n):
         out[first + m] = max(out[first + m], 0.0)  # where it is next to nothing, of rounding

@@ -19,7 +19,7 @@ from math import erfc, exp, inf, log, pi, sqrt
 import numpy as np
 
 from .._base.compiled import helper, sums_helper
-from .._base.table import add_table
+from .._base.table import add_table, clear
 from .._base.vector import erfcx_positive, exp_bounded
 from ._integer_series import N_ONE_SIDED, N_SLOPES, N_TERMS, add_series, fill_slopes
 from ._noised_normal import (
@@ -128,14 +128,6 @@ def add_end_laplace(nodes, end, n, t, sign, inverse, rate, series, out, first, s
     mass, by_mean = 0.5 * erfc(-t * SQRT_HALF) - moved, sign * (slopes[0] - moved_slope)
     by_scale = half_variance * (slopes[1] - moved_second)
     add_end(nodes, end, n, out, first, second, mass, by_mean, by_scale)
-
-
-@helper
-def clear(n, out, first, second):
-    for m in range(n):
-        out[first + m] = 0.0
-        out[second + m] = 0.0
-        out[second + n + m] = 0.0
 
 
 @sums_helper
