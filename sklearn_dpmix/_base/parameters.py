@@ -1,6 +1,7 @@
 """Checks of mechanisms' parameters, and the calibration that the ones with a sensitivity share."""
 
 from numbers import Integral, Real
+from typing import Any, TypeGuard
 
 import numpy as np
 from sklearn.utils import validation
@@ -76,7 +77,7 @@ def is_integer(value):
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_, np.timedelta64))
 
 
-def is_real(value):
+def is_real(value: Any) -> TypeGuard[float]:
     """Whether a value is one number, an integer or a float."""
     return isinstance(value, (float, np.floating)) or is_integer(value)
 

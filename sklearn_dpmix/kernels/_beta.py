@@ -10,7 +10,7 @@ from scipy.stats import gamma
 
 from .._base.beta_numeric import draw_beta, draw_beta_interval, log_beta, log_beta_cdf, log_beta_interval
 from .._base.compiled import compiled, helper, lower
-from .._base.parameters import check_bounds
+from .._base.parameters import check_bounds, is_real
 from .._base.restore import require
 from .._base.typing import Array
 from .._base.vector import exp_bounded
@@ -75,7 +75,7 @@ class BetaKernel(Kernel):
         """Fill in the bounds, and check noise-free records against them."""
         for name in ("shape", "rate"):
             value = getattr(self, name)
-            if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not 0 < value < inf:
+            if not (is_real(value) and 0 < value < inf):
                 raise ValueError(f"{name} must be a positive number, got {name}={value!r}")
         if np.diff(gamma.cdf([LEAST, MOST], self.shape, scale=1.0 / self.rate)).item() < 0.01:
             raise ValueError(

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._base.compiled import compiled, lower
-from .._base.parameters import is_real
+from .._base.parameters import is_integer, is_real
 from .._base.restore import require, require_range, require_total
 from .._base.typing import Array
 from ._kernel import Kernel
@@ -48,13 +48,13 @@ class CategoricalKernel(Kernel):
         known = getattr(release.mechanism, "n_categories", None)
         if n_categories is None:
             n_categories = int(release.Z.max()) + 1 if known is None else known
-        if not isinstance(n_categories, (int, np.integer)) or isinstance(n_categories, bool) or n_categories < 1:
+        if not (is_integer(n_categories) and n_categories >= 1):
             raise ValueError(f"n_categories must be a positive integer, got n_categories={n_categories!r}")
         if known is not None and n_categories != known:
             raise ValueError(
                 f"n_categories={n_categories}, but mechanism={release.mechanism!r} has {known}: leave the kernel's out"
             )
-        if not is_real(self.alpha) or not 0 < self.alpha < inf:
+        if not (is_real(self.alpha) and 0 < self.alpha < inf):
             raise ValueError(f"alpha must be a positive number, got alpha={self.alpha!r}")
         if release.mechanism is None:
             Z = release.Z

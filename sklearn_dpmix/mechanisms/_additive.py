@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, entry, lower
 from .._base.generators import as_generator
-from .._base.parameters import check_array, check_bounds, check_query, noise_parameter, refuse_seed
+from .._base.parameters import check_array, check_bounds, check_query, is_real, noise_parameter, refuse_seed
 from .._base.typing import Array, Floats, Seed
 from ..privacy._guarantee import rounded_up
 from ._channel import RecordChannel
@@ -95,7 +95,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         t, who = self.released_above, type(self).__name__
         if t is None:
             return
-        if not isinstance(t, (int, float, np.number)) or isinstance(t, bool) or not np.isfinite(t):
+        if not (is_real(t) and np.isfinite(t)):
             raise ValueError(f"released_above must be a finite number, got {t!r}")
         if self.query is not None:
             raise ValueError(f"released_above={t!r} is for records, not for a query's value: leave query out")

@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from .._base.compiled import compiled, lower
 from .._base.generators import as_generator
-from .._base.parameters import check_array, check_one_each, positive_array, refuse_seed
+from .._base.parameters import check_array, check_one_each, is_integer, positive_array, refuse_seed
 from .._base.typing import Array, Floats, Seed
 from ._cells import MOST_LOSS, CellChannel
 from ._estimated import EstimatedChannel
@@ -121,7 +121,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
 
     def _n_trials(self):
         value = self.n_trials
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 1 <= value <= MAX_TRIALS:
+        if not (is_integer(value) and 1 <= value <= MAX_TRIALS):
             raise ValueError(
                 f"n_trials must be an integer from 1 to {MAX_TRIALS}, got n_trials={value!r}: values near epsilon/2 "
                 "are most informative"

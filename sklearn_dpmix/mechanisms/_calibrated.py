@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.parameters import calibrate
+from .._base.parameters import calibrate, is_real
 from .._base.typing import Array, Floats
 from ..privacy import PrivacyGuarantee
 from ..privacy._guarantee import half_square
@@ -128,7 +128,7 @@ class GaussianCalibrated(AdditiveMechanism):
                 f"epsilon and delta go together, got epsilon={self.epsilon!r}, delta={self.delta!r}: Gaussian noise "
                 "has no pure epsilon; give both, or rho=, or scale="
             )
-        if self.delta is not None and not (isinstance(self.delta, (int, float, np.number)) and 0 < self.delta < 1):
+        if self.delta is not None and not (is_real(self.delta) and 0 < self.delta < 1):
             raise ValueError(f"delta must be a number strictly between 0 and 1, got delta={self.delta!r}")
         return calibrate(
             self,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.generators import as_generator
-from .._base.parameters import check_array, finite_scale, positive_number, refuse_seed
+from .._base.parameters import check_array, finite_scale, is_integer, positive_number, refuse_seed
 from .._base.typing import Array, Floats, Seed
 from ..privacy import PrivacyGuarantee
 from ._binned import BinnedChannel
@@ -79,7 +79,7 @@ class HaarWaveletMechanism(BinnedChannel):
 
     def _resolution(self):
         value = self.resolution
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 0 <= value <= MAX_RESOLUTION:
+        if not (is_integer(value) and 0 <= value <= MAX_RESOLUTION):
             raise ValueError(
                 f"resolution must be an integer from 0 to {MAX_RESOLUTION} (2^(J+1) - 1 coefficients per record), "
                 f"got resolution={value!r}"
@@ -102,14 +102,13 @@ class HaarWaveletMechanism(BinnedChannel):
 
     def noise_scale_for(self, n_features: int | None) -> float | Floats:
         epsilon = positive_number("epsilon", self.epsilon)
-        if not isinstance(self.calibration, str):
+        if not isinstance(self.calibration, str) or self.calibration not in ("exact", "butucea"):
             raise ValueError(f'calibration must be "exact" or "butucea", got {self.calibration!r}')
         if self.calibration == "exact":
-            return finite_scale(self, "epsilon", self.sensitivity() / epsilon)
-        if self.calibration == "butucea":
+            scale = self.sensitivity() / epsilon
+        else:
             scale = 12.0 / epsilon * sqrt(2.0) / (sqrt(2.0) - 1.0) * 2.0 ** (self._resolution() / 2)
-            return finite_scale(self, "epsilon", scale)
-        raise ValueError(f'calibration must be "exact" or "butucea", got {self.calibration!r}')
+        return finite_scale(self, "epsilon", scale)
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release: the ε that the noise gives."""

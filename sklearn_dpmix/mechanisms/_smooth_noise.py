@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.parameters import positive_number
+from .._base.parameters import is_integer, positive_number
 from .._base.typing import Array, Seed
 from ..privacy import PrivacyGuarantee
 from ._dilated import LARGEST_EPSILON, SMALLEST_DELTA, SMALLEST_EPSILON, DilatedLaw, balanced_xi, least_multiplier
@@ -69,7 +69,7 @@ class SmoothSensitivityMechanism(StatisticNoise):
 
     def _number_of_records(self):
         n = self.n_records
-        if n is not None and (not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1):
+        if n is not None and not (is_integer(n) and n >= 1):
             raise ValueError(f"n_records must be a positive integer or None, got n_records={n!r}")
         return n
 

@@ -8,6 +8,7 @@ from scipy.special import betaln, gammaln, xlog1py, xlogy
 from sklearn.base import clone
 
 from .._base.compiled import compiled
+from .._base.parameters import is_real
 from .._base.typing import Array, Floats
 from ._beta_updates import log_shapes, update_shapes
 from ._exponential_family import Family, Identity, LargestAtTheEnds
@@ -134,7 +135,7 @@ class Gamma(GammaRecords):
 
     def check(self) -> None:
         shape = self.shape
-        if not isinstance(shape, (int, float, np.number)) or isinstance(shape, bool) or not 0 < shape < inf:
+        if not (is_real(shape) and 0 < shape < inf):
             raise ValueError(f"shape must be a positive finite number, got shape={shape!r}")
 
 

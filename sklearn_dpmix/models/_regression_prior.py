@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from .._base.compiled import helper
 from .._base.linear import draw_normal
+from .._base.parameters import is_real
 from .._base.typing import Floats
 
 #: Standard deviation, in half-widths of the bounds, of the default prior of slopes and of the intercept at the centre.
@@ -97,7 +98,7 @@ class RegressionPrior(BaseEstimator):
             value = getattr(self, name)
             if value is None and name != "sigma_shape":
                 continue
-            if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not 0 < value < inf:
+            if not (is_real(value) and 0 < value < inf):
                 raise ValueError(f"RegressionPrior: {name} must be a positive number, got {name}={value!r}")
 
     def scaled(self, bounds: Floats) -> ScaledPrior:
