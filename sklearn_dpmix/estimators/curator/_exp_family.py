@@ -16,7 +16,6 @@ from ..._base.parameters import check_array, positive_integer
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.datatree import Contents
-from ..._chains.problem import Problem
 from ...models import Family, Multinomial
 from ...queries import NoisyCount
 from .._chain_estimator import ChainEstimator, warn_user
@@ -230,8 +229,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
                 self.release_ = problem.S
             self.family_, self.prior_, self.approximation_ = problem.family, problem.prior, engine.approximation
             keep = methodcaller("_keep", engine, problem)
-            posed = Problem(problem.S, engine.init, engine.advance, engine.restored, engine.check_draws)
-            self._advance_chains(posed, keep, earlier)
+            self._advance_chains(engine.posed, keep, earlier)
         self._warn_about_chains()
         if self.mechanism is not None:
             hint = "the scaling of its query, the bounds, and whether prior is in the records' unit"

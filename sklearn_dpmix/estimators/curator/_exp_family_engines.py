@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from ..._base.acceptance import ACCEPTED as RECORDS_ACCEPTED
 from ..._base.acceptance import PROPOSED as RECORDS_PROPOSED
 from ..._base.restore import require, require_range, require_whole
+from ..._chains.problem import Problem
 from ...mechanisms import LaplaceMechanism
 from ...models import Multinomial
 from ...models._family_records import RECORD_MODELS
@@ -53,14 +54,11 @@ GIVEN = {"normal": GivenNormal, "beta": GivenBeta}
 
 
 class Engine(NamedTuple):
-    """What the chains need."""
+    """The chains of a sampler, and what is said of them."""
 
     approximation: str  # "exact" or "normal"
-    init: Any  # rng -> state
-    advance: Any  # (state, rng, n_sweeps, n_warmup, thin) -> state, draws
+    posed: Problem  # as chains know it
     n_proposed: Any  # state -> (proposed, accepted) moves
-    restored: Any  # (state, fresh state, n_sweeps) -> state: checks a state of a checkpoint
-    check_draws: Any  # draws -> None: checks those of a checkpoint
 
 
 def choose_engine(problem, approximation):
@@ -142,7 +140,7 @@ def records_engine(problem, found):
     values = sampler._lower(), value, channel, counting(n_records)._lower()
     init = partial(start_augmentation, model, value, start, most, S, None)
     advance, restored = partial(advance_augmentation, values, S, count), partial(restored_records, model, value)
-    return Engine("exact", init, advance, record_moves, restored, partial(check_draws, problem, None))
+    return Engine("exact", Problem(S, init, advance, restored, partial(check_draws, problem, None)), record_moves)
 
 
 def restored_records(model, value, state, fresh, n_sweeps):
@@ -167,7 +165,7 @@ def statistic_engine(approximation, sampler, value, model, problem, init):
     advance = partial(advance_sampler, (value, model, channel, counter), S, C, problem.family.n_params)
     restored = partial(sampler.restored, model, bool(problem.n_known), problem.mechanism is None)
     check = partial(check_draws, problem, sampler)
-    return Engine(approximation, init, advance, theta_moves, restored, check)
+    return Engine(approximation, Problem(problem.S, init, advance, restored, check), theta_moves)
 
 
 def check_draws(problem, sampler, draws):

@@ -14,7 +14,7 @@ from ._curator import check_statistic_names
 from ._exp_family_release import check_exact_statistic, check_possible, warn_if_prior_is_outside
 
 
-class Problem(NamedTuple):
+class FamilyProblem(NamedTuple):
     """All that the posterior depends on, in the units of the data or in those of a scaled release."""
 
     family: Family
@@ -57,7 +57,7 @@ class Problem(NamedTuple):
 
 
 def read_problem(estimator, S):
-    """Return the :class:`Problem` of an estimator and its release, or raise an error that says what is wrong."""
+    """Return the :class:`FamilyProblem` of an estimator and its release, or raise an error that says what is wrong."""
     query = check_mechanism(estimator.mechanism)
     family = check_family(estimator.family, query)
     n_records = check_n_records(estimator.n_records)
@@ -71,7 +71,7 @@ def read_problem(estimator, S):
     wide = may_be_wide(family, bounds, estimator.mechanism, estimator.approximation)
     prior = None if estimator.prior is None else check_prior(estimator.prior, family, wide=wide)
     scaling = None if query is None else query._scaling(family)
-    problem = Problem(family, prior, estimator.mechanism, bounds, outside, n_records, S, scaling)
+    problem = FamilyProblem(family, prior, estimator.mechanism, bounds, outside, n_records, S, scaling)
     if estimator.mechanism is None:
         check_exact_statistic(problem)
     else:

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..._base.parameters import check_array, check_flag
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
-from ..._chains.problem import Problem
 from ...models import GaussianPredictors, HistogramPredictors, RegressionPrior
 from ...queries import NoisyCount, RegressionMoments
 from .._chain_estimator import ChainEstimator, CoefficientsMixin
@@ -209,8 +208,8 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         """
         self._prior().check()
         with self._refit() as earlier:
-            run = self._fit_known if self.mechanism is None else self._fit_release
-            problem = run(X, y, earlier)
+            problem = self._known(X, y) if self.mechanism is None else self._released(X, y, earlier)
+            self._advance_chains(problem.posed, partial(_keep, problem), earlier)
         self._warn_about_chains()
         problem.warn_of_misfit(self)
         return self
@@ -218,12 +217,12 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
     def _prior(self):
         return RegressionPrior() if self.prior is None else self.prior
 
-    def _fit_known(self, X, y, earlier):
+    def _known(self, X, y):
         """The records themselves are given: θ by its conjugate updates."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        return self._run_problem(KnownRecords(self._prior(), X, y), (X, y), earlier)
+        return KnownRecords(self._prior(), X, y)
 
-    def _fit_release(self, X, y, earlier):
+    def _released(self, X, y, earlier):
         """A release, or records that are privatised first."""
         query = check_curator(self, RegressionMoments)
         p, n_records, bounds = query.n_features, self.n_records, np.column_stack(query.record_bounds())
@@ -246,13 +245,7 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         low, high = query.value_range(most)
         unscaled = query._unscaled_range(most)
         warn_if_impossible(self.mechanism, S, low, high, query.statistic_names(), unscaled)
-        problem = problem_class(self, S, n_records)
-        return self._run_problem(problem, S, earlier)
-
-    def _run_problem(self, problem, data, earlier):
-        posed = Problem(data, problem.init, problem.advance, problem.restored, problem.check_draws)
-        self._advance_chains(posed, partial(_keep, problem), earlier)
-        return problem
+        return problem_class(self, S, n_records)
 
     # --- prediction --------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,8 @@
 """What a private linear regression runs: one class for each kind of knowledge about the predictors.
 
-A problem has ``init(rng)``, ``advance(state, rng, n_sweeps, n_warmup, thin)``, ``restored(state, fresh, n_sweeps)`` and
-``check_draws(draws)``, as chains need them, and ``keep(fit)``, which sets its own attributes and returns those that are
-monitored.  All run in coordinates in which the bounds are [-1, 1], so that units do not matter.  The first numbers of
-their θ are the intercept, the slopes and σ in these coordinates.
+Each has ``posed``, the problem as chains know it, and ``keep(fit)``, which sets its own attributes and returns those
+that are monitored.  All run in coordinates in which the bounds are [-1, 1], so that units do not matter.  The first
+numbers of their θ are the intercept, the slopes and σ in these coordinates.
 """
 
 from functools import partial
@@ -12,6 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..._base.restore import require, require_whole
+from ..._chains.problem import Problem
 from ...models._regression_model import ClampedRegression
 from ...models._regression_moments import MomentRegression
 from ...queries import NoisyCount
@@ -61,9 +61,9 @@ class KnownRecords:
         fit = np.linalg.lstsq(design, scaled[:, -1])[0]
         residual = max(float(np.sum((scaled[:, -1] - design @ fit) ** 2)), len(X) * ROUNDING**2)
         model = MomentRegression(self.prior, len(X), len(X))
-        self.init = partial(start_known, model)
-        self.advance = partial(advance_known, model._lower(), design.T @ design, fit, residual, len(X))
-        self.restored, self.check_draws = KnownState.restored, partial(check_draws, X.shape[1], None, None)
+        advance = partial(advance_known, model._lower(), design.T @ design, fit, residual, len(X))
+        check = partial(check_draws, X.shape[1], None, None)
+        self.posed = Problem((X, y), partial(start_known, model), advance, KnownState.restored, check)
 
     def keep(self, fit):
         return {}
@@ -98,11 +98,11 @@ class GivenDesign:
             count_variance = variance_of(n_records.mechanism)
         sampler = MomentsSampler(np.sqrt(variance), fit.n_warmup)
         values = sampler._lower(), model._lower(), channel, counter
-        self.init = partial(start_moments, model, S, start, variance, count_variance)
-        self.advance = partial(advance_sampler, values, S, C, len(self.prior.mean) + 1)
-        self.restored = partial(restored_moments, values[1])
+        init = partial(start_moments, model, S, start, variance, count_variance)
+        advance = partial(advance_sampler, values, S, C, len(self.prior.mean) + 1)
         squares = query.value_range(1)[0] == 0.0
-        self.check_draws = partial(check_draws, query.n_features, squares, model.n_records or None)
+        check = partial(check_draws, query.n_features, squares, model.n_records or None)
+        self.posed = Problem(S, init, advance, partial(restored_moments, values[1]), check)
 
     def keep(self, fit):
         p, floats = fit.n_features_in_, fit._state_floats()
@@ -182,12 +182,12 @@ class ImputedRecords:
         if fit.interweave:
             sampler = sampler_of(self.model.x, query.n_features, start)
         values = sampler._lower(), self.model._lower(), channel, counting(n_records)._lower()
-        self.init = partial(start_augmentation, self.model, values[1], start, most, S, moments_of(S, start))
-        self.advance = partial(advance_augmentation, values, S, count)
-        self.restored = partial(self._restored, values[1])
+        init = partial(start_augmentation, self.model, values[1], start, most, S, moments_of(S, start))
+        advance = partial(advance_augmentation, values, S, count)
         known = None if isinstance(n_records, NoisyCount) else n_records
         squares = query.value_range(1)[0] == 0.0
-        self.check_draws = partial(check_draws, query.n_features, squares, known, law=self.model.x)
+        check = partial(check_draws, query.n_features, squares, known, law=self.model.x)
+        self.posed = Problem(S, init, advance, partial(self._restored, values[1]), check)
 
     def _restored(self, model, state, fresh, n_sweeps):
         state = restored_augmentation(model, state, fresh, n_sweeps)
