@@ -41,14 +41,18 @@ def check_curator(estimator, query_class):
     return query
 
 
+def read_release(estimator, S):
+    """Return a release, which may be one number, as an array of finite floats."""
+    S = np.reshape(S, 1) if getattr(numbers(S), "ndim", 1) == 0 else S
+    return check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
+
+
 def check_release(estimator, S, n_statistics, words=""):
     """Return a release as an array of shape (n_releases, n_statistics), or say what is wrong with it.
 
     ``n_statistics=None`` takes any number; ``words`` say what the numbers are.
     """
-    who = type(estimator).__name__
-    S = np.reshape(S, 1) if getattr(numbers(S), "ndim", 1) == 0 else S
-    S = check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
+    who, S = type(estimator).__name__, read_release(estimator, S)
     shape = S.shape
     if S.ndim == 1 or (S.ndim == 2 and S.shape == (n_statistics, 1)):
         S = S.reshape(1, -1)

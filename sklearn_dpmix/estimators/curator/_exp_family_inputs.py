@@ -5,12 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._base.parameters import check_array, numbers
 from ...mechanisms import AdditiveMechanism
 from ...models import Family, Multinomial, Prior, resolve_family
 from ...models._scaling import Scaling
 from ...queries import NoisyCount, SufficientStatistics
-from ._curator import check_statistic_names
+from ._curator import check_statistic_names, read_release
 from ._exp_family_release import check_exact_statistic, check_possible, warn_if_prior_is_outside
 
 
@@ -207,8 +206,8 @@ def check_n_records(n_records):
 def check_release(estimator, S, family):
     """Return the release as (n_releases, n_statistics)."""
     mechanism, k, who = estimator.mechanism, family.n_statistics, type(estimator).__name__
-    S = np.reshape(S, 1) if getattr(numbers(S), "ndim", 1) == 0 else S
-    array = check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
+    array = read_release(estimator, S)
+    shape = array.shape
     if array.ndim == 1:
         array = array.reshape(1, -1)
     if k is None:
@@ -219,7 +218,7 @@ def check_release(estimator, S, family):
         names = list(family.labels) or "one count per category"
         raise ValueError(
             f"{who}: a release of family {type(family).__name__} must have {k} number(s), the sums of {names}, got "
-            f"shape {np.shape(S)}; pass several releases as rows, (n_releases, {k})"
+            f"shape {shape}; pass several releases as rows, (n_releases, {k})"
         )
     if mechanism is not None:
         if mechanism.is_discrete and not family.is_integer:
