@@ -308,12 +308,16 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
         """(n_chains, ...)"""
         return np.array([chain.state.floats for chain in self._run_.chains])
 
-    def _set_acceptance(self):
-        """Set the acceptance rate (nan if nothing was proposed) and the smallest probability that occurred."""
+    def _acceptance_rate(self):
+        """The share of proposals that were accepted, nan if nothing was proposed."""
         floats = self._state_floats()
         n_proposed = floats[:, PROPOSED].sum()
-        self.acceptance_rate_ = float(floats[:, ACCEPTED].sum() / n_proposed) if n_proposed else np.nan
-        self.min_acceptance_ = float(np.exp(floats[:, LOG_MIN_ACCEPT].min()))
+        return float(floats[:, ACCEPTED].sum() / n_proposed) if n_proposed else np.nan
+
+    def _set_acceptance(self):
+        """Set the acceptance rate and the smallest probability that occurred."""
+        self.acceptance_rate_ = self._acceptance_rate()
+        self.min_acceptance_ = float(np.exp(self._state_floats()[:, LOG_MIN_ACCEPT].min()))
 
     def _signature(self, data):
         """What must stay the same for a warm start, by name; of a pickled fit also the code that its chains are for."""

@@ -298,8 +298,7 @@ class PrivateABC(ChainEstimator):
 
     def _keep(self, method):
         self.theta_draws_, self.statistic_draws_ = self._all_draws("theta"), self._all_draws("statistics")
-        self._set_acceptance()
-        del self.min_acceptance_  # no bound holds for it
+        self.acceptance_rate_ = self._acceptance_rate()  # no bound holds for the smallest probability
         self.n_simulations_ = int(self._state_floats()[:, PROPOSED].sum()) * method.n_replicates
         self._monitor({"theta": self.theta_draws_})
 
