@@ -50,10 +50,13 @@ def cells_of(z, edges):
     return np.where(z == edges[0], -1, np.where(z == edges[-1], len(edges), inside))
 
 
-def compress_boxes(records, box):
-    """Numbers of some records, and weights, that have the moments of those in each box, numbered by ``box``."""
+def compress_boxes(records, box, weights=None):
+    """Numbers of some records, and weights, that have the moments of those in each box, numbered by ``box``.
+
+    The records' own ``weights`` are 1 unless they are given.
+    """
     order = np.argsort(box.ravel(), kind="stable")
-    weights = np.ones(len(records))
+    weights = np.ones(len(records)) if weights is None else weights.copy()
     with threadpool_limits(limits=1):  # matrices are so small that threads would only wait for each other
         for rows in np.split(order, np.flatnonzero(np.diff(box.ravel()[order])) + 1):
             weights[rows] = reduced(moments(records[rows]), weights[rows])
@@ -64,11 +67,8 @@ def compress_boxes(records, box):
 def compress_places(nodes, edges):
     """As :func:`~sklearn_dpmix._releases.nodes.compress`, with nodes that are some of the places."""
     places, weights = nodes
-    cell, weights = cells_of(places, edges), weights.copy()
-    with threadpool_limits(limits=1):
-        for rows in np.split(np.arange(len(cell)), np.flatnonzero(np.diff(cell)) + 1):
-            weights[rows] = reduced(moments(places[rows, None]), weights[rows])
-    return Nodes(places[weights > 0.0], weights[weights > 0.0])
+    kept, weights = compress_boxes(places[:, None], cells_of(places, edges), weights)
+    return Nodes(places[kept], weights)
 
 
 def moments(places):
