@@ -148,24 +148,20 @@ def _loss(loss):
 
 
 def _label_draws(label_draws):
-    label_draws = _integers("label_draws", label_draws, "one row per draw, one column per item")
-    if label_draws.ndim != 2 or label_draws.size == 0:
-        raise ValueError(
-            "label_draws must have shape (n_draws, n) with at least one draw and one item, got shape "
-            f"{label_draws.shape}: one row per draw (of all chains, one after the other), one column per item"
-        )
-    return label_draws
-
-
-def _integers(name, labels, shape):
-    """Return labels as an array of integers."""
+    """Return draws of labels as an array of integers, (n_draws, n)."""
+    shape = "one row per draw, one column per item"
     try:
-        array = np.asarray(labels)
+        array = np.asarray(label_draws)
     except ValueError:
-        raise ValueError(f"{name} must be an array, {shape}, but its rows differ in length") from None
+        raise ValueError(f"label_draws must be an array, {shape}, but its rows differ in length") from None
     if array.dtype.kind not in "iu":
         raise ValueError(
-            f"{name} must be integers, {shape}, got an array of {array.dtype}: number the clusters, for instance by "
-            "numpy.unique(..., return_inverse=True)"
+            f"label_draws must be integers, {shape}, got an array of {array.dtype}: number the clusters, for instance "
+            "by numpy.unique(..., return_inverse=True)"
+        )
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(
+            "label_draws must have shape (n_draws, n) with at least one draw and one item, got shape "
+            f"{array.shape}: one row per draw (of all chains, one after the other), one column per item"
         )
     return array
