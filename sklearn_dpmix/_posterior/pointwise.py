@@ -44,7 +44,7 @@ def mixture_replicates(draws, kernel, release, chosen, n, n_features, rng):
     return np.array(replicates)
 
 
-def release_log_density(mechanism, S, statistics):
+def statistic_log_likelihood(mechanism, S, statistics):
     """Log density of each release given each statistic before noise, added up over its entries: (size, n_releases)."""
     if not isinstance(mechanism, AdditiveMechanism):
         return np.column_stack([mechanism.release_density(s[None])(statistics) for s in S])
@@ -55,7 +55,7 @@ def release_log_density(mechanism, S, statistics):
     return table
 
 
-def release_replicates(mechanism, statistics, n_releases, rng):
+def statistic_replicates(mechanism, statistics, n_releases, rng):
     """``n_releases`` simulated releases of each statistic: (size, n_releases, n_statistics)."""
     if not isinstance(mechanism, AdditiveMechanism):
         n_statistics = statistics.shape[1] - mechanism.n_hidden

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..._chains.datatree import Contents
-from ..._posterior.pointwise import release_log_density, release_replicates
+from ..._posterior.pointwise import statistic_log_likelihood, statistic_replicates
 from ...samplers.augmentation._user_model import UserModel
 from ._exp_family_inputs import check_bounds
 
@@ -47,13 +47,13 @@ class StatisticContents(Contents):
                 "which compares models"
             )
             self._refuse("log_likelihood", why)
-        return release_log_density(self.fitted.mechanism, S, self._flat("statistic")[chosen])
+        return statistic_log_likelihood(self.fitted.mechanism, S, self._flat("statistic")[chosen])
 
     def predictive(self, chosen, rng):
         S = self._S()
         if S is None:
             self._refuse("posterior_predictive", "nothing was released (mechanism=None)")
-        return release_replicates(self.fitted.mechanism, self._new_statistics(chosen, rng), len(S), rng)
+        return statistic_replicates(self.fitted.mechanism, self._new_statistics(chosen, rng), len(S), rng)
 
     def _new_statistics(self, chosen, rng):
         """Statistics, before noise, of new records under each draw's parameters: (len(chosen), n_statistics)."""
