@@ -77,26 +77,20 @@ class Interweaved(ReUse):
 
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
-        return interweaved_sweep(self, channel, kernel, mixing, Z, state, rng, warming_up)
-
-
-@helper
-def interweaved_sweep(sampler, channel, kernel, mixing, Z, state, rng, warming_up):
-    """One sweep.  False when out of slots (resumes at the stage and the cursor)."""
-    ints = state.ints
-    if not urn_or_gibbs(sampler, channel, kernel, mixing, Z, state, rng, warming_up):
-        return False
-    if ints[STAGE] == AFTER_GIBBS:
-        update_records(rng, channel, kernel, Z, state)
-        ints[STAGE] = AFTER_URN
-    if state.counts.size < ints[N_SLOTS] + int(sampler.n_tries) + 1:
-        return False
-    update_clusters(rng, sampler.n_aux, channel, kernel, state, warming_up)
-    sort_records(state)
-    noncentred_moves(sampler, rng, channel, kernel, Z, state, warming_up)
-    split_merge(sampler, rng, int(sampler.n_tries), channel, kernel, mixing, Z, state)
-    ints[STAGE] = 0
-    return True
+        ints = state.ints
+        if not urn_or_gibbs(self, channel, kernel, mixing, Z, state, rng, warming_up):
+            return False
+        if ints[STAGE] == AFTER_GIBBS:
+            update_records(rng, channel, kernel, Z, state)
+            ints[STAGE] = AFTER_URN
+        if state.counts.size < ints[N_SLOTS] + int(self.n_tries) + 1:
+            return False
+        update_clusters(rng, self.n_aux, channel, kernel, state, warming_up)
+        sort_records(state)
+        noncentred_moves(self, rng, channel, kernel, Z, state, warming_up)
+        split_merge(self, rng, int(self.n_tries), channel, kernel, mixing, Z, state)
+        ints[STAGE] = 0
+        return True
 
 
 @helper
