@@ -21,7 +21,7 @@ LEVELS, STICKS, RECORDS, CLUSTERS = 1, 2, 3, 4  # cursor: what comes next
 
 
 class InBlocks(Component):
-    """A ``Slice`` or ``Conditional`` (the field ``inner``) whose sweep stops where Python passes over the records."""
+    """The sweep of ``Slice`` and ``Conditional``, but that it stops where Python passes over the records."""
 
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
@@ -43,7 +43,7 @@ class InBlocks(Component):
 def run_in_blocks(values, Z, state, rng, n_sweeps, n_warmup, thin):
     """``run_block`` with the passes over records done in threads."""
     sampler, channel, kernel, mixing = values
-    outer = lower(InBlocks, {"n_aux": 1, "inner": sampler})
+    outer = lower(InBlocks, {"n_aux": 1})
     passes = RecordPasses(sampler, channel, kernel, Z)
     return run_block((outer, channel, kernel, mixing), Z, state, rng, n_sweeps, n_warmup, thin, passes)
 
