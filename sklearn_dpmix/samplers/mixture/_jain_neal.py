@@ -10,6 +10,7 @@ from math import exp, inf, lgamma, log
 from typing import Any
 
 from ..._base.compiled import compiled, helper, lower
+from ..._base.numeric import log1p_exp
 from ._auto import AutoOfRecords
 from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS, STAGE, SWEPT
 from ._sampler import MixtureSampler, check_count
@@ -189,14 +190,9 @@ def restricted_scan(rng, kernel, mixing, state, n_others, first, n_first, n_seco
             is_first = state.alloc[r] == keep
         else:
             is_first = rng.random() < 1.0 / (1.0 + exp(odds))
-        log_q -= log_one_plus_exp(odds if is_first else -odds)
+        log_q -= log1p_exp(odds if is_first else -odds)
         order[s] = r if is_first else ~r
         kernel.add_record(stats, first if is_first else first + 1, records, r, 0, 1.0)
         n_first += is_first
         n_second += not is_first
     return n_first, n_second, log_q
-
-
-@helper
-def log_one_plus_exp(x):
-    return x + log(1.0 + exp(-x)) if x > 0.0 else log(1.0 + exp(x))
