@@ -5,7 +5,7 @@ Matrices are square arrays of which the leading d × d part counts; of a lower f
 
 from math import inf, log, sqrt
 
-from .compiled import helper
+from .compiled import apart, helper
 
 
 @helper
@@ -29,6 +29,25 @@ def factor_above(a, d, least):
                 a[j, j] = sqrt(max(value, least))
             else:
                 a[i, j] = value / a[j, j]
+
+
+@apart
+def try_factor(a, d):
+    """As :func:`factor`; return the log determinant of the factor, or -1e300 if the matrix has none."""
+    log_determinant = 0.0
+    for i in range(d):
+        for j in range(i + 1):
+            value = a[i, j]
+            for k in range(j):
+                value -= a[i, k] * a[j, k]
+            if i > j:
+                a[i, j] = value / a[j, j]
+            elif 0.0 < value < 1e300:
+                a[i, i] = sqrt(value)
+            else:
+                return -1e300
+        log_determinant += log(a[i, i])
+    return log_determinant
 
 
 @helper

@@ -12,9 +12,8 @@ chance of these atoms is the same on both ways: so the law on each sheet is kept
 from math import exp, inf, log
 
 from ...._base.compiled import apart, entry, helper
-from ...._base.linear import eliminate, solve_lower, solve_upper
+from ...._base.linear import eliminate, solve_lower, solve_upper, try_factor
 from ._sheet import MOST_ATOMS, add_normal, fill_gram, fill_sheet
-from ._steps import factorise
 from ._walk_atoms import CUT, LOG_LIKELIHOOD, N_MOVES, TOTAL, accepts, at, choose_above, copy_atom
 from ._walk_likelihood import begin_trial, keep_trial, refresh, replace_in_trial, try_sum
 
@@ -96,7 +95,7 @@ def to_tangent(sheet, p, normal, shift):
     """Take off ``shift`` what is along the normal; return log √det(DT DTᵀ), or -1e300 if there is none."""
     q, right = sheet.n_points + 1, sheet.right
     fill_gram(sheet, p, normal, normal)
-    log_volume = factorise(sheet.metric, q)
+    log_volume = try_factor(sheet.metric, q)
     if log_volume > -1e200:
         for i in range(q):
             right[i] = 0.0

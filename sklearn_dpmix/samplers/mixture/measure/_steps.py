@@ -7,10 +7,10 @@ size is tuned.  It depends on where the walk is, and both proposal densities are
 & Calderhead 2011, the simplified manifold MALA).
 """
 
-from math import exp, log, sqrt
+from math import exp
 
 from ...._base.compiled import apart, apart_sums, helper
-from ...._base.linear import solve_lower, solve_upper
+from ...._base.linear import solve_lower, solve_upper, try_factor
 from ._walk_atoms import (
     CENTRE,
     CUT,
@@ -204,25 +204,6 @@ def fill_geometry(chart, walk, size, k, other, density, total):
 
 
 @apart
-def factorise(metric, n):
-    """Cholesky's factor L of the metric, in place; the log of its determinant, or -1e300."""
-    log_determinant = 0.0
-    for i in range(n):
-        for j in range(i + 1):
-            value = metric[i, j]
-            for k in range(j):
-                value -= metric[i, k] * metric[j, k]
-            if i > j:
-                metric[i, j] = value / metric[j, j]
-            elif 0.0 < value < 1e300:
-                metric[i, i] = sqrt(value)
-            else:
-                return -1e300
-        log_determinant += log(metric[i, i])
-    return log_determinant
-
-
-@apart
 def step(rng, channel, chart, walk, k, other):
     """A step of atom k, or of atoms k and ``other``, which must stay within the fence."""
     law, atoms, metric, gradient, move, fence = walk.law, walk.atoms, walk.metric, walk.gradient, walk.move, walk.fence
@@ -232,7 +213,7 @@ def step(rng, channel, chart, walk, k, other):
     chart.fill_slopes(channel, walk, k)
     chart.fill_slopes(channel, walk, other)
     fill_geometry(chart, walk, size, k, other, walk.mix, law[TOTAL])
-    log_forth = factorise(metric, n)
+    log_forth = try_factor(metric, n)
     if log_forth < -1e200:
         return
     length = LONGEST * exp(-(SHORTER if outside > 0.0 else 1.6) * rng.random())
@@ -284,7 +265,7 @@ def step(rng, channel, chart, walk, k, other):
     for c in range(size):
         chart.fill_slopes(channel, walk, trial + c)
     fill_geometry(chart, walk, size, trial, trial + 1, walk.trial, total)
-    log_back = factorise(metric, n)
+    log_back = try_factor(metric, n)
     if log_back < -1e200:
         law[OUTSIDE] = outside
         return

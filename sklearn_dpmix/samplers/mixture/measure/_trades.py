@@ -11,10 +11,9 @@ atom of the mixture takes the place of those outside, atoms trade among themselv
 from math import exp, log, sqrt
 
 from ...._base.compiled import apart, apart_sums, helper
-from ...._base.linear import solve_lower, solve_upper
+from ...._base.linear import solve_lower, solve_upper, try_factor
 from ._gamma_shares import log_gammas
 from ._outside import log_outside, log_total
-from ._steps import factorise
 from ._walk_atoms import (
     CUT,
     LARGEST,
@@ -203,7 +202,7 @@ def find_parts(walk, j, r):
         part[i] = value
     for i in range(q):
         metric[i, i] += RIDGE * trace + 1e-300
-    if q > 0 and factorise(metric, q) < -1e200:
+    if q > 0 and try_factor(metric, q) < -1e200:
         return 0.0
     solve_lower(metric, part, q)
     solve_upper(metric, part, q)
