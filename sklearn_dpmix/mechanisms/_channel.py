@@ -132,6 +132,11 @@ class RecordChannel(Component):
         return False
 
     @property
+    def is_absorbable(self) -> bool:
+        """Whether a normal kernel can absorb the noise: the release of a normal record is normal, with one law."""
+        return False
+
+    @property
     def is_grained(self) -> bool:
         """Whether noised densities are offered at values that can be released only, and not at places between."""
         return self.is_discrete

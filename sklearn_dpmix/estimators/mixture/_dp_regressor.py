@@ -238,7 +238,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
             mean, variance = Release(release, self.mechanism).typical_moments()
             kernel = MultivariateNormalKernel(mean=mean, dof=len(mean) + 2.0, scale=np.diag(variance))
         if isinstance(sampler, str) and sampler == "auto":
-            is_normal = self.mechanism is None or getattr(self.mechanism, "is_absorbable", False)
+            is_normal = self.mechanism is None or self.mechanism.is_absorbable
             sampler = OneNormal() if is_normal else sampler
         return {"kernel": kernel, "mixing": MixtureOfFiniteMixtures(prior=[1.0]), "sampler": sampler}
 
@@ -277,7 +277,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         draws, d, kernel = joint._draws_, joint._n_features_, joint._kernel()
         if not self.noised_inputs or mechanism is None:
             return ConditionalLaw(draws, AtPlace.value(draws, d), NoNoise()._lower(), kernel)
-        if getattr(mechanism, "is_absorbable", False):
+        if mechanism.is_absorbable:
             noise = float(mechanism.noise_scale_for(d)) ** 2
             return ConditionalLaw(draws, AtPlace.value(draws, d, noise), NoNoise()._lower(), kernel)
         channel = mechanism._lower(n_records=n, n_features=d, kernel=self.kernel_)

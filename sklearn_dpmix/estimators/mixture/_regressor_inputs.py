@@ -53,7 +53,7 @@ def check_width(estimator, width):
 def check_noised_inputs(estimator, n_features):
     """Raise ValueError if what a release says about x has no exact answer."""
     mechanism = estimator.mechanism
-    if not estimator.noised_inputs or mechanism is None or getattr(mechanism, "is_absorbable", False):
+    if not estimator.noised_inputs or mechanism is None or mechanism.is_absorbable:
         return
     if n_features > 1 or mechanism.piece_shape not in PIECES:
         raise ValueError(
