@@ -38,6 +38,13 @@ def check_array(X, **options):
     return _within_floats(validation.check_array, X, **options)
 
 
+def check_table(estimator, X, name="X", *, reset=False, **options):
+    """Return a table as floats; with ``reset`` the estimator learns its width and names, else they must be the same."""
+    array = check_array(X, dtype=np.float64, input_name=name, estimator=estimator, **options)
+    validation.validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return array
+
+
 def check_X_y(X, y, **options):
     """As :func:`check_array`."""
     return _within_floats(validation.check_X_y, X, y, **options)

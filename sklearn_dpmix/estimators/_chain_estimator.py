@@ -13,11 +13,11 @@ import numpy as np
 from joblib import hash as joblib_hash
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._base.acceptance import ACCEPTED, LOG_MIN_ACCEPT, PROPOSED
 from .._base.generators import as_seed_sequence
-from .._base.parameters import MOST, check_array
+from .._base.parameters import MOST, check_table
 from .._base.restore import check_layout_of_draws
 from .._base.typing import Floats, Seed
 from .._chains.auto_draws import AutoDraws, draws_rule
@@ -200,9 +200,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
 
     def _check_input(self, X, name, *, reset=False):
         """Return records as a read-only (n, n_features) array of floats; the caller's own array stays as it is."""
-        array = check_array(X, dtype=np.float64, order="C", input_name=name, estimator=self)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        array = array.view()
+        array = check_table(self, X, name, reset=reset, order="C").view()
         array.flags.writeable = False
         return array
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..._base.compiled import Component
-from ..._base.parameters import check_array, check_flag, in_unit_interval, tails
+from ..._base.parameters import check_array, check_flag, check_table, in_unit_interval, tails
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._posterior.response_law import AtPlace, AtRelease, ConditionalLaw, predictive_moments, regression
@@ -264,8 +264,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
 
     def _places(self, X):
         check_is_fitted(self)
-        named, X = X, check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
-        validate_data(self, named, reset=False, skip_check_array=True)
+        X = check_table(self, X, order="C")
         check_noised_inputs(self, X.shape[1])
         if self.noised_inputs and self.mechanism_ is not None:
             check_released_inputs(self.mechanism_, X, self._joint_._release_[0, -1])

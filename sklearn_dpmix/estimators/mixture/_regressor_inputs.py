@@ -1,9 +1,9 @@
 """Inputs of a regression on privatised records: checks of records, of responses, and of the mechanism over them."""
 
 import numpy as np
-from sklearn.utils.validation import _check_y, validate_data
+from sklearn.utils.validation import _check_y
 
-from ..._base.parameters import check_array
+from ..._base.parameters import check_array, check_table
 from ._compose import check_mechanism
 
 PIECES = "flat", "linear", "quadratic"  # shapes of channels under which y given a release of x is known
@@ -15,8 +15,7 @@ def check_columns(estimator, Z, y):
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None: pass the released responses"
         )
-    named, Z = Z, check_array(Z, dtype=np.float64, order="C", input_name="Z", estimator=estimator)
-    validate_data(estimator, named, reset=True, skip_check_array=True)
+    Z = check_table(estimator, Z, "Z", reset=True, order="C")
     y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=estimator)
     y = _check_y(y, y_numeric=True, estimator=estimator)
     if len(y) != len(Z):

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_features, _num_samples, check_is_fitted, validate_data
 
-from ..._base.parameters import check_array, check_X_y, tails
+from ..._base.parameters import check_table, check_X_y, tails
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.datatree import Contents
 from ...models import LogisticLikelihood
@@ -323,8 +323,7 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
     def _each(self, X, summarise):
         """What ``summarise`` makes of the probabilities' draws, (n_kept, n) -> (..., n), from some rows at a time."""
         check_is_fitted(self)
-        named, X = X, check_array(X, dtype=np.float64, input_name="X", estimator=self)
-        validate_data(self, named, reset=False, skip_check_array=True)
+        X = check_table(self, X)
         coef, intercept = self.coef_draws_.reshape(-1, X.shape[1]), self.intercept_draws_.ravel()
         kept = np.linspace(0, len(coef) - 1, min(len(coef), MOST_PREDICTIVE)).astype(int)
         if self._data_norm_ is not None:  # the model is for clipped rows

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from ..._base.parameters import check_array
+from ..._base.parameters import check_table
 from ..._base.typing import Floats
 from ..._chains.chain import run_chains
 from ..._chains.progress import CallbackSupportMixin, Progress
@@ -305,8 +305,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             The average over up to 500 draws, without the first ``burn_in``.
         """
         check_is_fitted(self)
-        named, X = X, check_array(X, dtype=np.float64, input_name="X", estimator=self)
-        validate_data(self, named, reset=False, skip_check_array=True)
+        X = check_table(self, X)
         X = X if y is None else np.column_stack([X, np.asarray(y, dtype=np.float64)])
         self._check_columns(self.model, X, y)
         if hasattr(self.model, "clip_records"):
