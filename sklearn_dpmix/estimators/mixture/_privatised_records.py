@@ -142,13 +142,12 @@ class PrivatisedRecordsMixin:
         score : float
         """
         Z, channel = self._new_release(Z, epsilon)
-        parts = self._draws_, self._kernel(), self._has_marginal(), self.n_jobs
-
-        def score(channel, Z):
-            draws, kernel, *rest = parts
-            return release_log_density(draws, channel, kernel, Z, *rest, self._log_outside(Z))
-
-        return float(np.mean(np.concatenate([score(part, Z[rows]) for rows, part in self._of_each_scale(channel)])))
+        draws, kernel, more = self._draws_, self._kernel(), (self._has_marginal(), self.n_jobs)
+        found = [
+            release_log_density(draws, part, kernel, Z[rows], *more, self._log_outside(Z[rows]))
+            for rows, part in self._of_each_scale(channel)
+        ]
+        return float(np.mean(np.concatenate(found)))
 
     def _of_each_scale(self, channel):
         """(Releases, their channel) for each noise scale if releases have a threshold; otherwise for all."""
