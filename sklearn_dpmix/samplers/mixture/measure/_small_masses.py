@@ -49,7 +49,7 @@ def renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, log_
         chart.fill(channel, walk, h)
         total += mass
         add_to(walk, walk.trial, mass, h)
-    if n_marked(walk, 0, n_atoms) == n_atoms or not total > 0.0:
+    if n_marked(walk, n_atoms) == n_atoms or not total > 0.0:
         return False
     value = try_sum(walk, total)
     log_ratio += log_tilt(walk, law[N_ATOMS], total) - log_tilt(walk, law[N_ATOMS], law[TOTAL])
@@ -61,10 +61,10 @@ def renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, log_
 
 
 @helper
-def n_marked(walk, first, n):
-    """How many of n atoms are dropped."""
+def n_marked(walk, n):
+    """How many of the first n atoms are dropped."""
     found = 0
-    for h in range(first, first + n):
+    for h in range(n):
         found += walk.marks[h] != 0.0
     return found
 
