@@ -1,6 +1,6 @@
 """Nodes for a release, and how many moves over them a sweep of the trial run has."""
 
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -74,19 +74,22 @@ class NodeLayout:
         if mechanism.released_above is not None:
             law[CUT] = masses.cut(MOST_BEHIND * n if release.n_all is None else release.n_all)
         law[STIFFNESS] = REPEATED * n if mechanism.releases_records else 0.0
-        most = max(MOST_WORK // (nodes.shape[1] * n_features), 10)
-        several = N_MOVES_OF_RECORDS if chart.keeps_records else N_MOVES_OF_SEVERAL
-        first = N_MOVES_FIRST if n_features == 1 else several
-        law[N_MOVES] = min(first, most) if self.n_moves is None else self.n_moves
-        most_moves = MOST_TIMES * law[N_MOVES]
-        if n_features > 1:
-            work, least = (MOST_WORK_OF_RECORDS, LEAST_OF_RECORDS) if chart.keeps_records else (MOST_WORK_OF_SEVERAL, 0)
-            most_moves = max(min(most_moves, work / (nodes.shape[1] * n_features)), least)
+        law[N_MOVES], most_moves = self.moves_over(nodes.shape[1] * n_features, chart, n_features)
         if lookup is None:
             lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
         seen = seen._replace(kept=chart.kept(near, lookup))
         return self.with_threshold(seen, release)
+
+    def moves_over(self, work: int, chart: Any, n_features: int) -> tuple[float, float]:
+        """Moves in a sweep of the trial run, and the most after it; ``work`` is of one move, nodes times features."""
+        n_first, most, least = N_MOVES_FIRST, inf, 0
+        if n_features > 1 and chart.keeps_records:
+            n_first, most, least = N_MOVES_OF_RECORDS, MOST_WORK_OF_RECORDS / work, LEAST_OF_RECORDS
+        elif n_features > 1:
+            n_first, most = N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL / work
+        n_moves = min(n_first, max(MOST_WORK // work, 10)) if self.n_moves is None else self.n_moves
+        return n_moves, max(min(MOST_TIMES * n_moves, most), least)
 
     def with_threshold(self, seen: Compressed, release: Any) -> Compressed:
         """With a node for the records whose releases did not appear, where there is a threshold; one a noise scale.
