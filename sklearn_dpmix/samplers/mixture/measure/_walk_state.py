@@ -115,7 +115,7 @@ class Walk(Component):
             law[OUTSIDE_A], law[OUTSIDE_B] = outside.a, outside.b
         nothing = np.zeros(size)
         fields = {
-            "law": law,
+            "law": law,  # its own numbers, by position (``_walk_atoms``)
             "masses": masses,
             "atoms": atoms.ravel(),
             "nodes": lay_out(nodes, lookup),
@@ -125,18 +125,18 @@ class Walk(Component):
             "tables": np.empty((3 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
             "has_slopes": np.ones(3 * capacity + 2),  # whether derivatives are there
             "outside": nothing if outside is None else outside.density,
-            "shares": np.zeros(0) if outside is None else outside.shares.ravel(),
+            "shares": np.zeros(0) if outside is None else outside.shares.ravel(),  # of ``Outside``, as the next
             "copies": np.zeros(0) if outside is None else outside.copies.ravel(),
-            "given": nothing if outside is None else np.empty(size),
+            "given": nothing if outside is None else np.empty(size),  # what a trade takes from atoms
             "mix": np.empty(size),  # Σ J g over all atoms, and those outside of the mixture
             "most": np.empty(size),  # ... and the most that it was since it was made anew
             "trial": np.empty(size),  # that of a proposal
-            "score": np.empty((2 * width + 2) * size),
-            "metric": np.empty((2 * width + 1, 2 * width + 1)),
+            "score": np.empty((2 * width + 2) * size),  # scratch of a move: rows of numbers at the nodes
+            "metric": np.empty((2 * width + 1, 2 * width + 1)),  # this and the next two: of a step of two atoms
             "gradient": np.empty(2 * width + 1),
             "move": np.empty(2 * width + 1),
-            "fence": np.zeros(6),
-            "marks": np.zeros(2 * capacity),
+            "fence": np.zeros(6),  # what a step must not cross (``_steps``)
+            "marks": np.zeros(2 * capacity),  # scratch of a move: a number for each atom, or of each that it chose
             "n_nodes": np.int64(size),
             "n_seen": np.int64(size if n_seen is None else n_seen),
             "width": np.int64(width),
@@ -144,8 +144,8 @@ class Walk(Component):
             "capacity": np.int64(capacity),
             "n_features": n_features,
             "chances": np.zeros(0) if chances is None else chances.ravel(),  # (features, categories, nodes)
-            "records": state.records.ravel(),
-            "residuals": state.records[:n_features].flatten(),
+            "records": state.records.ravel(),  # of ``MeasureState``
+            "residuals": state.records[:n_features].flatten(),  # of these, if they are such (``BY_RESIDUALS``)
             "ways": np.zeros(0) if ways is None else ways.ways.ravel(),
             "seen": np.zeros(0) if ways is None else ways.seen.ravel(),
         }
