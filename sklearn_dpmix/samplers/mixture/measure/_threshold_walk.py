@@ -50,19 +50,14 @@ class ThresholdWalk(Walk):
 
     @compiled
     def is_lost(self, density):
-        return is_far(self, density)
+        """Whether a density differs so much from the present one that it has lost digits, or does on the way back.
 
-
-@helper
-def is_far(walk, density):
-    """Whether a density differs so much from the present one that it has lost digits, or does on the way back.
-
-    A move that is turned down for it is so in both directions.
-    """
-    for m in range(walk.n_nodes):
-        if not FAR * walk.mix[m] <= density[m] or not FAR * density[m] <= walk.mix[m]:
-            return True
-    return False
+        A move that is turned down for it is so in both directions.
+        """
+        for m in range(self.n_nodes):
+            if not FAR * self.mix[m] <= density[m] or not FAR * density[m] <= self.mix[m]:
+                return True
+        return False
 
 
 @apart
