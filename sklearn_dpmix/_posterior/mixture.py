@@ -31,7 +31,11 @@ class MixtureDraws:
         self.start = np.concatenate([[0], np.cumsum(self.flat.n_atoms)])
         with np.errstate(divide="ignore"):
             self.log_weights = np.log(self.flat.weights)
-        self.atoms = self.start, self.log_weights, self.flat.theta
+
+    @property
+    def atoms(self):
+        """(start, log weights, theta) of all draws."""
+        return self.start, self.log_weights, self.flat.theta
 
     def chains(self):
         """The draws chain by chain, as views."""
@@ -70,7 +74,6 @@ class MixtureDraws:
         """The same draws with only some columns of θ."""
         part = copy(self)
         part.flat = self.flat._replace(theta=np.ascontiguousarray(self.flat.theta[:, columns]))
-        part.atoms = part.start, part.log_weights, part.flat.theta
         return part
 
     def every(self, n_most):
