@@ -8,10 +8,11 @@ import math
 
 from .compiled import helper, shared
 
-_SQRT_HALF = 0.7071067811865476
+SQRT_HALF = 0.7071067811865476
+INV_SQRT_2PI = 0.3989422804014327
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_2PI = 2.5066282746310002
-_INV_SQRT_2PI = 0.3989422804014327
-_LOG_SQRT_2PI = 0.9189385332046728
+_LOG_SQRT_2PI = 0.9189385332046728  # the same, rounded right, which that is not: draws depend on the last digit
 LEAST_GAMMA = 1e-180  # its inverse is far from everything, and squares of that are still floating-point numbers
 _TAIL = 20.0  # beyond it the asymptotic series of the Mills ratio has full accuracy, and erfc is not needed
 
@@ -68,13 +69,13 @@ def log_ndtr(x):
     """
     if x < 2.0:
         if x > -_TAIL:
-            return math.log(0.5 * math.erfc(-_SQRT_HALF * x))
+            return math.log(0.5 * math.erfc(-SQRT_HALF * x))
         if x == -math.inf:
             return x
         return math.log(_mills_tail(-x)) - (0.5 * x * x + _LOG_SQRT_2PI)
     if x < _TAIL:
-        return math.log1p(-0.5 * math.erfc(_SQRT_HALF * x))
-    return -_INV_SQRT_2PI * math.exp(-0.5 * x * x) * _mills_tail(x)
+        return math.log1p(-0.5 * math.erfc(SQRT_HALF * x))
+    return -INV_SQRT_2PI * math.exp(-0.5 * x * x) * _mills_tail(x)
 
 
 @shared
@@ -134,9 +135,9 @@ def log_ndtr_interval(a, b):
         return log_interval_ratio(a, w) - (0.5 * a * a + _LOG_SQRT_2PI)
     if a < 0.0:
         if w > 1.0:
-            return math.log1p(-0.5 * (math.erfc(-_SQRT_HALF * a) + math.erfc(_SQRT_HALF * b)))
-        return math.log(0.5 * (math.erf(_SQRT_HALF * b) - math.erf(_SQRT_HALF * a)))
-    return math.log(0.5 * (math.erfc(_SQRT_HALF * a) - math.erfc(_SQRT_HALF * b)))
+            return math.log1p(-0.5 * (math.erfc(-SQRT_HALF * a) + math.erfc(SQRT_HALF * b)))
+        return math.log(0.5 * (math.erf(SQRT_HALF * b) - math.erf(SQRT_HALF * a)))
+    return math.log(0.5 * (math.erfc(SQRT_HALF * a) - math.erfc(SQRT_HALF * b)))
 
 
 @shared
@@ -216,8 +217,8 @@ def _log_gamma_p_temme(a, x):
     s *= math.sqrt(v)
     if mu <= 0.0 and y >= _TAIL:
         return math.log(_mills_tail(y) - s) - (half + _LOG_SQRT_2PI)
-    tail = 0.5 * math.erfc(_SQRT_HALF * y)
-    s *= _INV_SQRT_2PI * math.exp(-half)
+    tail = 0.5 * math.erfc(SQRT_HALF * y)
+    s *= INV_SQRT_2PI * math.exp(-half)
     if mu <= 0.0:
         return math.log(tail - s)
     return math.log1p(-(tail + s))

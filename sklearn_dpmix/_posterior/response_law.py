@@ -19,10 +19,10 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 
 from .._base.compiled import Component, compiled, lower
+from .._base.numeric import HALF_LOG_2PI
 from .mixture import in_chunks
 from .response_pieces import (
     CENTRE,
-    HALF_LOG_2PI,
     HIGH,
     LOW,
     MASS,

@@ -4,12 +4,12 @@ A ``law`` writes a piece with ``write_piece(channel, kernel, theta, X, i, h, r, 
 ``law.nodes`` and ``law.shares`` are a Gauss rule on [0, 1].
 """
 
-from math import erfc, exp, inf, log, pi, sqrt
+from math import erfc, exp, inf, log, sqrt
 
 import numpy as np
 
 from .._base.compiled import entry, helper, sums_helper
-from .._base.numeric import log_ndtr_interval
+from .._base.numeric import HALF_LOG_2PI, SQRT_HALF, log_ndtr_interval
 from .._base.vector import erfcx_positive, exp_bounded
 from .mixture import log_sum_in
 
@@ -21,7 +21,6 @@ N_NODES = 40  # of a Gauss rule, over at most REACH standard deviations: to roun
 LEAST = 1e-15  # mass of pieces that do not count in a distribution function
 TINY = 1e-300
 MOST_STEPS = 4000  # of a search for a quantile: two for each halving from the largest number to the smallest
-SQRT_HALF, HALF_LOG_2PI = sqrt(0.5), 0.5 * log(2.0 * pi)
 
 
 # --- moments -----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Beta kernel on bounded records, with independent gamma priors on its two shapes (Beraha et al., §4.2)."""
 
-from math import exp, inf, lgamma, log, pi, sqrt
+from math import exp, inf, lgamma, log, pi
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy.stats import gamma
 
 from .._base.beta_numeric import draw_beta, draw_beta_interval, log_beta, log_beta_cdf, log_beta_interval
 from .._base.compiled import compiled, helper, lower
+from .._base.numeric import SQRT_HALF
 from .._base.parameters import check_bounds, is_real
 from .._base.restore import require
 from .._base.typing import Array
@@ -18,7 +19,6 @@ from ._beta_moves import LEAST, MOST, draw_logs, jump, langevin_move
 from ._kernel import Kernel
 
 JUMPS = 0.2  # share of updates that begin with an independence move
-SQRT_HALF = sqrt(0.5)
 ROUNDED = 16.0  # units in the last place of an end, within which the place of a record is not known
 TARGET = 0.574  # acceptance rate that a Langevin move should have (Roberts & Rosenthal 1998)
 

@@ -3,8 +3,8 @@
 from math import erfc, log, sqrt
 
 from .._base.compiled import compiled, lower
-from .._base.numeric import LEAST_GAMMA, draw_gamma_below, log_gamma_p
-from ._normal import HALF_LOG_2PI, NormalKernel, log_student
+from .._base.numeric import HALF_LOG_2PI, LEAST_GAMMA, draw_gamma_below, log_gamma_p
+from ._normal import NormalKernel, log_student
 
 
 class ConvolvedNormalKernel(NormalKernel):

@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike
 from scipy.special import multigammaln
 
 from .._base.compiled import compiled, lower
-from .._base.numeric import draw_gamma
+from .._base.numeric import HALF_LOG_2PI, draw_gamma
 from .._base.parameters import is_real
 from .._base.restore import require
 from .._base.typing import Array
 from ._kernel import per_feature
 from ._multivariate_steps import MultivariateSteps
-from ._normal import HALF_LOG_2PI, NormalKernel
+from ._normal import NormalKernel
 
 
 class MultivariateNormalKernel(MultivariateSteps):

@@ -3,7 +3,8 @@
 from math import exp, inf, log, sqrt
 
 from .._base.compiled import compiled
-from ._normal import HALF_LOG_2PI, NormalKernel
+from .._base.numeric import HALF_LOG_2PI
+from ._normal import NormalKernel
 
 
 class MultivariateSteps(NormalKernel):

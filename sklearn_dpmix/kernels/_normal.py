@@ -8,15 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, helper, lower
-from .._base.numeric import draw_gamma, draw_truncated_normal, log_interval_ratio, log_ndtr_interval
+from .._base.numeric import (
+    HALF_LOG_2PI,
+    INV_SQRT_2PI,
+    draw_gamma,
+    draw_truncated_normal,
+    log_interval_ratio,
+    log_ndtr_interval,
+)
 from .._base.restore import require
 from .._base.typing import Array
 from ._kernel import Kernel, per_feature
 
-HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 FAR = 20.0  # standard deviations from a tilt's peak, beyond which log_interval_ratio is accurate
 NARROW = 1e-6  # standard deviations: the difference of such ends has some ten digits
-INV_SQRT_2PI = 1.0 / sqrt(2.0 * pi)
 
 
 class NormalKernel(Kernel):

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, helper
-from .._base.numeric import draw_truncated_normal, log_interval_ratio, log_ndtr_interval
+from .._base.numeric import HALF_LOG_2PI, draw_truncated_normal, log_interval_ratio, log_ndtr_interval
 from .._base.parameters import check_bounds
-from ._normal import HALF_LOG_2PI, NormalKernel, is_narrow
+from ._normal import NormalKernel, is_narrow
 
 JUMPS = 0.3  # share of updates that begin with a draw from the posterior without truncation
 NODES, WEIGHTS = (tuple(part.tolist()) for part in np.polynomial.legendre.leggauss(48))
@@ -155,7 +155,7 @@ class TruncatedNormalKernel(NormalKernel):
         if y < self.low[j] or y > self.high[j]:
             return -inf
         e = (y - theta[k, 4 * j]) * theta[k, 4 * j + 2]
-        return -0.5 * e * e - theta[k, 4 * j + 3] - 0.9189385332046727
+        return -0.5 * e * e - theta[k, 4 * j + 3] - HALF_LOG_2PI
 
     @compiled
     def peak(self, theta, k, j):

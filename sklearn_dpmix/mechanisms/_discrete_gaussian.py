@@ -9,12 +9,13 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
 from .._base.compiled import compiled, helper
+from .._base.numeric import HALF_LOG_2PI
 from .._base.typing import Array, Floats
 from ..privacy import gaussian_scale
 from ._calibrated import GaussianCalibrated
 from ._discrete import IntegerMechanism
 from ._discrete_laplace import draw_discrete_laplace
-from ._gaussian import HALF_LOG_2PI, GaussianMechanism
+from ._gaussian import GaussianMechanism
 from ._integer_series import gaussian_series, slopes_at_end
 from ._noised_integers import EVEN, FAR_NOISE, N_LOOKED_UP, WIDE, fill_integers_gaussian
 

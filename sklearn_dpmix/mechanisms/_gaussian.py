@@ -1,7 +1,7 @@
 """Gaussian noise: approximate or concentrated privacy from L2 sensitivity (Balle & Wang 2018; Bun & Steinke 2016)."""
 
 import warnings
-from math import hypot, inf, log, pi
+from math import hypot, inf, log
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from .._base.compiled import compiled
+from .._base.numeric import HALF_LOG_2PI
 from .._base.typing import Array, Floats, Seed
 from ..privacy import gaussian_delta, gaussian_scale
 from ._additive import AdditiveMechanism
@@ -16,8 +17,6 @@ from ._calibrated import GaussianCalibrated
 from ._noised_normal import fill_normal_gaussian
 from ._noised_scales import fill_normal_gaussian_scales
 from ._thresholds import fill_released_clamped_gaussian, fill_released_gaussian
-
-HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 
 
 class GaussianMechanism(GaussianCalibrated):

@@ -7,8 +7,9 @@ import numpy as np
 from scipy.special import expit
 
 from .._base.compiled import compiled, helper
+from .._base.numeric import INV_SQRT_2PI, SQRT_HALF
 from .._base.typing import Array, Floats
-from ._noised_normal import INV_SQRT_2PI, SQRT_HALF, fill_normal_window
+from ._noised_normal import fill_normal_window
 from ._piecewise import PiecewiseMechanism
 from ._randomized_response import CELLS, integer_odds
 from ._window import ROUNDING

@@ -5,8 +5,9 @@ from math import exp, sqrt
 import numpy as np
 
 from .._base.compiled import helper
+from .._base.numeric import INV_SQRT_2PI
 from .._base.vector import exp_bounded
-from ._noised_normal import FARTHEST, INV_SQRT_2PI
+from ._noised_normal import FARTHEST
 
 N_TERMS, N_ONE_SIDED = 4, 8  # of the series without bounds, and of those at an end
 N_SLOPES = 5  # derivatives of Gaussian noise at a bound that are looked up

@@ -19,14 +19,13 @@ from math import erfc, exp, inf, log, pi, sqrt
 import numpy as np
 
 from .._base.compiled import helper, sums_helper
+from .._base.numeric import INV_SQRT_2PI, SQRT_HALF
 from .._base.table import add_table, clear
 from .._base.vector import erfcx_positive, exp_bounded
 from ._integer_series import N_ONE_SIDED, N_SLOPES, N_TERMS, add_series, fill_slopes
 from ._noised_normal import (
     FARTHEST,
-    INV_SQRT_2PI,
     NO_BOUND,
-    SQRT_HALF,
     add_end,
     fill_normal_gaussian,
     fill_normal_laplace,

@@ -15,11 +15,10 @@ from math import erfc, exp, inf, sqrt
 import numpy as np
 
 from .._base.compiled import helper
+from .._base.numeric import INV_SQRT_2PI, SQRT_HALF
 from .._base.table import multiply_table
 from .._base.vector import erfcx_positive, exp_bounded
 
-SQRT_HALF = sqrt(0.5)
-INV_SQRT_2PI = 0.3989422804014327
 FARTHEST = 40.0  # standard deviations beyond which there is no mass
 NO_BOUND = 1e100  # stands for an infinite bound where infinity times 0 would occur
 

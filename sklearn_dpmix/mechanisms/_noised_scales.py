@@ -7,8 +7,9 @@ so noise of one scale has its own loops.  Even sharing the body of the loops mad
 from math import erfc, exp, inf, sqrt
 
 from .._base.compiled import helper
+from .._base.numeric import INV_SQRT_2PI, SQRT_HALF
 from .._base.vector import erfcx_positive, exp_bounded
-from ._noised_normal import INV_SQRT_2PI, NO_BOUND, SQRT_HALF, add_ends, mass_between
+from ._noised_normal import NO_BOUND, add_ends, mass_between
 
 
 @helper

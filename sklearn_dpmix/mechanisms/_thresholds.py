@@ -10,7 +10,8 @@ from math import erfc, exp, inf, sqrt
 import numpy as np
 
 from .._base.compiled import helper
-from ._noised_normal import INV_SQRT_2PI, NO_BOUND, SQRT_HALF, one_sided
+from .._base.numeric import INV_SQRT_2PI, SQRT_HALF
+from ._noised_normal import NO_BOUND, one_sided
 
 LEAST = 1e-150
 NODES, WEIGHTS = (tuple(part.tolist()) for part in np.polynomial.legendre.leggauss(16))

@@ -5,10 +5,9 @@ from math import exp
 import numpy as np
 
 from ...._base.compiled import compiled
-from ...._base.numeric import log_ndtr, log_ndtr_interval
+from ...._base.numeric import HALF_LOG_2PI, log_ndtr, log_ndtr_interval
 from ._interval import at_record
 from ._normal_on_interval import NormalOnInterval
-from ._walk_atoms import HALF_LOG_2PI
 
 FARTHEST = 40.0  # standard deviations beyond which there is no mass
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.polynomial import chebyshev, legendre
 
 from ...._base.compiled import apart_sums, helper
+from ...._base.numeric import INV_SQRT_2PI, SQRT_HALF
 from ...._base.vector import erfcx_positive, exp_bounded
-from ._walk_atoms import INV_SQRT_2PI
 
 SIDE = 4  # of a block of moments, by which loops go; moments for derivatives are of one block
 ENDS = 6.4  # of the integral over t
@@ -23,7 +23,6 @@ NEAR_BOUND = 6.5  # standard deviations from a bound to a mean, beyond which it 
 WIDE = 0.8  # standard deviation in units of the noise's, from which on moments are by Gauss's rule
 N_GAUSS = 48
 FARTHEST_BOUND = 40.0  # standard deviations
-SQRT_HALF = sqrt(0.5)
 CURVATURES = 0.0, 0.0, 4.0, 24.0  # T_r'' in units of T_(r-2)
 VALUE, SLOPE, CURVATURE = range(3)
 PAIRS = (VALUE, VALUE), (SLOPE, VALUE), (VALUE, SLOPE), (CURVATURE, VALUE), (SLOPE, SLOPE), (VALUE, CURVATURE)

@@ -5,12 +5,12 @@ from math import exp, inf, log, sqrt
 import numpy as np
 
 from ...._base.compiled import compiled
-from ...._base.numeric import log_gamma_p
+from ...._base.numeric import INV_SQRT_2PI, log_gamma_p
 from ...._base.restore import require_range
 from ...._base.vector import exp_bounded
 from ._any_noise import noise_in_table
 from ._normal_atoms import NormalChart, log_normal_base
-from ._walk_atoms import INV_SQRT_2PI, at
+from ._walk_atoms import at
 
 
 class ConvolvedNormalChart(NormalChart):

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from ...._base.compiled import apart, apart_sums, compiled, helper
+from ...._base.numeric import INV_SQRT_2PI
 from ._clamped_moments import SIDE, fill_sums, moment_fields
 from ._correlated_gaussian import CorrelatedGaussianChart
 from ._correlated_splits import invert
-from ._walk_atoms import INV_SQRT_2PI, at, row
+from ._walk_atoms import at, row
 
 DEGREES = range(2 * SIDE - 1, 32, SIDE)
 ERROR = 1e-7  # of q(z | y), relative to it, or to what it is FAR away

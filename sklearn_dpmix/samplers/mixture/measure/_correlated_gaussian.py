@@ -4,10 +4,11 @@ import numpy as np
 
 from ...._base.compiled import apart_sums, compiled, helper
 from ...._base.linear import add_square, factor_above, invert_triangle, log_diagonal
+from ...._base.numeric import HALF_LOG_2PI
 from ...._base.vector import exp_bounded
 from ._correlated_atoms import CorrelatedChart
 from ._correlated_splits import invert
-from ._walk_atoms import HALF_LOG_2PI, at, row
+from ._walk_atoms import at, row
 
 
 class CorrelatedGaussianChart(CorrelatedChart):

@@ -17,10 +17,11 @@ Yu & Meng 2011).  From one to the other a record draws its atom, and then itself
 from math import log, sqrt
 
 from ...._base.compiled import apart, apart_sums, helper
+from ...._base.numeric import HALF_LOG_2PI
 from ...._base.vector import exp_bounded
 from ._correlated_splits import invert
 from ._hidden_residuals import made, slice_residual
-from ._walk_atoms import BY_RESIDUALS, HALF_LOG_2PI, at, n_all, number, row
+from ._walk_atoms import BY_RESIDUALS, at, n_all, number, row
 from ._walk_draws import draw_atoms
 from ._walk_likelihood import refresh
 

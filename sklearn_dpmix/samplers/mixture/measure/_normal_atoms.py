@@ -7,7 +7,7 @@ from scipy.special import gammainccinv, gammaln
 from scipy.stats import norm
 
 from ...._base.compiled import compiled, helper
-from ...._base.numeric import LEAST_GAMMA, draw_gamma
+from ...._base.numeric import HALF_LOG_2PI, LEAST_GAMMA, draw_gamma
 from ...._base.restore import require_range
 from ._any_noise import any_noise
 from ._chart import NARROWEST, Chart
@@ -16,7 +16,7 @@ from ._normal_splits import merge_features, split_features
 from ._slides import rescale, slide
 from ._splits import split_or_merge
 from ._steps import FIRST, N_MOVING, step_nearest
-from ._walk_atoms import HALF_LOG_2PI, NEAR, PER_FEATURE, STIFFNESS, at
+from ._walk_atoms import NEAR, PER_FEATURE, STIFFNESS, at
 
 N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where most of it is
 SCALE_CURVATURE = 0.3

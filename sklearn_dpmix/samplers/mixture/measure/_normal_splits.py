@@ -3,8 +3,8 @@
 from math import exp, log, sqrt
 
 from ...._base.compiled import apart, helper
+from ...._base.numeric import HALF_LOG_2PI
 from ._splits import IMPOSSIBLE, draw_shift, shift_density
-from ._walk_atoms import HALF_LOG_2PI
 
 WIDE, NARROW, P_WIDE = 0.7, 0.07, 0.6
 

@@ -5,10 +5,10 @@ from math import log
 import numpy as np
 
 from ...._base.compiled import compiled
+from ...._base.numeric import HALF_LOG_2PI
 from ._any_noise import any_noise
 from ._normal_on_interval import NormalOnInterval
 from ._on_interval import InBins
-from ._walk_atoms import HALF_LOG_2PI
 
 
 class TruncatedNormalInTable(NormalOnInterval):

@@ -21,8 +21,6 @@ TILT = 20.0
 LARGEST = 20.0  # of an atom's J: more has probability e^-300
 LARGEST_OUTSIDE = 1e12
 DUST_RANGE = 5.0  # the dust's atoms are from the cut down to e^-5 of it
-HALF_LOG_2PI = 0.9189385332046727
-INV_SQRT_2PI = 0.3989422804014327
 
 
 @helper
