@@ -184,16 +184,6 @@ def noise_parameter(name, value):
     return float(np.ravel(array)[0]) if np.size(array) == 1 else array
 
 
-def one_a_record(name, value, n_records):
-    """Return positive numbers, one per record: (n_records,)."""
-    array = np.atleast_1d(positive_array(name, value))
-    if array.shape not in ((1,), (n_records,)):
-        raise ValueError(
-            f"{name} has shape {array.shape}, but there are {n_records} records: give one number, or one per record"
-        )
-    return np.broadcast_to(array, (n_records,))
-
-
 def refuse_threshold(mechanism, who):
     """Raise ValueError where only releases above a threshold appear, which the model does not know of."""
     if getattr(mechanism, "released_above", None) is not None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.parameters import one_a_record, positive_array
+from .._base.parameters import positive_array
 from ..privacy import PrivacyGuarantee
 
 
@@ -24,7 +24,13 @@ class RecordLosses:
 
     def _losses_of(self, n_records: int, n_features: int) -> Any:
         """Each record's loss on a feature, (n_records,)."""
-        return one_a_record("epsilon", self._losses(), n_records) / n_features
+        epsilon = np.atleast_1d(self._losses())
+        if epsilon.shape not in ((1,), (n_records,)):
+            raise ValueError(
+                f"epsilon has shape {epsilon.shape}, but there are {n_records} records: give one number, or one per "
+                "record"
+            )
+        return np.broadcast_to(epsilon, (n_records,)) / n_features
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release, for the least protected record if each has its own ε."""
