@@ -2,6 +2,7 @@
 
 from math import log, log1p
 from numbers import Integral
+from operator import methodcaller
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,17 +17,21 @@ from ..._base.typing import Seed
 from ...models import BetaPrior, Multinomial
 from ...privacy import PrivacyGuarantee
 from .._confidential import check_confidential
-from .._decorators import fit_context
+from .._decorators import fit_context, with_callbacks
 from ._curator import keep_names
 from ._exp_family import PrivateExpFamilyGibbs
+from ._exp_family_engines import choose_engine
 from ._exp_family_inputs import (
+    FamilyProblem,
     check_bounds,
     check_family,
     check_mechanism,
     check_n_records,
     check_prior,
     check_release,
+    default_prior,
 )
+from ._exp_family_release import check_exact_statistic
 from ._statistic_contents import NaiveContents
 
 
@@ -59,6 +64,8 @@ random_state, warm_start, checkpoint, verbose :
 
     _contents = NaiveContents
 
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, S: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw from the posterior that treats a release as the statistic.
 
@@ -72,44 +79,44 @@ random_state, warm_start, checkpoint, verbose :
         -------
         self
         """
+        with self._refit() as earlier:
+            problem = self._problem(S)
+            ordinary = problem.in_units()._replace(bounds=None, scaling=None)
+            check_exact_statistic(ordinary)
+            engine = choose_engine(ordinary, "auto")
+            self._n_records_, self.family_, self.prior_ = problem.n_records, problem.family, problem.prior
+            self.approximation_ = engine.approximation
+            self._advance_chains(engine.posed, methodcaller("_keep", engine, problem), earlier)
+        self._warn_about_chains()
+        return self
+
+    def _problem(self, S):
+        """The problem without noise; its statistic is of records in the units of a scaled release."""
         query = check_mechanism(self.mechanism)
         family = check_family(self.family, query)
         n_records = check_n_records(self.n_records)
         n = n_records if isinstance(n_records, Integral) else n_records.likely
         released = check_release(self, S, family)
+        keep_names(self, S, released)
         s = released.mean(axis=0)
         if isinstance(family, Multinomial):
             family = Multinomial(n_categories=len(s))
-        given = self.get_params(deep=False)
         bounds, _ = check_bounds(None, family, query)
-        prior = family.default_prior(bounds) if self.prior is None else check_prior(self.prior, family)
         scaling = None if query is None else query._scaling(family)
-        centre, unit, gain, offset = (0.0, 1.0, 1.0, 0.0) if scaling is None else scaling[1:5]
-        ordinary = OrdinaryPosterior(
-            **given
-            | {"mechanism": None, "family": family, "n_records": n, "truncation": None, "approximation": "auto"}
-            | {"prior": prior if scaling is None else family.prior_in_units(prior, centre, unit)}
-        )
-        earlier = {name: value for name, value in vars(self).items() if name not in given}
-        vars(ordinary).update(earlier)  # type: ignore[attr-defined]
-        ordinary.fit(nearest_statistic(family, (s - n * offset) / gain, n))
-        self._take_fit()  # nothing of it is left
-        vars(self).update({name: value for name, value in vars(ordinary).items() if name not in given})  # type: ignore[attr-defined]
-        if scaling is not None:  # and so bounds, and a prior
-            self.prior_ = prior
-            self.theta_draws_ = family.theta_from_units(self.theta_draws_, centre, unit)
-            self.statistic_draws_ = gain * self.statistic_draws_ + n * offset
-            self._monitors_ = {name: self.theta_draws_[..., p] for p, name in enumerate(family.param_names)}
-        keep_names(self, S, released)
-        self._warn_about_chains()
-        return self
+        if scaling is not None:
+            s = (s - n * scaling.offset) / scaling.gain
+        prior = family.default_prior(bounds) if self.prior is None else check_prior(self.prior, family)
+        nearest = nearest_statistic(family, s, n)
+        problem = FamilyProblem(family, prior, None, bounds, None, n, nearest[None], scaling)
+        if prior is None:
+            prior = default_prior(problem._replace(bounds=None), wide=False)
+        return problem._replace(prior=prior)
 
-
-class OrdinaryPosterior(PrivateExpFamilyGibbs):
-    """The posterior of a statistic without noise, whose warnings come once :class:`NaivePosterior` has the draws."""
-
-    def _warn_about_chains(self):
-        """Not yet."""
+    def _keep(self, engine, problem):
+        super()._keep(engine, problem)
+        if problem.gains is not None:
+            gain, offset = problem.gains
+            self.statistic_draws_ = gain * self.statistic_draws_ + problem.n_records * offset
 
 
 def nearest_statistic(family, s, n):

@@ -17,7 +17,6 @@ from ..._base.typing import Array, Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.datatree import Contents
 from ...models import Family, Multinomial
-from ...queries import NoisyCount
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import fit_context, with_callbacks
 from ._curator import keep_names, warn_if_unlikely
@@ -263,7 +262,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         self.statistic_draws_ = self._all_draws("statistic")
         names = self.family_.param_names
         monitors = {name: self.theta_draws_[..., p] for p, name in enumerate(names)}
-        if isinstance(self.n_records, NoisyCount):
+        if not problem.n_known:
             self.n_records_draws_ = self._all_draws("n_records").astype(np.int64)
             monitors["n_records"] = self.n_records_draws_
         proposed, accepted = np.sum([engine.n_proposed(chain.state) for chain in self._run_.chains], axis=0)
