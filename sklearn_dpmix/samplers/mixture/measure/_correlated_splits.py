@@ -86,7 +86,7 @@ def shapes(share, worth, d):
 
 
 @helper
-def log_beta(log_first, log_second, share, worth, d):
+def log_spread_density(log_first, log_second, share, worth, d):
     """Log density of a spread, of the log determinants of it and of I less it."""
     a, b = shapes(share, worth, d)
     value = log_multigamma(a + b, d) - log_multigamma(a, d) - log_multigamma(b, d) - 0.25 * d * (d - 1) * log(pi)
@@ -96,8 +96,8 @@ def log_beta(log_first, log_second, share, worth, d):
 @apart
 def log_spread(log_first, log_second, share, d):
     """Log density of a spread: one of two laws."""
-    wide = log_beta(log_first, log_second, share, WIDE, d) + log(P_WIDE)
-    narrow = log_beta(log_first, log_second, share, NARROW, d) + log(1.0 - P_WIDE)
+    wide = log_spread_density(log_first, log_second, share, WIDE, d) + log(P_WIDE)
+    narrow = log_spread_density(log_first, log_second, share, NARROW, d) + log(1.0 - P_WIDE)
     most = max(wide, narrow)
     return most + log(exp(wide - most) + exp(narrow - most))
 

@@ -31,14 +31,14 @@ def fill_feature(channel, walk, k, source, j):
 def fill_factor(channel, walk, k, j):
     """Feature j's factor, and its derivatives."""
     a, n, slopes = at(walk, k) + 1 + 2 * j, walk.n_nodes, row(walk, k) + (1 + 2 * j) * walk.n_nodes
-    tables, nodes, g = walk.tables, walk.nodes, factor(walk, k, j)
+    tables, nodes, g = walk.tables, walk.nodes, row_of_factor(walk, k, j)
     mean, log_variance = walk.atoms[a], walk.atoms[a + 1]
     channel.fill_normal(j, nodes, n, mean, log_variance, tables, g, slopes)
     walk.fill_unseen(channel, mean, log_variance, g, slopes)
 
 
 @helper
-def factor(walk, k, j):
+def row_of_factor(walk, k, j):
     """Where feature j's factor begins in the tables; of one feature it is g itself."""
     d = walk.n_features
     return row(walk, k) + (0 if d == 1 else (1 + 2 * d + j) * walk.n_nodes)
@@ -48,7 +48,7 @@ def factor(walk, k, j):
 def multiply_factors(walk, k):
     """Make g the product of the factors."""
     if walk.n_features > 1:
-        tables, g, first = walk.tables, row(walk, k), factor(walk, k, 0)
+        tables, g, first = walk.tables, row(walk, k), row_of_factor(walk, k, 0)
         for m in range(walk.n_nodes):
             tables[g + m] = tables[first + m]
         times_others(walk, tables, g, k, 0)
@@ -60,6 +60,6 @@ def times_others(walk, target, to, k, j):
     tables = walk.tables
     for i in range(walk.n_features):
         if i != j:
-            other = factor(walk, k, i)
+            other = row_of_factor(walk, k, i)
             for m in range(walk.n_nodes):
                 target[to + m] *= tables[other + m]
