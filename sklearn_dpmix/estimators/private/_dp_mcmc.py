@@ -162,7 +162,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         return None if self.noise_multiplier is None else float(self.noise_multiplier)
 
     def _multiplier_for(self, budget, releases_of):
-        return budget.smallest_multiplier(releases_of, 1e-9)
+        return budget.smallest_multiplier(releases_of, 1e-3 if self._uses_batches() else 1e-9)
 
     def _describe_noise(self):
         return f"noise_multiplier={self.noise_multiplier:g}"

@@ -198,9 +198,6 @@ class DPPenaltyMCMC(WalkEstimator):
         """Sensitivity of what is released, given the width of the log ratios' range."""
         return Penalty.sensitivity_of(target, width, self.batch_size)
 
-    def _multiplier_for(self, budget, releases_of):
-        return budget.smallest_multiplier(releases_of, 1e-9 if self.batch_size is None else 1e-3)
-
     def _sampler(self, target, coordinates, plan):
         move = self._move(target, coordinates, plan.multiplier)
         return Penalty(target, coordinates, move, self.batch_size, plan.multiplier)
