@@ -51,15 +51,8 @@ class NodeLayout:
         elif chart.keeps_records:
             nodes, are_records = np.vstack([mechanism.folded(Z).T, np.ones(n)]), True
         elif mechanism.is_grained:
-            nodes, are_records = different(mechanism.folded(Z)), n <= FEW
-            if width > 0.0 and nodes.shape[1] > FEW:
-                if n_features > 1:
-                    fewer = self.nodes_of_several(mechanism, chart, Z, width)
-                else:
-                    fewer = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0]), halves))
-                nodes, width = (fewer, width) if fewer.shape[1] < FEWER * nodes.shape[1] else (nodes, 0.0)
-            else:
-                width = 0.0
+            nodes, width = self.nodes_of_values(release, chart, Z, width, mean[0], sqrt(variance[0]), halves)
+            are_records = n <= FEW
         elif not mechanism.has_one_law:
             nodes, *scales = self.nodes_of_scales(release, chart, Z, width)
             are_records = nodes.shape[1] == n
@@ -110,6 +103,24 @@ class NodeLayout:
         nodes = np.hstack([seen.nodes, np.vstack([np.full(len(scales), sign), weights])])
         n_seen = seen.nodes.shape[1]
         return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
+
+    def nodes_of_values(
+        self, release: Any, chart: Any, Z: Any, width: float, mean: float, sd: float, halves: bool
+    ) -> tuple[Any, float]:
+        """Nodes among the values that can be released, and the width of their cells.
+
+        Unless that leaves many fewer, each different release is a node, and the width is 0.
+        """
+        mechanism = release.channel
+        nodes = different(mechanism.folded(Z))
+        if width > 0.0 and nodes.shape[1] > FEW:
+            if release.n_features > 1:
+                fewer = self.nodes_of_several(mechanism, chart, Z, width)
+            else:
+                fewer = np.array(self.nodes_of_line(release, chart, width, mean, sd, halves))
+            if fewer.shape[1] < FEWER * nodes.shape[1]:
+                return fewer, width
+        return nodes, 0.0
 
     def nodes_of_line(
         self, release: Any, chart: Any, width: float, mean: float, sd: float, halves: bool = False
