@@ -1,6 +1,6 @@
 """Checks of mechanisms' parameters, and the calibration that the ones with a sensitivity share."""
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -140,7 +140,7 @@ def feature_number(feature, names, n_features):
     names = list(names) if len(names) == n_features else []
     if feature in names:
         return names.index(feature)
-    if isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < n_features:
+    if is_integer(feature) and 0 <= feature < n_features:
         return int(feature)
     known = f" or one of {[str(name) for name in names]}" if names else ""
     raise ValueError(f"feature must be an integer from 0 to {n_features - 1}{known}, got feature={feature!r}")

@@ -4,11 +4,11 @@ What is in the tree of an estimator is said by its ``_contents``, a class of thi
 beside the estimator; how a tree is made of that is here.
 """
 
-from numbers import Integral
 
 import numpy as np
 
 from .._base.generators import as_generator
+from .._base.parameters import is_integer
 
 #: Draws whose shape depends on the data: as wide as the draw with most clusters.
 RAGGED = ("weights",)
@@ -89,7 +89,7 @@ def build_tree(fitted, contents, *, log_likelihood=False, posterior_predictive=F
         from arviz_base import from_dict
     except ImportError:
         raise ImportError("to_datatree() needs arviz-base: pip install 'sklearn-dpmix[arviz]'") from None
-    if not isinstance(thin, Integral) or isinstance(thin, bool) or thin < 1:
+    if not (is_integer(thin) and thin >= 1):
         raise ValueError(f"thin must be a positive integer, got thin={thin!r}: 10 keeps every tenth draw")
     draws = contents.posterior()
     n_chains, n_draws = next(iter(draws.values())).shape[:2]

@@ -2,14 +2,13 @@
 differential privacy*.
 """
 
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from .._base.generators import as_generator
-from .._base.parameters import numbers
+from .._base.parameters import is_integer, numbers
 from .._base.typing import Array, Floats, Seed
 
 MEANS = np.array([-5.0, 0.0, 5.0])
@@ -53,7 +52,7 @@ def make_three_normals(n_records: int = 1000, *, random_state: Seed = None) -> t
     >>> bool(abs(X).max() <= 10)
     True
     """
-    if isinstance(n_records, bool) or not isinstance(n_records, Integral) or n_records < 1:
+    if not (is_integer(n_records) and n_records >= 1):
         raise ValueError(f"n_records must be an integer of at least 1, got {n_records!r}.")
     rng = as_generator(random_state)
     labels = rng.integers(MEANS.size, size=n_records)

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, gammaln, xlogy
 
-from .._base.parameters import check_level, numbers
+from .._base.parameters import check_level, is_integer, numbers
 
 PRECISION = 1e-9  # relative precision of the band's tail probability
 
@@ -213,7 +212,7 @@ def _leaving(n, n_ranks, at, low, high):
 
 def _count(name, value, remedy):
     """Return a positive integer."""
-    if not isinstance(value, Integral) or isinstance(value, (bool, np.timedelta64)) or value < 1:
+    if not (is_integer(value) and value >= 1):
         raise ValueError(f"{name} must be an integer, at least 1, got {name}={value!r}: {remedy}")
     return int(value)
 

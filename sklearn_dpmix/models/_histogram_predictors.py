@@ -9,13 +9,14 @@ Parameters, flat, after the regression's own p + 2: the K + 2 shares of the firs
 """
 
 from math import inf
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from scipy.special import ndtr
 from sklearn.base import BaseEstimator
 
 from .._base.compiled import compiled, helper, lower
+from .._base.parameters import is_integer
 from .._base.restore import require
 from .._base.typing import Floats
 from ._cell_counts import choose_cell, mean_square, middle, propose_change
@@ -67,7 +68,7 @@ class HistogramPredictors(BaseEstimator):
     def check(self) -> None:
         """Raise ValueError if a parameter is wrong."""
         n_bins, concentration = self.n_bins, self.concentration
-        if not isinstance(n_bins, Integral) or isinstance(n_bins, bool) or not 1 <= n_bins <= 10_000:
+        if not (is_integer(n_bins) and 1 <= n_bins <= 10_000):
             raise ValueError(f"HistogramPredictors: n_bins must be a whole number from 1 to 10000, got {n_bins=!r}")
         if not isinstance(concentration, Real) or isinstance(concentration, bool) or not 0 < concentration < inf:
             raise ValueError(f"HistogramPredictors: concentration must be a positive number, got {concentration=!r}")

@@ -3,13 +3,12 @@
 import warnings
 from collections.abc import Mapping
 from inspect import signature
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.parameters import check_level, feature_number, tails
+from .._base.parameters import check_level, feature_number, is_integer, tails
 from ._display_checks import check_estimator, interval, names_of_features, vector
 from ._style import BLUE, PALE, label, legend_at_top, one_axes, require_matplotlib, style
 
@@ -333,7 +332,7 @@ def _n_features(estimator):
 
 def _default_points(estimator, n_points, j, records):
     """Evenly spaced points over the central part of the population, or of the records."""
-    if not isinstance(n_points, Integral) or isinstance(n_points, bool) or n_points < 2:
+    if not (is_integer(n_points) and n_points >= 2):
         raise ValueError(f"n_points must be an integer, at least 2, got n_points={n_points!r}")
     q = [0.5 - 0.5 * CENTRAL, 0.5 + 0.5 * CENTRAL]
     if hasattr(estimator, "quantile_draws"):

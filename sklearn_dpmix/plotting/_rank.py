@@ -1,12 +1,12 @@
 """Ranks: do all chains visit low and high values equally often?"""
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._base.parameters import is_integer
 from ._chains import of_draws, of_estimator
 from ._style import BLACK, PALE, many_axes, require_matplotlib, style
 
@@ -67,7 +67,7 @@ class RankDisplay:
     """
 
     def __init__(self, quantities: Any, *, n_bins: int | None = None) -> None:
-        if n_bins is not None and (not isinstance(n_bins, Integral) or isinstance(n_bins, bool) or n_bins < 2):
+        if n_bins is not None and not (is_integer(n_bins) and n_bins >= 2):
             raise ValueError(f"n_bins must be an integer, at least 2, got n_bins={n_bins!r}")
         self.quantities, self.n_bins = quantities, n_bins
         self.shares, self._independent = {}, {}

@@ -1,10 +1,10 @@
 """Checks of what PrivateExpFamilyGibbs is given: family, prior, mechanism, release, bounds, number of records."""
 
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._base.parameters import is_integer
 from ...mechanisms import AdditiveMechanism
 from ...models import Family, Multinomial, Prior, resolve_family
 from ...models._scaling import Scaling
@@ -198,7 +198,7 @@ def check_n_records(n_records):
             "n_records must say how many records are behind the release, got n_records=None: a positive integer, or "
             "NoisyCount(value, mechanism) where it was itself released with noise"
         )
-    if not isinstance(n_records, Integral) or isinstance(n_records, (bool, np.bool_)) or n_records < 1:
+    if not (is_integer(n_records) and n_records >= 1):
         raise ValueError(f"n_records must be a positive integer or a NoisyCount, got n_records={n_records!r}")
     return int(n_records)
 

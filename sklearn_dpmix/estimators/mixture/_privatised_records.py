@@ -1,7 +1,6 @@
 """What a mixture's draws say about privatised records: labels, partitions, densities, and releases that did not
 appear."""
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..._base.generators import as_generator
+from ..._base.parameters import is_integer
 from ..._base.typing import Array, Floats, Seed
 from ..._posterior.cluster import draw_partitions, release_log_density, released_shares
 from ..._posterior.partition import point_partition, similarity
@@ -222,7 +222,7 @@ class PrivatisedRecordsMixin:
                 f"partitions are compared for at most {MAX_PARTITION} records, but there are {len(self._Z_)}: use "
                 "labels_, or fit a subsample"
             )
-        if not isinstance(n_partitions, Integral) or n_partitions < 1:
+        if not (is_integer(n_partitions) and n_partitions >= 1):
             raise ValueError(f"n_partitions must be a positive integer, got {n_partitions!r}")
         channel, rng = self._channel(self.mechanism_, len(self._Z_)), as_generator(random_state)
         return draw_partitions(self._draws_, channel, self._kernel(), self._Z_, int(n_partitions), rng), rng

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._base.acceptance import PROPOSED
 from ..._base.generators import as_generator, as_seed_sequence
+from ..._base.parameters import is_integer
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws, draws_rule
 from ..._chains.datatree import build_tree
@@ -330,7 +331,7 @@ class PrivateABC(ChainEstimator):
         """Numbers of draws, drawn by weight."""
         total = self.theta_draws_.size // self.theta_draws_.shape[-1]
         n = total if n_draws is None else n_draws
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+        if not (is_integer(n) and n >= 1):
             raise ValueError(f"n_draws must be a positive integer, got n_draws={n_draws!r}")
         return rng.choice(total, size=int(n), p=getattr(self, "weights_", None))
 

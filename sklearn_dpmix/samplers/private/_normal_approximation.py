@@ -1,11 +1,12 @@
 """Coefficients given one gradient and one curvature that were released with noise: independent draws, no chains."""
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..._base.parameters import is_integer
 from ._curvature import CurvaturePosterior, Expansion, ReleasedScore
 from ._newton import release_information
 from ._normal_logits import NormalLogits, even_curvatures
@@ -87,7 +88,7 @@ class PrivateNormalApproximation(BaseEstimator):
         """Raise ValueError or TypeError if a parameter is wrong or the model lacks something at θ."""
         for name, least in (("n_steps", 1), ("n_draws", N_WALKERS)):
             value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+            if not (is_integer(value) and value >= least):
                 raise ValueError(
                     f"{name} of PrivateNormalApproximation must be an integer of at least {least}, got {name}={value!r}"
                 )
