@@ -220,8 +220,8 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
             raise ValueError("DPLogisticRegressionMCMC requires y to be passed, but the target y is None")
         classes, named = self._public_classes(), X
         if self.mechanism is not None:
-            self._make_sampler(_num_features(np.asarray(X) if isinstance(X, str) else X))._prepare(_num_samples(X))
-        if self.mechanism is not None:
+            n_features = _num_features(np.asarray(X) if isinstance(X, str) else X)
+            self._make_sampler(n_features)._prepare(_num_samples(X))  # checks all that need no record
             X, y = check_confidential(self, X, y)
         else:
             X, y = check_X_y(X, y, dtype=np.float64, estimator=self)
