@@ -36,6 +36,8 @@ def add_table(nodes, x, n, values, n_places, out, first, second):
         f, f2, f3, f4 = values[p], values[p + 1], values[p + 2], values[p + 3]
         d, d2, d3, d4 = values[a], values[a + 1], values[a + 2], values[a + 3]
         e, e2, e3, e4 = values[b], values[b + 1], values[b + 2], values[b + 3]
+        if f == f2 == f3 == f4 == d == d2 == d3 == d4 == e == e2 == e3 == e4 == 0.0:
+            continue  # a narrow atom is at few of the places
         for m in range(n):
             t, t2, t3, t4 = nodes[q + m], nodes[q + n + m], nodes[q + 2 * n + m], nodes[q + 3 * n + m]
             out[first + m] += (f * t + f2 * t2) + (f3 * t3 + f4 * t4)

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 import test_exact
-from scipy.stats import beta, norm, truncnorm
+from scipy.stats import beta, laplace, norm, truncnorm
 from statistical import Disagreement, assert_means_agree
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
@@ -114,6 +114,42 @@ def test_densities(kernel, mechanism):
             down[e] -= step
             difference = (filled(chart, mechanism, places, up)[0] - filled(chart, mechanism, places, down)[0]) / step
             np.testing.assert_allclose(slope / g, 0.5 * difference / g, atol=1e-5)
+
+
+NARROW = [(TRUNCATED, 0.37, 0.002), (TRUNCATED, -0.05, 0.002), (BETA, 3700.0, 6300.0), (BETA, 1e5, 1.5)]
+
+
+@pytest.mark.parametrize(("kernel", "first", "second"), NARROW, ids=["mean, sd", "beyond", "a, b", "at an end"])
+def test_points_for_narrow_components(kernel, first, second):
+    """Many records at one place make components that are far narrower than the prior's: they ask for points."""
+    chart, theta = chart_of(kernel._lower(n_features=1)), np.array([[first, second, 0.0, 0.0]])
+    fitting, mechanism = chart.with_points_for(chart.narrower(theta)), LaplaceMechanism(epsilon=20.0, bounds=(0, 1))
+    if kernel is BETA:
+        coordinates, middle = np.log([first, second]), first / (first + second)
+        density = beta(first, second).pdf
+    else:
+        coordinates, middle = np.array([first, 2.0 * np.log(second)]), max(first, 0.0)
+        density = truncnorm(-first / second, (1.0 - first) / second, first, second).pdf
+    places = middle + np.array([-0.1, -0.01, 0.0004, 0.02, 0.3])
+    exact = by_quadrature(mechanism, places, density, middle)
+    np.testing.assert_allclose(filled(fitting, mechanism, places, coordinates)[0], exact, rtol=1e-6)
+    assert np.max(np.abs(filled(chart, mechanism, places, coordinates)[0] / exact - 1.0)) > 1e-3
+    assert fitting.narrower(theta) is None and len(fitting.grid.below) < 1200
+
+
+def test_bounds_far_apart_need_few_points():
+    """Where nothing is known of what is there, cells are wide, however narrow the prior's components are."""
+    kernel = TruncatedNormalKernel(4e4, 0.1, 3.0, 1.0, bounds=(0, 1e5))
+    chart, theta = chart_of(kernel._lower(n_features=1)), np.array([[4e4, 1.0, 0.0, 0.0], [4.0001e4, 0.1, 0.0, 0.0]])
+    assert len(chart.grid.below) < 1200
+    fitting, mechanism = chart.with_points_for(chart.narrower(theta)), LaplaceMechanism(scale=0.5)
+    assert len(fitting.grid.below) < 2400
+    x = np.array([-3.0, -1.0, 0.1, 2.0])
+    for mean, sd, *_ in theta:
+        g = filled(fitting, mechanism, mean + x, np.array([mean, 2.0 * np.log(sd)]))[0]
+        y = np.linspace(-9.0, 9.0, 360_001)  # 0.00005 standard deviations apart
+        exact = [np.sum(norm.pdf(y) * laplace.pdf(z - sd * y, scale=0.5)) * (y[1] - y[0]) for z in x]
+        np.testing.assert_allclose(g, exact, rtol=1e-6)
 
 
 @pytest.mark.parametrize("a", [0.002, 0.05, 0.4])
@@ -311,6 +347,19 @@ def test_a_hundred_thousand_records(kernel):
     truth, draws = 0.6 * parts[0].pdf(x) + 0.4 * parts[1].pdf(x), np.log(model.density_draws(x[:, None]))
     z = (draws.mean(axis=(0, 1)) - np.log(truth)) / draws.std(axis=(0, 1))
     assert np.max(np.abs(z)) < 5.0 and draws.std(axis=(0, 1)).max() < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [BETA, TRUNCATED], ids=["beta", "truncated"])
+def test_a_peak_of_many_records(kernel):
+    """Narrower than the prior's components: more points there, and not ever more nodes, make its likelihood right."""
+    mechanism, rng = GaussianMechanism(scale=0.02, bounds=(0, 1)), np.random.default_rng(0)
+    X = np.where(rng.random(20_000) < 0.5, 0.37 + 0.001 * rng.standard_normal(20_000), rng.beta(6, 4, 20_000))
+    model = PrivateDPMixture(
+        mechanism, kernel=kernel, sampler=MixingMeasure(n_moves=30), n_chains=1, n_warmup=50, n_draws=50, random_state=0
+    )
+    model.fit(mechanism.privatize(X[:, None], random_state=1))
+    assert model.compression_error_ < 0.005
 
 
 def test_own_scales():

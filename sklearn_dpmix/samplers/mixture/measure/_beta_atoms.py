@@ -11,15 +11,15 @@ from ...._base.restore import require_range
 from ...._base.table import padded
 from ...._base.vector import exp_bounded
 from ._chart import Chart
-from ._interval import at_record, grid, noise_of, table
-from ._on_interval import InBins, OnInterval
+from ._interval import Spots, at_record, grid, noise_of, table
+from ._on_interval import CELL, MARGIN, InBins, OnInterval
 from ._steps import step_above
 from ._walk_atoms import at, row
 
 CURVATURE = 0.3
-CELL = 1.5  # standard deviations of the narrowest components
 END = 1e-4  # share of the interval that is left to a power of the distance from an end
 GROWTH = 3.0  # of the cells there
+REACH = 12.0  # standard deviations from the mean, with mass
 UNLIKELY = 1e-6  # prior probability of a larger shape
 
 
@@ -29,12 +29,25 @@ class BetaChart(OnInterval, Chart):
     Next to an end the density is a power: the mass there has a formula, and a row of the table of its own.
     """
 
-    def __init__(self, kernel, n_features, channel=None, finer=1.0):
+    def __init__(self, kernel, n_features, channel=None, finer=1.0, narrow=None):
         super().__init__(kernel, n_features, channel)
         self.low, self.width = float(kernel.low), float(kernel.width)
         self.most = min(float(gammainccinv(kernel.prior_shape, UNLIKELY)) / kernel.prior_rate, kernel.most)
-        self.end = END / max(self.most, 1.0) / finer
-        self.grid = grid(self.end, 2.0 * self.end, CELL * self.narrowest_share() / finer, GROWTH, self.cuts())
+        self.narrow = narrow
+        largest = max(self.most, 1.0) if narrow is None else max(self.most, 1.0, MARGIN**2 * narrow[:, :2].max())
+        self.end = END / largest / finer
+        widest = CELL * self.narrowest_share() / finer
+        self.grid = grid(self.end, 2.0 * self.end, widest, GROWTH, self.cuts(), self.spots(finer))
+
+    def spots_of(self, theta):
+        a, b = theta[:, 0], theta[:, 1]
+        mean = a / (a + b)
+        sd = np.sqrt(mean * (1.0 - mean) / (a + b + 1.0))
+        return Spots(mean, REACH * sd, CELL * sd)
+
+    def is_too_narrow(self, theta):
+        """The formula for the mass next to an end is for shapes that are not too large, too."""
+        return super().is_too_narrow(theta) | (theta[:, :2].max(axis=1) * self.end > MARGIN * END)
 
     def narrowest_share(self):
         """Standard deviation of the narrowest components, as a share of the interval."""

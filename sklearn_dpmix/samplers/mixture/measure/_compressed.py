@@ -50,6 +50,7 @@ class Compressed(NamedTuple):
     ways: Ways | None = None  # that shares of many categories go
     chances: np.ndarray | None = None  # of answers given each category
     kept: np.ndarray | None = None  # beside each release at first
+    narrow: np.ndarray | None = None  # components, narrower than the prior expects, that the chart has points for
 
     @property
     def weights(self):
@@ -61,6 +62,10 @@ class Compressed(NamedTuple):
         kind = Walk if self.n_seen is None else ThresholdWalk
         seen = self.n_seen, self.outside, self.ways, self.chances
         return kind.of(state, self.nodes, self.lookup, self.law, masses, *seen)
+
+    def chart(self, values):
+        """The chart of these nodes, of the values of a sampler, a channel, a kernel and a mixing."""
+        return chart_of(values[2], values[1], self.narrow)
 
     def start(self):
         """What chains begin with beside the releases."""
@@ -124,10 +129,11 @@ CHARTS_OF_TABLES: dict[tuple[str | None, str], Callable[[Any, int, Any], Chart]]
 }
 
 
-def chart_of(kernel: Any, channel: Any = None) -> Chart:
-    """The chart of a kernel's value under a channel's, or under any."""
+def chart_of(kernel: Any, channel: Any = None, narrow: Any = None) -> Chart:
+    """The chart of a kernel's value under a channel's, or under any, with points for some narrow components."""
     name, tables = kernel._owner.noised_as, None if channel is None else channel._owner.tables
-    return CHARTS_OF_TABLES.get((tables, name), CHARTS[name])(kernel, int(kernel.n_features), channel)
+    chart = CHARTS_OF_TABLES.get((tables, name), CHARTS[name])(kernel, int(kernel.n_features), channel)
+    return chart if narrow is None else chart.with_points_for(narrow)
 
 
 def power_law(mixing: Any) -> MassLaw:

@@ -39,7 +39,8 @@ class ChoiceOfFew:
 
     def with_few(self: Any, values: Any, seen: Any, draws: Draws) -> Any:
         """With excursions over a few nodes that stand for all in these draws, and then in those where they lead."""
-        (chart, masses), rng, few = chart_and_masses(values), np.random.default_rng(0), None
+        masses, rng, few = chart_and_masses(values)[1], np.random.default_rng(0), None
+        chart = seen.chart(values)
         apart = max(LEAST_APART, ceil(seen.nodes[:-1].size / WORK_APART))
         for _ in range(N_ROUNDS):
             if few is not None:
@@ -68,7 +69,8 @@ class ChoiceOfFew:
 
     def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:
         """Share of some excursions that were accepted."""
-        (chart, masses), state, taken = chart_and_masses(values), self.init(values, seen, None, None, rng), 0
+        masses, state, taken = chart_and_masses(values)[1], self.init(values, seen, None, None, rng), 0
+        chart = seen.chart(values)
         channel, value = chart.seen_of(values[1]), chart.value()
         walk, few = (nodes.walk(state, masses.value()) for nodes in (seen, seen.few))
         self.roam(values, value, walk, rng, 0)

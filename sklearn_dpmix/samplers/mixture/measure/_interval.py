@@ -39,11 +39,19 @@ class Grid(NamedTuple):
     weights: np.ndarray  # of the points, for integrals over [0, 1]
 
 
-def grid(first, finest, widest, growth, cuts=()):
+class Spots(NamedTuple):
+    """Where cells are narrower than elsewhere: all that reach into ``place`` ± ``reach`` are at most so ``wide``."""
+
+    place: np.ndarray  # as shares of the width
+    reach: np.ndarray
+    wide: np.ndarray
+
+
+def grid(first, finest, widest, growth, cuts=(), spots=None):
     """The grid from ``first`` of the width to 1 - ``first``.
 
     Its first cell is ``finest`` wide; each is ``growth`` times as wide as the one before, but at most ``widest``.  No
-    cell reaches across ``cuts``.
+    cell reaches across ``cuts``, and those at ``spots`` are halved until they are narrow enough.
     """
     half, step, cuts = [first], finest, np.asarray(cuts, dtype=np.float64)
     while half[-1] < 0.5:
@@ -53,10 +61,26 @@ def grid(first, finest, widest, growth, cuts=()):
     half[1:] = first + (half[1:] - first) * ((0.5 - first) / (half[-1] - first))
     lower = np.union1d(half, cuts[(cuts > first) & (cuts < 0.5)])
     upper = np.union1d(half, 1.0 - cuts[(cuts > 0.5) & (cuts < 1.0 - first)])
+    if spots is not None:
+        lower, upper = narrowed(lower, spots), narrowed(upper, spots._replace(place=1.0 - spots.place))
     (low, of_low), (high, of_high) = (gauss(edges) for edges in (lower, upper))
     edges = np.concatenate([lower, 1.0 - upper[-2::-1]])
     below, above = np.concatenate([low, 1.0 - high[::-1]]), np.concatenate([1.0 - low, high[::-1]])
     return Grid(edges, below, above, np.concatenate([of_low, of_high[::-1]]))
+
+
+def narrowed(edges, spots):
+    """These edges, with cells halved that are too wide at some spot."""
+    while True:
+        most = np.full(len(edges) - 1, np.inf)
+        first = np.searchsorted(edges[1:], spots.place - spots.reach)
+        last = np.searchsorted(edges[:-1], spots.place + spots.reach)
+        for begin, end, wide in zip(first, last, spots.wide, strict=True):
+            most[begin:end] = np.minimum(most[begin:end], wide)
+        is_wide = np.diff(edges) > most
+        if not is_wide.any():
+            return edges
+        edges = np.sort(np.append(edges, 0.5 * (edges[:-1] + edges[1:])[is_wide]))
 
 
 def gauss(edges):

@@ -71,7 +71,7 @@ class NodeLayout:
         if lookup is None:
             lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
-        seen = seen._replace(kept=chart.kept(near, lookup))
+        seen = seen._replace(kept=chart.kept(near, lookup), narrow=chart.narrow)
         return self.with_threshold(seen, release)
 
     def moves_over(self, work: int, chart: Any, n_features: int) -> tuple[float, float]:

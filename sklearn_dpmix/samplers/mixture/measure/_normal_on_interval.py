@@ -8,12 +8,13 @@ from ...._base.compiled import compiled
 from ...._base.table import padded
 from ...._base.vector import exp_bounded
 from ._any_noise import noise_in_table
-from ._interval import grid, noise_of, table
+from ._interval import Spots, grid, noise_of, table
 from ._normal_atoms import NormalChart
-from ._on_interval import OnInterval
+from ._on_interval import CELL, LEAST_WIDEST, OnInterval
 
-CELL, FIRST_CELL = 1.5, 0.125  # widths, in standard deviations of the narrowest components, inside and at the bounds
+FIRST_CELL = 0.125  # width at the bounds, in standard deviations of the narrowest components
 GROWTH = 2.0
+REACH, REACH_OUTSIDE = 8.0, 16.0  # standard deviations from the mean, or lengths of a decay from the bound, with mass
 
 
 class NormalOnInterval(OnInterval, NormalChart):
@@ -22,11 +23,21 @@ class NormalOnInterval(OnInterval, NormalChart):
     #: rows of the table beside those of the grid's points
     n_others = 0
 
-    def __init__(self, kernel, n_features, channel=None, finer=1.0):
+    def __init__(self, kernel, n_features, channel=None, finer=1.0, narrow=None):
         super().__init__(kernel, n_features, channel)
         self.low, self.width = self.interval()
+        self.narrow = narrow
         sd = min(float(self.narrowest()[0]) / self.width, 1.0) / finer
-        self.grid = grid(0.0, FIRST_CELL * sd, CELL * sd, GROWTH, self.cuts())
+        widest = max(CELL * sd, LEAST_WIDEST / finer)
+        self.grid = grid(0.0, FIRST_CELL * sd, widest, GROWTH, self.cuts(), self.spots(finer))
+
+    def spots_of(self, theta):
+        """With its mean beyond a bound, a component decays from there."""
+        mean, sd = (theta[:, 0] - self.low) / self.width, theta[:, 1] / self.width
+        place = np.clip(mean, 0.0, 1.0)
+        beyond = np.abs(mean - place) / sd
+        length = sd / np.maximum(beyond, 1.0)
+        return Spots(place, np.where(beyond < 1.0, REACH, REACH_OUTSIDE) * length, CELL * length)
 
     def interval(self):
         """Where it begins, and its width."""

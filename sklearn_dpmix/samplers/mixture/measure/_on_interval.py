@@ -6,15 +6,60 @@ import numpy as np
 
 from ...._base.compiled import compiled
 from ...._base.table import multiply_table, padded
+from ._interval import Spots
+
+CELL = 1.5  # width, in standard deviations of the narrowest components
+MARGIN = 2.0  # times as narrow components as were seen have their cells, too
+LEAST_CELL = 1e-10  # share of the interval
+LEAST_WIDEST = 0.01  # ... of a cell where nothing is known of what is there
+MOST_POINTS = 6000  # of a grid
 
 
 class OnInterval:
-    """Mixin of charts with a grid of an interval, so many times finer than it need be."""
+    """Mixin of charts with a grid of an interval, so many times finer than it need be.
+
+    It is laid out for components that the prior makes.  Many records at one place may make narrower ones, rows of
+    parameters in ``narrow``: where these are, the grid has narrower cells.
+    """
 
     is_on_interval = True
 
     def finer(self: Any) -> Any:
-        return type(self)(self.kernel, self.n_features, self.channel, 2.0)
+        return type(self)(self.kernel, self.n_features, self.channel, 2.0, self.narrow)
+
+    def with_points_for(self: Any, narrow: Any) -> Any:
+        return type(self)(self.kernel, self.n_features, self.channel, 1.0, narrow)
+
+    def spots_of(self: Any, theta: Any) -> Spots:
+        """Where components are, how far from there their mass is, and how wide cells may be; one a component."""
+        raise NotImplementedError
+
+    def spots(self: Any, finer: float) -> Spots | None:
+        """Those of the narrow components, without repetitions."""
+        if self.narrow is None:
+            return None
+        place, reach, wide = self.spots_of(self.narrow)
+        wide = 2.0 ** np.floor(np.log2(np.maximum(wide / MARGIN, LEAST_CELL)))
+        place, reach = np.round(place / wide) * wide, np.ceil(reach / wide) * wide
+        found = np.unique(np.column_stack([place, reach, wide]), axis=0).T
+        return Spots(found[0], found[1], found[2] / finer)
+
+    def is_too_narrow(self: Any, theta: Any) -> Any:
+        """Whether cells are too wide for each component."""
+        (place, _, wide), edges = self.spots_of(theta), self.grid.edges
+        cell = np.clip(np.searchsorted(edges, place) - 1, 0, len(edges) - 2)
+        return np.diff(edges)[cell] > wide
+
+    def narrower(self: Any, theta: Any) -> Any:
+        """Components that the grid should have points for: those that it has, and too narrow ones of these.
+
+        None if there are no others, or too many points would be needed.
+        """
+        is_narrow = self.is_too_narrow(theta)
+        if not is_narrow.any():
+            return None
+        narrow = theta[is_narrow] if self.narrow is None else np.concatenate([self.narrow, theta[is_narrow]])
+        return narrow if len(self.with_points_for(narrow).grid.below) <= MOST_POINTS else None
 
     def cuts(self: Any) -> Any:
         """Shares of the interval at which its cells end, whatever their width."""

@@ -90,13 +90,13 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     Notes
     -----
     Numerical errors are far below Monte Carlo error. Atoms are left out that hold some 10⁻⁴ records together. Densities
-    of records on an interval are taken at some hundred points of it, which gives those of releases to 10⁻⁷ or so. Nodes
-    are first laid out for components as wide as the prior makes all but one in 10⁶, where they are exact to rounding,
-    and refined until cells half as wide change the log likelihood by less than 0.005 over a trial run;
-    ``compression_error_`` of the fit is the largest such change over its draws (where that would take long, 100 or more
-    of them), with twice as many points of the interval in it. The records enter by a ``ReleaseSummary``; where one that
-    was given to ``fit`` has wider cells than the fit wants, ``compression_error_`` counts what they leave out, and a
-    warning has the width to ask for.
+    of records on an interval are taken at some hundred points of it, which gives those of releases to 10⁻⁷ or so, and
+    at more points where the trial run finds components narrower than the prior's. Nodes are first laid out for
+    components as wide as the prior makes all but one in 10⁶, where they are exact to rounding, and refined until cells
+    half as wide change the log likelihood by less than 0.005 over a trial run; ``compression_error_`` of the fit is the
+    largest such change over its draws (where that would take long, 100 or more of them), with twice as many points of
+    the interval in it. The records enter by a ``ReleaseSummary``; where one that was given to ``fit`` has wider cells
+    than the fit wants, ``compression_error_`` counts what they leave out, and a warning has the width to ask for.
 
     References
     ----------
@@ -152,6 +152,10 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
             if seen.are_records and self.n_moves is not None:
                 return seen
             draws = self.trial_draws(values, seen)
+            if chart.is_on_interval and (narrow := self.narrower(values, Z, release, seen, draws)) is not None:
+                finer = self.compressed(values, Z, release, seen.width, chart.with_points_for(narrow))
+                seen = finer._replace(wanted=seen.wanted)
+                continue
             if seen.are_records or not seen.width or (seen.nodes.shape[1] >= MANY_NODES and is_line):
                 break
             if self.compression_error(values, Z, release, seen, draws) < TOLERANCE:
@@ -159,16 +163,25 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
             if step * seen.width < release.narrowest():
                 seen = seen._replace(wanted=min(width, step * seen.width))
                 break
-            seen = self.compressed(values, Z, release, step * seen.width)
+            seen = self.compressed(values, Z, release, step * seen.width, seen.chart(values))
         if self.n_moves is not None:
             return seen
-        times = self.lengthen(seen, draws, chart)
+        times = self.lengthen(seen, draws, seen.chart(values))
         if release.n_features > 1 or release.channel.tables == "bins":
             is_worth = times > 1.0 or seen.law[N_MOVES] * seen.nodes[:-1].size > WORTH_EXCURSIONS
             can_roam = seen.n_seen is None and not chart.keeps_records
             return self.with_few(values, seen, draws) if is_worth and can_roam else seen
         can_glide = is_line and chart.can_glide and release.channel.released_above is None
         return self.with_glides(values, seen, times) if can_glide and times > 1.0 else seen
+
+    def narrower(self, values: Any, Z: Any, release: Any, seen: Compressed, draws: Draws) -> Any:
+        """Components of draws that the chart should have points for, if more points change their log likelihood."""
+        chart, n_expected = seen.chart(values), draws.weights * release.n_records
+        found = chart.narrower(draws.theta[n_expected >= 1.0])
+        if found is None:
+            return None
+        finer = self.compressed(values, Z, release, seen.width, chart.finer())
+        return None if self.difference(values, seen, finer, draws, chart.finer()) < TOLERANCE else found
 
     def lengthen(self, seen: Compressed, draws: Draws, chart: Any) -> float:
         """Give a sweep as many moves as make a draw worth keeping; return by how many times they are too many."""
@@ -179,7 +192,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     def with_glides(self, values: Any, seen: Compressed, times: float) -> Compressed:
         """With points for glides, chosen by their densities under some components at records."""
-        (chart, _), rng, weights = chart_and_masses(values), np.random.default_rng(0), seen.weights
+        chart, rng, weights = seen.chart(values), np.random.default_rng(0), seen.weights
         chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
         densities = self.densities(values, seen, chart.start(seen.near[:, chosen], rng))
         points, scales = choose_points(densities, weights)
@@ -191,7 +204,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     def densities(self, values: Any, seen: Compressed, place: Any) -> Any:
         """Densities of components with these coordinates, (components, nodes for records)."""
-        (chart, masses), n = chart_and_masses(values), len(place)
+        chart, masses, n = seen.chart(values), chart_and_masses(values)[1], len(place)
         state = new_state(chart.n_coordinates(), n, seen.start())
         state.place[:], state.ints[N_ATOMS] = place, n
         walk = seen.walk(state, masses.value())
@@ -226,7 +239,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         return self.advance(values, seen, start, rng, n, n // 3, 1)[1]
 
     def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float:
-        chart, _ = chart_and_masses(values)
+        chart = seen.chart(values)
         if (seen.are_records or not seen.width) and not chart.is_on_interval:
             return 0.0
         finer = self.compressed(values, Z, release, 0.5 * seen.width, chart.finer(), True)
@@ -242,8 +255,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         self, values: Any, seen: Compressed, finer: Compressed, draws: Draws, finer_chart: Any = None
     ) -> float:
         """Largest difference of the log likelihoods of draws: of all, or as many as take little time."""
-        (chart, masses), start = chart_and_masses(values), np.append(0, np.cumsum(draws.n_atoms))
-        charts = chart, chart if finer_chart is None else finer_chart
+        masses, start = chart_and_masses(values)[1], np.append(0, np.cumsum(draws.n_atoms))
+        charts = seen.chart(values), finer.chart(values) if finer_chart is None else finer_chart
         work = finer.nodes[:-1].size * np.mean(draws.n_atoms)
         n_chosen = min(len(draws.n_atoms), max(LEAST_CHECKED, int(MOST_CHECKED / work)))
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, n_chosen).astype(np.int64))
@@ -261,7 +274,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         times, done = state.ints[TIMES], int(state.ints[N_SWEEPS])
         n_sweeps, n_warmup, thin = (int(times * n) for n in (n_sweeps, n_warmup, thin))
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
-        filled, stop, (chart, masses) = np.zeros(2, np.int64), NO_ROOM, chart_and_masses(values)
+        filled, stop, masses = np.zeros(2, np.int64), NO_ROOM, chart_and_masses(values)[1]
+        chart = Z.chart(values)
         channel, value, law_of_masses, sheet = chart.seen_of(values[1]), chart.value(), masses.value(), Z.sheet()
         n_rows = 32 * n_draws + 4 * state.mass.size
         draws = new_draws(n_draws, n_rows, chart, Z.outside is not None)
