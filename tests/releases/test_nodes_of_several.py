@@ -205,3 +205,14 @@ def test_cells_without_records_are_not_made(monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
     z[-1] = 1e18
     assert len(cell_edges(z[0], z[-1], z[0], z[-1], 0.5, places=z)) < 500
+
+
+def test_no_record_is_lost_far_from_zero():
+    """Where rounding leaves records beyond the edges of their cells, nodes that are there, too, count."""
+    rng = np.random.default_rng(0)
+    z = np.sort(1e9 + 1e-3 * rng.standard_normal(20_000))  # 10,000 numbers to a standard deviation
+    places, weights = np.unique(z, return_counts=True)
+    for width in (1e-3, 1e-4, 1e-5):
+        found = compress(Nodes(places, weights * 1.0), cell_edges(z[0], z[-1], z[0], z[-1], width))
+        assert found.weights.sum() == pytest.approx(20_000, abs=1e-6)
+        assert found.weights @ (found.places - 1e9) == pytest.approx((z - 1e9).sum(), abs=1e-3)
