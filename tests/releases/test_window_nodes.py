@@ -16,13 +16,16 @@ from statistical import Disagreement, assert_means_agree
 from window_twins import ForgetsClampingOnNodes
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
-from sklearn_dpmix._releases.nodes import cell_edges, compress
+from sklearn_dpmix._releases.nodes import Nodes, cell_edges, compress
 from sklearn_dpmix._releases.nodes_of_several import compress_records
 from sklearn_dpmix._releases.release import Release, SummarisedRelease
+from sklearn_dpmix.estimators.mixture._mixture_problem import MixtureProblem
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import HybridMechanism, LaplaceMechanism, PiecewiseMechanism, SquareWaveMechanism
+from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _node_layout
+from sklearn_dpmix.samplers.mixture.measure._walk import MANY_NODES
 
 BOUNDS = (-2.0, 3.0)
 KINDS = pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism])
@@ -152,6 +155,23 @@ def test_nodes_stand_for_records(kind, epsilon):
     assert worst(mechanism, z, heavy, populations) > 1e-2
     wide = compress(fine, cell_edges(kinks[0], kinks[-1], -np.inf, np.inf, 4.0 * width, kinks))
     assert worst(mechanism, z, wide, populations) > 1e-2
+
+
+@pytest.mark.slow
+def test_cells_are_narrow_where_they_must_be():
+    """At the ends of the windows around a peak of many records: neither everywhere nor, with 3000 nodes, nowhere."""
+    mechanism, n, rng = SquareWaveMechanism(8.0, BOUNDS), 100_000, np.random.default_rng(0)
+    X = np.where(rng.random(n) < 0.5, 0.4, rng.normal(0.4, 0.05, n))[:, None]
+    release = Release(mechanism.privatize(X, random_state=1), mechanism)
+    sampler = MixingMeasure(n_moves=30)
+    problem = MixtureProblem(release, mechanism, NormalKernel(), DirichletProcess(), sampler)
+    seen, draws = problem.seen, sampler.trial_draws(problem.values, problem.seen)
+    ends, found = np.cumsum(draws.n_atoms), []
+    for t in (100, 200, 300, 399):
+        rows = slice(ends[t] - draws.n_atoms[t], ends[t])
+        found.append((draws.weights[rows], *draws.theta[rows, :2].T))
+    assert worst(mechanism, release.Z[:, 0], Nodes(*seen.nodes), found) < 0.01
+    assert MANY_NODES < seen.nodes.shape[1] < 3 * MANY_NODES
 
 
 @pytest.mark.slow

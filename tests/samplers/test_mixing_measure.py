@@ -281,6 +281,7 @@ def test_nodes_are_refined_for_narrow_components():
     assert model.compression_error_ < 0.05
     with pytest.MonkeyPatch.context() as patch:  # the twin: nodes for the prior's components only
         patch.setattr(_walk, "MANY_NODES", 0)
+        patch.setattr(_walk, "MOST_NODES", 0)
         patch.setattr(_node_layout, "halved", lambda edges, *args: edges)
         assert model.fit(Z).compression_error_ > 0.05
 

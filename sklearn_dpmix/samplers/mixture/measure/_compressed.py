@@ -50,6 +50,7 @@ class Compressed(NamedTuple):
     ways: Ways | None = None  # that shares of many categories go
     chances: np.ndarray | None = None  # of answers given each category
     kept: np.ndarray | None = None  # beside each release at first
+    edges: np.ndarray | None = None  # of cells that were halved one by one; None: as their width says
     narrow: np.ndarray | None = None  # components, narrower than the prior expects, that the chart has points for
 
     @property

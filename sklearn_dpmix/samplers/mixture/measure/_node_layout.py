@@ -31,17 +31,25 @@ class NodeLayout:
     n_moves: int | None
 
     def compressed(
-        self, values: Any, Z: Any, release: Any, width: float, chart: Any = None, halves: bool = False
+        self,
+        values: Any,
+        Z: Any,
+        release: Any,
+        width: float,
+        chart: Any = None,
+        halves: bool = False,
+        edges: Any = None,
     ) -> Compressed:
-        """What the chains see, with cells of this width where the population is.
+        """What the chains see, with cells of this width where the population is, or of one feature with these edges.
 
-        Or with ``halves`` of cells twice as wide, wherever those are: cells that were halved around many records are
-        halved again.
+        Of edges the width is that of the narrowest cell that matters. Or with ``halves`` of cells twice as wide,
+        wherever those are: cells that were halved around many records are halved again.
         """
         (of_kernel, masses), mechanism = chart_and_masses(values), release.channel
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         chart = of_kernel if chart is None else chart
         are_records, scales = n <= FEW or n_features > 1, ()
+        place = mean[0], sqrt(variance[0])
         lookup: Any = None
         if mechanism.tables == "bins":
             near = mechanism.guess(release.Z).T
@@ -51,7 +59,7 @@ class NodeLayout:
         elif chart.keeps_records:
             nodes, are_records = np.vstack([mechanism.folded(Z).T, np.ones(n)]), True
         elif mechanism.is_grained:
-            nodes, width = self.nodes_of_values(release, chart, Z, width, mean[0], sqrt(variance[0]), halves)
+            nodes, width = self.nodes_of_values(release, chart, Z, width, place, halves, edges)
             are_records = n <= FEW
         elif not mechanism.has_one_law:
             nodes, *scales = self.nodes_of_scales(release, chart, Z, width)
@@ -62,7 +70,7 @@ class NodeLayout:
         elif are_records:
             nodes = np.array(release.nodes(width))
         else:
-            nodes = np.array(self.nodes_of_line(release, chart, width, mean[0], sqrt(variance[0]), halves))
+            nodes = np.array(self.nodes_of_line(release, chart, width, *place, halves, edges))
         law = law_of(chart, masses, n, mean, variance)
         if mechanism.released_above is not None:
             law[CUT] = masses.cut(MOST_BEHIND * n if release.n_all is None else release.n_all)
@@ -71,7 +79,7 @@ class NodeLayout:
         if lookup is None:
             lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
-        seen = seen._replace(kept=chart.kept(near, lookup), narrow=chart.narrow)
+        seen = seen._replace(kept=chart.kept(near, lookup), narrow=chart.narrow, edges=edges)
         return self.with_threshold(seen, release)
 
     def moves_over(self, work: int, chart: Any, n_features: int) -> tuple[float, float]:
@@ -105,7 +113,7 @@ class NodeLayout:
         return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
 
     def nodes_of_values(
-        self, release: Any, chart: Any, Z: Any, width: float, mean: float, sd: float, halves: bool
+        self, release: Any, chart: Any, Z: Any, width: float, place: Any, halves: bool, edges: Any
     ) -> tuple[Any, float]:
         """Nodes among the values that can be released, and the width of their cells.
 
@@ -117,22 +125,38 @@ class NodeLayout:
             if release.n_features > 1:
                 fewer = self.nodes_of_several(mechanism, chart, Z, width)
             else:
-                fewer = np.array(self.nodes_of_line(release, chart, width, mean, sd, halves))
+                fewer = np.array(self.nodes_of_line(release, chart, width, *place, halves, edges))
             if fewer.shape[1] < FEWER * nodes.shape[1]:
                 return fewer, width
         return nodes, 0.0
 
     def nodes_of_line(
-        self, release: Any, chart: Any, width: float, mean: float, sd: float, halves: bool = False
+        self,
+        release: Any,
+        chart: Any,
+        width: float,
+        mean: float,
+        sd: float,
+        halves: bool = False,
+        edges: Any = None,
     ) -> Nodes:
         """Nodes for the records of one feature, of a population with these moments."""
-        width *= 2.0 if halves else 1.0
-        mechanism, is_grained = release.channel, release.channel.is_grained
-        fine = Nodes(*different(mechanism.folded(release.Z))) if is_grained else release.nodes(width)
-        fewer = compress_places if is_grained else compress
+        if edges is None:
+            edges, least = self.edges_of_line(release, chart, 2.0 * width if halves else width, mean, sd)
+            width = 0.5 * least if halves else least
+        if halves:
+            edges = np.union1d(edges, 0.5 * (edges[1:] + edges[:-1]))
+        fine = fine_nodes(release, width)
+        if len(edges) < 2:
+            return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
+        return (compress_places if release.channel.is_grained else compress)(fine, edges)
+
+    def edges_of_line(self, release: Any, chart: Any, width: float, mean: float, sd: float) -> tuple[Any, float]:
+        """Edges of the cells, and the width of the narrowest that are not cut by a kink or an end."""
+        mechanism, fine = release.channel, fine_nodes(release, width)
         low, high = fine.places[0], fine.places[-1]
         if low == high:
-            return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
+            return fine.places[:1], width
         if mechanism.releases_records:  # no noise makes the density simple anywhere
             edges = edges_around(fine.places, width)
         else:
@@ -148,11 +172,8 @@ class NodeLayout:
 
         while len(finer := halved(edges, fine, narrowest, release.narrowest())) > len(edges):
             edges, width = finer, 0.5 * width
-            fine = fine if is_grained else release.nodes(width)
-        if halves:
-            edges = np.union1d(edges, 0.5 * (edges[1:] + edges[:-1]))
-            fine = fine if is_grained else release.nodes(0.5 * width)
-        return fewer(fine, edges)
+            fine = fine if mechanism.is_grained else release.nodes(width)
+        return edges, width
 
     def nodes_of_several(self, mechanism: Any, chart: Any, Z: Any, width: float) -> Any:
         """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those.
@@ -185,3 +206,10 @@ class NodeLayout:
 
         places, scales, weights = compress_scaled(z[:, 0], scales, factor * BAND, edges_between)
         return (np.vstack([places, weights]), scales) if len(weights) < FEWER * n else records
+
+
+def fine_nodes(release: Any, width: float) -> Nodes:
+    """What stands for the records of one feature, to be cut into cells of this width and wider ones."""
+    if release.channel.is_grained:
+        return Nodes(*different(release.channel.folded(release.Z)))
+    return release.nodes(width)

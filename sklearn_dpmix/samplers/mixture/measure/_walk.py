@@ -1,5 +1,6 @@
 """The posterior of the mixing measure itself, given nodes that stand for any number of records."""
 
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
 N_FAMILY = 100  # components by which points for glides are chosen
 WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
 WORTH_EXCURSIONS = 150_000  # moves in a sweep, times nodes and features, from which on excursions take less time
-MANY_NODES = 3000
+MANY_NODES, MOST_NODES = 3000, 10_000  # from which on cells are halved one by one, and no more
 MOST_WORK_A_SWEEP = 4e6  # moves, times nodes and features, where several sweeps count as one
 WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
 STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
@@ -93,10 +94,11 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     of records on an interval are taken at some hundred points of it, which gives those of releases to 10⁻⁷ or so, and
     at more points where the trial run finds components narrower than the prior's. Nodes are first laid out for
     components as wide as the prior makes all but one in 10⁶, where they are exact to rounding, and refined until cells
-    half as wide change the log likelihood by less than 0.005 over a trial run; ``compression_error_`` of the fit is the
-    largest such change over its draws (where that would take long, 100 or more of them), with twice as many points of
-    the interval in it. The records enter by a ``ReleaseSummary``; where one that was given to ``fit`` has wider cells
-    than the fit wants, ``compression_error_`` counts what they leave out, and a warning has the width to ask for.
+    half as wide change the log likelihood by less than 0.005 over a trial run; beyond 3000 nodes only where they do;
+    ``compression_error_`` of the fit is the largest such change over its draws (where that would take long, 100 or more
+    of them), with twice as many points of the interval in it. The records enter by a ``ReleaseSummary``; where one that
+    was given to ``fit`` has wider cells than the fit wants, ``compression_error_`` counts what they leave out, and a
+    warning has the width to ask for.
 
     References
     ----------
@@ -153,13 +155,22 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
                 return seen
             draws = self.trial_draws(values, seen)
             if chart.is_on_interval and (narrow := self.narrower(values, Z, release, seen, draws)) is not None:
-                finer = self.compressed(values, Z, release, seen.width, chart.with_points_for(narrow))
+                finer = self.compressed(
+                    values, Z, release, seen.width, chart.with_points_for(narrow), edges=seen.edges
+                )
                 seen = finer._replace(wanted=seen.wanted)
                 continue
-            if seen.are_records or not seen.width or (seen.nodes.shape[1] >= MANY_NODES and is_line):
+            if seen.are_records or not seen.width:
                 break
             if self.compression_error(values, Z, release, seen, draws) < TOLERANCE:
                 break
+            if seen.nodes.shape[1] >= MANY_NODES and is_line:
+                edges, least = self.finer_edges(values, Z, release, seen, draws)
+                if least == 0.0:
+                    break
+                finer = self.compressed(values, Z, release, least, seen.chart(values), edges=edges)
+                seen = finer._replace(wanted=seen.wanted)
+                continue
             if step * seen.width < release.narrowest():
                 seen = seen._replace(wanted=min(width, step * seen.width))
                 break
@@ -180,8 +191,28 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         found = chart.narrower(draws.theta[n_expected >= 1.0])
         if found is None:
             return None
-        finer = self.compressed(values, Z, release, seen.width, chart.finer())
+        finer = self.compressed(values, Z, release, seen.width, chart.finer(), edges=seen.edges)
         return None if self.difference(values, seen, finer, draws, chart.finer()) < TOLERANCE else found
+
+    def finer_edges(self, values: Any, Z: Any, release: Any, seen: Compressed, draws: Draws) -> Any:
+        """Edges with those cells halved that the log likelihoods of draws ask for, and the least width of a cell.
+
+        Log densities may be no polynomials in a few cells only: at the ends of windows around narrow components, say.
+        The width is 0 if no cell can be halved.
+        """
+        chart, (mean, variance), edges, least = seen.chart(values), release.moments(), seen.edges, seen.width
+        if edges is None:
+            edges, least = self.edges_of_line(release, chart, seen.width, mean[0], sqrt(variance[0]))
+        finer = self.compressed(values, Z, release, 0.5 * seen.width, chart, True, seen.edges)
+        cells = [np.searchsorted(edges, nodes.nodes[0], side="right") for nodes in (seen, finer)]
+        one, other = self.log_likelihoods(values, (seen, finer), (chart, chart), draws, cells, len(edges) + 1)
+        error, middle = np.max(np.abs(one - other), axis=0)[1:-1], 0.5 * (edges[:-1] + edges[1:])
+        order, is_wrong = np.argsort(error), (edges[:-1] < middle) & (middle < edges[1:])
+        is_wrong[order[np.cumsum(error[order]) < 0.5 * TOLERANCE]] = False
+        is_wrong &= middle - edges[:-1] >= release.narrowest()
+        if not is_wrong.any() or seen.nodes.shape[1] > MOST_NODES:
+            return edges, 0.0
+        return np.union1d(edges, middle[is_wrong]), min(least, float((middle - edges[:-1])[is_wrong].min()))
 
     def lengthen(self, seen: Compressed, draws: Draws, chart: Any) -> float:
         """Give a sweep as many moves as make a draw worth keeping; return by how many times they are too many."""
@@ -242,7 +273,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         chart = seen.chart(values)
         if (seen.are_records or not seen.width) and not chart.is_on_interval:
             return 0.0
-        finer = self.compressed(values, Z, release, 0.5 * seen.width, chart.finer(), True)
+        finer = self.compressed(values, Z, release, 0.5 * seen.width, chart.finer(), True, seen.edges)
         error = self.difference(values, seen, finer, draws, chart.finer())
         if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
             narrow = [np.array(nodes) for nodes in release.narrow_nodes()]
@@ -255,16 +286,22 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         self, values: Any, seen: Compressed, finer: Compressed, draws: Draws, finer_chart: Any = None
     ) -> float:
         """Largest difference of the log likelihoods of draws: of all, or as many as take little time."""
-        masses, start = chart_and_masses(values)[1], np.append(0, np.cumsum(draws.n_atoms))
         charts = seen.chart(values), finer.chart(values) if finer_chart is None else finer_chart
-        work = finer.nodes[:-1].size * np.mean(draws.n_atoms)
+        parts = [np.zeros(nodes.nodes.shape[1], np.int64) for nodes in (seen, finer)]
+        one, other = self.log_likelihoods(values, (seen, finer), charts, draws, parts, 1)
+        return float(np.max(np.abs(one - other), initial=0.0))
+
+    def log_likelihoods(self, values: Any, layouts: Any, charts: Any, draws: Draws, parts: Any, n_parts: int) -> Any:
+        """Those of draws, of all or as many as take little time, by each layout of nodes: (draws, parts of nodes)."""
+        masses, start = chart_and_masses(values)[1], np.append(0, np.cumsum(draws.n_atoms))
+        work = layouts[-1].nodes[:-1].size * np.mean(draws.n_atoms)
         n_chosen = min(len(draws.n_atoms), max(LEAST_CHECKED, int(MOST_CHECKED / work)))
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, n_chosen).astype(np.int64))
-        found = np.zeros((2, len(chosen)))
-        for row, nodes, one in zip(found, (seen, finer), charts, strict=True):
+        found = np.zeros((2, len(chosen), n_parts))
+        for rows, nodes, one, part in zip(found, layouts, charts, parts, strict=True):
             walk, channel = nodes.walk(new_state(one.n_coordinates(), 1), masses.value()), one.seen_of(values[1])
-            log_likelihoods(channel, one.value(), walk, chosen, start, draws.weights, draws.theta, row)
-        return float(np.max(np.abs(found[0] - found[1]), initial=0.0))
+            log_likelihoods(channel, one.value(), walk, chosen, start, draws.weights, draws.theta, part, rows)
+        return found
 
     # --- chains ------------------------------------------------------------------------------------------------------
 

@@ -156,8 +156,8 @@ def draw_atoms(rng, walk, chosen):
 
 
 @entry
-def log_likelihoods(channel, chart, walk, chosen, start, weights, theta, values):
-    """Σ_m ω_m log f(x_m) of the chosen draws of P."""
+def log_likelihoods(channel, chart, walk, chosen, start, weights, theta, part, values):
+    """Σ_m ω_m log f(x_m) of the chosen draws of P, over the nodes m of each part: (draws, parts)."""
     for t in range(chosen.size):
         for m in range(walk.n_nodes):
             walk.mix[m] = 0.0
@@ -166,6 +166,7 @@ def log_likelihoods(channel, chart, walk, chosen, start, weights, theta, values)
             chart.fill(channel, walk, 0)
             for m in range(walk.n_nodes):
                 walk.mix[m] += weights[h] * walk.tables[m]
-        values[t] = 0.0
+        for p in range(values.shape[1]):
+            values[t, p] = 0.0
         for m in range(walk.n_nodes):
-            values[t] += walk.weights[m] * log_positive(max(walk.mix[m], LEAST_DENSITY))
+            values[t, part[m]] += walk.weights[m] * log_positive(max(walk.mix[m], LEAST_DENSITY))
