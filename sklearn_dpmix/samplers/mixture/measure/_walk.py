@@ -164,16 +164,17 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
                 break
             if self.compression_error(values, Z, release, seen, draws) < TOLERANCE:
                 break
+            if step * seen.width < release.narrowest():
+                seen = seen._replace(wanted=min(width, step * seen.width))
+                break
             if seen.nodes.shape[1] >= MANY_NODES and is_line:
                 edges, least = self.finer_edges(values, Z, release, seen, draws)
                 if least == 0.0:
+                    seen = seen._replace(wanted=min(width, step * seen.width))
                     break
                 finer = self.compressed(values, Z, release, least, seen.chart(values), edges=edges)
                 seen = finer._replace(wanted=seen.wanted)
                 continue
-            if step * seen.width < release.narrowest():
-                seen = seen._replace(wanted=min(width, step * seen.width))
-                break
             seen = self.compressed(values, Z, release, step * seen.width, seen.chart(values))
         if self.n_moves is not None:
             return seen
