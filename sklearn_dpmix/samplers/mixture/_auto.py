@@ -24,7 +24,7 @@ RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "convolved_normal": {1: (0, inf), 2: (500, 50_000)},
     "correlated_normal": {2: (0, 10_000), 3: (0, 5000)},
     "correlated_normal, no records kept": {2: (0, inf), 3: (0, inf)},
-    "normal": {1: (0, inf), 2: (0, 50_000)} | {d: (0, MOST_NUMBERS // d) for d in range(3, 101)},
+    "normal": {1: (0.0, inf), 2: (0.0, 50_000.0)} | {d: (0.0, MOST_NUMBERS / d) for d in range(3, 101)},
     "truncated_normal": {1: (0, inf)},
 }
 #: The same without noise

@@ -113,7 +113,14 @@ class NodeLayout:
         return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
 
     def nodes_of_values(
-        self, release: Any, chart: Any, Z: Any, width: float, place: Any, halves: bool, edges: Any
+        self,
+        release: Any,
+        chart: Any,
+        Z: Any,
+        width: float,
+        place: tuple[float, float],
+        halves: bool,
+        edges: Any,
     ) -> tuple[Any, float]:
         """Nodes among the values that can be released, and the width of their cells.
 
