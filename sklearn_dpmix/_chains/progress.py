@@ -36,7 +36,7 @@ class Progress:
         if self.estimator.verbose:
             from tqdm import tqdm
 
-            name = type(self.estimator).__name__
+            name = getattr(self.estimator, "_public_name", type(self.estimator).__name__)
             self.bar = tqdm(total=self.total, initial=self.done, unit=self.unit, desc=name, file=sys.stderr)
         return self
 

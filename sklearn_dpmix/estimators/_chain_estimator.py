@@ -48,6 +48,11 @@ class MonitoredDraws:
     #: what is in the tree of :meth:`to_datatree`
     _contents: ClassVar[type[Contents]] = Contents
 
+    @property
+    def _public_name(self):
+        """The name of the class that users call, for errors and progress; a class behind it has the name of that."""
+        return type(self).__name__
+
     def _take_fit(self):
         names = [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]
         return {name: self.__dict__.pop(name) for name in names}
@@ -219,7 +224,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             What :meth:`_refit` yields.
         """
         signature, rule = self._signature(problem.data), draws_rule(self.n_draws)
-        with open_checkpoint(self.checkpoint, type(self).__name__, signature) as checkpoint:
+        with open_checkpoint(self.checkpoint, self._public_name, signature) as checkpoint:
 
             def judge(so_far):
                 fit = copy(self)

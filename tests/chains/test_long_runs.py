@@ -19,8 +19,10 @@ from sklearn.base import clone
 
 from sklearn_dpmix import (
     AutoDraws,
+    NaivePosterior,
     PrivateABC,
     PrivateDPMixture,
+    PrivateDPMixtureRegressor,
     PrivateExpFamilyGibbs,
     PrivateLinearRegressionDA,
     PrivateNaiveBayesDA,
@@ -31,7 +33,7 @@ from sklearn_dpmix._chains import chain as chain_module
 from sklearn_dpmix._chains.progress import Progress
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.kernels import NormalKernel
-from sklearn_dpmix.mechanisms import LaplaceMechanism
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.queries import ClassFeatureCounts, RegressionMoments
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
@@ -250,6 +252,22 @@ def test_a_checkpoint_of_other_data_another_estimator_or_version_is_refused(fini
     untouched(finished, clone(model), release, ValueError, "written by PrivateDPMixture")
     monkeypatch.setattr("sklearn_dpmix.__version__", "99.0")
     untouched(finished, mixture(), RELEASE, ValueError, "of 99.0")
+
+
+@pytest.mark.parametrize("name", ["PrivateDPMixtureRegressor", "NaivePosterior"])
+def test_files_and_bars_have_the_names_that_users_know(name, finished, capsys):
+    """Catches the names of classes that are behind an estimator."""
+    if name == "NaivePosterior":
+        model, data = NaivePosterior(LaplaceMechanism(scale=2.0), family="binomial", n_records=20, **TIMES), ([13.0],)
+    else:
+        model, data = PrivateDPMixtureRegressor(GaussianMechanism(scale=0.5), **TIMES), (RELEASE, RELEASE[:, 0])
+    model.set_params(verbose=1).fit(*data)
+    assert f"{name}: 100%" in capsys.readouterr().err
+    with pytest.raises(ValueError, match=f"written by PrivateDPMixture of .*, and this is {name} of"):
+        model.set_params(checkpoint=finished).fit(*data)
+    model.set_params(checkpoint=f"{finished}.own").fit(*data)
+    with pytest.raises(ValueError, match=f"written by {name} of"):
+        mixture(checkpoint=f"{finished}.own").fit(RELEASE)
 
 
 def flip(data):

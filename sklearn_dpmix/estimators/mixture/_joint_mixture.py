@@ -10,6 +10,8 @@ from ._dp_mixture import PrivateDPMixture
 class JointMixture(PrivateDPMixture):
     """The mixture of (x, y), whose chains are judged by the curve of y on x; its records get no labels."""
 
+    _public_name = "PrivateDPMixtureRegressor"
+
     def _note_clusters(self, values, summary):
         pass
 

@@ -13,18 +13,13 @@ from ._noise_source import NoNoise, SecureNoise, SimulatedNoise, SystemNoise
 
 
 class DPInputs:
-    """Mixin of the estimators in ``_dp_mcmc``."""
+    """Mixin of the estimators in ``_dp_mcmc``, which have a ``_public_name``."""
 
     #: what the model must have besides ``log_prior`` and ``log_density``
     _needs: tuple[str, ...] = ()
     batch_size: int | None = None
     clip_bound: float | None = None
     secure = False
-
-    @property
-    def _public_name(self):
-        """The name that errors use."""
-        return type(self).__name__
 
     def _check_model(self):
         model, who = self.model, self._public_name
