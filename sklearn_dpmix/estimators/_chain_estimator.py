@@ -32,6 +32,9 @@ from .._chains.progress import CallbackSupportMixin
 #: What ``n_jobs`` may be.  0 jobs would fail when chains start, which is too late if a budget was spent before.
 N_JOBS = [Interval(Integral, 1, MOST, closed="both"), Interval(Integral, -MOST, -1, closed="both"), None]
 
+#: What a signature calls the version of the code that chains are for.
+VERSION = "the version of sklearn_dpmix"
+
 
 class Run(NamedTuple):
     """What a warm start needs from the last fit."""
@@ -325,7 +328,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     def _signature(self, data):
         """What must stay the same for a warm start, by name; of a pickled fit also the code that its chains are for."""
         params = {name: value for name, value in self.get_params().items() if name.partition("__")[0] not in self._FREE}
-        same = {"the data": fingerprint(data), "the version of sklearn_dpmix": package_version()}
+        same = {"the data": fingerprint(data), VERSION: package_version()}
         return same | {name: fingerprint(value) for name, value in params.items()}
 
     def _warn_about_chains(self):

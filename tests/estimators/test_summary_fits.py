@@ -215,7 +215,7 @@ def test_partial_fit_takes_the_same_column(first):
     np.testing.assert_array_equal(fitted.feature_names_in_, ["age"])
 
 
-def test_partial_fit_goes_on_with_the_chains():
+def test_partial_fit_goes_on_with_the_chains(monkeypatch):
     """A chain starts at the atoms where the last one ended, with the dust that is no dust of more records."""
     fitted = model().partial_fit(release(3000))
     sampler, state = fitted.sampler_, fitted._run_.chains[0].state
@@ -239,6 +239,12 @@ def test_partial_fit_goes_on_with_the_chains():
         one.set_params(n_warmup=0).partial_fit(release(20))
     assert np.array_equal(again.summary_.contents()[1], fresh.summary_.contents()[1])
     assert not np.array_equal(again.weights_draws_[:, 0], fresh.weights_draws_[:, 0])
+    with monkeypatch.context() as patch:
+        patch.setattr("sklearn_dpmix.__version__", "99.0")  # as after unpickling the fit of another version
+        with pytest.raises(ValueError, match="but the version of sklearn_dpmix changed: fit all records anew"):
+            fitted.partial_fit(batches := iter([release(3)]))
+        assert fitted.summary_.n_records == 3000 and next(batches).shape == (3, 1)  # it was not read
+        assert fitted.fit(fitted.summary_).partial_fit(release(3)).summary_.n_records == 3003
     with pytest.raises(ValueError, match="pass checkpoint=None"):
         fitted.set_params(checkpoint="x").partial_fit(release(3))
     assert not hasattr(PrivateDPMixture(), "partial_fit")

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval
 from ..._base.compiled import Component
 from ..._base.typing import Seed
 from ..._chains.auto_draws import AutoDraws
+from ..._chains.checkpoint import package_version
 from ..._chains.mixed import have_mixed, least
 from ..._posterior.cluster import ReleaseClusters
 from ..._posterior.mixture import MixtureDraws
@@ -22,7 +23,7 @@ from ...kernels import Kernel
 from ...samplers import MixtureSampler
 from ...samplers.mixture._auto import has_marginal, has_noised_normal
 from ...samplers.mixture.measure._walk import TOLERANCE
-from .._chain_estimator import ChainEstimator, warn_user
+from .._chain_estimator import VERSION, ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks
 from ._batches import check_takes_summaries, kind_of, summary_of, summary_so_far
 from ._compose import check_n_records, copies, resolve_components
@@ -237,7 +238,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         Raises
         ------
         ValueError, TypeError
-            As :meth:`fit` does, and if ``checkpoint`` is set, which is for a single fit.  The model stays as it was.
+            As :meth:`fit` does, and if ``checkpoint`` is set, which is for a single fit, or another version of the
+            package made the chains.  The model stays as it was.
         """
         if self.checkpoint is not None:
             raise ValueError(
@@ -246,9 +248,14 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             )
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
         check_takes_summaries(Z, *parts)
-        summary = summary_of(Z, self.mechanism, summary_so_far(self))
         has_chains = hasattr(self, "_run_") and self.sampler_.takes_summaries
         chains = self._run_.chains if has_chains else None
+        if has_chains and self._run_.signature.get(VERSION) != package_version():
+            raise ValueError(
+                f"partial_fit continues the chains of the last fit, but {VERSION} changed: fit all records anew, or "
+                "summary_, if there is one"
+            )
+        summary = summary_of(Z, self.mechanism, summary_so_far(self))
         with self._refit():
             self._draw(Z, summary, parts, {}, chains)
         self._warn_about_chains()
