@@ -458,11 +458,20 @@ class Interrupts(PoissonCount):
 
 @pytest.mark.parametrize("method", [RejectionABC(100), ImportanceABC(block_size=1), SequentialABC(50)], ids=repr)
 def test_an_interruption_keeps_what_is_there(method, monkeypatch):
+    """Draws lost on Ctrl-C, or a warning that blames ``max_simulations``."""
     monkeypatch.setattr(Interrupts, "calls", 0 if not isinstance(method, ImportanceABC) else -61)
     model = PrivateABC(FIT, model=Interrupts(prior=EXAMPLE.prior), method=method, n_draws=200, random_state=0)
-    with pytest.warns(RuntimeWarning, match="stopped early"):
+    with pytest.warns(RuntimeWarning, match=r"^interrupted after \d+ simulations: kept"):
         model.fit([37.4])
     assert len(model.theta_draws_) > 0
+
+
+def test_an_interruption_before_there_is_a_draw_is_one(monkeypatch):
+    """Ctrl-C that becomes a ValueError about the release, which a loop over fits may catch."""
+    monkeypatch.setattr(Interrupts, "calls", 0)
+    model = PrivateABC(FIT, model=Interrupts(prior=EXAMPLE.prior), method=RejectionABC(100), random_state=0)
+    with pytest.raises(KeyboardInterrupt, match="interrupted before there was a draw"):
+        model.fit([1e6])  # which nothing explains
 
 
 class Location:

@@ -245,6 +245,8 @@ class PrivateABC(ChainEstimator):
         self.acceptance_rate_, self.log_evidence_ = draws.acceptance_rate, draws.log_evidence
         if len(draws.theta) == 0 or not draws.weights.any():
             words = self._words(draws, simulator)
+            if draws.was_interrupted:
+                raise KeyboardInterrupt(f"interrupted before there was a draw: {words}")
             raise ValueError(words + ', so there is no draw: use method="smc", or check the release')
         self.theta_draws_, self.statistic_draws_, self.weights_ = draws.theta, draws.statistics, draws.weights
         self.log_evidence_error_ = draws.log_evidence_error
@@ -267,11 +269,14 @@ class PrivateABC(ChainEstimator):
         """Warn once: of a fit that was cut short, or of weights that cannot be trusted."""
         n, fewest, k_hat = len(draws.theta), min(self.ess_.values()), getattr(self, "k_hat_", 0.0)
         if not draws.complete:
+            kept = f"{n} of n_draws={self.n_draws} draws, {fewest:.0f} of them effective"
             words = self._words(draws, simulator)
             warn_user(
-                f"stopped early, after {draws.n_simulations} simulations (max_simulations={self.max_simulations:g}): "
-                f"{n} of n_draws={self.n_draws} draws, {fewest:.0f} of them effective; {words}: if that is too few, "
-                'method="smc" needs the fewest simulations, or method="mcmc" with many parameters',
+                f"interrupted after {draws.n_simulations} simulations: kept {kept}; {words}"
+                if draws.was_interrupted
+                else f"stopped early, after {draws.n_simulations} simulations (max_simulations="
+                f"{self.max_simulations:g}): {kept}; {words}: if that is too few, method="
+                '"smc" needs the fewest simulations, or method="mcmc" with many parameters',
                 RuntimeWarning,
             )
         elif k_hat > K_HAT_LIMIT or (np.ptp(draws.weights) > 0.0 and fewest < min(ESS_LIMIT, n)):

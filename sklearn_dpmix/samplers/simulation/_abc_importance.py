@@ -70,6 +70,7 @@ class ImportanceABC(BaseEstimator):
                     f"has no {method}"
                 )
         total, size, blocks = min(n_draws, max_simulations), int(self.block_size), []
+        was_interrupted = False
         sizes = [min(size, total - first) for first in range(0, total, size)]
         try:
             with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
@@ -82,9 +83,11 @@ class ImportanceABC(BaseEstimator):
         except KeyboardInterrupt:
             if not blocks:
                 raise
+            was_interrupted = True
         theta, statistics, log_weight = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         draws = weigh(theta, statistics, log_weight, len(theta))
-        draws.complete, draws.attributes["k_hat_"] = len(theta) == n_draws, pareto_k_hat(log_weight)
+        draws.complete, draws.was_interrupted = len(theta) == n_draws, was_interrupted
+        draws.attributes["k_hat_"] = pareto_k_hat(log_weight)
         return draws
 
     def _block(self, simulator, root, i, size):

@@ -64,7 +64,7 @@ class RejectionABC(BaseEstimator):
         n_kept, expected = 0, 0.0
         size = int(self.block_size)  # scikit-learn takes True for 1, NumPy does not
         most = ceil(max_simulations / size)
-        n_ahead = 1
+        n_ahead, was_interrupted = 1, False
         try:
             with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
                 while n_kept < n_draws and len(blocks) < most:
@@ -83,9 +83,10 @@ class RejectionABC(BaseEstimator):
         except KeyboardInterrupt:
             if not blocks:
                 raise
-        return self._draws(simulator, blocks, n_draws)
+            was_interrupted = True
+        return self._draws(simulator, blocks, n_draws, was_interrupted)
 
-    def _draws(self, simulator, blocks, n_draws):
+    def _draws(self, simulator, blocks, n_draws, was_interrupted):
         n_simulations = sum(block[4] for block in blocks)
         rate = sum(block[2] for block in blocks) / n_simulations
         square = sum(block[3] for block in blocks) / n_simulations
@@ -102,6 +103,7 @@ class RejectionABC(BaseEstimator):
             acceptance_rate=rate,
             n_simulations=n_simulations,
             complete=n == n_draws,
+            was_interrupted=was_interrupted,
         )
 
 

@@ -70,7 +70,7 @@ class SequentialABC(BaseEstimator):
     ) -> Any:
         """Return ``WeightedDraws``: simulations until ``n_draws`` are effective, and so many resampled of them."""
         budget, target = SimulationLimit(max_simulations), self.ess_fraction * self.batch_size
-        proposal, width, widths = None, inf, []
+        proposal, width, widths, was_interrupted = None, inf, [], False
 
         def batches(step):
             return Batches(simulator, block_root(root, step), proposal, self.batch_size, n_jobs, budget, 4 * n_draws)
@@ -92,8 +92,10 @@ class SequentialABC(BaseEstimator):
         except KeyboardInterrupt:
             if pilot.simulations is None:
                 raise
-            last = pilot.simulations
-        return self._resampled(last, n_draws, root, widths, budget)
+            last, was_interrupted = pilot.simulations, True
+        draws = self._resampled(last, n_draws, root, widths, budget)
+        draws.was_interrupted = was_interrupted
+        return draws
 
     def _resampled(self, simulations, n_draws, root, widths, budget):
         found = weigh(simulations.theta, simulations.statistics, simulations.log_weight(1.0), simulations.n)

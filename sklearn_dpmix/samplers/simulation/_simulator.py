@@ -125,6 +125,7 @@ class WeightedDraws:
     acceptance_rate: float  # mean acceptance probability of a simulation; nan if there is none
     n_simulations: int
     complete: bool  # whether there are as many draws as requested, and nothing had to be cut short
+    was_interrupted: bool = False  # by Ctrl-C, whatever there was by then
     attributes: dict = field(default_factory=dict)  # further attributes that the estimator shows
 
 
