@@ -68,15 +68,20 @@ def _within_floats(check, *arrays, **options):
 
 
 def _types_of(array):
-    """Names of the types of a table's columns; of a list that of its first row."""
-    if hasattr(array, "columns") and hasattr(array, "dtypes"):
-        return [str(one) for one in array.dtypes]
+    """Names of the types of a table's columns, and of what is in them where they hold Python objects."""
     if isinstance(array, (list, tuple)):
         try:
-            array = np.asarray(array[:1])
-        except (TypeError, ValueError):  # no table
+            array = np.asarray(array)
+        except (TypeError, ValueError, OverflowError):  # no table
             return []
-    return [str(one) for one in getattr(getattr(array, "schema", None), "types", [getattr(array, "dtype", "")])]
+    if hasattr(array, "columns") and hasattr(array, "dtypes"):
+        types = array.dtypes
+    else:
+        types = getattr(getattr(array, "schema", None), "types", [getattr(array, "dtype", "")])
+    names = [str(one) for one in types]
+    if "object" in names:
+        names += sorted({type(one).__name__ for one in np.asarray(array, dtype=object).flat})
+    return names
 
 
 def is_integer(value):

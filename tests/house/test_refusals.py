@@ -133,14 +133,17 @@ def test_spans_of_time_are_no_numbers():
             call()
 
 
-@pytest.mark.parametrize("of", ["array", "list", "pandas", "zone", "period", "arrow", "polars"])
+@pytest.mark.parametrize("of", ["array", "list", "objects", "pandas", "zone", "period", "arrow", "polars"])
 def test_records_that_are_times_are_refused(of):
     """Catches dates that become seconds or nanoseconds since 1970, whichever their type counts."""
     days = np.array([["2026-01-01"], ["2026-01-03"]], dtype="M8[ms]")
     if of == "array":
         tables = [days, days - days[0], days.astype("M8[D]")]
     elif of == "list":
-        tables = [[[day] for day in days[:, 0]]]
+        tables = [[[day] for day in days[:, 0]], [[0.5], [days[0, 0].item().date()]]]
+    elif of == "objects":
+        spans = np.array([[0.5], [np.timedelta64(3, "D")]], dtype=object)
+        tables = [days.astype(object), days.astype("M8[D]").astype(object), (days - days[0]).astype(object), spans]
     elif of == "arrow":
         pa = pytest.importorskip("pyarrow")
         tables = [pa.table({"day": pa.array([0, 2], kind)}) for kind in (pa.timestamp("s"), pa.duration("s"))]
@@ -150,7 +153,7 @@ def test_records_that_are_times_are_refused(of):
         pd = pytest.importorskip("pandas")
         index = pd.DatetimeIndex(days[:, 0])
         index = index.tz_localize("UTC") if of == "zone" else index.to_period("D") if of == "period" else index
-        tables = [pd.DataFrame({"day": index})]
+        tables = [pd.DataFrame({"day": index}), pd.DataFrame({"day": index}, dtype=object)]
     model = PrivateDPMixture(LAPLACE, n_chains=1, n_warmup=1, n_draws=1)
     for table in tables:
         for take in (LAPLACE.privatize, model.fit, ReleaseSummary(LAPLACE).update):
