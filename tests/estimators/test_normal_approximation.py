@@ -8,6 +8,7 @@ from sklearn.base import clone
 from statistical import Disagreement, assert_mean_close
 
 from sklearn_dpmix import DPLogisticRegressionMCMC
+from sklearn_dpmix.estimators.private._dp_budget import Budget
 from sklearn_dpmix.estimators.private._dp_normal import DPNormal
 from sklearn_dpmix.estimators.private._noise_source import SimulatedNoise
 from sklearn_dpmix.mechanisms import GaussianMechanism
@@ -343,6 +344,14 @@ def test_it_releases_what_it_pays_for():
     np.testing.assert_allclose(one.gradient_noise / counts[-2][1], farthest, rtol=1e-5)
     farthest = model.information_range(one.theta) * ROUNDING
     np.testing.assert_allclose(one.curvature_noise / counts[-1][1], farthest, rtol=1e-12)
+
+
+def test_what_is_spent_is_no_more_than_the_budget():
+    """Catches shares of ρ whose sum is a unit in the last place more."""
+    for rho in np.linspace(0.1, 3.0, 60):
+        budget = Budget(DPNormal(PrivateNormalApproximation(), GaussianMechanism(rho=rho)))
+        releases = [one for pair in PrivateNormalApproximation(n_steps=5).parts(budget) for one in pair]
+        assert rho * (1.0 - 1e-12) < budget.spent(releases).rho <= rho
 
 
 def test_largest_information_bounds_every_record():

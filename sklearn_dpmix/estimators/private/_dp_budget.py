@@ -74,10 +74,13 @@ class Budget:
         return one.rho
 
     def spent(self, releases):
-        """The guarantee of the releases that were made."""
+        """The guarantee of the releases that were made.
+
+        Shares of a budget add up to it but for rounding, which the noise's scale was rounded up for.
+        """
         rho = sum(one.rho for one in releases) if all(one.rho is not None for one in releases) else inf
         if self.rho is not None:
-            return PrivacyGuarantee(None, None, rho, NEIGHBOURS)
+            return PrivacyGuarantee(None, None, min(rho, float(self.rho)), NEIGHBOURS)
         return PrivacyGuarantee(min(epsilon_of(releases, self.delta), self.epsilon), self.delta, rho, NEIGHBOURS)
 
     def part(self, share, n_releases):
