@@ -335,7 +335,7 @@ def test_it_releases_what_it_pays_for():
     estimator = DPNormal(PrivateNormalApproximation(n_steps=3), BUDGET, model=model, simulate=True)
     estimator._sources = lambda n: [Counting(np.random.default_rng(i)) for i in range(n)]
     with pytest.warns(UserWarning, match="NOT private"):
-        estimator.fit(*rows(200))
+        estimator._warn(estimator._draw(*rows(200)))
     assert [size for size, _ in counts] == [3, 6] * 3
     np.testing.assert_allclose(sum(0.5 / m**2 for _, m in counts), gaussian_mu(2.0, 1e-6), rtol=1e-9)
     assert 2.0 - 1e-6 < estimator.privacy_spent_.epsilon <= 2.0

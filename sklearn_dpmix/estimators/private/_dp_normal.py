@@ -1,8 +1,7 @@
 """A normal approximation of a posterior under a budget: what PrivateNormalApproximation does, planned and paid for."""
 
-from typing import Any, Self
+from typing import Any
 
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
 
@@ -60,13 +59,8 @@ class DPNormal(DPInputs, BaseEstimator):
             self.ledger.check(releases, self._public_name)
         return model, budget, parts, releases
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Draw from the approximation given confidential records; what is kept may be published."""
-        self._warn(self._draw(X, y))
-        return self
-
     def _draw(self, X, y):
-        """:meth:`fit` without its warning; return what was released."""
+        """Draw from the approximation given confidential records, without a warning; return what was released."""
         model, budget, parts, releases = self._prepare(_num_samples(X))
         records = self._check_records(model, X, y)
         if self.ledger is not None and not self.simulate:
