@@ -35,6 +35,9 @@ N_JOBS = [Interval(Integral, 1, MOST, closed="both"), Interval(Integral, -MOST, 
 #: What a signature calls the version of the code that chains are for.
 VERSION = "the version of sklearn_dpmix"
 
+#: What is left of a fit that spent a budget and then failed, and words about it.
+UNUSED = "unused_release", "_of_unused"
+
 
 class Run(NamedTuple):
     """What a warm start needs from the last fit."""
@@ -62,14 +65,25 @@ class MonitoredDraws:
 
     @contextmanager
     def _refit(self):
-        """Remove the attributes of an earlier fit and yield them; put them back if the new fit fails."""
+        """Remove the attributes of an earlier fit and yield them; put them back if the new fit fails.
+
+        What the new fit spent a budget on then stays beside them, as ``unused_release``.
+        """
         earlier = self._take_fit()
         try:
             yield earlier
-        except BaseException:
+        except BaseException as error:
             self._take_fit()
             vars(self).update(earlier)
+            if hasattr(self, "unused_release") and self._of_unused not in getattr(error, "__notes__", ()):
+                error.add_note(self._of_unused)
             raise
+        for name in UNUSED:
+            vars(self).pop(name, None)
+
+    def _keep_unused(self, release, words):
+        """Keep what a budget was spent on until the fit has draws; ``words`` say what it is good for without them."""
+        self.unused_release, self._of_unused = release, words
 
     def _monitor(self, monitors):
         """Set ``r_hat_`` and ``ess_`` of the monitored quantities, and keep them for the summaries."""

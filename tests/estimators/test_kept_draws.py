@@ -18,12 +18,19 @@ from sklearn_dpmix import (
     PrivateDPMixture,
     PrivateDPMixtureRegressor,
     PrivateLinearRegressionDA,
+    PrivateNaiveBayesDA,
     ReleaseSummary,
 )
+from sklearn_dpmix._chains.progress import Progress
+from sklearn_dpmix.estimators.private import _dp_normal
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import Banana, RegressionPrior
 from sklearn_dpmix.privacy import PrivacyLedger
+from sklearn_dpmix.queries import ClassFeatureCounts
+from sklearn_dpmix.samplers import PrivateNewton
+from sklearn_dpmix.samplers.private._normal_approximation import NormalPosterior
+from sklearn_dpmix.samplers.private._target import Target
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1.0, 1.0, (2000, 2))
@@ -179,3 +186,114 @@ def test_ctrl_c_after_the_chains_keeps_the_draws(name, cls, method, monkeypatch)
     with pytest.warns(RuntimeWarning, match="interrupted: kept"):
         fitted = clone(model).fit(*data)
     assert getattr(fitted, draws).size and fitted.r_hat_
+
+
+def ctrl_c_at(patch, cls, method, call):
+    """From then on, the method raises KeyboardInterrupt."""
+    original, calls = getattr(cls, method), []
+
+    def interrupted(*args, **options):
+        calls.append(1)
+        if len(calls) >= call:
+            raise KeyboardInterrupt
+        return original(*args, **options)
+
+    patch.setattr(cls, method, interrupted)
+
+
+TABLE = np.column_stack([X[:60, 0] > 0.0, X[:60, 1] > 0.0]).astype(int)
+COUNTS = LaplaceMechanism(scale=1.0, query=ClassFeatureCounts(2, 2, 1))
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed", "ignore:.* releases noise drawn by NumPy")
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        (PrivateLinearRegressionDA(LaplaceMechanism(scale=1.0, query=query(1)), **SHORT), (X[:60, :1], X[:60, 1])),
+        (PrivateNaiveBayesDA(COUNTS, **TIMES), (TABLE[:, :1], TABLE[:, 1])),
+    ],
+    ids=["regression", "bayes"],
+)
+def test_ctrl_c_in_the_warm_up_keeps_the_release(model, data, monkeypatch):
+    """Catches a budget that is spent for nothing; the earlier fit stays, and nothing seems fitted that is not."""
+    model = clone(model)
+    for fitted in (model, clone(model).fit(*data)):
+        before = fitted._take_fit()
+        vars(fitted).update(before)
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as caught:
+            ctrl_c_at(patch, Progress, "__call__", 1)
+            fitted.fit(*data)
+        assert "with n_records=60, fit(unused_release) goes on with it" in caught.value.__notes__[0]
+        assert fitted._take_fit() == before
+        vars(fitted).update(before)
+    with pytest.raises(NotFittedError):
+        model.predict(data[0])
+    release = model.unused_release
+    model.set_params(n_records=60).fit(release)
+    np.testing.assert_array_equal(model.release_, release)
+    assert not hasattr(model, "unused_release") and model.predict(data[0]).shape == (60,)
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed", "ignore:simulate=True")
+@pytest.mark.parametrize("is_classifier", [False, True])
+def test_ctrl_c_before_the_chains_keeps_the_start(is_classifier, monkeypatch):
+    """Catches Newton steps that were paid for and lost."""
+    model = DPPenaltyMCMC(n_iter=40, n_chains=2, preconditioner=PrivateNewton())
+    if is_classifier:
+        model, data, n_params = logistic(model), (X, LABELS), 3
+    else:
+        model, data, n_params = model.set_params(mechanism=BUDGET, model=Banana(data_norm=2.0)), (X,), 2
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as caught:
+        ctrl_c_at(patch, Target, "gradient", 3)
+        model.fit(*data)
+    assert ["init=unused_release starts there" in note for note in caught.value.__notes__] == [True]
+    start = model.unused_release
+    assert start.shape == (n_params,) and np.any(start != 0.0)
+    with pytest.raises(NotFittedError):
+        model.score_samples(X) if not is_classifier else model.predict(X)
+    model.set_params(**{"sampler__init" if is_classifier else "init": start}).fit(*data)
+    assert not hasattr(model, "unused_release")
+    assert not hasattr(getattr(model, "sampler_", None), "unused_release")
+
+
+def test_ctrl_c_between_newton_steps_keeps_the_last_one(monkeypatch):
+    """Catches releases that were paid for and lost; the draws are those given the steps that there were."""
+    seed = {"simulate": True, "random_state": 0}
+    with monkeypatch.context() as patch, pytest.warns(UserWarning, match="NOT private"):
+        patch.setattr(_dp_normal, "normal_posteriors", first_two(_dp_normal.normal_posteriors))
+        reference = logistic(**seed).fit(X, LABELS)
+    with monkeypatch.context() as patch, pytest.warns() as caught:
+        ctrl_c_at(patch, Target, "gradient", 3)
+        model = logistic(**seed).fit(X, LABELS)
+    assert "interrupted: kept 2 of 4 Newton steps" in str(caught[-1].message)
+    assert model.n_iter_ == 2 and 2.0 - 1e-6 < model.privacy_spent_.epsilon <= 2.0
+    np.testing.assert_array_equal(model.coef_draws_, reference.coef_draws_)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # nothing was released
+        ctrl_c_at(patch, Target, "gradient", 1)
+        logistic().fit(X, LABELS)
+
+
+def first_two(steps):
+    def shortened(*args):
+        for number, posterior in enumerate(steps(*args), start=1):
+            yield posterior
+            if number == 2:
+                break
+
+    return shortened
+
+
+def test_ctrl_c_during_the_draws_given_a_release_draws_again(monkeypatch):
+    """Catches all that was released and lost, in the longest part of such a fit."""
+    original, calls = NormalPosterior.draws, []
+
+    def once(*args):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return original(*args)
+
+    monkeypatch.setattr(NormalPosterior, "draws", once)
+    with pytest.warns(RuntimeWarning, match="interrupted: kept 4 of 4 Newton steps"):
+        model = logistic().fit(X, LABELS)
+    assert model.coef_draws_.shape == (1, 1000, 2)

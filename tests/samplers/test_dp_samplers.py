@@ -12,7 +12,7 @@ from sklearn_dpmix.models import Banana, GaussianMean
 from sklearn_dpmix.samplers.private._barker_acceptance import Barker
 from sklearn_dpmix.samplers.private._barker_correction import barker_correction
 from sklearn_dpmix.samplers.private._hamiltonian import NoisyHamiltonian
-from sklearn_dpmix.samplers.private._newton import private_optimum
+from sklearn_dpmix.samplers.private._newton import private_steps
 from sklearn_dpmix.samplers.private._penalty import Penalty
 from sklearn_dpmix.samplers.private._target import Target
 from sklearn_dpmix.samplers.private._walk_moves import MOVES, Coordinates, FullMove
@@ -200,7 +200,7 @@ def test_no_record_changes_a_ratio_or_a_gradient_by_more_than_its_sensitivity(T)
             sampler.init(np.zeros(2), Watching(trial, seen))
             walk = Penalty(target, plain(NORMAL), FullMove(1.0), noise_multiplier=1.0)
             walk.test(walk.init(np.zeros(2)), 0.5 * direction, 0.0, Watching(trial, seen))
-            private_optimum(target, np.zeros(2), 1, 1.0, Watching(trial, seen))
+            list(private_steps(target, np.zeros(2), 1, 1.0, Watching(trial, seen)))
             runs.append(seen)
         for (one, sensitivity), (two, _) in zip(*runs, strict=True):
             apart = float(np.linalg.norm(np.subtract(one, two))) / sensitivity
@@ -367,7 +367,7 @@ def test_a_bent_posterior_in_straight_coordinates_and_in_its_own():
     exact = model.sample_posterior(rng, model.clip_records(X), size=200_000)
     expected = np.concatenate([exact.mean(axis=0), (exact**2).mean(axis=0)])
     target = Target(model, X)
-    phi, root, _ = private_optimum(target, np.zeros(2), 2, 0.5, simulated(12))
+    *_, (phi, root, _) = private_steps(target, np.zeros(2), 2, 0.5, simulated(12))
     sampler = Penalty(target, Coordinates(model, phi, root), FullMove(1.2), noise_multiplier=0.5)
     assert_mean_close(moments(run(sampler, np.zeros(2), simulated(13), 20_000)), expected, what="straight")
 
@@ -448,7 +448,7 @@ def test_a_tempered_hamiltonian_has_the_tempered_posterior():
 def test_the_optimum_without_noise_is_the_mode():
     """Two Newton steps on a normal posterior end there, with its covariance."""
     target = Target(NORMAL, NORMAL_X, is_private=False)
-    phi, root, noise = private_optimum(target, np.zeros(2), 2, 0.0, NoNoise(np.random.default_rng(0)))
+    *_, (phi, root, noise) = private_steps(target, np.zeros(2), 2, 0.0, NoNoise(np.random.default_rng(0)))
     assert noise == 0.0
     np.testing.assert_allclose(phi, normal_moments()[:2], rtol=1e-9)
     np.testing.assert_allclose(root @ root.T, np.eye(2) / 41.0, rtol=1e-9)

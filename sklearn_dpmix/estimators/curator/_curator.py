@@ -157,16 +157,21 @@ def check_shape(estimator, X, n_features):
 
 def privatize_records(estimator, records):
     """Release the query's value of confidential records, (1, n_statistics), with noise of fresh entropy, not a seed."""
-    mechanism = estimator.mechanism
-    if estimator.secure:
-        return mechanism.privatize(records, secure=True).reshape(1, -1)
-    warn_user(
-        f"{type(estimator).__name__}.fit(X, y) releases noise drawn by NumPy, which is for simulation: gaps in NumPy's "
-        "floating-point noise can reveal a record.  Pass secure=True (extra [secure]), or release by "
-        "mechanism.privatize(..., secure=True) of the columns (X, y) and fit what it returns",
-        UserWarning,
+    if not estimator.secure:
+        warn_user(
+            f"{type(estimator).__name__}.fit(X, y) releases noise drawn by NumPy, which is for simulation: gaps in "
+            "NumPy's floating-point noise can reveal a record.  Pass secure=True (extra [secure]), or release by "
+            "mechanism.privatize(..., secure=True) of the columns (X, y) and fit what it returns",
+            UserWarning,
+        )
+    secure = {"secure": True} if estimator.secure else {}
+    release = estimator.mechanism.privatize(records, **secure).reshape(1, -1)
+    estimator._keep_unused(
+        release,
+        "the budget is spent, but what was released is kept as unused_release: with n_records="
+        f"{len(records)}, fit(unused_release) goes on with it",
     )
-    return mechanism.privatize(records).reshape(1, -1)
+    return release
 
 
 def warn_if_impossible(mechanism, S, low, high, names, unscaled=None):

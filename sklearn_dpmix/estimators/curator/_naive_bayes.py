@@ -102,6 +102,9 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         P(value | class) for each feature; 0 beyond a feature's values.
     release_ : ndarray of shape (n_releases, n_statistics)
         The release that was used for inference; only under a mechanism.
+    unused_release : ndarray of shape (1, n_statistics)
+        Only after ``fit(X, y)`` was interrupted, or failed, before there were draws: what it released.  Fit it with
+        ``n_records``, since another ``fit(X, y)`` would spend the budget again.
     r_hat_, ess_ : dict of str to float
         For P(class), and for the mutual information of the class and each feature (in nats).
     n_iter_ : int

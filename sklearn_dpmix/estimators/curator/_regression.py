@@ -89,6 +89,9 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         Only if ``n_records`` is a ``NoisyCount``.
     release_ : ndarray of shape (n_releases, n_statistics)
         The release that was used for inference; only under a mechanism.
+    unused_release : ndarray of shape (1, n_statistics)
+        Only after ``fit(X, y)`` was interrupted, or failed, before there were draws: what it released.  Fit it with
+        ``n_records``, since another ``fit(X, y)`` would spend the budget again.
     acceptance_rate_ : float
         Mean acceptance probability of Hamiltonian paths or, if records are imputed, acceptance rate of record
         proposals.  Only under a mechanism.

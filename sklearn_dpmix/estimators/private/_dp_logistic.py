@@ -20,7 +20,7 @@ from ...models import LogisticLikelihood
 from ...models._likelihood import clip_rows
 from ...privacy import PrivacyLedger
 from ...samplers import PrivateNewton, PrivateNormalApproximation
-from .._chain_estimator import CoefficientsMixin, MonitoredDraws, despite_interruption
+from .._chain_estimator import UNUSED, CoefficientsMixin, MonitoredDraws, despite_interruption
 from .._confidential import check_confidential, encode_labels
 from .._decorators import fit_context
 from ._dp_mcmc import DPMCMC
@@ -96,6 +96,8 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
     privacy_spent_ : PrivacyGuarantee or None
     n_iter_ : int
         Iterations of each chain, or Newton steps of the normal approximation.
+    unused_release : ndarray of shape (n_params,)
+        That of the ``sampler``, if Ctrl-C ended its chains before the first iteration.
 
     Notes
     -----
@@ -233,7 +235,11 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
         sampler = self._make_sampler(X.shape[1])
         with self._refit():
             validate_data(self, named, skip_check_array=True)  # before anything is spent
-            plan = sampler._draw(rows, codes)
+            try:
+                plan = sampler._draw(rows, codes)
+            except BaseException:
+                self.__dict__.update({name: vars(sampler)[name] for name in UNUSED if name in vars(sampler)})
+                raise
             self.classes_, self._data_norm_ = classes, self.data_norm
             self._keep(sampler, X.shape[1], unit)
         sampler._warn(plan)  # the draws are kept by now: a warning may be an error

@@ -17,7 +17,7 @@ from ..._chains.chain import run_chains
 from ..._chains.progress import CallbackSupportMixin, Progress
 from ...samplers import PrivateNewton
 from ...samplers.private._chain_value import PrivateChain
-from ...samplers.private._newton import private_optimum, shortened
+from ...samplers.private._newton import private_steps, shortened
 from ...samplers.private._target import Target
 from ...samplers.private._walk_moves import Coordinates
 from .._chain_estimator import N_JOBS, MonitoredDraws, despite_interruption, warn_user
@@ -27,6 +27,10 @@ from ._dp_inputs import DPInputs
 MOST_PREDICTIVE = 500  # draws that a predictive density averages over
 CHUNK = 1_000_000  # numbers of a temporary (n_draws, n) table
 FEWEST = 8  # draws of a chain needed for R-hat
+UNUSED_START = (
+    "the budget counts as spent, but where noisy Newton steps had come to is kept as unused_release: "
+    "init=unused_release starts there"
+)
 
 
 class Plan(NamedTuple):
@@ -194,16 +198,18 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             is_private=budget is not None,
         )
         start, n_params = self._start(model), len(self._start(model))
+        bent = Coordinates(model, np.zeros(n_params), np.eye(n_params))
         if self.preconditioner is None:
-            bent = Coordinates(model, np.zeros(n_params), np.eye(n_params))
             coordinates = Coordinates(model, bent.centre + bent.psi(start), bent.root)
             starts = [np.zeros(n_params) for _ in range(self.n_chains)]
         else:
             noise = 0.0 if plan.optimum is None else plan.optimum.noise_multiplier
             newton = self.preconditioner
-            phi, root, error = private_optimum(
-                target, start, newton.n_steps, noise, sources[0], newton.gradient_clip_bound
-            )
+            steps = private_steps(target, start, newton.n_steps, noise, sources[0], newton.gradient_clip_bound)
+            for step in steps:
+                phi, root, error = step
+                if budget is not None:
+                    self._keep_unused(bent.theta(phi), UNUSED_START)
             coordinates = Coordinates(model, phi, root)
             spread = np.sqrt(1.0 + error**2)
             starts = [

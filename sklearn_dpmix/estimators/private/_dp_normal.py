@@ -1,7 +1,9 @@
 """A normal approximation of a posterior under a budget: what PrivateNormalApproximation does, planned and paid for."""
 
+from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
 
@@ -9,8 +11,9 @@ from ..._base.parameters import check_flag
 from ..._base.typing import Floats, Seed
 from ...privacy import PrivacyLedger
 from ...samplers import PrivateNormalApproximation
-from ...samplers.private._normal_approximation import normal_draws
+from ...samplers.private._normal_approximation import normal_posteriors
 from ...samplers.private._target import Target
+from .._chain_estimator import despite_interruption, warn_user
 from ._dp_inputs import DPInputs
 
 
@@ -67,16 +70,34 @@ class DPNormal(DPInputs, BaseEstimator):
             self.ledger.spend(releases, self._public_name)
         (source,) = self._sources(1)
         target = Target(model, records)
-        draws, posterior = normal_draws(target, self._start(model), self.approximation, parts, source)
-        self.theta_draws_, self.released_ = draws[None], posterior.released
+        steps = normal_posteriors(target, self._start(model), parts, source)
+        self.n_iter_, self._was_interrupted_ = 0, False
+        try:
+            for posterior in steps:
+                self.released_, self.n_iter_ = posterior.released, self.n_iter_ + 1
+        except KeyboardInterrupt:
+            if self.n_iter_ == 0:
+                raise
+            self._was_interrupted_ = True
+        self._was_interrupted_ |= despite_interruption(partial(self._keep, posterior, source))
+        self.is_private_, self.privacy_spent_ = not self.simulate, budget.spent(releases)
+        return parts
+
+    def _keep(self, posterior, source):
+        """Draw given what the last step released: this is post-processing."""
+        rng = np.random.default_rng((source.random(8) * 2.0**52).astype(np.uint64))
+        self.theta_draws_ = posterior.draws(rng, self.approximation.n_draws)[None]
         self.mode_, self.n_effective_ = posterior.mode, posterior.n_effective
         self.correction_power_ = posterior.power
-        self.is_private_, self.privacy_spent_ = not self.simulate, budget.spent(releases)
-        self.n_iter_ = len(parts)
-        return releases
 
-    def _warn(self, releases):
+    def _warn(self, parts):
         self._warn_of_simulation()
+        if self._was_interrupted_:
+            warn_user(
+                f"interrupted: kept {self.n_iter_} of {len(parts)} Newton steps; the draws are given the last of them, "
+                "and the whole budget counts as spent",
+                RuntimeWarning,
+            )
 
     def settled_draws(self) -> Floats:
         """All draws: (1, n_draws, n_params)."""

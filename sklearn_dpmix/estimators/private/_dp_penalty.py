@@ -123,6 +123,9 @@ class DPPenaltyMCMC(WalkEstimator):
         Computed without the first ``burn_in``.
     n_iter_ : int
         Iterations of each chain.
+    unused_release : ndarray of shape (n_params,)
+        Only after Ctrl-C before the first iteration: where the preconditioner's noisy steps, which are paid for, had
+        come to.  Another fit may start there (``init``).
 
     References
     ----------

@@ -81,8 +81,8 @@ class PrivateNewton(BaseEstimator):
         return self.n_steps * (1 if hasattr(model, "information") else 2)
 
 
-def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None):
-    """Newton steps from θ on noisy gradients, with public or noisy curvature.
+def private_steps(target, theta, n_steps, multiplier, source, clip_bound=None):
+    """Newton steps from θ on noisy gradients, with public or noisy curvature, one after the other.
 
     Parameters
     ----------
@@ -96,14 +96,14 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
     clip_bound : float, optional
         Of whitened gradients.
 
-    Returns
-    -------
+    Yields
+    ------
     phi : ndarray of shape (n_params,)
-        In working coordinates.
+        Where the step leads, in working coordinates.
     root : ndarray of shape (n_params, n_params)
-        Root of the inverse curvature where the last step began, by which moves are scaled.
+        Root of the inverse curvature where the step began, by which moves are scaled.
     noise : float
-        Standard deviation of the last step's noise, in units of ``root``: how far φ is from where it would be.
+        Standard deviation of the step's noise, in units of ``root``: how far φ is from where it would be.
     """
     model, n_params = target.model, len(theta)
     plain = Coordinates(model, np.zeros(n_params), np.eye(n_params))
@@ -122,7 +122,7 @@ def private_optimum(target, theta, n_steps, multiplier, source, clip_bound=None)
         gradient = source.release(total, target.temperature * width, multiplier)
         gradient = gradient + whitened.T @ target.grad_log_prior(theta)
         phi = phi + shortened(root @ gradient, lambda step, at=phi: target.log_prior(plain.theta(at + step)) > -np.inf)
-    return phi, root, multiplier * target.temperature * width
+        yield phi, root, multiplier * target.temperature * width
 
 
 def shortened(step, is_possible):

@@ -113,8 +113,8 @@ class PrivateNormalApproximation(BaseEstimator):
         return [tuple(budget.part(share * one, 1) for one in split) for share in shares]
 
 
-def normal_draws(target, theta, approximation, parts, source):
-    """Newton steps from θ, and draws given what the last one released.
+def normal_posteriors(target, theta, parts, source):
+    """Newton steps from θ, one after the other: each yields the posterior given what it released alone.
 
     Parameters
     ----------
@@ -122,22 +122,18 @@ def normal_draws(target, theta, approximation, parts, source):
         Of a model with ``observed_information``, ranges of it and of gradients, and ``prior_sigma``.
     theta : ndarray of shape (n_params,)
         Public.
-    approximation : PrivateNormalApproximation
     parts : list of pairs of GaussianReleases
     source : noise source
 
-    Returns
-    -------
-    draws : ndarray of shape (n_draws, n_params)
+    Yields
+    ------
     posterior : NormalPosterior
-        What they are of.
     """
     for gradient, curvature in parts:
         released = release_score(target, theta, gradient.noise_multiplier, curvature.noise_multiplier, source)
         posterior = NormalPosterior(released, target.model, target.n_records)
         theta = posterior.mode
-    rng = np.random.default_rng((source.random(8) * 2.0**52).astype(np.uint64))  # what follows is post-processing
-    return posterior.draws(rng, approximation.n_draws), posterior
+        yield posterior
 
 
 def release_score(target, theta, gradient_multiplier, curvature_multiplier, source):
