@@ -1,10 +1,12 @@
 """Private linear regression: its compiled parts, its promises, and what it refuses."""
 
 import pickle
+import time
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
 from sklearn.base import clone
 from statistical import assert_mean_close
 
@@ -108,6 +110,25 @@ def test_known_records_have_the_conjugate_posterior():
     point, std = model.predict(x[:1], return_std=True)
     np.testing.assert_allclose(std, np.sqrt(design[0] @ covariance @ design[0] + 0.49), rtol=0.02)
     np.testing.assert_allclose(model.score_samples(x[:1], y[:1]), stats.norm.logpdf(y[0], point, std), atol=0.02)
+
+
+def test_scores_of_many_rows():
+    """The mean of normal densities over draws, also where none is above 0; catches work on one row at a time."""
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(3000, 2)), rng.normal(size=3000)
+    model = PrivateLinearRegressionDA(n_chains=2, n_warmup=10, n_draws=500, random_state=0).fit(x[:50], y[:50])
+    coef, intercept = model.coef_draws_.reshape(-1, 2), model.intercept_draws_.ravel()
+    sigma = model.sigma_draws_.ravel()
+    y[1:3] = 1e4, -1e200
+    started = time.process_time()
+    expected = []
+    for row, value in zip(x, y, strict=True):
+        with np.errstate(over="ignore"):
+            expected.append(logsumexp(stats.norm.logpdf(value, intercept + coef @ row, sigma)) - np.log(1000))
+    one_by_one = time.process_time() - started
+    started = time.process_time()
+    np.testing.assert_allclose(model.score_samples(x, y), expected, rtol=1e-12)
+    assert expected[2] == -np.inf and time.process_time() - started < 0.2 * one_by_one
 
 
 QUERY = RegressionMoments((-3, 3), (-5, 5), 1)

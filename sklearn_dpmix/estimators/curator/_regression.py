@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -32,6 +31,10 @@ from ._curator import (
 )
 from ._regression_problems import GivenDesign, ImputedRecords, KnownRecords, unscale, warn_about_prior
 from ._statistic_contents import RegressionContents
+
+#: Numbers of a temporary table of rows and draws, which a core's cache holds.
+BLOCK = 2**16
+LARGEST = np.finfo(np.float64).max
 
 
 class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimator):
@@ -301,11 +304,15 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
             raise ValueError(f"y must have shape ({len(X)},), one response per row of X, got {y.shape}")
         coef = self.coef_draws_.reshape(-1, X.shape[1])
         intercept, sigma = self.intercept_draws_.ravel(), self.sigma_draws_.ravel()
-        result = np.empty(len(X))
-        for i, (x, value) in enumerate(zip(X, y, strict=True)):
-            u = (value - intercept - coef @ x) / sigma
-            result[i] = logsumexp(-0.5 * u * u - np.log(sigma)) - np.log(len(sigma)) - 0.5 * np.log(2.0 * np.pi)
-        return result
+        result, log_sigma, step = np.empty(len(X)), np.log(sigma), max(1, BLOCK // len(sigma))
+        with np.errstate(over="ignore", divide="ignore"):  # a response may be possible in no draw
+            for first in range(0, len(X), step):
+                rows = slice(first, first + step)
+                u = (y[rows, None] - intercept - X[rows] @ coef.T) / sigma
+                log_density = -0.5 * u * u - log_sigma
+                top = np.maximum(log_density.max(axis=1), -LARGEST)
+                result[rows] = top + np.log(np.mean(np.exp(log_density - top[:, None]), axis=1))
+        return result - 0.5 * np.log(2.0 * np.pi)
 
     def _predictors(self, X):
         check_is_fitted(self)
