@@ -1,6 +1,6 @@
 """What draws of a mixture say about releases: their density g(z), and the clusters that they come from."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from math import exp, inf, log
 from typing import NamedTuple
 
@@ -52,15 +52,27 @@ class Clustering(NamedTuple):
 
     def classify_noised(self, mechanism, channel, kernel, Z, rows):
         """As :func:`classify_noised`, compiled for one feature, with densities instead of their logarithms."""
-        places = mechanism.folded(Z[rows, 0])[None]
-        scales = () if mechanism.has_one_law else (np.asarray(mechanism.noise_scale_for(1))[rows],)
-        clusters, nodes = np.empty(len(rows), dtype=np.int64), np.vstack([places, mechanism.lookup(places, *scales)])
-        score = classify_noised(with_densities(channel), nodes, np.exp(self.log_weights), self.theta, clusters)
+        clusters, parts = np.empty(len(rows), dtype=np.int64), (np.exp(self.log_weights), self.theta)
+        score = classify_noised(with_densities(channel), nodes_at(mechanism, Z, rows), *parts, clusters)
         far = np.flatnonzero(clusters < 0)
         if len(far):
             clusters[far], score_of_far = self.classify(channel, kernel, Z, rows[far])
             score += score_of_far
         return clusters, score
+
+
+def nodes_at(mechanism, Z, rows):
+    """The places of releases of one feature, and what the mechanism looks up there for densities (``fill_normal``)."""
+    places = mechanism.folded(Z[rows, 0])[None]
+    scales = () if mechanism.has_one_law else (np.asarray(mechanism.noise_scale_for(1))[rows],)
+    return np.vstack([places, mechanism.lookup(places, *scales)])
+
+
+def log_folding(mechanism, Z):
+    """log g(z) of releases of one feature less that at their nodes' places, which is the same for all records."""
+    places = mechanism.folded(Z)
+    places = np.where(places == mechanism.on_line(Z), Z, places)
+    return mechanism.log_density(Z, places) - mechanism.log_density(places, places)
 
 
 class ReleaseClusters:
@@ -139,25 +151,39 @@ def atoms_of_releases(draws, channel, chosen):
     return start, log_weights, theta
 
 
-def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None, log_outside=None):
+def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None, noised=None, log_outside=None):
     """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y.
 
-    ``log_outside`` is the log density of each for records outside the mixture, if there are any.
+    ``noised`` is as in :meth:`Clustering.clusters`; ``log_outside`` is the log density of each for records outside the
+    mixture, if there are any.
     """
+    size = 256
     if has_marginal:
         chosen = draws.every(N_SCORED)
         start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
         theta = with_cache(channel, kernel, theta)
 
-        def score(rows):
-            return mean_marginal(channel, kernel, start, log_weights, theta, Z, rows.start, rows.stop)
+        exact = partial(mean_marginal, channel, kernel, start, log_weights, theta, Z)
+
+        def score_noised(rows):
+            density = np.zeros(len(rows))
+            mix_noised(with_densities(channel), nodes_at(noised, Z, rows), np.exp(log_weights), theta, density)
+            found, is_far = np.log(np.maximum(density, LEAST) / len(chosen)) + factor[rows], density < LEAST
+            found[is_far] = exact(rows[is_far])
+            return found
+
+        if noised is None:
+            score = exact
+        else:
+            score, size, factor = score_noised, 8 * POINTS, log_folding(noised, Z)
     else:
         records = draws.sample(kernel, np.random.default_rng(0), N_PREDICTIVE, kernel.n_features)
 
         def score(rows):
-            return mean_channel(channel, kernel, Z, rows.start, rows.stop, records)
+            return mean_channel(channel, kernel, Z, rows, records)
 
-    values = np.concatenate(in_chunks(score, len(Z), 256, n_jobs))
+    chunks = in_chunks(lambda rows: score(np.arange(rows.start, rows.stop)), len(Z), size, n_jobs)
+    values = np.concatenate(chunks)
     if log_outside is None:
         return values
     return np.logaddexp(values, np.log(np.mean(draws.flat.outside[chosen])) + log_outside)
@@ -214,25 +240,41 @@ def log_mean_channel(channel, kernel, Z, i, records):
 
 
 @entry
-def mean_marginal(channel, kernel, start, log_weights, theta, Z, first, last):
-    """Log of the mean over draws of g(z) for the releases ``first:last``, in closed form."""
-    result = np.empty(last - first)
-    for i in range(first, last):
+def mean_marginal(channel, kernel, start, log_weights, theta, Z, rows):
+    """Log of the mean over draws of g(z) for the releases ``rows``, in closed form."""
+    result = np.empty(rows.size)
+    for r in range(rows.size):
         top, total = -inf, 0.0
         for h in range(log_weights.size):
             if log_weights[h] > -inf:
-                value = log_weights[h] + kernel.log_marginal_record(channel, Z, i, theta, h)
+                value = log_weights[h] + kernel.log_marginal_record(channel, Z, rows[r], theta, h)
                 top, total = log_sum_in(top, total, value)
-        result[i - first] = top + log(total / (start.size - 1)) if total > 0.0 else -inf
+        result[r] = top + log(total / (start.size - 1)) if total > 0.0 else -inf
     return result
 
 
 @entry
-def mean_channel(channel, kernel, Z, first, last, records):
+def mix_noised(channel, nodes, weights, theta, density):
+    """Add Σ_h w_h g(z | θ_h) for normal kernels in one feature; ``nodes`` are as for :func:`classify_noised`."""
+    block, out = np.empty(len(nodes) * POINTS), np.empty(3 * POINTS)
+    for a in range(0, density.size, POINTS):
+        size = min(POINTS, density.size - a)
+        for p in range(size):
+            for e in range(len(nodes)):
+                block[e * size + p] = nodes[e, a + p]
+        for h in range(weights.size):
+            if weights[h] > 0.0:
+                channel.fill_normal(0, block, size, theta[h, 0], 2.0 * theta[h, 3], out, 0, size)
+                for p in range(size):
+                    density[a + p] += weights[h] * out[p]
+
+
+@entry
+def mean_channel(channel, kernel, Z, rows, records):
     """Mean log density of releases if g has no closed form, from posterior predictive records."""
-    result = np.empty(last - first)
-    for i in range(first, last):
-        result[i - first] = log_mean_channel(channel, kernel, Z, i, records)
+    result = np.empty(rows.size)
+    for r in range(rows.size):
+        result[r] = log_mean_channel(channel, kernel, Z, rows[r], records)
     return result
 
 

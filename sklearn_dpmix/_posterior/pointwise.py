@@ -19,13 +19,13 @@ def mixture_log_likelihood(draws, channel, kernel, Z, chosen, n_jobs=None, log_o
     """
     start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
     theta = with_cache(channel, kernel, theta)
-    table = np.empty((len(chosen), len(Z)))
+    table, releases = np.empty((len(chosen), len(Z))), np.arange(len(Z))
 
     def fill(block):
         for t in range(block.start, block.stop):
             rows = slice(start[t], start[t + 1])
             one = np.array([0, start[t + 1] - start[t]])
-            table[t] = mean_marginal(channel, kernel, one, log_weights[rows], theta[rows], Z, 0, len(Z))
+            table[t] = mean_marginal(channel, kernel, one, log_weights[rows], theta[rows], Z, releases)
 
     in_chunks(fill, len(chosen), DRAWS, n_jobs)
     if log_outside is not None:

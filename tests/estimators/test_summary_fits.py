@@ -26,7 +26,7 @@ def log_densities(mechanism, z, weights, means, sds):
     channel = mechanism._lower(n_records=len(z), n_features=1)
     kernel = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1)
     start, Z = np.array([0, len(weights)]), np.ascontiguousarray(z[:, None])
-    return mean_marginal(channel, kernel, start, np.log(weights), theta, Z, 0, len(z))
+    return mean_marginal(channel, kernel, start, np.log(weights), theta, Z, np.arange(len(z)))
 
 
 def folding(mechanism, z):

@@ -322,7 +322,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])
             channel = self._channel(self.mechanism_, len(Z))  # there may be more nodes than records
-        parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, self._noised()
+        noised = self._noised(self.mechanism_)
+        parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, noised
         self._clusters_ = ReleaseClusters(*parts, self._has_answers())
 
     def _checked_records(self, Z):
@@ -396,9 +397,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     def _channel(self, mechanism, n_records):
         return lowered_channel(self.kernel_, mechanism, n_records, self._n_features_)
 
-    def _noised(self):
+    def _noised(self, mechanism):
         """The mechanism, if it can compute the densities of the kernel's records at many places of a line at once."""
-        mechanism = self.mechanism_
         if mechanism is None or mechanism.n_answers is not None or mechanism.tables:
             return None
         return mechanism if self._n_features_ == 1 and has_noised_normal(mechanism, self.kernel_) else None

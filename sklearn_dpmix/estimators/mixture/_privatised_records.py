@@ -60,7 +60,7 @@ class PrivatisedRecordsMixin:
     fit: Any
 
     def _new_release(self, Z, epsilon):
-        """New privatised records and their channel."""
+        """New privatised records, their mechanism and their channel."""
         check_is_fitted(self)
         Z = self._check_input(Z, "Z")
         mechanism = self.mechanism_
@@ -84,7 +84,7 @@ class PrivatisedRecordsMixin:
             check_same_number(mechanism, len(Z))
         channel = NoNoise() if mechanism is None else mechanism
         channel.check_release(Z)
-        return channel.encode(Z), self._channel(mechanism, len(Z))
+        return channel.encode(Z), mechanism, self._channel(mechanism, len(Z))
 
     @property
     def labels_(self) -> Array:
@@ -120,9 +120,8 @@ class PrivatisedRecordsMixin:
         labels : ndarray of int, (n,)
             A cluster without training records gets a number beyond those of ``labels_``.
         """
-        Z, channel = self._new_release(Z, epsilon)
-        noised = self._noised() if epsilon is None else None
-        return self._clusters_.clustering.predict(channel, self._kernel(), Z, self.n_jobs, noised)
+        Z, mechanism, channel = self._new_release(Z, epsilon)
+        return self._clusters_.clustering.predict(channel, self._kernel(), Z, self.n_jobs, self._noised(mechanism))
 
     @available_if(is_local)
     def score_release(self, Z: ArrayLike, y: ArrayLike | None = None, epsilon: ArrayLike | None = None) -> float:
@@ -141,11 +140,13 @@ class PrivatisedRecordsMixin:
         -------
         score : float
         """
-        Z, channel = self._new_release(Z, epsilon)
-        draws, kernel, more = self._draws_, self._kernel(), (self._has_marginal(), self.n_jobs)
+        Z, mechanism, channel = self._new_release(Z, epsilon)
+        by_scale = self._of_each_scale(channel)
+        noised = self._noised(mechanism) if len(by_scale) == 1 else None
+        draws, kernel, more = self._draws_, self._kernel(), (self._has_marginal(), self.n_jobs, noised)
         found = [
             release_log_density(draws, part, kernel, Z[rows], *more, self._log_outside(Z[rows]))
-            for rows, part in self._of_each_scale(channel)
+            for rows, part in by_scale
         ]
         return float(np.mean(np.concatenate(found)))
 
