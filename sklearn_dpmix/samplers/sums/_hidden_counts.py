@@ -145,7 +145,7 @@ def transfer_round(rng, sampler, model, context, counts, order, width):
     size = counts.size
     shuffle(rng, order)
     for i in range(size if size > 2 else 1):
-        transfer(rng, sampler, model, context, counts, width, order[i], order[i + 1 if i + 1 < size else 0], False)
+        transfer(rng, sampler, model, context, counts, width, order[i], order[i + 1 if i + 1 < size else 0])
 
 
 @helper
@@ -156,10 +156,10 @@ def hub_round(rng, sampler, model, context, counts, order, width, n_hubs):
     """
     put_first(context[2], order, n_hubs)
     for i in range(1, counts.size):
-        transfer(rng, sampler, model, context, counts, width, order[i], order[0], False)
+        transfer(rng, sampler, model, context, counts, width, order[i], order[0])
     for i in range(1, n_hubs):
         for k in range(i):
-            transfer(rng, sampler, model, context, counts, width, order[i], order[k], True)
+            transfer_far(rng, sampler, model, context, counts, width, order[i], order[k])
 
 
 @helper
@@ -177,26 +177,44 @@ def put_first(S, order, n_first):
 
 
 @helper
-def transfer(rng, sampler, model, context, counts, width, j, k, sums):
-    """A draw of s_j given s_j + s_k; if ``sums``, by summing over all that is possible."""
+def transfer(rng, sampler, model, context, counts, width, j, k):
+    """A draw of s_j given s_j + s_k; where counts may stick, also one near either end."""
     work, fixed = context[4], counts[j] + counts[k]
     if fixed == 0.0:
         return
-    work[KIND], work[FIRST], work[SECOND], work[FIXED] = TRANSFER, j, k, fixed
-    work[ALPHA_FIRST], work[ALPHA_SECOND] = alpha_of(model, work, j), alpha_of(model, work, k)
-    is_tabulated = model.median_alpha > 0.0 and work[ALPHA_FIRST] < 1.0
-    if not (is_tabulated and (sums or fixed <= 2.0 * NEAR)):
+    may_stick = pose_transfer(model, work, j, k, fixed)
+    if may_stick and fixed <= 2.0 * NEAR:
+        counts[j] = draw_between(rng, context, 0.0, fixed)
+    else:
         work[LOG_V_FIRST] = draw_auxiliary(rng, work[ALPHA_FIRST], counts[j])
         work[LOG_V_SECOND] = draw_auxiliary(rng, work[ALPHA_SECOND], counts[k])
         counts[j], width[j] = draw_log_concave(rng, sampler, context, 0.0, fixed, counts[j], width[j], True)
-    if is_tabulated:
-        if sums or fixed <= 2.0 * NEAR:
-            counts[j] = draw_between(rng, context, 0.0, fixed)
-        elif counts[j] <= NEAR:
+        if may_stick and counts[j] <= NEAR:
             counts[j] = draw_between(rng, context, 0.0, NEAR)
-        elif fixed - counts[j] <= NEAR:
+        elif may_stick and fixed - counts[j] <= NEAR:
             counts[j] = draw_between(rng, context, fixed - NEAR, fixed)
     counts[k] = fixed - counts[j]
+
+
+@helper
+def transfer_far(rng, sampler, model, context, counts, width, j, k):
+    """As :func:`transfer`; where counts may stick, one draw from all that is possible, however much that is."""
+    work, fixed = context[4], counts[j] + counts[k]
+    if fixed == 0.0:
+        return
+    if pose_transfer(model, work, j, k, fixed):
+        counts[j] = draw_between(rng, context, 0.0, fixed)
+        counts[k] = fixed - counts[j]
+    else:
+        transfer(rng, sampler, model, context, counts, width, j, k)
+
+
+@helper
+def pose_transfer(model, work, j, k, fixed):
+    """Note what the density of s_j given s_j + s_k depends on; whether a count of 0 may stick (a small α)."""
+    work[KIND], work[FIRST], work[SECOND], work[FIXED] = TRANSFER, j, k, fixed
+    work[ALPHA_FIRST], work[ALPHA_SECOND] = alpha_of(model, work, j), alpha_of(model, work, k)
+    return model.median_alpha > 0.0 and work[ALPHA_FIRST] < 1.0
 
 
 @helper
