@@ -4,6 +4,7 @@ from math import sqrt
 
 import numpy as np
 
+from ..._base.differences import central_differences
 from ._likelihood_pass import CompiledPass, PlainPass, observed_information
 
 BLOCK = 8192
@@ -106,8 +107,7 @@ def slopes(function, theta, share):
     steps, found = share * np.maximum(1.0, np.abs(theta)), np.full(len(theta), np.nan)
     for _ in range(MOST_SHORTER):
         with np.errstate(invalid="ignore"):
-            up, down = (function(theta + np.diag(sign * steps)) for sign in (1.0, -1.0))
-            found = (up - down) / (2.0 * steps)
+            found = central_differences(function, theta, steps)
         if np.all(np.isfinite(found)):
             break
         steps = np.where(np.isfinite(found), steps, 0.1 * steps)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import norm
 
+from ..._base.differences import central_differences
 from ..._base.parameters import numbers
 
 #: Error probabilities of accepting a rise, of the size of the next sample, and of convergence (Caffo et al., §5).
@@ -140,24 +141,24 @@ class Likelihood:
         if callable(getattr(self.model, "score", None)):
             return self._derivative("score", statistics, theta, (len(statistics), len(theta)))
         scale = self.scale(statistics, theta) if scale is None else scale
-        return central_differences(self.log_likelihood, statistics, theta, scale)
+        return self._by_differences(self.log_likelihood, statistics, theta, scale)
 
     def hessian(self, statistics, theta):
         """Second derivatives, (size, n_params, n_params)."""
         if callable(getattr(self.model, "hessian", None)):
             return self._derivative("hessian", statistics, theta, (len(statistics), len(theta), len(theta)))
         scale = self.scale(statistics, theta)
-        result = central_differences(partial(self.score, scale=scale), statistics, theta, scale)
+        result = self._by_differences(partial(self.score, scale=scale), statistics, theta, scale)
         return 0.5 * (result + np.swapaxes(result, -1, -2))
 
+    @staticmethod
+    def _by_differences(function, statistics, theta, scale):
+        """Derivatives of function(statistics, θ) by each parameter, along a last axis."""
 
-def central_differences(function, statistics, theta, scale):
-    """Derivatives of function(statistics, θ) by each parameter, along a last axis."""
-    steps = np.diag(scale * STEP)
-    columns = [
-        (function(statistics, theta + step) - function(statistics, theta - step)) / (2.0 * step.sum()) for step in steps
-    ]
-    return np.stack(columns, axis=-1)
+        def at_all(points):
+            return np.array([function(statistics, point) for point in points])
+
+        return np.ascontiguousarray(np.moveaxis(central_differences(at_all, theta, scale * STEP), 0, -1))
 
 
 def louis(likelihood, imputed, theta):
