@@ -17,7 +17,7 @@ from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel
-from sklearn_dpmix.mechanisms import BinomialMechanism
+from sklearn_dpmix.mechanisms import BinomialMechanism, LaplaceMechanism
 from sklearn_dpmix.samplers import Auto, Cells, Interweaved, MixingMeasure
 
 mpmath = pytest.importorskip("mpmath")
@@ -313,9 +313,13 @@ def test_what_auto_does():
         chosen = Auto().resolve(mechanism, kernel)
         assert isinstance(chosen.sized(100, 1), MixingMeasure)
         assert all(isinstance(chosen.sized(100, d), other) for d in (2, 3))  # the walk's table is of one feature
+        assert [MixingMeasure().takes_features(mechanism, kernel, d) for d in (1, 2)] == [True, False]
         assert isinstance(Auto().resolve(others, kernel), other)
     with pytest.raises(ValueError, match=r"no closed form.*piece_shape='binomial'.*use sampler='auto' or 'neal5'"):
         fit(mechanism, [[1.0]], kernel="normal", sampler="conditional")
+    assert MixingMeasure().takes_features(LaplaceMechanism(scale=1.0), NormalKernel(), 2)
+    with pytest.raises(ValueError, match="records on an interval of one feature, but these have 2"):
+        fit(mechanism, [[1.0, 2.0], [3.0, 1.0]], kernel="normal", sampler="mixing_measure")
 
 
 def test_several_features_are_fitted_by_default():

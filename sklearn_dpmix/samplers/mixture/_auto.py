@@ -105,9 +105,7 @@ class MeasureWhereFast(MixingMeasure):
                 kind += "" if correlated_kind(n_features, channel).keeps_records else ", no records kept"
             records = EXACT_RECORDS if self.is_exact else RECORDS
             least, most = records[kind].get(n_features, (0, -1))
-            is_fast = least <= n_records <= most
-            if self.mechanism is not None and self.mechanism.tables is not None:  # g is a table along one interval
-                is_fast = is_fast and n_features == 1
+            is_fast = least <= n_records <= most and self.takes_features(self.mechanism, self.kernel, n_features)
             if kind.startswith("correlated_normal"):
                 is_fast = is_fast and not is_near_limit(self.kernel.dof, n_features)
             if is_power_law(self.mixing):

@@ -97,6 +97,10 @@ class MixtureSampler(Component):
         """Return the sampler to run for these parts: ``self``, but for ``Auto``."""
         return self
 
+    def takes_features(self, mechanism: Any, kernel: Any, n_features: int) -> bool:
+        """Whether it takes so many features of these parts."""
+        return True
+
     def sized(self, n_records: int, n_features: int) -> "MixtureSampler":
         """Return the sampler to run on a release of this size: ``self``, but for ``Auto``'s."""
         return self

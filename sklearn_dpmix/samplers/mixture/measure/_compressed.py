@@ -132,9 +132,15 @@ CHARTS_OF_TABLES: dict[tuple[str | None, str], Callable[[Any, int, Any], Chart]]
 
 def chart_of(kernel: Any, channel: Any = None, narrow: Any = None) -> Chart:
     """The chart of a kernel's value under a channel's, or under any, with points for some narrow components."""
-    name, tables = kernel._owner.noised_as, None if channel is None else channel._owner.tables
-    chart = CHARTS_OF_TABLES.get((tables, name), CHARTS[name])(kernel, int(kernel.n_features), channel)
+    kind = chart_kind(kernel._owner, None if channel is None else channel._owner)
+    chart = kind(kernel, int(kernel.n_features), channel)
     return chart if narrow is None else chart.with_points_for(narrow)
+
+
+def chart_kind(kernel: Any, mechanism: Any) -> Callable[[Any, int, Any], Chart]:
+    """What makes the chart of a kernel under a mechanism, or under none."""
+    name, tables = kernel.noised_as, None if mechanism is None else mechanism.tables
+    return CHARTS_OF_TABLES.get((tables, name), CHARTS[name])
 
 
 def power_law(mixing: Any) -> MassLaw:

@@ -11,7 +11,7 @@ from ..._driver import is_kept, n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
 from ._categorical_atoms import chances_of
-from ._compressed import Compressed, chart_and_masses, different, law_of, new_draws, sweeps_a_draw
+from ._compressed import Compressed, chart_and_masses, chart_kind, different, law_of, new_draws, sweeps_a_draw
 from ._excursions import come_home, set_out
 from ._few_nodes import ChoiceOfFew
 from ._glides import FEW_POINTS, glide_often
@@ -132,6 +132,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     def check(self) -> None:
         if self.n_moves is not None:
             check_count(self, "n_moves", self.n_moves)
+
+    def takes_features(self, mechanism: Any, kernel: Any, n_features: int) -> bool:
+        return n_features == 1 or not getattr(chart_kind(kernel, mechanism), "is_on_interval", False)
 
     # --- what the chains see of the release --------------------------------------------------------------------------
 
