@@ -29,7 +29,7 @@ def of_estimator(estimator, names, caller):
     check_estimator(estimator, caller)
     source = estimator
     if not hasattr(source, "_monitors_"):
-        source = getattr(estimator, "sampler_", None)  # a classifier's chains are those of its sampler
+        source = getattr(estimator, "sampler_", None)  # a classifier's chains may be those of its sampler
     if not hasattr(source, "_monitors_"):
         raise TypeError(
             f"{caller} needs an estimator with Markov chains, which {type(estimator).__name__} does not have: fit "
@@ -39,6 +39,11 @@ def of_estimator(estimator, names, caller):
         raise TypeError(
             f"{caller} needs Markov chains, but the draws of estimator={estimator!r} are independent and have weights: "
             'look at ess_, or fit with method="mcmc"'
+        )
+    if not hasattr(source, "r_hat_"):
+        raise TypeError(
+            f"{caller} needs Markov chains, but the draws of estimator={estimator!r} are independent: fit with "
+            "sampler=DPPenaltyMCMC(...), or use from_draws"
         )
     return _select(source._monitors_, names, source.r_hat_, source.ess_)
 

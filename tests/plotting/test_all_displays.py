@@ -110,6 +110,11 @@ WRONG = {
     "no coefficients": (lambda: CoefficientDisplay.from_estimator(Stub(coef_=[1])), TypeError, "coef_draws_.*naive="),
     "no chains": (lambda: RankDisplay.from_estimator(Stub()), TypeError, "Markov chains, which Stub"),
     "weights": (lambda: TraceDisplay.from_estimator(Stub(weights_=[1], **MONITORED)), TypeError, "have weights"),
+    "independent": (
+        lambda: RankDisplay.from_estimator(Stub(_monitors_={"coef": np.zeros((1, 9))})),
+        TypeError,
+        r"are independent: fit with sampler=DPPenaltyMCMC\(",
+    ),
     "level 95": (lambda: DensityDisplay.from_estimator(Density(), level=95), ValueError, "level=95: pass 0.95"),
     "level 0": (lambda: CoefficientDisplay.from_draws(DRAWS, level=0.0), ValueError, "level=0.0"),
     "level of ranks": (lambda: CalibrationDisplay.from_ranks([0], 1, level=1), ValueError, "level=1"),
