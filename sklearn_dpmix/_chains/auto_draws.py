@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .mixed import have_mixed, least, numbers
+from .mixed import ESS_LIMIT, have_mixed, least, numbers
 
 FEWEST = 8  # draws of each chain: from fewer there is no effective sample size
 FIRST_LOOK = 500  # draws of each chain: from fewer an effective sample size is a guess
@@ -70,6 +70,11 @@ class AutoDraws(BaseEstimator):
     def most(self) -> int:
         return self.max_draws
 
+    @property
+    def least_ess(self) -> float:
+        """Effective draws below which a warning says that the chains have not mixed."""
+        return min(float(self.min_ess), ESS_LIMIT)
+
     def deadline(self) -> float:
         return time.monotonic() + self.max_seconds
 
@@ -116,6 +121,8 @@ class AutoDraws(BaseEstimator):
 
 class FixedDraws:
     """A number of draws."""
+
+    least_ess = ESS_LIMIT
 
     def __init__(self, n_draws):
         self.most = n_draws

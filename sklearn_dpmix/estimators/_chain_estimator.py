@@ -26,7 +26,7 @@ from .._chains.checkpoint import SoFar, differences, open_checkpoint, package_ve
 from .._chains.datatree import Contents, build_tree
 from .._chains.draws import central_interval, convergence, summarise
 from .._chains.long_run import LongRun
-from .._chains.mixed import have_mixed, least, numbers
+from .._chains.mixed import ESS_LIMIT, have_mixed, least, numbers
 from .._chains.progress import CallbackSupportMixin
 
 #: What ``n_jobs`` may be.  0 jobs would fail when chains start, which is too late if a budget was spent before.
@@ -92,9 +92,13 @@ class MonitoredDraws:
 
     def _not_mixed(self):
         """A sentence, with the numbers, saying that the chains have not mixed; None if they have."""
-        if have_mixed(self.r_hat_, self.ess_):
+        found, limit = (self.r_hat_, self.ess_), self._least_ess()
+        if have_mixed(*found, limit):
             return None
-        return f"the chains have not mixed: {numbers(self.r_hat_, self.ess_, *least(self.r_hat_, self.ess_))}"
+        return f"the chains have not mixed: {numbers(*found, *least(*found), limit)}"
+
+    def _least_ess(self):
+        return ESS_LIMIT
 
     def summary(self) -> Any:
         """Mean, sd, 95 % interval, R-hat and effective sample size of the monitored quantities.
@@ -307,6 +311,9 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 "fit with warm_start=False and no checkpoint, or a new one"
             )
         return found
+
+    def _least_ess(self):
+        return draws_rule(self.n_draws).least_ess
 
     def _n_drawn(self, n_done):
         return max(n_done - self.n_warmup, 0) // self.thin

@@ -204,3 +204,18 @@ def test_ctrl_c_in_the_labels_keeps_the_fit(monkeypatch):
     np.testing.assert_array_equal(model.labels_, labels)
     np.testing.assert_array_equal(model.predict(Z), labels)
     assert len(calls) == 2
+
+
+def test_enough_draws_are_enough():
+    """Catches a run that ends with as many draws as were asked for, and then a warning that asks for 100."""
+    fitted = fit()
+    for n_draws, n_effective, words in (
+        (AutoDraws(min_ess=50), 60.0, None),
+        (AutoDraws(min_ess=50), 40.0, "should be above 50"),
+        (AutoDraws(min_ess=400), 99.0, "should be above 100"),
+        (30, 99.0, "should be above 100"),
+    ):
+        fitted.set_params(n_draws=n_draws).ess_ = dict.fromkeys(fitted.ess_, n_effective)
+        fitted.r_hat_ = dict.fromkeys(fitted.r_hat_, 1.0)
+        complaint = fitted._not_mixed()
+        assert complaint is None if words is None else words in complaint

@@ -382,7 +382,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         complaint, of_clusters = super()._not_mixed(), {"n_clusters", self.mixing_.random_part}
         r_hat = {name: value for name, value in self.r_hat_.items() if name not in of_clusters}
         worst, fewest = least(r_hat, self.ess_)
-        if complaint and worst is not None and have_mixed(r_hat, self.ess_):
+        if complaint and worst is not None and have_mixed(r_hat, self.ess_, self._least_ess()):
             complaint += f" (but all quantities of the density have: {r_hat[worst]:.3f}, {self.ess_[fewest]:.0f})"
         return complaint
 
