@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import logsumexp
+from sklearn.base import clone
 from statistical import ALPHA, Disagreement, assert_mean_close
 
 from sklearn_dpmix import (
@@ -34,6 +35,7 @@ SHORT = {"n_chains": 2, "n_warmup": 50, "n_draws": 100, "random_state": 0}
 LOCAL = LaplaceMechanism(epsilon=20.0, bounds=(-5, 5))  # b = 0.5: some records are clamped
 TRUTH = np.random.default_rng(0).choice([-1.0, 1.0], 80) * 4.0
 RELEASE = LOCAL.privatize((TRUTH + np.random.default_rng(1).normal(0.0, 0.7, 80))[:, None], random_state=2)
+NAIVE = NaivePosterior(LaplaceMechanism(scale=3.0), family="poisson", n_records=30, **SHORT)
 
 
 @pytest.fixture(scope="module")
@@ -341,8 +343,7 @@ def test_parameters_and_statistics_have_names(sums):
     posterior = sums.to_datatree()["posterior"]
     assert list(posterior["parameter"]) == ["mean"] and list(posterior["entry"]) == ["sum(x)"]
     np.testing.assert_array_equal(posterior["statistic"], sums.statistic_draws_)
-    naive = NaivePosterior(LaplaceMechanism(scale=3.0), family="poisson", n_records=30, **SHORT)
-    tree = naive.fit(pd.DataFrame({"total": [88.0]})).to_datatree()
+    tree = clone(NAIVE).fit(pd.DataFrame({"total": [88.0]})).to_datatree()
     assert list(tree["posterior"]["parameter"]) == ["mean"] and "observed_data" not in tree.children
 
 
@@ -373,6 +374,7 @@ def test_what_is_not_there_is_refused_with_the_reason(sums):
         (beta.fit(beta.mechanism.privatize(X, random_state=0)), r"g\(z \| draw\) has no closed form"),
         (histogram, "one statistic of all records was released"),
         (local, "confidential records are imputed and not kept"),
+        (clone(NAIVE).fit([88.0]), "the release is taken for the statistic"),
     ]:
         with pytest.raises(ValueError, match=rf"to_datatree\(log_likelihood=True\) is not available: {reason}"):
             model.to_datatree(log_likelihood=True)

@@ -262,5 +262,7 @@ def test_draws_go_to_arviz(bent, is_linear):
     assert tree["posterior_predictive"]["release"].shape == (2, n_draws, n, 2)
     assert tree["observed_data"]["release"].shape == (n, 2)
     assert ("coef" if is_linear else "n_clusters") in tree["posterior"]
+    named = {"chain", "draw", "feature"} if is_linear else {"chain", "draw", "column", "place"}
+    assert set(tree["posterior"].sizes) == named
     with pytest.raises(ValueError, match=r"log_likelihood=True\) is not available"):
         model.to_datatree(log_likelihood=True)

@@ -111,6 +111,12 @@ class NaiveContents(Contents):
     def coords(self):
         return self._parameters(self.fitted.family_.param_names)
 
+    def log_likelihood(self, chosen):
+        self._refuse("log_likelihood", "the release is taken for the statistic, which then has no distribution")
+
+    def predictive(self, chosen, rng):
+        self._refuse("posterior_predictive", "the release is taken for the statistic, which then has no distribution")
+
 
 class RegressionContents(StatisticContents):
     """Contents for :class:`PrivateLinearRegressionDA`."""

@@ -69,11 +69,12 @@ class MixtureContents(Contents):
 class RegressorContents(Contents):
     """Contents for :class:`PrivateDPMixtureRegressor`: records of (x, y)."""
 
-    dims = {"coef": ("feature",), "mean": ("column",), "log_variance": ("column",)}
+    dims = {"coef": ("feature",), "mean": ("column",), "log_variance": ("column",), "curve": ("place",)}
 
     def coords(self):
         names = self._features(self.fitted.n_features_in_)
-        return {"feature": names, "column": [*map(str, names), "y"]}
+        places = ["mean - sd", "mean", "mean + sd"]  # of all predictors (``JointMixture``)
+        return {"feature": names, "column": [*map(str, names), "y"], "place": places}
 
     def observed(self):
         return self.fitted._joint_._release_, ("record", "column")
