@@ -157,25 +157,12 @@ def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None, no
     ``noised`` is as in :meth:`Clustering.clusters`; ``log_outside`` is the log density of each for records outside the
     mixture, if there are any.
     """
-    size = 256
+    size = 256 if noised is None else 8 * POINTS
     if has_marginal:
         chosen = draws.every(N_SCORED)
         start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
         theta = with_cache(channel, kernel, theta)
-
-        exact = partial(mean_marginal, channel, kernel, start, log_weights, theta, Z)
-
-        def score_noised(rows):
-            density = np.zeros(len(rows))
-            mix_noised(with_densities(channel), nodes_at(noised, Z, rows), np.exp(log_weights), theta, density)
-            found, is_far = np.log(np.maximum(density, LEAST) / len(chosen)) + factor[rows], density < LEAST
-            found[is_far] = exact(rows[is_far])
-            return found
-
-        if noised is None:
-            score = exact
-        else:
-            score, size, factor = score_noised, 8 * POINTS, log_folding(noised, Z)
+        score = partial(mean_density(channel, kernel, Z, noised), start, log_weights, theta)
     else:
         records = draws.sample(kernel, np.random.default_rng(0), N_PREDICTIVE, kernel.n_features)
 
@@ -187,6 +174,29 @@ def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None, no
     if log_outside is None:
         return values
     return np.logaddexp(values, np.log(np.mean(draws.flat.outside[chosen])) + log_outside)
+
+
+def mean_density(channel, kernel, Z, noised=None):
+    """A function of draws' atoms and of numbers of releases: logs of the mean of g(z) over the draws.
+
+    The atoms are (start, log weights, theta); ``noised`` is as in :meth:`Clustering.clusters`.
+    """
+
+    def exact(start, log_weights, theta, rows):
+        return mean_marginal(channel, kernel, start, log_weights, theta, Z, rows)
+
+    if noised is None:
+        return exact
+    dense, nodes, factor = with_densities(channel), nodes_at(noised, Z, np.arange(len(Z))), log_folding(noised, Z)
+
+    def at_once(start, log_weights, theta, rows):
+        density = np.zeros(len(rows))
+        mix_noised(dense, np.ascontiguousarray(nodes[:, rows]), np.exp(log_weights), theta, density)
+        found, is_far = np.log(np.maximum(density, LEAST) / (len(start) - 1)) + factor[rows], density < LEAST
+        found[is_far] = exact(start, log_weights, theta, rows[is_far])
+        return found
+
+    return at_once
 
 
 def draw_partitions(draws, channel, kernel, Z, n_partitions, rng):

@@ -4,28 +4,28 @@ import numpy as np
 
 from ..mechanisms import AdditiveMechanism
 from ..mechanisms._additive import _log_density
-from .cluster import atoms_of_releases, mean_marginal, with_cache
+from .cluster import atoms_of_releases, mean_density, with_cache
 from .mixture import in_chunks, mixture_sample
 
 DRAWS = 64  # of a block, on which threads work
 
 
-def mixture_log_likelihood(draws, channel, kernel, Z, chosen, n_jobs=None, log_outside=None):
+def mixture_log_likelihood(draws, channel, kernel, Z, chosen, n_jobs=None, noised=None, log_outside=None):
     """log g(z_i | P_t) = log Σ_k w_k g(z_i | θ_k) for the mixtures P_t of the draws ``chosen``: (len(chosen), n).
 
     All atoms of a draw count, those without records included; the last one stands for the rest of the unseen part (a
-    mass of at most ``LEFTOVER``).  ``log_outside`` is the log density of each release for records outside the mixture,
-    if there are any.
+    mass of at most ``LEFTOVER``).  ``noised`` and ``log_outside`` are as in ``release_log_density``.
     """
     start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
     theta = with_cache(channel, kernel, theta)
     table, releases = np.empty((len(chosen), len(Z))), np.arange(len(Z))
+    density = mean_density(channel, kernel, Z, noised)
 
     def fill(block):
         for t in range(block.start, block.stop):
             rows = slice(start[t], start[t + 1])
             one = np.array([0, start[t + 1] - start[t]])
-            table[t] = mean_marginal(channel, kernel, one, log_weights[rows], theta[rows], Z, releases)
+            table[t] = density(one, log_weights[rows], theta[rows], releases)
 
     in_chunks(fill, len(chosen), DRAWS, n_jobs)
     if log_outside is not None:
