@@ -144,3 +144,7 @@ def test_density_of_one_feature_of_a_fit():
             model.score_samples(x, feature=wrong)
     with pytest.raises(ValueError, match="one column with feature=0"):
         model.score_samples(Z, feature=0)
+    of_frame = model.score_samples(Z[["a"]], feature=0)
+    np.testing.assert_array_equal(of_frame, model.score_samples(Z[["a"]].values, feature="a"))
+    with pytest.raises(ValueError, match="X has the column 'b', but feature=0 is 'a'"):
+        model.density_draws(Z[["b"]], feature=0)

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
 from ..._base.generators import as_generator
 from ..._base.parameters import check_array, check_flag, feature_number, in_unit_interval, positive_integer, tails
@@ -43,10 +43,13 @@ class PopulationMixin:
             X = self._points(X)
             return self._draws_, self._kernel(), X
         check_is_fitted(self)
-        j = feature_number(feature, getattr(self, "feature_names_in_", ()), self._n_features_)
+        names, named = getattr(self, "feature_names_in_", ()), _get_feature_names(X)
+        j = feature_number(feature, names, self._n_features_)
         X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
         if X.shape[1] != 1:
             raise ValueError(f"X must have one column with feature={feature!r}, got shape {X.shape}")
+        if named is not None and len(names) == self._n_features_ and named[0] != names[j]:
+            raise ValueError(f"X has the column {named[0]!r}, but feature={feature!r} is {names[j]!r}")
         kernel, columns = self.kernel_.margin(j, self._n_features_)
         return self._draws_.with_columns(columns), self._lowered(kernel, 1), X
 
