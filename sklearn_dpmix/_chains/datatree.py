@@ -4,6 +4,7 @@ What is in the tree of an estimator is said by its ``_contents``, a class of thi
 beside the estimator; how a tree is made of that is here.
 """
 
+from copy import copy
 
 import numpy as np
 
@@ -29,7 +30,8 @@ class Contents:
     is_duplicate = False
 
     def __init__(self, fitted):
-        self.fitted = fitted
+        self.fitted = copy(fitted)
+        vars(self.fitted).update(vars(fitted).get("_parts_", {}))
 
     def posterior(self):
         """Name -> array of shape (n_chains, n_draws, ...)."""

@@ -4,7 +4,7 @@ import os
 import sys
 import warnings
 from contextlib import contextmanager
-from copy import copy
+from copy import copy, deepcopy
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
@@ -53,6 +53,8 @@ class MonitoredDraws:
 
     #: what is in the tree of :meth:`to_datatree`
     _contents: ClassVar[type[Contents]] = Contents
+    #: parameters that methods of a fit need as they were in it, whatever ``set_params`` says since
+    _KEPT: ClassVar[tuple[str, ...]] = ()
 
     @property
     def _public_name(self):
@@ -80,6 +82,7 @@ class MonitoredDraws:
             raise
         for name in UNUSED:
             vars(self).pop(name, None)
+        self._parts_ = {name: copied(getattr(self, name)) for name in self._KEPT}
 
     def _keep_unused(self, release, words):
         """Keep what a budget was spent on until the fit has draws; ``words`` say what it is good for without them."""
@@ -369,6 +372,14 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 f"{self.n_warmup})",
                 RuntimeWarning,
             )
+
+
+def copied(value):
+    """A copy of a component whose parameters ``set_params`` may change; anything else is returned as it is."""
+    try:
+        return deepcopy(value) if hasattr(value, "get_params") else value
+    except TypeError:  # it has a generator, say
+        return value
 
 
 def despite_interruption(finish):

@@ -17,6 +17,7 @@ from sklearn_dpmix import (
     PrivateABC,
     PrivateDPMixture,
     PrivateDPMixtureRegressor,
+    PrivateExpFamilyGibbs,
     PrivateLinearRegressionDA,
     PrivateNaiveBayesDA,
     ReleaseSummary,
@@ -25,7 +26,7 @@ from sklearn_dpmix._chains.progress import Progress
 from sklearn_dpmix.estimators.private import _dp_normal
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.models import Banana, RegressionPrior
+from sklearn_dpmix.models import Banana, GaussianMean, GaussianPredictors, RegressionPrior
 from sklearn_dpmix.privacy import PrivacyLedger
 from sklearn_dpmix.queries import ClassFeatureCounts
 from sklearn_dpmix.samplers import PrivateNewton
@@ -143,6 +144,53 @@ def test_rows_are_clipped_as_in_the_fit():
     model = logistic().fit(X, LABELS)
     before = model.predict_proba(X[:5])
     np.testing.assert_array_equal(model.set_params(data_norm=0.01).predict_proba(X[:5]), before)
+
+
+SUMS = LaplaceMechanism(scale=2.0)
+FAMILY = PrivateExpFamilyGibbs(SUMS, family="poisson", n_records=9, **TIMES)
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed", "ignore:the release contradicts")
+@pytest.mark.parametrize(
+    ("model", "data", "change"),
+    [
+        (FAMILY, [[9.0], [7.0]], {"mechanism__scale": 9.0}),
+        (FAMILY, [[9.0], [7.0]], {"truncation": (0, 1)}),
+        (
+            PrivateLinearRegressionDA(LaplaceMechanism(scale=1.0, query=query(1)), n_records=60, **SHORT),
+            [[0.0, 50.0, 20.0, 0.0, 20.0]] * 2,
+            {"x_model": GaussianPredictors(), "mechanism": None},
+        ),
+        (
+            PrivateABC(SUMS, model=Coin(), n_draws=20, random_state=0),
+            [[13.0], [12.0]],
+            {"model": Banana(), "mechanism__scale": 9.0},
+        ),
+    ],
+    ids=["scale", "truncation", "regression", "abc"],
+)
+def test_a_tree_is_of_the_fit(model, data, change):
+    """Catches the likelihood and replicates of a mechanism or a model that is for the next fit."""
+    pytest.importorskip("arviz_base")
+
+    def tree():
+        parts = model.to_datatree(log_likelihood=True, posterior_predictive=True, random_state=0)
+        return [parts[group]["release"].values for group in ("observed_data", "log_likelihood", "posterior_predictive")]
+
+    model = clone(model).fit(data)
+    before = tree()
+    model.set_params(**change)
+    for found, expected in zip(tree(), before, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+def test_scores_are_of_the_model_of_the_fit():
+    """Catches records that are clipped for the next fit."""
+    model = DPPenaltyMCMC(model=GaussianMean(n_features=2, data_norm=2.0), n_iter=40, n_chains=2, random_state=0).fit(X)
+    before = model.score_samples(X)
+    np.testing.assert_array_equal(model.set_params(model__data_norm=0.1).score_samples(X), before)
+    np.testing.assert_array_equal(model.set_params(model=Banana()).score_samples(X), before)
 
 
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")

@@ -146,6 +146,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     """
 
     _contents: ClassVar[type[Contents]] = ExpFamilyContents
+    _KEPT = ("mechanism", "truncation")
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",

@@ -137,6 +137,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
     """
 
     _contents = NaiveBayesContents
+    _KEPT = ("mechanism",)
     _FREE = ChainEstimator._FREE | {"secure"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,

@@ -108,6 +108,7 @@ class PrivatePosteriorDA(ChainEstimator):
     """
 
     _contents = PosteriorDAContents
+    _KEPT = ("mechanism", "model")
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",

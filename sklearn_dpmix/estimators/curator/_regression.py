@@ -128,6 +128,7 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
     """
 
     _contents = RegressionContents
+    _KEPT = ("mechanism", "x_model")
     _FREE = ChainEstimator._FREE | {"secure"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,

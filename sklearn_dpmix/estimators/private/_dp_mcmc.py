@@ -46,6 +46,7 @@ class Plan(NamedTuple):
 class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
     """Base class.  A subclass has ``_releases(multiplier, n_iter, n_records)`` and ``_sampler(...)``."""
 
+    _KEPT = ("model",)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "mechanism": "no_validation",
         "model": "no_validation",
@@ -313,11 +314,12 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         check_is_fitted(self)
         X = check_table(self, X)
         X = X if y is None else np.column_stack([X, np.asarray(y, dtype=np.float64)])
-        self._check_columns(self.model, X, y)
-        if hasattr(self.model, "clip_records"):
-            X = self.model.clip_records(X)
+        model = self._parts_["model"]
+        self._check_columns(model, X, y)
+        if hasattr(model, "clip_records"):
+            X = model.clip_records(X)
         draws = self.settled_draws().reshape(-1, self.theta_draws_.shape[2])
         draws = draws[np.linspace(0, len(draws) - 1, min(len(draws), MOST_PREDICTIVE)).astype(int)]
         parts = np.array_split(X, -(-len(X) * len(draws) // CHUNK))
-        densities = [logsumexp([self.model.log_density(x, theta) for theta in draws], axis=0) for x in parts]
+        densities = [logsumexp([model.log_density(x, theta) for theta in draws], axis=0) for x in parts]
         return np.concatenate(densities) - np.log(len(draws))

@@ -139,6 +139,7 @@ class PrivateABC(ChainEstimator):
     """
 
     _contents = ABCContents
+    _KEPT = ("mechanism", "model")
     _FREE = ChainEstimator._FREE | {"max_simulations"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
