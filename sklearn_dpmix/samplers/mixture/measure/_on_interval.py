@@ -59,7 +59,8 @@ class OnInterval:
         if not is_narrow.any():
             return None
         narrow = theta[is_narrow] if self.narrow is None else np.concatenate([self.narrow, theta[is_narrow]])
-        return narrow if len(self.with_points_for(narrow).grid.below) <= MOST_POINTS else None
+        n_points = len(self.with_points_for(narrow).grid.below)
+        return narrow if len(self.grid.below) < n_points <= MOST_POINTS else None
 
     def cuts(self: Any) -> Any:
         """Shares of the interval at which its cells end, whatever their width."""
