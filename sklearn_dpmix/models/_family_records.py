@@ -72,6 +72,10 @@ class FamilyRecords(RecordModel):
         """Factors of the first non-centred proposals, (n_blocks, m, m)."""
         return np.array(self.factors[:1])
 
+    def first_metric(self):
+        """There are no paths."""
+        return np.zeros((0, 0))
+
     def work_shape(self, n_statistics):
         """Shape of the scratch that a sweep needs."""
         return 7, max(self.family.n_params, n_statistics)

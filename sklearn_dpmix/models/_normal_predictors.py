@@ -217,7 +217,7 @@ class NormalLaw(PredictorLaw):
                 theta[2 * p + 2 + t] = v[at + t]
             for j in range(p):
                 diagonal = 2 * p + 2 + j * (j + 3) // 2
-                theta[diagonal] = exp(theta[diagonal])
+                theta[diagonal] = exp(min(theta[diagonal], 400.0))  # beyond, the prior is 0
 
     @compiled
     def log_prior(self, theta):
@@ -226,6 +226,17 @@ class NormalLaw(PredictorLaw):
             for j in range(p):
                 value -= 0.5 * self.mean_precision[j] * (theta[p + 2 + j] - self.mean_prior[j]) ** 2
         return value if self.knows_covariance > 0.0 else value + log_prior_factor(self, theta)
+
+    @compiled
+    def set_force(self, theta, by, force):
+        p, at = self.p, 0
+        if self.knows_mean == 0.0:
+            for j in range(p):
+                gap = theta[p + 2 + j] - self.mean_prior[j]
+                force[j] = self.rate[j] * by[j, 0] - self.mean_precision[j] * gap
+            at = p
+        if self.knows_covariance == 0.0:
+            set_force_of_factor(self, theta, by, force[at:])
 
     @compiled
     def carry(self, theta, to, records, i, row):
@@ -265,6 +276,35 @@ def log_prior_factor(model, theta):
             column[i] = entry / theta[first + i * (i + 3) // 2]
             value -= 0.5 * model.wishart_scale[j] * column[i] * column[i]
     return value
+
+
+@helper
+def set_force_of_factor(model, theta, by, force):
+    """Gradient in the factor L of C, the diagonal in logs; ``by`` has that of the noise by the scaled x.
+
+    With U = L⁻¹, that of -tr(Ψ C⁻¹)/2 is the lower triangle of U'(U Ψ U').
+    """
+    p, first = model.p, 2 * model.p + 2
+    inverse, middle = np.zeros((p, p)), np.zeros((p, p))
+    for j in range(p):
+        for i in range(j, p):
+            entry = 1.0 if i == j else 0.0
+            for r in range(j, i):
+                entry -= theta[first + i * (i + 1) // 2 + r] * inverse[r, j]
+            inverse[i, j] = entry / theta[first + i * (i + 3) // 2]
+    for i in range(p):
+        for b in range(i + 1):
+            for j in range(b + 1):
+                middle[i, b] += inverse[i, j] * model.wishart_scale[j] * inverse[b, j]
+            middle[b, i] = middle[i, b]
+    for a in range(p):
+        for b in range(a + 1):
+            at = a * (a + 1) // 2 + b
+            value = model.rate[a] * by[a, 1 + b]
+            for i in range(a, p):
+                value += inverse[i, a] * middle[i, b]
+            force[at] = value
+        force[at] = force[at] * theta[first + at] + p - a + 1.0 - (model.wishart_dof + p + 1.0)
 
 
 @helper

@@ -19,8 +19,9 @@ class PredictorLaw(Component):
     ============================================================  ====================================================
 
     x must be linear in z.  If the parameters have non-centred moves, ``n_blocks()`` is 1, and ``block_size()``,
-    ``get_block``, ``set_block``, ``log_prior`` and ``carry`` are as in :class:`RecordModel`; otherwise z may be x
-    itself.
+    ``get_block``, ``set_block``, ``log_prior`` and ``carry`` are as in :class:`RecordModel`; ``set_force(theta, by,
+    force)`` is the gradient of a log density in the block, where ``by`` has that of the noise by ``coefs``.  Otherwise
+    z may be x itself.
 
     If ``has_shape``, many records of one predictor change at once, with ``n_scratch`` = 1 more column:
 
@@ -69,6 +70,10 @@ class PredictorLaw(Component):
     @compiled
     def log_prior(self, theta):
         return 0.0
+
+    @compiled
+    def set_force(self, theta, by, force):
+        pass
 
     @compiled
     def carry(self, theta, to, records, i, row):

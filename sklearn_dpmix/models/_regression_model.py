@@ -10,11 +10,11 @@ from math import exp, inf, log
 import numpy as np
 
 from .._base.compiled import compiled, lower
-from ._records import RecordModel
+from ._normal_moments import NormalMoments
 from ._regression_prior import draw_residual, draw_scores, log_coefs, log_residual, set_coefs
 
 
-class ClampedRegression(RecordModel):
+class ClampedRegression(NormalMoments):
     """The regression's records, contributions, priors and moves.
 
     Parameters
@@ -39,6 +39,9 @@ class ClampedRegression(RecordModel):
         prior = self.prior
         fields = {
             "p": p,
+            "known": 1.0,
+            "design": self.n_coordinates,
+            "width": np.diag(self.first_metric()),
             "centre": 0.5 * (lo + hi),
             "rate": 2.0 / width,
             "coef_mean": prior.mean,
@@ -74,10 +77,17 @@ class ClampedRegression(RecordModel):
             np.fill_diagonal(steps[1], self.x.first_steps())
         return steps
 
+    def first_metric(self):
+        """Lower factor of a covariance of a point: of widths of its prior."""
+        own = [20.0 * np.diag(factor)[:m] for factor, m in zip(self.first_steps(), self.block_sizes, strict=True)]
+        width = np.ones(self.n_coordinates)
+        width[: sum(self.block_sizes)] = np.concatenate(own)
+        return np.diag(width)
+
     def work_shape(self, n_statistics):
         """Shape of the scratch that a sweep needs."""
         q = len(self.bounds)
-        return 4 * q + 13, max(self.n_params, n_statistics, q + 1)
+        return 8 * q + 14, max(self.n_params + 1, n_statistics, q + 1)
 
     def start(self, moments, rng):
         """Parameters near those of the release, from which a chain starts.
@@ -265,7 +275,7 @@ class ClampedRegression(RecordModel):
         for j in range(p + 1):
             theta[j] = v[j]
         if self.knows_sigma == 0.0:
-            theta[p + 1] = exp(v[p + 1])
+            theta[p + 1] = exp(min(v[p + 1], 400.0))  # beyond, the prior is 0
 
     @compiled
     def log_prior_block(self, theta, block):

@@ -34,6 +34,7 @@ FAMILY = {"state/0/width": WIDTH, "draws/1/theta": POSITIVE}
 WALK = {"state/0/mass": POSITIVE, "state/0/place": REAL, "state/0/dust_place": REAL}
 RANDOM = {"state/0/floats": POSITIVE, "draws/1/concentration": POSITIVE}
 POINT = {"state/0/metric": POSITIVE, "state/0/step": REAL, "state/0/held": REAL, "state/0/floats": REAL}
+PATHS = {f"state/0/{name}": REAL for name in ("metric", "vectors", "path_products", "path_floats")}
 LEGAL = {
     "neal8": MIXTURE | RANDOM,
     "mixing measure": RANDOM | WALK | {"draws/1/theta": REAL},
@@ -57,6 +58,7 @@ LEGAL = {
     "regression": POINT | {"draws/1/theta": REAL, "draws/1/statistic": REAL},
     **{
         case: MIXTURE
+        | PATHS
         | {"state/0/steps": REAL, "state/0/reference": REAL, "state/0/floats": POSITIVE, "draws/1/statistic": REAL}
         for case in ("regression, normal predictors", "regression, histograms")
     },

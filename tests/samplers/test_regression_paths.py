@@ -9,8 +9,8 @@ from scipy import stats
 from sklearn_dpmix.models import RegressionPrior
 from sklearn_dpmix.models._regression_moments import MomentRegression
 from sklearn_dpmix.models._regression_prior import log_residual
-from sklearn_dpmix.samplers.augmentation._regression_given_design import drift
 from sklearn_dpmix.samplers.augmentation._regression_number import hold_number
+from sklearn_dpmix.samplers.augmentation._regression_paths import drift
 from sklearn_dpmix.samplers.augmentation._regression_start import start_moments
 
 

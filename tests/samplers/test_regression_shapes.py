@@ -25,8 +25,7 @@ N_BINS, CONCENTRATION = 3, 4.0
 
 def check_prior(monkeypatch, sigma=None):
     """Fit a release that says nothing, y being clamped often, mostly by changes of shape; compare with the prior."""
-    monkeypatch.setattr(_regression_problems, "N_MOVES", 1)
-    monkeypatch.setattr(_regression_problems, "STEP_RECORDS", 0)
+    monkeypatch.setattr(_regression_problems, "WALK_RECORDS", 0)
     monkeypatch.setattr(_regression_problems, "TRY_RECORDS", 12 * 300)  # twice as many a sweep change little more
     monkeypatch.setattr(_regression_shapes, "FEWER", 1.0)
     query = RegressionMoments((-1.0, 1.0), (-1.0, 1.0), 1)

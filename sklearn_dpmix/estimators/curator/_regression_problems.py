@@ -17,7 +17,7 @@ from ...models._regression_moments import MomentRegression
 from ...queries import NoisyCount
 from ...samplers._driver import advance_sampler
 from ...samplers._parameter_draws import ThetaDraws
-from ...samplers.augmentation import _regression_given_design as moments_state
+from ...samplers.augmentation import _regression_paths as paths
 from ...samplers.augmentation._augmented_state import (
     MOVES_ACCEPTED,
     MOVES_PROPOSED,
@@ -34,10 +34,8 @@ from ...samplers.augmentation._sweeps import advance_augmentation
 from .._chain_estimator import warn_user
 from ._curator import number_of_records, variance_of, warn_if_unlikely
 
-#: Steps of the non-centred random walk in a sweep, with imputed records.
-N_MOVES = 50
-#: Records that a sweep visits for single steps, and for proposals of other shapes of the predictors.
-STEP_RECORDS, TRY_RECORDS = 12_000, 900_000
+#: Records that a sweep visits for paths that are mostly rejected, and for proposals of other shapes of the predictors.
+WALK_RECORDS, TRY_RECORDS = 12_000, 900_000
 #: Residuals of known records, in half-widths, are taken to be at least this: a line through all records has no σ.
 ROUNDING = 1e-12
 #: The share of responses beyond their bounds that is worth a warning, and the probability that counts as sure.
@@ -106,8 +104,8 @@ class GivenDesign:
 
     def keep(self, fit):
         p, floats = fit.n_features_in_, fit._state_floats()
-        n_paths = sum(chain.state.ints[moments_state.PROPOSED] for chain in fit._run_.chains)
-        fit.acceptance_rate_ = float(floats[:, moments_state.ACCEPTED].sum() / n_paths)
+        n_paths = sum(chain.state.ints[paths.PROPOSED] for chain in fit._run_.chains)
+        fit.acceptance_rate_ = float(floats[:, paths.ACCEPTED].sum() / n_paths)
         fit.statistic_draws_, n = fit._all_draws("statistic"), fit._all_draws("n_records")[..., None]
         means, products = np.split(fit.statistic_draws_[..., p + 2 :] / n, [p], axis=-1)
         centre, half = self.bounds[:-1].mean(axis=1), 0.5 * np.diff(self.bounds[:-1]).ravel()
@@ -155,13 +153,13 @@ class GivenDesign:
             )
 
 
-def sampler_of(law, p, n_records):
+def sampler_of(law, p, n_records, sd, n_warmup):
     """Return the sampler with all its moves, for p predictors with this distribution."""
-    n_steps = min(max(STEP_RECORDS // max(n_records, 1), 2), 20)
+    n_walks = min(max(WALK_RECORDS // max(n_records, 1), 2), 20)
     if law.has_shape:
         n_tries = min(max(TRY_RECORDS // max(n_records, 1), 20), 600)
-        return ShapeAugmentation(N_MOVES, n_steps, max(n_tries // p, 1))
-    return RegressionAugmentation(N_MOVES, n_steps)
+        return ShapeAugmentation(sd, n_warmup, n_walks, n_tries=max(n_tries // p, 1))
+    return RegressionAugmentation(sd, n_warmup, n_walks)
 
 
 class ImputedRecords:
@@ -178,9 +176,9 @@ class ImputedRecords:
         start, most, count = number_of_records(n_records)
         unit = np.tile([-1.0, 1.0], (len(self.bounds), 1))
         self.model = ClampedRegression(unit, self.prior, fit.x_model.scaled(self.bounds))
-        sampler = RegressionAugmentation(n_moves=0)
+        sd, sampler = np.sqrt(variance_of(fit.mechanism)), RegressionAugmentation()
         if fit.interweave:
-            sampler = sampler_of(self.model.x, query.n_features, start)
+            sampler = sampler_of(self.model.x, query.n_features, start, sd, fit.n_warmup)
         values = sampler._lower(), self.model._lower(), channel, counting(n_records)._lower()
         init = partial(start_augmentation, self.model, values[1], start, most, S, moments_of(S, start))
         advance = partial(advance_augmentation, values, S, count)

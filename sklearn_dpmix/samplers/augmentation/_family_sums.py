@@ -40,10 +40,14 @@ class FamilyAugmentation(Component):
         return lower(type(self), {**fields, "n_moves": float(self.n_moves), "n_rounds": float(self.n_rounds)})
 
     @compiled
+    def n_updates(self, state):
+        return state.ints[N_RECORDS]
+
+    @compiled
     def move(self, model, channel, S, state, rng, current, warming_up):
         for turn in range(int(self.n_rounds)):
             if turn > 0:
-                current = update_records(rng, model, channel, S, state)
+                current = update_records(rng, state.ints[N_RECORDS], model, channel, S, state)
                 model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
             for _ in range(int(self.n_moves) if model.n_blocks() > 0 else 0):
                 current = jump(rng, self, model, channel, S, state, current)

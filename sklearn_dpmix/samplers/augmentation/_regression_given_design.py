@@ -3,11 +3,9 @@
 The state is a point of :class:`MomentRegression`, which determines all moments.  A sweep makes these moves:
 
 1. two Hamiltonian paths of the whole point, in which the moments change too; the prior, and the noise at the release,
-   decide.  The metric is that of the linearised posterior, then that of draws in the warm-up.  It reflects what is held
-   in place, by the noise if there is little of it and by the prior if there is much.  The force may be anything that
-   depends on the point alone: for noise it is a wide difference quotient, which smooths the kink of Laplace noise.  A
-   path is reflected at an edge of the possible G, and does not change the number of records, at whose steps it would
-   break off;
+   decide (``_regression_paths``).  The metric reflects what is held in place, by the noise if there is little of it and
+   by the prior if there is much.  A path is reflected at an edge of the possible G, and does not change the number of
+   records, at whose steps it would break off;
 2. ε and z by elliptical slice sampling (Murray, Adams & MacKay 2010), τ by steps of many sizes, q from its prior: free
    under much noise, as no edge of the possible G is in the way;
 3. a random walk of L with everything else held, so that b and c change too, and one with b, q and τ held and γ
@@ -25,20 +23,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._base.compiled import Component, compiled, helper
-from ..._base.linear import factor, multiply_lower, multiply_upper
+from ..._base.linear import multiply_lower
 from ..._base.restore import require, require_finite, require_range, same_layout
-from .._release_density import log_entry, log_release
+from .._release_density import log_release
 from ._carry import adapt_factor
-from ._regression_number import hold_number, walk_number
+from ._regression_number import walk_number
+from ._regression_paths import ACCEPTED, LOG_STEP, N_SWEEPS, PROPOSED, follow, learn, log_target, take
 
-N_SWEEPS, PROPOSED, N_TUNED, N_COLLECTED, N_INTS = 0, 1, 2, 3, 6
-OF_STEP, OF_HELD = 2, 3  # where the integers that a walk is adapted by begin
-ACCEPTED, LOG_STEP, N_FLOATS = 0, 1, 2
-TARGET = 0.75  # acceptance rate that the step is adapted to
-REACH, MOST_LONGER = 4.0, 3.0  # of the longest paths, in units of the metric; and how many times as many steps
+OF_STEP, OF_HELD, N_INTS = 2, 3, 6  # where the integers that a walk is adapted by begin
 MOST_TURNS = 10
-MOST_EDGES = 30  # that a step of a path may meet
-APART = 0.25  # of the noise's standard deviation: half the difference that the force is taken over
 
 
 class MomentsState(NamedTuple):
@@ -111,7 +104,7 @@ class MomentsSampler(Component):
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
         current = log_target(model, channel, counter, S, C, state, 0)
         for _ in range(int(self.n_paths)):
-            current = follow(rng, self, model, channel, counter, S, C, state, current, warming_up)
+            current = follow(rng, self, model, channel, counter, S, C, state, current, warming_up, 1.0)
         current = turn(rng, model, channel, counter, S, C, state, current)
         current = rescale(rng, model, channel, counter, S, C, state, current)
         current = walk_design(rng, self, model, channel, counter, S, C, state, current, warming_up)
@@ -131,114 +124,6 @@ class MomentsSampler(Component):
         for j in range(draws.statistic.shape[1]):
             draws.statistic[row, j] = state.moments[0, j]
         draws.n_records[row] = model.number(state.point[0])
-
-
-@helper
-def log_target(model, channel, counter, S, C, state, which):
-    """Log density of a point, whose moments are written; -inf if it is impossible."""
-    point, moments = state.point[which], state.moments[which]
-    if not model.set_moments(point, moments, state.work):
-        return -inf
-    value = model.log_prior(point, state.work) + log_release(channel, S, moments)
-    n = model.number(point)
-    for r in range(C.shape[0]):
-        value += counter.log_release(C, r, 0, n)
-    return value
-
-
-@helper
-def set_force(sampler, model, channel, S, state):
-    """Gradient of the log density at the proposal, in the metric's coordinates."""
-    point, moments, metric = state.point[1], state.moments[1], state.metric
-    force, slope = state.vectors[1], state.vectors[2]
-    h = APART * sampler.sd
-    for j in range(moments.size):
-        slope[j] = (log_entry(channel, S, j, moments[j] + h) - log_entry(channel, S, j, moments[j] - h)) / (2.0 * h)
-    model.set_force(point, slope, force, state.work)
-    multiply_upper(metric, force, point.size)
-    hold_number(model, metric, force)
-
-
-@helper
-def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt):
-    """Step 1.  Returns the log density of the point."""
-    point, momentum, force = state.point, state.vectors[0], state.vectors[1]
-    size = point.shape[1]
-    step = exp(state.floats[LOG_STEP]) * (0.7 + 0.6 * rng.random())
-    most = min(max(sampler.n_steps, REACH * exp(-state.floats[LOG_STEP])), MOST_LONGER * sampler.n_steps)
-    n_steps = 1 + int(rng.random() * most)
-    energy = 0.0
-    for a in range(size):
-        momentum[a] = rng.standard_normal()
-        point[1, a] = point[0, a]
-    hold_number(model, state.metric, momentum)
-    for a in range(size):
-        energy -= 0.5 * momentum[a] * momentum[a]
-    proposed = log_target(model, channel, counter, S, C, state, 1)
-    set_force(sampler, model, channel, S, state)
-    for _ in range(n_steps):
-        for a in range(size):
-            momentum[a] += 0.5 * step * force[a]
-        proposed = -inf
-        if drift(model, state, step):
-            proposed = log_target(model, channel, counter, S, C, state, 1)
-        if not proposed > -inf:
-            break
-        set_force(sampler, model, channel, S, state)
-        for a in range(size):
-            momentum[a] += 0.5 * step * force[a]
-    for a in range(size):
-        energy += 0.5 * momentum[a] * momentum[a]
-    gain = proposed - current - energy
-    probability = exp(min(gain, 0.0)) if gain > -inf else 0.0  # nan, too
-    state.ints[PROPOSED] += 1
-    state.floats[ACCEPTED] += probability
-    if adapt:
-        state.ints[N_TUNED] += 1
-        state.floats[LOG_STEP] += max(state.ints[N_TUNED] ** -0.6, 0.01) * (probability - TARGET)
-    if rng.random() >= probability:
-        return current
-    take(state)
-    return proposed
-
-
-@helper
-def drift(model, state, time):
-    """Move the proposal by its momentum, reflected where it meets an edge; False if it meets too many.
-
-    As light is, in the metric's coordinates: that keeps volume and energy, and the way back is the same (Mohasel Afshar
-    & Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo").
-    """
-    point, momentum, normal, velocity = state.point[1], state.vectors[0], state.vectors[1], state.vectors[2]
-    metric, size = state.metric, state.point.shape[1]
-    for _ in range(MOST_EDGES):
-        multiply_lower(metric, momentum, velocity, size)
-        until = min(model.first_exit(point, velocity, normal), time)
-        for a in range(size):
-            point[a] += until * velocity[a]
-        time -= until
-        if not time > 0.0:
-            return True
-        multiply_upper(metric, normal, model.design)
-        for b in range(model.design, size):
-            normal[b] = 0.0
-        hold_number(model, metric, normal)
-        along, square = 0.0, 0.0
-        for b in range(size):
-            along += normal[b] * momentum[b]
-            square += normal[b] * normal[b]
-        for b in range(size):
-            momentum[b] -= 2.0 * along / square * normal[b]
-    return False
-
-
-@helper
-def take(state):
-    """The proposal becomes the point."""
-    for a in range(state.point.shape[1]):
-        state.point[0, a] = state.point[1, a]
-    for j in range(state.moments.shape[1]):
-        state.moments[0, j] = state.moments[1, j]
 
 
 @helper
@@ -363,37 +248,3 @@ def log_given_products(model, channel, S, state, which):
     """Log density of L given b, q and τ, γ integrated out; -inf if it is impossible."""
     value = model.log_design(state.point[which], state.moments[which], state.work)
     return value + log_release(channel, S, state.moments[which]) if value > -inf else value
-
-
-@helper
-def learn(sampler, state):
-    """Collect the point's covariance, and make it the metric after a third and after two thirds of the warm-up."""
-    point, mean, products, metric = state.point[0], state.vectors[3], state.products, state.metric
-    size, sweep = point.size, state.ints[N_SWEEPS] + 1
-    third = int(sampler.n_warmup / 3.0)
-    if sweep <= third // 4:
-        return
-    state.ints[N_COLLECTED] += 1
-    n = state.ints[N_COLLECTED]
-    for a in range(size):
-        gap = point[a] - mean[a]
-        mean[a] += gap / n
-        for b in range(a + 1):
-            products[a, b] += gap * (point[b] - mean[b])
-    if third == 0 or sweep % third != 0 or sweep > 2 * third or n < 10:
-        return
-    prior = float(size)  # draws that the metric so far is worth
-    for a in range(size):
-        for b in range(a + 1):
-            old = 0.0
-            for r in range(b + 1):
-                old += metric[a, r] * metric[b, r]
-            products[a, b] = (products[a, b] + prior * old) / (n + prior)
-    factor(products, size)
-    for a in range(size):
-        mean[a] = 0.0
-        for b in range(a + 1):
-            metric[a, b] = products[a, b]
-            products[a, b] = 0.0
-    state.ints[N_COLLECTED] = 0
-    state.ints[N_TUNED] = 10

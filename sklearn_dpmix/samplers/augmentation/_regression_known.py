@@ -9,7 +9,8 @@ from ..._base.compiled import Component, compiled, lower
 from ..._base.restore import require, require_finite, same_layout
 from .._driver import n_kept, run_chain
 from .._parameter_draws import ThetaDraws
-from ._regression_given_design import N_SWEEPS, require_sweeps
+from ._regression_given_design import require_sweeps
+from ._regression_paths import N_SWEEPS
 
 
 class KnownState(NamedTuple):

@@ -1,87 +1,144 @@
-"""Data augmentation for a linear regression, with many non-centred moves at the cost of one pass over the records.
+"""Data augmentation for a linear regression, with Hamiltonian paths at the cost of a pass over the records for each.
 
-With the standardised residuals e_i and predictors z_i of all records held fixed, and without clamping, the released
-moments are a polynomial in θ = (α, β, σ, m, C): (1, x_i, y_i) is linear in (1, z_i, e_i), so all that the records have
-to say is the matrix M of products of (1, z, e).  A random walk of many steps on the posterior of θ given M, as it would
-be without clamping, is reversible; its end is a proposal for the exact posterior given (z, e), and is accepted by the
-ratio of the two at both ends (the surrogate transition method: Liu 2001, *Monte Carlo Strategies in Scientific
-Computing*, §9.4.3).  If no record is clamped, nothing is rejected.  Otherwise clamping is assumed to do everywhere what
-it does at a reference point, which is chosen in the warm-up (:func:`set_shift`).
+What paths hold fixed is K⁻¹(1, z_i, e_i) of all records.  They move θ = (α, β, σ, m, C) and K, that is the mean and the
+covariance of the records, too, on a posterior in which records are clamped as normal ones are (:class:`NormalMoments`);
+that is reversible.  The end of each is a proposal for the exact posterior, and is accepted by the ratio of the two at
+both ends (the surrogate transition method: Liu 2001, *Monte Carlo Strategies in Scientific Computing*, §9.4.3).  If no
+record is clamped, nothing is rejected.  At a reference point, which is chosen in the warm-up, both are the same.
+
+Without K, the records' mean and covariance would move by proposals of single records only, and θ as far as these let
+it; this is slow where there is little noise.  Paths follow the narrow ways along which σ, the slopes and the covariance
+of the predictors explain the same release.
 """
 
-from math import exp, inf
+from math import exp
 
 from ..._base.compiled import Component, compiled, helper
+from ..._base.linear import factor
 from .._release_density import log_release
-from ._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED, N_RECORDS, TUNED
-from ._carry import adapt_factor, carried_total, carry_records, move_blocks
+from ._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED, N_RECORDS, N_SWEEPS, TUNED
+from ._carry import move_blocks
+from ._regression_paths import N_SWEEPS as SWEEPS_OF_PATHS
+from ._regression_paths import Paths, follow, learn, linearise, log_target
 
-SHORT_WALK = 5  # steps
-WALKS_SUFFICE = 0.7  # acceptance rate of long walks
+SUFFICES = 0.5  # acceptance rate of whole paths
+LINEARISED = 10  # sweeps from one linearisation to the next
+SHARE, FEWEST = 0.25, 1000  # of the records that a sweep updates then
 
 
 class RegressionAugmentation(Component):
-    """Data augmentation of Ju et al., and a random walk in each sweep, of ``n_moves`` steps or a short one.
+    """Data augmentation of Ju et al., and in each sweep two paths, or ``n_walks`` where most are rejected.
 
-    If many records are clamped, the surrogate is wrong far away, and ends of long walks are rejected; the share of
-    short walks follows from that and is tuned only in the warm-up.  ``n_steps`` rounds of single steps come after the
-    walk, each with its own pass over the records, except in chains whose long walks are mostly accepted.
+    If many records are clamped, the surrogate may be wrong far away; the share of paths of one step follows from that
+    and is tuned only in the warm-up.  Where most paths are accepted, a sweep updates a part of the records only.
+
+    Parameters
+    ----------
+    sd : float
+        Standard deviation of the noise.
+    n_warmup : int
+        Sweeps that adapt.
+    n_walks : int
+        0: no paths.
+    n_steps : int
+        Largest number of steps of a path, as in :class:`MomentsSampler`.
     """
 
-    def __init__(self, n_moves=30, n_steps=0):
-        self.n_moves = n_moves
+    def __init__(self, sd=1.0, n_warmup=1000, n_walks=0, n_steps=20):
+        self.sd = sd
+        self.n_warmup = n_warmup
+        self.n_walks = n_walks
         self.n_steps = n_steps
 
     @compiled
+    def n_updates(self, state):
+        """Records of a sweep.  Paths move their moments, and the rest matters only where records are clamped."""
+        n = state.ints[N_RECORDS]
+        return min(max(int(SHARE * n), FEWEST), n) if state.floats[TUNED] > SUFFICES else n
+
+    @compiled
     def move(self, model, channel, S, state, rng, current, warming_up):
-        """The random walk and its acceptance.  ``current`` is the log density of the release."""
-        if self.n_moves > 0.0:
-            walk_and_steps(self, model, channel, S, state, rng, current, warming_up)
+        """The paths.  ``current`` is the log density of the release."""
+        if self.n_walks > 0.0:
+            walk_or_step(self, model, channel, S, state, rng, current, warming_up)
 
 
 @helper
-def walk_and_steps(sampler, model, channel, S, state, rng, current, warming_up):
-    """The walk and, if that is not enough, steps that are each accepted by the exact posterior."""
-    current = walk(int(sampler.n_moves), model, channel, S, state, rng, current, warming_up)
-    if state.floats[TUNED] < WALKS_SUFFICE:
-        accepted, proposed = state.floats[MOVES_ACCEPTED], state.floats[MOVES_PROPOSED]
-        move_blocks(rng, int(sampler.n_steps), model, channel, S, state, current, warming_up)
-        state.floats[MOVES_ACCEPTED], state.floats[MOVES_PROPOSED] = accepted, proposed  # of walks only
+def walk_or_step(sampler, model, channel, S, state, rng, current, warming_up):
+    """Walks, or, where there is no K, steps that hold (z, e)."""
+    if set_standard(model, state):
+        walk(sampler, model, channel, S, state, rng, current, warming_up)
+    else:
+        move_blocks(rng, int(sampler.n_walks), model, channel, S, state, current, warming_up)
 
 
 @helper
-def walk(n_moves, model, channel, S, state, rng, current, warming_up):
-    """A walk on the surrogate, accepted or not.  Returns the log density of the release."""
-    theta, work, q = state.theta, state.work, model.p + 1
-    moments, image, coefs = work[: q + 1], work[q + 1 : 2 * q + 1], work[2 * q + 1 : 3 * q + 2]
-    to, trial, total = work[3 * q + 2], work[3 * q + 3], work[3 * q + 4][: state.total.size]
-    standard_moments(model, theta, state, moments)
-    for p in range(theta.size):
-        to[p] = theta[p]
-        trial[p] = theta[p]
-    kind = model.n_blocks() - 1  # of how records are carried: 0 keeps the predictors as they are, to the last bit
+def walk(sampler, model, channel, S, state, rng, current, warming_up):
+    """Paths on the surrogate, the end of each accepted or not; records move when all is done."""
+    theta, work, p = state.theta, state.work, model.p
+    shift, to, total = work[4 * p + 6], work[4 * p + 7], work[7 * p + 11][: state.total.size]
+    paths = Paths(
+        state.point,
+        state.path_moments,
+        state.vectors,
+        state.metric,
+        state.path_products,
+        work,
+        state.path_ints,
+        state.path_floats,
+    )
+    point, last, moments = paths.point[0], paths.vectors[4], paths.moments[0]
     if warming_up and rng.random() < 0.1:
-        for p in range(theta.size):
-            state.reference[p] = theta[p]
-    set_shift(model, state, kind, moments, image, coefs, total)
-    surrogate_total(model, to, moments, image, coefs, total, True)
-    start = log_release(channel, S, total)
-    end, long = start, rng.random() < long_share(state)
-    for _ in range(n_moves if long else SHORT_WALK):
-        for block in range(model.n_blocks()):
-            end = walk_step(rng, model, channel, S, state, block, to, trial, end, warming_up)
-    state.floats[MOVES_PROPOSED] += 1.0
-    carried_total(model, to, kind, state, total)
-    proposed = log_release(channel, S, total)
-    gain = (proposed - end) - (current - start)
-    if warming_up and long:
-        rate = state.floats[TUNED]
-        state.floats[TUNED] = max(rate + 0.05 * (exp(min(gain, 0.0)) - rate), 1e-3)
-    if gain >= 0.0 or rng.random() < exp(gain):
-        state.floats[MOVES_ACCEPTED] += 1.0
-        carry_records(model, to, kind, state, total)
-        return proposed
-    return current
+        for a in range(theta.size):
+            state.reference[a] = theta[a]
+    set_shift(model, state, shift, total)
+    set_spread(p, work)
+    for a in range(theta.size):
+        to[a] = theta[a]
+    for which in range(2):
+        model.set_expected(theta, paths.moments[which], work, True)
+    model.set_point(theta, work, point, total)
+    if warming_up:
+        adapt(sampler, model, S, state, paths)
+    target, moves = log_target(model, channel, channel, S, S[:0], paths, 0), False
+    for _ in range(2 if state.floats[TUNED] > SUFFICES else int(sampler.n_walks)):
+        long = rng.random() < long_share(state)
+        before, start = target, log_release(channel, S, moments)
+        for a in range(point.size):
+            last[a] = point[a]
+        reach = 1.0 if long else 0.0
+        target = follow(rng, sampler, model, channel, channel, S, S[:0], paths, target, warming_up, reach)
+        model.set_moments(point, moments, work)
+        set_carried(model, state, total)
+        proposed = log_release(channel, S, total)
+        gain = proposed - log_release(channel, S, moments) - (current - start)
+        state.floats[MOVES_PROPOSED] += 1.0
+        if warming_up and long:
+            rate = state.floats[TUNED]
+            state.floats[TUNED] = max(rate + 0.05 * (exp(min(gain, 0.0)) - rate), 1e-3)
+        if gain >= 0.0 or rng.random() < exp(gain):
+            state.floats[MOVES_ACCEPTED] += 1.0
+            current, moves = proposed, True
+            for j in range(total.size):
+                state.total[j] = total[j]
+        else:
+            target = before
+            for a in range(point.size):
+                point[a] = last[a]
+            model.set_moments(point, moments, work)
+    if moves:
+        move_records(model, state)
+        for a in range(theta.size):
+            theta[a] = to[a]
+
+
+@helper
+def adapt(sampler, model, S, state, paths):
+    """The metric: linearised again and again until draws are collected, then that of draws."""
+    paths.ints[SWEEPS_OF_PATHS], third = state.ints[N_SWEEPS], int(sampler.n_warmup / 3.0)
+    learn(sampler, paths)
+    if state.ints[N_SWEEPS] < third // 4 and state.ints[N_SWEEPS] % LINEARISED == 0:
+        linearise(model, sampler.sd**2 / S.shape[0], paths)
 
 
 @helper
@@ -92,104 +149,135 @@ def long_share(state):
 
 
 @helper
-def set_shift(model, state, kind, moments, image, coefs, total):
-    """What clamping changes of the query's value under the reference parameters, given (z, e).
+def set_standard(model, state):
+    """W, which makes (1, z, e) of (1, x, y), and the factor F of the sums that the update of θ left: K = WF.
 
-    Any function of (z, e) may shift the surrogate; this one makes it nearly right where many records are clamped.
+    A column of W is what standardising makes of a unit vector, less what it makes of 0.  Returns False if records are
+    too few, or predictors too much alike, for a K.
     """
-    shift = coefs[model.p + 1]
+    p, records, work = model.p, state.records, state.work
+    standard, spare = work[7 * p + 12 : 8 * p + 14], records.shape[0] - 1
+    if state.ints[N_RECORDS] < p + 2:
+        return False
+    for k in range(p + 2):
+        for a in range(p + 1):
+            records[spare, a] = 1.0 if a == k - 1 else 0.0
+        model.standardise(state.theta, records, spare, spare)
+        standard[0, k] = 1.0 if k == 0 else 0.0
+        for a in range(p + 1):
+            standard[1 + a, k] = records[spare, a] - (standard[1 + a, 0] if k > 0 else 0.0)
+    factor(work, p + 2)
+    set_spread(p, work)
+    return model.has_root(work)
+
+
+@helper
+def set_spread(p, work):
+    """K = WF."""
+    standard, root = work[7 * p + 12 : 8 * p + 14], work[p + 2 : 2 * p + 4]
+    for a in range(p + 2):
+        for b in range(p + 2):
+            root[a, b] = 0.0
+            for r in range(b, a + 1):
+                root[a, b] += standard[a, r] * work[r, b]
+
+
+@helper
+def set_shift(model, state, shift, total):
+    """What clamping changes of the query's value at the reference: under its θ, and where K is as expected.
+
+    Any function of what a path holds may shift the surrogate; this one makes it nearly right where many records are
+    clamped.
+    """
+    p, work, point = model.p, state.work, state.point[1]
     for j in range(total.size):
         shift[j] = 0.0
-    surrogate_total(model, state.reference, moments, image, coefs, total, True)
+    for a in range(point.size):
+        point[a] = 0.0
+    model.set_root(point, 0, work[p + 2 : 2 * p + 4])
+    model.set_expected(state.reference, total, work, True)
+    set_carried(model, state, shift)
     for j in range(total.size):
-        shift[j] = -total[j]
-    carried_total(model, state.reference, kind, state, total)
-    for j in range(total.size):
-        shift[j] += total[j]
+        shift[j] -= total[j]
 
 
 @helper
-def walk_step(rng, model, channel, S, state, block, to, trial, current, adapt):
-    """One Metropolis step of a block of ``to``; ``trial`` equals it before and after."""
-    q, work, step, m = model.p + 1, state.work, state.steps[block], model.block_size(block)
-    moments, image, coefs = work[: q + 1], work[q + 1 : 2 * q + 1], work[2 * q + 1 : 3 * q + 2]
-    total, v, direction = work[3 * q + 4][: state.total.size], work[3 * q + 5], work[3 * q + 6]
-    model.get_block(to, block, v)
-    for a in range(m):
-        direction[a] = rng.standard_normal()
-    for a in range(m):
-        for b in range(a + 1):
-            v[a] += step[a, b] * direction[b]
-    model.set_block(trial, block, v)
-    gain, proposed = model.log_prior_block(trial, block), current
-    if gain > -inf:
-        surrogate_total(model, trial, moments, image, coefs, total, block > 0)
-        proposed = log_release(channel, S, total)
-        gain += proposed - current - model.log_prior_block(to, block)
-    probability = exp(min(gain, 0.0))
-    if adapt:
-        adapt_factor(step, direction, m, probability, state.ints)
-    accepts = rng.random() < probability
-    source, copy = (trial, to) if accepts else (to, trial)
-    for p in range(state.theta.size):
-        copy[p] = source[p]
-    if block > 0 and not accepts:  # the predictors' part of ``coefs`` and ``image`` is the trial's
-        surrogate_total(model, to, moments, image, coefs, total, True)
-    return proposed if accepts else current
-
-
-@helper
-def standard_moments(model, theta, state, moments):
-    """M: products of (1, z, e), z = L⁻¹(x - m), e = (y - α - xβ)/σ, summed over records."""
-    p, records, n = model.p, state.records, state.ints[N_RECORDS]
-    spare = records.shape[0] - 1
-    for a in range(p + 2):
-        for b in range(p + 2):
-            moments[a, b] = 0.0
-    for i in range(n):
-        model.standardise(theta, records, i, spare)
-        for a in range(p + 1):
-            w = records[spare, a]
-            moments[a + 1, 0] += w
-            for b in range(a + 1):
-                moments[a + 1, b + 1] += w * records[spare, b]
-    moments[0, 0] = n
-    for a in range(p + 2):
-        for b in range(a):
-            moments[b, a] = moments[a, b]
-
-
-@helper
-def surrogate_total(model, theta, moments, image, coefs, total, predictors):
-    """The query's value if nothing were clamped, and the shift; without ``predictors``, their part is as it was.
-
-    Row a of ``coefs`` has scaled coordinate a (x_1, ..., x_p, y) in terms of (1, z, e), the row after them the shift;
-    ``image`` is ``coefs @ M``.
-    """
-    p, shift = model.p, coefs[model.p + 1]
-    model.set_coefs(theta, coefs, predictors)
-    for a in range(0 if predictors else p, p + 1):
-        for b in range(p + 2):
-            value = 0.0
-            for r in range(p + 2):
-                value += coefs[a, r] * moments[r, b]
-            image[a, b] = value
-    total[0] = image[p, 0] + shift[0]
-    total[p + 1] = product(image, coefs, p, p, p) + shift[p + 1]
+def set_carried(model, state, total):
+    """The query's value where scaled coordinates are ``image`` F⁻¹ (1, x, y)."""
+    p, records, work = model.p, state.records, state.work
+    image, carried = work[2 * p + 4 : 3 * p + 5], work[6 * p + 10 : 7 * p + 11]
+    set_map(p, work)
+    spare, at = records.shape[0] - 1, 2 * p + 2
+    total[0], total[p + 1] = work[p + 2, 0] * image[p, 0], product(image, p, p)
     for j in range(p):
-        total[1 + j] = product(image, coefs, p, j, p) + shift[1 + j]
-    if predictors:
-        at = 2 * p + 2
-        for j in range(p):
-            total[p + 2 + j] = image[j, 0] + shift[p + 2 + j]
-            for r in range(j, p):
-                total[at] = product(image, coefs, j, r, p) + shift[at]
-                at += 1
+        total[1 + j], total[p + 2 + j] = product(image, j, p), work[p + 2, 0] * image[j, 0]
+        for r in range(j, p):
+            total[at] = product(image, j, r)
+            at += 1
+    for i in range(state.ints[N_RECORDS]):
+        if carry(records, i, spare, carried, p):
+            add_clamped(records[spare], p, total)
 
 
 @helper
-def product(image, coefs, a, b, p):
+def set_map(p, work):
+    """``image`` F⁻¹"""
+    image, carried = work[2 * p + 4 : 3 * p + 5], work[6 * p + 10 : 7 * p + 11]
+    for a in range(p + 1):
+        for b in range(p + 1, -1, -1):
+            value = image[a, b]
+            for r in range(b + 1, p + 2):
+                value -= carried[a, r] * work[r, b]
+            carried[a, b] = value / work[b, b]
+
+
+@helper
+def product(image, a, b):
+    """Sum of the products of two coordinates before clamping, a <= b: the first has nothing beyond place a + 1."""
     value = 0.0
-    for r in range(p + 2):
-        value += image[a, r] * coefs[b, r]
+    for r in range(a + 2):
+        value += image[a, r] * image[b, r]
     return value
+
+
+@helper
+def carry(records, i, row, carried, p):
+    """Write the scaled coordinates of record i into a row; return whether one is beyond [-1, 1]."""
+    beyond = False
+    for a in range(p, -1, -1):  # x_j depends on those before it only
+        value = carried[a, 0]
+        for r in range(a + 1):
+            value += carried[a, 1 + r] * records[i, r]
+        records[row, a] = value
+        beyond = beyond or abs(value) > 1.0
+    return beyond
+
+
+@helper
+def add_clamped(u, p, total):
+    """Add what clamping one record changes."""
+    at, y = 2 * p + 2, min(max(u[p], -1.0), 1.0)
+    total[0] += y - u[p]
+    total[p + 1] += y * y - u[p] * u[p]
+    for j in range(p):
+        x = min(max(u[j], -1.0), 1.0)
+        total[1 + j] += x * y - u[j] * u[p]
+        total[p + 2 + j] += x - u[j]
+        for r in range(j, p):
+            total[at] += x * min(max(u[r], -1.0), 1.0) - u[j] * u[r]
+            at += 1
+
+
+@helper
+def move_records(model, state):
+    """Move all records to where ``image`` has them; predictors without a block stay to the last bit."""
+    p, records = model.p, state.records
+    set_map(p, state.work)
+    carried, first = state.work[6 * p + 10 : 7 * p + 11], 0 if model.n_blocks() > 1 else p
+    for i in range(state.ints[N_RECORDS]):
+        for a in range(p, first - 1, -1):
+            value = carried[a, 0]
+            for r in range(a + 1):
+                value += carried[a, 1 + r] * records[i, r]
+            records[i, a] = model.centre[a] + value / model.rate[a]
+        model.contribute(records, i, state.contributions, i)

@@ -15,28 +15,29 @@ from ..._base.compiled import compiled, helper
 from .._release_density import log_entry, log_release
 from ._augmented_state import N_RECORDS, TUNED
 from ._keep_response import new_products, products, response_sums, solve
-from ._regression_records import WALKS_SUFFICE, RegressionAugmentation, walk_and_steps
+from ._regression_records import RegressionAugmentation, walk_or_step
 
 # rows of the scratch; then come sums of u u', those after a change, and the slope of F
 TOTAL, TO, TARGET, VALUE, KAPPA, FOUND, SUMS = range(4, 11)
 SAME = 1e-7  # κ found again
-FEWER = 1 / 30  # tries, where clamping has few long walks rejected: there coefficients do not depend on the shape of x
+RIGHT = 0.9  # acceptance rate of whole paths where coefficients hardly depend on the shape of x
+FEWER = 1 / 30  # tries there
 
 
 class ShapeAugmentation(RegressionAugmentation):
     """The sampler of ``RegressionAugmentation``, and ``n_tries`` proposals of other counts in a sweep."""
 
-    def __init__(self, n_moves=30, n_steps=0, n_tries=0):
-        super().__init__(n_moves, n_steps)
+    def __init__(self, sd=1.0, n_warmup=1000, n_walks=0, n_steps=20, n_tries=0):
+        super().__init__(sd, n_warmup, n_walks, n_steps)
         self.n_tries = n_tries
 
     @compiled
     def move(self, model, channel, S, state, rng, current, warming_up):
         if self.n_tries > 0.0:
-            n_tries = self.n_tries * (FEWER if state.floats[TUNED] > WALKS_SUFFICE else 1.0)
+            n_tries = self.n_tries * (FEWER if state.floats[TUNED] > RIGHT else 1.0)
             current = change_shapes(self, rng, int(n_tries), model, channel, S, state, current)
             model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
-        walk_and_steps(self, model, channel, S, state, rng, current, warming_up)
+        walk_or_step(self, model, channel, S, state, rng, current, warming_up)
 
     @compiled
     def log_ratio(self, model, state, before, after):

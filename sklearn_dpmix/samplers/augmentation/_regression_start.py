@@ -4,7 +4,8 @@ from math import sqrt
 
 import numpy as np
 
-from ._regression_given_design import LOG_STEP, N_FLOATS, N_INTS, MomentsState
+from ._regression_given_design import N_INTS, MomentsState
+from ._regression_paths import LOG_STEP, N_FLOATS
 
 MARGIN = 0.02  # of the way to the centre of the possible moments
 

@@ -2,8 +2,9 @@
 
 The state has all confidential records.  One sweep:
 
-1. each record by a Metropolis step with the model as proposal (Ju et al., Algorithm 1): the model cancels, which leaves
-   the noise's density at the release, for the sum with the old contribution removed and the new one added;
+1. each record, or as many as the sampler says, by a Metropolis step with the model as proposal (Ju et al., Algorithm
+   1): the model cancels, which leaves the noise's density at the release, for the sum with the old contribution removed
+   and the new one added;
 2. θ given the records: the model's own update, in which privacy plays no role;
 3. optional non-centred moves: hold each record's standardised residual fixed, propose θ', and move the records with it.
    The distribution of the residuals does not depend on θ, so only the noise's density and the prior decide (Yu & Meng
@@ -45,12 +46,13 @@ def refresh_total(state):
 
 
 @helper
-def update_records(rng, model, channel, S, state):
-    """Step 1.  Returns the log density of the release."""
+def update_records(rng, n_updates, model, channel, S, state):
+    """Step 1, for so many records, the next ones in each sweep.  Returns the log density of the release."""
     records, contributions, total, theta = state.records, state.contributions, state.total, state.theta
     n, spare = state.ints[N_RECORDS], records.shape[0] - 1
     current, lowest, n_accepted = log_release(channel, S, total), 0.0, 0
-    for i in range(n):
+    i = state.ints[N_SWEEPS] * n_updates % n if n > 0 else 0
+    for _ in range(n_updates):
         model.draw_record(rng, theta, records, spare)
         model.contribute(records, spare, contributions, spare)
         proposed = log_release_moved(channel, S, total, contributions, i, spare)
@@ -64,7 +66,8 @@ def update_records(rng, model, channel, S, state):
                 records[i, j] = records[spare, j]
             current = proposed
             n_accepted += 1
-    note_acceptance(state.floats, n, n_accepted, lowest)
+        i = i + 1 if i + 1 < n else 0
+    note_acceptance(state.floats, n_updates, n_accepted, lowest)
     return current
 
 
@@ -75,7 +78,7 @@ class AugmentationSweeps(Component):
     def sweep(self, state, rng, warming_up):
         model, channel, S = self.model, self.channel, self.S
         refresh_total(state)
-        current = update_records(rng, model, channel, S, state)
+        current = update_records(rng, self.sampler.n_updates(state), model, channel, S, state)
         current = change_number(rng, model, channel, self.counting, self.count, S, state, current)
         model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
         self.sampler.move(model, channel, S, state, rng, current, warming_up)
