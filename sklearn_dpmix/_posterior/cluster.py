@@ -72,6 +72,8 @@ def log_folding(mechanism, Z):
     """log g(z) of releases of one feature less that at their nodes' places, which is the same for all records."""
     places = mechanism.folded(Z)
     places = np.where(places == mechanism.on_line(Z), Z, places)
+    if np.array_equal(places, Z):
+        return np.zeros(len(Z))
     return mechanism.log_density(Z, places) - mechanism.log_density(places, places)
 
 
