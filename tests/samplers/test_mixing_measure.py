@@ -369,6 +369,14 @@ class SteeperThanStated(PitmanYor):
         return PitmanYor(self.concentration + 0.5, self.discount)._lower()
 
 
+def test_up_to_twenty_features_go_by_it():
+    chosen = Auto().resolve(LaplaceMechanism(scale=1.0), NormalKernel())
+    walked = [(50_000, 2), (10_000, 3), (5000, 6), (1500, 20)]
+    assert all(isinstance(chosen.sized(*size), MixingMeasure) for size in walked)
+    assert not any(isinstance(chosen.sized(n + 1, d), MixingMeasure) for n, d in walked)
+    assert not isinstance(chosen.sized(100, 21), MixingMeasure)
+
+
 def test_power_laws_of_many_records_go_by_it():
     many = Auto().resolve(LaplaceMechanism(scale=1.0), NormalKernel(), PitmanYor())
     assert not isinstance(many.sized(200, 1), MixingMeasure) and isinstance(many.sized(300, 1), MixingMeasure)

@@ -17,14 +17,14 @@ from .measure._walk import MixingMeasure
 
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
 MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each
-MOST_NUMBERS = 30_000  # records times features, of three and more: a walk then takes a minute or two
+MOST_NUMBERS = 30_000  # records times features, of three to twenty: a walk then takes a minute or two
 #: Least and most records for the walk over mixing measures, by the kernel (``noised_as``) and the number of features
 RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "beta": {1: (0, inf)},
     "convolved_normal": {1: (0, inf), 2: (500, 50_000)},
     "correlated_normal": {2: (0, 10_000), 3: (0, 5000)},
     "correlated_normal, no records kept": {2: (0, inf), 3: (0, inf)},
-    "normal": {1: (0.0, inf), 2: (0.0, 50_000.0)} | {d: (0.0, MOST_NUMBERS / d) for d in range(3, 101)},
+    "normal": {1: (0.0, inf), 2: (0.0, 50_000.0)} | {d: (0.0, MOST_NUMBERS / d) for d in range(3, 21)},
     "truncated_normal": {1: (0, inf)},
 }
 #: The same without noise
@@ -37,7 +37,7 @@ class Auto(MixtureSampler):
 
     For noise-free records ``MixingMeasure`` for one normal feature with at least 50 records, or two with 50 to 5000;
     otherwise ``ReUse``, or ``Neal8`` if the kernel lacks what ``ReUse`` needs. For privatised ones ``MixingMeasure``
-    for one feature, two normal ones with up to 50,000 records, three and more with up to 30,000 numbers (records times
+    for one feature, two normal ones with up to 50,000 records, three to twenty with up to 30,000 numbers (records times
     features), two correlated ones with up to 10,000 records, three with up to 5000 (any number under Gaussian noise of
     one scale: of three if nothing is clamped before, of two also if the noise is not much narrower than the bounds;
     with ``dof`` of at least n_features - 1/2), or categories with some hundred different answers, if it takes kernel,
