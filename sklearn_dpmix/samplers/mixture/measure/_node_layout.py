@@ -49,7 +49,6 @@ class NodeLayout:
         (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
         chart = of_kernel if chart is None else chart
         are_records, scales = n <= FEW or n_features > 1, ()
-        place = mean[0], sqrt(variance[0])
         lookup: Any = None
         if mechanism.tables == "bins":
             near = mechanism.guess(release.Z).T
@@ -59,7 +58,7 @@ class NodeLayout:
         elif chart.keeps_records:
             nodes, are_records = np.vstack([mechanism.folded(Z).T, np.ones(n)]), True
         elif mechanism.is_grained:
-            nodes, width = self.nodes_of_values(release, chart, Z, width, place, halves, edges)
+            nodes, width = self.nodes_of_values(release, chart, Z, width, halves, edges)
             are_records = n <= FEW
         elif not mechanism.has_one_law:
             nodes, *scales = self.nodes_of_scales(release, chart, Z, width)
@@ -70,7 +69,7 @@ class NodeLayout:
         elif are_records:
             nodes = np.array(release.nodes(width))
         else:
-            nodes = np.array(self.nodes_of_line(release, chart, width, *place, halves, edges))
+            nodes = np.array(self.nodes_of_line(release, chart, width, halves, edges))
         law = law_of(chart, masses, n, mean, variance)
         if mechanism.released_above is not None:
             law[CUT] = masses.cut(MOST_BEHIND * n if release.n_all is None else release.n_all)
@@ -113,14 +112,7 @@ class NodeLayout:
         return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
 
     def nodes_of_values(
-        self,
-        release: Any,
-        chart: Any,
-        Z: Any,
-        width: float,
-        place: tuple[float, float],
-        halves: bool,
-        edges: Any,
+        self, release: Any, chart: Any, Z: Any, width: float, halves: bool, edges: Any
     ) -> tuple[Any, float]:
         """Nodes among the values that can be released, and the width of their cells.
 
@@ -132,24 +124,15 @@ class NodeLayout:
             if release.n_features > 1:
                 fewer = self.nodes_of_several(mechanism, chart, Z, width)
             else:
-                fewer = np.array(self.nodes_of_line(release, chart, width, *place, halves, edges))
+                fewer = np.array(self.nodes_of_line(release, chart, width, halves, edges))
             if fewer.shape[1] < FEWER * nodes.shape[1]:
                 return fewer, width
         return nodes, 0.0
 
-    def nodes_of_line(
-        self,
-        release: Any,
-        chart: Any,
-        width: float,
-        mean: float,
-        sd: float,
-        halves: bool = False,
-        edges: Any = None,
-    ) -> Nodes:
-        """Nodes for the records of one feature, of a population with these moments."""
+    def nodes_of_line(self, release: Any, chart: Any, width: float, halves: bool = False, edges: Any = None) -> Nodes:
+        """Nodes for the records of one feature."""
         if edges is None:
-            edges, least = self.edges_of_line(release, chart, 2.0 * width if halves else width, mean, sd)
+            edges, least = self.edges_of_line(release, chart, 2.0 * width if halves else width)
             width = 0.5 * least if halves else least
         if halves:
             edges = np.union1d(edges, 0.5 * (edges[1:] + edges[:-1]))
@@ -158,7 +141,7 @@ class NodeLayout:
             return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
         return (compress_places if release.channel.is_grained else compress)(fine, edges)
 
-    def edges_of_line(self, release: Any, chart: Any, width: float, mean: float, sd: float) -> tuple[Any, float]:
+    def edges_of_line(self, release: Any, chart: Any, width: float) -> tuple[Any, float]:
         """Edges of the cells, and the width of the narrowest that are not cut by a kink or an end."""
         mechanism, fine = release.channel, fine_nodes(release, width)
         low, high = fine.places[0], fine.places[-1]
@@ -167,7 +150,8 @@ class NodeLayout:
         if mechanism.releases_records:  # no noise makes the density simple anywhere
             edges = edges_around(fine.places, width)
         else:
-            core_low, core_high = mechanism.reach(mean - N_WIDTHS * sd, mean + N_WIDTHS * sd)
+            mean, variance = (moment[0] for moment in release.moments())
+            core_low, core_high = mechanism.reach(mean - N_WIDTHS * sqrt(variance), mean + N_WIDTHS * sqrt(variance))
             kinks = mechanism.kinks(1)[0]
             if chart.is_on_interval:
                 kinks = np.union1d(kinks, chart.ends())

@@ -1,6 +1,5 @@
 """The posterior of the mixing measure itself, given nodes that stand for any number of records."""
 
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -204,9 +203,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         Log densities may be no polynomials in a few cells only: at the ends of windows around narrow components, say.
         The width is 0 if no cell can be halved.
         """
-        chart, (mean, variance), edges, least = seen.chart(values), release.moments(), seen.edges, seen.width
+        chart, edges, least = seen.chart(values), seen.edges, seen.width
         if edges is None:
-            edges, least = self.edges_of_line(release, chart, seen.width, mean[0], sqrt(variance[0]))
+            edges, least = self.edges_of_line(release, chart, seen.width)
         finer = self.compressed(values, Z, release, 0.5 * seen.width, chart, True, seen.edges)
         cells = [np.searchsorted(edges, nodes.nodes[0], side="right") for nodes in (seen, finer)]
         one, other = self.log_likelihoods(values, (seen, finer), (chart, chart), draws, cells, len(edges) + 1)
