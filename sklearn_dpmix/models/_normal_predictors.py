@@ -239,6 +239,22 @@ class NormalLaw(PredictorLaw):
             set_force_of_factor(self, theta, by, force[at:])
 
     @compiled
+    def takes_any_map(self):
+        return self.knows_mean == 0.0 and self.knows_covariance == 0.0
+
+    @compiled
+    def map_theta(self, theta, image, to):
+        p, first = self.p, 2 * self.p + 2
+        for j in range(p):
+            to[p + 2 + j] = image[1 + j, 0]
+            for r in range(j + 1):
+                to[p + 2 + j] += image[1 + j, 1 + r] * theta[p + 2 + r]
+                entry = 0.0
+                for s in range(r, j + 1):
+                    entry += image[1 + j, 1 + s] * theta[first + s * (s + 1) // 2 + r]
+                to[first + j * (j + 1) // 2 + r] = entry
+
+    @compiled
     def carry(self, theta, to, records, i, row):
         self.standardise(theta, records, i, row)
         set_predictors(self, to, records, row)

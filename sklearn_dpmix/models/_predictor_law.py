@@ -76,5 +76,13 @@ class PredictorLaw(Component):
         pass
 
     @compiled
+    def takes_any_map(self):
+        return False
+
+    @compiled
+    def map_theta(self, theta, image, to):
+        pass
+
+    @compiled
     def carry(self, theta, to, records, i, row):
         pass

@@ -290,6 +290,22 @@ class ClampedRegression(NormalMoments):
         return value
 
     @compiled
+    def map_theta(self, theta, image, to):
+        """θ of the records after (1, x, y) has become ``image`` (1, x, y), a lower triangle, with (z, e) held."""
+        p = self.p
+        scale = image[p + 1, p + 1]
+        to[p + 1] = scale * theta[p + 1]
+        to[0] = image[p + 1, 0] + scale * theta[0]
+        for j in range(p - 1, -1, -1):
+            to[1 + j] = image[p + 1, 1 + j] + scale * theta[1 + j]
+            for r in range(j + 1, p):
+                to[1 + j] -= image[1 + r, 1 + j] * to[1 + r]
+            to[1 + j] /= image[1 + j, 1 + j]
+            to[0] -= to[1 + j] * image[1 + j, 0]
+        if self.x.takes_any_map():
+            self.x.map_theta(theta, image, to)
+
+    @compiled
     def carry(self, theta, to, block, records, i, row):
         p = self.p
         residual = records[i, p] - theta[0]

@@ -18,7 +18,7 @@ from sklearn_dpmix.models import GaussianPredictors, RegressionPrior
 from sklearn_dpmix.models._regression_model import ClampedRegression
 from sklearn_dpmix.models._regression_prior import log_coefs
 from sklearn_dpmix.queries import NoisyCount, RegressionMoments
-from sklearn_dpmix.samplers.augmentation import _number
+from sklearn_dpmix.samplers.augmentation._regression_count import NoisyRegressionNumber
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 
@@ -273,7 +273,7 @@ def test_an_unknown_number_of_records_is_exact():
     check_open_case(COUNT)
 
 
-class DeathsTooRare(_number.NoisyNumber):
+class DeathsTooRare(NoisyRegressionNumber):
     """The place's probability 1/n is in the ratio once too often."""
 
     @compiled
@@ -284,6 +284,6 @@ class DeathsTooRare(_number.NoisyNumber):
 
 @pytest.mark.slow
 def test_a_broken_birth_is_rejected(monkeypatch):
-    monkeypatch.setattr(_number, "NoisyNumber", DeathsTooRare)
+    monkeypatch.setattr(_regression_problems, "NoisyRegressionNumber", DeathsTooRare)
     with pytest.raises(Disagreement):
         check_open_case(COUNT)

@@ -13,6 +13,7 @@ from sklearn_dpmix.models import GaussianPredictors, HistogramPredictors, Regres
 from sklearn_dpmix.models._regression_model import ClampedRegression
 from sklearn_dpmix.samplers._release_density import log_release
 from sklearn_dpmix.samplers.augmentation._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED, N_RECORDS, new_state
+from sklearn_dpmix.samplers.augmentation._regression_count import NoisyRegressionNumber
 from sklearn_dpmix.samplers.augmentation._regression_records import RegressionAugmentation
 from sklearn_dpmix.samplers.augmentation._sweeps import refresh_total
 
@@ -107,11 +108,9 @@ def walks(sampler, model, channel, state, thetas, noise, rng, before, after):
         after[r, : state.theta.size], after[r, state.theta.size :] = state.theta, state.total
 
 
-def check_invariance(model, n, n_draws=100_000):
-    """Draws of parameters, records and a release stay such: means of what the paths do to them are 0."""
-    rng, p, x = np.random.default_rng(4), len(model.bounds) - 1, model.x_model
-    k = (p + 1) * (p + 4) // 2
-    thetas, scale = np.zeros((n_draws, model.n_params)), 0.6
+def draw_thetas(rng, model, n_draws):
+    """Parameters from their prior."""
+    p, x, thetas = len(model.bounds) - 1, model.x_model, np.zeros((n_draws, model.n_params))
     thetas[:, : p + 1] = model.prior.mean + rng.standard_normal((n_draws, p + 1)) @ model.prior.root.T
     thetas[:, p + 1] = np.sqrt(model.prior.scale / rng.standard_gamma(model.prior.shape, n_draws))
     if isinstance(x, HistogramPredictors):
@@ -122,6 +121,13 @@ def check_invariance(model, n, n_draws=100_000):
         thetas[:, p + 2 : 2 * p + 2] = model.bounds[:p].mean(axis=1) + 0.5 * width * rng.standard_normal((n_draws, p))
         covariance = stats.invwishart(p + 2, np.diag(width**2 / 16.0)).rvs(n_draws, rng).reshape(n_draws, p, p)
         thetas[:, 2 * p + 2 :] = np.linalg.cholesky(covariance)[:, *np.tril_indices(p)]
+    return thetas
+
+
+def check_invariance(model, n, n_draws=100_000):
+    """Draws of parameters, records and a release stay such: means of what the paths do to them are 0."""
+    rng, p, scale = np.random.default_rng(4), len(model.bounds) - 1, 0.6
+    k, thetas = (p + 1) * (p + 4) // 2, draw_thetas(rng, model, n_draws)
     state = new_state(model, n, n, k, thetas[0].copy())
     state.metric[:] *= 0.3
     channel = LaplaceMechanism(scale=scale)._lower(n_records=1, n_features=k)
@@ -130,21 +136,29 @@ def check_invariance(model, n, n_draws=100_000):
     sampler = RegressionAugmentation(sd=scale * np.sqrt(2.0), n_walks=12)
     walks(sampler._lower(), model._lower(), channel, state, thetas, noise, rng, before, after)
     assert state.floats[MOVES_PROPOSED] == 12 * n_draws and state.floats[MOVES_ACCEPTED] > 4 * n_draws
+    check_means(model, np.column_stack([before, np.full(n_draws, n)]), np.column_stack([after, np.full(n_draws, n)]))
+
+
+def check_means(model, before, after):
+    """Raise Disagreement where the mean of a quantity of (θ, sums, n) changes."""
+    p, n_draws = len(model.bounds) - 1, len(before)
     quantities = {
         "log σ": lambda t: np.log(t[:, p + 1]),
         "intercept": lambda t: np.clip(t[:, 0], -5.0, 5.0),
         "slope²": lambda t: np.minimum(t[:, 1] ** 2, 9.0),
         "Σy": lambda t: t[:, model.n_params],
         "Σxy": lambda t: t[:, model.n_params + 1],
-        "variance of y": lambda t: t[:, model.n_params + p + 1] - t[:, model.n_params] ** 2 / n,
+        "variance of y": lambda t: t[:, model.n_params + p + 1] - t[:, model.n_params] ** 2 / t[:, -1],
     }
-    if not isinstance(x, HistogramPredictors):
+    if not isinstance(model.x_model, HistogramPredictors):
         quantities |= {
             "mean of x": lambda t: np.clip(t[:, p + 2], -5.0, 5.0),
             "log sd of x": lambda t: np.log(t[:, 2 * p + 2]),
             "Σx": lambda t: t[:, model.n_params + p + 2],
-            "variance of x": lambda t: t[:, model.n_params + 2 * p + 2] - t[:, model.n_params + p + 2] ** 2 / n,
+            "variance of x": lambda t: t[:, model.n_params + 2 * p + 2] - t[:, model.n_params + p + 2] ** 2 / t[:, -1],
         }
+    if np.any(before[:, -1] != after[:, -1]):
+        quantities |= {"n": lambda t: t[:, -1], "n log σ": lambda t: t[:, -1] * np.log(t[:, p + 1])}
     for name, f in quantities.items():
         gaps = f(after) - f(before)
         assert np.mean(gaps != 0.0) > 0.3, name
@@ -209,3 +223,64 @@ class OtherEntriesForgotten(ClampedRegression):
 def test_broken_twin_is_rejected(twin, x_model):
     with pytest.raises(Disagreement):
         check_invariance(problem(1, x_model, twin), 7)
+
+
+@entry
+def leaps(counting, model, channel, state, thetas, numbers, noise, counts, rng, before, after):
+    """Draw as many records as there are, and a release, of each θ; numbers of records then leap."""
+    S, size = np.zeros((1, state.total.size)), state.theta.size
+    for r in range(len(thetas)):
+        state.theta[:], n = thetas[r], numbers[r]
+        state.ints[N_RECORDS] = n
+        for i in range(n):
+            model.draw_record(rng, state.theta, state.records, i)
+            model.contribute(state.records, i, state.contributions, i)
+        refresh_total(state)
+        S[0] = state.total + noise[r]
+        model.update_theta(rng, state.theta, state.records, n, state.work)
+        before[r, :size], before[r, size:-1], before[r, -1] = state.theta, state.total, n
+        current = log_release(channel, S, state.total)
+        for _ in range(8):
+            current = counting.leap(rng, model, channel, counts[r], S, state, current)
+            model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
+        refresh_total(state)
+        after[r, :size], after[r, size:-1], after[r, -1] = state.theta, state.total, state.ints[N_RECORDS]
+
+
+def check_leaps(model, number=NoisyRegressionNumber, n_draws=40_000):
+    """Numbers of records from p + 2 to 14, all alike in the prior."""
+    rng, p, scale, least, most = np.random.default_rng(8), len(model.bounds) - 1, 0.6, len(model.bounds) + 1, 14
+    k, thetas = (p + 1) * (p + 4) // 2, draw_thetas(rng, model, n_draws)
+    numbers = rng.integers(least, most, size=n_draws, endpoint=True)
+    state = new_state(model, most, most, k, thetas[0].copy())
+    channel = LaplaceMechanism(scale=scale)._lower(n_records=1, n_features=k)
+    before, after = np.zeros((2, n_draws, model.n_params + k + 1))
+    noise, counts = rng.laplace(scale=scale, size=(n_draws, k)), numbers + rng.laplace(scale=2.0, size=n_draws)
+    counting = number(LaplaceMechanism(scale=2.0), 2.0)._lower()
+    values = counting, model._lower(), channel, state, thetas, numbers, noise, counts[:, None, None]
+    leaps(*values, rng, before, after)
+    check_means(model, before, after)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("p", "x_model"), [(1, GaussianPredictors()), (2, GaussianPredictors()), (1, HistogramPredictors(3, 4.0))]
+)
+def test_draws_stay_such_where_the_number_of_records_leaps(p, x_model):
+    """Catches a wrong Jacobian, another map of the records than that of θ, a forgotten prior."""
+    check_leaps(problem(p, x_model))
+
+
+class DegreesOffByTwo(NoisyRegressionNumber):
+    """(R/R₀)² has a power of n too few, in each factor."""
+
+    @compiled
+    def gain(self, count, n, new):
+        ratio = self.mechanism.log_release(count, 0, 0, new) - self.mechanism.log_release(count, 0, 0, n)
+        return ratio + log(new / n)
+
+
+@pytest.mark.slow
+def test_broken_leap_is_rejected():
+    with pytest.raises(Disagreement):
+        check_leaps(problem(1, GaussianPredictors()), DegreesOffByTwo)

@@ -25,6 +25,7 @@ from ...samplers.augmentation._augmented_state import (
     start_augmentation,
 )
 from ...samplers.augmentation._number import counting
+from ...samplers.augmentation._regression_count import NoisyRegressionNumber
 from ...samplers.augmentation._regression_given_design import MomentsSampler, restored_moments
 from ...samplers.augmentation._regression_known import KnownState, advance_known, start_known
 from ...samplers.augmentation._regression_records import RegressionAugmentation
@@ -179,7 +180,7 @@ class ImputedRecords:
         sd, sampler = np.sqrt(variance_of(fit.mechanism)), RegressionAugmentation()
         if fit.interweave:
             sampler = sampler_of(self.model.x, query.n_features, start, sd, fit.n_warmup)
-        values = sampler._lower(), self.model._lower(), channel, counting(n_records)._lower()
+        values = sampler._lower(), self.model._lower(), channel, counting(n_records, NoisyRegressionNumber)._lower()
         init = partial(start_augmentation, self.model, values[1], start, most, S, moments_of(S, start))
         advance = partial(advance_augmentation, values, S, count)
         known = None if isinstance(n_records, NoisyCount) else n_records

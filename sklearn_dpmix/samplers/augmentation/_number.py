@@ -17,17 +17,22 @@ class KnownNumber(Component):
     def gain(self, count, n, new):
         return 0.0
 
+    @compiled
+    def leap(self, rng, model, channel, count, S, state, current):
+        return current
 
-class NoisyNumber(Component):
-    """The number of records was released with noise of ``mechanism``; ``n_tries`` births or deaths in a sweep."""
 
-    def __init__(self, mechanism, n_tries):
+class NoisyNumber(KnownNumber):
+    """The number of records was released with noise of ``mechanism``, of this scale."""
+
+    def __init__(self, mechanism, scale):
         self.mechanism = mechanism
-        self.n_tries = n_tries
+        self.scale = scale
 
     def _lower(self, **context):
         channel = self.mechanism._lower(n_records=1, n_features=1)
-        return lower(type(self), {"n_tries": float(self.n_tries), "mechanism": channel})
+        n_tries = float(int(min(20 + 2 * self.scale, 1000)))  # births or deaths in a sweep
+        return lower(type(self), {"n_tries": n_tries, "scale": float(self.scale), "mechanism": channel})
 
     @compiled
     def gain(self, count, n, new):
@@ -35,11 +40,9 @@ class NoisyNumber(Component):
         return self.mechanism.log_release(count, 0, 0, new) - self.mechanism.log_release(count, 0, 0, n)
 
 
-def counting(n_records):
+def counting(n_records, noisy=NoisyNumber):
     """What is known of the number of records: an integer, or an object with ``scale`` and ``mechanism``."""
-    if not hasattr(n_records, "mechanism"):
-        return KnownNumber()
-    return NoisyNumber(n_records.mechanism, n_tries=int(min(20 + 2 * n_records.scale, 1000)))
+    return noisy(n_records.mechanism, n_records.scale) if hasattr(n_records, "mechanism") else KnownNumber()
 
 
 @helper

@@ -81,6 +81,7 @@ class AugmentationSweeps(Component):
         current = update_records(rng, self.sampler.n_updates(state), model, channel, S, state)
         current = change_number(rng, model, channel, self.counting, self.count, S, state, current)
         model.update_theta(rng, state.theta, state.records, state.ints[N_RECORDS], state.work)
+        current = self.counting.leap(rng, model, channel, self.count, S, state, current)
         self.sampler.move(model, channel, S, state, rng, current, warming_up)
 
     @compiled
