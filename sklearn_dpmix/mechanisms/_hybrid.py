@@ -167,9 +167,10 @@ class HybridMechanism(PiecewiseMechanism):
         return np.where(sign != 0.0, middle + half * (AWAY * sign * (a + h)), line).reshape(z.shape)
 
     def kinks(self, n_features: int) -> Floats:
-        """The kinks of the windows, and the coin's sides."""
-        middle, half, a, reach = self._one_window(n_features)
-        ends = middle + AWAY * a * (half + reach) * np.array([-1.0, 1.0])
+        """The kinks of the windows, and the coin's sides: the very numbers of ``on_line``, lest folding moves them."""
+        middle, half = (part[:, None] for part in self._middles(n_features))
+        _, a, h = self._windows(1, n_features)
+        ends = middle + half * (AWAY * np.array([-1.0, 1.0]) * (a + h))
         has_windows = self._share(self._windows(1, n_features)[0]).item() > 0.0
         return np.sort(np.hstack([ends, super().kinks(n_features)]), axis=1) if has_windows else ends
 

@@ -368,6 +368,15 @@ def test_rounded_releases_keep_the_sides_of_the_coin():
         mechanism.check_release(Z.round(4))
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 4.0])
+def test_sides_of_the_coin_stay_where_they_are_when_folded(epsilon):
+    """Catches ends of the line that are a rounding error from the sides, of which there was then no density."""
+    bounds = np.array([(-1.0, 1.0), (0.0, 1.0), (18.0, 99.0)])
+    mechanism = HybridMechanism(3.0 * epsilon, bounds=bounds)
+    places = mechanism.on_line(mechanism.privatize(np.tile(bounds.mean(axis=1), (100, 1)), random_state=0))
+    assert np.array_equal(mechanism.folded(places), places)
+
+
 def test_a_density_on_a_grid_is_no_rounded_release():
     """Catches a density that is refused because many points of a grid are close to a side of the coin."""
     grid = np.linspace(-0.5, 1.5, 100_001)[:, None]
