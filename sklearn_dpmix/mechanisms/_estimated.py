@@ -7,6 +7,7 @@ from .._base.parameters import check_bounds
 from .._base.typing import Array, Floats
 from ._channel import RecordChannel
 
+UNIFORM = 1.0 / 12.0  # variance of a uniform distribution on [0, 1]
 LEAST_VARIANCE = 0.0025  # of records on [0, 1], where the error of its estimate is unknown or larger
 
 
@@ -34,20 +35,25 @@ class EstimatedChannel(RecordChannel):
         would be sure of it.
         """
         u, u_squared = self._estimates(Z)
-        error = u.var(axis=0, ddof=1) / len(u) if len(u) > 1 else 0.0
+        error = u.var(axis=0) / max(len(u) - 1, 1)
         return self._possible(len(u), u.mean(axis=0), None if u_squared is None else u_squared.mean(axis=0), error)
 
     def _possible(self, n, mean, mean_square, error):
-        """Moments from estimates of those of u, and the variance of the estimate of the mean."""
+        """Moments from estimates of those of u, and the variance of the estimate of the mean.
+
+        As far as noise hides the mean, it is shrunk to the middle, as if it were uniform on [0, 1].
+        """
         lo, hi = self.bounds_for(len(mean)).T
-        variance = 1.0 / 12.0 if mean_square is None else mean_square - mean**2 + error
-        mean = np.clip(mean, 0.0, 1.0)
-        noise_error = self._noise_error(mean, n)
+        inside = np.clip(mean, 0.0, 1.0)
+        error = (error if n > 1 else 1.0) + (mean - inside) ** 2  # a few releases may be all the same
+        share = UNIFORM / (UNIFORM + error)
+        variance = UNIFORM + share * error if mean_square is None else mean_square - mean**2 + error
+        noise_error = self._noise_error(inside, n)
         variance = np.maximum(variance, 0.0) + noise_error
-        inner = np.clip(0.5, mean - np.sqrt(error), mean + np.sqrt(error))  # noise may hide the mean
+        inner = np.clip(0.5, inside - np.sqrt(error), inside + np.sqrt(error))
         least = np.where(noise_error > 0.0, np.minimum(LEAST_VARIANCE, noise_error), LEAST_VARIANCE)
         variance = np.clip(variance, least, np.maximum(least, inner - inner**2))
-        return lo + (hi - lo) * mean, (hi - lo) ** 2 * variance
+        return lo + (hi - lo) * (0.5 + share * (inside - 0.5)), (hi - lo) ** 2 * variance
 
     def guess(self, Z: Array) -> Floats | None:
         """Records near which a chain may start: their estimates, shrunk to the moments and kept inside the bounds."""

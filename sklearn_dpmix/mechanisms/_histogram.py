@@ -61,9 +61,13 @@ class HistogramMechanism(BinnedChannel):
         return table
 
     def proportions(self, Z: Array) -> Array:
-        """Approximate proportions of records in each bin."""
-        released = np.maximum(self.released(Z), 0.0) + 1e-3
+        """Approximate proportions of records in each bin, for more than was released: ``_more()``, in all bins alike."""
+        released = np.maximum(self.released(Z), 0.0) + self._more() / self.n_bins
         return released / released.sum()
+
+    def _more(self):
+        """What could as well have been released beside it: so few draws, or so much noise, may all be in one bin."""
+        return 1.0
 
     def moments(self, Z: Array) -> tuple[Floats, Floats]:
         p, centres = self.proportions(Z), self.centres()

@@ -135,6 +135,9 @@ class PerturbedHistogramMechanism(HistogramMechanism):
     def released(self, Z: Array) -> Array:
         return Z[:, 0]
 
+    def _more(self):
+        return 1.0 + self.noise_scale
+
     def _fields(self):
         return {"rate": 1.0 / self.noise_scale}
 

@@ -7,7 +7,17 @@ import pytest
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._releases.release import Release, SummarisedRelease
-from sklearn_dpmix.mechanisms import AdditiveMechanism, GaussianMechanism, LaplaceMechanism, compiled
+from sklearn_dpmix.mechanisms import (
+    AdditiveMechanism,
+    BinomialMechanism,
+    GaussianMechanism,
+    HaarWaveletMechanism,
+    HybridMechanism,
+    LaplaceMechanism,
+    PerturbedHistogramMechanism,
+    SmoothedHistogramMechanism,
+    compiled,
+)
 
 
 def ages(n, *odd):
@@ -122,3 +132,21 @@ def test_moments_under_noise_of_unknown_variance(noise, n):
     inside = Release(release.Z, noise(mechanism.scale, bounds=[(0.0, 40.0), (-3.0, -1.0)]))
     mean, variance = inside.moments()
     assert mean.tolist() == [40.0, -1.0] and np.all(variance <= [400.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        HaarWaveletMechanism(1.0, 2),
+        BinomialMechanism(0.5, 1),
+        HybridMechanism(0.5, bounds=(0, 1)),
+        PerturbedHistogramMechanism(0.2, 4, n_records=3),
+        SmoothedHistogramMechanism(0.5, 16, 2, n_records=3),
+    ],
+)
+def test_three_records_under_much_noise_leave_the_prior_wide(mechanism):
+    """Catches one that is sure of what noise put into one bin, or on one side."""
+    for seed in range(20):
+        Z = mechanism.privatize(np.full((3, 1), 0.5), random_state=seed)
+        mean, variance = Release(Z if mechanism.is_local else Z[:, None], mechanism).moments()
+        assert variance > 0.02 and abs(mean - 0.5) < 3.0 * np.sqrt(variance)
