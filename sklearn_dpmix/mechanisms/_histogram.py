@@ -61,7 +61,7 @@ class HistogramMechanism(BinnedChannel):
         return table
 
     def proportions(self, Z: Array) -> Array:
-        """Approximate proportions of records in each bin, for more than was released: ``_more()``, in all bins alike."""
+        """Approximate proportions of records in each bin, by the release and ``_more()`` in all bins alike."""
         released = np.maximum(self.released(Z), 0.0) + self._more() / self.n_bins
         return released / released.sum()
 
