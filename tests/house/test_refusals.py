@@ -332,7 +332,8 @@ def test_bounds_of_private_releases_are_in_double_precision(of):
     assert type(bound) is float and type(width) is float and bound == 0.5 * 0.3
     assert type(target.gradient_bound(np.zeros(1), np.eye(1), of(0.125))[1]) is float
     assert type(target.temperature) is float
-    assert type(DPPenaltyMCMC(noise_multiplier=of(2.0))._noise_multiplier()) is float
+    penalty = DPPenaltyMCMC(GaussianMechanism(2.0, 1e-6), model=GaussianMean(), noise_multiplier=of(64.0))
+    assert type(penalty._plan(Budget(penalty), 3).multiplier) is float
 
 
 @pytest.mark.parametrize("value", [np.True_, Fraction(1, 2), np.array(0.5), np.float32(0.5)], ids=repr)

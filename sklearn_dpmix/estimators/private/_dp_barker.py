@@ -15,7 +15,6 @@ from ...samplers.private._barker_acceptance import Barker
 from ...samplers.private._barker_correction import barker_correction
 from ...samplers.private._target import has_range
 from ._dp_penalty import WalkEstimator
-from ._dp_scale import largest_scale, typical_steps, widths
 
 
 class DPBarkerMCMC(WalkEstimator):
@@ -178,22 +177,13 @@ class DPBarkerMCMC(WalkEstimator):
     def _knows_range(self):
         return self.clip_bound is not None or has_range(self.model, "log_ratio_range", self._start(self.model))
 
-    def _scale(self, target, coordinates, multiplier):
-        if self.proposal_scale is not None or self.mechanism is None or not self._knows_range():
-            return super()._scale(target, coordinates, 0.0)
-        steps = typical_steps(len(coordinates.centre), self.move != "full")
-        widest = float(self.ratio_limit) * Barker.widest(target, self.batch_size)
-        best = 2.4 / (1 if self.move != "full" else len(coordinates.centre)) ** 0.5
-        unit = self._unit(target, coordinates, np.inf)  # the ratio limit alone keeps moves within two deviations
-
-        def is_fine(scale):
-            return np.quantile(widths(target, coordinates, scale * steps), 0.9) <= widest
-
-        return largest_scale(is_fine, best * unit)
-
     def _sampler(self, target, coordinates, plan):
+        def are_fine(widths):  # the ratio limit alone keeps moves within two deviations
+            return np.quantile(widths, 0.9) <= float(self.ratio_limit) * Barker.widest(target, self.batch_size)
+
         correction = barker_correction(self.correction_variance)
         self.correction_error_ = correction.error
-        move = self._move(target, coordinates, 0.0)
+        is_limited = self.mechanism is not None and self._knows_range()
+        move = self._move(target, coordinates, are_fine if is_limited else None)
         batch_size = self.batch_size if self._uses_batches() else None
         return Barker(target, coordinates, move, batch_size, correction, float(self.ratio_limit))

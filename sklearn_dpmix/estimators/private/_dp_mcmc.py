@@ -121,7 +121,8 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
 
     def _plan(self, budget, n_records):
         """How many iterations with how much noise; raises if the budget allows none."""
-        multiplier, n_iter = self._noise_multiplier(), self.n_iter
+        multiplier, n_iter = self.noise_multiplier, self.n_iter
+        multiplier = None if multiplier is None else float(multiplier)
         self._check_one_of(multiplier, n_iter)
         if n_iter is not None and n_iter < self.n_chains:
             raise ValueError(
@@ -163,9 +164,6 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
     def _uses_batches(self):
         return self.batch_size is not None
 
-    def _noise_multiplier(self):
-        return None if self.noise_multiplier is None else float(self.noise_multiplier)
-
     def _multiplier_for(self, budget, releases_of):
         return budget.smallest_multiplier(releases_of, 1e-3 if self._uses_batches() else 1e-9)
 
@@ -190,37 +188,9 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
 
     def _run(self, model, records, budget, plan):
         sources = self._sources(self.n_chains + 1)
-        target = Target(
-            model,
-            records,
-            self.clip_bound,
-            getattr(self, "gradient_clip_bound", None),
-            self.temperature,
-            is_private=budget is not None,
-        )
-        start, n_params = self._start(model), len(self._start(model))
-        bent = Coordinates(model, np.zeros(n_params), np.eye(n_params))
-        if self.preconditioner is None:
-            coordinates = Coordinates(model, bent.centre + bent.psi(start), bent.root)
-            starts = [np.zeros(n_params) for _ in range(self.n_chains)]
-        else:
-            noise = 0.0 if plan.optimum is None else plan.optimum.noise_multiplier
-            newton = self.preconditioner
-            steps = private_steps(target, start, newton.n_steps, noise, sources[0], newton.gradient_clip_bound)
-            for step in steps:
-                phi, root, error = step
-                if budget is not None:
-                    self._keep_unused(bent.theta(phi), UNUSED_START)
-            coordinates = Coordinates(model, phi, root)
-            spread = np.sqrt(1.0 + error**2)
-            starts = [
-                shortened(
-                    spread * source.standard_normal(n_params),
-                    lambda psi: target.log_prior(coordinates.theta(psi)) > -np.inf,
-                )
-                for source in sources[1:]
-            ]
-            self.mode_, self.covariance_root_ = coordinates.theta(np.zeros(n_params)), root
+        clip_bounds = self.clip_bound, getattr(self, "gradient_clip_bound", None)
+        target = Target(model, records, *clip_bounds, self.temperature, is_private=budget is not None)
+        coordinates, starts = self._starts(target, plan, sources)
         sampler = self._sampler(target, coordinates, plan)
         chains = [
             PrivateChain(sampler.init(psi, source), source) for psi, source in zip(starts, sources[1:], strict=True)
@@ -233,6 +203,28 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             raise KeyboardInterrupt("interrupted before there was anything to keep; the budget is spent nevertheless")
         self.theta_draws_, self.n_iter_ = np.array([np.concatenate(own) for own in blocks]), n_done
         self._keep(budget, plan, [chain.state for chain in chains], sources[0], len(records))
+
+    def _starts(self, target, plan, sources):
+        """Coordinates of the moves, and where chains start in these: at the public start, or around a noisy mode."""
+        model, start = target.model, self._start(target.model)
+        zero, newton = np.zeros(len(start)), self.preconditioner
+        plain = Coordinates(model, zero, np.eye(len(start)))
+        if newton is None:
+            return Coordinates(model, plain.psi(start), plain.root), [zero.copy() for _ in range(self.n_chains)]
+        noise = 0.0 if plan.optimum is None else plan.optimum.noise_multiplier
+        steps = private_steps(target, start, newton.n_steps, noise, sources[0], newton.gradient_clip_bound)
+        for step in steps:
+            phi, root, error = step
+            if plan.optimum is not None:
+                self._keep_unused(plain.theta(phi), UNUSED_START)
+        coordinates, spread = Coordinates(model, phi, root), np.sqrt(1.0 + error**2)
+        self.mode_, self.covariance_root_ = coordinates.theta(zero), root
+
+        def is_possible(psi):
+            return target.log_prior(coordinates.theta(psi)) > -np.inf
+
+        draws = [spread * source.standard_normal(len(start)) for source in sources[1:]]
+        return coordinates, [shortened(draw, is_possible) for draw in draws]
 
     def _unit(self, target, coordinates, unknown=None):
         """The posterior's smallest standard deviation in the coordinates of moves, roughly, from what is public.

@@ -27,24 +27,18 @@ class WalkEstimator(DPMCMC):
         "batch_size": [Interval(Integral, 2, None, closed="left"), None],
     }
 
-    def _move(self, target, coordinates, multiplier):
-        return MOVES[self.move](self._scale(target, coordinates, multiplier))
-
-    def _scale(self, target, coordinates, multiplier):
-        """The given scale, or one that depends only on the plan and makes the noise of a typical move moderate."""
-        if self.proposal_scale is not None:
-            return self.proposal_scale
-        n_params = len(coordinates.centre)
-        best = 2.4 / (n_params if self.move == "full" else 1) ** 0.5
-        if multiplier == 0.0:
-            return best * self._unit(target, coordinates)
-        steps = typical_steps(n_params, self.move != "full")
-
-        def is_fine(scale):
-            width = np.median(widths(target, coordinates, scale * steps))
-            return multiplier * self._sensitivity(target, width) <= NOISE_OF_A_MOVE
-
-        return largest_scale(is_fine, best * self._unit(target, coordinates, np.inf))
+    def _move(self, target, coordinates, are_fine=None):
+        """The moves, of the given scale or else the best one; if ``are_fine`` asks the widths of the ranges of typical
+        moves' log ratios, of the largest scale up to that at which they are."""
+        scale, (n_params, at_once) = self.proposal_scale, (len(coordinates.centre), self.move == "full")
+        if scale is None:
+            best, steps = 2.4 / (n_params if at_once else 1) ** 0.5, typical_steps(n_params, not at_once)
+            if are_fine is None:
+                scale = best * self._unit(target, coordinates)
+            else:
+                most = best * self._unit(target, coordinates, np.inf)
+                scale = largest_scale(lambda scale: are_fine(widths(target, coordinates, scale * steps)), most)
+        return MOVES[self.move](scale)
 
 
 class DPPenaltyMCMC(WalkEstimator):
@@ -197,10 +191,10 @@ class DPPenaltyMCMC(WalkEstimator):
             return [GaussianReleases(multiplier, n)]
         return [SubsampledGaussianReleases(multiplier, self.batch_size, n_records, n)]
 
-    def _sensitivity(self, target, width):
-        """Sensitivity of what is released, given the width of the log ratios' range."""
-        return Penalty.sensitivity_of(target, width, self.batch_size)
-
     def _sampler(self, target, coordinates, plan):
-        move = self._move(target, coordinates, plan.multiplier)
+        def are_fine(widths):
+            noise = plan.multiplier * Penalty.sensitivity_of(target, np.median(widths), self.batch_size)
+            return noise <= NOISE_OF_A_MOVE
+
+        move = self._move(target, coordinates, are_fine if plan.multiplier > 0.0 else None)
         return Penalty(target, coordinates, move, self.batch_size, plan.multiplier)
