@@ -17,6 +17,7 @@ from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, SquareWaveMechanism
 from sklearn_dpmix.mixings import PitmanYor
 from sklearn_dpmix.samplers import Neal5
+from sklearn_dpmix.samplers.mixture.measure._compressed import masses_of
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CUT
 
 
@@ -225,7 +226,7 @@ def test_partial_fit_goes_on_with_the_chains(monkeypatch):
     law = np.zeros(20)
     law[CUT] = cut
     mixing = fitted.mixing_._lower()
-    start = sampler.with_dust(mixing, SimpleNamespace(law=law, start=lambda: None), state)
+    start = sampler.with_dust(SimpleNamespace(law=law, masses=masses_of(mixing), start=lambda: None), state)
     kept = state.dust_mass[:n_dust] > cut
     assert start.ints.tolist() == [n + kept.sum(), 0, 0, 1]
     np.testing.assert_array_equal(start.mass[:n], state.mass[:n])

@@ -20,6 +20,7 @@ from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers.mixture.measure._compressed import chart_and_masses
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CUT
 
 PRIOR = {"mean": 0.3, "mean_precision": 0.5, "shape": 3.0, "scale": 2.0}
@@ -354,7 +355,7 @@ def test_masses_below_the_cut_are_of_few_records_behind_a_threshold():
     channel, kernel = mechanism._lower(n_records=3, n_features=1), NormalKernel(**PRIOR)._lower(n_features=1)
     values = None, channel, kernel, DirichletProcess()._lower()
     for n_all, n_behind in ((None, 300), (5000, 5000)):
-        seen = MixingMeasure(10).compressed(values, Z[:, None], Release(Z[:, None], mechanism, n_all), 0.1)
+        seen = MixingMeasure(10).compressed(Release(Z[:, None], mechanism, n_all), *chart_and_masses(values), 0.1)
         assert seen.law[CUT] == pytest.approx(0.02 / n_behind)
 
 

@@ -25,7 +25,7 @@ from sklearn_dpmix.mechanisms import HybridMechanism, LaplaceMechanism, Piecewis
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _node_layout
-from sklearn_dpmix.samplers.mixture.measure._walk import MANY_NODES
+from sklearn_dpmix.samplers.mixture.measure._node_layout import MANY_NODES
 
 BOUNDS = (-2.0, 3.0)
 KINDS = pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism])

@@ -59,10 +59,11 @@ def parts(mechanism):
     chart = chart_of(NormalKernel(4.0, 0.1, 3.0, 4.0)._lower(n_features=1))
     nodes, law = np.vstack([PLACES, np.ones(3)]), np.zeros(PER_FEATURE + 3)
     scales = () if mechanism.has_one_law else (mechanism.scale,)
-    seen = Compressed(nodes, chart.lookup(mechanism, nodes[:-1], *scales), nodes[:-1], law, True, 0.0)
+    masses = masses_of(DirichletProcess()._lower())
+    seen = Compressed(chart, masses, nodes, chart.lookup(mechanism, nodes[:-1], *scales), nodes[:-1], law, True)
     state = new_state(2, 2)
     state.mass[0], state.place[0] = 1.0, ATOM
-    walk = seen.walk(state, masses_of(DirichletProcess()._lower()).value())
+    walk = seen.walk(state)
     return chart, with_densities(mechanism._lower(n_records=3, n_features=1)), walk
 
 

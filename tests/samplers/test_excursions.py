@@ -10,8 +10,7 @@ from statistical import Disagreement
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.samplers import MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure import _few_nodes, _walk
-from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
+from sklearn_dpmix.samplers.mixture.measure import _few_nodes
 from sklearn_dpmix.samplers.mixture.measure._correlated_gaussian import CorrelatedGaussianChart
 from sklearn_dpmix.samplers.mixture.measure._few_nodes import A_DRAW, CLOSE, chosen_nodes
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS, N_MOVES
@@ -51,7 +50,7 @@ def test_posterior_is_exact(setting, d, name):
 
 @pytest.mark.slow
 def test_without_a_look_at_all_records_it_is_not(setting, monkeypatch):
-    monkeypatch.setattr(_walk, "come_home", stay_there)
+    monkeypatch.setattr(_few_nodes, "come_home", stay_there)
     monkeypatch.setattr(test_exact, "N_DRAWS", 2000)
     with pytest.raises(Disagreement):
         for seed, (d, name) in enumerate(CASES):
@@ -119,7 +118,7 @@ def test_excursions_are_for_walks_that_take_long(monkeypatch, n, goes):
     with pytest.warns(RuntimeWarning, match="have not mixed"):
         PrivateDPMixture(mechanism, n_chains=1, n_warmup=20, n_draws=10, random_state=0).fit(Z)
     assert (seen[-1].few is not None) == goes
-    assert goes or seen[-1].law[N_MOVES] < seen[-1].most_moves
+    assert goes or seen[-1].law[N_MOVES] < MixingMeasure().moves_over(seen[-1].nodes, seen[-1].chart)[1]
 
 
 @pytest.mark.slow
@@ -132,7 +131,7 @@ def test_excursions_are_longer_where_draws_follow_each_other_slowly(monkeypatch)
     own = MixingMeasure.with_longer
 
     def with_longer(self, values, seen, rng):
-        chart, first = chart_of(values[2], values[1]), seen.few.law[N_MOVES]
+        first = seen.few.law[N_MOVES]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_few_nodes, "sweeps_a_draw", lambda *args: 2.0 * A_DRAW)
             lengths.append(own(self, values, seen, rng).few.law[N_MOVES] / first)
@@ -143,7 +142,7 @@ def test_excursions_are_longer_where_draws_follow_each_other_slowly(monkeypatch)
         found = own(self, values, seen, rng)
         lengths.append(found.few.law[N_MOVES] / first)
         assert seen.few.law[N_MOVES] == first
-        assert lengths[-1] <= chart.longest
+        assert lengths[-1] <= seen.chart.longest
         return found
 
     monkeypatch.setattr(MixingMeasure, "with_longer", with_longer)

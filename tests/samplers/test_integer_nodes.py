@@ -25,7 +25,7 @@ from sklearn_dpmix.mechanisms import (
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Auto, MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
-from sklearn_dpmix.samplers.mixture.measure._compressed import different
+from sklearn_dpmix.samplers.mixture.measure._compressed import chart_and_masses, different
 
 PRIOR = {"mean": 1.5, "mean_precision": 0.3, "shape": 2.5, "scale": 0.6}
 BOUNDS = (0, 4)
@@ -131,15 +131,15 @@ def test_some_places_stand_for_all(name):
     Z = mechanism.privatize(np.rint(np.clip(rng.normal(rng.choice([300, 700], 6000), 60.0), 0, 1000))[:, None])
     kernel = NormalKernel(500.0, 0.1, 20.0, 20.0 * 40.0**2)._lower(n_features=1)
     values = (None, mechanism._lower(n_records=6000, n_features=1), kernel, DirichletProcess()._lower())
-    some = sampler.compressed(values, Z, Release(Z, mechanism), 50.0)
+    some = sampler.compressed(Release(Z, mechanism), *chart_and_masses(values), 50.0)
     nodes = different(mechanism.folded(Z))
-    every = some._replace(nodes=nodes, lookup=mechanism.lookup(nodes[:-1]))
+    every = some._replace(nodes=nodes, near=nodes[:-1], lookup=mechanism.lookup(nodes[:-1]))
     assert some.nodes.shape[1] < 0.7 * every.nodes.shape[1]
     assert (set(some.nodes[0]) <= set(every.nodes[0])) == (name != "wide gaussian")
     np.testing.assert_allclose(some.weights.sum(), 6000, rtol=1e-11)
-    assert sampler.difference(values, some, every, draws) < 1e-6
+    assert sampler.difference(some, every, draws) < 1e-6
     some.nodes[-1, 30] *= 1.01
-    assert sampler.difference(values, some, every, draws) > 1e-3
+    assert sampler.difference(some, every, draws) > 1e-3
 
 
 @pytest.mark.parametrize("kind", [DiscreteLaplaceMechanism, DiscreteGaussianMechanism])
@@ -150,15 +150,15 @@ def test_few_records_of_two_features_stand_for_all(kind):
     kernel = NormalKernel(500.0, 0.1, 20.0, 20.0 * 40.0**2)._lower(n_features=2)
     values = (None, mechanism._lower(n_records=6000, n_features=2), kernel, DirichletProcess()._lower())
     sampler, sd = MixingMeasure(50), rng.uniform(25.0, 60.0, 80)
-    some = sampler.compressed(values, Z, Release(Z, mechanism), 80.0)
+    some = sampler.compressed(Release(Z, mechanism), *chart_and_masses(values), 80.0)
     nodes = different(Z)
-    every = some._replace(nodes=nodes, lookup=mechanism.lookup(mechanism.folded(nodes[:-1])))
+    every = some._replace(nodes=nodes, near=nodes[:-1], lookup=mechanism.lookup(mechanism.folded(nodes[:-1])))
     assert some.nodes.shape[1] < 0.3 * every.nodes.shape[1]
     one = np.column_stack([rng.normal(300.0, 9.0, 80), sd, 0.0 * sd, np.log(sd)])
     other = np.column_stack([rng.normal(700.0, 9.0, 80), sd, 0.0 * sd, np.log(sd)])
     whole = np.full(20, 4)
     draws = Draws(whole, whole, np.ones(20), np.full(80, 0.25), np.hstack([one, other]))
-    assert sampler.difference(values, some, every, draws) < 0.005
+    assert sampler.difference(some, every, draws) < 0.005
 
 
 def exact(name):

@@ -52,10 +52,11 @@ def filled(chart, mechanism, places, coordinates):
     """g at releases and its two derivatives."""
     nodes, law = np.vstack([places, np.ones(len(places))]), np.zeros(PER_FEATURE + 3)
     law[N_RECORDS] = len(places)
-    seen = Compressed(nodes, chart.lookup(mechanism, nodes[:-1]), nodes[:-1], law, True, 0.0)
+    masses = masses_of(DirichletProcess()._lower())
+    seen = Compressed(chart, masses, nodes, chart.lookup(mechanism, nodes[:-1]), nodes[:-1], law, True)
     state = new_state(2, 2)
     state.mass[0], state.place[0] = 1.0, coordinates
-    walk = seen.walk(state, masses_of(DirichletProcess()._lower()).value())
+    walk = seen.walk(state)
     fill_atom(chart.value(), mechanism._lower(n_records=len(places), n_features=1), walk)
     return walk.tables[: 3 * len(places)].reshape(3, -1).copy()
 

@@ -12,6 +12,7 @@ from scipy.special import erfcx
 from scipy.stats import laplace, norm
 from sklearn.base import clone
 from statistical import Disagreement
+from summary_case import three_normals
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._base.compiled import compiled
@@ -24,7 +25,7 @@ from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, Pit
 from sklearn_dpmix.samplers import Auto, MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
 from sklearn_dpmix.samplers.mixture.measure import _node_layout, _sheet, _walk
-from sklearn_dpmix.samplers.mixture.measure._compressed import law_of
+from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed, chart_and_masses, law_of
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._masses import bear_or_kill, change_mass, move_mass
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
@@ -98,11 +99,6 @@ def test_noised_normal_densities(mechanism, law, bounds):
 # --- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def three_normals(n, seed=0):
-    rng = np.random.default_rng(seed)
-    return (rng.choice([-5.0, 0.0, 5.0], n) + rng.standard_normal(n))[:, None]
-
-
 MECHANISMS = [
     LaplaceMechanism(epsilon=10.0, bounds=(-10, 10)),
     LaplaceMechanism(epsilon=1.0, bounds=(-10, 10)),
@@ -128,11 +124,11 @@ def test_nodes_stand_for_records(mechanism):
 
     def seen(nodes):
         places = np.vstack([nodes.places, nodes.weights])
-        return _walk.Compressed(places, mechanism.lookup(places[:-1]), places[:-1], law, False, 1.0)
+        return Compressed(chart, masses, places, mechanism.lookup(places[:-1]), places[:-1], law, False)
 
-    kernel, masses = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), DirichletMasses(None)
-    values = None, value, kernel, DirichletProcess()._lower()
-    law = law_of(NormalChart(kernel, 1), masses, n, np.zeros(1), np.ones(1))
+    kernel, masses = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), DirichletMasses(DirichletProcess()._lower())
+    chart = NormalChart(kernel, 1, value)
+    law = law_of(chart, masses, n, np.zeros(1), np.ones(1))
     records, twin = Nodes(z, np.ones(n)), nodes._replace(weights=nodes.weights * 1.0)
     twin.weights[len(z) % 7] *= 1.01
     draws = []
@@ -143,8 +139,8 @@ def test_nodes_stand_for_records(mechanism):
         draws.append((weights, np.column_stack([mean, sd, 0.0 * sd, np.log(sd)])))
     whole = np.full(10, 7)
     draws = Draws(whole, whole, np.ones(10), *(np.concatenate(part) for part in zip(*draws, strict=True)))
-    assert MixingMeasure().difference(values, seen(nodes), seen(records), draws) < 1e-5
-    assert MixingMeasure().difference(values, seen(twin), seen(records), draws) > 1e-5  # one node's weight off by 1 %
+    assert MixingMeasure().difference(seen(nodes), seen(records), draws) < 1e-5
+    assert MixingMeasure().difference(seen(twin), seen(records), draws) > 1e-5  # one node's weight off by 1 %
 
 
 def test_nodes_of_repeated_records():
@@ -280,8 +276,8 @@ def test_nodes_are_refined_for_narrow_components():
     model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=300, n_draws=300, random_state=0).fit(Z)
     assert model.compression_error_ < 0.05
     with pytest.MonkeyPatch.context() as patch:  # the twin: nodes for the prior's components only
-        patch.setattr(_walk, "MANY_NODES", 0)
-        patch.setattr(_walk, "MOST_NODES", 0)
+        patch.setattr(_node_layout, "MANY_NODES", 0)
+        patch.setattr(_node_layout, "MOST_NODES", 0)
         patch.setattr(_node_layout, "halved", lambda edges, *args: edges)
         assert model.fit(Z).compression_error_ > 0.05
 
@@ -310,11 +306,11 @@ def test_what_nodes_leave_out_is_told(name, monkeypatch):
     )
     Z = mechanism.privatize(draw(rng, n)[:, None], random_state=1)
     model = PrivateDPMixture(mechanism, n_warmup=200, n_draws=300, random_state=0).fit(Z)
-    values, Z, _, seen, draws = seen_of[-1]
+    _, seen, draws = seen_of[-1]
     places = np.sort(Z, axis=0).T
     every = seen._replace(nodes=np.vstack([places, np.ones(n)]), lookup=mechanism.lookup(places), near=places)
-    monkeypatch.setattr(_walk, "MOST_CHECKED", 1e30)
-    error = model.sampler_.difference(values, seen, every, draws)
+    monkeypatch.setattr(_node_layout, "MOST_CHECKED", 1e30)
+    error = model.sampler_.difference(seen, every, draws)
     assert 0.5 * error < model.compression_error_ < 2.0 * error
 
 
@@ -326,8 +322,8 @@ def test_no_cell_is_compared_with_itself():
     values = (None, mechanism._lower(n_records=n, n_features=1), kernel, DirichletProcess()._lower())
     release, sampler = Release(Z, mechanism), MixingMeasure()
     for width in (1.6, 0.82, 0.4):
-        seen = sampler.compressed(values, Z, release, width)
-        finer = sampler.compressed(values, Z, release, 0.5 * width, None, True)
+        seen = sampler.compressed(release, *chart_and_masses(values), width)
+        finer = sampler.with_halves(release, seen, seen.chart)
         is_rule = np.abs(seen.weights - np.rint(seen.weights)) > 1e-6  # and not a few records
         assert not np.isin(seen.nodes[0, is_rule], finer.nodes[0]).any()
 

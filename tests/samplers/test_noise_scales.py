@@ -19,7 +19,7 @@ from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
 from sklearn_dpmix.samplers.mixture.measure import _node_layout
 from sklearn_dpmix.samplers.mixture.measure._any_noise import with_densities
-from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
+from sklearn_dpmix.samplers.mixture.measure._compressed import chart_and_masses
 
 MECHANISMS = {"laplace": LaplaceMechanism, "gaussian": GaussianMechanism}
 KERNEL = NormalKernel(0.0, 0.1, 3.0, 3.0)
@@ -81,16 +81,17 @@ def test_nodes_stand_for_records(kind, many, bounds, monkeypatch):
     channel = with_densities(mechanism._lower(n_records=n, n_features=1))
     kernel = KERNEL._lower(n_features=1)
     values, release = (None, channel, kernel, DirichletProcess()._lower()), Release(Z, mechanism)
-    width = mechanism.node_spacing(chart_of(kernel, channel).narrowest()[0])
+    parts = chart_and_masses(values)
+    width = mechanism.node_spacing(parts[0].narrowest()[0])
 
     def error(nodes):
-        return sampler.difference(values, nodes, records, draws)
+        return sampler.difference(nodes, records, draws)
 
     monkeypatch.setattr(_node_layout, "FEWER", 0.0)
-    records = sampler.compressed(values, Z, release, width)
+    records = sampler.compressed(release, *parts, width)
     assert records.are_records and records.nodes.shape[1] == n
     monkeypatch.setattr(_node_layout, "FEWER", 2.0)
-    wide, nodes = (sampler.compressed(values, Z, release, factor * width) for factor in (1.0, 0.4))
+    wide, nodes = (sampler.compressed(release, *parts, factor * width) for factor in (1.0, 0.4))
     assert not nodes.are_records and wide.nodes.shape[1] < (900 if many == "few" else 4000)
     assert np.all(nodes.weights > 0)
     np.testing.assert_allclose(nodes.weights.sum(), n, rtol=1e-11)

@@ -31,10 +31,11 @@ def filled(chart, channel, lookup, coordinates):
     n = lookup.shape[1]
     nodes, law = np.ones((2, n)), np.zeros(PER_FEATURE + 3)
     law[N_RECORDS] = n
-    seen = Compressed(nodes, lookup, nodes[:-1], law, True, 0.0)
+    masses = masses_of(DirichletProcess()._lower())
+    seen = Compressed(chart, masses, nodes, lookup, nodes[:-1], law, True)
     state = new_state(2, 2)
     state.mass[0], state.place[0] = 1.0, coordinates
-    walk = seen.walk(state, masses_of(DirichletProcess()._lower()).value())
+    walk = seen.walk(state)
     fill_atom(chart.value(), chart.seen_of(channel), walk)
     return walk.tables[: 3 * n].reshape(3, -1).copy()
 

@@ -22,6 +22,7 @@ from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, NoNoise
 from sklearn_dpmix.mechanisms._noised_normal import fill_normal_gaussian
 from sklearn_dpmix.samplers import Auto, MixingMeasure, ReUse
+from sklearn_dpmix.samplers.mixture.measure._node_layout import cells_of_line, nodes_of_line
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
 from sklearn_dpmix.samplers.mixture.measure._starts import repeated
 
@@ -83,7 +84,7 @@ def population(name, n=N_RECORDS):
 def nodes_of(x, mechanism=None):
     chart, release = NormalChart(NormalKernel(**PRIOR)._lower(n_features=1), 1), Release(x[:, None], mechanism)
     width = release.channel.node_spacing(chart.narrowest()[0])
-    return MixingMeasure().nodes_of_line(release, chart, width), chart
+    return nodes_of_line(release, cells_of_line(release, chart, width)), chart
 
 
 def log_likelihood(nodes, w, mean, sd):
@@ -256,7 +257,8 @@ def test_cells_are_halved_while_there_are_numbers_between():
     x = np.repeat(1e12 + np.arange(20) * 2.0**-12, 1000)
     chart = NormalChart(NormalKernel(1e12, 0.1, 3.0, 1e-40)._lower(n_features=1), 1)
     width = NoNoise().node_spacing(chart.narrowest()[0])
-    nodes = MixingMeasure().nodes_of_line(Release(x[:, None], None), chart, width)
+    release = Release(x[:, None], None)
+    nodes = nodes_of_line(release, cells_of_line(release, chart, width))
     np.testing.assert_allclose(nodes.weights.sum(), len(x), rtol=1e-12)
 
 

@@ -22,7 +22,7 @@ from ..._releases.release import Release, SummarisedRelease
 from ...kernels import Kernel
 from ...samplers import MixtureSampler
 from ...samplers.mixture._auto import has_marginal, has_noised_normal
-from ...samplers.mixture.measure._walk import TOLERANCE
+from ...samplers.mixture.measure._node_layout import TOLERANCE
 from .._chain_estimator import VERSION, ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks
 from ._batches import check_takes_summaries, kind_of, summary_of, summary_so_far
@@ -293,8 +293,9 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         error, self._inaccuracy_ = problem.compression_error(self._draws_.flat), None
         if error is not None:
             self.compression_error_ = error
-            if summary is not None and error > TOLERANCE and problem.seen.wanted:  # the summary's cells were too wide
-                self._inaccuracy_ = problem.release.shortage(problem.seen.wanted, error)
+            wanted = problem.sampler.wanted(problem.release, problem.seen)
+            if summary is not None and error > TOLERANCE and wanted:  # the summary's cells were too wide
+                self._inaccuracy_ = problem.release.shortage(wanted, error)
             elif error > FAR_OFF:
                 self._inaccuracy_ = (
                     f"the log likelihood of some draws is off by {error:.2g} (compression_error_), because nodes stand "

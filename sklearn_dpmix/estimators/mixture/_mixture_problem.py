@@ -78,7 +78,7 @@ class MixtureProblem:
 
     def compression_error(self, draws):
         """How far the log likelihood of draws is off because of what the chains do not see; None if that is nothing."""
-        return self.sampler.compression_error(self.values, self.Z, self.release, self.seen, draws)
+        return self.sampler.compression_error(self.release, self.seen, draws)
 
 
 def _advance(sampler, values, Z, state, rng, n_sweeps, n_warmup, thin):

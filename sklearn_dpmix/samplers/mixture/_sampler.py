@@ -109,7 +109,7 @@ class MixtureSampler(Component):
         """What the chains see of the release, made once for all of them: here ``Z``, as the channel encodes it."""
         return Z
 
-    def compression_error(self, values: Any, Z: Array, release: Any, seen: Any, draws: Any) -> float | None:
+    def compression_error(self, release: Any, seen: Any, draws: Any) -> float | None:
         """Error of the draws' log likelihood due to what :meth:`summarise` left out; None if it left out nothing."""
         return None
 

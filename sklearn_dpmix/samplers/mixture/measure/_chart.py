@@ -52,8 +52,6 @@ class Chart(Component):
     goes_ways = False
     #: whether records lie on an interval, so that g is made of what the kernel is at points of it
     is_on_interval = False
-    #: parameters of components for which that has more points; None: of none
-    narrow: Any = None
     #: whether atoms glide: their densities under noise are ``fill_normal``'s of the channel
     can_glide = False
     #: whether something is kept beside each release

@@ -30,47 +30,66 @@ from ._walk_state import Walk
 from ._ways import Ways
 
 
-class Compressed(NamedTuple):
-    """What the chains see of a release: nodes, what the mechanism looks up there, and constants."""
+class Cells(NamedTuple):
+    """Cells of the line, whose records give way to nodes."""
 
-    nodes: np.ndarray  # (features + 1, nodes): places and weights
+    edges: np.ndarray
+    width: float  # of the narrowest, but for those that a kink or an end cuts
+
+    def halves(self) -> "Cells":
+        """These, each cut in the middle."""
+        return Cells(np.union1d(self.edges, 0.5 * (self.edges[1:] + self.edges[:-1])), 0.5 * self.width)
+
+
+class Glides(NamedTuple):
+    """Where glides keep the density of releases."""
+
+    points: np.ndarray  # numbers of some nodes
+    scales: np.ndarray  # of the sheet there
+
+
+class Compressed(NamedTuple):
+    """What the chains see: nodes for the records, what the mechanism looks up there, and the law of atoms."""
+
+    chart: Chart
+    masses: MassLaw
+    nodes: np.ndarray  # (features + 1, nodes): places and weights; last those of records that did not appear, if any
     lookup: np.ndarray  # (2 features, nodes), or 3 where releases have noise scales of their own
-    near: np.ndarray  # (features, nodes): records near the places
+    near: np.ndarray  # (features, nodes that stand for records): records near their places
     law: np.ndarray
     are_records: bool
-    width: float  # of the cells; 0 where nothing is left out
-    wanted: float = 0.0  # width of the cells that would be right, where the release's summary has none so narrow
-    most_moves: float = 0.0  # in a sweep
-    points: np.ndarray | None = None  # of the nodes, where glides keep the density of releases; None: no glides
-    scales: np.ndarray | None = None  # of the sheet there
-    n_seen: int | None = None  # nodes before those of records whose releases did not appear, if there are such
+    width: float = 0.0  # of the cells that were asked for; 0 where nothing is left out
+    cells: Cells | None = None  # of the line, if nodes stand for theirs
     outside: Outside | None = None  # records that are none of the mixture's
-    few: Any = None  # the same of a few nodes, for excursions; None: no excursions
-    apart: int = 0  # sweeps between glides or excursions, if there are any
     ways: Ways | None = None  # that shares of many categories go
     chances: np.ndarray | None = None  # of answers given each category
-    kept: np.ndarray | None = None  # beside each release at first
-    edges: np.ndarray | None = None  # of cells that were halved one by one; None: as their width says
-    narrow: np.ndarray | None = None  # components, narrower than the prior expects, that the chart has points for
+    few: Any = None  # the same of a few nodes, for excursions; None: no excursions
+    glides: Glides | None = None
+    apart: int = 0  # sweeps between glides or excursions, if there are any
+
+    @property
+    def n_seen(self):
+        """Number of nodes that stand for records."""
+        return self.near.shape[1]
 
     @property
     def weights(self):
-        """Weights of the nodes that stand for records."""
+        """Theirs."""
         return self.nodes[-1, : self.n_seen]
 
-    def walk(self, state, masses):
+    def walk(self, state):
         """The walk of a state over these nodes."""
-        kind = Walk if self.n_seen is None else ThresholdWalk
+        kind = Walk if self.n_seen == self.nodes.shape[1] else ThresholdWalk
         seen = self.n_seen, self.outside, self.ways, self.chances
-        return kind.of(state, self.nodes, self.lookup, self.law, masses, *seen)
+        return kind.of(state, self.nodes, self.lookup, self.law, self.masses.value(), *seen)
 
-    def chart(self, values):
-        """The chart of these nodes, of the values of a sampler, a channel, a kernel and a mixing."""
-        return chart_of(values[2], values[1], self.narrow)
+    def compiled(self) -> tuple[Any, Any]:
+        """The channel and the chart as moves see them, with scratch space of their own."""
+        return self.chart.seen_of(self.chart.channel), self.chart.value()
 
     def start(self):
         """What chains begin with beside the releases."""
-        return None if self.kept is None else self.kept.copy()
+        return self.chart.kept(self.near, self.lookup[:, : self.n_seen])
 
     def of_few(self, places, weights, n_moves):
         """What they see of a few of these nodes, with weights of their own, and so many moves in a sweep."""
@@ -87,9 +106,10 @@ class Compressed(NamedTuple):
 
     def sheet(self):
         """The sheet that glides go along, if there are any."""
-        if self.points is None or self.scales is None:
+        if self.glides is None:
             return None
-        return Sheet.of(self.nodes[:-1, self.points], self.lookup[:, self.points], self.scales, self.law)
+        points, scales = self.glides
+        return Sheet.of(self.nodes[:-1, points], self.lookup[:, points], scales, self.law)
 
 
 def categorical_chart(kernel: Any, n_features: int, channel: Any) -> Chart:
@@ -130,11 +150,10 @@ CHARTS_OF_TABLES: dict[tuple[str | None, str], Callable[[Any, int, Any], Chart]]
 }
 
 
-def chart_of(kernel: Any, channel: Any = None, narrow: Any = None) -> Chart:
-    """The chart of a kernel's value under a channel's, or under any, with points for some narrow components."""
+def chart_of(kernel: Any, channel: Any = None) -> Chart:
+    """The chart of a kernel's value under a channel's, or under any."""
     kind = chart_kind(kernel._owner, None if channel is None else channel._owner)
-    chart = kind(kernel, int(kernel.n_features), channel)
-    return chart if narrow is None else chart.with_points_for(narrow)
+    return kind(kernel, int(kernel.n_features), channel)
 
 
 def chart_kind(kernel: Any, mechanism: Any) -> Callable[[Any, int, Any], Chart]:
@@ -173,11 +192,11 @@ def law_of(chart: Chart, masses: MassLaw, n_records: int, mean: Any, variance: A
     return np.concatenate([law, chart.law(mean, variance)])
 
 
-def sweeps_a_draw(draws: Draws, seen: Compressed, chart: Chart) -> float:
+def sweeps_a_draw(draws: Draws, seen: Compressed) -> float:
     """Sweeps for one independent draw: of the slowest of the log density at five nodes, mean, variance and clusters."""
     from arviz_stats.base import array_stats
 
-    start = np.cumsum(draws.n_atoms) - draws.n_atoms
+    chart, start = seen.chart, np.cumsum(draws.n_atoms) - draws.n_atoms
     shares = np.cumsum(seen.weights) / seen.weights.sum()
     points = seen.near[:, np.searchsorted(shares, (0.05, 0.25, 0.5, 0.75, 0.95))]
     density = draws.weights[:, None] * chart.densities(draws.theta, points)

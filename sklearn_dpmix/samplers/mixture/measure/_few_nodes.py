@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from ...._base.compiled import entry
 from ...._releases.nodes_of_several import reduced
 from .._run import Draws
-from ._compressed import chart_and_masses, sweeps_a_draw
+from ._compressed import sweeps_a_draw
 from ._excursions import come_home, set_out
 from ._walk_atoms import N_MOVES
 from ._walk_likelihood import LEAST_DENSITY
@@ -39,27 +39,24 @@ class ChoiceOfFew:
 
     def with_few(self: Any, values: Any, seen: Any, draws: Draws) -> Any:
         """With excursions over a few nodes that stand for all in these draws, and then in those where they lead."""
-        masses, rng, few = chart_and_masses(values)[1], np.random.default_rng(0), None
-        chart = seen.chart(values)
+        rng, few = np.random.default_rng(0), None
         apart = max(LEAST_APART, ceil(seen.nodes[:-1].size / WORK_APART))
         for _ in range(N_ROUNDS):
             if few is not None:
-                runs = [self.trial_draws(values, few, rng, N_AROUND) for _ in range(N_STARTS)]
-                draws = joined(runs)
-            places, weights, error = few_nodes(seen, chart.seen_of(values[1]), chart, masses.value(), draws)
+                draws = joined([self.trial_draws(values, few, rng, N_AROUND) for _ in range(N_STARTS)])
+            places, weights, error = few_nodes(seen, draws)
             if error > (CLOSE if few is None else CLOSE_ENOUGH):
                 return seen
             few = seen.of_few(places, weights, apart * min(EXCURSION, MOST_WORK // len(places)))
         found = seen.with_excursions(few, apart, MOVES_BETWEEN)
         if self.share_taken(values, found, rng) < LEAST_TAKEN:
             return seen
-        return self.with_longer(values, found, rng) if chart.longest > 1.0 else found
+        return self.with_longer(values, found, rng) if seen.chart.longest > 1.0 else found
 
     def with_longer(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> Any:
         """With excursions so long that one or two make a draw, by trial runs, unless too few are then accepted."""
-        runs = [self.trial_draws(values, seen.few, rng, N_LONGER) for _ in range(N_STARTS)]
-        chart, draws = chart_and_masses(values)[0], joined(runs)
-        times = min(sweeps_a_draw(draws, seen.few, chart) / A_DRAW, chart.longest)
+        draws = joined([self.trial_draws(values, seen.few, rng, N_LONGER) for _ in range(N_STARTS)])
+        times = min(sweeps_a_draw(draws, seen.few) / A_DRAW, seen.chart.longest)
         if times <= 1.0:
             return seen
         law = seen.few.law.copy()
@@ -69,16 +66,17 @@ class ChoiceOfFew:
 
     def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:
         """Share of some excursions that were accepted."""
-        masses, state, taken = chart_and_masses(values)[1], self.init(values, seen, None, None, rng), 0
-        chart = seen.chart(values)
-        channel, value = chart.seen_of(values[1]), chart.value()
-        walk, few = (nodes.walk(state, masses.value()) for nodes in (seen, seen.few))
-        self.roam(values, value, walk, rng, 0)
-        for _ in range(N_TRIED):
-            set_out(walk, few)
-            self.roam(values, value, few, rng, 1)
-            taken += come_home(channel, value, walk, few, rng)
-        return taken / N_TRIED
+        state = self.init(values, seen, None, None, rng)
+        walk, few = (nodes.walk(state) for nodes in (seen, seen.few))
+        self.roam(values, seen, walk, rng, 0)
+        return sum(self.go_far(values, seen, walk, few, rng) for _ in range(N_TRIED)) / N_TRIED
+
+    def go_far(self: Any, values: Any, seen: Any, walk: Any, few: Any, rng: np.random.Generator) -> bool:
+        """An excursion; return whether it was accepted."""
+        set_out(walk, few)
+        self.roam(values, seen.few, few, rng, 1)
+        channel, chart = seen.compiled()
+        return bool(come_home(channel, chart, walk, few, rng))
 
 
 def joined(runs: list[Draws]) -> Draws:
@@ -86,15 +84,15 @@ def joined(runs: list[Draws]) -> Draws:
     return Draws(*map(np.concatenate, zip(*runs, strict=True)))
 
 
-def few_nodes(seen: Any, channel: Any, chart: Any, masses: Any, draws: Draws) -> Any:
+def few_nodes(seen: Any, draws: Draws) -> Any:
     """(Numbers of some nodes, their weights, error): as few as stand for all in other draws, or else many."""
-    walk = seen.walk(new_state(chart.n_coordinates(), 1), masses)
+    walk, (channel, chart) = seen.walk(new_state(seen.chart.n_coordinates(), 1)), seen.compiled()
     ends, logs, scores = np.cumsum(draws.n_atoms), [], []
     for t in np.linspace(0, len(draws.n_atoms) - 1, N_FITTED + N_OTHERS).astype(np.int64):
         first = ends[t] - draws.n_atoms[t]
         rows = slice(first, min(ends[t], first + N_ATOMS))
         densities = np.empty((rows.stop - first, seen.nodes.shape[1]))
-        fill_densities(channel, chart.value(), walk, draws.theta[rows], densities)
+        fill_densities(channel, chart, walk, draws.theta[rows], densities)
         densities *= draws.weights[rows, None]
         density = np.maximum(densities.sum(axis=0), LEAST_DENSITY)
         logs.append(np.log(density))

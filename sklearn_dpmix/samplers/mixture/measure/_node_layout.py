@@ -9,9 +9,12 @@ from ...._base.table import padded
 from ...._releases.nodes import FEW, Nodes, cell_edges, compress, edges_around, halved
 from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_places, compress_records
-from ._compressed import Compressed, chart_and_masses, different, law_of
+from .._run import Draws
+from ._compressed import Cells, Compressed, different, law_of
 from ._normal_atoms import N_WIDTHS
 from ._walk_atoms import CUT, N_MOVES, N_RECORDS, STIFFNESS
+from ._walk_draws import log_likelihoods
+from ._walk_state import new_state
 
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features
@@ -23,70 +26,58 @@ FEWER = 0.7  # nodes of several features or scales, to records: else the records
 REPEATED = 0.25  # of what records at one place say of its mean, which the metric of different ones has anyway
 MOST_BEHIND = 100  # times as many records as appeared above a threshold, if their number is unknown
 BAND = 1.2  # of log scales of the noise, for cells of the width that their least one asks for
+TOLERANCE = 0.005  # of the log likelihood of all records
+LEAST_CHECKED, MOST_CHECKED = 100, 3e7  # draws whose log likelihood is looked at; times nodes and atoms
+WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
+STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
+MANY_NODES, MOST_NODES = 3000, 10_000  # from which on cells are halved one by one, and no more
 
 
 class NodeLayout:
-    """What the chains see of a release, with cells of a width: of one feature or several, one noise scale or many."""
+    """Nodes of a release for cells of a width: of one feature or several, one noise scale or many."""
 
     n_moves: int | None
 
-    def compressed(
-        self,
-        values: Any,
-        Z: Any,
-        release: Any,
-        width: float,
-        chart: Any = None,
-        halves: bool = False,
-        edges: Any = None,
-    ) -> Compressed:
-        """What the chains see, with cells of this width where the population is, or of one feature with these edges.
-
-        Of edges the width is that of the narrowest cell that matters. Or with ``halves`` of cells twice as wide,
-        wherever those are: cells that were halved around many records are halved again.
-        """
-        (of_kernel, masses), mechanism = chart_and_masses(values), release.channel
-        (mean, variance), n, n_features = release.moments(), release.n_records, release.n_features
-        chart = of_kernel if chart is None else chart
-        are_records, scales = n <= FEW or n_features > 1, ()
-        lookup: Any = None
+    def compressed(self, release: Any, chart: Any, masses: Any, width: float, cells: Cells | None = None) -> Compressed:
+        """What the chains see, with cells of this width where the population is, or of one feature with these cells."""
+        mechanism, n = release.channel, release.n_records
+        scales, lookup = (), None
         if mechanism.tables == "bins":
-            near = mechanism.guess(release.Z).T
-            order = np.argsort(near[0], kind="stable")
-            near, lookup = near[:, order], padded(Z[order, :-1].T)
-            nodes, are_records = np.vstack([near, np.ones(n)]), True
+            guess = mechanism.guess(release.Z).T
+            order = np.argsort(guess[0], kind="stable")
+            nodes = np.vstack([guess[:, order], np.ones(n)])
+            near, lookup = nodes[:-1], padded(release.encoded()[order, :-1].T)
         elif chart.keeps_records:
-            nodes, are_records = np.vstack([mechanism.folded(Z).T, np.ones(n)]), True
+            nodes = np.vstack([mechanism.folded(release.Z).T, np.ones(n)])
         elif mechanism.is_grained:
-            nodes, width = self.nodes_of_values(release, chart, Z, width, halves, edges)
-            are_records = n <= FEW
+            nodes, width, cells = nodes_of_values(release, chart, width, cells)
         elif not mechanism.has_one_law:
-            nodes, *scales = self.nodes_of_scales(release, chart, Z, width)
-            are_records = nodes.shape[1] == n
-        elif n_features > 1:
-            nodes = self.nodes_of_several(mechanism, chart, Z, width)
-            are_records = nodes.shape[1] == n
-        elif are_records:
+            nodes, *scales = nodes_of_scales(release, chart, width)
+        elif release.n_features > 1:
+            nodes = nodes_of_several(release, chart, width)
+        elif n <= FEW:
             nodes = np.array(release.nodes(width))
         else:
-            nodes = np.array(self.nodes_of_line(release, chart, width, halves, edges))
-        law = law_of(chart, masses, n, mean, variance)
+            cells = cells_of_line(release, chart, width) if cells is None else cells
+            nodes = np.array(nodes_of_line(release, cells))
+        are_records = n <= FEW or (nodes.shape[1] == n and cells is None and not mechanism.is_grained)
+        law = law_of(chart, masses, n, *release.moments())
         if mechanism.released_above is not None:
             law[CUT] = masses.cut(MOST_BEHIND * n if release.n_all is None else release.n_all)
         law[STIFFNESS] = REPEATED * n if mechanism.releases_records else 0.0
-        law[N_MOVES], most_moves = self.moves_over(nodes.shape[1] * n_features, chart, n_features)
+        law[N_MOVES] = self.moves_over(nodes, chart)[0]
         if lookup is None:
             lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
-        seen = Compressed(nodes, lookup, near, law, are_records, width, most_moves=most_moves)
-        seen = seen._replace(kept=chart.kept(near, lookup), narrow=chart.narrow, edges=edges)
+        seen = Compressed(chart, masses, nodes, lookup, near, law, are_records, width, cells)
         return self.with_threshold(seen, release)
 
-    def moves_over(self, work: int, chart: Any, n_features: int) -> tuple[float, float]:
-        """Moves in a sweep of the trial run, and the most after it; ``work`` is of one move, nodes times features."""
+    def moves_over(self, nodes: Any, chart: Any) -> tuple[float, float]:
+        """Moves over so many nodes in a sweep of the trial run, and the most after it."""
+        work, of_several = nodes[:-1].size, len(nodes) > 2
         n_first, most, least = N_MOVES_FIRST, inf, 0
-        if n_features > 1 and chart.keeps_records:
+        if of_several and chart.keeps_records:
             n_first, most, least = N_MOVES_OF_RECORDS, MOST_WORK_OF_RECORDS / work, LEAST_OF_RECORDS
-        elif n_features > 1:
+        elif of_several:
             n_first, most = N_MOVES_OF_SEVERAL, MOST_WORK_OF_SEVERAL / work
         n_moves = min(n_first, max(MOST_WORK // work, 10)) if self.n_moves is None else self.n_moves
         return n_moves, max(min(MOST_TIMES * n_moves, most), least)
@@ -108,95 +99,161 @@ class NodeLayout:
         lookup = np.zeros((len(seen.lookup), len(scales)))
         lookup[2:] = scales  # where records have their own
         nodes = np.hstack([seen.nodes, np.vstack([np.full(len(scales), sign), weights])])
-        n_seen = seen.nodes.shape[1]
-        return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law, n_seen=n_seen)
+        return seen._replace(nodes=nodes, lookup=np.hstack([seen.lookup, lookup]), law=law)
 
-    def nodes_of_values(
-        self, release: Any, chart: Any, Z: Any, width: float, halves: bool, edges: Any
-    ) -> tuple[Any, float]:
-        """Nodes among the values that can be released, and the width of their cells.
+    # --- narrower cells, where a trial run asks for them --------------------------------------------------------------
 
-        Unless that leaves many fewer, each different release is a node, and the width is 0.
+    def refined(self, release: Any, seen: Compressed, draws: Draws) -> Compressed | None:
+        """The next layout after one whose trial run made these draws; None where it is right, or none is finer."""
+        chart, masses = seen.chart, seen.masses
+        if chart.is_on_interval and (narrow := self.narrower(release, seen, draws)) is not None:
+            return self.compressed(release, chart.with_points_for(narrow), masses, seen.width, seen.cells)
+        if seen.are_records or not seen.width or self.compression_error(release, seen, draws) < TOLERANCE:
+            return None
+        width = next_width(release, seen)
+        if width < release.narrowest():
+            return None
+        if seen.cells is None or seen.nodes.shape[1] < MANY_NODES:
+            return self.compressed(release, chart, masses, width)
+        cells = self.finer_cells(release, seen, draws)
+        return None if cells is None else self.compressed(release, chart, masses, cells.width, cells)
+
+    def narrower(self, release: Any, seen: Compressed, draws: Draws) -> Any:
+        """Components of draws that the chart should have points for, if more points change their log likelihood."""
+        found = seen.chart.narrower(draws.theta[draws.weights * release.n_records >= 1.0])
+        if found is None:
+            return None
+        finer = self.compressed(release, seen.chart.finer(), seen.masses, seen.width, seen.cells)
+        return None if self.difference(seen, finer, draws) < TOLERANCE else found
+
+    def finer_cells(self, release: Any, seen: Any, draws: Draws) -> Cells | None:
+        """With those halved that the log likelihoods of draws ask for; None if none can be.
+
+        Log densities may be no polynomials in a few cells only: at the ends of windows around narrow components, say.
         """
-        mechanism = release.channel
-        nodes = different(mechanism.folded(Z))
-        if width > 0.0 and nodes.shape[1] > FEW:
-            if release.n_features > 1:
-                fewer = self.nodes_of_several(mechanism, chart, Z, width)
-            else:
-                fewer = np.array(self.nodes_of_line(release, chart, width, halves, edges))
-            if fewer.shape[1] < FEWER * nodes.shape[1]:
-                return fewer, width
-        return nodes, 0.0
+        (edges, width), finer = seen.cells, self.with_halves(release, seen, seen.chart)
+        parts = [np.searchsorted(edges, nodes.nodes[0], side="right") for nodes in (seen, finer)]
+        one, other = self.log_likelihoods((seen, finer), draws, parts, len(edges) + 1)
+        error, middle = np.max(np.abs(one - other), axis=0)[1:-1], 0.5 * (edges[:-1] + edges[1:])
+        order, is_wrong = np.argsort(error), (edges[:-1] < middle) & (middle < edges[1:])
+        is_wrong[order[np.cumsum(error[order]) < 0.5 * TOLERANCE]] = False
+        is_wrong &= middle - edges[:-1] >= release.narrowest()
+        if not is_wrong.any() or seen.nodes.shape[1] > MOST_NODES:
+            return None
+        least = float((middle - edges[:-1])[is_wrong].min())
+        return Cells(np.union1d(edges, middle[is_wrong]), min(width, least))
 
-    def nodes_of_line(self, release: Any, chart: Any, width: float, halves: bool = False, edges: Any = None) -> Nodes:
-        """Nodes for the records of one feature."""
-        if edges is None:
-            edges, least = self.edges_of_line(release, chart, 2.0 * width if halves else width)
-            width = 0.5 * least if halves else least
-        if halves:
-            edges = np.union1d(edges, 0.5 * (edges[1:] + edges[:-1]))
-        fine = fine_nodes(release, width)
-        if len(edges) < 2:
-            return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
-        return (compress_places if release.channel.is_grained else compress)(fine, edges)
+    def with_halves(self, release: Any, seen: Compressed, chart: Any) -> Compressed:
+        """With half as wide cells: those that were halved around many records are halved again."""
+        halves = None if seen.cells is None else seen.cells.halves()
+        return self.compressed(release, chart, seen.masses, 0.5 * seen.width, halves)
 
-    def edges_of_line(self, release: Any, chart: Any, width: float) -> tuple[Any, float]:
-        """Edges of the cells, and the width of the narrowest that are not cut by a kink or an end."""
-        mechanism, fine = release.channel, fine_nodes(release, width)
-        low, high = fine.places[0], fine.places[-1]
-        if low == high:
-            return fine.places[:1], width
-        if mechanism.releases_records:  # no noise makes the density simple anywhere
-            edges = edges_around(fine.places, width)
+    def compression_error(self, release: Any, seen: Any, draws: Any) -> float:
+        if (seen.are_records or not seen.width) and not seen.chart.is_on_interval:
+            return 0.0
+        error = self.difference(seen, self.with_halves(release, seen, seen.chart.finer()), draws)
+        if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
+
+            def over(nodes: Any) -> Compressed:
+                nodes = np.array(nodes)
+                lookup = seen.chart.lookup(release.channel, nodes[:-1])
+                return self.with_threshold(seen._replace(nodes=nodes, near=nodes[:-1], lookup=lookup), release)
+
+            one, other = map(over, release.narrow_nodes())
+            error = max(error, self.difference(one, other, draws))
+        return error
+
+    def wanted(self, release: Any, seen: Compressed) -> float:
+        """Width of cells that would be right where a release's summary has none so narrow; 0 where it has."""
+        width = next_width(release, seen)
+        return min(first_width(release, seen.chart), width) if width < release.narrowest() else 0.0
+
+    def difference(self, seen: Compressed, finer: Compressed, draws: Draws) -> float:
+        """Largest difference of the log likelihoods of draws: of all, or as many as take little time."""
+        parts = [np.zeros(nodes.nodes.shape[1], np.int64) for nodes in (seen, finer)]
+        one, other = self.log_likelihoods((seen, finer), draws, parts, 1)
+        return float(np.max(np.abs(one - other), initial=0.0))
+
+    def log_likelihoods(self, layouts: Any, draws: Draws, parts: Any, n_parts: int) -> Any:
+        """Those of draws, of all or as many as take little time, by each layout of nodes: (draws, parts of nodes)."""
+        start = np.append(0, np.cumsum(draws.n_atoms))
+        work = layouts[-1].nodes[:-1].size * np.mean(draws.n_atoms)
+        n_chosen = min(len(draws.n_atoms), max(LEAST_CHECKED, int(MOST_CHECKED / work)))
+        chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, n_chosen).astype(np.int64))
+        found = np.zeros((2, len(chosen), n_parts))
+        for rows, nodes, part in zip(found, layouts, parts, strict=True):
+            walk, (channel, chart) = nodes.walk(new_state(nodes.chart.n_coordinates(), 1)), nodes.compiled()
+            log_likelihoods(channel, chart, walk, chosen, start, draws.weights, draws.theta, part, rows)
+        return found
+
+
+def first_width(release: Any, chart: Any) -> float:
+    """Width of cells that nodes are first laid out for: right for components as the prior makes them."""
+    channel, n_features = release.channel, release.n_features
+    if channel.tables == "bins" or (channel.tables is not None and (n_features > 1 or not channel.has_one_law)):
+        return 0.0
+    return float(channel.node_spacing(chart.narrowest()[0]) * (WIDER if n_features > 1 else 1.0))
+
+
+def next_width(release: Any, seen: Compressed) -> float:
+    """Width of the next narrower cells."""
+    return (STEP if release.channel.has_one_law else STEP_OF_SCALES) * seen.width
+
+
+def nodes_of_values(release: Any, chart: Any, width: float, cells: Cells | None) -> tuple[Any, float, Cells | None]:
+    """Nodes among the values that can be released, and the width of their cells and, of one feature, these.
+
+    Unless that leaves many fewer, each different release is a node, and the width is 0.
+    """
+    values, fewer = different(release.channel.folded(release.Z)), None
+    if width > 0.0 and values.shape[1] > FEW:
+        if release.n_features > 1:
+            fewer = nodes_of_several(release, chart, width)
         else:
-            mean, variance = (moment[0] for moment in release.moments())
-            core_low, core_high = mechanism.reach(mean - N_WIDTHS * sqrt(variance), mean + N_WIDTHS * sqrt(variance))
-            kinks = mechanism.kinks(1)[0]
-            if chart.is_on_interval:
-                kinks = np.union1d(kinks, chart.ends())
-            edges = cell_edges(low, high, core_low, core_high, width, kinks, fine.places)
-        noise, factor = mechanism.noise_variance(1), width / mechanism.node_spacing(chart.narrowest()[0])
+            cells = cells_of_line(release, chart, width) if cells is None else cells
+            fewer = np.array(nodes_of_line(release, cells))
+    return (values, 0.0, None) if fewer is None or fewer.shape[1] >= FEWER * values.shape[1] else (fewer, width, cells)
 
-        def narrowest(n: Any) -> Any:
-            return np.inf if noise is None else factor * np.sqrt(noise + chart.narrowest_of(n) ** 2)
 
-        while len(finer := halved(edges, fine, narrowest, release.narrowest())) > len(edges):
-            edges, width = finer, 0.5 * width
-            fine = fine if mechanism.is_grained else release.nodes(width)
-        return edges, width
+def nodes_of_line(release: Any, cells: Cells) -> Nodes:
+    """Nodes for the records of one feature."""
+    fine = fine_nodes(release, cells.width)
+    if len(cells.edges) < 2:
+        return Nodes(fine.places[:1], np.array([fine.weights.sum()]))
+    return (compress_places if release.channel.is_grained else compress)(fine, cells.edges)
 
-    def nodes_of_several(self, mechanism: Any, chart: Any, Z: Any, width: float) -> Any:
-        """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those.
 
-        Records without noise stay, since nothing but the prior keeps components from being narrower than boxes.
-        """
-        z = mechanism.folded(Z)
-        places, weights = z[np.argsort(z[:, 0], kind="stable")], np.ones(len(z))
-        if len(z) > FEW and not mechanism.releases_records:
-            spacing = np.array([mechanism.node_spacing(sd) for sd in chart.narrowest()])
-            found = compress_records(z, width / spacing[0] * spacing, mechanism.kinks(z.shape[1]))
-            if len(found[1]) < FEWER * len(z):
-                places, weights = found
-        return np.vstack([places.T, weights])
+def cells_of_line(release: Any, chart: Any, width: float) -> Cells:
+    """Cells of this width where the population is, wider ones beyond, and narrower ones around many records."""
+    mechanism, fine = release.channel, fine_nodes(release, width)
+    low, high = fine.places[0], fine.places[-1]
+    if low == high:
+        return Cells(fine.places[:1], width)
+    if mechanism.releases_records:  # no noise makes the density simple anywhere
+        edges = edges_around(fine.places, width)
+    else:
+        kinks = mechanism.kinks(1)[0]
+        if chart.is_on_interval:
+            kinks = np.union1d(kinks, chart.ends())
+        edges = cell_edges(low, high, *core_of(release), width, kinks, fine.places)
+    noise, factor = mechanism.noise_variance(1), width / mechanism.node_spacing(chart.narrowest()[0])
 
-    def nodes_of_scales(self, release: Any, chart: Any, Z: Any, width: float) -> Any:
-        """Nodes and the scales of their noise, for cells of this width under the least, if much fewer than records."""
-        mechanism, n, scales = release.channel, release.n_records, release.noise_scale()[:, 0]
-        z = mechanism.folded(Z)
-        order = np.argsort(z[:, 0], kind="stable")
-        records = np.vstack([z[order].T, np.ones(n)]), scales[order]
-        if n <= FEW or release.n_features > 1:
-            return records
-        sd, (mean, variance) = chart.narrowest()[0], release.moments()
-        reach, factor = N_WIDTHS * sqrt(variance[0]), width / mechanism.node_spacing(sd)
-        core, kinks = mechanism.reach(mean[0] - reach, mean[0] + reach), mechanism.kinks(1)[0]
+    def narrowest(n: Any) -> Any:
+        return np.inf if noise is None else factor * np.sqrt(noise + chart.narrowest_of(n) ** 2)
 
-        def edges_between(low, high, scale):
-            return cell_edges(low, high, *core, factor * mechanism.node_spacing(sd, scale), kinks)
+    while len(finer := halved(edges, fine, narrowest, release.narrowest())) > len(edges):
+        edges, width = finer, 0.5 * width
+        fine = fine if mechanism.is_grained else release.nodes(width)
+    return Cells(edges, width)
 
-        places, scales, weights = compress_scaled(z[:, 0], scales, factor * BAND, edges_between)
-        return (np.vstack([places, weights]), scales) if len(weights) < FEWER * n else records
+
+def core_of(release: Any) -> tuple[float, float]:
+    """Where releases of the population's records are, of one feature."""
+    mean, variance = (moment[0] for moment in release.moments())
+    reach: tuple[float, float] = release.channel.reach(
+        mean - N_WIDTHS * sqrt(variance), mean + N_WIDTHS * sqrt(variance)
+    )
+    return reach
 
 
 def fine_nodes(release: Any, width: float) -> Nodes:
@@ -204,3 +261,36 @@ def fine_nodes(release: Any, width: float) -> Nodes:
     if release.channel.is_grained:
         return Nodes(*different(release.channel.folded(release.Z)))
     return release.nodes(width)
+
+
+def nodes_of_several(release: Any, chart: Any, width: float) -> Any:
+    """Nodes for boxes of this width in the first feature, if they are much fewer than the records; else those.
+
+    Records without noise stay, since nothing but the prior keeps components from being narrower than boxes.
+    """
+    mechanism, n = release.channel, release.n_records
+    z = mechanism.folded(release.Z)
+    if n > FEW and not mechanism.releases_records:
+        spacing = np.array([mechanism.node_spacing(sd) for sd in chart.narrowest()])
+        places, weights = compress_records(z, width / spacing[0] * spacing, mechanism.kinks(z.shape[1]))
+        if len(weights) < FEWER * n:
+            return np.vstack([places.T, weights])
+    return np.vstack([z[np.argsort(z[:, 0], kind="stable")].T, np.ones(n)])
+
+
+def nodes_of_scales(release: Any, chart: Any, width: float) -> tuple[Any, Any]:
+    """Nodes and the scales of their noise, for cells of this width under the least, if much fewer than records."""
+    mechanism, n, scales = release.channel, release.n_records, release.noise_scale()[:, 0]
+    z = mechanism.folded(release.Z)
+    if n > FEW and release.n_features == 1:
+        sd = chart.narrowest()[0]
+        core, kinks, factor = core_of(release), mechanism.kinks(1)[0], width / mechanism.node_spacing(sd)
+
+        def edges_between(low, high, scale):
+            return cell_edges(low, high, *core, factor * mechanism.node_spacing(sd, scale), kinks)
+
+        places, of_nodes, weights = compress_scaled(z[:, 0], scales, factor * BAND, edges_between)
+        if len(weights) < FEWER * n:
+            return np.vstack([places, weights]), of_nodes
+    order = np.argsort(z[:, 0], kind="stable")
+    return np.vstack([z[order].T, np.ones(n)]), scales[order]

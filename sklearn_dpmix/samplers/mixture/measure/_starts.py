@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from ...._base.restore import require, require_range
-from ._compressed import chart_and_masses, masses_of
 from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS, STIFFNESS, TIMES
 from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
@@ -40,7 +39,7 @@ class Starts:
     """First states of chains."""
 
     def init(self: Any, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> Any:
-        weights, (chart, masses) = Z.weights, chart_and_masses(values)
+        weights, chart, masses = Z.weights, Z.chart, Z.masses
         spikes, counts = np.zeros(0, np.int64), np.zeros(0)
         if Z.law[STIFFNESS] > 0.0 and len(Z.near) == 1:
             spikes, counts = repeated(Z.near[0], weights, chart.narrowest_of)
@@ -59,8 +58,8 @@ class Starts:
         state.ints[N_ATOMS] = n
         state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
         if Z.few is not None:  # an excursion, whose end need not be accepted
-            few = Z.few.walk(state, masses.value())
-            self.roam(values, Z.chart(values).value(), few, rng, SET_OUT)
+            few = Z.few.walk(state)
+            self.roam(values, Z.few, few, rng, SET_OUT)
             write_back(few, state)
             state.ints[N_SWEEPS] = 0
         return self.within_reach(values, Z, state, rng)
@@ -70,7 +69,7 @@ class Starts:
 
         Where they do, nothing draws an atom there: a chain would hardly ever find what few records far away say.
         """
-        (chart, masses), n = chart_and_masses(values), int(state.ints[N_ATOMS])
+        chart, masses, n = Z.chart, Z.masses, int(state.ints[N_ATOMS])
         if chart.is_finite:
             return state
         density = state.mass[:n] @ self.densities(values, Z, state.place[:n])
@@ -91,15 +90,15 @@ class Starts:
         return state
 
     def continued(self: Any, values: Any, Z: Any, state: Any) -> Any:
-        return self.within_reach(values, Z, self.with_dust(values[3], Z, state), np.random.default_rng(0))
+        return self.within_reach(values, Z, self.with_dust(Z, state), np.random.default_rng(0))
 
-    def with_dust(self: Any, mixing: Any, Z: Any, state: Any) -> Any:
+    def with_dust(self: Any, Z: Any, state: Any) -> Any:
         """Dust above the cut of more records is atoms; the rest is drawn anew, and so is what else is random."""
         n, n_dust = int(state.ints[N_ATOMS]), int(state.ints[N_DUST])
         mass = np.concatenate([state.mass[:n], state.dust_mass[:n_dust]])
         place = np.concatenate([state.place[:n], state.dust_place[:n_dust]])
         found = np.flatnonzero(mass > Z.law[CUT])
-        masses = masses_of(mixing)
+        masses = Z.masses
         n, value = masses.start(len(found))
         chosen = np.resize(found, n)  # not all, or some twice, where this mixing does not allow as many
         fresh = new_state(place.shape[1], masses.room(Z.law[CUT]), Z.start())
@@ -112,11 +111,11 @@ class Starts:
     def restored(
         self: Any, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int
     ) -> Any:
-        state, cut, (chart, masses) = state.restored(fresh, n_sweeps), Z.law[CUT], chart_and_masses(values)
+        state, cut, masses = state.restored(fresh, n_sweeps), Z.law[CUT], Z.masses
         n, n_dust = state.ints[[N_ATOMS, N_DUST]]
         require_range(cut, LARGEST, mass=state.mass[:n])
         require_range(0.99 * exp(-masses.dust_range) * cut, cut, dust_mass=state.dust_mass[:n_dust])
-        chart.check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
+        Z.chart.check_places(place=state.place[:n], dust_place=state.dust_place[:n_dust])
         masses.check_random(mixing, state.floats[0], n)
         require((state.floats[1] > 0.0) == (Z.outside is not None), "floats", "has a mass outside that cannot be")
         return state

@@ -10,12 +10,20 @@ from ..._driver import is_kept, n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
 from ._categorical_atoms import chances_of
-from ._compressed import Compressed, chart_and_masses, chart_kind, different, law_of, new_draws, sweeps_a_draw
-from ._excursions import come_home, set_out
+from ._compressed import (
+    Compressed,
+    Glides,
+    chart_and_masses,
+    chart_kind,
+    different,
+    law_of,
+    new_draws,
+    sweeps_a_draw,
+)
 from ._few_nodes import ChoiceOfFew
 from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
-from ._node_layout import MOST_TIMES, MOST_WORK, NodeLayout
+from ._node_layout import MOST_TIMES, MOST_WORK, NodeLayout, first_width
 from ._outside import outside_of
 from ._parts import part_or_join
 from ._sheet import choose_points
@@ -34,7 +42,7 @@ from ._walk_atoms import (
     n_all,
     number,
 )
-from ._walk_draws import keep_draw, log_likelihoods
+from ._walk_draws import keep_draw
 from ._walk_likelihood import refresh, refresh_stale
 from ._walk_state import MAX_ATOMS, MOST_SWEEPS, grow, new_state, write_back
 from ._ways import ways_of
@@ -42,17 +50,12 @@ from ._ways import ways_of
 N_MOVES_ANSWERS = 200  # in a sweep over categories
 MANY_TIMES = 4  # as many moves where those of shares are of one direction
 TIMES_OF_SEVERAL, MOST_OF_SEVERAL = 3.0, 1.25  # times as many, at least and most, of many answers to several questions
-TOLERANCE = 0.005  # of the log likelihood of all records
-LEAST_CHECKED, MOST_CHECKED = 100, 3e7  # draws whose log likelihood is looked at; times nodes and atoms
 N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come before its first draw
 N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
 N_FAMILY = 100  # components by which points for glides are chosen
 WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
 WORTH_EXCURSIONS = 150_000  # moves in a sweep, times nodes and features, from which on excursions take less time
-MANY_NODES, MOST_NODES = 3000, 10_000  # from which on cells are halved one by one, and no more
 MOST_WORK_A_SWEEP = 4e6  # moves, times nodes and features, where several sweeps count as one
-WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
-STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
 
 
 class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
@@ -144,167 +147,83 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
             return self.answers(values, Z, release)
         chart.check(self.label, release.n_features)
         masses.check(self.label, release.n_records)
-        is_line = release.n_features == 1 and release.channel.has_one_law and release.channel.tables != "bins"
-        step = STEP if release.channel.has_one_law else STEP_OF_SCALES
-        if not is_line and release.channel.tables is not None:
-            width = 0.0
-        else:
-            width = release.channel.node_spacing(chart.narrowest()[0]) * (WIDER if release.n_features > 1 else 1.0)
-        seen = self.compressed(values, Z, release, max(width, release.narrowest()))
-        seen = seen._replace(wanted=width if width < seen.width else 0.0)
-        while True:
-            if seen.are_records and self.n_moves is not None:
+        finer = self.compressed(release, chart, masses, max(first_width(release, chart), release.narrowest()))
+        while finer is not None:
+            seen = finer
+            if self.n_moves is not None and seen.are_records:
                 return seen
             draws = self.trial_draws(values, seen)
-            if chart.is_on_interval and (narrow := self.narrower(values, Z, release, seen, draws)) is not None:
-                finer = self.compressed(
-                    values, Z, release, seen.width, chart.with_points_for(narrow), edges=seen.edges
-                )
-                seen = finer._replace(wanted=seen.wanted)
-                continue
-            if seen.are_records or not seen.width:
-                break
-            if self.compression_error(values, Z, release, seen, draws) < TOLERANCE:
-                break
-            if step * seen.width < release.narrowest():
-                seen = seen._replace(wanted=min(width, step * seen.width))
-                break
-            if seen.nodes.shape[1] >= MANY_NODES and is_line:
-                edges, least = self.finer_edges(values, Z, release, seen, draws)
-                if least == 0.0:
-                    seen = seen._replace(wanted=min(width, step * seen.width))
-                    break
-                finer = self.compressed(values, Z, release, least, seen.chart(values), edges=edges)
-                seen = finer._replace(wanted=seen.wanted)
-                continue
-            seen = self.compressed(values, Z, release, step * seen.width, seen.chart(values))
-        if self.n_moves is not None:
+            finer = self.refined(release, seen, draws)
+        return seen if self.n_moves is not None else self.with_moves(values, release, seen, draws)
+
+    def with_moves(self, values: Any, release: Any, seen: Compressed, draws: Draws) -> Compressed:
+        """With as many moves in a sweep, glides or excursions as a trial run's draws ask for."""
+        channel, chart = release.channel, seen.chart
+        times = self.lengthen(seen, draws, self.moves_over(seen.nodes[:, : seen.n_seen], chart)[1])
+        if channel.released_above is not None or chart.keeps_records:
             return seen
-        times = self.lengthen(seen, draws, seen.chart(values))
-        if release.n_features > 1 or release.channel.tables == "bins":
+        if release.n_features > 1 or channel.tables == "bins":
             is_worth = times > 1.0 or seen.law[N_MOVES] * seen.nodes[:-1].size > WORTH_EXCURSIONS
-            can_roam = seen.n_seen is None and not chart.keeps_records
-            return self.with_few(values, seen, draws) if is_worth and can_roam else seen
-        can_glide = is_line and chart.can_glide and release.channel.released_above is None
+            return self.with_few(values, seen, draws) if is_worth else seen
+        can_glide = channel.has_one_law and chart.can_glide
         return self.with_glides(values, seen, times) if can_glide and times > 1.0 else seen
 
-    def narrower(self, values: Any, Z: Any, release: Any, seen: Compressed, draws: Draws) -> Any:
-        """Components of draws that the chart should have points for, if more points change their log likelihood."""
-        chart, n_expected = seen.chart(values), draws.weights * release.n_records
-        found = chart.narrower(draws.theta[n_expected >= 1.0])
-        if found is None:
-            return None
-        finer = self.compressed(values, Z, release, seen.width, chart.finer(), edges=seen.edges)
-        return None if self.difference(values, seen, finer, draws, chart.finer()) < TOLERANCE else found
-
-    def finer_edges(self, values: Any, Z: Any, release: Any, seen: Compressed, draws: Draws) -> Any:
-        """Edges with those cells halved that the log likelihoods of draws ask for, and the least width of a cell.
-
-        Log densities may be no polynomials in a few cells only: at the ends of windows around narrow components, say.
-        The width is 0 if no cell can be halved.
-        """
-        chart, edges, least = seen.chart(values), seen.edges, seen.width
-        if edges is None:
-            edges, least = self.edges_of_line(release, chart, seen.width)
-        finer = self.compressed(values, Z, release, 0.5 * seen.width, chart, True, seen.edges)
-        cells = [np.searchsorted(edges, nodes.nodes[0], side="right") for nodes in (seen, finer)]
-        one, other = self.log_likelihoods(values, (seen, finer), (chart, chart), draws, cells, len(edges) + 1)
-        error, middle = np.max(np.abs(one - other), axis=0)[1:-1], 0.5 * (edges[:-1] + edges[1:])
-        order, is_wrong = np.argsort(error), (edges[:-1] < middle) & (middle < edges[1:])
-        is_wrong[order[np.cumsum(error[order]) < 0.5 * TOLERANCE]] = False
-        is_wrong &= middle - edges[:-1] >= release.narrowest()
-        if not is_wrong.any() or seen.nodes.shape[1] > MOST_NODES:
-            return edges, 0.0
-        return np.union1d(edges, middle[is_wrong]), min(least, float((middle - edges[:-1])[is_wrong].min()))
-
-    def lengthen(self, seen: Compressed, draws: Draws, chart: Any) -> float:
-        """Give a sweep as many moves as make a draw worth keeping; return by how many times they are too many."""
+    def lengthen(self, seen: Compressed, draws: Draws, most: float) -> float:
+        """Give a sweep as many moves as make a draw worth keeping, up to ``most``; return by how many times they are
+        too many."""
         n = seen.law[N_MOVES]
-        wanted = n * sweeps_a_draw(draws, seen, chart) / chart.worth
-        seen.law[N_MOVES] = round(max(n, min(wanted, seen.most_moves)))
-        return float(wanted / seen.most_moves)
+        wanted = n * sweeps_a_draw(draws, seen) / seen.chart.worth
+        seen.law[N_MOVES] = round(max(n, min(wanted, most)))
+        return float(wanted / most)
 
     def with_glides(self, values: Any, seen: Compressed, times: float) -> Compressed:
         """With points for glides, chosen by their densities under some components at records."""
-        chart, rng, weights = seen.chart(values), np.random.default_rng(0), seen.weights
+        rng, weights = np.random.default_rng(0), seen.weights
         chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
-        densities = self.densities(values, seen, chart.start(seen.near[:, chosen], rng))
+        densities = self.densities(values, seen, seen.chart.start(seen.near[:, chosen], rng))
         points, scales = choose_points(densities, weights)
         if not len(points) or (len(points) > FEW_POINTS and times < WORTH_GLIDING):
             return seen
         if len(points) <= FEW_POINTS:  # then glides do most of the work
             seen.law[N_MOVES] = min(MOVES_BESIDE, seen.law[N_MOVES])
-        return seen._replace(points=points, scales=scales, apart=N_TOGETHER)
+        return seen._replace(glides=Glides(points, scales), apart=N_TOGETHER)
 
     def densities(self, values: Any, seen: Compressed, place: Any) -> Any:
         """Densities of components with these coordinates, (components, nodes for records)."""
-        chart, masses, n = seen.chart(values), chart_and_masses(values)[1], len(place)
-        state = new_state(chart.n_coordinates(), n, seen.start())
+        n = len(place)
+        state = new_state(seen.chart.n_coordinates(), n, seen.start())
         state.place[:], state.ints[N_ATOMS] = place, n
-        walk = seen.walk(state, masses.value())
-        self.roam(values, chart.value(), walk, np.random.default_rng(0), 0)
+        walk = seen.walk(state)
+        self.roam(values, seen, walk, np.random.default_rng(0), 0)
         return walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:n, 0, : len(seen.weights)]
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
         nodes, n, (chart, masses) = different(Z), len(Z), chart_and_masses(values)
         law = law_of(chart, masses, n, None, None)
-        most = (MANY_TIMES if chart.goes_ways else 1) * MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
-        law[N_MOVES] = min(max(most, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
+        n_moves = (MANY_TIMES if chart.goes_ways else 1) * MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
+        law[N_MOVES] = min(max(n_moves, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
+        most = MOST_TIMES * law[N_MOVES]
         lookup = np.zeros((2 * release.n_features, nodes.shape[1]))
-        seen = Compressed(nodes, lookup, nodes[:-1], law, n <= FEW, 0.0, most_moves=MOST_TIMES * law[N_MOVES])
+        seen = Compressed(chart, masses, nodes, lookup, nodes[:-1], law, n <= FEW)
         if chart.goes_ways:
             ways = ways_of(release.channel, nodes)
             seen = seen._replace(ways=ways, chances=ways.answers)
         else:
-            seen = seen._replace(chances=chances_of(values[1], nodes, int(values[2].size)))
+            seen = seen._replace(chances=chances_of(chart.channel, nodes, int(chart.kernel.size)))
         if release.channel.noncompliance is not None:
             seen = seen._replace(outside=outside_of(release.channel, nodes))
             if self.n_moves is None and release.n_features > 1 and n > FEW:
                 law[N_MOVES] *= TIMES_OF_SEVERAL
-                seen = seen._replace(most_moves=MOST_OF_SEVERAL * seen.most_moves)
+                most *= MOST_OF_SEVERAL
         if self.n_moves is None:
-            self.lengthen(seen, self.trial_draws(values, seen), chart)
+            self.lengthen(seen, self.trial_draws(values, seen), most)
         return seen
 
     def trial_draws(self, values: Any, seen: Compressed, rng: Any = None, n: int | None = None) -> Draws:
         rng, n = np.random.default_rng(0) if rng is None else rng, N_TRIAL if n is None else n
         start = self.init(values, seen, None, None, rng)
         return self.advance(values, seen, start, rng, n, n // 3, 1)[1]
-
-    def compression_error(self, values: Any, Z: Any, release: Any, seen: Any, draws: Any) -> float:
-        chart = seen.chart(values)
-        if (seen.are_records or not seen.width) and not chart.is_on_interval:
-            return 0.0
-        finer = self.compressed(values, Z, release, 0.5 * seen.width, chart.finer(), True, seen.edges)
-        error = self.difference(values, seen, finer, draws, chart.finer())
-        if 0.5 * seen.width < release.narrowest():  # then what the narrow cells leave out counts, too
-            narrow = [np.array(nodes) for nodes in release.narrow_nodes()]
-            parts = [seen._replace(nodes=p, lookup=chart.lookup(release.channel, p[:-1])) for p in narrow]
-            one, other = (self.with_threshold(part, release) for part in parts)
-            error = max(error, self.difference(values, one, other, draws))
-        return error
-
-    def difference(
-        self, values: Any, seen: Compressed, finer: Compressed, draws: Draws, finer_chart: Any = None
-    ) -> float:
-        """Largest difference of the log likelihoods of draws: of all, or as many as take little time."""
-        charts = seen.chart(values), finer.chart(values) if finer_chart is None else finer_chart
-        parts = [np.zeros(nodes.nodes.shape[1], np.int64) for nodes in (seen, finer)]
-        one, other = self.log_likelihoods(values, (seen, finer), charts, draws, parts, 1)
-        return float(np.max(np.abs(one - other), initial=0.0))
-
-    def log_likelihoods(self, values: Any, layouts: Any, charts: Any, draws: Draws, parts: Any, n_parts: int) -> Any:
-        """Those of draws, of all or as many as take little time, by each layout of nodes: (draws, parts of nodes)."""
-        masses, start = chart_and_masses(values)[1], np.append(0, np.cumsum(draws.n_atoms))
-        work = layouts[-1].nodes[:-1].size * np.mean(draws.n_atoms)
-        n_chosen = min(len(draws.n_atoms), max(LEAST_CHECKED, int(MOST_CHECKED / work)))
-        chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, n_chosen).astype(np.int64))
-        found = np.zeros((2, len(chosen), n_parts))
-        for rows, nodes, one, part in zip(found, layouts, charts, parts, strict=True):
-            walk, channel = nodes.walk(new_state(one.n_coordinates(), 1), masses.value()), one.seen_of(values[1])
-            log_likelihoods(channel, one.value(), walk, chosen, start, draws.weights, draws.theta, part, rows)
-        return found
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
@@ -313,25 +232,20 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     ) -> Any:
         times, done = state.ints[TIMES], int(state.ints[N_SWEEPS])
         n_sweeps, n_warmup, thin = (int(times * n) for n in (n_sweeps, n_warmup, thin))
+        filled, stop, until = np.zeros(2, np.int64), NO_ROOM, done + n_sweeps
+        (channel, chart), sheet = Z.compiled(), Z.sheet()
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
-        filled, stop, masses = np.zeros(2, np.int64), NO_ROOM, chart_and_masses(values)[1]
-        chart = Z.chart(values)
-        channel, value, law_of_masses, sheet = chart.seen_of(values[1]), chart.value(), masses.value(), Z.sheet()
-        n_rows = 32 * n_draws + 4 * state.mass.size
-        draws = new_draws(n_draws, n_rows, chart, Z.outside is not None)
+        draws = new_draws(n_draws, 32 * n_draws + 4 * state.mass.size, Z.chart, Z.outside is not None)
         while stop != DONE:
-            walk, until = Z.walk(state, law_of_masses), done + n_sweeps
-            few = Z.few.walk(state, law_of_masses) if Z.few is not None else None
+            walk, few = Z.walk(state), None if Z.few is None else Z.few.walk(state)
             stop, sweep = DONE, int(walk.law[N_SWEEPS])
             while stop == DONE and sweep < until:  # a few at a time where glides or an excursion follow
                 sweep = min(until, sweep - sweep % Z.apart + Z.apart) if Z.apart else until
-                stop = run(values[0], channel, value, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
+                stop = run(values[0], channel, chart, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
                 if stop == DONE and sheet is not None and sweep % Z.apart == 0:
-                    glide_often(channel, value, walk, sheet, rng, Z.apart)
+                    glide_often(channel, chart, walk, sheet, rng, Z.apart)
                 if stop == DONE and few is not None and sweep % Z.apart == 0:
-                    set_out(walk, few)
-                    self.roam(values, value, few, rng, 1)
-                    come_home(channel, value, walk, few, rng)
+                    self.go_far(values, Z, walk, few, rng)
             write_back(walk, state)
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
@@ -341,11 +255,10 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
                 state = grow(state)
         return state, draws._replace(weights=draws.weights[: filled[1]].copy(), theta=draws.theta[: filled[1]].copy())
 
-    def roam(self, values: Any, value: Any, walk: Any, rng: np.random.Generator, n_sweeps: int) -> None:
+    def roam(self, values: Any, seen: Compressed, walk: Any, rng: np.random.Generator, n_sweeps: int) -> None:
         """Fill a walk's tables, and sweep; no draw is kept."""
-        (chart, _), filled = chart_and_masses(values), np.zeros(2, np.int64)
-        nothing, channel = new_draws(0, 2 * int(walk.capacity) + 1, chart, False), chart.seen_of(values[1])
-        run(values[0], channel, value, walk, False, rng, n_sweeps, n_sweeps, 1, nothing, filled)
+        nothing, filled = new_draws(0, 2 * int(walk.capacity) + 1, seen.chart, False), np.zeros(2, np.int64)
+        run(values[0], *seen.compiled(), walk, False, rng, n_sweeps, n_sweeps, 1, nothing, filled)
 
     @compiled
     def sweep(self, channel, chart, walk, rng):
