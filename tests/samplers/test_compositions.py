@@ -39,8 +39,8 @@ from sklearn_dpmix.mechanisms import (
     UnaryEncodingMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
-from sklearn_dpmix.samplers import JainNeal, MixtureSampler, Neal5
-from sklearn_dpmix.samplers.mixture._wrapping import requirements
+from sklearn_dpmix.samplers import JainNeal, Neal5
+from sklearn_dpmix.samplers.mixture._sampler import declared
 from sklearn_dpmix.samplers.mixture.cells._bins import Bins
 from sklearn_dpmix.samplers.mixture.cells._sources import Sources
 from sklearn_dpmix.samplers.mixture.moves._split_merge import log_split_prior
@@ -192,8 +192,8 @@ def test_a_full_mixture_is_not_split(prior):
 
 def test_a_wrapper_asks_for_all_that_the_other_sampler_does():
     """Catches a need that is declared in one sampler and lost in another that runs it."""
-    names = [name for name, _ in requirements()]
-    assert {"needs_cells", "needs_sources", "needs_histogram", "takes_histograms", "keeps_records"} <= set(names)
+    names = set(declared())
+    assert {"needs_cells", "needs_sources", "needs_histogram", "takes_histograms", "keeps_records"} <= names
     for other in samplers().values():
         if isinstance(other, JainNeal):
             continue
@@ -224,15 +224,8 @@ def test_each_need_is_asked_of_the_other_parts():
     """Catches a need that a sampler may declare and that nothing looks at: the sampler would run without it."""
     asked = inspect.getsource(_requirements)
     of_the_state = {"needs_levels", "needs_order", "takes_summaries"}
-    for name in {name for name, _ in requirements() if name.startswith(("needs_", "takes_"))} - of_the_state:
+    for name in {name for name in declared() if name.startswith(("needs_", "takes_"))} - of_the_state:
         assert f"sampler.{name}" in asked, name
-
-
-def test_a_declaration_without_a_rule_is_an_error(monkeypatch):
-    """The broken twin: a new kind of need that nobody said how to pass on."""
-    monkeypatch.setattr(MixtureSampler, "wants_more", True, raising=False)
-    with pytest.raises(TypeError, match="no rule for wants_more"):
-        list(requirements())
 
 
 @pytest.mark.parametrize(

@@ -7,21 +7,24 @@ the last scan makes the proposal.  So a whole cluster moves in one step, to wher
 """
 
 from math import exp, inf, lgamma, log
+from operator import attrgetter
 from typing import Any
+
+from sklearn.base import clone
 
 from ..._base.compiled import compiled, helper, lower
 from ..._base.numeric import log1p_exp
+from ..._base.typing import Array
 from ._auto import AutoOfRecords
 from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS, STAGE, SWEPT
-from ._sampler import MixtureSampler, check_count
+from ._sampler import MixtureSampler, check_count, declared
 from ._state import compact, occupy, take_slot, update_clusters, vacate
-from ._wrapping import WrappingSampler
 
 
-class JainNeal(WrappingSampler):
+class JainNeal(MixtureSampler):
     """Another sampler's sweep, then attempts to split or merge clusters.
 
-    It is exact, and is for conjugate kernels.
+    It is exact, is for conjugate kernels, and requires what the other sampler does.
 
     Parameters
     ----------
@@ -44,10 +47,8 @@ class JainNeal(WrappingSampler):
     JainNeal(n_attempts=5, sampler=Neal3())
     """
 
-    kernel_needs = ("predictive",)
     needs_order = True
-    takes_correlated = frozenset({"none", "noise"})
-    takes_histograms = True
+    kernel_needs = property(lambda self: ("predictive", *self.wrapped.kernel_needs))  # type: ignore[assignment]
 
     def __init__(self, sampler: Any = None, n_attempts: int = 1, n_scans: int = 3) -> None:
         self.sampler = sampler
@@ -59,24 +60,36 @@ class JainNeal(WrappingSampler):
         check_count(self, "n_scans", self.n_scans)
         if not isinstance(self.wrapped, MixtureSampler) or isinstance(self.wrapped, JainNeal):
             raise TypeError(f"JainNeal: sampler must be another sampler object such as Neal3(), got {self.sampler!r}")
-        super().check()
+        self.wrapped.check()
         if self.wrapped.n_imputed != 1:
             raise ValueError(f"JainNeal needs one imputed value per record, got sampler={self.sampler!r}")
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
         """Records must be there when the other sampler's sweep ends; they are drawn given the clusters."""
-        resolved = super().resolve(mechanism, kernel, mixing)
-        if not resolved.keeps_records:
+        other = self.wrapped.resolve(mechanism, kernel, mixing)
+        if not other.keeps_records:
             raise ValueError(
-                f"JainNeal splits and merges by the records that the other sampler keeps, but "
-                f"{resolved.sampler.label} integrates them out under mechanism={mechanism!r}, and splits and merges "
-                'by itself: use sampler="cells", or JainNeal(Neal5())'
+                f"JainNeal splits and merges by the records that the other sampler keeps, but {other.label} integrates "
+                f"them out under mechanism={mechanism!r}, and splits and merges by itself: use "
+                'sampler="cells", or JainNeal(Neal5())'
             )
-        return resolved
+        return clone(self).set_params(sampler=other)
+
+    def sized(self, n_records: int, n_features: int) -> MixtureSampler:
+        return clone(self).set_params(sampler=self.wrapped.sized(n_records, n_features))
+
+    def restored(self, values: Any, Z: Array, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
+        state = super().restored(values, Z, kernel, mixing, state, fresh, n_sweeps)
+        return self.wrapped.restored(values, Z, kernel, mixing, state, fresh, n_sweeps)
 
     @property
     def wrapped(self) -> MixtureSampler:
+        """The other sampler."""
         return AutoOfRecords() if self.sampler is None else self.sampler
+
+    @property
+    def label(self) -> str:
+        return f"{type(self).__name__}({self.wrapped.label})"
 
     def _lower(self, **context):
         fields = {"n_aux": 1, "n_tries": float(self.n_attempts), "n_restricted": float(self.n_scans)}
@@ -97,6 +110,11 @@ class JainNeal(WrappingSampler):
         update_clusters(rng, self.n_aux, channel, kernel, state, False)  # parameters given the new partition
         ints[STAGE] = 0
         return True
+
+
+for name in declared():  # what else it declares is the other's
+    if name not in vars(JainNeal):
+        setattr(JainNeal, name, property(attrgetter(f"wrapped.{name}")))
 
 
 @helper

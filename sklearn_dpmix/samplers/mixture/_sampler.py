@@ -214,6 +214,13 @@ def start_table(channel, Z, records):
     return table
 
 
+def declared():
+    """Names of what samplers declare of themselves."""
+    for name, value in vars(MixtureSampler).items():
+        if not (name.startswith("_") or callable(value) or isinstance(value, (property, staticmethod))):
+            yield name
+
+
 def check_count(owner, name, value):
     """Check a sampler's positive integer parameter."""
     if not is_integer(value) or not 1 <= value <= 2**31:
