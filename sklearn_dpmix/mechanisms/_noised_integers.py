@@ -102,12 +102,12 @@ def fill_integers_laplace(nodes, x, n, low, high, rate, q, series, mean, log_var
     if low > -inf:
         inverse = 1.0 / sqrt(variance)
         below, above = max((low - 0.5 - mean) * inverse, -NO_BOUND), max((mean - high - 0.5) * inverse, -NO_BOUND)
-        add_end_laplace(nodes, x + n, n, below, -1.0, inverse, rate, series, out, first, second)
-        add_end_laplace(nodes, x + 2 * n, n, above, 1.0, inverse, rate, series, out, first, second)
+        add_end_integers(nodes, x + n, n, below, -1.0, inverse, rate, series, out, first, second)
+        add_end_integers(nodes, x + 2 * n, n, above, 1.0, inverse, rate, series, out, first, second)
 
 
 @helper
-def add_end_laplace(nodes, end, n, t, sign, inverse, rate, series, out, first, second):
+def add_end_integers(nodes, end, n, t, sign, inverse, rate, series, out, first, second):
     """Records beyond an end, t standard deviations above the mean, at it in place of where they are.
 
     These act on all releases on this side as if each were exp(-rate) times as many for each cell that it is beyond.

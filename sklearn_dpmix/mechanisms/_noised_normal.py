@@ -34,7 +34,7 @@ def fill_normal_laplace(nodes, x, n, low, high, b, mean, log_variance, out, firs
     variance = exp(log_variance)
     sd = sqrt(variance)
     inverse, r = 1.0 / sd, sd / b
-    c, half_square, curvature, peak = 0.25 / b, 0.5 * r * r, 0.5 * r * r, INV_SQRT_2PI * inverse
+    c, half_square, peak = 0.25 / b, 0.5 * r * r, INV_SQRT_2PI * inverse
     for m in range(n):
         d = (nodes[x + m] - mean) * inverse
         a = abs(d)
@@ -48,7 +48,7 @@ def fill_normal_laplace(nodes, x, n, low, high, b, mean, log_variance, out, firs
         out[first + m] = total
         slope = c * (near - far) / b
         out[second + m] = slope if d >= 0.0 else -slope
-        out[second + n + m] = curvature * (total - peak * e)
+        out[second + n + m] = half_square * (total - peak * e)
     if low == -inf and high == inf:
         return
     t = max((low - mean) * inverse, -NO_BOUND)

@@ -39,13 +39,13 @@ def fill_normal_laplace_scales(nodes, x, n, low, high, mean, log_variance, out, 
     if low == -inf and high == inf:
         return
     t = max((low - mean) * inverse, -NO_BOUND)
-    add_end_laplace(nodes, x, x + n, n, t, -1.0, sd, out, first, second)
+    add_end_scales(nodes, x, x + n, n, t, -1.0, sd, out, first, second)
     t = max((mean - high) * inverse, -NO_BOUND)
-    add_end_laplace(nodes, x, x + 2 * n, n, t, 1.0, sd, out, first, second)
+    add_end_scales(nodes, x, x + 2 * n, n, t, 1.0, sd, out, first, second)
 
 
 @helper
-def add_end_laplace(nodes, x, end, n, t, sign, sd, out, first, second):
+def add_end_scales(nodes, x, end, n, t, sign, sd, out, first, second):
     """Add the atom at a bound that is t standard deviations beyond the mean, minus the inner part's share of it."""
     e = exp(-0.5 * t * t)
     mass, f, half = 0.5 * erfc(-t * SQRT_HALF), INV_SQRT_2PI * e / sd, 0.5 * sd * sd

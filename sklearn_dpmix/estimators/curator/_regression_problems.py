@@ -154,7 +154,7 @@ class GivenDesign:
             )
 
 
-def sampler_of(law, p, n_records, sd, n_warmup):
+def interweaving_sampler(law, p, n_records, sd, n_warmup):
     """Return the sampler with all its moves, for p predictors with this distribution."""
     n_walks = min(max(WALK_RECORDS // max(n_records, 1), 2), 20)
     if law.has_shape:
@@ -179,7 +179,7 @@ class ImputedRecords:
         self.model = ClampedRegression(unit, self.prior, fit.x_model.scaled(self.bounds))
         sd, sampler = np.sqrt(variance_of(fit.mechanism)), RegressionAugmentation()
         if fit.interweave:
-            sampler = sampler_of(self.model.x, query.n_features, start, sd, fit.n_warmup)
+            sampler = interweaving_sampler(self.model.x, query.n_features, start, sd, fit.n_warmup)
         values = sampler._lower(), self.model._lower(), channel, counting(n_records, NoisyRegressionNumber)._lower()
         init = partial(start_augmentation, self.model, values[1], start, most, S, moments_of(S, start))
         advance = partial(advance_augmentation, values, S, count)
