@@ -8,7 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
-from abc_case import EXAMPLE, FIT, SHORT, VAGUE, draws_of, judge
+from abc_case import EXAMPLE, FIT, SHORT, VAGUE, OneRecord, ScaleForgotten, draws_of, judge
 from curator_oracle import beta_binomial, discrete_laplace, gamma_poisson, gaussian, laplace
 from joblib import parallel_config
 from scipy import stats
@@ -261,31 +261,6 @@ def test_records_beyond_public_bounds():
     weight = stats.norm.pdf(theta[:, 0]) * (stats.norm.pdf(x, theta) @ kernel)
     mean = weight @ theta[:, 0] / weight.sum()
     judge(draws.mean(), mean, draws.std() / len(draws) ** 0.5, "mean")
-
-
-class OneRecord:
-    """The median of one record x ~ N(θ, 0.3²) clamped to [0, 1], with its smooth sensitivity; θ ~ N(0.5, 0.3²)."""
-
-    def __init__(self, query, xi):
-        self.query, self.xi = query, xi
-
-    def sample_prior(self, rng, size):
-        return rng.normal(0.5, 0.3, (size, 1))
-
-    def log_prior(self, theta):
-        return stats.norm.logpdf(theta[:, 0], 0.5, 0.3)
-
-    def sample_statistic(self, rng, theta):
-        return self.query.statistics(theta + 0.3 * rng.standard_normal(theta.shape), self.xi)
-
-
-class ScaleForgotten(OneRecord):
-    """The smooth sensitivity of another data set."""
-
-    def sample_statistic(self, rng, theta):
-        statistics = super().sample_statistic(rng, theta)
-        statistics[:, 1] = self.query.statistics(np.array([[0.5]]), self.xi)[0, 1]
-        return statistics
 
 
 @pytest.mark.parametrize("method", ["rejection", "importance", "smc"])

@@ -6,6 +6,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from abc_case import OneRecord, ScaleForgotten
 from scipy import stats
 from sklearn.base import clone
 from statistical import Disagreement
@@ -170,31 +171,6 @@ def test_densities_and_their_mode():
     X = rng.random((9, 1))
     expected = mechanism.release_density(S[:1])(mechanism.query.statistics(X.T, mechanism.xi_))
     np.testing.assert_allclose(mechanism.log_density(S[:1], X), expected, rtol=1e-12)
-
-
-class OneRecord:
-    """The median of one record x ~ N(θ, 0.3²) clamped to [0, 1], with its smooth sensitivity; θ ~ N(0.5, 0.3²)."""
-
-    def __init__(self, query, xi):
-        self.query, self.xi = query, xi
-
-    def sample_prior(self, rng, size):
-        return rng.normal(0.5, 0.3, (size, 1))
-
-    def log_prior(self, theta):
-        return stats.norm.logpdf(theta[:, 0], 0.5, 0.3)
-
-    def sample_statistic(self, rng, theta):
-        return self.query.statistics(theta + 0.3 * rng.standard_normal(theta.shape), self.xi)
-
-
-class ScaleForgotten(OneRecord):
-    """The smooth sensitivity of another data set."""
-
-    def sample_statistic(self, rng, theta):
-        statistics = super().sample_statistic(rng, theta)
-        statistics[:, 1] = self.query.statistics(np.array([[0.5]]), self.xi)[0, 1]
-        return statistics
 
 
 @pytest.mark.parametrize("method", ["rejection", "smc"])

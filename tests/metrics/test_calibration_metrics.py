@@ -6,17 +6,13 @@ import re
 import numpy as np
 import pytest
 from scipy import stats
+from statistical import assert_frequency
 
 from sklearn_dpmix.metrics import coverage, posterior_ranks, rank_uniformity
 
 ALPHA = 1e-6
 N_SIMULATIONS = 1000
 N_DRAWS = 99
-
-
-def assert_frequency(count, n, p):
-    """The count is Binomial(n, p)."""
-    assert stats.binomtest(int(count), n, p).pvalue >= ALPHA, f"{count} of {n}, expected a fraction of {p:.4g}"
 
 
 # ---- ranks

@@ -7,15 +7,11 @@ import re
 import numpy as np
 import pytest
 from scipy import stats
+from statistical import assert_frequency
 
 from sklearn_dpmix.metrics import rank_uniformity
 
 ALPHA = 1e-6
-
-
-def assert_frequency(count, n, p):
-    """The count is Binomial(n, p)."""
-    assert stats.binomtest(int(count), n, p).pvalue >= ALPHA, f"{count} of {n}, expected a fraction of {p:.4g}"
 
 
 def compositions(n, parts):

@@ -26,6 +26,7 @@ from multivariate_twins import (
 )
 from scipy import stats
 from statistical import Disagreement, assert_mean_close, assert_means_agree, assert_pmf_close
+from test_exact import twin_id
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import compiled
@@ -435,13 +436,6 @@ NIGHTLY_TWINS = [
     ("neal3", "none", "four", {"kernel": PredictiveOfOneMoreDegree}),
     ("neal3", "none", "four", {"kernel": PredictiveOfAKnownMean}),
 ]
-
-
-def twin_id(value):
-    if isinstance(value, dict):
-        (twin,) = value.values()
-        return twin.__name__ if isinstance(twin, type) else type(twin).__name__
-    return str(value).replace(" ", "-")
 
 
 @pytest.mark.slow

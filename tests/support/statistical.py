@@ -23,6 +23,11 @@ class TooFewDraws(AssertionError):
     """The draws cannot tell."""
 
 
+def assert_frequency(count, n, p):
+    """The count is Binomial(n, p)."""
+    assert stats.binomtest(int(count), n, p).pvalue >= ALPHA, f"{count} of {n}, expected a fraction of {p:.4g}"
+
+
 def effective_sample_size(draws, min_ess=MIN_ESS, what="draws"):
     """Smaller of the bulk and the mean's effective sample size of draws (n_chains, n_draws), at most their number.
 
