@@ -21,10 +21,7 @@ _TRIES = 1000  # bounds the rejection, whose tries each succeed with probability
 def digamma(x):
     """Digamma function of a positive number: recurrence (DLMF 5.5.2) up to 10, then its series (DLMF 5.11.2).
 
-    Returns
-    -------
-    float
-        Error below 2e-15 times the larger of one and the value.
+    The error is below 2e-15 times the larger of one and the value.
     """
     if not x > 0.0:
         return math.nan
@@ -42,10 +39,7 @@ def digamma(x):
 def trigamma(x):
     """Trigamma function of a positive number: recurrence (DLMF 5.15.5) up to 10, then its series (DLMF 5.15.8).
 
-    Returns
-    -------
-    float
-        Relative error below 2e-15; `x` must be above 1e-150, where its square is a number.
+    The relative error is below 2e-15; `x` must be above 1e-150, where its square is a number.
     """
     if not x > 0.0:
         return math.nan
@@ -71,17 +65,8 @@ def log_beta(a, b):
     """Logarithm of the beta function of two positive numbers.
 
     The leading terms of Stirling's formula (DLMF 5.11.1) are differenced by hand, so that those of large arguments do
-    not cancel, alike or of different sizes.
-
-    Parameters
-    ----------
-    a, b : float
-        Positive.
-
-    Returns
-    -------
-    float
-        Error below 5e-15 plus 5e-16 of the value, for arguments from 1e-300 to 1e8.
+    not cancel, alike or of different sizes.  The error is below 5e-15 plus 5e-16 of the value, for arguments from
+    1e-300 to 1e8.
     """
     if a > b:
         a, b = b, a
@@ -349,22 +334,12 @@ def draw_beta_interval(rng, a, b, lo, hi):
 
 @helper
 def draw_beta(rng, a, b):
-    """Exact draw of a beta variate.
+    """Exact draw of a beta variate with positive shapes, strictly between 0 and 1.
 
     The ratio of gamma variates (Marsaglia & Tsang 2000), written out here: a call that takes the generator costs half
-    as much again.  They underflow when a shape is small: there by way of the logit, which does not.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    a, b : float
-        Shapes, positive.
-
-    Returns
-    -------
-    float
-        A value strictly between 0 and 1.  What is below the smallest normal double is raised to it, what rounds to one
-        is lowered to the largest double below, where the density is finite.
+    as much again.  They underflow when a shape is small: there by way of the logit, which does not.  What is below the
+    smallest normal double is raised to it, what rounds to one is lowered to the largest double below, where the density
+    is finite.
     """
     if not (a >= 0.1 and b >= 0.1):
         return draw_beta_interval(rng, a, b, 0.0, 1.0)
@@ -389,18 +364,7 @@ def draw_beta(rng, a, b):
 
 @helper
 def draw_beta_logit(rng, a, b):
-    """Logit of a beta variate: exact and finite also where the variate itself rounds to 0 or 1.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    a, b : float
-        Shapes, positive.
-
-    Returns
-    -------
-    float
-    """
+    """Logit of a beta variate with positive shapes: exact, and finite also where the variate rounds to 0 or 1."""
     logs = 0.0
     for side in range(2):
         shape = b if side else a

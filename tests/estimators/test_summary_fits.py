@@ -16,7 +16,7 @@ from sklearn_dpmix._releases.nodes import cell_edges, compress
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, SquareWaveMechanism
 from sklearn_dpmix.mixings import PitmanYor
-from sklearn_dpmix.samplers import Neal5
+from sklearn_dpmix.samplers import MixingMeasure, Neal5
 from sklearn_dpmix.samplers.mixture.measure._compressed import masses_of
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CUT
 
@@ -145,6 +145,14 @@ def test_cells_that_hold_all_records_are_called_too_wide():
         warnings.filterwarnings("error", message=".*too wide")
         fitted = model(mechanism).fit(ReleaseSummary(mechanism).update(Z))
     assert fitted.compression_error_ < 1e-6
+
+
+def test_cells_that_the_trial_run_found_narrow_enough_are_called_too_wide(monkeypatch):
+    """The fit's own draws had components narrower than the trial run's: nothing was said of the cells."""
+    errors = iter([0.0, 0.05])  # of the trial run, and of the fit
+    monkeypatch.setattr(MixingMeasure, "compression_error", lambda *args: next(errors))
+    with pytest.warns(RuntimeWarning, match=r"cells are 0\.156 wide, .* off by up to 0\.05; .*with width=0\.11"):
+        model().fit(ReleaseSummary(LAPLACE, width=0.2).update(release(300)))
 
 
 def test_narrow_cells_that_are_wanted_are_named():
