@@ -280,9 +280,9 @@ def lower(owner, fields, *, frozen=True):
     """
     fields = {name: _frozen(field) for name, field in fields.items()} if frozen else fields
     methods = tuple(_compiled_methods(owner).items())
-    value = _value_class(owner, methods)(owner, fields)
-    field_types = tuple((name, _field_type(owner, field)) for name, field in fields.items())
-    value._numba_type = _type_class_of(_first_with(owner, methods), methods)(field_types)
+    value, first = _value_class(owner, methods)(owner, fields), _first_with(owner, methods)
+    field_types = tuple((name, _field_type(first, field)) for name, field in fields.items())
+    value._numba_type = _type_class_of(first, methods)(field_types)
     words = [0]  # so that there is memory without fields, too
     for (name, kind), field in zip(field_types, fields.values(), strict=True):
         try:
@@ -330,8 +330,8 @@ def _field_type(owner, field):
 
     The integer 1 is a compile-time constant: loops over one feature vanish.  In the package's own classes an array of
     floats with one axis is a bare pointer, which only positive indices go with: as an array it would be
-    reference-counted in every loop that calls a method, and such a loop is never vectorised.  A user's class may do
-    with its arrays what arrays do.
+    reference-counted in every loop that calls a method, and such a loop is never vectorised.  A user's class that has
+    compiled methods of its own may do with its arrays what arrays do.
     """
     is_line = isinstance(field, np.ndarray) and field.ndim == 1 and field.dtype == np.float64
     if is_line and field.flags.c_contiguous and is_ours(owner.__module__):
