@@ -128,13 +128,12 @@ def test_randomized_response_with_its_own_epsilon_each():
 def largest_loss(mechanism, n, n_bins, releases):
     """Largest change of the log density of whole releases over all pairs of neighbouring data sets of n records."""
     centres = mechanism.centres()
-    worst = 0.0
-    for bins in itertools.product(range(n_bins), repeat=n):
-        for other in range(n_bins):
-            X, Y = centres[list(bins)][:, None], centres[[other, *bins[1:]]][:, None]
-            for Z in releases:
-                worst = max(worst, abs(mechanism.log_density(Z, X).sum() - mechanism.log_density(Z, Y).sum()))
-    return worst
+    log_density = {
+        bins: np.array([mechanism.log_density(Z, centres[list(bins)][:, None]).sum() for Z in releases])
+        for bins in itertools.product(range(n_bins), repeat=n)
+    }
+    pairs = itertools.product(log_density, range(n_bins))
+    return max(np.abs(log_density[bins] - log_density[other, *bins[1:]]).max() for bins, other in pairs)
 
 
 def test_smoothed_histogram_guarantee_by_brute_force():
