@@ -426,7 +426,7 @@ def regression_twin(release, n, x_bounds, y_bounds, noise, scale, coef_scale, re
     draws, acceptance = np.empty((n_chains, n_draws, len(column_names(p)))), np.empty(n_chains)
     for chain in range(n_chains):
         start = draw_prior(rng, 1, coef_scale, residual, predictors)
-        x, y = (a[0] for a in draw_records(rng, start, n, p))
+        x, y = (np.ascontiguousarray(a[0]) for a in draw_records(rng, start, n, p))  # one layout: compiled once
         covariance = np.empty((p, p))
         covariance[np.triu_indices(p)] = covariance.T[np.triu_indices(p)] = start[0, 2 * p + 2 :]
         warmup = np.empty((1, draws.shape[2]))
