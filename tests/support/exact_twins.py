@@ -2,7 +2,7 @@
 
 from math import lgamma, log, pi, sqrt
 
-from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._base.compiled import compiled, lower
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
@@ -54,36 +54,46 @@ class CopiesOfNoiseFreeRecords(Neal5):
         return self
 
 
-class UrnOfAllRecords(DirichletProcess):
-    """The urn's total is α + n where it should be α + n - 1: a new cluster is proposed too rarely."""
+class Urns(DirichletProcess):
+    """The three below, compiled together."""
+
+    rule = ""
+
+    def _lower(self, **context):
+        right = super()._lower(**context)
+        of_rule = {"of_all": float(self.rule == "all"), "of_sizes": float(self.rule == "sizes")}
+        return lower(type(self), {name: getattr(right, name) for name in right._fields} | of_rule)
 
     @compiled
     def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
-        u = rng.random() * (concentration + alloc.size)
-        if u < concentration:
+        u = rng.random() * (concentration + alloc.size - 1 + self.of_all) - concentration
+        if u < 0.0:
             return -1
-        other = min(int(u - concentration), alloc.size - 2)
-        return alloc[other + 1] if other >= i else alloc[other]
-
-
-class UrnBySize(DirichletProcess):
-    """No twin: right.  What urns do with more than a million records, here with a few."""
-
-    @compiled
-    def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
-        u = rng.random() * (concentration + alloc.size - 1)
-        return -1 if u < concentration else cluster_by_size(u - concentration, counts, alloc.size - 1)
-
-
-class UrnBySizeOfTheFirst(DirichletProcess):
-    """Clusters laid end to end, but all begin at 0."""
-
-    @compiled
-    def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
-        u, k = rng.random() * (concentration + alloc.size - 1) - concentration, 0
+        if self.of_all == 1.0:
+            other = min(int(u), alloc.size - 2)
+            return alloc[other + 1] if other >= i else alloc[other]
+        if self.of_sizes == 1.0:
+            return cluster_by_size(u, counts, alloc.size - 1)
+        k = 0
         while k < counts.size - 1 and u >= counts[k]:
             k += 1
-        return -1 if u < 0.0 or counts[k] == 0.0 else k
+        return -1 if counts[k] == 0.0 else k
+
+
+class UrnOfAllRecords(Urns):
+    """The urn's total is α + n where it should be α + n - 1: a new cluster is proposed too rarely."""
+
+    rule = "all"
+
+
+class UrnBySize(Urns):
+    """No twin: right.  What urns do with more than a million records, here with a few."""
+
+    rule = "sizes"
+
+
+class UrnBySizeOfTheFirst(Urns):
+    """Clusters laid end to end, but all begin at 0."""
 
 
 class UrnWithoutDiscount(PitmanYor):
