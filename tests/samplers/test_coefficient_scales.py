@@ -1,5 +1,7 @@
 """Prior variances of coefficients that are learnt from a release: against quadrature, by ranks, and in any unit."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -65,7 +67,7 @@ def test_variances_have_their_posterior(df):
     def walked(cls, seed):
         rng, posterior, kept = np.random.default_rng(seed), cls(released, OF_ONE), []
         walkers, step = posterior.settle(rng, *posterior.start(rng, 60), 60)
-        for _ in range(400):
+        for _ in range(150):
             walkers, _ = posterior.move(rng, walkers, step)
             H, theta = posterior.matrices(walkers.x)[:, 0, 0], coefficients(rng, posterior, walkers, OF_ONE)[:, 0]
             kept.append(np.stack([H, H**2, np.arctan(theta), np.tanh(0.5 * walkers.x[:, 1])], axis=1))
@@ -123,9 +125,9 @@ def test_ranks_of_coefficients_and_variances():
         for j in range(4):
             assert_ranks_uniform(true[:, j], drawn[:, :, j], np.random.default_rng(j), n_bins=5)
 
-    check(CurvaturePosterior, 2, 40, 30)
+    check(CurvaturePosterior, 2, 20, 10)
     with pytest.raises(Disagreement):
-        check(WithoutJacobian, 3, 15, 5)
+        check(WithoutJacobian, 3, 10, 5)
 
 
 # ---------------------------------------------------------------- the model's prior
@@ -160,6 +162,7 @@ BUDGET = GaussianMechanism(epsilon=1.0, delta=1e-6)
 CHAIN = DPPenaltyMCMC(n_iter=200, n_chains=1, preconditioner=PrivateNewton(n_steps=2))
 
 
+@cache
 def fitted(unit, **parameters):
     rng = np.random.default_rng(5)
     X = rng.uniform(-1.0, 1.0, (2000, 2))
