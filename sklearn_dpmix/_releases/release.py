@@ -5,6 +5,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import gammainc, ndtri
 
+from .._base.numeric import INV_SQRT_2PI
 from ..mechanisms import NoNoise
 from .nodes import FEW, Nodes
 from .summary import ReleaseSummary
@@ -130,9 +131,9 @@ class Release:
         and half of the time a prior made from it would be sure of far too small a one.  It is kept above a thousandth
         of the release's own and, given bounds, below (range/2)²; the mean is moved into the bounds.  How narrow a
         population is, bounds do not say: they may be generous.  Of releases that pile up above a threshold the variance
-        is larger, since the population goes on below.  Where noise has scales of its own, records with less noise count
-        for more: see :meth:`_weighed`.  Where the release does not vary (one record, constant records), its own
-        variance is taken to be the noise's, or 1 without noise.
+        is larger and the mean lower, since the population goes on below.  Where noise has scales of its own, records
+        with less noise count for more: see :meth:`_weighed`.  Where the release does not vary (one record, constant
+        records), its own variance is taken to be the noise's, or 1 without noise.
 
         Raises
         ------
@@ -162,7 +163,7 @@ class Release:
             mean, variance, noise, error = self._weighed(variance)
         rounding = 8.0 * np.finfo(float).eps * largest
         if self.channel.released_above is not None:
-            variance = variance + self._unseen_spread(mean, variance)
+            mean, variance = self._with_unseen(mean, variance)
         floor = np.where(variance > rounding**2, 1e-3 * variance, np.where(noise > 0, noise, 1.0))
         return mean, np.maximum(np.maximum(variance - noise, 0.0) + error, floor)
 
@@ -227,18 +228,24 @@ class Release:
                 break
         return mean, variance, of_noise, error
 
-    def _unseen_spread(self, mean, variance):
-        """What to add to the variance of releases above a threshold: nothing where it is far below them.
+    def _with_unseen(self, mean, variance):
+        """Mean and variance of all releases, from those above a threshold: the same where that is far below them.
 
-        Their mean's squared distance from it, as if the population were even about it, and with bounds a quarter of the
-        squared way down to the lower one.
+        Else as if they were normal and a share of them appeared, half where their number is unknown.  The variance is
+        at least that about the threshold, and with bounds larger by a quarter of the squared way to the lower one.
         """
         threshold, bounds = self.channel.released_above, self.bounds()
+        share = 0.5 if self.n_all is None else min(self.n_records / self.n_all, 0.99)
+        place = -ndtri(share)  # of the threshold, in standard deviations above the mean
+        rise = INV_SQRT_2PI * np.exp(-0.5 * place**2) / share - place  # from there to the mean of those that appear
         with np.errstate(over="ignore", invalid="ignore"):
             away = np.where(variance > 0, (mean - threshold) / np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)
             further = 0.0 if bounds is None else 0.25 * np.maximum(threshold - bounds[:, 0], 0.0) ** 2
             weight = np.exp(-(np.minimum(0.5 * away, 100.0) ** 4))  # half of a normal law has 1.3 of these distances
-        return weight * (np.minimum(away, 10.0) ** 2 * variance + further)
+            above = np.minimum(away, 10.0) ** 2 * variance
+            centre = np.where(away < 10.0, threshold - place * np.sqrt(above) / rise, mean)
+        more = np.maximum(above, above / rise**2 - variance)
+        return mean + weight * (centre - mean), variance + weight * (more + further)
 
     def _known_moments(self):
         return self.channel.moments(self.Z)

@@ -409,6 +409,15 @@ def test_a_threshold_far_below_is_none():
     assert 20.0**2 < variance[0] < 50.0**2
 
 
+@pytest.mark.parametrize(("share", "is_known"), [(0.5, False), (0.5, True), (0.25, True), (0.02, True), (0.9, True)])
+def test_the_default_prior_is_about_a_population_that_goes_on_below(share, is_known):
+    """Not about the releases that appeared, however many were left out if that is known."""
+    n, mechanism = int(2000 / share), LaplaceMechanism(scale=0.5, released_above=40.0 + 10.0 * norm.isf(share))
+    z = mechanism.privatize(np.random.default_rng(0).normal(40.0, 10.0, (n, 1)), random_state=1)
+    mean, variance = Release(z, mechanism, n if is_known else None).moments()
+    assert abs(mean - 40.0) < 3.0 and 80.0 < variance < 250.0
+
+
 # --- thresholds in a tail ---------------------------------------------------------------------------------------------
 
 
