@@ -19,6 +19,7 @@ from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix._base.vector import erfcx_positive, log_positive
 from sklearn_dpmix._releases.nodes import Nodes, cell_edges, compress, gauss_rules
 from sklearn_dpmix._releases.release import Release
+from sklearn_dpmix.estimators.mixture._mixture_problem import MixtureProblem
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, SquareWaveMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
@@ -265,6 +266,31 @@ def test_draws_do_not_depend_on_blocks(glides, monkeypatch):
         model.set_params(n_draws=n).fit(Z)
     for one, other in zip(whole, model._draws_.flat, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("n_warmup", "times", "every"), [(1000, 1.0, 4), (1000, 9.0, 2), (1000, 20.0, 1), (200, 1, 2)])
+def test_a_long_warm_up_leaves_sweeps_out(n_warmup, times, every):
+    """As many as a trial run says, and none after it; excursions come after those that are made."""
+    mechanism, sampler = LaplaceMechanism(epsilon=10.0, bounds=(-10, 10)), MixingMeasure(n_moves=30)
+    release = Release(mechanism.privatize(three_normals(60), random_state=1), mechanism)
+    problem = MixtureProblem(release, mechanism, NormalKernel(), DirichletProcess(), sampler)
+    seen = problem.seen.with_excursions(problem.seen.of_few(np.arange(60), np.ones(60), 30), 2, 30.0)
+    seen, rng = seen._replace(times=times), np.random.default_rng(0)
+    state, made = sampler.init(problem.values, seen, None, None, rng), []
+    for _ in range(24):
+        before = rng.bit_generator.state["state"]["state"]
+        state, _ = sampler.advance(problem.values, seen, state, rng, 1, n_warmup, 1)
+        made.append(rng.bit_generator.state["state"]["state"] != before)
+    assert made == [k % every == 0 or (k + 1) % (2 * every) == 0 for k in range(24)]
+    by_one, rng = state, np.random.default_rng(0)
+    state = sampler.init(problem.values, seen, None, None, rng)
+    state, _ = sampler.advance(problem.values, seen, state, rng, 24, n_warmup, 1)
+    np.testing.assert_array_equal(state.mass, by_one.mass)
+    for _ in range(2):  # the warm-up is over
+        before = rng.bit_generator.state["state"]["state"]
+        state, draws = sampler.advance(problem.values, seen, state, rng, 1, 24, 1)
+        assert len(draws.n_atoms) == 1
+        assert rng.bit_generator.state["state"]["state"] != before
 
 
 @pytest.mark.slow

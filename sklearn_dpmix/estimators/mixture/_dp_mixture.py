@@ -66,7 +66,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         ``released_above`` (None: unknown, with prior 1/n).
     n_chains : int, default=4
     n_warmup : int, default=1000
-        Sweeps of each chain that are dropped.
+        Sweeps of each chain that are dropped; ``MixingMeasure`` may leave most of them out.
     n_draws : int, "auto" or AutoDraws, default=1000
         Draws kept of each chain; "auto": until there are enough, see :class:`AutoDraws`.  Where 500 or more leave an
         R-hat above 1.01 or fewer effective draws than a tenth of them, a sampler that chooses the work behind a draw

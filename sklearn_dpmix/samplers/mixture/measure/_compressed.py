@@ -1,6 +1,7 @@
 """What the chains of a walk see of a release, and of the kernel and the mixing that it is walked over for."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,9 @@ from ._truncated_atoms import TruncatedNormalChart, TruncatedNormalInBins, Trunc
 from ._walk_atoms import CUT, IS_EXCURSION, N_MOVES, N_RECORDS, PER_FEATURE
 from ._walk_state import Walk
 from ._ways import Ways
+
+WARM, MOST_EVERY = 50.0, 4  # sweeps that warm a chain up whose draws are worth keeping; of a longer warm-up at most
+# every so-manieth is made
 
 
 class Cells(NamedTuple):
@@ -60,6 +64,7 @@ class Compressed(NamedTuple):
     are_records: bool
     width: float = 0.0  # of the cells that were asked for; 0 where nothing is left out
     cells: Cells | None = None  # of the line, if nodes stand for theirs
+    times: float = inf  # as many moves would make a draw worth keeping; infinite where no trial run has said so
     outside: Outside | None = None  # records that are none of the mixture's
     ways: Ways | None = None  # that shares of many categories go
     chances: np.ndarray | None = None  # of answers given each category
@@ -86,6 +91,10 @@ class Compressed(NamedTuple):
     def compiled(self) -> tuple[Any, Any]:
         """The channel and the chart as moves see them, with scratch space of their own."""
         return self.chart.seen_of(self.chart.channel), self.chart.value()
+
+    def every(self, n_warmup):
+        """Which sweeps of a warm-up are made: every fourth, or more, where the trial run says that it is long."""
+        return int(min(max(n_warmup / (WARM * max(self.times, 2.0)), 1.0), MOST_EVERY))
 
     def start(self):
         """What chains begin with beside the releases."""

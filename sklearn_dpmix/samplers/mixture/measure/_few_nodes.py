@@ -1,4 +1,4 @@
-"""Few nodes that stand for many along an excursion: of any kernel, where records of several features are the nodes.
+"""Few nodes that stand for many along an excursion: of any kernel, where nodes are many, as of several features.
 
 The posterior of many records is narrow: log densities of populations likely under it differ by combinations of some
 dozens of functions.  A trial run shows which, and weights of some hundred records are found that give the sums over all
@@ -20,6 +20,8 @@ from ._walk_atoms import N_MOVES
 from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import new_state
 
+WORTH_EXCURSIONS = 150_000  # moves in a sweep, times nodes and features, from which on excursions take less time
+LONG_LINE = 100_000  # the same of one feature
 SIZES = 40, 64, 80, 120, 160, 240, 320  # multiples of eight, which processors take at once
 CLOSE, CLOSE_ENOUGH = 0.2, 0.6  # errors in log likelihood at which they are few enough; that are borne at last
 N_FITTED, N_OTHERS = 80, 20  # draws that the few nodes are made for, and others that say whether they do
@@ -36,6 +38,14 @@ N_TRIED, LEAST_TAKEN = 30, 0.5  # excursions of a trial, and the share of them t
 
 class ChoiceOfFew:
     """Whether a walk goes on excursions, and over which nodes."""
+
+    def may_roam(self: Any, seen: Any, release: Any) -> bool:
+        """Whether excursions may take less time than moves over all nodes."""
+        work = seen.law[N_MOVES] * seen.nodes[:-1].size
+        if release.n_features > 1 or release.channel.tables == "bins":
+            return bool(seen.times > 1.0 or work > WORTH_EXCURSIONS)
+        # without noise a component may be as narrow as one of few nodes
+        return bool(work > LONG_LINE) and not release.channel.releases_records
 
     def with_few(self: Any, values: Any, seen: Any, draws: Draws) -> Any:
         """With excursions over a few nodes that stand for all in these draws, and then in those where they lead."""

@@ -54,7 +54,7 @@ N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come be
 N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
 N_FAMILY = 100  # components by which points for glides are chosen
 WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
-WORTH_EXCURSIONS = 150_000  # moves in a sweep, times nodes and features, from which on excursions take less time
+LOOK_AGAIN = 5.0  # times as many moves, from which on another trial run sees what glides or excursions do
 MOST_WORK_A_SWEEP = 4e6  # moves, times nodes and features, where several sweeps count as one
 
 
@@ -68,8 +68,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     few scales.  The Dirichlet process is an unnormalised gamma process, whose atoms
     are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
     those too small to hold a record are drawn anew as a whole.  Where a trial run says that this would take long,
-    several atoms glide along what the records leave open; of several features there are excursions over a few nodes,
-    at whose end all nodes are looked at.
+    several atoms glide along what the records leave open, or, where nodes are many, there are excursions over a few of
+    them, at whose end all are looked at.
 
     Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
     one scale or one a record; discrete noise of one scale on any number of integers, with nodes among the different
@@ -89,6 +89,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         Moves in a sweep.  None: as many as make a draw worth keeping, by a short trial run; for one feature 100 to 400,
         for several 50 to 200, and fewer for many nodes; for categories 200 to 800, fewer for many answers; and up to
         eight times as many where the draws of a fit turn out to be worth little (``n_draws`` of ``PrivateDPMixture``).
+        Of a warm-up that is long for such draws only every second, third or fourth sweep is then made.
 
     Notes
     -----
@@ -159,14 +160,17 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     def with_moves(self, values: Any, release: Any, seen: Compressed, draws: Draws) -> Compressed:
         """With as many moves in a sweep, glides or excursions as a trial run's draws ask for."""
         channel, chart = release.channel, seen.chart
-        times = self.lengthen(seen, draws, self.moves_over(seen.nodes[:, : seen.n_seen], chart)[1])
+        most = self.moves_over(seen.nodes[:, : seen.n_seen], chart)[1]
+        seen = seen._replace(times=self.lengthen(seen, draws, most))
         if channel.released_above is not None or chart.keeps_records:
             return seen
-        if release.n_features > 1 or channel.tables == "bins":
-            is_worth = times > 1.0 or seen.law[N_MOVES] * seen.nodes[:-1].size > WORTH_EXCURSIONS
-            return self.with_few(values, seen, draws) if is_worth else seen
-        can_glide = channel.has_one_law and chart.can_glide
-        return self.with_glides(values, seen, times) if can_glide and times > 1.0 else seen
+        found = self.with_few(values, seen, draws) if self.may_roam(seen, release) else seen
+        is_line = release.n_features == 1 and channel.has_one_law and channel.tables != "bins"
+        if found is seen and is_line and chart.can_glide and seen.times > 1.0:
+            found = self.with_glides(values, seen, seen.times)
+        if found is not seen and seen.times > LOOK_AGAIN:
+            found = found._replace(times=sweeps_a_draw(self.trial_draws(values, found), found) / chart.worth)
+        return found
 
     def lengthen(self, seen: Compressed, draws: Draws, most: float) -> float:
         """Give a sweep as many moves as make a draw worth keeping, up to ``most``; return by how many times they are
@@ -217,7 +221,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
                 law[N_MOVES] *= TIMES_OF_SEVERAL
                 most *= MOST_OF_SEVERAL
         if self.n_moves is None:
-            self.lengthen(seen, self.trial_draws(values, seen), most)
+            seen = seen._replace(times=self.lengthen(seen, self.trial_draws(values, seen), most))
         return seen
 
     def trial_draws(self, values: Any, seen: Compressed, rng: Any = None, n: int | None = None) -> Draws:
@@ -230,7 +234,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     def advance(
         self, values: Any, Z: Any, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int
     ) -> Any:
-        times, done = state.ints[TIMES], int(state.ints[N_SWEEPS])
+        times, done, every = state.ints[TIMES], int(state.ints[N_SWEEPS]), Z.every(n_warmup)
         n_sweeps, n_warmup, thin = (int(times * n) for n in (n_sweeps, n_warmup, thin))
         filled, stop, until = np.zeros(2, np.int64), NO_ROOM, done + n_sweeps
         (channel, chart), sheet = Z.compiled(), Z.sheet()
@@ -241,10 +245,12 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
             stop, sweep = DONE, int(walk.law[N_SWEEPS])
             while stop == DONE and sweep < until:  # a few at a time where glides or an excursion follow
                 sweep = min(until, sweep - sweep % Z.apart + Z.apart) if Z.apart else until
-                stop = run(values[0], channel, chart, walk, Z.are_records, rng, sweep, n_warmup, thin, draws, filled)
-                if stop == DONE and sheet is not None and sweep % Z.apart == 0:
+                which = n_warmup, every, thin
+                stop = run(values[0], channel, chart, walk, Z.are_records, rng, sweep, *which, draws, filled)
+                is_due = stop == DONE and Z.apart and sweep % (Z.apart * (every if sweep <= n_warmup else 1)) == 0
+                if is_due and sheet is not None:
                     glide_often(channel, chart, walk, sheet, rng, Z.apart)
-                if stop == DONE and few is not None and sweep % Z.apart == 0:
+                if is_due and few is not None:
                     self.go_far(values, Z, walk, few, rng)
             write_back(walk, state)
             if stop == NO_ROOM:
@@ -258,7 +264,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     def roam(self, values: Any, seen: Compressed, walk: Any, rng: np.random.Generator, n_sweeps: int) -> None:
         """Fill a walk's tables, and sweep; no draw is kept."""
         nothing, filled = new_draws(0, 2 * int(walk.capacity) + 1, seen.chart, False), np.zeros(2, np.int64)
-        run(values[0], *seen.compiled(), walk, False, rng, n_sweeps, n_sweeps, 1, nothing, filled)
+        run(values[0], *seen.compiled(), walk, False, rng, n_sweeps, n_sweeps, 1, 1, nothing, filled)
 
     @compiled
     def sweep(self, channel, chart, walk, rng):
@@ -291,7 +297,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
 
 @entry
-def run(sampler, channel, chart, walk, are_records, rng, until, n_warmup, thin, draws, filled):
+def run(sampler, channel, chart, walk, are_records, rng, until, n_warmup, every, thin, draws, filled):
     """Sweep up to sweep ``until``; keep a draw after every ``thin`` sweeps beyond the warm-up.  Return why it stops."""
     law, capacity = walk.law, walk.capacity
     if law[IS_FILLED] == 0.0:
@@ -302,8 +308,9 @@ def run(sampler, channel, chart, walk, are_records, rng, until, n_warmup, thin, 
             return NO_ROOM
         if law[N_ATOMS] > capacity // 2 or law[N_DUST] > capacity // 4:
             return NO_SLOTS
-        refresh(walk)
-        sampler.sweep(channel, chart, walk, rng)
+        if law[N_SWEEPS] >= n_warmup or law[N_SWEEPS] % every == 0.0:  # the others are left out
+            refresh(walk)
+            sampler.sweep(channel, chart, walk, rng)
         law[N_SWEEPS] += 1.0
         if is_kept(int(law[N_SWEEPS]), n_warmup, thin):
             t, used = filled[0], filled[1]
