@@ -30,8 +30,8 @@ from ._walk_atoms import CUT, IS_EXCURSION, N_MOVES, N_RECORDS, PER_FEATURE
 from ._walk_state import Walk
 from ._ways import Ways
 
-WARM, MOST_EVERY = 50.0, 4  # sweeps that warm a chain up whose draws are worth keeping; of a longer warm-up at most
-# every so-manieth is made
+WARM = 50.0  # sweeps that warm up a chain whose draws are worth keeping
+MOST_EVERY = 4  # of a longer warm-up every fourth sweep is made, or more of them
 
 
 class Cells(NamedTuple):
