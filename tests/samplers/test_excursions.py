@@ -1,5 +1,7 @@
 """Excursions over a few nodes keep the posterior, however little the few stand for all; and which nodes are few."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import test_exact
@@ -11,6 +13,7 @@ from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _few_nodes
+from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed
 from sklearn_dpmix.samplers.mixture.measure._correlated_gaussian import CorrelatedGaussianChart
 from sklearn_dpmix.samplers.mixture.measure._few_nodes import A_DRAW, CLOSE, chosen_nodes
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS, N_MOVES
@@ -119,6 +122,15 @@ def test_excursions_are_for_walks_that_take_long(monkeypatch, n, goes):
         PrivateDPMixture(mechanism, n_chains=1, n_warmup=20, n_draws=10, random_state=0).fit(Z)
     assert (seen[-1].few is not None) == goes
     assert goes or seen[-1].law[N_MOVES] < MixingMeasure().moves_over(seen[-1].nodes, seen[-1].chart)[1]
+
+
+@pytest.mark.parametrize(("n", "exact", "goes"), [(400, False, True), (300, False, False), (400, True, False)])
+def test_excursions_of_one_feature_are_for_many_nodes(n, exact, goes):
+    """Under noise: without, a component as narrow as the prior allows fits one of few nodes far too well."""
+    release = SimpleNamespace(n_features=1, channel=SimpleNamespace(tables=None, releases_records=exact))
+    law = np.full(N_MOVES + 1, 300.0)
+    seen = Compressed(None, None, np.ones((2, n)), np.ones((2, n)), np.ones((1, n)), law, False, times=2.0)
+    assert MixingMeasure().may_roam(seen, release) == goes
 
 
 @pytest.mark.slow
