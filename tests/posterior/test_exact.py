@@ -264,9 +264,9 @@ CLASSES = {
 }
 
 
-def forgets(channel):
-    """Whether next to nothing is left of a draw after one sweep of ``"auto"``, mostly a walk over mixing measures."""
-    return channel in ("convolved", "laplace", "gaussian", "finite", "pitman-yor")
+def walks(channel):
+    """Whether ``"auto"`` walks over mixing measures: next to nothing is left of a draw after one sweep of its moves."""
+    return channel in ("convolved", "laplace", "gaussian", "finite")
 
 
 def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):
@@ -276,16 +276,15 @@ def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):
     kernel = classes["convolved" if channel == "convolved" else "normal"](**PRIORS[case.prior])
     mixing = twins["mixing"](**case.mixing.get_params()) if "mixing" in twins else case.mixing
     component, thin = SAMPLERS[setting]
-    times = TIMES.get(channel, 1)
-    if setting == "auto" and forgets(channel):
-        thin = times = 1
+    if setting == "auto" and walks(channel):
+        thin = 1
     model = PrivateDPMixture(
         mechanism_of(channel, case, classes),
         kernel=kernel,
         mixing=mixing,
         sampler=twins.get("sampler", component),
         n_warmup=n_warmup,
-        n_draws=N_DRAWS * times,
+        n_draws=N_DRAWS * TIMES.get(channel, 1),
         thin=thin,
         random_state=seed,
     )

@@ -67,7 +67,7 @@ def test_variances_have_their_posterior(df):
     def walked(cls, seed):
         rng, posterior, kept = np.random.default_rng(seed), cls(released, OF_ONE), []
         walkers, step = posterior.settle(rng, *posterior.start(rng, 60), 60)
-        for _ in range(150):
+        for _ in range(400):
             walkers, _ = posterior.move(rng, walkers, step)
             H, theta = posterior.matrices(walkers.x)[:, 0, 0], coefficients(rng, posterior, walkers, OF_ONE)[:, 0]
             kept.append(np.stack([H, H**2, np.arctan(theta), np.tanh(0.5 * walkers.x[:, 1])], axis=1))
@@ -125,9 +125,9 @@ def test_ranks_of_coefficients_and_variances():
         for j in range(4):
             assert_ranks_uniform(true[:, j], drawn[:, :, j], np.random.default_rng(j), n_bins=5)
 
-    check(CurvaturePosterior, 2, 20, 10)
+    check(CurvaturePosterior, 2, 40, 30)
     with pytest.raises(Disagreement):
-        check(WithoutJacobian, 3, 10, 5)
+        check(WithoutJacobian, 3, 15, 5)
 
 
 # ---------------------------------------------------------------- the model's prior
