@@ -50,7 +50,7 @@ def leap_once(counting, rng, model, channel, count, S, state, current):
     The first rows of the scratch have the lower triangle of FF', which the update of θ left; they have it at the end.
     """
     records, contributions, theta, work, d = state.records, state.contributions, state.theta, state.work, model.p + 2
-    sums, total, to = work[:d], work[d], work[d + 1]
+    sums, total, to = work[:d], work[d][: state.total.size], work[d + 1]
     before, after, image = work[d + 2 :], work[2 * d + 2 :], work[3 * d + 2 :]
     n, spare, moves_x = state.ints[N_RECORDS], records.shape[0] - 1, model.x.takes_any_map()
     size = 1 + int(counting.scale * exp(2.0 - 3.0 * rng.random()) * abs(rng.standard_normal()))
