@@ -77,6 +77,7 @@ class PredictorLaw(Component):
 
     @compiled
     def takes_any_map(self):
+        """Whether θ of the predictors can follow any affine map of them, by ``map_theta``."""
         return False
 
     @compiled

@@ -19,6 +19,7 @@ class KnownNumber(Component):
 
     @compiled
     def leap(self, rng, model, channel, count, S, state, current):
+        """Births and deaths of many at once, where a subclass has them; returns the log density of the release."""
         return current
 
 

@@ -108,7 +108,7 @@ def leap_once(counting, rng, model, channel, count, S, state, current):
 
 @helper
 def log_volume(factor, d, moves_x):
-    """log R"""
+    """log R of the module's docstring, where predictors move and where they stay."""
     value = (d - 1.0 if moves_x else 1.0) * log(factor[0, 0])
     for i in range(1, d):
         value += (d - i if moves_x else 1.0) * log(factor[i, i])
