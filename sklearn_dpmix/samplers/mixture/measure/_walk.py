@@ -173,7 +173,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         return found
 
     def lengthen(self, seen: Compressed, draws: Draws, most: float) -> float:
-        """Give a sweep the moves that make a draw worth keeping, up to ``most``; return how many times that it takes."""
+        """Give a sweep the moves that make a draw worth keeping, up to ``most``; return their number over ``most``."""
         n = seen.law[N_MOVES]
         wanted = n * sweeps_a_draw(draws, seen) / seen.chart.worth
         seen.law[N_MOVES] = round(max(n, min(wanted, most)))
