@@ -10,7 +10,6 @@ everything that it can reach (:class:`Reach`); the type of a value carries one o
 can.  A cached function takes a component's value as its first argument.
 """
 
-import hashlib
 import inspect
 from functools import cache, cached_property
 from numbers import Real
@@ -19,25 +18,15 @@ from typing import Any
 import numba
 import numpy as np
 from numba import jit, types
-from numba.core import cgutils, config
+from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
-from numba.core.typing.templates import AttributeTemplate
-from numba.extending import (
-    NativeValue,
-    infer_getattr,
-    lower_getattr_generic,
-    models,
-    overload_method,
-    register_model,
-    typeof_impl,
-    unbox,
-)
+from numba.extending import overload_method, typeof_impl
 from sklearn.base import BaseEstimator
 
-from .memory import address, load, n_words, words_of
+from .memory import ComponentType, address, type_class, words_of
 from .reach import TOOLS, Reach, is_ours
 from .typing import Function
 
@@ -362,44 +351,7 @@ def _is_compiled(member):
     return getattr(member, "_is_compiled", False)
 
 
-# --- the numba side -------------------------------------------------------------------------------------------------
-
-
-class ComponentType(types.Type):
-    """Numba type of a value: one subclass for each (class, digest); instances differ by the fields' types."""
-
-    owner = digest = ""
-
-    def __init__(self, fields):
-        self.fields, self.names = fields, [name for name, _ in fields]
-        super().__init__(f"Component({self.owner}@{self.digest}{fields})")
-        self.symbol = f"{self.owner.rpartition('.')[2]}{hashlib.sha1(self.name.encode()).hexdigest()[:16]}"
-
-    @property
-    def mangling_args(self):
-        """What it is called in the names of compiled functions, which are read and written a thousand times."""
-        return self.symbol, ()
-
-    def __reduce__(self):
-        return _component_type, (self.owner, self.digest, self.fields)
-
-
-@global_compiler_lock
-def _component_type(owner_name, digest, fields):
-    return _type_class(owner_name, digest)(fields)
-
-
-@cache
-def _type_class(owner_name, digest):
-    """The type class of a component; without its methods, so that a cache index naming it can always be read."""
-    cls = type("ComponentType", (ComponentType,), {"owner": owner_name, "digest": digest})
-
-    @register_model(cls)
-    class _Model(models.PrimitiveModel):
-        def __init__(self, dmm, fe_type):
-            super().__init__(dmm, fe_type, cgutils.voidptr_t)
-
-    return cls
+# --- the methods, as numba knows them --------------------------------------------------------------------------------
 
 
 _registered: dict[type, dict[str, Any]] = {}  # the methods of a type class
@@ -411,7 +363,7 @@ def _register(owner, methods):
     methods = dict(methods)
     reach = Reach()
     reach.visit(methods)
-    cls = _type_class(f"{owner.__module__}.{owner.__qualname__}", reach.hexdigest())
+    cls = type_class(f"{owner.__module__}.{owner.__qualname__}", reach.hexdigest())
     if cls not in _registered:
         for name, method in methods.items():
             _overload(cls, name, method)
@@ -428,33 +380,8 @@ def _overload(cls, name, method):
 
     resolve.__signature__ = inspect.signature(method)
     options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    options["_nrt"] = _counts_references(method)
-    options["pipeline_class"] = PartCompiler
+    options |= {"_nrt": _counts_references(method), "pipeline_class": PartCompiler}
     overload_method(cls, name, jit_options=options)(resolve)
-
-
-@infer_getattr
-class _Fields(AttributeTemplate):
-    key = ComponentType
-
-    def generic_resolve(self, typ, attr):
-        return dict(typ.fields).get(attr)
-
-
-@lower_getattr_generic(ComponentType)
-def _getattr(context, builder, typ, val, attr):
-    i = typ.names.index(attr)
-    place = 1 + sum(n_words(kind) for _, kind in typ.fields[:i])
-    return load(context, builder, typ.fields[i][1], val, place)
-
-
-@unbox(ComponentType)
-def _unbox(typ, obj, c):
-    """The pointer; the value, alive as long as the call, owns the memory."""
-    number = c.pyapi.object_getattr_string(obj, "_address")
-    pointer = c.pyapi.long_as_voidptr(number)
-    c.pyapi.decref(number)
-    return NativeValue(pointer, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
 
 
 @typeof_impl.register(Value)

@@ -19,7 +19,8 @@ from scripts import COMPILES, edit, run, write
 from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 import sklearn_dpmix
-from sklearn_dpmix._base.compiled import ComponentType, Value, apart, compiled, entry, helper, lower
+from sklearn_dpmix._base.compiled import Value, apart, compiled, entry, helper, lower
+from sklearn_dpmix._base.memory import ComponentType
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, NoNoise, RecordChannel
 from sklearn_dpmix.mechanisms._additive import _log_density

@@ -5,7 +5,8 @@ import types as pytypes
 
 from numba.core import event, types
 
-from sklearn_dpmix._base.compiled import ComponentType, _Cache, _registered
+from sklearn_dpmix._base.compiled import _Cache, _registered
+from sklearn_dpmix._base.memory import ComponentType
 from sklearn_dpmix._base.reach import _PINNED, Reach
 
 
