@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_dpmix._base.compiled import Component, compiled
 from sklearn_dpmix._chains import long_run
-from sklearn_dpmix.estimators import _chain_estimator
+from sklearn_dpmix.estimators import _chain_estimator, _monitored_draws
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RecordChannel
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
@@ -318,7 +318,7 @@ def test_a_failed_fit_leaves_the_last_one_as_it_was(params, Z):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(long_run, "run_chains"), (_chain_estimator, "convergence"), (_chain_estimator, "warn_user")],
+    [(long_run, "run_chains"), (_monitored_draws, "convergence"), (_chain_estimator, "warn_user")],
     ids=["run_chains", "convergence", "warn_user"],
 )
 def test_a_fit_that_fails_late_leaves_the_last_one_as_it_was(monkeypatch, module, name):

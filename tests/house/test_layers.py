@@ -12,7 +12,7 @@ COMPONENTS = {"_base", "kernels", "mechanisms", "mixings", "models", "privacy", 
 #: What the files of each room may import of the package, besides the files beside them: a room stands for all of its
 #: files and rooms.  Nothing below knows what is above it, and no room looks into another one's files unless it says so.
 ROOMS = {
-    "": {"_releases.summary", "estimators"},
+    "": {"_chains.auto_draws", "_releases.summary", "estimators"},
     "_base": set(),
     "privacy": {"_base"},
     "mechanisms": {"_base", "privacy"},
@@ -66,7 +66,7 @@ ROOMS = {
         "estimators.curator._statistic_contents",
     },
 }
-SHARED = {"_chain_estimator", "_confidential", "_decorators"}
+SHARED = {"_chain_estimator", "_confidential", "_decorators", "_monitored_draws"}
 for room in ("curator", "mixture", "private", "simulation"):
     ROOMS[f"estimators.{room}"] |= {f"estimators.{file}" for file in SHARED}
 #: Instead of its room's and of what is beside it: what a room shares knows none of the others, and one file chooses

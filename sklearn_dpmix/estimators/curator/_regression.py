@@ -16,9 +16,10 @@ from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ...models import GaussianPredictors, HistogramPredictors, RegressionPrior
 from ...queries import NoisyCount, RegressionMoments
-from .._chain_estimator import ChainEstimator, CoefficientsMixin
+from .._chain_estimator import ChainEstimator
 from .._confidential import check_confidential
 from .._decorators import fit_context, with_callbacks
+from .._monitored_draws import CoefficientsMixin
 from ._curator import (
     check_curator,
     check_query_release,

@@ -21,8 +21,8 @@ from ...mechanisms import NoNoise
 from ...mixings import MixtureOfFiniteMixtures
 from ...samplers import MixtureSampler
 from ...samplers.mixture._one_normal import OneNormal
-from .._chain_estimator import CoefficientsMixin, MonitoredDraws
 from .._decorators import fit_context
+from .._monitored_draws import CoefficientsMixin, MonitoredDraws
 from ._compose import resolve_components
 from ._dp_mixture import PrivateDPMixture
 from ._joint_mixture import JointMixture

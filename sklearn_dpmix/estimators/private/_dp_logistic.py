@@ -20,9 +20,9 @@ from ...models import LogisticLikelihood
 from ...models._likelihood import clip_rows
 from ...privacy import PrivacyLedger
 from ...samplers import PrivateNewton, PrivateNormalApproximation
-from .._chain_estimator import UNUSED, CoefficientsMixin, MonitoredDraws, despite_interruption
 from .._confidential import check_confidential, encode_labels
 from .._decorators import fit_context
+from .._monitored_draws import UNUSED, CoefficientsMixin, MonitoredDraws, despite_interruption
 from ._dp_mcmc import DPMCMC
 from ._dp_normal import DPNormal
 from ._dp_penalty import DPPenaltyMCMC

@@ -20,8 +20,9 @@ from ...samplers.private._chain_value import PrivateChain
 from ...samplers.private._newton import private_steps, shortened
 from ...samplers.private._target import Target
 from ...samplers.private._walk_moves import Coordinates
-from .._chain_estimator import N_JOBS, MonitoredDraws, despite_interruption, warn_user
+from .._chain_estimator import N_JOBS, warn_user
 from .._decorators import fit_context, with_callbacks
+from .._monitored_draws import MonitoredDraws, despite_interruption
 from ._dp_inputs import DPInputs
 
 MOST_PREDICTIVE = 500  # draws that a predictive density averages over

@@ -13,7 +13,8 @@ from ...privacy import PrivacyLedger
 from ...samplers import PrivateNormalApproximation
 from ...samplers.private._normal_approximation import normal_posteriors
 from ...samplers.private._target import Target
-from .._chain_estimator import despite_interruption, warn_user
+from .._chain_estimator import warn_user
+from .._monitored_draws import despite_interruption
 from ._dp_inputs import DPInputs
 
 
