@@ -17,7 +17,7 @@ from sklearn_dpmix.mechanisms import FiniteChannelMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.models import BetaPrior
 from sklearn_dpmix.samplers import MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure import _compressed
+from sklearn_dpmix.samplers.mixture.measure import _which_chart
 
 WARNER = FiniteChannelMechanism.warner
 ONE = DirichletProcess(concentration=1e-300)  # one cluster: π ~ Dirichlet
@@ -78,7 +78,7 @@ def compare(name, expected, sampler="auto", **parameters):
 @pytest.mark.parametrize("name", CASES)
 def test_posterior_is_exact(name, monkeypatch):
     """Catches a wrong law of the share, and compliance that is no person's but an answer's (two questions)."""
-    monkeypatch.setattr(_compressed, "MANY", len(EIGHT))
+    monkeypatch.setattr(_which_chart, "MANY", len(EIGHT))
     compare(name, exact(name))
 
 
@@ -107,7 +107,7 @@ def test_a_trade_of_other_categories_is_noticed():
 # --- answers that say nothing leave the prior ------------------------------------------------------------------------
 
 
-class ForgetsTheVolume(_compressed.CategoricalChart):
+class ForgetsTheVolume(_which_chart.CategoricalChart):
     """A twin: what masses and shares span is taken for what masses of categories do."""
 
     @compiled
@@ -140,7 +140,7 @@ def test_answers_that_say_nothing_leave_the_prior(n_questions):
 
 @pytest.mark.slow
 def test_a_forgotten_volume_is_noticed(monkeypatch):
-    monkeypatch.setitem(_compressed.CHARTS, "categorical", ForgetsTheVolume)
+    monkeypatch.setitem(_which_chart.CHARTS, "categorical", ForgetsTheVolume)
     with pytest.raises(Disagreement):
         compare_prior(2, n_draws=2500)
 

@@ -12,16 +12,15 @@ from scipy.special import log_ndtr, ndtr, owens_t
 from scipy.stats import laplace, norm
 from statistical import Disagreement, assert_mean_close, assert_means_agree, effective_sample_size
 
-from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
+from sklearn_dpmix import DeconvolutionKDE, PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._posterior.cluster import release_log_density
 from sklearn_dpmix._releases.release import Release
-from sklearn_dpmix.estimators import DeconvolutionKDE
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure._compressed import chart_and_masses
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CUT
+from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_and_masses
 
 PRIOR = {"mean": 0.3, "mean_precision": 0.5, "shape": 3.0, "scale": 2.0}
 Z, SCALE, THRESHOLD = np.array([1.3, 2.6, 1.9]), 0.7, 1.0

@@ -17,13 +17,13 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _node_layout, _steps
-from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of, law_of
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._factors import fill, fill_feature
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import LOG_LIKELIHOOD, N_ATOMS, TOTAL, at, log_tilt, row
 from sklearn_dpmix.samplers.mixture.measure._walk_likelihood import refresh
 from sklearn_dpmix.samplers.mixture.measure._walk_state import Walk, new_state
+from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_of, law_of
 
 BOUNDS = [(-10, 10), (-5, 5)]
 MECHANISMS = [LaplaceMechanism(epsilon=10.0, bounds=BOUNDS), GaussianMechanism(epsilon=10.0, delta=1e-5, bounds=BOUNDS)]

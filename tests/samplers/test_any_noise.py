@@ -18,9 +18,10 @@ from sklearn_dpmix.mechanisms import (
 )
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers.mixture.measure._any_noise import any_noise, with_densities
-from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed, chart_of, masses_of
+from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import PER_FEATURE
 from sklearn_dpmix.samplers.mixture.measure._walk_state import new_state
+from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_of, masses_of
 
 
 class Straight(LaplaceMechanism):

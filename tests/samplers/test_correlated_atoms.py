@@ -14,7 +14,7 @@ from sklearn_dpmix.kernels import MultivariateNormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure import _compressed
+from sklearn_dpmix.samplers.mixture.measure import _which_chart
 from sklearn_dpmix.samplers.mixture.measure._correlated_hidden import CorrelatedHiddenChart
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import BY_RESIDUALS, PER_FEATURE
@@ -271,7 +271,7 @@ class BoundsForgotten(CorrelatedHiddenChart):
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", [JacobianForgotten, BoundsForgotten])
 def test_broken_twin_is_noticed(monkeypatch, twin):
-    monkeypatch.setitem(_compressed.CHARTS, "correlated_normal", twin)
+    monkeypatch.setitem(_which_chart.CHARTS, "correlated_normal", twin)
     with pytest.raises(Disagreement):
         compare()
 

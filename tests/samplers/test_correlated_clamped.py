@@ -16,10 +16,10 @@ from sklearn_dpmix._base.compiled import _Helper, entry
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _clamped_moments, _correlated_clamped, _walk
-from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
 from sklearn_dpmix.samplers.mixture.measure._correlated_clamped import ERROR, degree_for
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS, N_DUST
 from sklearn_dpmix.samplers.mixture.measure._walk_draws import n_all, number
+from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_of
 
 LOW, HIGH = -1.0, 1.5
 NOISES = 0.5, 3.0, 20.0

@@ -14,11 +14,11 @@ from sklearn_dpmix.kernels import MultivariateNormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Auto, Imputed, MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure import _compressed
-from sklearn_dpmix.samplers.mixture.measure._compressed import chart_of
+from sklearn_dpmix.samplers.mixture.measure import _which_chart
 from sklearn_dpmix.samplers.mixture.measure._correlated_clamped import CorrelatedClampedChart
 from sklearn_dpmix.samplers.mixture.measure._correlated_gaussian import CorrelatedGaussianChart
 from sklearn_dpmix.samplers.mixture.measure._correlated_hidden import CorrelatedHiddenChart
+from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_of
 
 NOISE = 0.8
 PAIR = np.array([[-1.6, 0.3], [1.8, -1.9]])
@@ -150,6 +150,6 @@ def test_noise_of_another_width_is_noticed(monkeypatch):
 
 @pytest.mark.slow
 def test_forgotten_bounds_are_noticed(monkeypatch):
-    monkeypatch.setitem(_compressed.CHARTS, "correlated_normal", CorrelatedGaussianChart)
+    monkeypatch.setitem(_which_chart.CHARTS, "correlated_normal", CorrelatedGaussianChart)
     with pytest.raises(Disagreement):
         compare(CLAMPED)

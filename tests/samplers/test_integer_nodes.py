@@ -25,7 +25,8 @@ from sklearn_dpmix.mechanisms import (
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import Auto, MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
-from sklearn_dpmix.samplers.mixture.measure._compressed import chart_and_masses, different
+from sklearn_dpmix.samplers.mixture.measure._compressed import different
+from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_and_masses
 
 PRIOR = {"mean": 1.5, "mean_precision": 0.3, "shape": 2.5, "scale": 0.6}
 BOUNDS = (0, 4)

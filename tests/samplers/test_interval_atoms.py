@@ -18,13 +18,14 @@ from sklearn_dpmix.kernels import BetaKernel, ConvolvedNormalKernel, TruncatedNo
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, PiecewiseMechanism, SquareWaveMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure, ReUse
-from sklearn_dpmix.samplers.mixture.measure import _compressed, _node_layout
+from sklearn_dpmix.samplers.mixture.measure import _node_layout, _which_chart
 from sklearn_dpmix.samplers.mixture.measure._beta_atoms import BetaChart
-from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed, chart_of, masses_of
+from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed
 from sklearn_dpmix.samplers.mixture.measure._convolved_atoms import ConvolvedNormalChart
 from sklearn_dpmix.samplers.mixture.measure._truncated_atoms import TruncatedNormalChart
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_RECORDS, PER_FEATURE
 from sklearn_dpmix.samplers.mixture.measure._walk_state import new_state
+from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_of, masses_of
 
 MECHANISMS = [
     LaplaceMechanism(epsilon=1.0, bounds=(0, 1)),
@@ -213,7 +214,7 @@ class NoFloor(ConvolvedNormalChart):
 
 
 def broken(monkeypatch, name, chart):
-    monkeypatch.setitem(_compressed.CHARTS, name, chart)
+    monkeypatch.setitem(_which_chart.CHARTS, name, chart)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from sklearn_dpmix.kernels import CategoricalKernel
 from sklearn_dpmix.mechanisms import FiniteChannelMechanism, RandomizedResponseMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure import _compressed
+from sklearn_dpmix.samplers.mixture.measure import _which_chart
 from sklearn_dpmix.samplers.mixture.measure._ways import main_axes
 
 K = 8
@@ -24,7 +24,7 @@ PLACES = np.arange(K)[:, None]
 @pytest.fixture(autouse=True)
 def many(monkeypatch):
     """Eight categories are many, so that posteriors can be enumerated."""
-    monkeypatch.setattr(_compressed, "MANY", K)
+    monkeypatch.setattr(_which_chart, "MANY", K)
 
 
 def fitted(mechanism, Z, mixing, alpha, sampler="auto", **parameters):
@@ -105,10 +105,10 @@ def test_agrees_with_steps_of_all_shares(monkeypatch):
     mechanism, Z = of_eight(400)
     new = moments(fitted(mechanism, Z, DirichletProcess(1.0), 0.6))
     old = moments(fitted(mechanism, Z, DirichletProcess(1.0), 0.6, "conditional"))
-    monkeypatch.setattr(_compressed, "MANY", K + 1)
+    monkeypatch.setattr(_which_chart, "MANY", K + 1)
     assert_agree(new, moments(fitted(mechanism, Z, DirichletProcess(1.0), 0.6)))
     assert_agree(new, old)
-    monkeypatch.setattr(_compressed, "MANY", K)
+    monkeypatch.setattr(_which_chart, "MANY", K)
     with pytest.raises(Disagreement):
         assert_agree(moments(fitted(mechanism, Z, DirichletProcess(1.0), 0.6, SeesOtherWays(), n_draws=1000)), old)
 

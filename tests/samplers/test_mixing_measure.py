@@ -26,7 +26,7 @@ from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, Pit
 from sklearn_dpmix.samplers import Auto, MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
 from sklearn_dpmix.samplers.mixture.measure import _node_layout, _sheet, _walk
-from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed, chart_and_masses, law_of
+from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._masses import bear_or_kill, change_mass, move_mass
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
@@ -34,6 +34,7 @@ from sklearn_dpmix.samplers.mixture.measure._parts import part_or_join
 from sklearn_dpmix.samplers.mixture.measure._splits import split_or_merge
 from sklearn_dpmix.samplers.mixture.measure._steps import step_one
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CONCENTRATION
+from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_and_masses, law_of
 
 CASES = list(test_exact.NOISY)
 

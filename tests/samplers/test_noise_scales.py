@@ -19,7 +19,7 @@ from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture._run import Draws
 from sklearn_dpmix.samplers.mixture.measure import _node_layout
 from sklearn_dpmix.samplers.mixture.measure._any_noise import with_densities
-from sklearn_dpmix.samplers.mixture.measure._compressed import chart_and_masses
+from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_and_masses
 
 MECHANISMS = {"laplace": LaplaceMechanism, "gaussian": GaussianMechanism}
 KERNEL = NormalKernel(0.0, 0.1, 3.0, 3.0)

@@ -17,11 +17,12 @@ from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import BinomialMechanism, HaarWaveletMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure import _compressed, _node_layout
+from sklearn_dpmix.samplers.mixture.measure import _node_layout, _which_chart
 from sklearn_dpmix.samplers.mixture.measure._beta_atoms import BetaInBins
-from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed, chart_of, masses_of
+from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_RECORDS, PER_FEATURE
 from sklearn_dpmix.samplers.mixture.measure._walk_state import new_state
+from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_of, masses_of
 
 NORMAL = NormalKernel(0.4, 0.3, 2.5, 0.1)
 
@@ -153,7 +154,7 @@ def test_counts_are_nodes(monkeypatch):
 
 @pytest.mark.slow
 def test_other_bins_are_rejected(monkeypatch):
-    monkeypatch.setitem(_compressed.CHARTS_OF_TABLES, ("bins", "beta"), BinsFromTheLast)
+    monkeypatch.setitem(_which_chart.CHARTS_OF_TABLES, ("bins", "beta"), BinsFromTheLast)
     with pytest.raises(Disagreement):
         compared("haar-beta")
 

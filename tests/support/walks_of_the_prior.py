@@ -17,7 +17,6 @@ from sklearn_dpmix.kernels import CategoricalKernel, MultivariateNormalKernel, N
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers.mixture.measure import _pitman_yor_masses, _walk_atoms, _walk_state
 from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart, chances_of
-from sklearn_dpmix.samplers.mixture.measure._compressed import law_of, masses_of
 from sklearn_dpmix.samplers.mixture.measure._correlated_hidden import CorrelatedHiddenChart
 from sklearn_dpmix.samplers.mixture.measure._many_categories import ManyCategoriesChart
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
@@ -34,6 +33,7 @@ from sklearn_dpmix.samplers.mixture.measure._walk_atoms import (
 )
 from sklearn_dpmix.samplers.mixture.measure._walk_state import Walk, new_state
 from sklearn_dpmix.samplers.mixture.measure._ways import Ways
+from sklearn_dpmix.samplers.mixture.measure._which_chart import law_of, masses_of
 
 FIXED, RANDOM = DirichletProcess(1.5), DirichletProcess(None, (3.0, 2.0))
 POWER_LAW = PitmanYor(1.5, 0.25)

@@ -11,9 +11,9 @@ from ._neal8 import Neal8
 from ._reuse import ReUse
 from ._sampler import MixtureSampler
 from .cells._choice import Cells
-from .measure._compressed import correlated_kind, masses_of
 from .measure._correlated_atoms import is_near_limit
 from .measure._walk import MixingMeasure
+from .measure._which_chart import correlated_kind, masses_of
 
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
 MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each

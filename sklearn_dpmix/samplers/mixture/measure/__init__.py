@@ -16,9 +16,9 @@ law             the walk's own numbers, such as counts, the likelihood and S; ``
 fence           what a step must not cross, and which coordinates it moves (``_steps``)
 ==============  =======================================================================================================
 
-``_walk.py`` comes first: ``MixingMeasure`` lays out nodes (``_node_layout``, ``_compressed``), tries them in short runs
-until they are right, and has the sweep, a list of moves.  ``_walk_state.py`` has what the moves see and change,
-``_walk_likelihood.py`` how a proposal is judged.
+``_walk.py`` comes first: ``MixingMeasure`` chooses the chart (``_which_chart``), lays out nodes (``_node_layout``,
+``_compressed``), tries them in short runs until they are right, and has the sweep, a list of moves.
+``_walk_state.py`` has what the moves see and change, ``_walk_likelihood.py`` how a proposal is judged.
 
 ==============  =======================================================================================================
 masses          ``_masses``: between two atoms, of one, births and deaths; ``_parts``: births from a part of an atom;

@@ -1,37 +1,22 @@
-"""What the chains of a walk see of a release, and of the kernel and the mixing that it is walked over for."""
+"""What the chains of a walk see of a release: nodes, and how much work on them a draw is worth."""
 
-from collections.abc import Callable
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._run import Draws
-from ._beta_atoms import BetaChart, BetaInBins
-from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
-from ._clamped_atoms import ClampedNormalChart
-from ._convolved_atoms import ConvolvedNormalChart
-from ._correlated_atoms import CorrelatedChart, is_clamped, keeps_normal
-from ._correlated_clamped import CorrelatedClampedChart, degree_of
-from ._correlated_gaussian import CorrelatedGaussianChart
-from ._correlated_hidden import CorrelatedHiddenChart
-from ._dirichlet_masses import DirichletMasses
-from ._finite_masses import FiniteMasses
-from ._many_categories import MANY, ManyCategoriesChart
 from ._mass_law import MassLaw
-from ._normal_atoms import NormalChart
 from ._outside import Outside
-from ._pitman_yor_masses import PitmanYorMasses
 from ._sheet import Sheet
 from ._threshold_walk import ThresholdWalk
-from ._truncated_atoms import TruncatedNormalChart, TruncatedNormalInBins, TruncatedNormalInTable
-from ._walk_atoms import CUT, IS_EXCURSION, N_MOVES, N_RECORDS, PER_FEATURE
+from ._walk_atoms import IS_EXCURSION, N_MOVES
 from ._walk_state import Walk
 from ._ways import Ways
 
 WARM = 50.0  # sweeps that warm up a chain whose draws are worth keeping
-MOST_EVERY = 4  # of a longer warm-up every fourth sweep is made, or more of them
+MOST_EVERY = 4  # of the sweeps of a longer warm-up at least every fourth is made
 
 
 class Cells(NamedTuple):
@@ -53,7 +38,11 @@ class Glides(NamedTuple):
 
 
 class Compressed(NamedTuple):
-    """What the chains see: nodes for the records, what the mechanism looks up there, and the law of atoms."""
+    """What the chains see: nodes for the records, what the mechanism looks up there, and the law of atoms.
+
+    Only a channel of answers has ``outside``, ``ways`` and ``chances``.  Where single moves go too slowly, a walk also
+    has either ``glides`` or, for excursions, ``few``: every ``apart`` sweeps it takes some.
+    """
 
     chart: Chart
     masses: MassLaw
@@ -68,9 +57,9 @@ class Compressed(NamedTuple):
     outside: Outside | None = None  # records that are none of the mixture's
     ways: Ways | None = None  # that shares of many categories go
     chances: np.ndarray | None = None  # of answers given each category
-    few: Any = None  # the same of a few nodes, for excursions; None: no excursions
     glides: Glides | None = None
-    apart: int = 0  # sweeps between glides or excursions, if there are any
+    few: Any = None  # all this for a few of the nodes
+    apart: int = 0
 
     @property
     def n_seen(self):
@@ -119,86 +108,6 @@ class Compressed(NamedTuple):
             return None
         points, scales = self.glides
         return Sheet.of(self.nodes[:-1, points], self.lookup[:, points], scales, self.law)
-
-
-def categorical_chart(kernel: Any, n_features: int, channel: Any) -> Chart:
-    """Of one question with many categories another one."""
-    many = n_features == 1 and int(kernel.size) >= MANY
-    return (ManyCategoriesChart if many else CategoricalChart)(kernel, n_features, channel)
-
-
-def correlated_chart(kernel: Any, n_features: int, channel: Any) -> Chart:
-    return correlated_kind(n_features, channel)(kernel, n_features, channel)
-
-
-def correlated_kind(n_features: int, channel: Any) -> type[CorrelatedChart]:
-    """The chart that correlated normal kernels have: one that keeps something beside each release where it must."""
-    if channel is None or not keeps_normal(channel) or channel.each:
-        return CorrelatedHiddenChart
-    if not is_clamped(channel):
-        return CorrelatedGaussianChart
-    return CorrelatedClampedChart if n_features == 2 and degree_of(channel) is not None else CorrelatedHiddenChart
-
-
-#: by what mechanisms call the kernel's records: of the kernel's value, the number of features, and a channel's value
-CHARTS: dict[str, Callable[[Any, int, Any], Chart]] = {
-    "beta": BetaChart,
-    "categorical": categorical_chart,
-    "convolved_normal": ConvolvedNormalChart,
-    "correlated_normal": correlated_chart,
-    "normal": NormalChart,
-    "truncated_normal": TruncatedNormalChart,
-}
-
-#: the same by ``tables`` of a channel, for which there is another one
-CHARTS_OF_TABLES: dict[tuple[str | None, str], Callable[[Any, int, Any], Chart]] = {
-    ("bins", "beta"): BetaInBins,
-    ("bins", "truncated_normal"): TruncatedNormalInBins,
-    ("polynomial", "normal"): ClampedNormalChart,
-    ("polynomial", "truncated_normal"): TruncatedNormalInTable,
-}
-
-
-def chart_of(kernel: Any, channel: Any = None) -> Chart:
-    """The chart of a kernel's value under a channel's, or under any."""
-    kind = chart_kind(kernel._owner, None if channel is None else channel._owner)
-    return kind(kernel, int(kernel.n_features), channel)
-
-
-def chart_kind(kernel: Any, mechanism: Any) -> Callable[[Any, int, Any], Chart]:
-    """What makes the chart of a kernel under a mechanism, or under none."""
-    name, tables = kernel.noised_as, None if mechanism is None else mechanism.tables
-    return CHARTS_OF_TABLES.get((tables, name), CHARTS[name])
-
-
-def power_law(mixing: Any) -> MassLaw:
-    """The law of a Pitman–Yor process's masses; without a discount it is a Dirichlet process."""
-    return PitmanYorMasses(mixing) if mixing.discount > 0.0 else DirichletMasses(mixing)
-
-
-#: by what mixings call the law of their masses
-MASS_LAWS: dict[str, Callable[[Any], MassLaw]] = {
-    "dirichlet": DirichletMasses,
-    "finite": FiniteMasses,
-    "pitman_yor": power_law,
-}
-
-
-def masses_of(mixing: Any) -> MassLaw:
-    """The law of the masses of a mixing's value."""
-    return MASS_LAWS[mixing._owner.masses_as](mixing)
-
-
-def chart_and_masses(values: Any) -> tuple[Chart, MassLaw]:
-    """Both, of the values of a sampler, a channel, a kernel and a mixing."""
-    return chart_of(values[2], values[1]), masses_of(values[3])
-
-
-def law_of(chart: Chart, masses: MassLaw, n_records: int, mean: Any, variance: Any) -> Any:
-    """Constants of the walk: of the records, and of each feature."""
-    law = np.zeros(PER_FEATURE)
-    law[N_RECORDS], law[CUT] = n_records, masses.cut(n_records)
-    return np.concatenate([law, chart.law(mean, variance)])
 
 
 def sweeps_a_draw(draws: Draws, seen: Compressed) -> float:

@@ -128,42 +128,59 @@ def log_split_ratio(share, shift, root, inner, log_first, log_second, d):
 # --- there and back --------------------------------------------------------------------------------------------------
 
 
-@apart
-def split_covariance(rng, chart, walk, a, b, c, share):
-    """What :meth:`Chart.split_place` does."""
-    d, v, away, odds = chart.n_features, chart.direction, chart.trial, sqrt((1.0 - share) / share)
-    root, inner, first, second, both = chart.root, chart.inner, chart.first, chart.second, chart.scratch
-    shift, length = draw_shift(rng), 0.0
-    if not 0.0 < shift < 1.0:
-        return IMPOSSIBLE
+@helper
+def draw_direction(rng, v, shift, d):
+    """Draw a vector of this length with v_0 > 0, in any direction."""
+    length = 0.0
     for i in range(d):
         v[i] = rng.standard_normal()
         length += v[i] * v[i]
     length = sqrt(length) if v[0] > 0.0 else -sqrt(length)
     for i in range(d):
         v[i] *= shift / length
+
+
+@helper
+def draw_spread(rng, chart, share):
+    """Draw P; return log |P| and log |I - P|.  ``first`` and ``second`` have the roots of A and B, ``scratch`` C."""
+    d, first, second, both = chart.n_features, chart.first, chart.second, chart.scratch
+    of_first, of_second = shapes(share, WIDE if rng.random() < P_WIDE else NARROW, d)
+    draw_wishart_root(rng, first, of_first, d)
+    draw_wishart_root(rng, second, of_second, d)
+    for i in range(d):
+        for j in range(i + 1):
+            both[i, j] = 0.0
+    add_square(first, 1.0, both, d)
+    add_square(second, 1.0, both, d)
+    factor(both, d)
+    of_both = log_diagonal(both, d)
+    return 2.0 * (log_diagonal(first, d) - of_both), 2.0 * (log_diagonal(second, d) - of_both)
+
+
+@apart
+def split_covariance(rng, chart, walk, a, b, c, share):
+    """What :meth:`Chart.split_place` does: of the atom at ``a`` into those at ``b`` and ``c``."""
+    d, v, away, odds = chart.n_features, chart.direction, chart.trial, sqrt((1.0 - share) / share)
+    root, inner = chart.root, chart.inner  # L, and M
+    shift = draw_shift(rng)
+    if not 0.0 < shift < 1.0:
+        return IMPOSSIBLE
+    draw_direction(rng, v, shift, d)
     invert(chart, walk, a)
     multiply_lower(root, v, away, d)
     for i in range(d):
         walk.atoms[b + 1 + 2 * i] = chart.mean[i] - odds * away[i]
         walk.atoms[c + 1 + 2 * i] = chart.mean[i] + away[i] / odds
         for j in range(i + 1):
-            inner[i, j], both[i, j] = -away[i] * away[j], 0.0
+            inner[i, j] = -away[i] * away[j]
     add_square(root, 1.0, inner, d)
     factor(inner, d)
-    of_first, of_second = shapes(share, WIDE if rng.random() < P_WIDE else NARROW, d)
-    draw_wishart_root(rng, first, of_first, d)
-    draw_wishart_root(rng, second, of_second, d)
-    add_square(first, 1.0, both, d)
-    add_square(second, 1.0, both, d)
-    factor(both, d)
-    of_both = log_diagonal(both, d)
-    log_first, log_second = 2.0 * (log_diagonal(first, d) - of_both), 2.0 * (log_diagonal(second, d) - of_both)
+    log_first, log_second = draw_spread(rng, chart, share)
     ratio = log_split_ratio(share, shift, root, inner, log_first, log_second, d)
-    divide_triangle(inner, both, d)
-    multiply_triangles(inner, first, 1.0 / sqrt(share), root, d)
+    divide_triangle(inner, chart.scratch, d)  # M C⁻¹
+    multiply_triangles(inner, chart.first, 1.0 / sqrt(share), root, d)
     put_root(chart, walk, b, root)
-    multiply_triangles(inner, second, 1.0 / sqrt(1.0 - share), root, d)
+    multiply_triangles(inner, chart.second, 1.0 / sqrt(1.0 - share), root, d)
     put_root(chart, walk, c, root)
     if not (chart.is_proper(walk, b) and chart.is_proper(walk, c)):
         return IMPOSSIBLE
@@ -172,7 +189,7 @@ def split_covariance(rng, chart, walk, a, b, c, share):
 
 @apart
 def merge_covariances(chart, walk, a, b, new, share):
-    """What :meth:`Chart.merge_places` does."""
+    """What :meth:`Chart.merge_places` does: of the atoms at ``a`` and ``b`` into the one at ``new``."""
     atoms, d, v, root, inner = walk.atoms, chart.n_features, chart.direction, chart.root, chart.inner
     for i in range(d):
         mean, other = atoms[a + 1 + 2 * i], atoms[b + 1 + 2 * i]

@@ -10,11 +10,12 @@ from ...._releases.nodes import FEW, Nodes, cell_edges, compress, edges_around, 
 from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_places, compress_records
 from .._run import Draws
-from ._compressed import Cells, Compressed, different, law_of
+from ._compressed import Cells, Compressed, different
 from ._normal_atoms import N_WIDTHS
 from ._walk_atoms import CUT, N_MOVES, N_RECORDS, STIFFNESS
 from ._walk_draws import log_likelihoods
 from ._walk_state import new_state
+from ._which_chart import law_of
 
 N_MOVES_FIRST = 100  # in a sweep of the trial run, fewer where there are many nodes
 MOST_WORK = 120_000  # moves in a sweep of the trial run, times nodes and features

@@ -6,6 +6,17 @@ M_kc = J_k π_kjc change, and all else stay: the table loses t ⊗σ_j if M_k lo
 over the other questions.  That is linear in β, and takes as many atoms as the others' table has cells; with fewer, β is
 by least squares.  So the answers' probabilities stay along a straight line in the masses, or nearly so.  Where one more
 atom of the mixture takes the place of those outside, atoms trade among themselves.
+
+In the scratch of the walk, from the start of a trade to its end:
+
+============  =========================================================================================================
+``marks``     the atoms that trade; among themselves, the last one gets what the others give
+``gradient``  σ_j: what is traded of each category
+``given``     what a mass of that adds to the answers to question j, at each node over the root of its weight
+``move``      β: the part of each atom; -1 of the one that gets
+``score``     by how much each node's density changes: what all atoms' parts leave over of ⊗σ
+``metric``    M_kc, an atom a row; before that the matrix of the least squares
+============  =========================================================================================================
 """
 
 from math import exp, log, sqrt
@@ -54,50 +65,61 @@ def trade(rng, channel, chart, walk):
     most = int(min(float(size) ** (n_features - 1), MOST_ATOMS))  # they can match anything in the other questions
     among = n_features > 1 and rng.random() < AMONG
     n = choose_above(rng, walk, least, most + 1 if among else most, walk.marks)
-    r = n - 1 if among else n
-    if r < 1:
+    n_giving = n - 1 if among else n
+    if n_giving < 1:
         return
-    what = walk.gradient
-    for c in range(size):
-        what[c] = 0.0 if among else walk.shares[j * size + c]
-    if among:
-        draw_last(rng, walk, n)
-        c, e = int(rng.random() * size), int(rng.random() * (size + 1))
-        what[c] = 1.0
-        if e < size and e != c:
-            what[e] = -1.0
+    draw_shares(rng, walk, j, size, n, among)
     fill_given(walk, j, size, n, among)
-    longest, moved = find_parts(walk, j, r), False
-    walk.move[r] = -1.0
+    longest, moved = find_parts(walk, j, n_giving), False
+    walk.move[n_giving] = -1.0
+    read_masses(walk, j, size, n)
+    for _ in range(N_STEPS):
+        step = longest * exp(-SMALLER * rng.random()) * rng.standard_normal()
+        moved = step_along(rng, chart, walk, n, least, step, 0.0 if among else step) or moved
+    if moved:
+        write_masses(walk, j, size, n)
+        for i in range(n):
+            chart.fill(channel, walk, int(walk.marks[i]))
+
+
+@helper
+def draw_shares(rng, walk, j, size, n, among):
+    """What is traded: what those outside answer; among atoms one category, or one for another, and who gets it."""
+    for c in range(size):
+        walk.gradient[c] = 0.0 if among else walk.shares[j * size + c]
+    if among:
+        i, last = int(rng.random() * n), walk.marks[n - 1]
+        walk.marks[n - 1] = walk.marks[i]
+        walk.marks[i] = last
+        c, e = int(rng.random() * size), int(rng.random() * (size + 1))
+        walk.gradient[c] = 1.0
+        if e < size and e != c:
+            walk.gradient[e] = -1.0
+
+
+@helper
+def read_masses(walk, j, size, n):
+    """M_kc of the atoms that trade."""
     for i in range(n):
         a = at(walk, int(walk.marks[i]))
         highest, total = log_gammas(walk, a + 1 + j * size, size)
         for c in range(size):
             walk.metric[i, c] = walk.atoms[a] * (exp(walk.atoms[a + 1 + j * size + c] - highest) / total)
-    for _ in range(N_STEPS):
-        step = longest * exp(-SMALLER * rng.random()) * rng.standard_normal()
-        moved = step_along(rng, chart, walk, n, least, step, 0.0 if among else step) or moved
-    if moved:
-        for i in range(n):
-            a = at(walk, int(walk.marks[i]))
-            highest, total = log_gammas(walk, a + 1 + j * size, size)
-            for c in range(size):  # the sum of the γ stays
-                share = walk.metric[i, c] / walk.atoms[a]
-                walk.atoms[a + 1 + j * size + c] = highest + log(total) + log(share)
-            chart.fill(channel, walk, int(walk.marks[i]))
 
 
 @helper
-def draw_last(rng, walk, n):
-    """Draw which of the chosen atoms is the last."""
-    i, last = int(rng.random() * n), walk.marks[n - 1]
-    walk.marks[n - 1] = walk.marks[i]
-    walk.marks[i] = last
+def write_masses(walk, j, size, n):
+    """The same back into the atoms, whose mass is theirs by now; the sum of the γ stays."""
+    for i in range(n):
+        a = at(walk, int(walk.marks[i]))
+        highest, total = log_gammas(walk, a + 1 + j * size, size)
+        for c in range(size):
+            walk.atoms[a + 1 + j * size + c] = highest + log(total) + log(walk.metric[i, c] / walk.atoms[a])
 
 
 @helper
 def fill_given(walk, j, size, n, among):
-    """Fill ``given`` with the answers to the question, and ``score`` with all answers, of what the atoms give."""
+    """Fill ``given``, and ``score`` with the same for all questions."""
     to, n_nodes = walk.given, walk.n_nodes
     if not among:
         for m in range(n_nodes):
@@ -168,15 +190,15 @@ def step_along(rng, chart, walk, n, least, step, more):
 
 
 @apart_sums
-def find_parts(walk, j, r):
+def find_parts(walk, j, n_giving):
     """Write how much of a mass outside each chosen atom gives up into ``move``, and what is left over into ``score``.
 
     Least squares of s at the nodes, in the metric of the answers that were given; the parts add up to 1.  It depends on
     the other questions' shares alone, which stay, so that the way back is the same.  Return about how far it may go.
     """
     n, score, part, metric, roots = walk.n_nodes, walk.score, walk.move, walk.metric, walk.roots
-    q, trace, left, both = r - 1, 0.0, 0.0, walk.law[TOTAL] + walk.law[OUTSIDE]
-    for i in range(r):  # in rows: what is left, and what each atom gives
+    q, trace, left, both = n_giving - 1, 0.0, 0.0, walk.law[TOTAL] + walk.law[OUTSIDE]
+    for i in range(n_giving):  # in rows: what is left, and what each atom gives
         to, factors = (1 + i) * n, row(walk, int(walk.marks[i])) + walk.width * n
         for m in range(n):
             score[to + m] = walk.given[m]

@@ -10,16 +10,7 @@ from ..._driver import is_kept, n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
 from ._categorical_atoms import chances_of
-from ._compressed import (
-    Compressed,
-    Glides,
-    chart_and_masses,
-    chart_kind,
-    different,
-    law_of,
-    new_draws,
-    sweeps_a_draw,
-)
+from ._compressed import Compressed, Glides, different, new_draws, sweeps_a_draw
 from ._few_nodes import ChoiceOfFew
 from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
@@ -46,6 +37,7 @@ from ._walk_draws import keep_draw
 from ._walk_likelihood import refresh, refresh_stale
 from ._walk_state import MAX_ATOMS, MOST_SWEEPS, grow, new_state, write_back
 from ._ways import ways_of
+from ._which_chart import chart_and_masses, chart_kind, law_of
 
 N_MOVES_ANSWERS = 200  # in a sweep over categories
 MANY_TIMES = 4  # as many moves where those of shares are of one direction
