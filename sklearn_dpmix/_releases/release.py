@@ -1,16 +1,15 @@
-"""What a release says before any sampling: moments of the records behind it, and signs that something is wrong."""
+"""What a release says before any sampling: nodes that stand for it, and moments of the records behind it."""
 
 from functools import cached_property
 
 import numpy as np
-from scipy.special import gammainc, ndtri
+from scipy.special import ndtri
 
 from .._base.numeric import INV_SQRT_2PI
 from ..mechanisms import NoNoise
 from .nodes import FEW, Nodes
 from .summary import ReleaseSummary
 
-MISFIT = 1e-6  # probability below which a release is said not to fit its mechanism
 CHUNK = 2**18  # records processed together, which bounds the memory of what is kept of each
 FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are asked for
 MOST_ROUNDS = 50  # of weights for records of unequal noise
@@ -33,7 +32,7 @@ class Release:
         self._summary, self._has_least = None, False  # whether narrower cells of it would be too many
 
     @cached_property
-    def _spread(self):
+    def spread(self):
         """Mean, variance and largest absolute value of the release, by feature."""
         with np.errstate(over="ignore", invalid="ignore"):
             mean, squares, largest = self.Z.mean(axis=0), 0.0, 0.0
@@ -103,7 +102,7 @@ class Release:
         places, weights = self._summary.nodes()
         median = places[np.searchsorted(np.cumsum(weights), 0.5 * self.n_records)]
         centre, variance = self.moments()
-        mean, spread, _ = self._spread
+        mean, spread, _ = self.spread
         shrink = np.sqrt(np.divide(variance, spread, out=np.ones(1), where=spread > 0))
         return ((median - mean) * np.minimum(shrink, 1.0) + centre)[None]
 
@@ -152,7 +151,7 @@ class Release:
         return mean, variance
 
     def _less_noise(self):
-        mean, variance, largest = self._spread
+        mean, variance, largest = self.spread
         noise, error = self.noise_variance(), self._noise_error()
         if not np.all(np.isfinite(variance)):
             raise ValueError(
@@ -254,9 +253,9 @@ class Release:
         """Standard error of the sample variance of the noise, 0 where its kurtosis is unknown."""
         if not self.noise_variance() or self.channel.kurtosis is None:
             return 0.0
-        return self.noise_variance() * np.sqrt((self.channel.kurtosis - 1.0) / (self.n_records * self._evenness()))
+        return self.noise_variance() * np.sqrt((self.channel.kurtosis - 1.0) / (self.n_records * self.evenness()))
 
-    def _evenness(self):
+    def evenness(self):
         """How far all records have noise of one size: 1, or less."""
         scale = self._scales()
         relative = (scale / scale.max()) ** 2  # no power overflows
@@ -279,61 +278,7 @@ class Release:
         records += mean
         return np.asarray(records)
 
-    def misfits(self, kernel=None):
-        """What makes it improbable that the release came from this mechanism, or suits the kernel, as sentences."""
-        categories = getattr(self.mechanism, "n_categories", None)
-        if categories is not None and kernel is not None and getattr(kernel, "n_categories", None) is None:
-            yield (
-                f"{self.mechanism!r} releases categories, and kernel {type(kernel).__name__} treats them as ordered "
-                'numbers: pass kernel="categorical" if the order means nothing'
-            )
-        if self.noise_variance() > 0 and self.channel.released_above is None:
-            yield from self._less_than_noise()
-            yield from self._out_of_reach()
-
-    def _less_than_noise(self):
-        """A release varies at least as its noise does.
-
-        Whatever the records are, its sum of squares about the mean is stochastically larger than the noise's own
-        (Anderson 1955: the noise is symmetric and unimodal), whose law is about a gamma with the same mean and
-        variance.  The lower tail of that gamma is exact for Gaussian noise, and heavier than the truth for Laplace
-        noise or unequal scales.
-        """
-        kurtosis = self.channel.kurtosis
-        n = self.n_records
-        if kurtosis is None or n < 2:
-            return
-        shape = (n - 1) * self._evenness() / (kurtosis - 1.0)
-        variance = self._spread[1]
-        n_features, ratio = len(variance), variance * (n / (n - 1)) / self.noise_variance()
-        worst = int(np.argmin(ratio))
-        if ratio[worst] == 0.0 and self.channel.is_discrete:
-            return  # integers may well be all the same
-        probability = n_features * float(gammainc(shape, shape * ratio[worst]))
-        if probability < MISFIT:
-            noise = np.sqrt(self.noise_variance())
-            yield (
-                f"feature {worst} of the release has standard deviation {np.sqrt(ratio[worst]) * noise:.4g}, less than "
-                f"the noise of {self.mechanism!r} alone ({noise:.4g}; the probability of so small a spread is "
-                f"{probability:.2g}): was the release rescaled, or is this another mechanism's? Fit the release as it "
-                "was published; to rescale, use the mechanism's bounds or scale"
-            )
-
-    def _out_of_reach(self):
-        """Records lie in the bounds: a release far outside them is improbable, by the noise's tail."""
-        bounds = self.bounds()
-        if bounds is None or not getattr(self.mechanism, "clamp", True):
-            return
-        least, which, value, n_values = self._farthest(bounds)
-        probability = min(1.0, 2.0 * least * n_values)  # on either side
-        if probability < MISFIT:
-            yield (
-                f"{which} has {value}, which is improbable under {self.mechanism!r}: the probability that any of "
-                f"{n_values} values falls this far outside the bounds is {probability:.2g}; was the release made with "
-                "other bounds or another epsilon?"
-            )
-
-    def _farthest(self, bounds):
+    def farthest(self, bounds):
         """(Tail probability of the least probable value, which record it is, that value, number of values)."""
         least, record, feature, scale = np.inf, 0, 0, self.noise_scale()
         for first in range(0, len(self.Z), CHUNK):
@@ -368,7 +313,7 @@ class SummarisedRelease(Release):
         self.n_features, self.n_records = 1, summary.n_records
 
     @cached_property
-    def _spread(self):
+    def spread(self):
         n, mean, squares, least, largest = self._summary._sums
         return np.array([mean]), np.array([squares / n]), np.array([max(largest, -least)])
 
@@ -376,7 +321,7 @@ class SummarisedRelease(Release):
         return self._summary.nodes()
 
     def data(self):
-        return self._summary.contents()
+        return self._summary._contents()
 
     def encoded(self):
         return None
@@ -392,7 +337,7 @@ class SummarisedRelease(Release):
         raise NotImplementedError("a summary has no records")
 
     def _known_moments(self):
-        (mean, variance, _), n = self._spread, self.n_records
+        (mean, variance, _), n = self.spread, self.n_records
         return self.channel.moments_of(n, mean, variance)
 
     def _moved_nearer(self):
@@ -405,13 +350,13 @@ class SummarisedRelease(Release):
         places = np.clip(places, low, high)
         mean, largest = weights @ places / n, np.abs(places).max()
         moved = SummarisedRelease(self._summary, self.mechanism, self.n_all)
-        moved._spread = np.array([mean]), np.array([weights @ (places - mean) ** 2 / n]), np.array([largest])
+        moved.spread = np.array([mean]), np.array([weights @ (places - mean) ** 2 / n]), np.array([largest])
         return moved
 
     def centre(self):
         return self._centre_of_nodes()
 
-    def _farthest(self, bounds):
+    def farthest(self, bounds):
         """As for records, from the smallest and the largest one."""
         values = np.array(self._summary._sums[3:])
         outside = np.maximum(np.maximum(bounds[0, 0] - values, values - bounds[0, 1]), 0.0)

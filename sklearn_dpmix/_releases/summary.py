@@ -197,7 +197,7 @@ class ReleaseSummary:
         """
         if not isinstance(other, ReleaseSummary):
             raise TypeError(f"other must be a ReleaseSummary, got {type(other).__name__}: update() takes records")
-        self.check_same_mechanism(other.mechanism, "the other summary's is")
+        self._check_same_mechanism(other.mechanism, "the other summary's is")
         if self.width != other.width:
             raise ValueError(
                 f"the summaries have width={self.width!r} and width={other.width!r}: make both with the same width"
@@ -213,22 +213,8 @@ class ReleaseSummary:
         self._column, self.n_batches = column, self.n_batches + other.n_batches
         return self
 
-    def check_same_mechanism(self, mechanism: Any, who: str = "the model's mechanism is") -> None:
-        """Raise ValueError unless a mechanism makes the same releases as the summary's.
-
-        Parameters
-        ----------
-        mechanism : mechanism object
-        who : str
-            The words before the mechanism in the error.
-
-        Examples
-        --------
-        >>> from sklearn_dpmix import ReleaseSummary
-        >>> from sklearn_dpmix.mechanisms import LaplaceMechanism
-        >>> summary = ReleaseSummary(LaplaceMechanism(epsilon=2.0, bounds=(0, 1)))
-        >>> summary.check_same_mechanism(LaplaceMechanism(scale=0.5, bounds=(0, 1)))
-        """
+    def _check_same_mechanism(self, mechanism, who="the model's mechanism is"):
+        """Raise ValueError unless a mechanism, which ``who`` names, makes the same releases as the summary's."""
         if getattr(mechanism, "law", lambda: None)() != self.mechanism.law():
             raise ValueError(
                 f"this summary was built from releases of {self.mechanism!r}, but {who} {mechanism!r}: noise, bounds "
@@ -251,21 +237,12 @@ class ReleaseSummary:
                 self._nodes = self._cells.nodes()
         return self._nodes
 
-    def coarser_nodes(self) -> Nodes:
-        """As :meth:`nodes`, for cells twice as wide, to find out how narrow cells need to be."""
-        return self.nodes() if self.n_records <= FEW else self._cells.coarser().nodes()
-
     def _rougher_nodes(self):
         """As :meth:`nodes`, with one node less in each cell."""
         return self.nodes() if self.n_records <= FEW else self._cells.nodes(N_MOMENTS - 2)
 
-    def contents(self) -> tuple[Any, ...]:
-        """Everything in the summary, as arrays and numbers.
-
-        Returns
-        -------
-        contents : tuple
-        """
+    def _contents(self):
+        """Everything in the summary, as arrays and numbers."""
         return (tuple(self._sums), self._records, *self._cells[1:], float(self._cells.grid.width), self.width)
 
     def __getstate__(self) -> dict[str, Any]:

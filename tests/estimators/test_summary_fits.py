@@ -17,8 +17,8 @@ from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, SquareWaveMechanism
 from sklearn_dpmix.mixings import PitmanYor
 from sklearn_dpmix.samplers import MixingMeasure, Neal5
-from sklearn_dpmix.samplers.mixture.measure._compressed import masses_of
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CUT
+from sklearn_dpmix.samplers.mixture.measure._which_chart import masses_of
 
 
 def log_densities(mechanism, z, weights, means, sds):
@@ -77,7 +77,8 @@ def test_much_narrower_components_are_seen_by_the_difference_of_two_levels():
     z = release(5000)[:, 0]
     summary = ReleaseSummary(LAPLACE).update(z[:, None])
     for share in (1.0, 0.3, 0.1):
-        narrow, wide = errors(LAPLACE, z, [summary.nodes(), summary.coarser_nodes()], share * summary.cell_width).T
+        levels = [summary.nodes(), summary._cells.coarser().nodes()]
+        narrow, wide = errors(LAPLACE, z, levels, share * summary.cell_width).T
         assert np.abs(narrow).max() < np.abs(narrow - wide).max() + 1e-8
 
 
@@ -246,7 +247,7 @@ def test_partial_fit_goes_on_with_the_chains(monkeypatch):
     del fresh._run_
     for one in (again, fresh):
         one.set_params(n_warmup=0).partial_fit(release(20))
-    assert np.array_equal(again.summary_.contents()[1], fresh.summary_.contents()[1])
+    assert np.array_equal(again.summary_._contents()[1], fresh.summary_._contents()[1])
     assert not np.array_equal(again.weights_draws_[:, 0], fresh.weights_draws_[:, 0])
     with monkeypatch.context() as patch:
         patch.setattr("sklearn_dpmix.__version__", "99.0")  # as after unpickling the fit of another version

@@ -12,6 +12,7 @@ from scipy import stats
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._releases.misfits import misfits
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import CategoricalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import FiniteChannelMechanism, RandomizedResponseMechanism, UnaryEncodingMechanism
@@ -382,5 +383,5 @@ def test_categories_taken_for_numbers_are_doubted():
     """Catches silence where the default kernel is left in place for answers and bits."""
     for mechanism, Z in ((FiniteChannelMechanism(MIXED), records(3, 1)), (UnaryEncodingMechanism(1.0, 3), np.eye(3))):
         with pytest.warns(UserWarning, match="releases categories, and kernel NormalKernel"):
-            for words in Release(Z, mechanism).misfits(NormalKernel()):
+            for words in misfits(Release(Z, mechanism), NormalKernel()):
                 warnings.warn(words, UserWarning, stacklevel=1)

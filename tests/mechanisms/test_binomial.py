@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import compiled
+from sklearn_dpmix._releases.misfits import misfits
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel
 from sklearn_dpmix.mechanisms import BinomialMechanism, LaplaceMechanism
@@ -292,7 +293,7 @@ def test_a_start_is_where_records_can_be(epsilon, m):
         assert np.all((mean >= bounds[:, 0]) & (mean <= bounds[:, 1]))
         assert np.all(variance >= 0.0024 * np.diff(bounds)[:, 0] ** 2)
         assert guess.shape == Z.shape and np.all((guess > bounds[:, 0]) & (guess < bounds[:, 1]))
-        assert list(release.misfits()) == []
+        assert list(misfits(release)) == []
     if epsilon >= 10:
         error = np.diff(bounds)[:, 0] / (2 * np.tanh(epsilon / 4 / m) * np.sqrt(m * 4000))  # half of ε for a feature
         np.testing.assert_array_less(np.abs(mean - X.mean(axis=0)), 5 * error)

@@ -114,7 +114,7 @@ def test_saved_and_loaded(mechanism, n, tmp_path):
         summary.update(release(n, mechanism))
     summary.save(tmp_path / "summary.npz")
     loaded = ReleaseSummary.load(str(tmp_path / "summary.npz"))
-    for one, other in zip(summary.contents(), loaded.contents(), strict=True):
+    for one, other in zip(summary._contents(), loaded._contents(), strict=True):
         np.testing.assert_array_equal(one, other)
     assert (loaded.n_batches, loaded.width) == (summary.n_batches, summary.width)
     assert not differ(loaded.merge(summary), deepcopy(summary).merge(summary))
@@ -152,7 +152,7 @@ def test_damaged_files_are_named(tmp_path):
 def test_bad_batches_leave_the_summary_as_it_was():
     pd = pytest.importorskip("pandas")
     summary = ReleaseSummary(LAPLACE).update(pd.DataFrame({"age": release(400)[:, 0]}))
-    before = summary.contents()
+    before = summary._contents()
     for batch, words in (
         (np.ones((3, 2)), "batch 1: a summary takes one feature for now, but there are 2 columns"),
         (np.ones(3), r"batch 1: Expected 2D array"),
@@ -165,7 +165,7 @@ def test_bad_batches_leave_the_summary_as_it_was():
         with pytest.raises(ValueError, match=words) as caught:
             summary.update(batch)
         assert "is unchanged" in str(caught.value)
-    for one, other in zip(before, summary.contents(), strict=True):
+    for one, other in zip(before, summary._contents(), strict=True):
         np.testing.assert_array_equal(one, other)
     assert (summary.n_batches, summary.n_records) == (1, 400)
     summary.update(np.empty((0, 1))).update([[1]])
@@ -219,7 +219,7 @@ def test_cells_as_wide_as_the_bounds_have_wider_ones():
     """One cell could not be joined with another: all nodes lay on a bound."""
     Z = release(3000)
     summary = ReleaseSummary(LAPLACE, width=1e6).update(Z)
-    for nodes in (summary.nodes(), summary.coarser_nodes()):
+    for nodes in (summary.nodes(), summary._cells.coarser().nodes()):
         inside = nodes.weights[(nodes.places > LAPLACE.bounds[0]) & (nodes.places < LAPLACE.bounds[1])].sum()
         assert inside == pytest.approx(np.sum((Z > LAPLACE.bounds[0]) & (Z < LAPLACE.bounds[1])))
 

@@ -25,7 +25,7 @@ def summary_of(Z, mechanism, before=None):
         return None
     summary = ReleaseSummary(mechanism) if before is None else deepcopy(before)
     if kind is ReleaseSummary:
-        Z.check_same_mechanism(mechanism)
+        Z._check_same_mechanism(mechanism)
         return deepcopy(Z) if before is None else summary.merge(Z)
     if kind is from_dask:
         return summary.merge(from_dask(Z, mechanism, summary.width))
@@ -37,11 +37,11 @@ def summary_of(Z, mechanism, before=None):
 def summary_so_far(model):
     """Summary of what a model was fitted to, of nothing before the first fit."""
     if hasattr(model, "summary_"):
-        model.summary_.check_same_mechanism(model.mechanism)
+        model.summary_._check_same_mechanism(model.mechanism)
         return model.summary_
     summary = ReleaseSummary(model.mechanism)
     if hasattr(model, "_release_"):
-        summary.check_same_mechanism(model.mechanism_)
+        summary._check_same_mechanism(model.mechanism_)
         name, *_ = getattr(model, "feature_names_in_", [None])
         summary._add(checked_batch(model._release_, "batch 0", model.mechanism)[0], name)
     return summary

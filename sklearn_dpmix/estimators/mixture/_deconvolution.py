@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._base.parameters import check_array, refuse_threshold
 from ..._base.typing import Floats
+from ..._releases.misfits import misfits
 from ..._releases.release import Release
 from .._chain_estimator import warn_user
 from .._decorators import fit_context
@@ -245,8 +246,8 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         Z = self._check_input(Z, "Z", reset=True)
         law, noise_scale = self._noise()
         bandwidth = self._choose_bandwidth(Z[:, 0], law, noise_scale)
-        for doubt in Release(Z[:, :1], self.mechanism).misfits():
-            warn_user(doubt, UserWarning)
+        for words in misfits(Release(Z[:, :1], self.mechanism)):
+            warn_user(words, UserWarning)
         self._invert(Z[:, 0], law, noise_scale, bandwidth)
         return self
 

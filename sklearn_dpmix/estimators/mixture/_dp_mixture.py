@@ -18,17 +18,17 @@ from ..._chains.checkpoint import package_version
 from ..._chains.mixed import have_mixed, least
 from ..._posterior.cluster import ReleaseClusters
 from ..._posterior.mixture import MixtureDraws
+from ..._releases.misfits import misfits
 from ..._releases.release import Release, SummarisedRelease
 from ...kernels import Kernel
 from ...samplers import MixtureSampler
-from ...samplers.mixture._auto import has_marginal, has_noised_normal
 from ...samplers.mixture.measure._node_layout import TOLERANCE
 from .._chain_estimator import VERSION, ChainEstimator, warn_user
 from .._decorators import available_if, fit_context, with_callbacks
 from ._batches import check_takes_summaries, kind_of, summary_of, summary_so_far
 from ._compose import check_n_records, copies, resolve_components
 from ._mixture_contents import MixtureContents
-from ._mixture_problem import MixtureProblem, lowered_channel, lowered_kernel
+from ._mixture_problem import MixtureProblem
 from ._population import PopulationMixin
 from ._privatised_records import PrivatisedRecordsMixin, is_local
 
@@ -66,7 +66,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         ``released_above`` (None: unknown, with prior 1/n).
     n_chains : int, default=4
     n_warmup : int, default=1000
-        Sweeps of each chain that are dropped; ``MixingMeasure`` may leave most of them out.
+        Sweeps of each chain that are dropped.  Where a trial run says that chains soon forget their start,
+        ``MixingMeasure`` makes only every second, third or fourth of them, and leaves the others out.
     n_draws : int, "auto" or AutoDraws, default=1000
         Draws kept of each chain; "auto": until there are enough, see :class:`AutoDraws`.  Where 500 or more leave an
         R-hat above 1.01 or fewer effective draws than a tenth of them, a sampler that chooses the work behind a draw
@@ -248,9 +249,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             )
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
         check_takes_summaries(Z, *parts)
-        has_chains = hasattr(self, "_run_") and self.sampler_.takes_summaries
-        chains = self._run_.chains if has_chains else None
-        if has_chains and self._run_.signature.get(VERSION) != package_version():
+        chains = self._run_.chains if hasattr(self, "_run_") and self.sampler_.takes_summaries else None
+        if chains is not None and self._run_.signature.get(VERSION) != package_version():
             raise ValueError(
                 f"partial_fit continues the chains of the last fit, but {VERSION} changed: fit all records anew, or "
                 "summary_, if there is one"
@@ -275,8 +275,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         problem = MixtureProblem(release, self.mechanism_, kernel, self.mixing_, sampler)
         self.kernel_, self.sampler_, self._Z_ = problem.kernel, problem.sampler, problem.Z
         self._n_features_, self._n_released_ = release.n_features, release.n_records
-        for doubt in release.misfits(self.kernel_):
-            warn_user(doubt, UserWarning)
+        for words in misfits(release, self.kernel_):
+            warn_user(words, UserWarning)
         centre = self.kernel_.nearest(release.centre())
         self._advance_chains(problem.posed(chains), methodcaller("_keep", centre), earlier)
         self._finish(partial(self._note, problem, Z, summary))
@@ -323,9 +323,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])
             channel = self._channel(self.mechanism_, len(Z))  # there may be more nodes than records
-        noised = self._noised(self.mechanism_)
-        parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights, noised
-        self._clusters_ = ReleaseClusters(*parts, self._has_answers())
+        parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights
+        self._clusters_ = ReleaseClusters(*parts, self._noised(self.mechanism_), self._has_answers())
 
     def _checked_records(self, Z):
         if not is_local(self) and np.ndim(Z) == 1:
@@ -386,30 +385,6 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if complaint and worst is not None and have_mixed(r_hat, self.ess_, self._least_ess()):
             complaint += f" (but all quantities of the density have: {r_hat[worst]:.3f}, {self.ess_[fewest]:.0f})"
         return complaint
-
-    # --- parts as compiled code sees them ----------------------------------------------------------------------------
-
-    def _kernel(self):
-        return self._lowered(self.kernel_, self._n_features_)
-
-    def _lowered(self, kernel, n_features):
-        return lowered_kernel(kernel, self.mechanism_, n_features)
-
-    def _channel(self, mechanism, n_records):
-        return lowered_channel(self.kernel_, mechanism, n_records, self._n_features_)
-
-    def _noised(self, mechanism):
-        """The mechanism, if it can compute the densities of the kernel's records at many places of a line at once."""
-        if mechanism is None or mechanism.n_answers is not None or mechanism.tables:
-            return None
-        return mechanism if self._n_features_ == 1 and has_noised_normal(mechanism, self.kernel_) else None
-
-    def _has_answers(self):
-        """Whether each release is one of a few answers to each question, from one channel."""
-        return self.mechanism_ is not None and self.mechanism_.n_answers is not None and self.mechanism_.has_one_law
-
-    def _has_marginal(self):
-        return has_marginal(self.mechanism_, self.kernel_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -9,6 +9,7 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted
 from ..._base.generators import as_generator
 from ..._base.parameters import check_array, check_flag, feature_number, in_unit_interval, positive_integer, tails
 from ..._base.typing import Array, Floats, Seed
+from ._mixture_problem import lowered_kernel
 
 
 class Moments(NamedTuple):
@@ -22,11 +23,16 @@ class PopulationMixin:
     """Methods on the population, for an estimator with draws (``_draws_``), a kernel and a number of features."""
 
     _draws_: Any
-    _kernel: Any
-    _lowered: Any
     _n_features_: int
     kernel_: Any
+    mechanism_: Any
     n_jobs: int | None
+
+    def _kernel(self):
+        return self._lowered(self.kernel_, self._n_features_)
+
+    def _lowered(self, kernel, n_features):
+        return lowered_kernel(kernel, self.mechanism_, n_features)
 
     def _points(self, X):
         check_is_fitted(self)

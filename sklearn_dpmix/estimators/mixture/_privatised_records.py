@@ -8,12 +8,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..._base.generators import as_generator
-from ..._base.parameters import is_integer
+from ..._base.parameters import positive_integer
 from ..._base.typing import Array, Floats, Seed
 from ..._posterior.cluster import draw_partitions, release_log_density, released_shares
 from ..._posterior.partition import point_partition, similarity
 from ...mechanisms import NoNoise
+from ...samplers.mixture._auto import has_marginal, has_noised_normal
 from .._decorators import available_if
+from ._mixture_problem import lowered_channel
 
 MOST_SUPPRESSED = 2.0**60  # larger numbers of records are not told apart
 MAX_PARTITION = 5000  # most records whose partitions are compared: similarities take 8 bytes a pair
@@ -51,13 +53,27 @@ class PrivatisedRecordsMixin:
     n_jobs: int | None
     _check_input: Any
     _kernel: Any
-    _channel: Any
-    _noised: Any
-    _has_marginal: Any
     _clusters_: Any
+    _n_features_: int
     _n_released_: int
     _Z_: Any
     fit: Any
+
+    def _channel(self, mechanism, n_records):
+        return lowered_channel(self.kernel_, mechanism, n_records, self._n_features_)
+
+    def _noised(self, mechanism):
+        """The mechanism, if it can compute the densities of the kernel's records at many places of a line at once."""
+        if mechanism is None or mechanism.n_answers is not None or mechanism.tables:
+            return None
+        return mechanism if self._n_features_ == 1 and has_noised_normal(mechanism, self.kernel_) else None
+
+    def _has_answers(self):
+        """Whether each release is one of a few answers to each question, from one channel."""
+        return self.mechanism_ is not None and self.mechanism_.n_answers is not None and self.mechanism_.has_one_law
+
+    def _has_marginal(self):
+        return has_marginal(self.mechanism_, self.kernel_)
 
     def _new_release(self, Z, epsilon):
         """New privatised records, their mechanism and their channel."""
@@ -174,7 +190,8 @@ class PrivatisedRecordsMixin:
         """Draws of the probability that a record's release appears above the threshold: (n_chains, n_draws).
 
         With several noise scales it is the probability over all records, Σn/Σ(n/R), where n is the number that appeared
-        with each scale.  """
+        with each scale.
+        """
         check_is_fitted(self)
         counts, shares = self._shares_by_scale()
         return counts.sum() / np.sum(counts / shares, axis=-1)
@@ -223,10 +240,9 @@ class PrivatisedRecordsMixin:
                 f"partitions are compared for at most {MAX_PARTITION} records, but there are {len(self._Z_)}: use "
                 "labels_, or fit a subsample"
             )
-        if not (is_integer(n_partitions) and n_partitions >= 1):
-            raise ValueError(f"n_partitions must be a positive integer, got {n_partitions!r}")
+        n_partitions = positive_integer("n_partitions", n_partitions)
         channel, rng = self._channel(self.mechanism_, len(self._Z_)), as_generator(random_state)
-        return draw_partitions(self._draws_, channel, self._kernel(), self._Z_, int(n_partitions), rng), rng
+        return draw_partitions(self._draws_, channel, self._kernel(), self._Z_, n_partitions, rng), rng
 
     @available_if(is_local)
     def point_partition(

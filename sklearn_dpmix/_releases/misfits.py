@@ -1,0 +1,63 @@
+"""Signs that a release is not what it is said to be."""
+
+import numpy as np
+from scipy.special import gammainc
+
+MISFIT = 1e-6  # probability below which a release is said not to fit its mechanism
+
+
+def misfits(release, kernel=None):
+    """What makes it improbable that the release came from this mechanism, or suits the kernel, as sentences."""
+    categories = getattr(release.mechanism, "n_categories", None)
+    if categories is not None and kernel is not None and getattr(kernel, "n_categories", None) is None:
+        yield (
+            f"{release.mechanism!r} releases categories, and kernel {type(kernel).__name__} treats them as ordered "
+            'numbers: pass kernel="categorical" if the order means nothing'
+        )
+    if release.noise_variance() > 0 and release.channel.released_above is None:
+        yield from less_than_noise(release)
+        yield from out_of_reach(release)
+
+
+def less_than_noise(release):
+    """A release varies at least as its noise does.
+
+    Whatever the records are, its sum of squares about the mean is stochastically larger than the noise's own
+    (Anderson 1955: the noise is symmetric and unimodal), whose law is about a gamma with the same mean and
+    variance.  The lower tail of that gamma is exact for Gaussian noise, and heavier than the truth for Laplace
+    noise or unequal scales.
+    """
+    kurtosis = release.channel.kurtosis
+    n = release.n_records
+    if kurtosis is None or n < 2:
+        return
+    shape = (n - 1) * release.evenness() / (kurtosis - 1.0)
+    variance = release.spread[1]
+    n_features, ratio = len(variance), variance * (n / (n - 1)) / release.noise_variance()
+    worst = int(np.argmin(ratio))
+    if ratio[worst] == 0.0 and release.channel.is_discrete:
+        return  # integers may well be all the same
+    probability = n_features * float(gammainc(shape, shape * ratio[worst]))
+    if probability < MISFIT:
+        noise = np.sqrt(release.noise_variance())
+        yield (
+            f"feature {worst} of the release has standard deviation {np.sqrt(ratio[worst]) * noise:.4g}, less than "
+            f"the noise of {release.mechanism!r} alone ({noise:.4g}; the probability of so small a spread is "
+            f"{probability:.2g}): was the release rescaled, or is this another mechanism's? Fit the release as it "
+            "was published; to rescale, use the mechanism's bounds or scale"
+        )
+
+
+def out_of_reach(release):
+    """Records lie in the bounds: a release far outside them is improbable, by the noise's tail."""
+    bounds = release.bounds()
+    if bounds is None or not getattr(release.mechanism, "clamp", True):
+        return
+    least, which, value, n_values = release.farthest(bounds)
+    probability = min(1.0, 2.0 * least * n_values)  # on either side
+    if probability < MISFIT:
+        yield (
+            f"{which} has {value}, which is improbable under {release.mechanism!r}: the probability that any of "
+            f"{n_values} values falls this far outside the bounds is {probability:.2g}; was the release made with "
+            "other bounds or another epsilon?"
+        )
