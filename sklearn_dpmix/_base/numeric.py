@@ -328,6 +328,17 @@ def draw_gamma_below(rng, a, upper):
 
 
 @helper
+def draw_weighted(rng, weights, first, size, total):
+    """One of ``size`` numbers from 0 on, by weights from place ``first`` on, which add up to ``total``."""
+    u = rng.random() * total
+    for k in range(size - 1):
+        u -= weights[first + k]
+        if u < 0.0:
+            return k
+    return size - 1
+
+
+@helper
 def log1p_exp(u):
     """log(1 + e^u)."""
     return u + math.log1p(math.exp(-u)) if u > 0.0 else math.log1p(math.exp(u))

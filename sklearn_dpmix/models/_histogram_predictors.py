@@ -16,12 +16,13 @@ from scipy.special import ndtr
 from sklearn.base import BaseEstimator
 
 from .._base.compiled import compiled, helper, lower
+from .._base.numeric import draw_weighted
 from .._base.parameters import is_integer
 from .._base.restore import require
 from .._base.typing import Floats
 from ._cell_counts import choose_cell, mean_square, middle, propose_change
 from ._predictor_law import PredictorLaw
-from ._shares import dirichlet_from_counts, draw_category
+from ._shares import dirichlet_from_counts
 
 #: Number of records that the first shares of a chain count for; a small one makes chains start apart.
 START_WEIGHT = 20.0
@@ -169,7 +170,7 @@ class HistogramLaw(PredictorLaw):
     @compiled
     def draw(self, rng, theta, records, i):
         for j in range(self.p):
-            k = draw_category(rng, theta, first_share(self, j), self.n_cells)
+            k = draw_weighted(rng, theta, first_share(self, j), self.n_cells, 1.0)
             records[i, j] = self.place(rng, j, k)
 
     @compiled

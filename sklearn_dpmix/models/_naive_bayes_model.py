@@ -8,7 +8,8 @@ are symmetric Dirichlets with one α.  The flat parameters are π, then φ in th
 import numpy as np
 
 from .._base.compiled import Component, compiled, helper, lower
-from ._shares import dirichlet_from_counts, draw_category
+from .._base.numeric import draw_weighted
+from ._shares import dirichlet_from_counts
 
 
 class NaiveBayes(Component):
@@ -59,9 +60,10 @@ class NaiveBayes(Component):
 
     @compiled
     def draw_record(self, rng, theta, records, i):
-        c = draw_category(rng, theta, 0, self.n_classes)
+        c = draw_weighted(rng, theta, 0, self.n_classes, 1.0)
         for j in range(self.n_features):
-            records[i, j] = draw_category(rng, theta, self.n_classes + self.cell(j, c, 0), int(self.sizes[j]))
+            first = self.n_classes + self.cell(j, c, 0)
+            records[i, j] = draw_weighted(rng, theta, first, int(self.sizes[j]), 1.0)
         records[i, self.n_features] = c
 
     @compiled

@@ -1,17 +1,6 @@
-"""Categories, and their shares under a symmetric Dirichlet prior, in compiled code."""
+"""Shares of categories under a symmetric Dirichlet prior, in compiled code."""
 
 from .._base.compiled import helper
-
-
-@helper
-def draw_category(rng, probabilities, first, size):
-    """A category with the probabilities from place ``first`` on."""
-    u = rng.random()
-    for k in range(size - 1):
-        u -= probabilities[first + k]
-        if u < 0.0:
-            return k
-    return size - 1
 
 
 @helper

@@ -219,28 +219,6 @@ class RegressionMoments(Query):
         records = as_records(records, len(lo), "the predictors and then the response")
         return 2.0 * ((np.clip(records, lo, hi) - lo) / (hi - lo)) - 1.0
 
-    def unscale_records(self, scaled: ArrayLike) -> Floats:
-        """Return records on the original scale: the inverse of :meth:`scale_records`, inside the bounds.
-
-        Parameters
-        ----------
-        scaled : array-like of shape (n_records, n_features + 1)
-
-        Returns
-        -------
-        records : ndarray of shape (n_records, n_features + 1)
-
-        Examples
-        --------
-        >>> from sklearn_dpmix.queries import RegressionMoments
-        >>> RegressionMoments((0, 10), (-2, 2), 1).unscale_records([[0.0, -1.0]])
-        array([[ 5., -2.]])
-        """
-        self.check()
-        lo, hi = self.record_bounds()
-        scaled = as_records(scaled, len(lo), "the predictors and then the response")
-        return lo + (hi - lo) * (0.5 * (scaled + 1.0))
-
     def contributions(self, records: ArrayLike) -> Array:
         scaled = self.scale_records(records)
         x, y = scaled[:, :-1], scaled[:, -1:]

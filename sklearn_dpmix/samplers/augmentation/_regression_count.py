@@ -28,7 +28,7 @@ from ..._base.linear import divide_triangle, try_factor
 from .._release_density import log_release
 from ._augmented_state import N_RECORDS
 from ._carry import carried_total, carry_records
-from ._number import NoisyNumber
+from ._number import NoisyNumber, move_record
 
 N_TRIES = 2  # in a sweep; each costs a pass over the records
 
@@ -49,34 +49,22 @@ def leap_once(counting, rng, model, channel, count, S, state, current):
 
     The first rows of the scratch have the lower triangle of FF', which the update of θ left; they have it at the end.
     """
-    records, contributions, theta, work, d = state.records, state.contributions, state.theta, state.work, model.p + 2
-    sums, total, to = work[:d], work[d][: state.total.size], work[d + 1]
+    theta, work, d, n = state.theta, state.work, model.p + 2, state.ints[N_RECORDS]
+    total, to, moves_x = work[d][: state.total.size], work[d + 1], model.x.takes_any_map()
     before, after, image = work[d + 2 :], work[2 * d + 2 :], work[3 * d + 2 :]
-    n, spare, moves_x = state.ints[N_RECORDS], records.shape[0] - 1, model.x.takes_any_map()
     size = 1 + int(counting.scale * exp(2.0 - 3.0 * rng.random()) * abs(rng.standard_normal()))
     new = n + size if rng.random() < 0.5 else n - size
-    if min(n, new) < d or new > spare:
+    if min(n, new) < d or new > state.records.shape[0] - 1:
         return current
     for i in range(n, new):
-        model.draw_record(rng, theta, records, i)
+        model.draw_record(rng, theta, state.records, i)
     for i in range(n - 1, new - 1, -1):  # the last ones may go: any of them
-        swap_records(records, contributions, min(int(rng.random() * (i + 1)), i), i)
-    for a in range(d):
-        for b in range(a + 1):
-            before[a, b] = image[a, b] = after[a, b] = sums[a, b]
-    sign = 1.0 if new > n else -1.0
-    for i in range(min(n, new), max(n, new)):
-        for a in range(d):
-            for b in range(a + 1):
-                left, right = 1.0 if a == 0 else records[i, a - 1], 1.0 if b == 0 else records[i, b - 1]
-                after[a, b] += sign * left * right
-    for a in range(1 if moves_x else d - 1):
-        for b in range(a + 1):
-            image[a, b] = after[a, b]
+        swap_with_earlier(rng, state, i)
+    set_squares(state.records, work, n, new, before, after, image, d, moves_x)
     if min(try_factor(before, d), try_factor(after, d), try_factor(image, d)) == -1e300:
         return current
     gain = counting.gain(count, n, new) + 2.0 * (log_volume(before, d, moves_x) - log_volume(image, d, moves_x))
-    divide_triangle(image, after, d)
+    divide_triangle(image, after, d)  # G
     for i in range(1, d - 1):
         gain += (d - 2 - i) * log(image[i, i])
     for a in range(theta.size):
@@ -94,16 +82,39 @@ def leap_once(counting, rng, model, channel, count, S, state, current):
     if not (gain >= 0.0 or rng.random() < exp(gain)):
         state.ints[N_RECORDS] = n
         return current
+    keep_squares(work, new, after, d, moves_x)
+    carry_records(model, to, block, state, total)
+    for i in range(n, new):
+        swap_with_earlier(rng, state, i)
+    return proposed
+
+
+@helper
+def set_squares(records, sums, n, new, before, after, image, d, moves_x):
+    """FF' of the n records, F₊F₊' of the new number of them, and F₀F₀' of these when they have moved."""
+    for a in range(d):
+        for b in range(a + 1):
+            before[a, b] = image[a, b] = after[a, b] = sums[a, b]
+    sign = 1.0 if new > n else -1.0
+    for i in range(min(n, new), max(n, new)):
+        for a in range(d):
+            for b in range(a + 1):
+                left, right = 1.0 if a == 0 else records[i, a - 1], 1.0 if b == 0 else records[i, b - 1]
+                after[a, b] += sign * left * right
+    for a in range(1 if moves_x else d - 1):
+        for b in range(a + 1):
+            image[a, b] = after[a, b]
+
+
+@helper
+def keep_squares(sums, new, after, d, moves_x):
+    """What changes in FF': the number, and of predictors that stay the rows of F₊."""
     sums[0, 0] = new
     for a in range(1, 0 if moves_x else d - 1):
         for b in range(a + 1):
             sums[a, b] = 0.0
             for r in range(b + 1):
                 sums[a, b] += after[a, r] * after[b, r]
-    carry_records(model, to, block, state, total)
-    for i in range(n, new):
-        swap_records(records, contributions, min(int(rng.random() * (i + 1)), i), i)
-    return proposed
 
 
 @helper
@@ -116,8 +127,10 @@ def log_volume(factor, d, moves_x):
 
 
 @helper
-def swap_records(records, contributions, i, j):
-    for a in range(records.shape[1]):
-        records[i, a], records[j, a] = records[j, a], records[i, a]
-    for a in range(contributions.shape[1]):
-        contributions[i, a], contributions[j, a] = contributions[j, a], contributions[i, a]
+def swap_with_earlier(rng, state, i):
+    """Let record i change places with one of those up to it, by way of the spare row."""
+    records, contributions, spare = state.records, state.contributions, state.records.shape[0] - 1
+    j = min(int(rng.random() * (i + 1)), i)
+    move_record(records, contributions, i, spare)
+    move_record(records, contributions, j, i)
+    move_record(records, contributions, spare, j)

@@ -31,6 +31,7 @@ from ._regression_number import walk_number
 from ._regression_paths import ACCEPTED, LOG_STEP, N_SWEEPS, PROPOSED, follow, learn, log_target, take
 
 OF_STEP, OF_HELD, N_INTS = 2, 3, 6  # where the integers that a walk is adapted by begin
+N_PATHS, N_WALKS = 2, 8  # in a sweep: paths, and steps of either random walk
 MOST_TURNS = 10
 
 
@@ -85,32 +86,23 @@ class MomentsSampler(Component):
         Standard deviation of the noise.
     n_warmup : int
         Sweeps that adapt.
-    n_walks : int
-        Steps of either random walk in a sweep.
-    n_steps : int
-        Largest number of steps of a path; more if steps are so short that a path would lead nowhere.
-    n_paths : int
-        Paths in a sweep.
     """
 
-    def __init__(self, sd, n_warmup, n_walks=8, n_steps=20, n_paths=2):
+    def __init__(self, sd, n_warmup):
         self.sd = sd
         self.n_warmup = n_warmup
-        self.n_walks = n_walks
-        self.n_steps = n_steps
-        self.n_paths = n_paths
 
     @compiled
     def sweep(self, model, channel, counter, S, C, state, rng, warming_up):
         current = log_target(model, channel, counter, S, C, state, 0)
-        for _ in range(int(self.n_paths)):
+        for _ in range(N_PATHS):
             current = follow(rng, self, model, channel, counter, S, C, state, current, warming_up, 1.0)
         current = turn(rng, model, channel, counter, S, C, state, current)
         current = rescale(rng, model, channel, counter, S, C, state, current)
-        current = walk_design(rng, self, model, channel, counter, S, C, state, current, warming_up)
+        current = walk_design(rng, model, channel, counter, S, C, state, current, warming_up)
         if model.known == 0.0:
-            walk_number(rng, int(self.n_walks), model, counter, C, state)
-        walk_given_products(rng, self, model, channel, S, state, warming_up)
+            walk_number(rng, N_WALKS, model, counter, C, state)
+        walk_given_products(rng, model, channel, S, state, warming_up)
         model.update_given_moments(rng, state.point[0], state.work)
         if warming_up:
             learn(self, state)
@@ -197,10 +189,10 @@ def rescale(rng, model, channel, counter, S, C, state, current):
 
 
 @helper
-def walk_design(rng, sampler, model, channel, counter, S, C, state, current, adapt):
+def walk_design(rng, model, channel, counter, S, C, state, current, adapt):
     """Step 3: a random walk of L.  Returns the log density of the point."""
     point, step, direction, gap, size = state.point, state.step, state.vectors[0], state.vectors[1], model.design
-    for _ in range(int(sampler.n_walks)):
+    for _ in range(N_WALKS):
         for a in range(size):
             direction[a] = rng.standard_normal()
         multiply_lower(step, direction, gap, size)
@@ -218,7 +210,7 @@ def walk_design(rng, sampler, model, channel, counter, S, C, state, current, ada
 
 
 @helper
-def walk_given_products(rng, sampler, model, channel, S, state, adapt):
+def walk_given_products(rng, model, channel, S, state, adapt):
     """Step 3: a random walk of L, b, q and τ held and γ integrated out; γ must be drawn next."""
     point, moments, size = state.point, state.moments, model.design
     direction, gap = state.vectors[0], state.vectors[1]
@@ -227,7 +219,7 @@ def walk_given_products(rng, sampler, model, channel, S, state, adapt):
     for a in range(point.shape[1]):
         point[1, a] = point[0, a]
     current = log_given_products(model, channel, S, state, 0)
-    for _ in range(int(sampler.n_walks)):
+    for _ in range(N_WALKS):
         for a in range(size):
             direction[a] = rng.standard_normal()
         multiply_lower(state.held, direction, gap, size)

@@ -21,6 +21,7 @@ N_SWEEPS, PROPOSED, N_TUNED, N_COLLECTED, N_PATH_INTS = range(5)
 ACCEPTED, LOG_STEP, N_FLOATS = range(3)
 TARGET = 0.75  # acceptance rate that the step is adapted to
 REACH, MOST_LONGER = 4.0, 3.0  # of the longest paths, in units of the metric; and how many times as many steps
+N_STEPS = 20.0  # of a path at most; more if steps are so short that a path would lead nowhere
 MOST_EDGES = 30  # that a step of a path may meet
 APART = 0.25  # of the noise's standard deviation: half the difference that the force is taken over
 
@@ -70,7 +71,7 @@ def follow(rng, sampler, model, channel, counter, S, C, state, current, adapt, r
     point, momentum, force = state.point, state.vectors[0], state.vectors[1]
     size = point.shape[1]
     step = exp(state.floats[LOG_STEP]) * (0.7 + 0.6 * rng.random())
-    most = min(max(sampler.n_steps, REACH * exp(-state.floats[LOG_STEP])), MOST_LONGER * sampler.n_steps)
+    most = min(max(N_STEPS, REACH * exp(-state.floats[LOG_STEP])), MOST_LONGER * N_STEPS)
     n_steps = 1 + int(rng.random() * most * reach)
     energy = 0.0
     for a in range(size):

@@ -40,15 +40,12 @@ class RegressionAugmentation(Component):
         Sweeps that adapt.
     n_walks : int
         0: no paths.
-    n_steps : int
-        Largest number of steps of a path, as in :class:`MomentsSampler`.
     """
 
-    def __init__(self, sd=1.0, n_warmup=1000, n_walks=0, n_steps=20):
+    def __init__(self, sd=1.0, n_warmup=1000, n_walks=0):
         self.sd = sd
         self.n_warmup = n_warmup
         self.n_walks = n_walks
-        self.n_steps = n_steps
 
     @compiled
     def n_updates(self, state):

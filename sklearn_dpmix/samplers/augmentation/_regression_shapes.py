@@ -27,8 +27,8 @@ FEWER = 1 / 30  # tries there
 class ShapeAugmentation(RegressionAugmentation):
     """The sampler of ``RegressionAugmentation``, and ``n_tries`` proposals of other counts in a sweep."""
 
-    def __init__(self, sd=1.0, n_warmup=1000, n_walks=0, n_steps=20, n_tries=0):
-        super().__init__(sd, n_warmup, n_walks, n_steps)
+    def __init__(self, sd=1.0, n_warmup=1000, n_walks=0, n_tries=0):
+        super().__init__(sd, n_warmup, n_walks)
         self.n_tries = n_tries
 
     @compiled

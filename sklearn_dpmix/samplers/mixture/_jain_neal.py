@@ -21,6 +21,14 @@ from ._sampler import MixtureSampler, check_count, declared
 from ._state import compact, occupy, take_slot, update_clusters, vacate
 
 
+def declares_as_wrapped(kind):
+    """Let a sampler declare what the one that it wraps does, but for what its class says itself."""
+    for name in set(declared()) - vars(kind).keys():
+        setattr(kind, name, property(attrgetter(f"wrapped.{name}")))
+    return kind
+
+
+@declares_as_wrapped
 class JainNeal(MixtureSampler):
     """Another sampler's sweep, then attempts to split or merge clusters.
 
@@ -29,8 +37,7 @@ class JainNeal(MixtureSampler):
     Parameters
     ----------
     sampler : MixtureSampler, optional
-        The other sampler.  None: what ``Auto()`` chooses among those
-        that keep records.
+        The other sampler.  None: what ``Auto()`` chooses among those that keep records.
     n_attempts : int, default=1
         Attempts in each sweep; each costs about ``n_scans + 3`` passes over the records of one or two clusters.
     n_scans : int, default=3
@@ -110,11 +117,6 @@ class JainNeal(MixtureSampler):
         update_clusters(rng, self.n_aux, channel, kernel, state, False)  # parameters given the new partition
         ints[STAGE] = 0
         return True
-
-
-for name in declared():  # what else it declares is the other's
-    if name not in vars(JainNeal):
-        setattr(JainNeal, name, property(attrgetter(f"wrapped.{name}")))
 
 
 @helper

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..._base.acceptance import N_COUNTERS, require_acceptance
 from ..._base.compiled import Component, compiled, entry, helper, lower
+from ..._base.numeric import draw_weighted
 from ..._base.restore import require, require_finite, require_range, require_total, same_layout
 from .._driver import n_kept, run_chain
 from .._parameter_draws import ThetaDraws
@@ -148,16 +149,6 @@ def redraw_records(rng, model, channel, S, state):
             records[i, j] = draw_weighted(rng, weight, model.cell(j, c, 0), size, row_sum[j * n_classes + c])
         records[i, model.n_features] = c
         shift_record(model, channel, S, counts, work, records, i, 1.0)
-
-
-@helper
-def draw_weighted(rng, weight, first, size, mass):
-    u = rng.random() * mass
-    for k in range(size - 1):
-        u -= weight[first + k]
-        if u < 0.0:
-            return k
-    return size - 1
 
 
 @helper
