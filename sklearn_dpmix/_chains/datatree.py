@@ -9,7 +9,7 @@ from copy import copy
 import numpy as np
 
 from .._base.generators import as_generator
-from .._base.parameters import is_integer
+from .._base.parameters import positive_integer
 
 #: Draws whose shape depends on the data: as wide as the draw with most clusters.
 RAGGED = ("weights",)
@@ -91,8 +91,7 @@ def build_tree(fitted, contents, *, log_likelihood=False, posterior_predictive=F
         from arviz_base import from_dict
     except ImportError:
         raise ImportError("to_datatree() needs arviz-base: pip install 'sklearn-dpmix[arviz]'") from None
-    if not (is_integer(thin) and thin >= 1):
-        raise ValueError(f"thin must be a positive integer, got thin={thin!r}: 10 keeps every tenth draw")
+    positive_integer("thin", thin)
     draws = contents.posterior()
     n_chains, n_draws = next(iter(draws.values())).shape[:2]
     kept = np.arange(0, n_draws, thin)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from .._base.generators import as_generator
-from .._base.parameters import is_integer, numbers
+from .._base.parameters import numbers, positive_integer
 from .._base.typing import Array, Floats, Seed
 
 MEANS = np.array([-5.0, 0.0, 5.0])
@@ -52,8 +52,7 @@ def make_three_normals(n_records: int = 1000, *, random_state: Seed = None) -> t
     >>> bool(abs(X).max() <= 10)
     True
     """
-    if not (is_integer(n_records) and n_records >= 1):
-        raise ValueError(f"n_records must be an integer of at least 1, got {n_records!r}.")
+    positive_integer("n_records", n_records, most=2**53)
     rng = as_generator(random_state)
     labels = rng.integers(MEANS.size, size=n_records)
     X = _truncated_normal_quantile(rng.random(n_records), MEANS[labels])

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._base.compiled import compiled, lower
-from .._base.parameters import is_integer, is_real
+from .._base.parameters import is_real, positive_integer
 from .._base.restore import require, require_range, require_total
 from .._base.typing import Array
 from ._kernel import Kernel
@@ -48,8 +48,7 @@ class CategoricalKernel(Kernel):
         known = getattr(release.mechanism, "n_categories", None)
         if n_categories is None:
             n_categories = int(release.Z.max()) + 1 if known is None else known
-        if not (is_integer(n_categories) and n_categories >= 1):
-            raise ValueError(f"n_categories must be a positive integer, got n_categories={n_categories!r}")
+        positive_integer("n_categories", n_categories, most=2**31)
         if known is not None and n_categories != known:
             raise ValueError(
                 f"n_categories={n_categories}, but mechanism={release.mechanism!r} has {known}: leave the kernel's out"

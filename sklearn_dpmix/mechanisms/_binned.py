@@ -15,9 +15,10 @@ from .._base.parameters import check_array, check_bounds
 from .._base.typing import Array, Floats
 from ._cells import MOST_LOSS, CellChannel
 from ._noised_normal import fill_normal_bins
+from ._own_draws import OwnDraws
 
 
-class BinnedChannel(CellChannel):
+class BinnedChannel(OwnDraws, CellChannel):
     """Base class of mechanisms whose release depends on the bin of one bounded feature only.
 
     A subclass has the attribute ``bounds`` and defines ``n_bins`` (a property) and ``log_bins(Z)``, the (n, n_bins) log
@@ -110,25 +111,12 @@ class BinnedChannel(CellChannel):
         best = np.argmax(self.encode(Z)[:, :-1] * self.bin_probabilities(Z), axis=1)
         return self.centres()[best][:, None]
 
-    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
-        """Log density of each release given its confidential record.
-
-        Parameters
-        ----------
-        Z : array-like of shape (n_records, n_released)
-        X : array-like of shape (n_records, 1)
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_records,)
-        """
-        Z = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__)
-        X = self._check_records(X)
+    def _log_law(self, Z, X):
         if len(Z) != len(X):
             raise ValueError(f"Z has {len(Z)} releases, but X has {len(X)} records")
         return self.log_bins(Z)[np.arange(len(Z)), self.bin_of(X[:, 0])]
 
-    def _check_records(self, X):
+    def _records(self, X):
         X = check_array(X, dtype=np.float64, input_name="X", estimator=type(self).__name__)
         if X.shape[1] != 1:
             raise ValueError(f"{type(self).__name__} releases one feature, but X has {X.shape[1]}")

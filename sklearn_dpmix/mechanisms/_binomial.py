@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from .._base.compiled import compiled, lower
-from .._base.generators import as_generator
-from .._base.parameters import check_array, check_one_each, is_integer, positive_array, refuse_seed
-from .._base.typing import Array, Floats, Seed
+from .._base.parameters import check_array, check_one_each, is_integer, positive_array
+from .._base.typing import Array, Floats
 from ._cells import MOST_LOSS, CellChannel
 from ._estimated import EstimatedChannel
 from ._losses import RecordLosses
+from ._own_draws import OwnDraws
 
 MAX_TRIALS = 1000  # P(z | k) is then a table of a million numbers, and takes seconds
 MAX_NUMBERS = 2**27  # numbers in all such tables together: a gigabyte
@@ -40,7 +40,7 @@ class BinomialLikelihood(EstimatedChannel):
         return self.log_ways[int(z)] + z * success + (self.n_trials - z) * failure
 
 
-class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
+class BinomialMechanism(OwnDraws, RecordLosses, CellChannel, BinomialLikelihood):
     r"""Release z ~ Binomial(m, p) of a bounded record, p rising linearly from 1 - q_hi at lo to q_hi at hi.
 
     q_hi = e^(ε/m)/(1 + e^(ε/m)).  It is exactly ε-DP: log q(z | y) - log q(z | y') = z log(p/p') + (m - z) log((1 -
@@ -135,39 +135,22 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
 
     # --- releases ----------------------------------------------------------------------------------------------------
 
-    def _unit(self, X):
+    def _records(self, X):
         """Records on [0, 1]."""
         X = check_array(X, dtype=np.float64, input_name="X", estimator=type(self).__name__)
         lo, hi = self.bounds_for(X.shape[1]).T
         return (np.clip(X, lo, hi) - lo) / (hi - lo)
 
-    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
-        """Release a count for each value.
+    def _simulate(self, rng, u):
+        _, q, slope = self._rates(*u.shape)
+        return rng.binomial(self._n_trials(), q + slope * u).astype(np.float64)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-        random_state : int, Generator, RandomState or None
-            For simulation.  A seed that made noise is a secret.
-        secure : bool, default=False
-            Draw from the operating system's entropy (``secrets``), with probabilities rounded in favour of privacy.
-
-        Returns
-        -------
-        Z : ndarray of shape (n_records, n_features), integers 0..n_trials
-        """
-        u = self._unit(X)
-        rate, q, slope = self._rates(*u.shape)
-        refuse_seed(secure, random_state)
-        if secure:
-            return self._secure(q + slope * u, rate)
-        return as_generator(random_state).binomial(self._n_trials(), q + slope * u).astype(np.float64)
-
-    def _secure(self, p, rate):
+    def _secure(self, u):
         """Probabilities are multiples of 2^-60, no smaller than 1/(1 + e^rate) and no larger than its complement."""
         from secrets import randbelow
 
-        released = np.zeros(p.shape)
+        rate, q, slope = self._rates(*u.shape)
+        p, released = q + slope * u, np.zeros(u.shape)
         for i, j in np.ndindex(p.shape):
             least = int(2**60 / (1.0 + np.exp(rate[i, 0])) * (1.0 + 2.0**-50)) + 1
             level = min(max(int(p[i, j] * 2**60), least), 2**60 - least)
@@ -185,19 +168,7 @@ class BinomialMechanism(RecordLosses, CellChannel, BinomialLikelihood):
                 f"{Z[i, j]:g}: pass the release as it was published, and the n_trials that it was made with"
             )
 
-    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
-        """Log probability of each release given its confidential record, summed over features.
-
-        Parameters
-        ----------
-        Z : array-like of shape (n_records, n_features), integers 0..n_trials
-        X : array-like of shape (n_records, n_features)
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_records,)
-        """
-        Z, u = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__), self._unit(X)
+    def _log_law(self, Z, u):
         self.check_release(Z)
         check_one_each(Z, u)
         _, q, slope = self._rates(*u.shape)

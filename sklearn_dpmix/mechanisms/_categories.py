@@ -5,7 +5,7 @@ from math import floor, inf
 import numpy as np
 
 from .._base.compiled import compiled
-from .._base.parameters import check_array, is_integer
+from .._base.parameters import check_array, positive_integer
 from .._base.typing import Array, Floats
 from ._channel import RecordChannel
 
@@ -20,12 +20,7 @@ class CategoryChannel(RecordChannel):
     most_categories = 2**31
 
     def _n_categories(self):
-        value = self.n_categories
-        if not is_integer(value) or not 2 <= value <= self.most_categories:
-            raise ValueError(
-                f"n_categories must be an integer from 2 to {self.most_categories}, got n_categories={value!r}"
-            )
-        return int(value)
+        return positive_integer("n_categories", self.n_categories, least=2, most=self.most_categories)
 
     def _check_categories(self, X, name):
         try:

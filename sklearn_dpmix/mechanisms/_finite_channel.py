@@ -5,21 +5,20 @@ from itertools import accumulate
 from math import fsum, inf
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, lower
-from .._base.generators import as_generator
-from .._base.parameters import check_array, check_one_each, is_integer, numbers, positive_integer, refuse_seed
-from .._base.typing import Array, Floats, Seed
+from .._base.parameters import check_one_each, is_integer, numbers, positive_integer
+from .._base.typing import Array, Floats
 from ..privacy import PrivacyGuarantee
 from ._categories import IndirectChannel
 from ._designs import ROUNDING, SurveyDesigns
+from ._own_draws import OwnDraws
 
 #: A generous bound on what rounding of sums, quotients and logarithms may take from an ε of order 1
 GUARD = 2.0**-50
 
 
-class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
+class FiniteChannelMechanism(OwnDraws, SurveyDesigns, IndirectChannel):
     r"""Release the answer z with probability ``matrix[c, z]`` if the true category is c.
 
     There are constructors for survey designs: :meth:`warner`, :meth:`forced_response`, :meth:`unrelated_question` and
@@ -172,30 +171,20 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
 
     # --- releases ----------------------------------------------------------------------------------------------------
 
-    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
-        """Release an answer for each category.
+    def _records(self, X):
+        return self._check_categories(X, "X")
 
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_questions), integers 0..K-1
-        random_state : int, Generator, RandomState or None
-            For simulation.  A seed that made noise is a secret.
-        secure : bool, default=False
-            Draw from the operating system's entropy (``secrets``), with exactly the given probabilities.
-
-        Returns
-        -------
-        Z : ndarray of shape (n_records, n_questions)
-        """
-        X = self._check_categories(X, "X")
-        matrices = self._for(X.shape[1], "X")
-        refuse_seed(secure, random_state)
-        rng, Z = None if secure else as_generator(random_state), np.empty(X.shape)
-        for j, matrix in enumerate(matrices):
+    def _simulate(self, rng, X):
+        Z = np.empty(X.shape)
+        for j, matrix in enumerate(self._for(X.shape[1], "X")):
             for c in np.unique(X[:, j]).astype(int):
                 rows = X[:, j] == c
-                Z[rows, j] = _exactly(matrix[c], rows.sum()) if secure else _drawn(matrix[c], rows.sum(), rng)
+                Z[rows, j] = _drawn(matrix[c], rows.sum(), rng) if rng else _exactly(matrix[c], rows.sum())
         return Z
+
+    def _secure(self, X):
+        """With exactly the given probabilities."""
+        return self._simulate(None, X)
 
     def check_release(self, Z: Array) -> None:
         """Raise ValueError if Z cannot be a release of this mechanism."""
@@ -218,19 +207,7 @@ class FiniteChannelMechanism(SurveyDesigns, IndirectChannel):
                     "column is all zeros"
                 )
 
-    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
-        """Log probability of each release given its confidential record, summed over questions.
-
-        Parameters
-        ----------
-        Z, X : array-like of shape (n_records, n_questions)
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_records,)
-        """
-        Z = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__)
-        X = self._check_categories(X, "X")
+    def _log_law(self, Z, X):
         check_one_each(Z, X)
         self.check_release(Z)
         with np.errstate(divide="ignore"):

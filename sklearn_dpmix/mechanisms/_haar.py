@@ -5,9 +5,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.generators import as_generator
-from .._base.parameters import check_array, finite_scale, is_integer, positive_number, refuse_seed
-from .._base.typing import Array, Floats, Seed
+from .._base.parameters import check_array, finite_scale, is_integer, positive_number
+from .._base.typing import Array, Floats
 from ..privacy import PrivacyGuarantee
 from ._binned import BinnedChannel
 from ._secure import secure_release
@@ -125,26 +124,12 @@ class HaarWaveletMechanism(BinnedChannel):
             levels.append(np.where(half[:, None] // 2 == np.arange(2**j), sign[:, None], 0.0))
         return np.hstack(levels)
 
-    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
-        """Release noisy coefficients.
+    def _simulate(self, rng, X):
+        value = self.coefficients()[self.bin_of(X[:, 0])]
+        return value + rng.laplace(scale=self.noise_scale, size=value.shape)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_records, 1)
-        random_state : int, Generator, RandomState or None
-            For simulation.  A seed that made noise is a secret.
-        secure : bool, default=False
-            Let OpenDP (extra ``[secure]``) add the noise.
-
-        Returns
-        -------
-        Z : ndarray of shape (n_records, 2^(J+1) - 1)
-        """
-        value = self.coefficients()[self.bin_of(self._check_records(X)[:, 0])]
-        refuse_seed(secure, random_state)
-        if secure:
-            return secure_release("laplace", value, self.noise_scale)
-        return value + as_generator(random_state).laplace(scale=self.noise_scale, size=value.shape)
+    def _secure(self, X):
+        return secure_release("laplace", self.coefficients()[self.bin_of(X[:, 0])], self.noise_scale)
 
     def check_release(self, Z: Array) -> None:
         """Raise ValueError if Z cannot be a release of this mechanism."""

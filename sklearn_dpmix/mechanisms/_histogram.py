@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled
-from .._base.parameters import check_array, is_integer
+from .._base.parameters import check_array, positive_integer
 from .._base.typing import Array, Floats
 from ._binned import BinnedChannel
 
@@ -36,19 +36,20 @@ class HistogramMechanism(BinnedChannel):
 
     def positive_integer(self, name: str) -> int:
         """A parameter that must be a positive integer."""
-        value = getattr(self, name)
-        if not is_integer(value) or not 1 <= value <= 2**31:
-            raise ValueError(f"{name} of {type(self).__name__} must be a positive integer, got {name}={value!r}")
-        return int(value)
+        return positive_integer(f"{name} of {type(self).__name__}", getattr(self, name), most=2**31)
 
-    def _column(self, Z):
-        """A release as a column of floats."""
+    def _release(self, Z):
+        """As a column."""
         Z = check_array(Z, dtype=np.float64, ensure_2d=False, input_name="Z", estimator=type(self).__name__)
         return Z.reshape(-1, 1)
 
+    def _records(self, X):
+        self.check()
+        return super()._records(X)
+
     def counts(self, X: ArrayLike) -> Array:
         """Records in each bin."""
-        X = self._check_records(X)
+        X = self._records(X)
         if len(X) != self.positive_integer("n_records"):
             raise ValueError(f"X has {len(X)} records, but n_records={self.n_records!r}: they must agree")
         return np.bincount(self.bin_of(X[:, 0]), minlength=self.n_bins).astype(np.float64)

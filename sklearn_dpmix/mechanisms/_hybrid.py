@@ -90,17 +90,17 @@ class HybridMechanism(PiecewiseMechanism):
 
     # --- releases ----------------------------------------------------------------------------------------------------
 
-    def _simulated(self, rng, t, epsilon, a, h):
-        v = super()._simulated(rng, t, epsilon, a, h)
+    def _draw(self, rng, t, epsilon, a, h):
+        v = super()._draw(rng, t, epsilon, a, h)
         is_coin = rng.random(t.shape) >= self._share(epsilon)
         sign = np.where(rng.random(t.shape) < 0.5 + 0.5 * t / self._side(epsilon), 1.0, -1.0)
         return np.where(is_coin, sign * self._side(epsilon), v)
 
-    def _secure(self, t, epsilon, a, h):
+    def _draw_securely(self, t, epsilon, a, h):
         """The coin's odds are between e^ε and e^-ε, rounded to less, in proportion to the record."""
         from secrets import randbelow
 
-        v, share, side = super()._secure(t, epsilon, a, h), self._share(epsilon), self._side(epsilon)
+        v, share, side = super()._draw_securely(t, epsilon, a, h), self._share(epsilon), self._side(epsilon)
         for i, j in np.ndindex(t.shape):
             most = integer_odds(epsilon[i, 0], 2)
             least = 2 * CELLS - most

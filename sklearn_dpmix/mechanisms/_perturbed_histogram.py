@@ -5,9 +5,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled
-from .._base.generators import as_generator
-from .._base.parameters import finite_scale, positive_number, refuse_seed
-from .._base.typing import Array, Floats, Seed
+from .._base.parameters import finite_scale, positive_number
+from .._base.typing import Array, Floats
 from ..privacy import PrivacyGuarantee
 from ._discrete_laplace import draw_discrete_laplace
 from ._histogram import HistogramMechanism
@@ -78,30 +77,14 @@ class PerturbedHistogramMechanism(HistogramMechanism):
         self.check()
         return PrivacyGuarantee.pure(positive_number("epsilon", self.epsilon))
 
-    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
-        """Release noisy counts.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, 1)
-        random_state : int, Generator, RandomState or None
-            For simulation.  A seed that made noise is a secret.
-        secure : bool, default=False
-            Let OpenDP (extra ``[secure]``) add the noise.
-
-        Returns
-        -------
-        Z : ndarray of shape (n_bins,)
-        """
-        self.check()
+    def _simulate(self, rng, X):
         counts = self.counts(X)
-        refuse_seed(secure, random_state)
-        if secure:
-            return secure_release(self.noise.replace("_", " "), counts, self.noise_scale)
-        rng = as_generator(random_state)
         if self.noise == "laplace":
             return counts + rng.laplace(scale=self.noise_scale, size=self.n_bins)
         return counts + draw_discrete_laplace(rng, self.noise_scale, self.n_bins)
+
+    def _secure(self, X):
+        return secure_release(self.noise.replace("_", " "), self.counts(X), self.noise_scale)
 
     def check_release(self, Z: Array) -> None:
         """Raise ValueError if Z cannot be a release of this mechanism."""
@@ -113,20 +96,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
             worst = Z[np.argmax(Z != np.floor(Z))].item()
             raise ValueError(f'noise="discrete_laplace" releases integers, but Z has {worst:g}')
 
-    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
-        """Log density (or mass) of each released count given all records.
-
-        Parameters
-        ----------
-        Z : array-like of shape (n_bins,) or (n_bins, 1)
-        X : array-like of shape (n_records, 1)
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_bins,)
-        """
-        self.check()
-        Z = self._column(Z)
+    def _log_law(self, Z, X):
         self.check_release(Z)
         rate = 1.0 / self.noise_scale
         constant = np.log(0.5 * rate) if self.noise == "laplace" else np.log(np.tanh(0.5 * rate))

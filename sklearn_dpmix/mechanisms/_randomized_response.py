@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, lower
-from .._base.generators import as_generator
-from .._base.parameters import check_one_each, refuse_seed
-from .._base.typing import Array, Floats, Seed
+from .._base.parameters import check_one_each
+from .._base.typing import Array
 from ._categories import CategoryChannel
 from ._losses import RecordLosses
+from ._own_draws import OwnDraws
 
 #: Probabilities of one of K values are multiples of 1/(K CELLS) under ``secure=True``.
 CELLS = 2**128
 
 
-class RandomizedResponseMechanism(RecordLosses, CategoryChannel):
+class RandomizedResponseMechanism(OwnDraws, RecordLosses, CategoryChannel):
     """Release a record's category c in 0..K-1 with probability e^ε/(e^ε + K - 1), otherwise another at random.
 
     A record of d categories spends ε/d on each.
@@ -75,28 +75,15 @@ class RandomizedResponseMechanism(RecordLosses, CategoryChannel):
         """Raise ValueError if Z cannot be a release of this mechanism."""
         self._check_values(Z, "Z")
 
-    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
-        """Release a category for each category.
+    def _records(self, X):
+        return self._check_categories(X, "X")
 
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features), integers 0..K-1
-        random_state : int, Generator, RandomState or None
-            For simulation.  A seed that made noise is a secret.
-        secure : bool, default=False
-            Draw from the operating system's entropy (``secrets``), with probabilities rounded in favour of privacy.
+    def _release(self, Z):
+        return self._check_categories(Z, "Z")
 
-        Returns
-        -------
-        Z : ndarray of shape (n_records, n_features)
-        """
-        X = self._check_categories(X, "X")
-        refuse_seed(secure, random_state)
-        if secure:
-            return self._secure(X)
+    def _simulate(self, rng, X):
         log_keep, _ = self.log_probabilities(*X.shape)
         keep = np.exp(log_keep)[:, None]
-        rng = as_generator(random_state)
         shift = rng.integers(1, self._n_categories(), size=X.shape)
         return np.where(rng.random(X.shape) < keep, X, (X + shift) % self._n_categories())
 
@@ -111,18 +98,7 @@ class RandomizedResponseMechanism(RecordLosses, CategoryChannel):
                 released[i, j] = (X[i, j] + 1 + randbelow(K - 1)) % K
         return released
 
-    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
-        """Log probability of each release given its confidential record, summed over features.
-
-        Parameters
-        ----------
-        Z, X : array-like of shape (n_records, n_features), integers 0..K-1
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_records,)
-        """
-        Z, X = self._check_categories(Z, "Z"), self._check_categories(X, "X")
+    def _log_law(self, Z, X):
         check_one_each(Z, X)
         keep, other = self.log_probabilities(*X.shape)
         return np.where(Z == X, keep[:, None], other[:, None]).sum(axis=1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.parameters import is_integer, positive_number
+from .._base.parameters import positive_integer, positive_number
 from .._base.typing import Array, Seed
 from ..privacy import PrivacyGuarantee
 from ._dilated import LARGEST_EPSILON, SMALLEST_DELTA, SMALLEST_EPSILON, DilatedLaw, balanced_xi, least_multiplier
@@ -69,9 +69,7 @@ class SmoothSensitivityMechanism(StatisticNoise):
 
     def _number_of_records(self):
         n = self.n_records
-        if n is not None and not (is_integer(n) and n >= 1):
-            raise ValueError(f"n_records must be a positive integer or None, got n_records={n!r}")
-        return n
+        return None if n is None else positive_integer("n_records", n, most=2**53)
 
     @property
     def xi_(self) -> float:

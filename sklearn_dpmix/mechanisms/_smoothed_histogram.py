@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled
-from .._base.generators import as_generator
-from .._base.parameters import check_flag, numbers, positive_number
-from .._base.typing import Array, Floats, Seed
+from .._base.parameters import numbers, positive_number
+from .._base.typing import Array
 from ..privacy import PrivacyGuarantee
 from ._histogram import HistogramMechanism
 
@@ -114,27 +113,13 @@ class SmoothedHistogramMechanism(HistogramMechanism):
         delta, (m, n, _) = self.smoothing_, self._numbers()
         return (1.0 - delta) * m * self.counts(X) / n + delta
 
-    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
-        """Release draws from the smoothed histogram.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, 1)
-        random_state : int, Generator, RandomState or None
-            For simulation.  A seed that made a release is a secret.
-        secure : bool, default=False
-            Not available: ValueError.
-
-        Returns
-        -------
-        Z : ndarray of shape (n_released,)
-        """
-        self.check()
-        if check_flag("secure", secure):
-            raise ValueError("SmoothedHistogramMechanism has no secure=True: it draws with NumPy only")
-        rng, (lo, hi) = as_generator(random_state), self.bounds_for(1)[0]
+    def _simulate(self, rng, X):
+        lo, hi = self.bounds_for(1)[0]
         bins = rng.choice(self.n_bins, size=self.n_released, p=self.densities(X) / self.n_bins)
         return lo + (hi - lo) * (bins + rng.random(self.n_released)) / self.n_bins
+
+    def _secure(self, X):
+        raise ValueError("SmoothedHistogramMechanism has no secure=True: it draws with NumPy only")
 
     def check_release(self, Z: Array) -> None:
         """Raise ValueError if Z cannot be a release of this mechanism."""
@@ -148,20 +133,7 @@ class SmoothedHistogramMechanism(HistogramMechanism):
             worst = Z[np.argmax(np.maximum(lo - Z, Z - hi))].item()
             raise ValueError(f"Z has {worst:g}, outside bounds={self.bounds!r}: pass the bounds that were used")
 
-    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
-        """Log density of each draw given all records.
-
-        Parameters
-        ----------
-        Z : array-like of shape (n_released,) or (n_released, 1)
-        X : array-like of shape (n_records, 1)
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_released,)
-        """
-        self.check()
-        Z = self._column(Z)
+    def _log_law(self, Z, X):
         self.check_release(Z)
         return np.log(self.densities(X)[self.bin_of(Z[:, 0])]) - np.log(np.diff(self.bounds_for(1)[0]).item())
 

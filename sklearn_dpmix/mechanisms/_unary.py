@@ -6,15 +6,14 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from .._base.compiled import compiled, lower
-from .._base.generators import as_generator
-from .._base.parameters import check_array, refuse_seed
-from .._base.typing import Array, Floats, Seed
+from .._base.typing import Array
 from ._categories import IndirectChannel
 from ._losses import RecordLosses
+from ._own_draws import OwnDraws
 from ._randomized_response import CELLS, integer_odds
 
 
-class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
+class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
     r"""Release K bits for a category 0..K-1: its own bit is 1 with probability p, the others with probability q.
 
     "optimised" has p = 1/2 and q = 1/(e^ε + 1); "symmetric" has p = 1 - q = e^(ε/2)/(e^(ε/2) + 1), as the permanent
@@ -89,29 +88,20 @@ class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
 
     # --- releases ----------------------------------------------------------------------------------------------------
 
-    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
-        """Release bits for each category.
+    def _records(self, X):
+        return self._check_categories(X, "X")
 
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features), integers 0..K-1
-        random_state : int, Generator, RandomState or None
-            For simulation.  A seed that made noise is a secret.
-        secure : bool, default=False
-            Draw from the operating system's entropy (``secrets``), with probabilities rounded in favour of privacy.
+    def _is_own(self, X):
+        """Whether a bit belongs to the record's category, (n_records, n_features K)."""
+        return (X[..., None] == np.arange(self._n_categories())).reshape(len(X), -1)
 
-        Returns
-        -------
-        Z : ndarray of shape (n_records, n_features K), of 0 and 1
-        """
-        X = self._check_categories(X, "X")
-        own = (X[..., None] == np.arange(self._n_categories())).reshape(len(X), -1)
-        refuse_seed(secure, random_state)
+    def _simulate(self, rng, X):
+        own = self._is_own(X)
+        return (rng.random(own.shape) < expit(np.where(own, *self._log_odds(*X.shape)))).astype(np.float64)
+
+    def _secure(self, X):
         log_own, log_other = self._log_odds(*X.shape)
-        if secure:
-            return _securely(own, log_own[:, 0], log_other[:, 0])
-        p = expit(np.where(own, log_own, log_other))
-        return (as_generator(random_state).random(own.shape) < p).astype(np.float64)
+        return _securely(self._is_own(X), log_own[:, 0], log_other[:, 0])
 
     def check_release(self, Z: Array) -> None:
         """Raise ValueError if Z cannot be a release of this mechanism."""
@@ -124,28 +114,14 @@ class UnaryEncodingMechanism(RecordLosses, IndirectChannel):
                 f"{Z[i, j]:g}"
             )
 
-    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
-        """Log probability of each release given its confidential record.
-
-        Parameters
-        ----------
-        Z : array-like of shape (n_records, n_features K), of 0 and 1
-        X : array-like of shape (n_records, n_features), integers 0..K-1
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_records,)
-        """
-        Z = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__)
-        X = self._check_categories(X, "X")
+    def _log_law(self, Z, X):
         self.check_release(Z)
         if Z.shape != (len(X), X.shape[1] * self._n_categories()):
             raise ValueError(
                 f"Z has shape {Z.shape}, but X {X.shape}: give n_categories={self._n_categories()} bits for each "
                 "category of a record"
             )
-        own = (X[..., None] == np.arange(self._n_categories())).reshape(Z.shape)
-        log_odds = np.where(own, *self._log_odds(*X.shape))
+        log_odds = np.where(self._is_own(X), *self._log_odds(*X.shape))
         return (Z * log_odds - np.logaddexp(0.0, log_odds)).sum(axis=1)
 
     def encode(self, Z: Array) -> Array:

@@ -16,15 +16,14 @@ from math import exp, inf, log1p
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, lower
-from .._base.generators import as_generator
-from .._base.parameters import check_array, check_one_each, refuse_seed
-from .._base.typing import Array, Floats, Seed
+from .._base.parameters import check_array, check_one_each
+from .._base.typing import Array, Floats
 from ._estimated import EstimatedChannel
 from ._losses import RecordLosses
 from ._noised_normal import fill_normal_window
+from ._own_draws import OwnDraws
 from ._randomized_response import CELLS, integer_odds
 
 #: Number of equal cells into which the range of releases is cut under ``secure=True``
@@ -33,11 +32,11 @@ N_CELLS = 2**60
 FINEST = 2.0**16
 #: Cells of nodes, in standard deviations of the narrowest component, in the record's unit
 SPACING = 2.0
-#: Room for the rounding of releases, as a share of their range
+#: By what share of its range a release may lie outside, since it was rounded
 ROUNDING = 1e-9
 
 
-class WindowChannel(RecordLosses, EstimatedChannel):
+class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
     """Base class.  A subclass has ``epsilon`` and ``bounds``, and defines ``_window(epsilon)``, a and h for each ε."""
 
     piece_shape = "flat"
@@ -78,43 +77,31 @@ class WindowChannel(RecordLosses, EstimatedChannel):
 
     # --- releases ----------------------------------------------------------------------------------------------------
 
-    def _on_line(self, X):
+    def _records(self, X):
         """Records on [-1, 1]."""
         X = check_array(X, dtype=np.float64, input_name="X", estimator=type(self).__name__)
         middle, half = self._middles(X.shape[1])
         with np.errstate(over="ignore"):  # a warning would tell of a record
             return np.clip((X - middle) / half, -1.0, 1.0)
 
-    def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
-        """Release a number for each value.
+    def _simulate(self, rng, t):
+        return self._from_unit(self._draw(rng, t, *self._windows(*t.shape)))
 
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-        random_state : int, Generator, RandomState or None
-            For simulation.  A seed that made noise is a secret.
-        secure : bool, default=False
-            Draw from the operating system's entropy (``secrets``) one of 2^60 numbers, with probabilities rounded in
-            favour of privacy.
+    def _secure(self, t):
+        return self._from_unit(self._draw_securely(t, *self._windows(*t.shape)))
 
-        Returns
-        -------
-        Z : ndarray of shape (n_records, n_features)
-        """
-        t = self._on_line(X)
-        epsilon, a, h = self._windows(*t.shape)
-        refuse_seed(secure, random_state)
-        v = self._secure(t, epsilon, a, h) if secure else self._simulated(as_generator(random_state), t, epsilon, a, h)
-        middle, half = self._middles(t.shape[1])
+    def _from_unit(self, v):
+        """Releases on the scale of the records."""
+        middle, half = self._middles(v.shape[1])
         return middle + half * v
 
-    def _simulated(self, rng, t, epsilon, a, h):
+    def _draw(self, rng, t, epsilon, a, h):
         inside = rng.random(t.shape) * (h + a * np.exp(-epsilon)) < h
         u = 2.0 * rng.random(t.shape) - 1.0
         outside = a * u + np.where(u < t, -h, h)  # the rest, joined together, has length 2a, and its gap is at a t
         return np.where(inside, a * t + h * u, outside)
 
-    def _secure(self, t, epsilon, a, h):
+    def _draw_securely(self, t, epsilon, a, h):
         """The window has the same number of cells for every record, and begins at one of them."""
         from secrets import randbelow
 
@@ -149,18 +136,7 @@ class WindowChannel(RecordLosses, EstimatedChannel):
                 "that it was made with"
             )
 
-    def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
-        """Log density of each release given its confidential record, summed over features.
-
-        Parameters
-        ----------
-        Z, X : array-like of shape (n_records, n_features)
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_records,)
-        """
-        Z, t = check_array(Z, dtype=np.float64, input_name="Z", estimator=type(self).__name__), self._on_line(X)
+    def _log_law(self, Z, t):
         check_one_each(Z, t)
         self._check_values(Z)
         middle, half = self._middles(t.shape[1])

@@ -8,7 +8,7 @@ from scipy.spatial.distance import pdist
 from sklearn.metrics import pairwise_distances_chunked
 
 from .._base.generators import as_generator
-from .._base.parameters import check_flag, is_integer, numbers
+from .._base.parameters import check_flag, numbers, positive_integer
 from .._base.typing import Seed
 
 WORKING_MEMORY = 64  # MiB for a block of distances
@@ -119,8 +119,7 @@ def _kernel_sum(X, Y):
 
 def _width(X, Y, bandwidth, n_median, random_state):
     """Return the bandwidth as a number; the median distance is between different points of both samples together."""
-    if not (is_integer(n_median) and n_median >= 2):
-        raise ValueError(f"n_median must be an integer, at least 2, got n_median={n_median!r}: pass how many points")
+    positive_integer("n_median", n_median, least=2)
     rng = as_generator(random_state)
     if not isinstance(bandwidth, str) or bandwidth != "median":
         width = numbers(bandwidth)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, gammaln, xlogy
 
-from .._base.parameters import check_level, is_integer, numbers
+from .._base.parameters import check_level, numbers, positive_integer
 
 PRECISION = 1e-9  # relative precision of the band's tail probability
 
@@ -117,13 +117,13 @@ def rank_uniformity(
     >>> narrow.inside, narrow.pvalue < narrow.ks_pvalue
     (False, True)
     """
-    n_draws = _count("n_draws", n_draws, "pass the number of draws that each truth was ranked among")
+    n_draws = positive_integer("n_draws", n_draws, most=2**53)
     level = check_level(level)
     ranks = _check_ranks(ranks, n_draws)
     n, n_ranks = len(ranks), n_draws + 1
     if n_points is None:
         n_points = min(n_draws, n, 200)
-    n_points = min(_count("n_points", n_points, "pass how many points to look at"), n_draws)
+    n_points = min(positive_integer("n_points", n_points), n_draws)
 
     every = np.arange(1, n_ranks)
     counts = np.cumsum(np.bincount(ranks, minlength=n_ranks))[:-1]  # of ranks below each
@@ -208,13 +208,6 @@ def _leaving(n, n_ranks, at, low, high):
         if not len(mass):
             break
     return float(min(left / poisson(n, n), 1.0))
-
-
-def _count(name, value, remedy):
-    """Return a positive integer."""
-    if not (is_integer(value) and value >= 1):
-        raise ValueError(f"{name} must be an integer, at least 1, got {name}={value!r}: {remedy}")
-    return int(value)
 
 
 def _check_ranks(ranks, n_draws):

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.parameters import check_level, feature_number, is_integer, tails
+from .._base.parameters import check_level, feature_number, positive_integer, tails
 from ._display_checks import check_estimator, interval, names_of_features, vector
 from ._style import BLUE, PALE, label, legend_at_top, one_axes, require_matplotlib, style
 
@@ -332,8 +332,7 @@ def _n_features(estimator):
 
 def _default_points(estimator, n_points, j, records):
     """Evenly spaced points over the central part of the population, or of the records."""
-    if not (is_integer(n_points) and n_points >= 2):
-        raise ValueError(f"n_points must be an integer, at least 2, got n_points={n_points!r}")
+    positive_integer("n_points", n_points, least=2)
     q = [0.5 - 0.5 * CENTRAL, 0.5 + 0.5 * CENTRAL]
     if hasattr(estimator, "quantile_draws"):
         draws = np.asarray(estimator.quantile_draws(q))

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.parameters import is_integer
+from .._base.parameters import positive_integer
 from ._chains import of_draws, of_estimator
 from ._style import BLACK, PALE, many_axes, require_matplotlib, style
 
@@ -67,8 +67,8 @@ class RankDisplay:
     """
 
     def __init__(self, quantities: Any, *, n_bins: int | None = None) -> None:
-        if n_bins is not None and not (is_integer(n_bins) and n_bins >= 2):
-            raise ValueError(f"n_bins must be an integer, at least 2, got n_bins={n_bins!r}")
+        if n_bins is not None:
+            positive_integer("n_bins", n_bins, least=2)
         self.quantities, self.n_bins = quantities, n_bins
         self.shares, self._independent = {}, {}
         for name, quantity in quantities.items():

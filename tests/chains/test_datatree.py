@@ -169,7 +169,7 @@ def test_thin_keeps_the_same_draws_in_all_groups(mixture, tree):
     for group, name in [("posterior", "mean"), ("log_likelihood", "release")]:
         np.testing.assert_array_equal(thinned[group][name], tree[group][name].sel(draw=[0, 60, 120, 180]))
     for bad in (0, 2.5, True):
-        with pytest.raises(ValueError, match=f"thin must be a positive integer, got thin={bad}"):
+        with pytest.raises(ValueError, match=f"thin must be an integer, 1 or more, got thin={bad}"):
             mixture.to_datatree(thin=bad)
 
 

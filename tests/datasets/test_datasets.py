@@ -191,5 +191,5 @@ def test_make_three_normals_repeats_with_a_seed_and_only_then():
 
 @pytest.mark.parametrize("n_records", [0, -1, 2.5, True, "10", None])
 def test_make_three_normals_refuses_a_wrong_number_of_records(n_records):
-    with pytest.raises(ValueError, match="n_records must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="n_records must be an integer, 1 or more"):
         make_three_normals(n_records)

@@ -158,7 +158,7 @@ def laplace(**changes):
         (laplace(xi=0.5), ValueError, "with xi=0.5 the change in scale alone exceeds .*delta=1e-06, .* smaller xi"),
         (laplace(multiplier=2.0), ValueError, r"multiplier=2.0 determines the noise only together with xi="),
         (laplace(xi=0.01, multiplier=0.0), ValueError, "multiplier must be positive and finite"),
-        (laplace(n_records=2.5), ValueError, "n_records must be a positive integer or None, got n_records=2.5"),
+        (laplace(n_records=2.5), ValueError, "n_records must be an integer, 1 or more, got n_records=2.5"),
         (laplace(n_records=3), ValueError, "X has 2 records, but n_records=3: they must agree"),
         (laplace(query=None), ValueError, "SmoothLaplaceMechanism needs query= to take records"),
         (laplace(query=BoundedRecords((0, 1))), TypeError, r"needs a query with value\(X\) and smooth_sensitivity"),

@@ -165,7 +165,7 @@ def test_ecdf_is_the_fraction_below():
         (lambda: rank_uniformity([[0, 1], [2, 3]], 5), r"ranks must have shape.*\(2, 2\).*column"),
         (lambda: rank_uniformity([], 5), r"ranks must have shape.*\(0,\)"),
         (lambda: rank_uniformity("ab", 5), r"ranks must be an array of integers"),
-        (lambda: rank_uniformity([0, 0], 0), r"n_draws must be an integer, at least 1, got n_draws=0"),
+        (lambda: rank_uniformity([0, 0], 0), r"n_draws must be an integer, 1 or more, got n_draws=0"),
         (lambda: rank_uniformity([0, 0], 5.0), r"n_draws must be an integer.*n_draws=5.0"),
         (lambda: rank_uniformity([0, 0], True), r"n_draws must be an integer.*n_draws=True"),
         (lambda: rank_uniformity([0, 0], 5, n_points=0), r"n_points must be an integer.*n_points=0"),

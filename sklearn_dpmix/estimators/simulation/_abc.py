@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._base.acceptance import PROPOSED
 from ..._base.generators import as_generator, as_seed_sequence
-from ..._base.parameters import is_integer
+from ..._base.parameters import positive_integer
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws, draws_rule
 from ..._chains.datatree import build_tree
@@ -32,12 +32,7 @@ from ..curator._curator import keep_names
 from ._simulation_contents import ABCContents
 from ._simulation_inputs import check_simulation
 
-METHODS = {
-    "importance": ImportanceABC,
-    "mcmc": MarkovABC,
-    "rejection": RejectionABC,
-    "smc": SequentialABC,
-}
+METHODS = {"importance": ImportanceABC, "mcmc": MarkovABC, "rejection": RejectionABC, "smc": SequentialABC}
 K_HAT_LIMIT = 0.7
 FEWEST = 8  # draws of a chain after which it should have moved
 
@@ -336,10 +331,8 @@ class PrivateABC(ChainEstimator):
     def _resampled(self, n_draws, rng):
         """Numbers of draws, drawn by weight."""
         total = self.theta_draws_.size // self.theta_draws_.shape[-1]
-        n = total if n_draws is None else n_draws
-        if not (is_integer(n) and n >= 1):
-            raise ValueError(f"n_draws must be a positive integer, got n_draws={n_draws!r}")
-        return rng.choice(total, size=int(n), p=getattr(self, "weights_", None))
+        n = total if n_draws is None else positive_integer("n_draws", n_draws, most=2**53)
+        return rng.choice(total, size=n, p=getattr(self, "weights_", None))
 
     def to_datatree(
         self,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..._base.parameters import is_integer
+from ..._base.parameters import positive_integer
 from ._curvature import CurvaturePosterior, Expansion, ReleasedScore
 from ._newton import release_information
 from ._normal_logits import NormalLogits, even_curvatures
@@ -87,11 +87,7 @@ class PrivateNormalApproximation(BaseEstimator):
     def check(self, model: Any, theta: Any, who: str, is_private: bool) -> None:
         """Raise ValueError or TypeError if a parameter is wrong or the model lacks something at θ."""
         for name, least in (("n_steps", 1), ("n_draws", N_WALKERS)):
-            value = getattr(self, name)
-            if not (is_integer(value) and value >= least):
-                raise ValueError(
-                    f"{name} of PrivateNormalApproximation must be an integer of at least {least}, got {name}={value!r}"
-                )
+            positive_integer(f"{name} of PrivateNormalApproximation", getattr(self, name), least, 2**53)
         share = self.curvature_share
         if not isinstance(share, Real) or not 0 < share < 1:
             raise ValueError(
