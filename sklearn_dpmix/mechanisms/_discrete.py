@@ -140,24 +140,7 @@ class IntegerMechanism(AdditiveMechanism):
             )
 
     def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
-        """Log probability of a release given the confidential records, summed over features.
-
-        Parameters
-        ----------
-        Z : array-like of shape (n_records, n_features)
-            Released integers; under a query, releases of shape (n_releases, n_statistics) of the same records.
-        X : array-like of shape (n_records, n_features)
-            Confidential records: integers, with or without bounds.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_records,), one for each row of ``Z``
-
-        Raises
-        ------
-        ValueError
-            For a release or a record that is not an integer.
-        """
+        """As in :class:`AdditiveMechanism`, of integers; ValueError for a release or a record that is none."""
         Z = check_array(Z, dtype=np.float64, order="C", input_name="Z", estimator=type(self).__name__)
         self.check_release(Z)
         return super().log_density(Z, X)

@@ -142,16 +142,7 @@ class PublishedScaleMechanism(ApproximateSmoothMechanism):
             raise ValueError(f"the second number of a release is the scale of its noise, positive, got {wrong}")
 
     def log_release_mode(self, S: ArrayLike) -> float | None:
-        """Return what :meth:`release_density` at these releases never exceeds: the density of each given itself.
-
-        Parameters
-        ----------
-        S : array-like of shape (n_releases, 2)
-
-        Returns
-        -------
-        log_mode : float
-        """
+        """Return the density of each release given itself, which :meth:`release_density` never exceeds, as a log."""
         S = np.atleast_2d(np.asarray(S, dtype=np.float64))
         self.check_width(S.shape[1])
         self.check_release(S)
