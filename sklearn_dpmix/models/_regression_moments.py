@@ -11,7 +11,7 @@ records within the bounds can have, so L has density Π_i L_ii^(d-i), i from 0 (
 and ε, z, q and τ are independent of it.  A small τ or a singular G is not an edge in these coordinates, as it is for
 the moments themselves: much noise leaves G near the singular ones, and in G a path would break off there.
 
-What G/n can be, :mod:`._possible_designs` says.
+What G/n can be is in ``_possible_designs``.
 """
 
 from math import exp, inf, lgamma, log, sqrt
