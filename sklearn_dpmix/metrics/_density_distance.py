@@ -1,21 +1,15 @@
 """Distances between densities that are known at the points of a grid."""
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
 
-from .._base.typing import Array, Floats
+from .._base.typing import Floats
 
 __all__ = ["hellinger_distance", "integrated_squared_error"]
 
 
-def hellinger_distance(
-    p: Callable[[Array], ArrayLike] | ArrayLike,
-    q: Callable[[Array], ArrayLike] | ArrayLike,
-    grid: ArrayLike | None = None,
-) -> float | Floats:
+def hellinger_distance(p: ArrayLike, q: ArrayLike, grid: ArrayLike | None = None) -> float | Floats:
     """Return the Hellinger distance √(1 - ∫√(pq)) between densities evaluated at the same points.
 
     Each density is first divided by its own integral over the grid, so constants do not matter.  Whatever lies outside
@@ -64,9 +58,7 @@ def hellinger_distance(
     return distance if np.ndim(distance) else float(distance)
 
 
-def integrated_squared_error(
-    p: Callable[[Array], ArrayLike] | ArrayLike, q: Callable[[Array], ArrayLike] | ArrayLike, grid: ArrayLike
-) -> float | Floats:
+def integrated_squared_error(p: ArrayLike, q: ArrayLike, grid: ArrayLike) -> float | Floats:
     """Return ∫(p - q)² over the grid, by the trapezoid rule; nothing is normalised.
 
     Parameters

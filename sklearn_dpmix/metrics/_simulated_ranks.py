@@ -149,11 +149,26 @@ def coverage(
             f"levels={levels.max():g} needs at least {needed:.0f} draws per simulation, got draws of shape "
             f"{draws.shape}: draw more, or leave that level out"
         )
-    low, high = np.quantile(draws, [tails, 1.0 - tails], axis=1, method="weibull")
+    low, high = _interval_ends(draws, tails * (n_draws + 1))
     hits = np.count_nonzero((low <= truth) & (truth <= high), axis=1)
     ends = [binomtest(k, n).proportion_ci(confidence, method="exact") for k in hits.ravel().tolist()]
     ends = np.reshape(ends, (*hits.shape, 2))
     return Coverage(levels, hits / n, np.sqrt(levels * (1.0 - levels) / n), ends[..., 0], ends[..., 1], confidence)
+
+
+def _interval_ends(draws, ranks):
+    """Return the lowest and the highest draw of each rank, (n_levels, n_simulations[, n_quantities]) both.
+
+    A rank that is whole but for rounding, or lies between equal draws, gives a draw exactly: a discrete truth may be
+    equal to it.
+    """
+    whole = np.rint(ranks)
+    ranks = np.where(np.abs(ranks - whole) < ROUNDING * ranks, whole, ranks)
+    k, draws = ranks.astype(np.int64), np.moveaxis(np.sort(draws, axis=1), 1, 0)
+    share = np.reshape(ranks - k, (-1,) + (1,) * (draws.ndim - 1))
+    following = np.minimum(k, len(draws) - 1)
+    low, high = draws[k - 1], draws[-k]
+    return low + share * (draws[following] - low), high - share * (high - draws[-1 - following])
 
 
 def _simulations(draws, truth):

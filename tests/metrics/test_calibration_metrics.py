@@ -114,12 +114,12 @@ def test_wrong_posterior_is_rejected(name):
 
 
 def test_coverage_is_between_order_statistics():
-    """Catches the wrong axis, one tail of 1 - level, open ends, and columns that are mixed."""
+    """Catches the wrong axis, one tail of 1 - level, open ends, ends off by rounding, and columns that are mixed."""
     rng = np.random.default_rng(10)
     draws, truth = rng.normal(size=(200, 39, 2)).round(1), rng.normal(size=(200, 2)).round(1)
-    found = coverage(draws, truth, levels=[0.9, 0.5], confidence=0.99)
-    assert found.coverage.shape == found.lower.shape == found.upper.shape == (2, 2)
-    for i, k in enumerate((2, 10)):  # 40 · 0.05, 40 · 0.25
+    found = coverage(draws, truth, levels=[0.9, 0.5, 0.95], confidence=0.99)
+    assert found.coverage.shape == found.lower.shape == found.upper.shape == (3, 2)
+    for i, k in enumerate((2, 10, 1)):  # 40 · 0.05, 40 · 0.25, 40 · 0.025
         for j in range(2):
             hits = 0
             for row, value in zip(draws[:, :, j].tolist(), truth[:, j].tolist()):
@@ -131,7 +131,7 @@ def test_coverage_is_between_order_statistics():
             # Clopper–Pearson, as quantiles of beta distributions
             assert found.lower[i, j] == pytest.approx(stats.beta.ppf(0.005, hits, 201 - hits), rel=1e-9)
             assert found.upper[i, j] == pytest.approx(stats.beta.ppf(0.995, hits + 1, 200 - hits), rel=1e-9)
-    np.testing.assert_allclose(found.standard_error, np.sqrt([0.09 / 200, 0.25 / 200]), rtol=1e-12)
+    np.testing.assert_allclose(found.standard_error, np.sqrt(np.array([0.09, 0.25, 0.0475]) / 200), rtol=1e-12)
     assert found.confidence == 0.99
 
 
