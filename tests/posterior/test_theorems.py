@@ -175,6 +175,21 @@ def test_small_epsilon_gives_the_prior_of_other_mixings(sampler):
     check_prior(channel, sampler, DirichletProcess(None, prior=(2.0, 1.0)), gamma_mixture(12, 2.0, 1.0))
 
 
+@pytest.mark.parametrize(("mixing", "expected"), [(PitmanYor(1.0, 0.9), 0.05), (DirichletProcess(300.0), 1 / 301)])
+def test_squares_of_all_weights(mixing, expected):
+    """Two draws from P are in one atom with probability (1 - d)/(1 + α); catches one atom that has all of a long rest.
+
+    One record says nothing about the weights, and draws given it are independent.
+    """
+    model = PrivateDPMixture(
+        mechanism_of("laplace", 1e-6), kernel=NormalKernel(**PRIOR), mixing=mixing, sampler="neal5", n_warmup=1,
+        n_draws=250, random_state=5,
+    )  # fmt: skip
+    draws = model.fit([[0.0]])._draws_
+    squares = np.add.reduceat(draws.flat.weights**2, draws.start[:-1])
+    assert abs(squares.mean() - expected) < 5 * squares.std() / len(squares) ** 0.5
+
+
 @pytest.mark.slow
 def test_informative_release_does_not_give_the_prior():
     """The broken twin: at ε = 3 the release says something, and the check sees it; so it does a wrong concentration."""

@@ -1,5 +1,6 @@
 """Advance a chain by a block of sweeps and record draws: the one compiled loop that all mixture samplers share."""
 
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +12,9 @@ from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, NOT_BEGUN, ST
 from ._state import MAX_SLOTS, grow, twice, update_clusters
 
 #: A draw's mixing measure is cut where less than this mass is left: one more atom (in densities: the base measure)
-#: has it.
+#: has it.  Where the rest is more after ``MAX_ATOMS`` atoms, up to ``MOST_SHARES`` more share it.
 LEFTOVER = 1e-3
-MAX_ATOMS = 256
+MAX_ATOMS, MOST_SHARES = 256, 1024
 DONE, NO_SLOTS, NO_ROOM = range(3)  # why ``run`` stops
 
 
@@ -21,7 +22,7 @@ class Draws(NamedTuple):
     """Draws of the mixing measure, one after the other: draw t has ``n_atoms[t]`` rows of ``weights`` and ``theta``.
 
     The first ``n_clusters[t]`` atoms are the occupied clusters, largest first; then come atoms of the unseen part; the
-    last atom stands for the rest (mass below ``LEFTOVER``).  Weights of a draw sum to one.
+    last atom stands for the rest (mass below ``LEFTOVER``, or a share of more).  Weights of a draw sum to one.
     """
 
     n_clusters: np.ndarray
@@ -86,9 +87,14 @@ def draw_mixture(rng, kernel, mixing, state, weights, theta, start):
         rest -= weights[h]
         kernel.draw_prior(rng, theta, h)
         h += 1
-    weights[h] = max(rest, 0.0)
-    kernel.draw_prior(rng, theta, h)
-    return h + 1 - start
+    rest, n_shares = max(rest, 0.0), 1
+    if rest > LEFTOVER:  # so many that their squares are those of its sticks, (1 - d)/(1 + w), or next to nothing
+        alike = (1.0 + mixing.fresh_weight(concentration, h - start)) / (1.0 - discount)
+        n_shares = int(ceil(min(alike, (rest / LEFTOVER) ** 2, MOST_SHARES)))
+    for k in range(h, h + n_shares):
+        weights[k] = rest / n_shares
+        kernel.draw_prior(rng, theta, k)
+    return h + n_shares - start
 
 
 @helper
@@ -117,7 +123,7 @@ def run(sampler, channel, kernel, mixing, Z, state, rng, until, n_warmup, thin, 
         ints[STAGE] = 0
     while ints[N_SWEEPS] < until:
         records_draw = is_kept(ints[N_SWEEPS] + 1, n_warmup, thin)
-        if records_draw and draws.weights.size < filled[1] + state.counts.size + MAX_ATOMS + 1:
+        if records_draw and draws.weights.size < filled[1] + state.counts.size + MAX_ATOMS + MOST_SHARES:
             return NO_ROOM
         if not sampler.sweep(channel, kernel, mixing, Z, state, rng, ints[N_SWEEPS] < n_warmup):
             return NO_SLOTS
