@@ -43,10 +43,10 @@ def convergence(monitors):
     for name, values in scalars(monitors):
         r_hat[name] = ess[name] = np.nan
         n_half = values.shape[1] // 2
-        if (n_half if len(values) == 1 else values.shape[1]) < 4 or np.ptp(values) == 0:
+        if (n_half if len(values) == 1 else values.shape[1]) < 4 or values.min() == values.max():
             continue
         halves = values if len(values) > 1 else values[:, -2 * n_half :].reshape(2, -1)
-        if np.all(np.ptp(values, axis=1) == 0):
+        if np.all(values.min(axis=1) == values.max(axis=1)):
             r_hat[name], ess[name] = np.inf, float(len(values))
             continue
         with np.errstate(divide="ignore", invalid="ignore"):

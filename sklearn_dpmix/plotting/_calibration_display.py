@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 from .._base.parameters import check_level
 from .._base.typing import Seed
 from ..metrics import RankUniformity, posterior_ranks, rank_uniformity
-from ._style import BLACK, PALE, one_axes, require_matplotlib, style
+from ._style import BLACK, PALE, legend_at_top, one_axes, require_matplotlib, style
+
+MOST_NAMED = 6  # lines in the legend, those with the smallest p-values
 
 
 class CalibrationDisplay:
@@ -181,7 +183,8 @@ class CalibrationDisplay:
         ax.set(xlim=(0, 1), xlabel=f"rank of the truth among {first.n_draws} draws (fraction)")
         ax.set_ylabel("distribution function of ranks\nless the uniform one")
         ax.set_title(f"{first.n_simulations} simulations", loc="right", fontsize="small")
-        ax.legend(frameon=False, fontsize="small")
+        named = sorted(self.lines_, key=lambda name: self.uniformity[name].pvalue)[:MOST_NAMED]
+        legend_at_top(ax, [self.band_, *(line for name, line in self.lines_.items() if name in named)])
         return self
 
 

@@ -55,10 +55,14 @@ def of_draws(draws, names):
     if not draws:
         raise ValueError(f"draws must hold at least one quantity, got draws={draws!r}")
     for name, values in draws.items():
-        if np.ndim(values) not in (2, 3) or np.size(values) == 0:
+        try:
+            shape = np.asarray(values, dtype=np.float64).shape
+        except (TypeError, ValueError):
+            shape = None
+        if shape is None or len(shape) not in (2, 3) or 0 in shape:
             raise ValueError(
-                f"draws[{name!r}] must have shape (n_chains, n_draws) or (n_chains, n_draws, size), got shape "
-                f"{np.shape(values)}"
+                f"draws[{name!r}] must have shape (n_chains, n_draws) or (n_chains, n_draws, size), got "
+                + (f"no numbers: {values!r}" if shape is None else f"shape {shape}")
             )
     return _select(draws, names, *convergence(draws))
 

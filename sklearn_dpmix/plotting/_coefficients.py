@@ -223,7 +223,7 @@ class CoefficientDisplay:
             (self.truth_,) = ax.plot(self.truth, rows, "|", color=BLACK, markersize=17, markeredgewidth=1.8, zorder=3)
             handles[self.truth_name] = (self.truth_,)  # type: ignore[assignment]
         ax.set_yticks(rows, self.feature_names)
-        ax.set_ylim(n - 0.5, -1.1)  # room for the legend
+        ax.set_ylim(n - 0.5, -0.5)
         ax.set_xlabel(label("coefficient", self.unit))
         legend_at_top(ax, list(handles.values()), list(handles))
         return self

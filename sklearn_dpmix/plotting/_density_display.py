@@ -260,8 +260,8 @@ class DensityDisplay:
         ax.set(xlabel=label(self.feature_name, self.unit), xlim=(points[0], points[-1]))
         ax.set_ylabel("density" if self.unit is None else f"density (per {self.unit})")
         artists = [self.line_, self.band_, *self.curves_.values(), self.release_, self.records_]
-        share = legend_at_top(ax, [artist for artist in artists if artist is not None])
-        ax.set_ylim(0.0, ax.get_ylim()[1] / (1.0 - share))
+        ax.set_ylim(0.0)
+        legend_at_top(ax, [artist for artist in artists if artist is not None])
         return self
 
     def _edges(self):

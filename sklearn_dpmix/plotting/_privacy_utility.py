@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from .._base.parameters import numbers, tails
 from ._display_checks import check_estimator, interval, vector
-from ._style import BLACK, MARKERS, label, one_axes, require_matplotlib, style
+from ._style import BLACK, MARKERS, label, legend_at_top, one_axes, require_matplotlib, style
 
 DODGE = 1.04  # factor between the ε at which two methods' points are plotted, so that their bars can be told apart
 MOST_TICKS = 8
@@ -229,7 +229,7 @@ class PrivacyUtilityDisplay:
             )
         self._label_axes(ax)
         if len(self.lines_) + len(self.references_) > 1:
-            ax.legend(handles=[*self.lines_.values(), *self.references_.values()], frameon=False, fontsize="small")
+            legend_at_top(ax, [*self.lines_.values(), *self.references_.values()])
         return self
 
     def _label_axes(self, ax):

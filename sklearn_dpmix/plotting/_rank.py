@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from .._base.parameters import positive_integer
 from ._chains import of_draws, of_estimator
-from ._style import BLACK, PALE, many_axes, require_matplotlib, style
+from ._style import BLACK, PALE, legend_at_top, many_axes, require_matplotlib, style
 
 FEWEST_BINS, MOST_BINS = 4, 20
 A_BIN = 5  # effective draws of a chain
@@ -175,7 +175,7 @@ class RankDisplay:
         for axes in self.axes_[::2]:
             axes.set_ylabel("share of the chain's\ndraws / uniform share")
         if len(self.lines_[next(iter(self.lines_))]) <= MOST_IN_LEGEND:
-            self.ax_.legend(frameon=False, fontsize="x-small", ncols=2)
+            legend_at_top(self.ax_, self.ax_.get_legend_handles_labels()[0])
         return self
 
 

@@ -63,7 +63,7 @@ def _check_axes(ax, what):
 
 
 def legend_at_top(ax, handles, labels=None):
-    """A legend within the axes, at the top, and the share of their height that it needs."""
+    """Put a legend within the axes, at the top, and room for it above what is drawn."""
     labels = [handle.get_label() for handle in handles] if labels is None else labels
     look = {"frameon": False, "fontsize": "small", "loc": "upper center", "columnspacing": 1.2, "handlelength": 1.8}
     room = ax.get_window_extent()
@@ -72,7 +72,9 @@ def legend_at_top(ax, handles, labels=None):
         needs = legend.get_window_extent()
         if needs.width <= room.width:
             break
-    return min(needs.height / room.height, 0.5)
+    share = min(needs.height / room.height, 0.5)
+    bottom, top = ax.get_ylim()
+    ax.set_ylim(bottom, bottom + (top - bottom) / (1.0 - share))
 
 
 def label(name, unit=None):

@@ -118,13 +118,15 @@ class TraceDisplay:
                 if c and n_chains <= MOST_LINES:
                     axes.axvline(c * n_draws - 0.5, color=PALE, linewidth=0.8, zorder=0)
                 x = np.arange(c * n_draws, (c + 1) * n_draws)
-                self.lines_[name] += axes.plot(x, values, color=(BLUE, SKY)[c % 2], linewidth=0.6)
+                look = {"color": (BLUE, SKY)[c % 2], "linewidth": 0.6, "marker": "" if n_draws > 1 else "o"}
+                self.lines_[name] += axes.plot(x, values, **look)
             axes.axhline(quantity.draws.mean(), color=BLACK, linestyle="--", linewidth=1.0)
             axes.set_title(str(quantity), loc="right", fontsize="small")
             axes.set(xlim=(-0.5, n_chains * n_draws - 0.5), ylabel=name)
             shown = np.unique(np.linspace(0, n_chains - 1, min(n_chains, MOST_TICKS)).astype(int))
             axes.set_xticks((shown + 0.5) * n_draws - 0.5, [f"{c + 1}" for c in shown])
             axes.tick_params(axis="x", length=0)
-        draws = "draws" if len({q.draws.shape for q in self.quantities.values()}) > 1 else f"{n_draws} draws"
-        self.axes_[-1].set_xlabel(f"chain ({draws} each; dashed: mean of all)")
+        is_same = len({quantity.draws.shape[1] for quantity in self.quantities.values()}) == 1
+        draws = f"{n_draws} draw{'s' * (n_draws > 1)} each; " if is_same else ""
+        self.axes_[-1].set_xlabel(f"chain ({draws}dashed: mean of all)")
         return self

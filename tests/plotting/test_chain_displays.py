@@ -43,6 +43,15 @@ def test_traces_of_too_many_quantities_are_those_that_mixed_worst():
     assert list(TraceDisplay.from_draws({"theta": draws}, names=["theta[3]"]).lines_) == ["theta[3]"]
 
 
+def test_traces_of_draws_that_are_odd():
+    """Catches a single draw that a line does not show, a warning about infinity, and an error that names nothing."""
+    lines = TraceDisplay.from_draws({"a": [[1.0], [2.0]], "b": np.full((2, 9), np.inf)}).lines_
+    assert [line.get_marker() for line in (*lines["a"], *lines["b"])] == ["o", "o", "", ""]
+    for wrong in ([["x", "y"]], [[1.0, 2.0], [3.0]], np.ones(3), np.ones((2, 0))):
+        with pytest.raises(ValueError, match=r"draws\['a'\] must have shape \(n_chains, n_draws\)"):
+            TraceDisplay.from_draws({"a": wrong})
+
+
 def test_rank_shares_are_those_of_ties_broken_at_random():
     """Catches ranks in which equal values all fall into one bin: against shares averaged over random orders of ties."""
     rng = np.random.default_rng(0)

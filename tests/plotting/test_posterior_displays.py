@@ -11,7 +11,13 @@ from sklearn.linear_model import LinearRegression
 
 from sklearn_dpmix import DeconvolutionKDE, PrivateDPMixture, PrivateLinearRegressionDA
 from sklearn_dpmix.mechanisms import LaplaceMechanism
-from sklearn_dpmix.plotting import CoefficientDisplay, DensityDisplay, PrivacyUtilityDisplay, SimilarityDisplay
+from sklearn_dpmix.plotting import (
+    CalibrationDisplay,
+    CoefficientDisplay,
+    DensityDisplay,
+    PrivacyUtilityDisplay,
+    SimilarityDisplay,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 
@@ -91,6 +97,26 @@ def test_density_of_draws_is_their_mean_and_quantiles():
     flat = draws.reshape(100, 3)
     np.testing.assert_allclose(display.line_.get_ydata(), flat.mean(axis=0))
     np.testing.assert_allclose(band_of(display.band_, [0, 1, 2]), np.quantile(flat, [0.25, 0.75], axis=0))
+
+
+LINES = {f"a quantity with a long name {j}": np.full(40, j % 20) for j in range(30)}
+
+
+@pytest.mark.parametrize(
+    "display",
+    [
+        lambda: CalibrationDisplay.from_ranks(LINES, 19),
+        lambda: PrivacyUtilityDisplay.from_values(
+            [0.1, 1.0, 10.0], {"a": [1, 2, 3], "b": [1, 1, 2]}, intervals={"a": ([0, 1, 2], [2, 3, 4])}
+        ),
+    ],
+)
+def test_the_legend_stays_above_what_is_drawn(display):
+    """Catches one that covers lines and bars, or grows beyond the axes with the number of lines."""
+    display = display()
+    room, legend = display.ax_.get_window_extent(), display.ax_.get_legend().get_window_extent()
+    assert legend.y1 <= room.y1
+    assert display.ax_.transData.transform((0.0, display.ax_.dataLim.y1))[1] <= legend.y0
 
 
 @pytest.mark.parametrize("width", [3.0, 6.4, 12.0])

@@ -114,7 +114,8 @@ REQUIREMENTS = (
             )
         ),
         "released_above={parts.threshold!r} needs MixingMeasure (one feature, normal kernel, no Pitman–Yor "
-        "process), got mechanism={mechanism!r}, kernel={kernel!r}, mixing={mixing!r} and sampler {who}",
+        'process; with sampler="mixing_measure" an error names the mixings that it takes), got mechanism={mechanism!r}, '
+        "kernel={kernel!r}, mixing={mixing!r} and sampler {who}",
     ),
     Requirement(
         lambda parts: parts.threshold is None or np.unique(parts.mechanism.noise_scale).size <= MOST_SCALES,
