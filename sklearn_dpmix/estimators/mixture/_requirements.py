@@ -114,7 +114,7 @@ REQUIREMENTS = (
             )
         ),
         "released_above={parts.threshold!r} needs MixingMeasure (one feature, normal kernel, no Pitman–Yor "
-        'process; with sampler="mixing_measure" an error names the mixings that it takes), got mechanism={mechanism!r}, '
+        'process; with sampler="mixing_measure" an error names the mixings it takes), got mechanism={mechanism!r}, '
         "kernel={kernel!r}, mixing={mixing!r} and sampler {who}",
     ),
     Requirement(
