@@ -5,6 +5,7 @@ from math import exp, inf, log
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logit
 
 from .._base.compiled import entry, helper
 from ..samplers.mixture.measure._any_noise import with_densities
@@ -201,14 +202,22 @@ def mean_density(channel, kernel, Z, noised=None):
     return at_once
 
 
-def draw_partitions(draws, channel, kernel, Z, n_partitions, rng):
+def draw_partitions(draws, channel, kernel, Z, n_partitions, rng, log_outside=None):
     """(n_partitions, n) draws of the partition given the release: c_i ~ w_k g(z_i | θ_k), independent given P.
 
-    Exact except for the last atom of each draw, which stands for the unseen rest of P (mass below 0.001).
+    Exact except for the last atom of each draw, which stands for the unseen rest of P (mass below 0.001).  A record
+    outside the mixture, whose density is that of ``log_outside``, has a label of its own, below 0.
     """
-    start, log_weights, theta = draws.atoms_of(draws.every(n_partitions))
+    chosen = draws.every(n_partitions)
+    start, log_weights, theta = draws.atoms_of(chosen)
     labels = np.empty((len(start) - 1, len(Z)), dtype=np.int64)
-    draw_labels(channel, kernel, start, log_weights, with_cache(channel, kernel, theta), Z, labels, rng)
+    log_odds = np.full(len(labels), -inf)
+    if log_outside is None:
+        log_outside = np.zeros(len(Z))
+    else:
+        log_odds = logit(draws.flat.outside[chosen])
+    theta = with_cache(channel, kernel, theta)
+    draw_labels(channel, kernel, start, log_weights, theta, Z, log_odds, log_outside, labels, rng)
     return labels
 
 
@@ -291,12 +300,12 @@ def mean_channel(channel, kernel, Z, rows, records):
 
 
 @entry
-def draw_labels(channel, kernel, start, log_weights, theta, Z, labels, rng):
-    """Draw each record's atom in each draw, numbered within the draw."""
+def draw_labels(channel, kernel, start, log_weights, theta, Z, log_odds, log_outside, labels, rng):
+    """Draw each record's atom in each draw, numbered within the draw, or that it is outside the mixture."""
     for t in range(labels.shape[0]):
         for i in range(labels.shape[1]):
-            top, total = -inf, 0.0
-            labels[t, i] = 0
+            top, total = log_sum_in(-inf, 0.0, log_odds[t] + log_outside[i])
+            labels[t, i] = -1 - i
             for h in range(start[t], start[t + 1]):
                 if log_weights[h] > -inf:
                     value = log_weights[h] + kernel.log_marginal_record(channel, Z, i, theta, h)

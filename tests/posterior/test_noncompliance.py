@@ -346,6 +346,27 @@ def test_scores_of_releases_count_those_who_do_not_comply():
     np.testing.assert_allclose(np.exp(one_by_one[..., 0]), law[..., 0], rtol=1e-9)
 
 
+def test_who_does_not_comply_is_in_no_cluster():
+    """Similarities against sticks weighted by the likelihood; catches those of records that all follow the design."""
+    rng, size, Z, row = np.random.default_rng(0), 20_000, np.array([0, 1, 1, 2]), [0.2, 0.3, 0.5]
+    matrix = np.array([[0.6, 0.4, 0.0], [0.15, 0.85, 0.0]])
+    v, share = rng.beta(1.0, 1.0, (size, 30)), rng.beta(2.0, 2.0, (size, 1, 1))
+    w = v * np.cumprod(np.column_stack([np.ones(size), 1.0 - v[:, :-1]]), axis=1)
+    p = rng.random((size, 1, 30))
+    comply = (1.0 - share) * w[:, None] * (p * matrix[0, Z][:, None] + (1.0 - p) * matrix[1, Z][:, None])
+    total = comply.sum(axis=2) + share[..., 0] * np.array(row)[Z]
+    each, weight = comply / total[..., None], np.prod(total, axis=1) / np.sum(np.prod(total, axis=1))
+    together = np.einsum("tik,tjk->tij", each, each)
+    expected = np.einsum("t,tij->ij", weight, together)
+    error = np.sqrt(np.einsum("t,tij->ij", weight**2, (together - expected) ** 2))
+    mechanism = FiniteChannelMechanism(matrix, noncompliance=BetaPrior(2.0, 2.0), noncompliant_answer=[row])
+    model = fitted(mechanism, Z[:, None], DirichletProcess(1.0), n_draws=2000)
+    found, apart = model.similarity(n_partitions=8000, random_state=0), ~np.eye(4, dtype=bool)
+    spread = np.hypot(error, np.sqrt(expected * (1.0 - expected) / min(model.ess_.values())))
+    assert np.all(np.abs(found - expected)[apart] <= 5 * spread[apart])
+    assert not found[3, :3].any() and np.all(found.diagonal() == 1.0)
+
+
 def test_refusals():
     compliant = FiniteChannelMechanism(THREE)
     for wrong in (0.1, "beta", BetaPrior):

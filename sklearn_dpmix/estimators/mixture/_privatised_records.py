@@ -242,13 +242,17 @@ class PrivatisedRecordsMixin:
             )
         n_partitions = positive_integer("n_partitions", n_partitions)
         channel, rng = self._channel(self.mechanism_, len(self._Z_)), as_generator(random_state)
-        return draw_partitions(self._draws_, channel, self._kernel(), self._Z_, n_partitions, rng), rng
+        parts = self._draws_, channel, self._kernel(), self._Z_, n_partitions, rng, self._log_outside(self._Z_)
+        return draw_partitions(*parts), rng
 
     @available_if(is_local)
     def point_partition(
         self, loss: str = "vi", *, n_partitions: int = 500, n_starts: int = 8, random_state: Seed = None
     ) -> Array:
         """The partition of the records that has the least posterior expected loss, by a greedy search.
+
+        A record of someone who does not follow the design (``noncompliance=`` of the mechanism) is in no other's
+        cluster.
 
         Parameters
         ----------
@@ -283,6 +287,8 @@ class PrivatisedRecordsMixin:
     @available_if(is_local)
     def similarity(self, *, n_partitions: int = 500, random_state: Seed = None) -> Floats:
         """Posterior probability that two records are in one cluster: (n, n), for at most 5000 records.
+
+        Under ``noncompliance=`` of the mechanism, both then follow the design.
 
         Parameters
         ----------
