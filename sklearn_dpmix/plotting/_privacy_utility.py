@@ -1,6 +1,7 @@
 """What privacy costs: an answer, or its error, as ε grows."""
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -160,7 +161,8 @@ class PrivacyUtilityDisplay:
             By ε, or by method and then by ε.
         quantity : function of a fitted estimator
             Returns draws of one number, an array of any shape such as ``model.moment_draws().mean``; or one number,
-            such as ``model.score(X)``, which gets no interval.
+            such as ``model.score(X)``, which gets no interval.  A model whose draws have ``weights_`` is given to it
+            with draws repeated in proportion to them.
         level : float in (0, 1), default=0.95
             Level of the central interval of the draws.
         reference, value_name, unit :
@@ -195,7 +197,7 @@ class PrivacyUtilityDisplay:
             rows = []
             for epsilon, model in models.items():
                 check_estimator(model, caller)
-                rows.append((epsilon, *_mean_and_interval(quantity(model), ends)))
+                rows.append((epsilon, *_mean_and_interval(quantity(_without_weights(model)), ends)))
             curves[name] = tuple(zip(*rows, strict=True))
         return cls(curves, reference=reference, value_name=value_name, unit=unit).plot(ax)
 
@@ -270,6 +272,18 @@ def _references(reference: Any) -> dict[str, float]:
         if number is None or number.ndim or not np.isfinite(number):
             raise ValueError(f"reference must be a number, or a dict of a name to one, got {value!r} for {name!r}")
     return {str(name): float(value) for name, value in named.items()}
+
+
+def _without_weights(model):
+    """The model, or a copy in which draws with weights are repeated in proportion (systematic resampling)."""
+    weights = getattr(model, "weights_", None)
+    if weights is None or np.ptp(weights) == 0.0:
+        return model
+    n, total = len(weights), np.cumsum(weights)
+    rows, model = np.searchsorted(total, total[-1] * (np.arange(n) + 0.5) / n), copy(model)
+    draws = {name: value[rows] for name, value in vars(model).items() if name.endswith("_draws_")}
+    vars(model).update(draws, weights_=np.full(n, 1.0 / n))
+    return model
 
 
 def _mean_and_interval(draws, ends):

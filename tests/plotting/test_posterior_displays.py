@@ -99,6 +99,16 @@ def test_density_of_draws_is_their_mean_and_quantiles():
     np.testing.assert_allclose(band_of(display.band_, [0, 1, 2]), np.quantile(flat, [0.25, 0.75], axis=0))
 
 
+def test_weights_of_draws_count():
+    """Catches draws with weights that all count alike; and the model itself changed."""
+    theta, weights = np.linspace(0.0, 1.0, 101)[:, None], np.arange(101.0) / 5050.0
+    model = Stub(theta_draws_=theta, weights_=weights)
+    curve = PrivacyUtilityDisplay.from_estimators({1.0: model}, lambda one: one.theta_draws_).curves["posterior"]
+    ends = np.quantile(theta[:, 0], [0.025, 0.975], weights=weights, method="inverted_cdf")
+    np.testing.assert_allclose([*curve.value, *curve.lower, *curve.upper], [weights @ theta[:, 0], *ends], atol=0.02)
+    assert model.theta_draws_ is theta and model.weights_ is weights
+
+
 LINES = {f"a quantity with a long name {j}": np.full(40, j % 20) for j in range(30)}
 
 
