@@ -1,6 +1,6 @@
 """What draws of a mixture say about releases: their density g(z), and the clusters that they come from."""
 
-from functools import cached_property, partial
+from functools import cached_property
 from math import exp, inf, log
 from typing import NamedTuple
 
@@ -9,7 +9,8 @@ from scipy.special import logit
 
 from .._base.compiled import entry, helper
 from ..samplers.mixture.measure._any_noise import with_densities
-from .mixture import POINTS, in_chunks, log_sum_in
+from .many_points import log_density_at
+from .mixture import POINTS, in_chunks, log_sum_in, moments_of_atoms
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records on which they are tried
 CHUNK = 2**16  # releases classified together
@@ -154,26 +155,37 @@ def atoms_of_releases(draws, channel, chosen):
     return start, log_weights, theta
 
 
-def release_log_density(draws, channel, kernel, Z, has_marginal, n_jobs=None, noised=None, log_outside=None):
+def release_log_density(
+    draws, channel, kernel, Z, has_marginal, n_jobs=None, noised=None, log_outside=None, one_law=False
+):
     """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y.
 
     ``noised`` is as in :meth:`Clustering.clusters`; ``log_outside`` is the log density of each for records outside the
-    mixture, if there are any.
+    mixture, if there are any; ``one_law`` says that the noise is the same for all releases, and continuous.
     """
     size = 256 if noised is None else 8 * POINTS
     if has_marginal:
         chosen = draws.every(N_SCORED)
         start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
         theta = with_cache(channel, kernel, theta)
-        score = partial(mean_density(channel, kernel, Z, noised), start, log_weights, theta)
     else:
         records = draws.sample(kernel, np.random.default_rng(0), N_PREDICTIVE, kernel.n_features)
 
-        def score(rows):
-            return mean_channel(channel, kernel, Z, rows, records)
+    def log_density(Z):
+        density = mean_density(channel, kernel, Z, noised) if has_marginal else None
 
-    chunks = in_chunks(lambda rows: score(np.arange(rows.start, rows.stop)), len(Z), size, n_jobs)
-    values = np.concatenate(chunks)
+        def score(part):
+            rows = np.arange(part.start, part.stop)
+            if density is None:
+                return mean_channel(channel, kernel, Z, rows, records)
+            return density(start, log_weights, theta, rows)
+
+        return np.concatenate(in_chunks(score, len(Z), size, n_jobs))
+
+    if one_law and has_marginal and Z.shape[1] == 1:
+        values = log_density_at(Z[:, 0], lambda z: log_density(z[:, None]), moments_of_atoms(kernel, theta))
+    else:
+        values = log_density(Z)
     if log_outside is None:
         return values
     return np.logaddexp(values, np.log(np.mean(draws.flat.outside[chosen])) + log_outside)

@@ -9,6 +9,7 @@ from joblib import Parallel, delayed
 from .._base.compiled import entry, helper
 from .._base.vector import exp_bounded
 from ..samplers.mixture._run import Draws
+from .many_points import log_density_at
 
 __all__ = ["MixtureDraws"]
 
@@ -84,10 +85,15 @@ class MixtureDraws:
     def log_predictive(self, kernel, X, n_jobs=None):
         """(n_points,) logs of the density of confidential records, averaged over all draws."""
 
-        def log_predictive(rows):
-            return mixture_log_predictive(kernel, *self.atoms, X[rows])
+        def log_predictive(X):
+            def of_chunk(rows):
+                return mixture_log_predictive(kernel, *self.atoms, X[rows])
 
-        return np.concatenate(in_chunks(log_predictive, len(X), 4 * POINTS, n_jobs))
+            return np.concatenate(in_chunks(of_chunk, len(X), 4 * POINTS, n_jobs))
+
+        if X.shape[1] > 1:
+            return log_predictive(X)
+        return log_density_at(X[:, 0], lambda x: log_predictive(x[:, None]), moments_of_atoms(kernel, self.flat.theta))
 
     def density(self, kernel, X, n_jobs=None):
         """(n_chains, n_draws, n_points) densities of confidential records."""
@@ -157,6 +163,13 @@ def in_chunks(function, n_rows, size, n_jobs):
     if len(slices) == 1:
         return [function(slices[0])]
     return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(function)(rows) for rows in slices)
+
+
+def moments_of_atoms(kernel, theta):
+    """Mean and variance of the first feature in each component."""
+    mean, variance = np.zeros((2, len(theta), 1))
+    mixture_moments(kernel, np.arange(len(theta) + 1), np.ones(len(theta)), theta, mean, variance)
+    return mean[:, 0], variance[:, 0]
 
 
 # --- compiled: densities ---------------------------------------------------------------------------------------------

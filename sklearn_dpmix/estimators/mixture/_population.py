@@ -101,6 +101,9 @@ class PopulationMixin:
     def score_samples(self, X: ArrayLike, *, feature: int | str | None = None) -> Floats:
         """Log posterior predictive density of confidential records: the log of the mean density draw.
 
+        At more than 5000 different numbers it is interpolated, by polynomials on cells that are halved until the error
+        is near 1e-7.
+
         Parameters
         ----------
         X : array-like of shape (n_points, n_features)

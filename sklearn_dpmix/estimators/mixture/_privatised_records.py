@@ -144,7 +144,8 @@ class PrivatisedRecordsMixin:
         """Mean log density of new privatised records, log g(z): what cross-validation should maximise.
 
         The predictive density is averaged over at most 500 draws, evenly spaced over the chains (over 10,000 predictive
-        records if g has no closed form).
+        records if g has no closed form).  Of more than 5000 different releases of one feature under equal noise it is
+        interpolated, by polynomials on cells that are halved until the error of the log density is near 1e-7.
 
         Parameters
         ----------
@@ -160,8 +161,9 @@ class PrivatisedRecordsMixin:
         by_scale = self._of_each_scale(channel)
         noised = self._noised(mechanism) if len(by_scale) == 1 else None
         draws, kernel, more = self._draws_, self._kernel(), (self._has_marginal(), self.n_jobs, noised)
+        one_law = mechanism is None or len(by_scale) > 1 or (mechanism.has_one_law and not mechanism.is_discrete)
         found = [
-            release_log_density(draws, part, kernel, Z[rows], *more, self._log_outside(Z[rows]))
+            release_log_density(draws, part, kernel, Z[rows], *more, self._log_outside(Z[rows]), one_law)
             for rows, part in by_scale
         ]
         return float(np.mean(np.concatenate(found)))
