@@ -33,23 +33,56 @@ def assert_same(one, other):
     assert one.r_hat_ == other.r_hat_ and one.ess_ == other.ess_
 
 
+class GoesFar(MixingMeasure):
+    """After some sweeps an excursion of some moves, over every second record."""
+
+    apart, length = 2, 20
+
+    def summarise(self, values, Z, release):
+        seen = super().summarise(values, Z, release)
+        places = np.arange(0, len(seen.weights), 2)
+        return seen.with_excursions(seen.of_few(places, np.full(len(places), 2.0), self.length), self.apart, 4.0)
+
+    def most_times(self, seen):
+        return MixingMeasure().most_times(seen)  # not one, though the moves are given
+
+
 @pytest.fixture
 def never_enough(monkeypatch):
     monkeypatch.setattr(auto_draws, "FIRST_LOOK", 20)
     monkeypatch.setattr(auto_draws, "WORTH_ESS", np.inf)
 
 
-def test_two_sweeps_that_count_as_one_are_as_thinned(monkeypatch):
-    """Catches sweeps that are lost or kept twice where several count as one."""
-    thinned = fitted(n_warmup=40, thin=2)
-
+def fitted_where_two_count_as_one(**parameters):
     def slowed(*args):
         state = new_state(*args)
         state.ints[TIMES] = 2
         return state
 
-    monkeypatch.setattr(_starts, "new_state", slowed)
-    assert_same(fitted(), thinned)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_starts, "new_state", slowed)
+        return fitted(**parameters)
+
+
+def test_two_sweeps_that_count_as_one_are_as_thinned():
+    """Catches sweeps that are lost or kept twice where several count as one."""
+    assert_same(fitted_where_two_count_as_one(), fitted(n_warmup=40, thin=2))
+
+
+def test_where_there_are_excursions_they_are_longer(monkeypatch):
+    """Twice as long, in place of twice as many: the look at all nodes that ends each takes as long as many moves."""
+    monkeypatch.setattr(_starts, "SET_OUT", 0)  # excursions from where chains begin
+    slowed = fitted_where_two_count_as_one(sampler=GoesFar(n_moves=20))
+    monkeypatch.setattr(GoesFar, "apart", 4)
+    monkeypatch.setattr(GoesFar, "length", 40)
+    assert_same(slowed, fitted(sampler=GoesFar(n_moves=20), n_warmup=40, thin=2))
+
+
+def test_longer_excursions_do_not_depend_on_blocks(never_enough, monkeypatch):
+    whole = fitted(sampler=GoesFar(n_moves=20))
+    assert times(whole) == [16, 16] and whole._run_.chains[0].state.ints[N_SWEEPS] == 16 * 51
+    monkeypatch.setattr(chain, "BLOCK_SECONDS", 1e-9)  # a sweep a block
+    assert_same(fitted(sampler=GoesFar(n_moves=20)), whole)
 
 
 def test_draws_of_little_worth_get_more_work(never_enough, monkeypatch):
@@ -103,7 +136,7 @@ def test_a_warm_start_keeps_the_work(never_enough):
     np.testing.assert_array_equal(model.n_clusters_draws_[:, :31], before)
 
 
-@pytest.mark.parametrize("wrong", [0, 16])
+@pytest.mark.parametrize("wrong", [0, 32])
 def test_a_state_with_other_work_is_refused(wrong):
     state = fitted()._run_.chains[0].state
     state.restored(state, 51)

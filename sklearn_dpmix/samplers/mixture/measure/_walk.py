@@ -80,7 +80,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     n_moves : int, optional
         Moves in a sweep.  None: as many as make a draw worth keeping, by a short trial run; for one feature 100 to 400,
         for several 50 to 200, and fewer for many nodes; for categories 200 to 800, fewer for many answers; and up to
-        eight times as many where the draws of a fit turn out to be worth little (``n_draws`` of ``PrivateDPMixture``).
+        eight times as many where the draws of a fit turn out to be worth little (``n_draws`` of ``PrivateDPMixture``);
+        excursions get up to sixteen times as long.
         Of a warm-up that is long for such draws only every second, third or fourth sweep is then made.
 
     Notes
@@ -122,7 +123,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     def most_times(self, seen: Compressed) -> int:
         work = max(seen.law[N_MOVES] * seen.nodes[:-1].size, 1.0)
-        return 1 if self.n_moves is not None else int(min(MOST_SWEEPS, max(MOST_WORK_A_SWEEP / work, 1.0)))
+        most = MOST_SWEEPS if seen.few is not None else MOST_SWEEPS // 2
+        return 1 if self.n_moves is not None else int(min(most, max(MOST_WORK_A_SWEEP / work, 1.0)))
 
     def check(self) -> None:
         if self.n_moves is not None:
@@ -226,6 +228,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         self, values: Any, Z: Any, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int
     ) -> Any:
         times, done, every = state.ints[TIMES], int(state.ints[N_SWEEPS]), Z.every(n_warmup)
+        longer = 1 if Z.few is None else int(times)  # excursions in place of more of them, at each of whose ends
+        apart = longer * Z.apart  # all nodes are looked at
         n_sweeps, n_warmup, thin = (int(times * n) for n in (n_sweeps, n_warmup, thin))
         filled, stop, until = np.zeros(2, np.int64), NO_ROOM, done + n_sweeps
         (channel, chart), sheet = Z.compiled(), Z.sheet()
@@ -233,14 +237,16 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         draws = new_draws(n_draws, 32 * n_draws + 4 * state.mass.size, Z.chart, Z.outside is not None)
         while stop != DONE:
             walk, few = Z.walk(state), None if Z.few is None else Z.few.walk(state)
+            if few is not None:
+                few.law[N_MOVES] *= longer
             stop, sweep = DONE, int(walk.law[N_SWEEPS])
             while stop == DONE and sweep < until:  # a few at a time where glides or an excursion follow
-                sweep = min(until, sweep - sweep % Z.apart + Z.apart) if Z.apart else until
+                sweep = min(until, sweep - sweep % apart + apart) if apart else until
                 which = n_warmup, every, thin
                 stop = run(values[0], channel, chart, walk, Z.are_records, rng, sweep, *which, draws, filled)
-                is_due = stop == DONE and Z.apart and sweep % (Z.apart * (every if sweep <= n_warmup else 1)) == 0
+                is_due = stop == DONE and apart and sweep % (apart * (every if sweep <= n_warmup else 1)) == 0
                 if is_due and sheet is not None:
-                    glide_often(channel, chart, walk, sheet, rng, Z.apart)
+                    glide_often(channel, chart, walk, sheet, rng, apart)
                 if is_due and few is not None:
                     self.go_far(values, Z, walk, few, rng)
             write_back(walk, state)

@@ -27,7 +27,7 @@ from ._walk_atoms import (
 from ._walk_likelihood import refresh_stale, with_digits
 
 MAX_ATOMS = 2**14
-MOST_SWEEPS = 8  # sweeps that count as one
+MOST_SWEEPS = 16  # that count as one, as excursions so many times as long do; half as many where there are none
 
 
 class MeasureState(NamedTuple):
