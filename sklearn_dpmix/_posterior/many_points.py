@@ -82,7 +82,7 @@ def by_polynomials(x: Floats, exact: Callable[[Array], Floats], edges: Floats) -
             values[rows] = chebyshev.chebval(t, COEFFICIENTS @ found[cell])
         low, middle, high = low[~is_right], middle[~is_right], high[~is_right]
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
-    if alone:
-        rows = np.concatenate(alone)
+    rows = np.concatenate([*alone, np.empty(0, dtype=np.int64)])
+    if len(rows):
         values[rows] = exact(x[rows])
     return values

@@ -33,6 +33,7 @@ class Counted:
         self.function, self.n = function, 0
 
     def __call__(self, x):
+        assert len(x)
         self.n += len(x)
         return self.function(x)
 
@@ -59,6 +60,13 @@ def test_a_peak_is_overlooked_without_the_cells_around_atoms():
     x = np.sort(np.append(GRID[::3], MEAN[2]))
     errors = [np.abs(by_polynomials(x, smooth, edges) - smooth(x)) for edges in (edges_around(*ATOMS), np.empty(0))]
     assert errors[0].max() < 1e-6 and errors[1][x == MEAN[2]] > 1.0
+
+
+def test_a_cell_without_points_is_not_computed():
+    """Catches a density that is asked for at no point: around an atom between two points, where no other cell has few."""
+    atoms = np.array([0.0, 0.5 * (GRID[1000] + GRID[1001])]), np.array([400.0, 1e-18])
+    broad = Counted(stats.norm(0.0, 20.0).logpdf)
+    assert np.abs(log_density_at(GRID, broad, atoms) - broad.function(GRID)).max() < 1e-6
 
 
 def test_a_number_that_occurs_often_is_computed_itself():
