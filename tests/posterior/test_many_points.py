@@ -63,7 +63,7 @@ def test_a_peak_is_overlooked_without_the_cells_around_atoms():
 
 
 def test_a_cell_without_points_is_not_computed():
-    """Catches a density that is asked for at no point: around an atom between two points, where no other cell has few."""
+    """Catches a density asked for at no point: around an atom between two points, where no other cell has few."""
     atoms = np.array([0.0, 0.5 * (GRID[1000] + GRID[1001])]), np.array([400.0, 1e-18])
     broad = Counted(stats.norm(0.0, 20.0).logpdf)
     assert np.abs(log_density_at(GRID, broad, atoms) - broad.function(GRID)).max() < 1e-6
