@@ -1,6 +1,6 @@
 """What draws of a mixture say about releases: their density g(z), and the clusters that they come from."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from math import exp, inf, log
 from typing import NamedTuple
 
@@ -172,15 +172,15 @@ def release_log_density(
         records = draws.sample(kernel, np.random.default_rng(0), N_PREDICTIVE, kernel.n_features)
 
     def log_density(Z):
-        density = mean_density(channel, kernel, Z, noised) if has_marginal else None
+        if has_marginal:
+            score = partial(mean_density(channel, kernel, Z, noised), start, log_weights, theta)
+        else:
 
-        def score(part):
-            rows = np.arange(part.start, part.stop)
-            if density is None:
+            def score(rows):
                 return mean_channel(channel, kernel, Z, rows, records)
-            return density(start, log_weights, theta, rows)
 
-        return np.concatenate(in_chunks(score, len(Z), size, n_jobs))
+        chunks = in_chunks(lambda rows: score(np.arange(rows.start, rows.stop)), len(Z), size, n_jobs)
+        return np.concatenate(chunks)
 
     if one_law and has_marginal and Z.shape[1] == 1:
         values = log_density_at(Z[:, 0], lambda z: log_density(z[:, None]), moments_of_atoms(kernel, theta))
@@ -223,13 +223,12 @@ def draw_partitions(draws, channel, kernel, Z, n_partitions, rng, log_outside=No
     chosen = draws.every(n_partitions)
     start, log_weights, theta = draws.atoms_of(chosen)
     labels = np.empty((len(start) - 1, len(Z)), dtype=np.int64)
-    log_odds = np.full(len(labels), -inf)
     if log_outside is None:
-        log_outside = np.zeros(len(Z))
+        share_outside, log_outside = np.zeros(len(labels)), np.zeros(len(Z))
     else:
-        log_odds = logit(draws.flat.outside[chosen])
+        share_outside = draws.flat.outside[chosen]
     theta = with_cache(channel, kernel, theta)
-    draw_labels(channel, kernel, start, log_weights, theta, Z, log_odds, log_outside, labels, rng)
+    draw_labels(channel, kernel, start, log_weights, theta, Z, logit(share_outside), log_outside, labels, rng)
     return labels
 
 

@@ -47,7 +47,7 @@ def log_density_at(points: Floats, exact: Callable[[Array], Floats], atoms: tupl
 
 
 def edges_around(mean: Floats, variance: Floats) -> Floats:
-    """Ends of cells no wider than 4 to 8 standard deviations around each atom; cells of two widths do not overlap."""
+    """Ends of cells around each atom, 4 to 8 of its standard deviations wide; narrower ones fit into wider ones."""
     is_proper = np.isfinite(mean) & np.isfinite(variance) & (variance > 0.0)
     mean, octave = mean[is_proper], np.floor(0.5 * np.log2(variance[is_proper]))
     edges = [np.empty(0)]
@@ -59,7 +59,7 @@ def edges_around(mean: Floats, variance: Floats) -> Floats:
 
 def by_polynomials(x: Floats, exact: Callable[[Array], Floats], edges: Floats) -> Floats:
     """``exact(x)`` for increasing x, first on cells between ``edges`` and others."""
-    values, alone = np.empty(len(x)), []
+    values, is_left = np.empty(len(x)), np.ones(len(x), dtype=bool)
     among = x[np.linspace(0, len(x) - 1, FIRST_CELLS + 1).astype(np.int64)]
     edges = np.unique(np.concatenate([among, edges[(edges > x[0]) & (edges < x[-1])]]))
     low, high = edges[:-1], edges[1:]
@@ -67,9 +67,8 @@ def by_polynomials(x: Floats, exact: Callable[[Array], Floats], edges: Floats) -
         first, last = np.searchsorted(x, low), np.searchsorted(x, high)
         last[high == x[-1]] = len(x)
         middle = 0.5 * (low + high)
-        is_few = (last - first <= FEW) | (middle <= low) | (middle >= high)
-        alone += [np.arange(*ends) for ends in zip(first[is_few], last[is_few], strict=True)]
-        low, high, middle, first, last = (part[~is_few] for part in (low, high, middle, first, last))
+        is_many = (last - first > FEW) & (middle > low) & (middle < high)
+        low, high, middle, first, last = (part[is_many] for part in (low, high, middle, first, last))
         if not len(low):
             break
         half = 0.5 * (high - low)
@@ -79,10 +78,9 @@ def by_polynomials(x: Floats, exact: Callable[[Array], Floats], edges: Floats) -
         for cell in np.flatnonzero(is_right):
             rows = slice(first[cell], last[cell])
             t = np.clip((x[rows] - middle[cell]) / half[cell], -1.0, 1.0)
-            values[rows] = chebyshev.chebval(t, COEFFICIENTS @ found[cell])
+            values[rows], is_left[rows] = chebyshev.chebval(t, COEFFICIENTS @ found[cell]), False
         low, middle, high = low[~is_right], middle[~is_right], high[~is_right]
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
-    rows = np.concatenate([*alone, np.empty(0, dtype=np.int64)])
-    if len(rows):
-        values[rows] = exact(x[rows])
+    if is_left.any():
+        values[is_left] = exact(x[is_left])
     return values

@@ -165,7 +165,16 @@ class MultivariateNormalMechanism(EllipticalMechanism):
         return PrivacyGuarantee(None, None, half_square(self._mahalanobis_sensitivity()), self._neighbours())
 
     def log_release_mode(self, S: ArrayLike) -> float | None:
-        """Return the log density of the releases given their mean, which :meth:`release_density` never exceeds."""
+        """Return the log density of the releases given their mean, which :meth:`release_density` never exceeds.
+
+        Parameters
+        ----------
+        S : array-like of shape (n_releases, k)
+
+        Returns
+        -------
+        log_mode : float
+        """
         S = np.atleast_2d(np.asarray(S, dtype=np.float64))
         return float(self.release_density(S)(S.mean(axis=0, keepdims=True))[0])
 
