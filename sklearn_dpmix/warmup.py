@@ -76,7 +76,7 @@ def warm_up(names: Sequence[str] = (), n_jobs: int | None = None) -> dict[str, f
     if unknown:
         raise ValueError(f"{unknown[0]!r} is not an estimator of sklearn_dpmix: there are {', '.join(estimators())}")
     jobs = [(name, text) for name in names or estimators() for text in (None, *MORE.get(name, ()))]
-    found = Parallel(n_jobs=n_jobs or os.cpu_count())(delayed(run_examples)(*job) for job in jobs)
+    found = Parallel(n_jobs=os.cpu_count() if n_jobs is None else n_jobs)(delayed(run_examples)(*job) for job in jobs)
     return {name: max(time for (other, _), time in zip(jobs, found, strict=True) if other == name) for name, _ in jobs}
 
 

@@ -8,7 +8,9 @@ from sklearn_dpmix._chains import auto_draws, chain
 from sklearn_dpmix._chains.progress import Progress
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.mechanisms import LaplaceMechanism
-from sklearn_dpmix.samplers import MixingMeasure
+from sklearn_dpmix.samplers import Interweaved, MixingMeasure
+from sklearn_dpmix.samplers.mixture import _places, _sampler, _state
+from sklearn_dpmix.samplers.mixture._auto import AutoOfRecords
 from sklearn_dpmix.samplers.mixture.measure import _starts
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_SWEEPS, TIMES
 from sklearn_dpmix.samplers.mixture.measure._walk_state import new_state
@@ -53,14 +55,14 @@ def never_enough(monkeypatch):
     monkeypatch.setattr(auto_draws, "WORTH_ESS", np.inf)
 
 
-def fitted_where_two_count_as_one(**parameters):
-    def slowed(*args):
-        state = new_state(*args)
-        state.ints[TIMES] = 2
+def fitted_where_two_count_as_one(where=_starts, new_state=new_state, times=TIMES, **parameters):
+    def slowed(*args, **named):
+        state = new_state(*args, **named)
+        state.ints[times] = 2
         return state
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_starts, "new_state", slowed)
+        patch.setattr(where, "new_state", slowed)
         return fitted(**parameters)
 
 
@@ -143,3 +145,25 @@ def test_a_state_with_other_work_is_refused(wrong):
     ints = np.array([*state.ints[:TIMES], wrong])
     with pytest.raises(ValueError, match="ints"):
         state._replace(ints=ints).restored(state, 51)
+
+
+# --- samplers that keep a record for each release ---
+
+
+def test_two_sweeps_of_records_that_count_as_one_are_as_thinned():
+    slowed = fitted_where_two_count_as_one(_sampler, _state.new_state, _places.TIMES, sampler=Interweaved())
+    assert_same(slowed, fitted(sampler=Interweaved(), n_warmup=40, thin=2))
+
+
+def test_draws_of_records_get_more_work_where_auto_chose(never_enough, tmp_path):
+    model = fitted(sampler=AutoOfRecords(), checkpoint=tmp_path / "run")
+    ints = model._run_.chains[0].state.ints
+    assert isinstance(model.sampler_, Interweaved) and model.n_clusters_draws_.shape == (2, 31)
+    assert (ints[_places.TIMES], ints[_places.N_SWEEPS]) == (8, 8 * 51)
+    assert_same(fitted(sampler=AutoOfRecords(), checkpoint=tmp_path / "run"), model)
+    assert fitted(sampler=Interweaved())._run_.chains[0].state.ints[_places.TIMES] == 1
+    assert [model.sampler_.most_times(np.zeros(n)) for n in (3000, 10_000, 30_000)] == [8, 2, 1]
+    for wrong in (0, 16):
+        other = np.array([*ints[: _places.TIMES], wrong, *ints[_places.TIMES + 1 :]])
+        with pytest.raises(ValueError, match="ints"):
+            model._run_.chains[0].state._replace(ints=other).restored(model._run_.chains[0].state, 51)

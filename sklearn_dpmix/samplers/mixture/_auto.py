@@ -76,7 +76,9 @@ class AutoOfRecords(MixtureSampler):
                 return Conditional()
             return Neal5() if mechanism.is_histogram else Neal8()
         if can_interweave(kernel):
-            return Interweaved()
+            chosen = Interweaved()
+            chosen.chooses_work = True
+            return chosen
         can_impute = has_conditional(mechanism, kernel) and all(kernel.can(need) for need in Imputed.kernel_needs)
         return Imputed() if can_impute else Neal5()
 

@@ -28,6 +28,7 @@ N_SLOTS, N_FREE, N_CLUSTERS = _ints.take(), _ints.take(), _ints.take()
 CURSOR = _ints.take()  # where a sweep that ran out of slots continues
 N_SWEEPS = _ints.take()
 STAGE = _ints.take()  # what that sweep has done
+TIMES = _ints.take()  # sweeps that count as one
 N_INTS = _ints.size
 
 # ---------------------------------------------------------------- ``state.ints[STAGE]``

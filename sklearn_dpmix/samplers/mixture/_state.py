@@ -26,9 +26,11 @@ from ._places import (
     N_SWEEPS,
     NOT_BEGUN,
     STAGE,
+    TIMES,
 )
 
 MAX_SLOTS = 2**20
+MOST_SWEEPS = 8  # that count as one
 
 
 class State(NamedTuple):
@@ -58,7 +60,9 @@ class State(NamedTuple):
         state = same_layout(fresh, self)
         n, capacity, ints, floats = state.alloc.size, state.counts.size, state.ints, state.floats
         n_slots, n_free = ints[N_SLOTS], ints[N_FREE]
-        require(ints[N_SWEEPS] == n_sweeps, "ints", f"says {ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+        require_range(1, MOST_SWEEPS, ints=ints[TIMES])
+        done = ints[N_SWEEPS] / ints[TIMES]
+        require(done == n_sweeps, "ints", f"says {done:g} sweeps, not {n_sweeps}")
         require(ints[STAGE] == (0 if n_sweeps else NOT_BEGUN), "ints", "is from an unfinished sweep")
         require(ints[CURSOR] == 0, "ints", "is from an unfinished sweep")
         require_range(1, capacity, ints=n_slots)
@@ -78,13 +82,22 @@ class State(NamedTuple):
         require_range(0.0, 1e300, floats=floats[KERNEL_TUNED])
         return state
 
+    def slowed(self, n_sweeps, most):
+        """Return this state with twice the sweeps counting as one, of which it has so many; None: that is too much."""
+        times = 2 * int(self.ints[TIMES])
+        if times > most:
+            return None
+        ints = self.ints.copy()
+        ints[TIMES], ints[N_SWEEPS] = times, times * n_sweeps
+        return self._replace(ints=ints)
+
 
 def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=False, order=False, capacity=32):
     """Return a state with every record in slot 0 and nothing drawn yet."""
     counts = np.zeros(capacity)
     counts[0] = n_records
     ints = np.zeros(N_INTS, dtype=np.int64)
-    ints[N_SLOTS] = ints[N_CLUSTERS] = 1
+    ints[N_SLOTS] = ints[N_CLUSTERS] = ints[TIMES] = 1
     ints[STAGE] = NOT_BEGUN
     floats = np.zeros(N_FLOATS)
     return State(
