@@ -71,8 +71,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     n_draws : int, "auto" or AutoDraws, default=1000
         Draws kept of each chain; "auto": until there are enough, see :class:`AutoDraws`.  Where 500 or more leave an
         R-hat above 1.01 or fewer effective draws than a tenth of them, a sampler that chooses the work behind a draw
-        (``MixingMeasure``, or ``Interweaved`` where "auto" chose it) makes it up to sixteen times as much: half of the
-        draws go, and others are drawn for them.
+        (``MixingMeasure`` up to sixteen times, ``Interweaved`` up to eight where "auto" chose it) doubles it: half of
+        the draws go, and others are drawn for them.
     thin : int, default=1
         Sweeps for one draw.
     n_jobs : int, optional

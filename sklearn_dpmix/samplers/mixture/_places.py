@@ -26,9 +26,8 @@ N_BINS = 32
 _ints = Room()
 N_SLOTS, N_FREE, N_CLUSTERS = _ints.take(), _ints.take(), _ints.take()
 CURSOR = _ints.take()  # where a sweep that ran out of slots continues
-N_SWEEPS = _ints.take()
+N_SWEEPS, TIMES = _ints.take(), _ints.take()  # how many of them count as one
 STAGE = _ints.take()  # what that sweep has done
-TIMES = _ints.take()  # sweeps that count as one
 N_INTS = _ints.size
 
 # ---------------------------------------------------------------- ``state.ints[STAGE]``

@@ -12,6 +12,7 @@ import numpy as np
 from ..._base.acceptance import require_acceptance
 from ..._base.compiled import helper
 from ..._base.restore import require, require_finite, require_range, same_layout
+from ..._base.sweeps import require_sweeps, slowed
 from ._places import (
     CURSOR,
     KERNEL_STEPS,
@@ -60,9 +61,7 @@ class State(NamedTuple):
         state = same_layout(fresh, self)
         n, capacity, ints, floats = state.alloc.size, state.counts.size, state.ints, state.floats
         n_slots, n_free = ints[N_SLOTS], ints[N_FREE]
-        require_range(1, MOST_SWEEPS, ints=ints[TIMES])
-        done = ints[N_SWEEPS] / ints[TIMES]
-        require(done == n_sweeps, "ints", f"says {done:g} sweeps, not {n_sweeps}")
+        require_sweeps(ints[N_SWEEPS:], n_sweeps, MOST_SWEEPS)
         require(ints[STAGE] == (0 if n_sweeps else NOT_BEGUN), "ints", "is from an unfinished sweep")
         require(ints[CURSOR] == 0, "ints", "is from an unfinished sweep")
         require_range(1, capacity, ints=n_slots)
@@ -83,13 +82,7 @@ class State(NamedTuple):
         return state
 
     def slowed(self, n_sweeps, most):
-        """Return this state with twice the sweeps counting as one, of which it has so many; None: that is too much."""
-        times = 2 * int(self.ints[TIMES])
-        if times > most:
-            return None
-        ints = self.ints.copy()
-        ints[TIMES], ints[N_SWEEPS] = times, times * n_sweeps
-        return self._replace(ints=ints)
+        return slowed(self, N_SWEEPS, n_sweeps, most)
 
 
 def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=False, order=False, capacity=32):

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._base.compiled import Component, compiled, lower
-from ...._base.restore import require, require_finite, require_range, same_layout
+from ...._base.restore import require_finite, require_range, same_layout
+from ...._base.sweeps import require_sweeps, slowed
 from ._walk_atoms import (
     BY_RESIDUALS,
     CONCENTRATION,
@@ -22,7 +23,6 @@ from ._walk_atoms import (
     OUTSIDE,
     OUTSIDE_A,
     OUTSIDE_B,
-    TIMES,
 )
 from ._walk_likelihood import refresh_stale, with_digits
 
@@ -48,9 +48,7 @@ class MeasureState(NamedTuple):
             fresh = grow(fresh)
         state = same_layout(fresh, self)
         n, n_dust = state.ints[N_ATOMS], state.ints[N_DUST]
-        require_range(1, MOST_SWEEPS, ints=state.ints[TIMES])
-        done = state.ints[N_SWEEPS] / state.ints[TIMES]
-        require(done == n_sweeps, "ints", f"says {done:g} sweeps, not {n_sweeps}")
+        require_sweeps(state.ints[N_SWEEPS:], n_sweeps, MOST_SWEEPS)
         require_range(1, state.mass.size - 1, ints=n)
         require_range(0, state.mass.size - 1, ints=n_dust)
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
@@ -59,11 +57,7 @@ class MeasureState(NamedTuple):
         return state
 
     def slowed(self, n_sweeps, most):
-        """Return this state with twice the sweeps counting as one, of which it has so many; None: that is too much."""
-        times = 2 * int(self.ints[TIMES])
-        if times > most:
-            return None
-        return self._replace(ints=np.array([*self.ints[:N_SWEEPS], times * n_sweeps, times]))
+        return slowed(self, N_SWEEPS, n_sweeps, most)
 
 
 def new_state(n_coordinates, capacity=64, records=None):
