@@ -1,11 +1,14 @@
 """What holds for all tests: the compile cache goes by what is compiled, and garbage is looked for less often."""
 
 import gc
+from functools import cache
 
 import pytest
 from compiled_reach import Watch
 from numba import config
 from numba.core import event
+
+from sklearn_dpmix._base import compiled
 
 if not config.DISABLE_JIT:
     event.register("numba:compile", Watch())
@@ -19,3 +22,9 @@ gc.set_threshold(20_000, 20, 50)
 def pytest_collection_finish(session):
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def digested_once(monkeypatch):
+    """What a twin's methods reach is looked at once, not anew for each block of sweeps: it stays the same in a test."""
+    monkeypatch.setattr(compiled, "_register", cache(compiled._register))

@@ -139,6 +139,7 @@ def test_answers_that_say_nothing_leave_the_prior(n_questions):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("digested_once")
 def test_a_forgotten_volume_is_noticed(monkeypatch):
     monkeypatch.setitem(_which_chart.CHARTS, "categorical", ForgetsTheVolume)
     with pytest.raises(Disagreement):

@@ -269,6 +269,7 @@ class BoundsForgotten(CorrelatedHiddenChart):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("digested_once")
 @pytest.mark.parametrize("twin", [JacobianForgotten, BoundsForgotten])
 def test_broken_twin_is_noticed(monkeypatch, twin):
     monkeypatch.setitem(_which_chart.CHARTS, "correlated_normal", twin)

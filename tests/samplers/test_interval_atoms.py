@@ -218,6 +218,7 @@ def broken(monkeypatch, name, chart):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("digested_once")
 @pytest.mark.parametrize(
     ("family", "name", "twin"),
     [

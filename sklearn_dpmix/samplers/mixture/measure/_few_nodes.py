@@ -78,15 +78,15 @@ class ChoiceOfFew:
         """Share of some excursions that were accepted."""
         state = self.init(values, seen, None, None, rng)
         walk, few = (nodes.walk(state) for nodes in (seen, seen.few))
+        over = seen.compiled(), seen.few.compiled()
         self.roam(values, seen, walk, rng, 0)
-        return sum(self.go_far(values, seen, walk, few, rng) for _ in range(N_TRIED)) / N_TRIED
+        return sum(self.go_far(values, seen, over, walk, few, rng) for _ in range(N_TRIED)) / N_TRIED
 
-    def go_far(self: Any, values: Any, seen: Any, walk: Any, few: Any, rng: np.random.Generator) -> bool:
-        """An excursion; return whether it was accepted."""
+    def go_far(self: Any, values: Any, seen: Any, over: Any, walk: Any, few: Any, rng: np.random.Generator) -> bool:
+        """An excursion; return whether it was accepted.  What moves see of all nodes and of the few is in ``over``."""
         set_out(walk, few)
-        self.roam(values, seen.few, few, rng, 1)
-        channel, chart = seen.compiled()
-        return bool(come_home(channel, chart, walk, few, rng))
+        self.roam(values, seen.few, few, rng, 1, over[1])
+        return bool(come_home(*over[0], walk, few, rng))
 
 
 def joined(runs: list[Draws]) -> Draws:

@@ -232,7 +232,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         apart = longer * Z.apart  # all nodes are looked at
         n_sweeps, n_warmup, thin = (int(times * n) for n in (n_sweeps, n_warmup, thin))
         filled, stop, until = np.zeros(2, np.int64), NO_ROOM, done + n_sweeps
-        (channel, chart), sheet = Z.compiled(), Z.sheet()
+        sheet, (channel, chart) = Z.sheet(), Z.compiled()
+        over = (channel, chart), None if Z.few is None else Z.few.compiled()
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
         draws = new_draws(n_draws, 32 * n_draws + 4 * state.mass.size, Z.chart, Z.outside is not None)
         while stop != DONE:
@@ -248,7 +249,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
                 if is_due and sheet is not None:
                     glide_often(channel, chart, walk, sheet, rng, apart)
                 if is_due and few is not None:
-                    self.go_far(values, Z, walk, few, rng)
+                    self.go_far(values, Z, over, walk, few, rng)
             write_back(walk, state)
             if stop == NO_ROOM:
                 draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
@@ -258,10 +259,12 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
                 state = grow(state)
         return state, draws._replace(weights=draws.weights[: filled[1]].copy(), theta=draws.theta[: filled[1]].copy())
 
-    def roam(self, values: Any, seen: Compressed, walk: Any, rng: np.random.Generator, n_sweeps: int) -> None:
+    def roam(
+        self, values: Any, seen: Compressed, walk: Any, rng: np.random.Generator, n_sweeps: int, over: Any = None
+    ) -> None:
         """Fill a walk's tables, and sweep; no draw is kept."""
         nothing, filled = new_draws(0, 2 * int(walk.capacity) + 1, seen.chart, False), np.zeros(2, np.int64)
-        run(values[0], *seen.compiled(), walk, False, rng, n_sweeps, n_sweeps, 1, 1, nothing, filled)
+        run(values[0], *(over or seen.compiled()), walk, False, rng, n_sweeps, n_sweeps, 1, 1, nothing, filled)
 
     @compiled
     def sweep(self, channel, chart, walk, rng):
