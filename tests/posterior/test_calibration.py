@@ -47,30 +47,38 @@ def draw_weights(rng, mixing):
 
 
 def draw_truth(rng, mixing):
-    """A mixture from the prior and records from it: (number of clusters, f_P at POINTS, mean of P, records)."""
+    """A mixture from the prior, and a function that draws records from it: (f_P at POINTS, mean of P, function)."""
     weights = draw_weights(rng, mixing)
     sd = np.sqrt(PRIOR["scale"] / rng.gamma(PRIOR["shape"], size=len(weights)))
     mean = rng.normal(PRIOR["mean"], sd / np.sqrt(PRIOR["mean_precision"]))
-    cluster = rng.choice(len(weights), N_RECORDS, p=weights / weights.sum())
-    records = rng.normal(mean[cluster], sd[cluster])
+
+    def draw_records(n):
+        cluster = rng.choice(len(weights), n, p=weights / weights.sum())
+        return len(np.unique(cluster)), rng.normal(mean[cluster], sd[cluster])[:, None]
+
     density = (weights * stats.norm.pdf(POINTS, mean, sd)).sum(axis=1)
-    return len(np.unique(cluster)), density, weights @ mean, records[:, None]
+    return density, weights @ mean, draw_records
 
 
 @cache
 def simulated(mixing):
-    rng = np.random.default_rng(11)
-    return [draw_truth(rng, MIXINGS[mixing]) for _ in range(N_REPLICATES)]
+    """(Number of clusters, f_P at POINTS, mean of P, records) of each data set."""
+    rng, found = np.random.default_rng(11), []
+    for _ in range(N_REPLICATES):
+        density, mean, draw_records = draw_truth(rng, MIXINGS[mixing])
+        n_clusters, records = draw_records(N_RECORDS)
+        found.append((n_clusters, density, mean, records))
+    return found
 
 
 def posterior(sampler, mechanism, mixing, Z, thin, rng):
     """Draws of one chain: (number of clusters, f_P at POINTS, mean of P), each (N_DRAWS, ...)."""
     kernel = NormalKernel(**PRIOR)
-    sampler = sampler.resolve(mechanism, kernel, mixing).sized(N_RECORDS, 1)
+    sampler = sampler.resolve(mechanism, kernel, mixing).sized(len(Z), 1)
     if isinstance(sampler, MixingMeasure):  # it would ask a trial run, three times as long as these chains
         sampler.set_params(n_moves=N_MOVES)
-    channel = mechanism._lower(n_records=N_RECORDS, n_features=1)
-    values = sampler._lower(n_records=N_RECORDS), channel, kernel._lower(n_features=1), mixing._lower()
+    channel = mechanism._lower(n_records=len(Z), n_features=1)
+    values = sampler._lower(n_records=len(Z)), channel, kernel._lower(n_features=1), mixing._lower()
     Z.flags.writeable = False
     release = Release(Z, mechanism)
     seen = sampler.summarise(values, Z, release)
@@ -136,3 +144,38 @@ def test_another_number_of_components_is_rejected():
     """The broken twin of the finite mixture."""
     with pytest.raises(Disagreement):
         check("auto of finite mixtures", "laplace", "finite", fitted_mixing=MixtureOfFiniteMixtures(0.8, 0.8))
+
+
+# --- only releases above a threshold appear, of an unknown number of records ------------------------------------------
+
+THRESHOLD, N_APPEARING, SPACE = 0.8, 60, 1000
+
+
+def check_appearing(forget=False):
+    """Records are drawn until so many of their releases appear: then any number in all was as likely, a priori."""
+    mechanism = LaplaceMechanism(scale=0.5, released_above=THRESHOLD)
+    rng, truth, draws = np.random.default_rng(13), [], []
+    for _ in range(N_REPLICATES):
+        density, mean, draw_records = draw_truth(rng, MIXINGS["dirichlet"])
+        Z = np.zeros((0, 1))
+        while len(Z) < N_APPEARING:
+            Z = np.concatenate([Z, mechanism.privatize(draw_records(SPACE)[1], random_state=rng)])
+        fitted_with = LaplaceMechanism(scale=0.5) if forget else mechanism
+        found = posterior(Auto(), fitted_with, MIXINGS["dirichlet"], Z[:N_APPEARING], 4, rng)
+        truth.append([*density, mean])
+        draws.append(np.column_stack(found[1:]))
+    truth, draws = np.array(truth), np.array(draws)
+    for j, what in enumerate(["density at 0", "density at 2", "mean"]):
+        assert_ranks_uniform(truth[:, j], draws[:, :, j], rng, what=what)
+
+
+@pytest.mark.nightly
+def test_ranks_above_a_threshold():
+    """Catches a share of records that appear which is not the mixture's, by a few hundredths."""
+    check_appearing()
+
+
+@pytest.mark.nightly
+def test_a_forgotten_threshold_is_rejected():
+    with pytest.raises(Disagreement):
+        check_appearing(forget=True)
