@@ -93,7 +93,7 @@ def slow_sheet(x, sheet):
     """T and DT at coordinates (log J, (μ - c)/unit, log σ²) of some atoms."""
     mass, mean, inner = np.exp(x[::3]), sheet.centre + sheet.unit * x[1::3], np.exp(x[2::3])
     variance, d = 0.25 + inner, POINTS[:, None] - mean
-    density = mass * norm.pdf(d, 0.0, np.sqrt(variance))
+    density = mass * np.exp(-0.5 * d * d / variance) / np.sqrt(2.0 * np.pi * variance)
     parts = density, density * d / variance * sheet.unit, density * 0.5 * inner / variance * (d * d / variance - 1.0)
     slopes = np.zeros((len(SCALES), len(x)))
     for e, part in enumerate(parts):
