@@ -86,7 +86,8 @@ class ChoiceOfFew:
         """An excursion; return whether it was accepted.  What moves see of all nodes and of the few is in ``over``."""
         set_out(walk, few)
         self.roam(values, seen.few, few, rng, 1, over[1])
-        return bool(come_home(*over[0], walk, few, rng))
+        channel, chart = over[0]
+        return bool(come_home(channel, chart, walk, few, rng))
 
 
 def joined(runs: list[Draws]) -> Draws:

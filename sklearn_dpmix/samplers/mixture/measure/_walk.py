@@ -264,7 +264,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     ) -> None:
         """Fill a walk's tables, and sweep; no draw is kept."""
         nothing, filled = new_draws(0, 2 * int(walk.capacity) + 1, seen.chart, False), np.zeros(2, np.int64)
-        run(values[0], *(over or seen.compiled()), walk, False, rng, n_sweeps, n_sweeps, 1, 1, nothing, filled)
+        channel, chart = over or seen.compiled()
+        run(values[0], channel, chart, walk, False, rng, n_sweeps, n_sweeps, 1, 1, nothing, filled)
 
     @compiled
     def sweep(self, channel, chart, walk, rng):
