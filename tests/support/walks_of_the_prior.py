@@ -234,7 +234,7 @@ def before(n_features, mixing):
 
 
 def add_up(walk):
-    """``refresh`` where nothing was released, in a few lines."""
+    """``refresh`` where nothing was released."""
     n, n_dust, capacity, width, n_rows = (
         int(part) for part in (walk.law[N_ATOMS], walk.law[N_DUST], walk.capacity, walk.width, walk.n_rows)
     )

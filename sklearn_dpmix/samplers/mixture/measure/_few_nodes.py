@@ -79,13 +79,13 @@ class ChoiceOfFew:
         state = self.init(values, seen, None, None, rng)
         walk, few = (nodes.walk(state) for nodes in (seen, seen.few))
         over = seen.compiled(), seen.few.compiled()
-        self.roam(values, seen, walk, rng, 0)
+        self.roam(values, seen, over[0], walk, rng, 0)
         return sum(self.go_far(values, seen, over, walk, few, rng) for _ in range(N_TRIED)) / N_TRIED
 
     def go_far(self: Any, values: Any, seen: Any, over: Any, walk: Any, few: Any, rng: np.random.Generator) -> bool:
-        """An excursion; return whether it was accepted.  What moves see of all nodes and of the few is in ``over``."""
+        """An excursion; return whether it was accepted.  ``over``: ``compiled()`` of all nodes and of the few."""
         set_out(walk, few)
-        self.roam(values, seen.few, few, rng, 1, over[1])
+        self.roam(values, seen.few, over[1], few, rng, 1)
         channel, chart = over[0]
         return bool(come_home(channel, chart, walk, few, rng))
 

@@ -59,7 +59,7 @@ class Starts:
         state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
         if Z.few is not None:  # an excursion, whose end need not be accepted
             few = Z.few.walk(state)
-            self.roam(values, Z.few, few, rng, SET_OUT)
+            self.roam(values, Z.few, Z.few.compiled(), few, rng, SET_OUT)
             write_back(few, state)
             state.ints[N_SWEEPS] = 0
         return self.within_reach(values, Z, state, rng)

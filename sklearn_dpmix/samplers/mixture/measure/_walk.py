@@ -191,7 +191,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         state = new_state(seen.chart.n_coordinates(), n, seen.start())
         state.place[:], state.ints[N_ATOMS] = place, n
         walk = seen.walk(state)
-        self.roam(values, seen, walk, np.random.default_rng(0), 0)
+        self.roam(values, seen, seen.compiled(), walk, np.random.default_rng(0), 0)
         return walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:n, 0, : len(seen.weights)]
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
@@ -232,7 +232,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         apart = longer * Z.apart  # all nodes are looked at
         n_sweeps, n_warmup, thin = (int(times * n) for n in (n_sweeps, n_warmup, thin))
         filled, stop, until = np.zeros(2, np.int64), NO_ROOM, done + n_sweeps
-        sheet, (channel, chart) = Z.sheet(), Z.compiled()
+        (channel, chart), sheet = Z.compiled(), Z.sheet()
         over = (channel, chart), None if Z.few is None else Z.few.compiled()
         n_draws = n_kept(done, n_sweeps, n_warmup, thin)
         draws = new_draws(n_draws, 32 * n_draws + 4 * state.mass.size, Z.chart, Z.outside is not None)
@@ -260,11 +260,11 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         return state, draws._replace(weights=draws.weights[: filled[1]].copy(), theta=draws.theta[: filled[1]].copy())
 
     def roam(
-        self, values: Any, seen: Compressed, walk: Any, rng: np.random.Generator, n_sweeps: int, over: Any = None
+        self, values: Any, seen: Compressed, over: Any, walk: Any, rng: np.random.Generator, n_sweeps: int
     ) -> None:
-        """Fill a walk's tables, and sweep; no draw is kept."""
+        """Fill a walk's tables, and sweep over ``seen.compiled()``; no draw is kept."""
         nothing, filled = new_draws(0, 2 * int(walk.capacity) + 1, seen.chart, False), np.zeros(2, np.int64)
-        channel, chart = over or seen.compiled()
+        channel, chart = over
         run(values[0], channel, chart, walk, False, rng, n_sweeps, n_sweeps, 1, 1, nothing, filled)
 
     @compiled
