@@ -176,10 +176,14 @@ class Release:
         Squares of ranges of normal laws add up.  The larger of two ranges counts, since the middle half says nothing of
         a smaller group.
         """
-        of_release, of_noise = (np.quantile(x, RANGES, axis=0) for x in (self.Z, self._noise))
+        of_release, of_noise = self._quantiles(RANGES), np.quantile(self._noise, RANGES, axis=0)
         release, noise = ((x[[3, 4]] - x[[1, 0]]) ** 2 for x in (of_release, of_noise))
         squares = np.maximum(release - noise, 0.0) + 3.0 / np.sqrt(self.n_records) * noise
         return of_release[2] - of_noise[2], (squares / (2.0 * ndtri(RANGES[[3, 4], None])) ** 2).max(axis=0)
+
+    def _quantiles(self, levels):
+        """Of the release, by feature."""
+        return np.quantile(self.Z, levels, axis=0)
 
     def typical_moments(self):
         """As :meth:`moments`, for a prior: where nothing bounds them, records far from most others count as nearer.
@@ -320,6 +324,10 @@ class SummarisedRelease(Release):
     def nodes(self, width):
         return self._summary.nodes()
 
+    def _quantiles(self, levels):
+        places, weights = self._summary.nodes()
+        return np.interp(levels, (np.cumsum(weights) - 0.5 * weights) / self.n_records, places)[:, None]
+
     def data(self):
         return self._summary._contents()
 
@@ -360,6 +368,9 @@ class SummarisedRelease(Release):
         """As for records, from the smallest and the largest one."""
         values = np.array(self._summary._sums[3:])
         outside = np.maximum(np.maximum(bounds[0, 0] - values, values - bounds[0, 1]), 0.0)
-        tail = np.where(outside > 0, self.mechanism.tail_probability(outside, self.mechanism.noise_scale), 1.0)
+        tail = self.mechanism.tail_probability(outside, self.mechanism.noise_scale)
+        if tail is None:
+            return 1.0, "", "", self.n_records
+        tail = np.where(outside > 0, tail, 1.0)
         worst = int(np.argmin(tail))
         return float(tail[worst]), "the release", f"{values[worst]:.6g}", self.n_records

@@ -15,6 +15,8 @@ from ._channel import RecordChannel
 from ._secure import secure_release
 from ._statistic_releases import StatisticReleases
 
+#: what says how releases follow from noise, and where they are alike
+OF_RELEASES = "log_channel", "kinks", "on_line", "folded", "near", "reach", "node_spacing"
 LEAST_SIMULATED, MOST_SIMULATED = 20_000, 200_000  # records, to see how noise of unknown variance is spread
 
 
@@ -23,8 +25,9 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
 
     A subclass stores its parameters, has a parameter ``scale`` (or defines :meth:`noise_scale_for`), the compiled
     ``log_noise(self, e, scale)``, the log density of noise ``e``, and ``draw_noise(self, rng, scale, size)``.  This is
-    enough for every sampler that needs no closed-form marginal.  Attributes ``bounds`` (with ``clamp``) and ``query``
-    are used if the subclass has them.
+    enough for every sampler that needs no closed-form marginal, and, for one feature of records that are moved to
+    ``bounds`` before noise of one scale, for :class:`~sklearn_dpmix.samplers.MixingMeasure`.  Attributes ``bounds``
+    (with ``clamp``) and ``query`` are used if the subclass has them.
 
     Examples
     --------
@@ -59,6 +62,31 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
     is_gaussian = False
     #: "laplace" or "gaussian": the noise that ``secure=True`` asks OpenDP for; None if OpenDP has no such noise
     secure_noise: str | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.tables = None if "noised_kernels" in vars(cls) else "noise"  # a base class's densities need not be its own
+
+    @property
+    def is_clamped(self) -> bool:
+        """Whether records are moved to bounds."""
+        return self.bounds is not None and bool(self.clamp)
+
+    @property
+    def has_one_law(self) -> bool:
+        """Whether all records have one noise scale."""
+        return np.size(self.noise_scale) == 1
+
+    @property
+    def tabulated_kernels(self) -> frozenset[str]:
+        """Kernels whose densities under the noise are had by a table, which is made of ``log_noise`` alone.
+
+        Of one feature, if no other method has a say in them; normal kernels, where records are moved to bounds.
+        """
+        is_plain = all(getattr(type(self), name) is getattr(AdditiveMechanism, name) for name in OF_RELEASES)
+        if not (is_plain and self.is_local and self.has_one_law) or self.is_discrete or self.released_above is not None:
+            return frozenset()
+        return frozenset({"beta", "normal", "truncated_normal"} if self.is_clamped else {"beta", "truncated_normal"})
 
     @property
     def is_local(self) -> bool:  # type: ignore[override]
@@ -214,7 +242,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         bounds = self.bounds_for(X.shape[1])
         if not self.is_local:
             return np.atleast_1d(np.asarray(self.query.value(X), dtype=np.float64))
-        return X if bounds is None or not self.clamp else np.clip(X, bounds[:, 0], bounds[:, 1])
+        return np.clip(X, bounds[:, 0], bounds[:, 1]) if self.is_clamped else X
 
     def _scales(self, n_records, n_features):
         """Noise scales, of shape (1,) or (n_records,)."""
@@ -270,6 +298,10 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         bounds = None if bounds is None else (*bounds[0].tolist(), bool(self.clamp))
         return type(self), tuple(np.ravel(self.noise_scale).tolist()), bounds, self.released_above
 
+    def node_spacing(self, sd: float, scale: float | None = None) -> float:
+        """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
+        return 4.0 * sd
+
     def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
         """What ``fill_normal`` looks up for each release in a list: densities given a record at either bound.
 
@@ -307,7 +339,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
     def _fields(self, n_records, n_features):
         """Bounds, scales and their reciprocals; that of record i is entry ``i * each``, of one for all or of n."""
         bounds = self.bounds_for(n_features)
-        if bounds is None or not self.clamp:
+        if not self.is_clamped:
             bounds = np.tile([-np.inf, np.inf], (n_features, 1))
         scale = np.array(self._scales(n_records, n_features), dtype=np.float64)
         fields = {"noise": scale, "rate": 1.0 / scale, "low": bounds[:, 0].copy(), "high": bounds[:, 1].copy()}

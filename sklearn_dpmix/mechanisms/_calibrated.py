@@ -35,11 +35,6 @@ class LaplaceCalibrated(AdditiveMechanism):
         self.rho = rho
         self.clamp = clamp
 
-    @property
-    def has_one_law(self) -> bool:
-        """Whether all records have one noise scale."""
-        return np.size(self.noise_scale) == 1
-
     def noise_scale_for(self, n_features: int | None) -> float | Floats:
         return calibrate(
             self,
@@ -110,11 +105,6 @@ class GaussianCalibrated(AdditiveMechanism):
         self.rho = rho
         self.calibration = calibration
         self.clamp = clamp
-
-    @property
-    def has_one_law(self) -> bool:
-        """Whether all records have one noise scale."""
-        return np.size(self.noise_scale) == 1
 
     def noise_scale_for(self, n_features: int | None) -> float | Floats:
         if not isinstance(self.calibration, str) or self.calibration not in self.calibrations:

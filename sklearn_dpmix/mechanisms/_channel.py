@@ -72,7 +72,8 @@ class RecordChannel(Component):
     #: the class whose compiled form has these densities if records have their own noise scales; None: there is none
     _of_scales: type | None = None
     #: "bins": each release is a table of how likely it is given each of some bins; "polynomial": its probability is a
-    #: polynomial of the record, of degree ``degree``, between the bounds; None: a number with noise, or an answer
+    #: polynomial of the record, of degree ``degree``, between the bounds; "noise": a number with noise of any kind,
+    #: whose density is all that is known; None: a number with noise, or an answer
     tables: str | None = None
     #: how many answers there are to a question; None if numbers are released
     n_answers: int | None = None

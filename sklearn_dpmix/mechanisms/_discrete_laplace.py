@@ -10,7 +10,6 @@ from .._base.typing import Array, Floats
 from ._calibrated import LaplaceCalibrated
 from ._discrete import IntegerMechanism
 from ._integer_series import laplace_series
-from ._laplace import LaplaceMechanism
 from ._noised_integers import fill_integers_laplace
 
 
@@ -71,7 +70,6 @@ class DiscreteLaplaceMechanism(IntegerMechanism, LaplaceCalibrated):
     noised_kernels = frozenset({"normal"})
     secure_noise = "discrete laplace"
     continuous = "LaplaceMechanism"
-    node_spacing = LaplaceMechanism.node_spacing
 
     def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats:
         """P(e > distance) = r^(⌊distance⌋ + 1)/(1 + r)."""

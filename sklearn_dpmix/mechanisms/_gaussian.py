@@ -96,7 +96,7 @@ class GaussianMechanism(GaussianCalibrated):
     @property
     def is_absorbable(self) -> bool:
         """Whether a normal kernel can absorb the noise (paper §3.3): nothing is clamped and there is one scale."""
-        return self.is_local and (self.bounds is None or not self.clamp) and self.has_one_law
+        return self.is_local and not self.is_clamped and self.has_one_law
 
     def _scale_of(self, epsilon, sensitivity, n_features):
         if self.calibration == "classical":

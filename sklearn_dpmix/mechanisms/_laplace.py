@@ -84,10 +84,6 @@ class LaplaceMechanism(LaplaceCalibrated):
         super().__init__(epsilon, bounds=bounds, query=query, scale=scale, rho=rho, clamp=clamp)
         self.released_above = released_above
 
-    def node_spacing(self, sd: float, scale: float | None = None) -> float:
-        """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
-        return 4.0 * sd
-
     def noise_variance(self, n_features: int | None = None) -> float | None:
         return float(np.mean(2.0 * np.square(self.noise_scale_for(n_features))))
 

@@ -77,7 +77,7 @@ COMBINATIONS = [
     *product(("laplace-truncated",), ("neal5", "conditional", "neal8", "mixing_measure")),
     *product(("gaussian-beta",), ("neal5", "mixing_measure")),
     *product(("gaussian-truncated",), ("neal8", "mixing_measure")),
-    ("binomial-normal", "auto"),
+    *product(("binomial-normal", "stairs-normal"), ("auto",)),
     *product(("truncated",), ("neal5", "auto")),
     *product(("beta", "noise-free categories"), ("neal5", "slice", "neal8", "auto")),
     *product(("few-draws-beta",), ("neal5", "cells")),

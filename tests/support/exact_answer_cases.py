@@ -5,6 +5,7 @@ from itertools import product
 import grid_oracle as oracle
 import numpy as np
 from exact_channel_cases import FAMILIES, NORMAL, PRIOR, Case, Truncated, beta_grid, mixing_of, mixing_twins, points
+from own_noise import Stairs, jumps
 from scipy.special import betainc, ndtr
 from scipy.stats import norm
 
@@ -155,7 +156,36 @@ THREE = [[0.6, 0.3, 0.1, 0.0], [0.1, 0.2, 0.3, 0.4], [0.0, 0.5, 0.0, 0.5]]
 RING = [[0.7, 0.3, 0.0], [0.0, 0.6, 0.4], [0.2, 0.0, 0.8]]
 WARNER, FORCED = [[0.75, 0.25], [0.25, 0.75]], [[5 / 6, 1 / 6], [1 / 12, 11 / 12]]
 
+# --- noise of one's own -----------------------------------------------------------------------------------------------
+
+
+def stairs(Z, scale, bounds=(0.0, 1.0), alpha=1.0):
+    """Normal records, moved to the bounds, under the staircase mechanism."""
+    Z, x = np.array(Z)[:, None], points((bounds[0] - 0.3, bounds[1] + 0.3))
+    noise, (low, high) = Stairs(scale, bounds=bounds), bounds
+
+    def exact(scale=scale, alpha=alpha, at_bounds=1.0):
+        grid, found = oracle.NormalGrid(**NORMAL, bounds=bounds), []
+        for z in Z[:, 0]:
+            g = np.exp(oracle.log_release(grid, lambda y, z=z: noise.log_noise(z - y, scale), z - jumps(scale, 4.0)))
+            g += at_bounds * np.exp(noise.log_noise(z - low, scale)) * ndtr((low - grid.mu) / grid.sigma)
+            g += at_bounds * np.exp(noise.log_noise(z - high, scale)) * ndtr((grid.mu - high) / grid.sigma)
+            found.append(np.log(g))
+        return oracle.local_posterior(grid, np.array(found), x, alpha)
+
+    twins = {
+        "half the scale": {"scale": scale / 2},
+        **mixing_twins(alpha, 0.0),
+        "records beyond the bounds are forgotten": {"at_bounds": 1e-9},
+    }
+    return Case(noise, NormalKernel(**NORMAL), mixing_of(alpha, 0.0), Z, x, exact, twins)
+
+
 FAMILIES |= {
+    "stairs-normal": {
+        "three": stairs((-0.1, 0.31, 1.23), 0.25),
+        "two": stairs((0.2, 0.27), 0.6, alpha=2.0),
+    },
     "square-wave-beta": {
         "four": windows(square_wave, SquareWaveMechanism, (-0.04, 0.05, 0.12, 0.85), 3.0),
         "three, on other bounds": windows(

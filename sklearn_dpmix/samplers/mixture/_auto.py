@@ -41,7 +41,8 @@ class Auto(MixtureSampler):
     features), two correlated ones with up to 10,000 records, three with up to 5000 (any number under Gaussian noise of
     one scale: of three if nothing is clamped before, of two also if the noise is not much narrower than the bounds;
     with ``dof`` of at least n_features - 1/2), or categories with some hundred different answers, if it takes kernel,
-    noise (one scale or one per record; of integers one scale; binomial counts of one feature) and mixing; otherwise
+    noise (one scale or one per record; of integers and of classes of your own one scale; binomial counts, and classes
+    of your own with bounds, of one feature) and mixing; otherwise
     ``Cells`` if the channel has cells, ``Interweaved``, or ``Imputed`` if features are correlated; if the kernel lacks
     what that needs, ``Conditional`` if g has a closed form, or ``Neal5``. If the Pitman–Yor discount is too large for
     ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram. ``ConvolvedNormalKernel`` uses ``ReUse`` with two
@@ -151,7 +152,7 @@ def has_noised(mechanism, kernel):
     """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
     if mechanism is None:
         return own(kernel, "noised_as") in EXACT_RECORDS
-    kernels = own(mechanism, "noised_kernels")
+    kernels = own(mechanism, "noised_kernels") or getattr(mechanism, "tabulated_kernels", ())
     is_offered = bool(kernels) and (mechanism.has_one_law or own(mechanism, "_of_scales") is not None)
     return is_offered and own(kernel, "noised_as") in kernels
 

@@ -48,3 +48,13 @@ class ClampedNormalChart(NormalOnInterval):
         values[size + inside], values[size + inside + 1] = -inverse * f_low, inverse * f_high
         values[2 * size + inside], values[2 * size + inside + 1] = -0.5 * low * f_low, 0.5 * high * f_high
         self.multiply(nodes, n, out, first, second)
+
+
+class ClampedNormalUnderNoise(ClampedNormalChart):
+    """The same under additive noise."""
+
+    def interval(self):
+        return float(self.channel.low[0]), float(self.channel.high[0] - self.channel.low[0])
+
+    def ends(self):
+        return (self.low, self.low + self.width)

@@ -8,7 +8,7 @@ import numpy as np
 from ._beta_atoms import BetaChart, BetaInBins
 from ._categorical_atoms import CategoricalChart
 from ._chart import Chart
-from ._clamped_atoms import ClampedNormalChart
+from ._clamped_atoms import ClampedNormalChart, ClampedNormalUnderNoise
 from ._convolved_atoms import ConvolvedNormalChart
 from ._correlated_atoms import CorrelatedChart, is_clamped, keeps_normal
 from ._correlated_clamped import CorrelatedClampedChart, degree_of
@@ -57,6 +57,8 @@ CHARTS: dict[str, Callable[[Any, int, Any], Chart]] = {
 CHARTS_OF_TABLES: dict[tuple[str | None, str], Callable[[Any, int, Any], Chart]] = {
     ("bins", "beta"): BetaInBins,
     ("bins", "truncated_normal"): TruncatedNormalInBins,
+    ("noise", "normal"): ClampedNormalUnderNoise,
+    ("noise", "truncated_normal"): TruncatedNormalInTable,
     ("polynomial", "normal"): ClampedNormalChart,
     ("polynomial", "truncated_normal"): TruncatedNormalInTable,
 }
