@@ -26,7 +26,7 @@ FINE_POINTS, FINE_WEIGHTS = legendre.leggauss(N_FINE)
 OF_MOMENTS = (legendre.legvander(POINTS, N_POINTS - 1) * (np.arange(N_POINTS) + 0.5)).T * WEIGHTS
 #: From values at the fine points to the last two Legendre coefficients
 OF_LAST = (legendre.legvander(FINE_POINTS, N_FINE - 1) * (np.arange(N_FINE) + 0.5))[:, -2:] * FINE_WEIGHTS[:, None]
-ROUGH, LEAST_PART = 1e-11, 1e-14  # of the largest density of a part of the noise's range; of that range
+ROUGH, LEAST_PART = 1e-11, 1e-13  # of the largest density of a part of the noise's range; of its distance from zero
 LEAST_SEEN, MOST_ROUGH = 1e-290, 5000  # density that counts; parts at once
 WIDEST = 0.25  # cell, as a share of the interval
 MOST_FALL, MOST_PARTS = 6.0, 2000  # of log q within a part of a cell; of the interval
@@ -180,15 +180,22 @@ def fill_noise(channel, noise, found):
 
 
 def breaks_between(density, low, high, scale):
-    """Noise from ``low`` to ``high`` between which its density is a polynomial of degree below 16, but for rounding.
-
-    Parts are halved until their last Legendre coefficients are next to nothing; about a jump until they are as good as
-    a point.
-    """
+    """Noise from ``low`` to ``high`` between which its density is a polynomial of degree below 16, but for rounding."""
     n = int(np.ceil(np.log2(max((high - low) / scale, 1.0)))) + 2
     steps = scale * 2.0 ** np.arange(-2, n)
-    edges = np.unique(np.clip(np.concatenate([[low], -steps, [0.0], steps, [high]]), low, high))
-    found, ends = [edges], np.column_stack([edges[:-1], edges[1:]])
+    first = np.unique(np.clip(np.concatenate([[low], -steps, [0.0], steps, [high]]), low, high))
+    found, jumps = halved_where_rough(density, first, scale)
+    if len(jumps):  # then the many parts are not needed that led to them
+        found, _ = halved_where_rough(density, np.union1d(first, jumps), scale)
+    return found
+
+
+def halved_where_rough(density, edges, scale):
+    """These edges and middles of parts whose last Legendre coefficients count; ends of those that are short for it.
+
+    Such a part, around a jump, is as good as a point.
+    """
+    found, jumps, ends = [edges], [], np.column_stack([edges[:-1], edges[1:]])
     while 0 < len(ends) <= MOST_ROUGH:
         middle, half = ends.mean(axis=1), 0.5 * np.diff(ends)[:, 0]
         values = density(middle[:, None] + half[:, None] * FINE_POINTS)
@@ -196,11 +203,12 @@ def breaks_between(density, low, high, scale):
         fall = np.log(np.maximum(most, LEAST_SEEN) / np.maximum(values.min(axis=1), LEAST_SEEN))
         rounding = np.finfo(float).eps * np.abs(middle) * fall / half  # of the noise, in the log density
         is_rough = (last > most * (ROUGH + 8.0 * rounding)) & (most > LEAST_SEEN)
-        is_rough &= half > LEAST_PART * (high - low)
-        ends, middle = ends[is_rough], middle[is_rough]
+        is_short = half <= LEAST_PART * (np.abs(middle) + scale)
+        jumps.append(ends[is_short].ravel())
+        ends, middle = ends[is_rough & ~is_short], middle[is_rough & ~is_short]
         found.append(middle)
         ends = np.concatenate([np.column_stack([ends[:, 0], middle]), np.column_stack([middle, ends[:, 1]])])
-    return np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(found)), np.concatenate(jumps)
 
 
 def noise_of(mechanism, places, scales=None):
