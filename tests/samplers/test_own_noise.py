@@ -16,7 +16,8 @@ from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._posterior.cluster import log_folding
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, compiled
 from sklearn_dpmix.samplers import Auto, Interweaved, MixingMeasure
-from sklearn_dpmix.samplers.mixture.measure import _interval
+from sklearn_dpmix.samplers.mixture.measure import _noise_parts
+from sklearn_dpmix.samplers.mixture.measure._noise_parts import jumps_of
 from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_of
 
 PLACES = np.array([-40.0, -1.3, -0.02, 0.0, 0.31, 0.5, 0.98, 1.0, 1.4, 30.0])
@@ -100,7 +101,10 @@ def test_jumps_are_found(monkeypatch):
     """Wherever they are; if breaks are where the scale alone puts them, densities are wrong."""
     for scale in (0.05, 0.4, 3.0):
         check_stairs(scale)
-    monkeypatch.setattr(_interval, "ROUGH", np.inf)
+        found = jumps_of(Stairs(scale, bounds=(0, 1))._lower(n_records=1, n_features=1), 1.0)
+        expected = [e for e in jumps(scale, 8.0) if abs(e) < 8.0] if scale > 0.1 else []
+        np.testing.assert_allclose(found, np.union1d(0.0, expected), atol=1e-9)
+    monkeypatch.setattr(_noise_parts, "ROUGH", np.inf)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         check_stairs(0.4)
 

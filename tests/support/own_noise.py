@@ -54,6 +54,6 @@ class Stairs(OwnNoise):
 
 
 def jumps(scale, most):
-    """Where the stairs' density jumps, up to so far from zero."""
-    ends = scale * np.add.outer(np.arange(most / scale + 1.0), [0.0, FLAT]).ravel()
+    """Where the stairs' density jumps, in order, up to about so far from zero."""
+    ends = scale * (np.arange(most / scale + 1.0) + FLAT)
     return np.concatenate([-ends[::-1], ends])

@@ -7,6 +7,7 @@ import numpy as np
 from ...._base.compiled import compiled
 from ...._base.numeric import HALF_LOG_2PI, log_ndtr, log_ndtr_interval
 from ._interval import at_record
+from ._noise_parts import jumps_of
 from ._normal_on_interval import NormalOnInterval
 
 FARTHEST = 40.0  # standard deviations beyond which there is no mass
@@ -57,4 +58,6 @@ class ClampedNormalUnderNoise(ClampedNormalChart):
         return float(self.channel.low[0]), float(self.channel.high[0] - self.channel.low[0])
 
     def ends(self):
-        return (self.low, self.low + self.width)
+        """Where what records at the bounds are released as is likelier by a step or a bend."""
+        jumps = jumps_of(self.channel, self.width)
+        return tuple(np.append(self.low + jumps, self.low + self.width + jumps))

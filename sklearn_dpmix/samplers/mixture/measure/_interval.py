@@ -10,24 +10,18 @@ is made once (product integration: Atkinson 1997, §4.2).  However sharp q turns
 jumps, as a window's: only f need be smooth.
 """
 
-from math import ceil, exp, inf
+from math import ceil, inf
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
 
-from ...._base.compiled import entry
+from ._noise_parts import FINE_POINTS, FINE_WEIGHTS, N_FINE, OfNoise
 
 N_POINTS = 8  # of a cell
-N_FINE = 16  # of each part of a cell in which q is smooth
 POINTS, WEIGHTS = legendre.leggauss(N_POINTS)
-FINE_POINTS, FINE_WEIGHTS = legendre.leggauss(N_FINE)
 #: From Legendre moments of a function on [-1, 1] to its integrals with each ℓ_p
 OF_MOMENTS = (legendre.legvander(POINTS, N_POINTS - 1) * (np.arange(N_POINTS) + 0.5)).T * WEIGHTS
-#: From values at the fine points to the last two Legendre coefficients
-OF_LAST = (legendre.legvander(FINE_POINTS, N_FINE - 1) * (np.arange(N_FINE) + 0.5))[:, -2:] * FINE_WEIGHTS[:, None]
-ROUGH, LEAST_PART = 1e-11, 1e-13  # of the largest density of a part of the noise's range; of its distance from zero
-LEAST_SEEN, MOST_ROUGH = 1e-290, 5000  # density that counts; parts at once
 WIDEST = 0.25  # cell, as a share of the interval
 MOST_FALL, MOST_PARTS = 6.0, 2000  # of log q within a part of a cell; of the interval
 
@@ -144,71 +138,6 @@ class OfPolynomials(NamedTuple):
         """q(z_i | y)."""
         z = np.full((y.size, 1), self.places[i])
         return np.exp(self.mechanism.log_density(z, y.reshape(-1, 1))).reshape(y.shape)
-
-
-class OfNoise:
-    """Additive noise of any kind, of one scale, on records that are moved to bounds."""
-
-    def __init__(self, mechanism, places):
-        self.places = places
-        self.channel = channel = mechanism._lower(n_records=1, n_features=1)
-        self.bounds = low, high = channel.low[0], channel.high[0]
-        ends = places.min() - min(high, places.max()), places.max() - max(low, places.min())
-        self.breaks = breaks_between(self.of_noise, *ends, channel.noise[0])
-
-    def of_noise(self, e):
-        """Its density."""
-        found = np.empty(e.size)
-        fill_noise(self.channel, e.ravel(), found)
-        return found.reshape(e.shape)
-
-    def ends(self, i, edges):
-        """Ends of parts of the cells in which the density of release i is such a polynomial of the record."""
-        breaks = np.append(self.places[i] - self.breaks, self.bounds)
-        return np.union1d(edges, breaks[(breaks > edges[0]) & (breaks < edges[-1])])
-
-    def density(self, i, y):
-        """q(z_i | y)."""
-        return self.of_noise(self.places[i] - np.clip(y, *self.bounds))
-
-
-@entry
-def fill_noise(channel, noise, found):
-    """Densities of an additive channel's noise."""
-    for i in range(noise.size):
-        found[i] = exp(channel.log_noise(noise[i], channel.noise[0]))
-
-
-def breaks_between(density, low, high, scale):
-    """Noise from ``low`` to ``high`` between which its density is a polynomial of degree below 16, but for rounding."""
-    n = int(np.ceil(np.log2(max((high - low) / scale, 1.0)))) + 2
-    steps = scale * 2.0 ** np.arange(-2, n)
-    first = np.unique(np.clip(np.concatenate([[low], -steps, [0.0], steps, [high]]), low, high))
-    found, jumps = halved_where_rough(density, first, scale)
-    if len(jumps):  # then the many parts are not needed that led to them
-        found, _ = halved_where_rough(density, np.union1d(first, jumps), scale)
-    return found
-
-
-def halved_where_rough(density, edges, scale):
-    """These edges and middles of parts whose last Legendre coefficients count; ends of those that are short for it.
-
-    Such a part, around a jump, is as good as a point.
-    """
-    found, jumps, ends = [edges], [], np.column_stack([edges[:-1], edges[1:]])
-    while 0 < len(ends) <= MOST_ROUGH:
-        middle, half = ends.mean(axis=1), 0.5 * np.diff(ends)[:, 0]
-        values = density(middle[:, None] + half[:, None] * FINE_POINTS)
-        most, last = values.max(axis=1), np.abs(values @ OF_LAST).max(axis=1)
-        fall = np.log(np.maximum(most, LEAST_SEEN) / np.maximum(values.min(axis=1), LEAST_SEEN))
-        rounding = np.finfo(float).eps * np.abs(middle) * fall / half  # of the noise, in the log density
-        is_rough = (last > most * (ROUGH + 8.0 * rounding)) & (most > LEAST_SEEN)
-        is_short = half <= LEAST_PART * (np.abs(middle) + scale)
-        jumps.append(ends[is_short].ravel())
-        ends, middle = ends[is_rough & ~is_short], middle[is_rough & ~is_short]
-        found.append(middle)
-        ends = np.concatenate([np.column_stack([ends[:, 0], middle]), np.column_stack([middle, ends[:, 1]])])
-    return np.unique(np.concatenate(found)), np.concatenate(jumps)
 
 
 def noise_of(mechanism, places, scales=None):
