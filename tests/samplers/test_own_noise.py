@@ -89,8 +89,8 @@ def stairs_density(scale, places, mean, sd):
     return found
 
 
-def check_stairs(scale):
-    places = np.array([-2.03, -0.517, 0.111, 0.52, 0.93, 1.7])
+def check_stairs(scale, places=(-2.03, -0.517, 0.111, 0.52, 0.93, 1.7)):
+    places = np.array(places)
     for (mean, log_variance), g, *slopes, g_at in densities(NORMAL, Stairs(scale, bounds=(0, 1)), places):
         expected = stairs_density(scale, places, mean, np.exp(0.5 * log_variance))
         np.testing.assert_allclose(g, expected, rtol=1e-7, atol=1e-12 * g.max())
@@ -104,6 +104,8 @@ def test_jumps_are_found(monkeypatch):
         found = jumps_of(Stairs(scale, bounds=(0, 1))._lower(n_records=1, n_features=1), 1.0)
         expected = [e for e in jumps(scale, 8.0) if abs(e) < 8.0] if scale > 0.1 else []
         np.testing.assert_allclose(found, np.union1d(0.0, expected), atol=1e-9)
+    for places in ([0.4, 0.5, 0.6], [0.5]):  # jumps farther from these than they are from one another
+        check_stairs(0.05, places)
     monkeypatch.setattr(_noise_parts, "ROUGH", np.inf)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         check_stairs(0.4)

@@ -62,7 +62,7 @@ class BetaChart(OnInterval, Chart):
         return (self.low, *(self.low + near[::-1]), *(high - near), high)
 
     def lookup(self, mechanism, places, *scales):
-        noise = noise_of(mechanism, places[0], *scales)
+        noise = noise_of(mechanism, places[0], self.low, self.width, *scales)
         inner = table(noise, self.low + self.width * self.grid.edges)
         ends = (0.0, self.end, 1.0, 1.0 - self.end)
         return padded(np.concatenate([inner, [at_record(noise, self.low + self.width * u) for u in ends]]))

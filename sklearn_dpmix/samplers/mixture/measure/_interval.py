@@ -140,12 +140,15 @@ class OfPolynomials(NamedTuple):
         return np.exp(self.mechanism.log_density(z, y.reshape(-1, 1))).reshape(y.shape)
 
 
-def noise_of(mechanism, places, scales=None):
-    """What the mechanism makes of a record, for these releases; with scales of their own where they are given."""
+def noise_of(mechanism, places, low, width, scales=None):
+    """What the mechanism makes of a record between ``low`` and ``low + width``, for these releases.
+
+    With scales of their own where they are given.
+    """
     if mechanism.tables == "polynomial":
         return OfPolynomials(mechanism, places)
     if mechanism.tables == "noise":
-        return OfNoise(mechanism, places)
+        return OfNoise(mechanism, places, low, width)
     if scales is not None:
         mechanism = type(mechanism)(scale=scales, bounds=mechanism.bounds, clamp=mechanism.clamp)
     return InPieces(mechanism._lower(n_records=len(places), n_features=1), places)

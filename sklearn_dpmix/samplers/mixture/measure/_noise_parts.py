@@ -17,14 +17,14 @@ FAR, MOST_JUMPS = 8.0, 100  # widths of the bounds beyond which jumps are not lo
 
 
 class OfNoise:
-    """Such noise of one scale, on records that are moved to bounds, and some releases."""
+    """Such noise of one scale, on records of an interval that are moved to bounds, and some releases."""
 
-    def __init__(self, mechanism, places):
+    def __init__(self, mechanism, places, low, width):
         self.places = places
         self.channel = mechanism._lower(n_records=1, n_features=1)
-        self.bounds = low, high = self.channel.low[0], self.channel.high[0]
-        ends = places.min() - min(high, places.max()), places.max() - max(low, places.min())
-        self.breaks, _ = parts_between(self.channel, *ends)
+        self.bounds = self.channel.low[0], self.channel.high[0]
+        low, high = np.clip([low, low + width], *self.bounds)
+        self.breaks, _ = parts_between(self.channel, places.min() - high, places.max() - low)
 
     def ends(self, i, edges):
         """Ends of parts of the cells in which the density of release i is a polynomial of the record."""

@@ -47,7 +47,7 @@ class NormalOnInterval(OnInterval, NormalChart):
         return noise_in_table()
 
     def lookup(self, mechanism, places, *scales):
-        noise = noise_of(mechanism, places[0], *scales)
+        noise = noise_of(mechanism, places[0], self.low, self.width, *scales)
         inner = table(noise, self.low + self.width * self.grid.edges)
         return padded(np.concatenate([inner, self.other_rows(noise)]))
 
