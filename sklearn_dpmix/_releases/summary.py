@@ -347,12 +347,12 @@ def check_mechanism(mechanism):
         name = mechanism.__name__
         raise TypeError(f"mechanism must be an object, got the class {name}: pass mechanism={name}(...)")
     kernels = getattr(mechanism, "noised_kernels", frozenset()) | getattr(mechanism, "tabulated_kernels", frozenset())
-    is_offered = "normal" in kernels and not mechanism.is_grained
+    is_offered = not kernels.isdisjoint({"normal", "truncated_normal"}) and not mechanism.is_grained
     is_offered = is_offered and not mechanism.releases_records and mechanism.tables in (None, "noise")
     if not is_offered or not mechanism.is_local:
         raise ValueError(
             "a summary takes releases of single records under additive noise, such as LaplaceMechanism(epsilon=1.0, "
-            "bounds=(0, 1)) or GaussianMechanism (noise of a class of your own needs bounds), or by "
+            "bounds=(0, 1)) or GaussianMechanism (noise of a class of your own, too), or by "
             f"SquareWaveMechanism, PiecewiseMechanism or HybridMechanism, got mechanism={mechanism!r}: fit the "
             "records themselves"
         )

@@ -157,6 +157,20 @@ def test_a_summary_is_as_good():
         summary.save("summary.npz")
 
 
+def test_bounds_may_be_those_of_the_kernel_alone():
+    rng = np.random.default_rng(0)
+    Z, other = rng.beta(2, 5, (60, 1)) + rng.laplace(0.0, 0.2, (60, 1)), rng.beta(5, 2, (60, 1))
+    parameters = {"kernel": BETA, "n_chains": 2, "n_warmup": 100, "n_draws": 300, "random_state": 0}
+
+    def means(mechanism, Z):
+        return PrivateDPMixture(mechanism, **parameters).fit(Z).moment_draws().mean
+
+    found = means(OwnLaplace(0.2), Z)
+    assert_means_agree(found, means(LaplaceMechanism(scale=0.2), Z), min_ess=100)
+    with pytest.raises(Disagreement):
+        assert_means_agree(found, means(OwnLaplace(0.2), other), min_ess=100)
+
+
 @pytest.mark.slow
 def test_agrees_with_imputed_records():
     mechanism, rng = Stairs(0.3, bounds=(0, 1)), np.random.default_rng(1)
