@@ -103,7 +103,7 @@ class ReleaseSummary:
             n = min(n, 2.0 ** floor(log2(most)))
             low, *inner, high = kinks.tolist()
             return Grid(low, longest / n, low, high, tuple(inner))
-        width = self.mechanism.noise_scale / 1024.0 if width is None else width
+        width = float(np.max(self.mechanism.noise_scale)) / 1024.0 if width is None else width
         return Grid(0.0, 2.0 ** floor(log2(width)), -np.inf, np.inf)
 
     def _fewest(self, longest, n_parts):

@@ -296,7 +296,11 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         """A key that is equal for two mechanisms whose releases of one feature have the same distribution."""
         bounds = self.bounds_for(1)
         bounds = None if bounds is None else (*bounds[0].tolist(), bool(self.clamp))
-        return type(self), tuple(np.ravel(self.noise_scale).tolist()), bounds, self.released_above
+        others: tuple[Any, ...] = ()
+        if self.tables == "noise":  # which may have parameters of its own
+            seen = self._lower(n_records=np.size(self.noise_scale), n_features=1)
+            others = tuple((name, *np.ravel(getattr(seen, name)).tolist()) for name in seen._fields)
+        return type(self), tuple(np.ravel(self.noise_scale).tolist()), bounds, self.released_above, others
 
     def node_spacing(self, sd: float, scale: float | None = None) -> float:
         """Width of cells in which nodes stand for releases of normal components of this standard deviation."""

@@ -157,6 +157,27 @@ def test_a_summary_is_as_good():
         summary.save("summary.npz")
 
 
+class Shaped(Cauchy):
+    """With a parameter of its own, and its one scale in an array."""
+
+    def __init__(self, shape=1.0, *, bounds=None):
+        self.shape = shape
+        self.bounds = bounds
+
+    def noise_scale_for(self, n_features):
+        return np.array([0.5])
+
+    def _fields(self, n_records, n_features):
+        return super()._fields(n_records, n_features) | {"shape": float(self.shape)}
+
+
+def test_summaries_of_other_noise_are_told_apart():
+    one, same, other = (ReleaseSummary(Shaped(shape)).update([[0.2]]) for shape in (1.0, 1.0, 2.0))
+    assert one.merge(same).n_records == 2
+    with pytest.raises(ValueError, match="noise, bounds and clamp must be the same"):
+        one.merge(other)
+
+
 def test_bounds_may_be_those_of_the_kernel_alone():
     rng = np.random.default_rng(0)
     Z, other = rng.beta(2, 5, (60, 1)) + rng.laplace(0.0, 0.2, (60, 1)), rng.beta(5, 2, (60, 1))
