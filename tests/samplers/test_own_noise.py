@@ -171,6 +171,21 @@ class Shaped(Cauchy):
         return super()._fields(n_records, n_features) | {"shape": float(self.shape)}
 
 
+class Endless(OwnNoise):
+    """No density at one place."""
+
+    @compiled
+    def log_noise(self, e, scale):
+        return np.inf if e == 0.0 else -abs(e) / scale
+
+    draw_noise = Cauchy.draw_noise
+
+
+def test_a_density_must_be_finite():
+    with pytest.raises(ValueError, match=r"Endless.log_noise\(e, scale\) must be .* the density is inf at e=0: return"):
+        PrivateDPMixture(Endless(bounds=(0, 1))).fit([[0.3], [1.0]])
+
+
 def test_summaries_of_other_noise_are_told_apart():
     one, same, other = (ReleaseSummary(Shaped(shape)).update([[0.2]]) for shape in (1.0, 1.0, 2.0))
     assert one.merge(same).n_records == 2
