@@ -84,8 +84,8 @@ def noise_density(channel, noise):
     if not np.isfinite(found).all():
         worst = np.argmin(np.isfinite(found))
         raise ValueError(
-            f"{channel._owner.__name__}.log_noise(e, scale) must be the log of a finite density (-inf where there is no "
-            f"noise), but the density is {found[worst]} at e={noise.flat[worst]:.6g}: return a number there"
+            f"{channel._owner.__name__}.log_noise(e, scale) must be the log of a finite density (-inf where there is "
+            f"no noise), but the density is {found[worst]} at e={noise.flat[worst]:.6g}: return a number there"
         )
     return found.reshape(noise.shape)
 
