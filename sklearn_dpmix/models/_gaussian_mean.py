@@ -8,7 +8,7 @@ import numpy as np
 from .._base.compiled import compiled
 from .._base.parameters import positive_integer
 from .._base.typing import Array, Floats
-from ._likelihood import LikelihoodModel
+from ._likelihood import LikelihoodModel, stretch
 
 
 class GaussianMean(LikelihoodModel):
@@ -86,11 +86,12 @@ class GaussianMean(LikelihoodModel):
         """2R ‖θ' - θ‖/σ²: the log ratio is linear in x."""
         if self.data_norm is None:
             return None
-        return 2.0 * self.data_norm * float(np.linalg.norm(new - theta)) / self.sigma**2
+        step = new - theta
+        return 2.0 * self.data_norm * sqrt(step @ step) / self.sigma**2
 
     def gradient_range(self, theta: Array, frame: Any) -> Any:
         """2R ‖F‖/σ²."""
-        return None if self.data_norm is None else 2.0 * self.data_norm * np.linalg.norm(frame, 2) / self.sigma**2
+        return None if self.data_norm is None else 2.0 * self.data_norm * stretch(frame) / self.sigma**2
 
     def information(self, theta: Array) -> Any:
         """Fisher information of a record, (n_params, n_params)."""

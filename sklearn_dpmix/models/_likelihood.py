@@ -1,5 +1,6 @@
 """Models with a likelihood, as DP-MCMC needs them: a log density of records and a normal prior."""
 
+from functools import lru_cache
 from math import log, pi
 
 import numpy as np
@@ -107,7 +108,7 @@ class LikelihoodModel(Component):
     def log_prior(self, theta: Array) -> Floats:
         """Log prior density, (size,)."""
         theta = np.atleast_2d(theta)
-        square = np.sum(theta * theta, axis=1)
+        square = (theta * theta).sum(axis=1)
         return -0.5 * square / self.prior_sigma**2 - theta.shape[1] * (log(self.prior_sigma) + 0.5 * log(2.0 * pi))
 
     def grad_log_prior(self, theta: Array) -> Floats:
@@ -121,6 +122,16 @@ class LikelihoodModel(Component):
     @compiled
     def add_gradient(self, X, i, theta, out):
         raise NotImplementedError
+
+
+def stretch(frame):
+    """‖F‖, the spectral norm; a chain in straight coordinates asks for that of one frame at every gradient."""
+    return _stretch(np.asarray(frame, dtype=np.float64).tobytes(), len(frame))
+
+
+@lru_cache(maxsize=16)
+def _stretch(entries, n_rows):
+    return np.linalg.norm(np.frombuffer(entries).reshape(n_rows, -1), 2)
 
 
 def clip_rows(X, norm, unit=1.0):

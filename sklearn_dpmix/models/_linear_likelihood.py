@@ -10,7 +10,7 @@ from scipy.special import expit, ndtr
 from .._base.compiled import compiled, helper
 from .._base.parameters import check_flag, positive_integer
 from .._base.typing import Array, Floats
-from ._likelihood import LikelihoodModel, clip_rows
+from ._likelihood import LikelihoodModel, clip_rows, stretch
 
 # σ(u) to 5e-5 as Σ shares Φ(u/scales), after Monahan & Stefanski 1992, by least squares on σ'
 PROBIT_SHARES = np.array([0.19989, 0.51661, 0.25786, 0.02564])
@@ -174,7 +174,7 @@ class LogisticLikelihood(LinearLikelihood):
         if self.data_norm is None:
             return None
         diameter = logistic_diameter(self.row_norm * np.linalg.norm(theta))
-        return self.row_norm * np.linalg.norm(frame, 2) * diameter
+        return self.row_norm * stretch(frame) * diameter
 
     def information_range(self, theta: Array) -> Any:
         """Largest Frobenius norm of the difference of two records' information: √2 R²/4, since both are positive."""
@@ -298,7 +298,7 @@ class LinearGaussianLikelihood(LinearLikelihood):
         """‖F‖ times the diameter of gradients."""
         if self.data_norm is None or self.y_bound is None:
             return None
-        return np.linalg.norm(frame, 2) * self._diameter(theta)
+        return stretch(frame) * self._diameter(theta)
 
     def _diameter(self, theta):
         """How far apart two records' gradients can be: R B/σ² times ``linear_diameter``."""

@@ -392,14 +392,14 @@ class Exponential:
         return 1.0 / theta[0] - X[:, :1]
 
     def log_prior(self, theta):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(theta[:, 0] > 0.0, np.log(theta[:, 0]) - theta[:, 0], -np.inf)
+        theta = theta[:, 0]
+        return np.where(theta > 0.0, np.log(np.maximum(theta, 1e-300)) - theta, -np.inf)
 
     def log_ratio_range(self, theta, new):
         return 3.0 * abs(new[0] - theta[0])
 
     def gradient_range(self, theta, frame):
-        return 3.0 * np.linalg.norm(frame, 2)
+        return 3.0 * abs(frame[0, 0])
 
     def to_working(self, theta):
         return np.log(theta)
@@ -408,7 +408,7 @@ class Exponential:
         return np.exp(phi)
 
     def working_jacobian(self, phi):
-        return np.diag(np.exp(phi))
+        return np.exp(phi)[:, None]
 
 
 class FlatVolume(Coordinates):

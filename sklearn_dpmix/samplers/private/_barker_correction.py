@@ -112,7 +112,7 @@ class BarkerCorrection(NamedTuple):
         True
         """
         # Clipped: the sum of all weights may round to less than a uniform can be.
-        index = np.searchsorted(np.cumsum(self.weights), rng.random(size), side="right")
+        index = self.weights.cumsum().searchsorted(rng.random(size), side="right")
         return self.means[np.minimum(index, len(self.means) - 1)]
 
     def accept_probability(self, lam):

@@ -167,7 +167,7 @@ class CurvaturePosterior:
         log_d = x[:, : self.p] @ self.diagonal_root.T
         T = np.zeros((len(x), self.p, self.p))
         T[:, self.lower[0], self.lower[1]] = x[:, self.p : self.n_entries] * self.lower_sd
-        T[:, np.arange(self.p), np.arange(self.p)] = 1.0
+        _diagonals(T)[:] = 1.0
         root_d = np.exp(0.5 * log_d)[:, None, :]
         return log_d, root_d, T * root_d
 
@@ -183,22 +183,23 @@ class CurvaturePosterior:
 
     def log_density(self, x):
         """Log density of walkers up to a constant, and its gradient: (size,), (size, n_coordinates)."""
-        one, b, diagonal = self.released, self.spread, np.arange(self.p)
+        one, b = self.released, self.spread
         log_d, root_d, T = self._factors(x)
         B = self.root @ T
         H = B @ B.transpose(0, 2, 1)
-        trace = H[:, diagonal, diagonal].sum(axis=1)
+        trace = _diagonals(H).sum(axis=1)
         outside = ~((trace <= one.largest_trace) & np.all(np.abs(x[:, self.n_entries :]) < FARTHEST, axis=1))
         variances = self.variances(x)
         H[outside], variances[outside] = np.eye(self.p), 1.0
         # z = H(c + Aθ) + noise by way of θ given H: were V formed, large variances would swamp the noise
         noise = b * H
-        noise[:, diagonal, diagonal] += one.gradient_noise**2
+        _diagonals(noise)[:] += one.gradient_noise**2
         inverse, K = np.linalg.inv(noise), H @ self.slope
         weighed = inverse @ K
         M = K.transpose(0, 2, 1) @ weighed
-        M[:, diagonal, diagonal] += 1.0 / variances
+        _diagonals(M)[:] += 1.0 / variances
         covariance = np.linalg.inv(M)
+        spread = weighed @ covariance
         r = one.gradient - H @ self.offset
         mean = (covariance @ (weighed.transpose(0, 2, 1) @ r[:, :, None]))[:, :, 0]
         rest = r - (K @ mean[:, :, None])[:, :, 0]
@@ -211,16 +212,16 @@ class CurvaturePosterior:
         value -= 0.5 * (mean * mean / variances).sum(axis=1)
         # with respect to H, as the mean over θ of the slope given θ; then to its factors
         toward = self.offset + mean @ self.slope.T + 0.5 * b * q
-        outer = 0.5 * (q[:, :, None] * toward[:, None, :] - weighed @ covariance @ self.slope.T)
+        outer = 0.5 * (q[:, :, None] * toward[:, None, :] - spread @ self.slope.T)
         G = outer + outer.transpose(0, 2, 1) - error / one.curvature_noise**2 + of_prior
-        G += 0.5 * b * (weighed @ covariance @ weighed.transpose(0, 2, 1) - inverse)
+        G += 0.5 * b * (spread @ weighed.transpose(0, 2, 1) - inverse)
         of_T = 2.0 * (self.root.T @ (G @ B))
         of_log_d = 0.5 * (T * of_T).sum(axis=1) + self.powers + even[:, None]
         below = (of_T * root_d)[:, self.lower[0], self.lower[1]] * self.lower_sd
         slope = np.concatenate([of_log_d @ self.diagonal_root, below], axis=1)
         if self.df is not None:
             u = x[:, self.n_entries :]
-            of_u = 0.5 * ((mean * mean + covariance[:, diagonal, diagonal]) / variances - 1.0)
+            of_u = 0.5 * ((mean * mean + _diagonals(covariance)) / variances - 1.0)
             value -= 0.5 * self.df * (u + np.exp(-u)).sum(axis=1)  # Inv-Gamma, and e^u for d(e^u)
             slope = np.concatenate([slope, of_u - 0.5 * self.df * (1.0 - np.exp(-u))], axis=1)
         value[outside], slope[outside] = -np.inf, 0.0
@@ -265,3 +266,8 @@ class CurvaturePosterior:
             np.where(one, new, walkers.x), np.where(is_taken, value, walkers.value), np.where(one, slope, walkers.slope)
         )
         return moved, float(np.exp(np.minimum(change, 0.0)).mean())
+
+
+def _diagonals(matrices):
+    """Those of matrices (size, p, p), (size, p), which can be written to."""
+    return np.einsum("ijj->ij", matrices)

@@ -15,6 +15,8 @@ import numpy as np
 class HamiltonianState(NamedTuple):
     psi: np.ndarray
     theta: np.ndarray
+    log_prior: float  # at θ
+    log_volume: float  # at ψ
     gradient: np.ndarray  # noisy, of the log posterior in ψ
     n_accepted: np.ndarray
     clipped: np.ndarray  # confidential, as in WalkState
@@ -59,7 +61,8 @@ class NoisyHamiltonian:
         """The state at ψ; releases a gradient."""
         theta = self.coordinates.theta(psi)
         gradient = self.gradient(psi, theta, source) if self.reuse else np.zeros(len(psi))
-        return HamiltonianState(psi, theta, gradient, np.zeros(1, np.int64), np.zeros(1))
+        at = psi, theta, self.target.log_prior(theta), self.coordinates.log_volume(psi)
+        return HamiltonianState(*at, gradient, np.zeros(1, np.int64), np.zeros(1))
 
     def gradient(self, psi, theta, source):
         """The noisy gradient in ψ.  The curvature of bent coordinates is left to the test."""
@@ -71,7 +74,7 @@ class NoisyHamiltonian:
 
     def step(self, state, source):
         """(next state, θ)."""
-        psi, theta = state.psi, state.theta
+        psi, theta, log_prior = state[:3]
         gradient = first = state.gradient if self.reuse else self.gradient(psi, theta, source)
         start = np.sqrt(self.mass) * source.standard_normal(len(psi))
         p = start
@@ -79,18 +82,20 @@ class NoisyHamiltonian:
             p = p + 0.5 * self.step_size * gradient
             psi = psi + self.step_size * p / self.mass
             theta = self.coordinates.theta(psi)
-            if not np.all(np.isfinite(theta)) or self.target.log_prior(theta) == -np.inf:
+            log_prior = self.target.log_prior(theta) if np.isfinite(theta).all() else -np.inf
+            if log_prior == -np.inf:
                 return state._replace(gradient=first), state.theta  # the way back passes here too
             gradient = self.gradient(psi, theta, source)
             p = p + 0.5 * self.step_size * gradient
-        log_public = self.target.log_prior(theta) - self.target.log_prior(state.theta)
-        log_public += self.coordinates.log_volume(psi) - self.coordinates.log_volume(state.psi)
-        log_public += 0.5 * np.sum((start * start - p * p) / self.mass)
+        log_volume = self.coordinates.log_volume(psi)
+        log_public = log_prior - state.log_prior + (log_volume - state.log_volume)
+        log_public += 0.5 * ((start * start - p * p) / self.mass).sum()
         bound, width = self.target.ratio_bound(state.theta, theta)
         ratios, factor = self.target.ratios(state.theta, theta, bound), self.target.temperature
         released = source.release(np.array([factor * ratios.total]), factor * width, self.noise_multiplier)[0]
         s = self.noise_multiplier * factor * width
         clipped = state.clipped + ratios.n_clipped / self.target.n_records
         if log(source.random(1)[0]) < released + log_public - 0.5 * s * s:
-            return HamiltonianState(psi, theta, gradient, state.n_accepted + 1, clipped), theta
+            at = psi, theta, log_prior, log_volume
+            return HamiltonianState(*at, gradient, state.n_accepted + 1, clipped), theta
         return state._replace(gradient=first, clipped=clipped), state.theta

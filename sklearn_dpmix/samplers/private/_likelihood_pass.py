@@ -47,7 +47,9 @@ class CompiledPass:
 
     def gradient(self, theta, frame, bound):
         """Sum of the gradients Fᵀg of log p(x_i | θ), each clipped to length ``bound``."""
-        return sum(_blocks(len(self.X), lambda a, b: pass_gradient(self.value, self.X, theta, frame, bound, a, b)))
+        parts = self.value, self.X, theta, frame, bound
+        first, *rest = _blocks(len(self.X), lambda a, b: pass_gradient(*parts, a, b))
+        return sum(rest, first)
 
     def batch(self, source, size, order):
         """``size`` different records, all sets equally likely; ``order``, any permutation, is shuffled for it."""
@@ -71,7 +73,7 @@ class PlainPass:
                 f"{X.shape} and theta of shape {theta.shape}, got {r.shape}"
             )
         r = np.where(np.isnan(r) | (np.isinf(r) & (bound == inf)), 0.0, r)
-        kept = np.clip(r, -bound, bound)
+        kept = np.minimum(np.maximum(r, -bound), bound)
         return Ratios(float(kept.sum()), float(np.sum((kept - kept.mean()) ** 2)), int(np.count_nonzero(kept != r)))
 
     def gradient(self, theta, frame, bound):

@@ -11,6 +11,8 @@ class WalkState(NamedTuple):
 
     psi: np.ndarray
     theta: np.ndarray
+    log_prior: float  # at θ
+    log_volume: float  # at ψ
     memory: np.ndarray
     order: np.ndarray  # a permutation of the records, for batches; empty without them
     n_accepted: np.ndarray
@@ -36,7 +38,8 @@ class Walk:
         """The state at ψ."""
         n = self.target.n_records if self.batch_size is not None else 0
         theta, memory = self.coordinates.theta(psi), self.move.start(len(psi))
-        return WalkState(psi, theta, memory, np.arange(n), np.zeros(1, np.int64), np.zeros(1))
+        at = psi, theta, self.target.log_prior(theta), self.coordinates.log_volume(psi)
+        return WalkState(*at, memory, np.arange(n), np.zeros(1, np.int64), np.zeros(1))
 
     def step(self, state, source):
         """(next state, θ)."""
@@ -45,14 +48,13 @@ class Walk:
         log_prior = self.target.log_prior(theta)
         accepted, clipped = False, 0.0
         if log_prior > -np.inf:
-            log_public = log_prior - self.target.log_prior(state.theta)
-            log_public += self.coordinates.log_volume(psi) - self.coordinates.log_volume(state.psi)
+            log_volume = self.coordinates.log_volume(psi)
+            log_public = log_prior - state.log_prior + (log_volume - state.log_volume)
             accepted, clipped = self.test(state, theta, log_public, source)
         memory = self.move.after(state.memory, moved, accepted)
-        if not accepted:
-            psi, theta = state.psi, state.theta
+        at = (psi, theta, log_prior, log_volume) if accepted else state[:4]
         counts = state.n_accepted + accepted, state.clipped + clipped
-        return WalkState(psi, theta, memory, state.order, *counts), theta
+        return WalkState(*at, memory, state.order, *counts), at[1]
 
 
     def _log_ratio(self, state, theta, bound, source):

@@ -61,10 +61,12 @@ class Target:
             return bound, 2.0 * bound * ROUNDING
         if not self.is_private:
             return np.inf, 0.0
-        if not has_range(self.model, "log_ratio_range", theta):
+        width_of = getattr(self.model, "log_ratio_range", None)
+        there = width_of(theta, new) if callable(width_of) else None
+        if there is None:
             return np.inf, None
-        there, back = self.model.log_ratio_range(theta, new), self.model.log_ratio_range(new, theta)
-        return np.inf, max(there, back) * ROUNDING  # the same both ways, or the chain leaves its target
+        # the same both ways, or the chain leaves its target
+        return np.inf, max(there, width_of(new, theta)) * ROUNDING
 
     def gradient_bound(self, theta, frame, clip_bound=None):
         """The same of gradients Fᵀg; ``clip_bound`` goes before the target's own."""
