@@ -56,7 +56,6 @@ class Walk:
         counts = state.n_accepted + accepted, state.clipped + clipped
         return WalkState(*at, memory, state.order, *counts), at[1]
 
-
     def _log_ratio(self, state, theta, bound, source):
         """(Log likelihood ratio, of all records or estimated from a batch; the estimate's variance; share clipped)."""
         target, size = self.target, self.batch_size
