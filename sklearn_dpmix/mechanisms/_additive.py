@@ -26,8 +26,8 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
     A subclass stores its parameters, has a parameter ``scale`` (or defines :meth:`noise_scale_for`), the compiled
     ``log_noise(self, e, scale)``, the log density of noise ``e``, and ``draw_noise(self, rng, scale, size)``.  This is
     enough for every sampler that needs no closed-form marginal, and, for one feature of records that are moved to
-    ``bounds`` before noise of one scale, for :class:`~sklearn_dpmix.samplers.MixingMeasure`.  Attributes ``bounds``
-    (with ``clamp``) and ``query`` are used if the subclass has them.
+    ``bounds`` before noise of one scale and bounded density, for :class:`~sklearn_dpmix.samplers.MixingMeasure`.
+    Attributes ``bounds`` (with ``clamp``) and ``query`` are used if the subclass has them.
 
     Examples
     --------
