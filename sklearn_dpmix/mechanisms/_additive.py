@@ -65,7 +65,8 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.tables = None if "noised_kernels" in vars(cls) else "noise"  # a base class's densities need not be its own
+        is_plain = all(getattr(cls, name) is getattr(AdditiveMechanism, name) for name in OF_RELEASES)
+        cls.tables = "noise" if is_plain and not cls.noised_kernels else None
 
     @property
     def is_clamped(self) -> bool:
@@ -83,8 +84,8 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
 
         Of one feature, if no other method has a say in them; normal kernels, where records are moved to bounds.
         """
-        is_plain = all(getattr(type(self), name) is getattr(AdditiveMechanism, name) for name in OF_RELEASES)
-        if not (is_plain and self.is_local and self.has_one_law) or self.is_discrete or self.released_above is not None:
+        has_table = self.tables == "noise" and self.is_local and self.has_one_law
+        if not has_table or self.is_discrete or self.released_above is not None:
             return frozenset()
         return frozenset({"beta", "normal", "truncated_normal"} if self.is_clamped else {"beta", "truncated_normal"})
 
