@@ -58,6 +58,6 @@ class ClampedNormalUnderNoise(ClampedNormalChart):
         return float(self.channel.low[0]), float(self.channel.high[0] - self.channel.low[0])
 
     def ends(self):
-        """Where what records at the bounds are released as is likelier by a step or a bend."""
+        """Releases at which the noise of records at a bound jumps or bends."""
         jumps = jumps_of(self.channel, self.width)
         return tuple(np.append(self.low + jumps, self.low + self.width + jumps))

@@ -37,7 +37,7 @@ class OfNoise:
 
 
 def jumps_of(channel, width):
-    """Noise at which its density may turn or jump: zero and, unless they are many, the jumps near it."""
+    """Noise at which its density bends or jumps: zero and, unless they are many, the jumps near it."""
     jumps = parts_between(channel, -FAR * width, FAR * width)[1]
     is_other = np.diff(jumps, prepend=-inf) > 1e-9 * channel.noise[0]
     return np.union1d(0.0, jumps[is_other]) if is_other.sum() <= MOST_JUMPS else np.zeros(1)
